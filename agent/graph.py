@@ -21,12 +21,11 @@ from langgraph.runtime import Runtime
 
 from ingot.agent.context import Context, context_of_run
 from ingot.agent.judging import policy
-from ingot.agent.nodes.compare import compare
 from ingot.agent.nodes.convert import convert
 from ingot.agent.nodes.discover import discover, sample
 from ingot.agent.nodes.propose import look, propose, repair
 from ingot.agent.nodes.report import failed_state, report, tell
-from ingot.agent.nodes.review import pause, review
+from ingot.agent.nodes.review import compare, pause, review
 from ingot.agent.nodes.validate import validate
 from ingot.agent.served.begin import begin, check_allowed
 from ingot.agent.served.order_input import check_order
@@ -51,9 +50,7 @@ def route_discover(state: State) -> Literal["sample", "review", "convert"]:
     return "review" if policy.asks_person(state) else "convert"
 
 
-def route_validate(
-    state: State,
-) -> Literal["repair", "look", "compare", "tell", "pause", "report"]:
+def route_validate(state: State) -> Literal["repair", "look", "compare", "tell", "pause", "report"]:
     """Problems go back to a mapper that can learn from them; a clean answer is looked at."""
     review = state.get("review")
     if "outcome" in state:

@@ -37,8 +37,7 @@ def run_once(order: Order, context: Context) -> State:
     """A run that neither stops nor is kept: a dry run, or a proposal alone."""
     from ingot.agent.graph import graph
 
-    channels = graph.invoke({"order": encode(order)}, context=context)
-    return typed_state(channels)
+    return typed_state(graph.invoke({"order": encode(order)}, context=context))
 
 
 @dataclass(frozen=True, kw_only=True)

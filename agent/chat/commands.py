@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ingot.agent.chat.edits import Edit, list_conditions
-from ingot.agent.chat.message_lists import parse_message_list
 from ingot.agent.chat.typed_values import (
     NOTHING,
     ValueSyntaxError,
+    parse_message_list,
     parse_meta_value,
     parse_parts,
     parse_scalar,

@@ -9,13 +9,7 @@ n}` for a part or a message that is there already.
 from collections.abc import Callable, Iterator, Sequence
 
 from ingot.agent.chat.group_paths import enter_group, leave_group
-from ingot.agent.proposing.llm.lowering import (
-    condition_problems,
-    lower_condition,
-    lower_message,
-    lower_value,
-    part_problems,
-)
+from ingot.agent.proposing.llm import lowering
 from ingot.agent.reporting.mapping_words import value_parts
 from ingot.converters.errors import MappingError, Problem
 from ingot.converters.mapping.language import ROLES
@@ -93,8 +87,8 @@ def _file_value(parts: Sequence[Json], current: Json, pointer: str) -> Json:
         if isinstance(part, dict) and "current" in part:
             made += _current_parts(known, part["current"], f"{pointer}/{number}/current")
         else:
-            _refuse(part_problems([part], f"{pointer}/{number}", numbered=False))
-            made.append(lower_value([part]))
+            _refuse(lowering.part_problems([part], f"{pointer}/{number}", numbered=False))
+            made.append(lowering.lower_value([part]))
     made = [part for part in made if part not in (None, "")]
     return made[0] if len(made) == 1 else made or None
 
@@ -103,9 +97,7 @@ def _current_parts(known: Sequence[Json], number: int, pointer: str) -> list[Jso
     """Return one of the present parts; 0 stands for all of them."""
     if not known:
         raise _EditError(pointer, "something that is there already", "nothing")
-    if number and not 1 <= number <= len(known):
-        raise _EditError(pointer, f"a number from 1 to {len(known)}", str(number))
-    return [known[number - 1]] if number else list(known)
+    return [_pick(known, number, pointer)] if number else list(known)
 
 
 # --- texts and messages
@@ -116,10 +108,6 @@ def _set_text(layout: MappingDocument, edit: Edit) -> MappingDocument:
     if value is None:
         raise _EditError("/parts", "at least one part", "none")
     return {**_without(layout, *_BODIES), "text": value}
-
-
-def _set_system(layout: MappingDocument, edit: Edit) -> MappingDocument:
-    return _with_key(layout, "system", _file_value(edit["parts"], layout.get("system"), "/parts"))
 
 
 def _set_messages(layout: MappingDocument, edit: Edit) -> MappingDocument:
@@ -152,7 +140,7 @@ def _message_entry(
     """Turn a message into the file's form; its current parts are those of the replaced entry."""
     current = (before or {}).get("content")
     content = _file_value(message["content"], current, f"{pointer}/content")
-    return {**lower_message({**message, "content": []}), "content": content}
+    return {**lowering.lower_message({**message, "content": []}), "content": content}
 
 
 def _set_content(layout: MappingDocument, edit: Edit) -> MappingDocument:
@@ -198,10 +186,7 @@ def _set_role(layout: MappingDocument, edit: Edit) -> MappingDocument:
 
 
 def _roles_by_name(role: MappingDocument) -> tuple[str, MappingDocument]:
-    """Return the key of a role that is read from the data, and its roles by name.
-
-    Without a map the four names mean themselves.
-    """
+    """Return the key of a role read from the data, and its roles; four names mean themselves."""
     named = "split" if "split" in role else "map"
     return named, role.get(named, {one: one for one in ROLES})
 
@@ -252,8 +237,8 @@ def swap_role(role: Json) -> Json:
 
 def _set_where(layout: MappingDocument, edit: Edit) -> MappingDocument:
     """Set the conditions: lengths are single whole numbers, lists are not empty."""
-    _refuse(condition_problems(edit["where"], "/where"))
-    return _with_key(layout, "where", [lower_condition(one) for one in edit["where"]])
+    _refuse(lowering.condition_problems(edit["where"], "/where"))
+    return _with_key(layout, "where", [lowering.lower_condition(one) for one in edit["where"]])
 
 
 def list_conditions(layout: MappingDocument) -> Iterator[MappingDocument]:
@@ -278,8 +263,8 @@ def _set_group(document: MappingDocument, edit: Edit) -> MappingDocument:
 
 
 def _meta_value(edit: Edit) -> Json:
-    _refuse(part_problems([edit["value"]], "/value", numbered=False))
-    return lower_value([edit["value"] or ""])
+    _refuse(lowering.part_problems([edit["value"]], "/value", numbered=False))
+    return lowering.lower_value([edit["value"] or ""])
 
 
 def _set_in(name: str, key: str, document: MappingDocument, value: Json) -> MappingDocument:
@@ -288,7 +273,11 @@ def _set_in(name: str, key: str, document: MappingDocument, value: Json) -> Mapp
 
 _APPLY: dict[str, _Change] = {
     "text": _on_layout(_set_text),
-    "system": _on_layout(_set_system),
+    "system": _on_layout(
+        lambda layout, edit: _with_key(
+            layout, "system", _file_value(edit["parts"], layout.get("system"), "/parts")
+        )
+    ),
     "messages": _on_layout(_set_messages),
     "message": _on_layout(_set_message),
     "content": _on_layout(_set_content),

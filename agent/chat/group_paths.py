@@ -79,19 +79,14 @@ def _rewrite_layout(
     rewrite_text: Callable[[Json], Json],
     rewrite_message: _RewriteLayout,
 ) -> MappingDocument:
-    made = dict(layout)
-    for key in ("system", "tools"):
-        if layout.get(key) is not None:
-            made[key] = _rewrite_value(layout[key], rewrite)
-    if layout.get("meta"):
-        made["meta"] = {key: _rewrite_value(one, rewrite) for key, one in layout["meta"].items()}
-    if layout.get("text") is not None:
-        made["text"] = rewrite_text(layout["text"])
-    if layout.get("messages"):
-        made["messages"] = list(map(rewrite_message, layout["messages"]))
-    if layout.get("where"):
-        made["where"] = [_with_path(one, rewrite) for one in layout["where"]]
-    return made
+    by_key: dict[str, Callable[[Json], Json]] = {
+        **dict.fromkeys(("system", "tools"), lambda value: _rewrite_value(value, rewrite)),
+        "text": rewrite_text,
+        "meta": lambda meta: {key: _rewrite_value(one, rewrite) for key, one in meta.items()},
+        "messages": lambda messages: list(map(rewrite_message, messages)),
+        "where": lambda where: [_with_path(one, rewrite) for one in where],
+    }
+    return {key: by_key[key](one) if one and key in by_key else one for key, one in layout.items()}
 
 
 def _enter_message(message: MappingDocument) -> MappingDocument:

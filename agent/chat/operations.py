@@ -12,8 +12,11 @@ from typing import cast
 
 from ingot.agent.chat.conversation import Conversation, Step
 from ingot.agent.chat.edits import EDIT, WHERE, Edit, apply_edits
-from ingot.agent.chat.message_lists import with_known_speakers
-from ingot.agent.chat.typed_values import ValueSyntaxError, split_outside_quotes
+from ingot.agent.chat.typed_values import (
+    ValueSyntaxError,
+    split_outside_quotes,
+    with_known_speakers,
+)
 from ingot.agent.context import Context
 from ingot.agent.judging.trial import Trial, try_out
 from ingot.agent.nodes.convert import convert

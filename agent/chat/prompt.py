@@ -17,12 +17,7 @@ from ingot.agent.privacy import EMPTY_TEXT, Door, Safe, SafeValue
 from ingot.agent.privacy.redaction import clean_text, cut_line, cut_middle
 from ingot.agent.proposing.llm.data_block import dataset_lines, read_data
 from ingot.agent.proposing.llm.inventory import Size, render_value
-from ingot.agent.proposing.llm.question import (
-    SMALL_TOKENS,
-    fence_line,
-    load_prompt,
-    problem_line,
-)
+from ingot.agent.proposing.llm.question import SMALL_TOKENS, fence_line, load_prompt, problem_line
 from ingot.agent.reporting.mapping_words import Branch, mapping_branches
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source

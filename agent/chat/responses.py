@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import NamedTuple
 
-from ingot.agent.chat import prompt
+from ingot.agent.chat import operations, prompt
 from ingot.agent.chat.commands import (
     CHANGE,
     CommandSyntaxError,
@@ -19,14 +19,7 @@ from ingot.agent.chat.commands import (
 )
 from ingot.agent.chat.conversation import INGOT, MODEL, YOU, Conversation, Step, Utterance
 from ingot.agent.chat.edits import KINDS, Edit
-from ingot.agent.chat.operations import (
-    Alternative,
-    change_mapping,
-    find_alternatives,
-    recheck_conversation,
-    refusal_problems,
-    replace_mapping,
-)
+from ingot.agent.chat.operations import Alternative
 from ingot.agent.context import Context
 from ingot.agent.judging.policy import failed_gates
 from ingot.agent.judging.trial import try_out
@@ -37,15 +30,16 @@ from ingot.agent.model.json_text import JsonObject, PartialString, UnreadableRep
 from ingot.agent.model.request_form import Message
 from ingot.agent.privacy import Door, Safe, SafeProblem, redact
 from ingot.agent.proposing.llm import question
-from ingot.agent.proposing.llm.completion import (
-    complete_conditions,
-    complete_message,
-    complete_parts,
-)
 from ingot.agent.proposing.llm.data_block import read_data
 from ingot.agent.proposing.llm.mapper import MOST_ANSWER_CHARS, ModelAccess
 from ingot.agent.proposing.llm.question import prompts_hash
-from ingot.agent.proposing.llm.reply import schema_fault, shorten_value
+from ingot.agent.proposing.llm.reply import (
+    complete_conditions,
+    complete_message,
+    complete_parts,
+    schema_fault,
+    shorten_value,
+)
 from ingot.agent.proposing.proposal import MOST_ANSWERS
 from ingot.agent.state import State
 from ingot.converters import json_yaml
@@ -106,7 +100,7 @@ def _run_command(
     if meant.name == CHANGE:
         said = conversation.heard(Utterance(who=YOU, text=redact(words)))
         try:
-            state = change_mapping(conversation.state, meant.edits, context)
+            state = operations.change_mapping(conversation.state, meant.edits, context)
         except MappingError as error:
             return Reply(conversation=said, problems=_safe_problems(error.problems, said, context))
         return reply_to_change(said, words, state, edits=meant.edits)
@@ -136,7 +130,7 @@ def reply_to_change(
     edits: Sequence[Edit] = (),
 ) -> Reply:
     """Reply to a change; one that cannot be run or names no field of the data is refused."""
-    if problems := refusal_problems(conversation.state, state, edits):
+    if problems := operations.refusal_problems(conversation.state, state, edits):
         return Reply(conversation=conversation, problems=problems)
     made = conversation.with_step(Step(words=redact(words), by=by, state=state))
     if made.mapping == conversation.mapping:
@@ -150,14 +144,14 @@ def _move_step(conversation: Conversation, name: str, context: Context) -> Reply
     if moved is None:
         where = "first" if name == "undo" else "last"
         return Reply(conversation=conversation, say=f"This is the {where} mapping already.")
-    checked = recheck_conversation(moved, context)
+    checked = operations.recheck_conversation(moved, context)
     return Reply(conversation=checked, before=conversation, show=("changes",))
 
 
 def _alternatives_reply(
     conversation: Conversation, words: str, meant: ParsedCommand, context: Context
 ) -> Reply:
-    found = find_alternatives(conversation, context)
+    found = operations.find_alternatives(conversation, context)
     if meant.name == "alternatives":
         say = "" if found else "No other mapping passes on the sample."
         return Reply(conversation=conversation, others=found, show=("alternatives",), say=say)
@@ -165,13 +159,12 @@ def _alternatives_reply(
     if number > len(found):
         say = f"There is no alternative {number}; there are {len(found)}: alternatives shows them."
         return Reply(conversation=conversation, say=say)
-    state = replace_mapping(conversation.state, found[number - 1].mapping, context)
+    state = operations.replace_mapping(conversation.state, found[number - 1].mapping, context)
     return reply_to_change(conversation.heard(Utterance(who=YOU, text=redact(words))), words, state)
 
 
 def _approve_mapping(conversation: Conversation) -> Reply:
-    state = conversation.state
-    held = failed_gates(state.get("problems", ()))
+    held = failed_gates(conversation.state.get("problems", ()))
     decision = conversation.decision
     if held:
         return Reply(conversation=conversation, say="It does not pass yet:", show=("problems",))
@@ -273,7 +266,7 @@ def _ask_in_turns(
         source,
         sample,
         examples=_example_rows(conversation, context),
-        others=find_alternatives(conversation, context),
+        others=operations.find_alternatives(conversation, context),
     )
     asking.ledger.open_set(conversation.usage.spent if conversation.usage else Spent())
     tokens, endpoint = sum(estimate_tokens(one["content"]) for one in messages), asking.endpoint
@@ -337,12 +330,12 @@ def _try_reply(
         say, edits = reply["say"], tuple(reply["edits"])
         if not edits:
             return _ModelAnswer(say)
-        state = change_mapping(before, edits, context, provenance=provenance)
+        state = operations.change_mapping(before, edits, context, provenance=provenance)
     except MappingError as error:
         return _ModelAnswer(say, problems=error.problems)
     found = state["problems"]
     worse = len(found) > len(before.get("problems", ()))
-    if problems := refusal_problems(before, state, edits) or (found if worse else ()):
+    if problems := operations.refusal_problems(before, state, edits) or (found if worse else ()):
         return _ModelAnswer(say, problems=problems)
     return _ModelAnswer(say, edits, state)
 

@@ -70,10 +70,7 @@ def endpoint_checks(
     timeout_s: float = TIMEOUT_S,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Check]:
-    """Check the endpoint; the level to begin at is remembered in the store.
-
-    At most `MOST_REQUESTS` questions of at most `timeout_s` seconds are asked.
-    """
+    """Check the endpoint by `MOST_REQUESTS` questions at most; the store keeps the level."""
     for check in (_check_address, _check_key):
         found = check(endpoint)
         yield found

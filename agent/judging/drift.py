@@ -103,15 +103,11 @@ def _tail_probability(seen: int, weight: int, share: float) -> float:
     return 1 - sum(fewer)
 
 
-def _path_steps(path: str) -> list[str]:
-    return _STEP.findall(path)
-
-
 def _keyed_places(shape: Shape) -> frozenset[str]:
     """The places whose keys are data: what stands before a `.*`."""
     found = set()
     for path in [*shape.get("paths", {}), *shape.get("rare", {})]:
-        steps = _path_steps(path)
+        steps = _STEP.findall(path)
         found |= {"".join(steps[:n]) for n, step in enumerate(steps) if step in (".*", "*")}
     return frozenset(found)
 
@@ -121,7 +117,7 @@ def _collapse_keys(path: str, keyed: frozenset[str]) -> str:
     if not keyed:
         return path
     made = ""
-    for step in _path_steps(path):
+    for step in _STEP.findall(path):
         named = step != "[*]"
         made += (".*" if made else "*") if made in keyed and named else step
     return made
@@ -164,7 +160,7 @@ def outermost_paths(paths: Sequence[str]) -> list[str]:
 
 
 def _enclosing_paths(path: str) -> Iterator[str]:
-    steps = _path_steps(path)
+    steps = _STEP.findall(path)
     yield from ("".join(steps[:n]) for n in range(1, len(steps)))
 
 
@@ -274,12 +270,8 @@ def _fact_changes(kept: Shape, now: Shape) -> Iterator[Change]:
     before, after = kept.get("facts", {}), now.get("facts", {})
     for name in sorted({*before, *after}):
         if before.get(name) != after.get(name):
-            old, new = _fact_text(before.get(name)), _fact_text(after.get(name))
+            old, new = (str(facts.get(name, "")) for facts in (before, after))
             yield Change(path=name, what="fact", before=old, after=new, stops=False)
-
-
-def _fact_text(fact: object) -> str:
-    return "" if fact is None else str(fact)
 
 
 def _shape_changes(kept: Shape, now: Shape) -> Iterator[Change]:

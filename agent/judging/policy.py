@@ -48,10 +48,7 @@ def may_repair(state: State) -> bool:
 
 
 def may_look(state: State) -> bool:
-    """Return whether the model that has just answered may look at its records, which it may once.
-
-    It may be asked as long as this answer does not exhaust its attempts.
-    """
+    """Return whether the model may look at its records: once, and not after its last attempt."""
     attempts = state["attempts"]
     looked = any(one.signals is not None for one in attempts)
     answered = bool(state["turn"].level) and state.get("check") is not None
@@ -212,10 +209,7 @@ def dispute_reason(state: State) -> str:
 
 
 def gates_of_state(state: State) -> list[Gate]:
-    """Every gate with its figure, in the order in which people read them.
-
-    There is none before there is a proposal.
-    """
+    """Every gate with its figure, as people read them; none before there is a proposal."""
     proposal, check = state.get("proposal"), state.get("check")
     if proposal is None:
         return []

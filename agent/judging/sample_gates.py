@@ -71,8 +71,7 @@ def problem_text(problem: Problem) -> str:
 
 def detail_text(lines: Iterable[str]) -> Safe:
     """Places and values as one text without secrets, cut where it is long."""
-    text = "; ".join(lines)
-    return Safe(shorten_text(redact(text), _MOST_DETAIL, "..."))
+    return Safe(shorten_text(redact("; ".join(lines)), _MOST_DETAIL, "..."))
 
 
 def share_text(part: int, whole: int) -> str:
@@ -147,8 +146,7 @@ def _path_gates(check: Check, found: ProblemsByCode) -> Iterator[Gate]:
 def _content_gates(content: Content, found: ProblemsByCode) -> Iterator[Gate]:
     usual = content.usual
     if "answers" in usual:
-        both = found.take("both_sides")
-        yield failing_gate("paths on both sides", both, "none")
+        yield failing_gate("paths on both sides", found.take("both_sides"), "none")
         yield _training_gate(content, found)
     for side, counts in usual.items():
         yield _constant_gate(side, counts)

@@ -11,17 +11,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from ingot.agent.judging.taken_texts import (
+from ingot.agent.judging.trial import (
     WORDS,
     Taken,
+    Trial,
     is_prose,
     other_texts,
+    record_texts,
     rows_without_record,
     texts_left_out,
     texts_taken_twice,
     words_of,
 )
-from ingot.agent.judging.trial import Trial, record_texts
 from ingot.agent.proposing.columns import (
     View,
     last_name,

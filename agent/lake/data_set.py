@@ -13,6 +13,7 @@ from ingot.agent.lake.lake_order import SETS, LakeOrder
 from ingot.agent.lake.shared_model import LakeLedger, PostponedError, SharedModel
 from ingot.agent.model.cache import Store
 from ingot.agent.nodes.convert import convert_mapping
+from ingot.agent.nodes.discover import unreadable_reason
 from ingot.agent.nodes.report import run_outcome
 from ingot.agent.privacy import EMPTY_TEXT, Safe, joined, redact
 from ingot.agent.proposing.cards import find_card
@@ -48,13 +49,7 @@ from ingot.converters.output.commit import find_finished
 from ingot.converters.output.files import output_errors
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.facts import LeftOut
-from ingot.converters.sources.file_kinds import (
-    DAMAGED_HINT,
-    damaged_text,
-    unread_format,
-    unread_hint,
-    unread_text,
-)
+from ingot.converters.sources.file_kinds import unread_format
 from ingot.converters.sources.root_candidates import root_candidates
 
 _SHOWN: Final = 20
@@ -166,15 +161,11 @@ def _process_set(task: SetTask, known: SetFacts) -> SetResult:
         why = redact(f"{count}: {_first_reasons(faults)}")
         hint = Safe("repair or move what cannot be read; it is tried again when its files change")
         return SetResult(facts=replace(known, status="failed", why=why, hint=hint))
-    unread = [one for one in source.left_out if unread_format(one.why)]
-    if unread and not source.files:
-        why = redact(f"no file in it can be read: {unread_text(unread)}")
-        hint = redact(unread_hint(one.why for one in unread))
+    # An empty file is told, and no fault.
+    filled = [one for one in source.left_out if one.bytes or unread_format(one.why)]
+    if not source.files and (wrong := unreadable_reason(filled)):
+        why, hint = map(redact, wrong)
         return SetResult(facts=replace(known, status="failed", why=why, hint=hint))
-    filled = [one for one in source.left_out if one.bytes]  # an empty file is told, and no fault
-    if not source.files and (damaged := damaged_text(filled)):
-        why = redact(f"no file in it holds data: {damaged}")
-        return SetResult(facts=replace(known, status="failed", why=why, hint=Safe(DAMAGED_HINT)))
     if not source.files:
         why = redact(f"no data file: {_first_reasons(source.left_out)}")
         return SetResult(facts=replace(known, decision="irrelevant", why=why))

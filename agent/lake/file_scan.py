@@ -87,8 +87,7 @@ def _sort_unreadable(found: Sequence[tuple[str, str]]) -> tuple[list[SeenFile], 
             why == DANGLING_LINK and PurePosixPath(name).suffix and side_file_reason(name) is None
         )
         if not meant or not _is_text(name):
-            shown = name.encode("utf-8", "replace").decode()
-            left_out.append(LeftOut(name=shown, why=why))
+            left_out.append(LeftOut(name=name.encode("utf-8", "replace").decode(), why=why))
         else:
             lost.append(SeenFile(entry=Entry(name=name, place=LocalFile(name), bytes=0), fault=why))
     return lost, left_out
@@ -295,10 +294,7 @@ class _Recognized:
 
 
 def find_sets(order: LakeOrder, listed: LakeListing, workers: Workers, hear: Counted) -> Survey:
-    """Put the files of a lake together to data sets.
-
-    What another command reads is recognised again only where the files have changed.
-    """
+    """Put files together to data sets; what other commands read is looked at if files changed."""
     known = order.state.note(_RAW, dict[str, _Recognized]) or {}
     recognized: dict[str, _Recognized] = {}
 

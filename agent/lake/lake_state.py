@@ -164,14 +164,10 @@ class LakeState:
                 connection.execute(_PUT_NOTE, (key, json.dumps(encode(value, kind))))
 
     def change_note(self, key: str, kind: type[T], change: Callable[[T | None], T]) -> None:
-        """Replace a note by what `change` returns, with no other process in between.
-
-        Nothing is kept if `change` raises.
-        """
+        """Replace a note by what `change` returns, in one transaction; not if that raises."""
         with self.connected() as connection:
             connection.execute("BEGIN IMMEDIATE")
             row = connection.execute("SELECT value FROM notes WHERE key = ?", (key,)).fetchone()
             with self.decoding():
                 known = decode(kind, json.loads(row[0])) if row else None
-            made = change(known)
-            connection.execute(_PUT_NOTE, (key, json.dumps(encode(made, kind))))
+            connection.execute(_PUT_NOTE, (key, json.dumps(encode(change(known), kind))))

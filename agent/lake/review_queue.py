@@ -21,8 +21,7 @@ from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
 from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
 from ingot.agent.reporting.proposal_folder import (
     MAPPING,
-    OTHER,
-    REPORT,
+    delete_files,
     edited_mappings,
     proposal_path,
 )
@@ -100,12 +99,7 @@ def approve(order: LakeOrder, facts: SetFacts, document: MappingDocument | None 
         write_file(file, mapping_bytes(reviewed))
     order.state.keep("", replace(facts, status="waiting", why=APPROVED, hint=EMPTY_TEXT))
     shutil.rmtree(order.run_folder(facts.name), ignore_errors=True)
-    folder = proposal.parent
-    with output_errors(folder):
-        for one in (MAPPING, OTHER, REPORT):
-            (folder / one).unlink(missing_ok=True)
-        if folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
+    delete_files(proposal.parent)
     for kept in order.state.sets().values():  # the next run looks again at those of the same shape
         same = kept.facts.fingerprint == facts.fingerprint is not None
         if same and kept.facts.status == "waiting" and kept.facts.name != facts.name:
@@ -146,10 +140,7 @@ class ShownProposal:
 
 
 def load_proposal(order: LakeOrder, data_set: DataSet) -> ShownProposal:
-    """Load what waits for a data set: the proposal as it was made, or as a person edited it.
-
-    If the shape of the data has changed it is the approved mapping on the new data.
-    """
+    """Load what waits: the proposal, made or edited, or an approved mapping on changed data."""
     approved = order.mapping(data_set.name)
     if approved.is_file():
         document = load_mapping(approved)

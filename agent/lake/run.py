@@ -11,19 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from ingot.agent.lake import shared_model
 from ingot.agent.lake.data_set import SetResult, SetTask, work_on_set
 from ingot.agent.lake.file_scan import find_sets, list_files
-from ingot.agent.lake.lake_order import (
-    CORPUS,
-    HASHES,
-    MAPPINGS,
-    LakeOrder,
-    data_set_key,
-    files_key,
-)
+from ingot.agent.lake.lake_order import CORPUS, HASHES, MAPPINGS, LakeOrder, data_set_key, files_key
 from ingot.agent.lake.lake_state import KnownSet
 from ingot.agent.lake.shared_model import GONE, TurnQueue, shape_keys
 from ingot.agent.model.budget import Spent
@@ -337,13 +330,8 @@ def _with_repeats(one: SetFacts, found: Duplicates) -> SetFacts:
     return replace(one, across=repeats.across, overlaps=dict(repeats.overlaps), splits=())
 
 
-class _Part(NamedTuple):
-    """The part of a data set in the corpus: its result, its hashes, and what of it is dropped."""
-
-    name: str
-    result: Path
-    hashed: Path
-    drops: Path | None
+# A data set of the corpus: its name, its result, its hashes, and what of it is dropped.
+_Part = tuple[str, Path, Path, Path | None]
 
 
 def _write_corpus(
@@ -353,17 +341,17 @@ def _write_corpus(
     folder = order.out / CORPUS
     options = corpus.CorpusOptions(splits=order.splits or ALL, tokenizer=order.tokenizer)
     parts = [
-        _Part(one.name, order.result(one.name), order.hashes(one.name), drops.get(one.name))
+        (one.name, order.result(one.name), order.hashes(one.name), drops.get(one.name))
         for one in sets
         if one.status == "converted"
     ]
     written: dict[str, tuple[Split, ...]] = {}
     failed: dict[str, str] = {}
-    for part, splits in workers.spread(partial(_write_part, folder, options), parts):
+    for (name, *_), splits in workers.spread(partial(_write_part, folder, options), parts):
         if isinstance(splits, str | TaskFailure):
-            failed[part.name] = splits if isinstance(splits, str) else splits.why
+            failed[name] = splits if isinstance(splits, str) else splits.why
         else:
-            written[part.name] = splits
+            written[name] = splits
     kept = [(split.name, name) for name, splits in written.items() for split in splits]
     corpus.sweep_corpus(folder, kept)
     return [_with_splits(one, written.get(one.name, ()), failed.get(one.name)) for one in sets]

@@ -221,10 +221,7 @@ def _is_persons(document: MappingDocument) -> bool:
 
 
 def _approved_turn(document: MappingDocument, first: str, rules: Proposal | None) -> Turn:
-    """Propose the mapping that a person approved for another data set of the shape.
-
-    Its language and source are stated anew.
-    """
+    """Propose a mapping approved for another data set, with its own language and source."""
     language = (rules.detected if rules else {}).get("language")
     mapping = {key: value for key, value in document.items() if key != "provenance"}
     for layout in [mapping, *mapping.get("any_of", [])]:

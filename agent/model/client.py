@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ingot.agent.model import replies, request_form, server_errors
 from ingot.agent.model.budget import Ledger, Spent, estimate_tokens
-from ingot.agent.model.cache import FORM_LEVELS, Store
+from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.model.replies import ChunkReader, Reply
 from ingot.agent.model.request_form import Message, RequestForm, first_form, softer_form
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     import tenacity
 
     from ingot.agent.model.transport import Answer, Post
-
-__all__ = ["FORM_LEVELS", "Completion", "Message", "OnText", "ask_model"]
 
 OnText = Callable[[str | None], None]
 

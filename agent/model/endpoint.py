@@ -224,8 +224,7 @@ class ModelSettings(EndpointSettings):
     no_llm_cache: Annotated[
         bool,
         Setting(
-            "Ask the model even if an accepted answer for this schema is stored.",
-            section=SECTION,
+            "Ask the model even if an accepted answer for this schema is stored.", section=SECTION
         ),
     ] = False
     llm_max_calls: Annotated[

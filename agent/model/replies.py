@@ -76,11 +76,10 @@ def read_choice(reply: dict[str, Json]) -> Reply | None:
 
 def join_surrogates(text: str) -> str:
     """The text with its halves of surrogate pairs put together; one alone cannot be encoded."""
-    return _LONE.sub("\ufffd", _PAIR.sub(_join_pair, text))
-
-
-def _join_pair(found: re.Match[str]) -> str:
-    return found[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    joined = _PAIR.sub(
+        lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text
+    )
+    return _LONE.sub("\ufffd", joined)
 
 
 def _find_answer(message: dict[str, Any]) -> tuple[str, str]:
@@ -261,10 +260,7 @@ class ChunkReader:
         return {"choices": [choice], "usage": self._usage}
 
     def tokens(self) -> tuple[int | None, int]:
-        """Tokens in (None = not told) and out so far.
-
-        What is not told of those out is estimated, with all that was reasoned.
-        """
+        """Tokens in (None = not told) and out so far, these estimated where they are not told."""
         said = "\n".join("".join(parts) for parts in self._texts.values() if parts)
         told = token_count(self._usage, "completion_tokens")
         asked = token_count(self._usage, "prompt_tokens")

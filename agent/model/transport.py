@@ -85,8 +85,7 @@ def check_url(endpoint: Endpoint) -> None:
 def connect_endpoint(endpoint: Endpoint) -> Iterator[Post]:
     """What posts to the endpoint.
 
-    Redirects are not followed, so that neither rows nor a key wander to another host; proxies of
-    the environment are used.
+    Redirects are not followed: neither rows nor a key wander to another host. Proxies are used.
     """
     with _open_client(endpoint) as (client, watch):
         yield Post(client.chat.completions.with_raw_response, watch)

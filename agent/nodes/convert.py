@@ -42,8 +42,7 @@ def convert(state: State, context: Context) -> State:
 
 def _convert_source(state: State, order: Order, context: Context, door: Door) -> job.Result:
     def extra_files(manifest: Manifest, rejects: Sequence[str]) -> dict[str, bytes]:
-        shown = [*map(door.text, rejects)]
-        report = report_text(state, manifest, shown, door)
+        report = report_text(state, manifest, [*map(door.text, rejects)], door)
         return {"report.md": report.encode(errors="backslashreplace")}  # names of files are bytes
 
     out, options = Path(order.out or ""), conversion_options(order)

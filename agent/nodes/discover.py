@@ -3,6 +3,7 @@
 sample: rows spread over the source; the state keeps only their number.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,15 +23,9 @@ from ingot.agent.state import (
 from ingot.converters.errors import SourceError
 from ingot.converters.output.commit import check_destination
 from ingot.converters.output.files import output_errors
-from ingot.converters.sources import Source
+from ingot.converters.sources import Source, file_kinds
 from ingot.converters.sources.facts import LeftOut
-from ingot.converters.sources.file_kinds import (
-    DAMAGED_HINT,
-    damaged_text,
-    unread_format,
-    unread_hint,
-    unread_text,
-)
+from ingot.converters.sources.file_kinds import DAMAGED_HINT
 from ingot.converters.sources.tables.table_folders import tables_read
 
 _SHOWN = 20
@@ -60,8 +55,8 @@ def discover(state: State, context: Context) -> State:
     raw_data = None if order.mapping else raw_data_proposal(source)
     if source.files and raw_data is None:
         return found
-    if raw_data is None:
-        _check_formats(source)
+    if raw_data is None and (found_bad := unreadable_reason(source.left_out)):
+        raise SourceError(source.location, *found_bad)
     proposal = raw_data or _no_data_proposal(source)
     return {**found, "proposal": redacted_proposal(proposal, Door("redacted"))}
 
@@ -101,35 +96,33 @@ def _summarize_unread(source: Source) -> UnreadFiles | None:
     unread = [  # a page beside its own text says nothing more
         one
         for one in source.left_out
-        if unread_format(one.why) and one.name.rpartition(".")[0] not in read
+        if file_kinds.unread_format(one.why) and one.name.rpartition(".")[0] not in read
     ]
     if not unread:
         return None
     left = sum(one.bytes for one in unread)
     sizes: dict[str, list[int]] = {}
     for one in unread:
-        sizes.setdefault(unread_format(one.why), []).append(one.bytes)
+        sizes.setdefault(file_kinds.unread_format(one.why), []).append(one.bytes)
     kinds = [UnreadKind(redact(kind), len(held), sum(held)) for kind, held in sizes.items()]
     others = sum(one.bytes for one in source.left_out if "shape" in one.why)
     return UnreadFiles(
         files=len(unread),
         bytes=left,
         of_bytes=left + others + sum(file.bytes for file in source.files),
-        first=redact(unread_text(unread)),
+        first=redact(file_kinds.unread_text(unread)),
         kinds=tuple(sorted(kinds, key=lambda kind: (-kind.bytes, kind.name))),
-        hint=redact(unread_hint(one.why for one in unread)),
+        hint=redact(file_kinds.unread_hint(one.why for one in unread)),
     )
 
 
-def _check_formats(source: Source) -> None:
-    """Refuse a folder of damaged files and formats that are not read; name these."""
-    left_out = source.left_out
-    unread = [one for one in left_out if unread_format(one.why)]
-    if unread:
-        problem = f"no file in it can be read: {unread_text(unread)}"
-        raise SourceError(source.location, problem, unread_hint(one.why for one in unread))
-    if damaged := redact(damaged_text(left_out)):
-        raise SourceError(source.location, f"no file in it holds data: {damaged}", DAMAGED_HINT)
+def unreadable_reason(left_out: Sequence[LeftOut]) -> tuple[str, str] | None:
+    """Return what is wrong with a folder of damaged files and unread formats, and what to do."""
+    if unread := [one for one in left_out if file_kinds.unread_format(one.why)]:
+        problem = f"no file in it can be read: {file_kinds.unread_text(unread)}"
+        return problem, file_kinds.unread_hint(one.why for one in unread)
+    damaged = file_kinds.damaged_text(left_out)
+    return (f"no file in it holds data: {redact(damaged)}", DAMAGED_HINT) if damaged else None
 
 
 def _no_data_proposal(source: Source) -> Proposal:

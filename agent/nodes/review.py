@@ -1,4 +1,6 @@
-"""review: a person, or the gates in place of one, decide whether the proposal is converted.
+"""compare: what the rules think of a model's proposal; an accepted answer is remembered.
+
+review: a person, or the gates in place of one, decide whether the proposal is converted.
 
 pause: where a run rests whose model may not or cannot be asked, until somebody says go on.
 """
@@ -7,20 +9,133 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ingot.agent.judging.policy import (
-    REVIEW_ANSWERS,
-    allowed_answers,
-    is_attended,
-    review_by_gates,
-    unfit_reason,
-)
+from ingot.agent.context import Context
+from ingot.agent.judging import policy
+from ingot.agent.judging.policy import REVIEW_ANSWERS
+from ingot.agent.judging.trial import joint_confidence, same_records, try_out
+from ingot.agent.judging.unbacked import Side, unbacked_choices
+from ingot.agent.nodes.propose import rules_turn
 from ingot.agent.privacy import EMPTY_TEXT, Safe, joined, redact
-from ingot.agent.proposing.proposal import SafeProposal
+from ingot.agent.proposing.fingerprint import fingerprint
+from ingot.agent.proposing.proposal import (
+    MODEL,
+    SURE_CONFIDENCE,
+    Evidence,
+    Proposal,
+    SafeProposal,
+    exhausted_reason,
+    redacted_proposal,
+)
 from ingot.agent.reporting.proposal_folder import proposed_mapping
 from ingot.agent.reporting.report import markdown_line, proposal_text
-from ingot.agent.state import Review, State
+from ingot.agent.state import Opinion, Review, State
 from ingot.converters import json_yaml
+from ingot.converters.errors import MappingError
 from ingot.converters.rows import Json, MappingDocument
+
+
+def compare(state: State, context: Context) -> State:
+    """Settle what is proposed once nobody is asked any more."""
+    if context.asking is None or state["order"].mapping is not None:
+        return {"opinion": None}
+    settled = _settle_proposal(state)
+    now: State = {**state, **settled}
+    proposal = now.get("proposal")
+    if proposal is None or proposal.mapper != MODEL:
+        if why := exhausted_reason(now.get("attempts", ())):  # asking again would give the same
+            _store_answer(now, context, {"failed": why}, only_here=bool(_card_shown(now)))
+        return {**settled, "opinion": None}
+    opinion = _ask_rules(now, proposal, context)
+    settled |= {"opinion": opinion, "proposal": _with_opinion(proposal, opinion)}
+    _remember_answer({**now, **settled}, context)
+    return settled
+
+
+def _settle_proposal(state: State) -> State:
+    """The better of two answers; the rules' fallback is no proposal if it fails on the sample."""
+    looked, proposal = state.get("looked"), state.get("proposal")
+    problems, fallback = state["problems"], state["turn"].fallback
+    if looked and (proposal is None or problems or fallback):
+        answer: State = {"proposal": looked.proposal, "check": looked.check, "turn": looked.turn}
+        return {**answer, "problems": ()}
+    if proposal and fallback and problems:
+        reason = f"{proposal.reason} It does not pass on the sample."
+        return {"proposal": replace(proposal, decision="unmappable", reason=reason)}
+    return {}
+
+
+def _ask_rules(state: State, proposal: Proposal, context: Context) -> Opinion | None:
+    """The rules' proposal, and whether it makes the same of the sample."""
+    order = state["order"]
+    rules = rules_turn(order, context).proposal
+    if rules is None:
+        return None
+    door = context.door(order.source, order.spec)
+    redacted = redacted_proposal(rules, door)
+    if not proposal.mapping:
+        return Opinion(agrees=rules.decision == proposal.decision, proposal=redacted)
+    try:
+        ours = try_out(context, order, proposal.mapping, where="the model's mapping")
+        theirs = rules.mapping and try_out(context, order, rules.mapping, where="the rules'")
+    except MappingError:
+        return Opinion(agrees=False, proposal=redacted)
+    agrees = bool(theirs and same_records(ours, theirs))
+    second = Side.of(rules.mapping, theirs) if rules.mapping and theirs else None
+    found = unbacked_choices(Side.of(proposal.mapping, ours), second, same_texts=agrees)
+    unbacked = {gate: tuple(map(door.text, said)) for gate, said in found.items()}
+    return Opinion(agrees=agrees, proposal=redacted, unbacked=unbacked or None)
+
+
+def _with_opinion(proposal: SafeProposal, opinion: Opinion | None) -> SafeProposal:
+    """The proposal with the rules' opinion among its evidence; agreement makes it surer."""
+    if opinion is None:
+        return proposal
+    rules = opinion.proposal
+    same = "the same" if opinion.agrees else "something else"
+    why = f"the rules propose {same}: {rules.decision}, {rules.confidence:.2f}"
+    evidence = Evidence(target="second opinion", choice=MODEL, why=why, runner_up="rules")
+    made = replace(proposal, evidence=(*proposal.evidence, evidence))
+    if not opinion.agrees:
+        return made
+    return replace(made, confidence=joint_confidence(proposal.confidence, rules.confidence))
+
+
+def _remember_answer(state: State, context: Context) -> None:
+    """Keep an answer that passed; for the shape if sure rules agree: rows may have led to it."""
+    turn, proposal, opinion = state["turn"], state["proposal"], state.get("opinion")
+    runs = state.get("check") or not (proposal and proposal.mapping)
+    if turn.level and runs and not state["problems"]:
+        provenance = {key: one for key, one in turn.provenance.items() if key != "mapper"}
+        whoever: State = {**state, "order": replace(state["order"], min_confidence=0.0)}
+        sure = opinion and opinion.agrees and opinion.proposal.confidence >= SURE_CONFIDENCE
+        only_here = bool(policy.state_person_reasons(whoever) or not sure)
+        if not only_here:
+            provenance.pop("card", None)  # it is not that of the others
+        document = {"said": json.loads(turn.said), "provenance": provenance}
+        _store_answer(state, context, document, only_here=only_here)
+
+
+def _card_shown(state: State) -> str:
+    """The card that the model was shown in this run, "" = none."""
+    closed = [one.card for one in state.get("attempts", ())]
+    return next(filter(None, [*closed, state["turn"].provenance.get("card", "")]), "")
+
+
+def _store_answer(
+    state: State, context: Context, document: MappingDocument, *, only_here: bool = False
+) -> None:
+    if context.asking is None:
+        return
+    order = state["order"]
+    source, sample = context.source_and_sample(order.source, order.spec)
+    shape = fingerprint(source, sample)
+    card = context.cards.get(order.source) if _card_shown(state) else None
+    rules = rules_turn(order, context).proposal
+    keys = context.asking.keys(shape, sample, order.request(), rules, card)
+    context.asking.store.keep(keys[only_here], document)
+    if only_here and card is not None:
+        context.asking.mark(keys[0])
+
 
 REVIEW_ACTION = "convert"
 _NOTHING_TO_CONVERT = (
@@ -35,15 +150,15 @@ def review(state: State) -> State:
     if order.dry_run:
         return {"review": Review(decision="dry_run")}
     why = before.why if before and before.decision == "again" else EMPTY_TEXT
-    if order.yes and not (before and is_attended(state)):
-        decided = review_by_gates(state)
-        if decided.decision != "person" or not is_attended(state):
+    if order.yes and not (before and policy.is_attended(state)):
+        decided = policy.review_by_gates(state)
+        if decided.decision != "person" or not policy.is_attended(state):
             return {"review": decided}
         why = Safe(f"Only a person may decide this: {markdown_line(decided.why)}")
     from langgraph.types import interrupt
 
     answer = interrupt(review_question(state, why))
-    if fault := answer_fault(answer, allowed_answers(state)):  # it must not end the run
+    if fault := answer_fault(answer, policy.allowed_answers(state)):  # it must not end the run
         return {"review": Review(decision="again", why=fault)}
     return apply_answer(state, answer)
 
@@ -57,7 +172,7 @@ def review_question(state: State, fault: Safe = EMPTY_TEXT) -> dict[str, Json]:
         REVIEW_ACTION,
         {"mapping": (proposal and proposal.mapping) or proposed_mapping(state)},
         paragraphs,
-        allowed_answers(state),
+        policy.allowed_answers(state),
         {
             "type": "object",
             "properties": {"mapping": json_yaml.schema("mapping")},
@@ -90,7 +205,7 @@ def apply_answer(state: State, answer: Json) -> State:
             "opinion": None,
             "looked": None,
         }
-    if decision["type"] == "approve" and (unfit := unfit_reason(state)):
+    if decision["type"] == "approve" and (unfit := policy.unfit_reason(state)):
         return {"review": Review(decision="again", why=unfit)}
     why = redact(str(decision.get("message") or ""))
     return {"review": Review(decision=decision["type"], why=why)}
@@ -108,9 +223,7 @@ def _edited_proposal(
 
 def answer_fault(answer: Json, allowed: Sequence[str] = REVIEW_ANSWERS) -> Safe:
     """What is wrong with an answer, "" if nothing is; a mapping may be the text that was typed."""
-    from jsonschema import Draft202012Validator
-
-    for error in Draft202012Validator(_ANSWER).iter_errors(answer):
+    for error in json_yaml.validator("answer").iter_errors(answer):
         wanted = " | ".join(f'"{one}"' for one in allowed)
         said = markdown_line(redact(error.message[:200]))
         return redact(
@@ -132,40 +245,6 @@ def answer_fault(answer: Json, allowed: Sequence[str] = REVIEW_ANSWERS) -> Safe:
 def _read_mapping(mapping: Json) -> Json:
     """The mapping itself: forms send what was typed into them, which is its text."""
     return json.loads(mapping) if isinstance(mapping, str) else mapping
-
-
-_EDITED_STATE = {
-    "type": "object",
-    "required": ["args"],
-    "properties": {
-        "args": {
-            "type": "object",
-            "required": ["mapping"],
-            "properties": {"mapping": {"type": ["object", "string"]}},
-        }
-    },
-}
-_ANSWER: dict[str, Json] = {
-    "type": "object",
-    "required": ["decisions"],
-    "properties": {
-        "decisions": {
-            "type": "array",
-            "minItems": 1,
-            "maxItems": 1,
-            "items": {
-                "type": "object",
-                "required": ["type"],
-                "properties": {
-                    "type": {"enum": list(REVIEW_ANSWERS)},
-                    "edited_action": _EDITED_STATE,
-                },
-                "if": {"properties": {"type": {"const": "edit"}}},
-                "then": {"required": ["edited_action"]},
-            },
-        }
-    },
-}
 
 
 PAUSE_ACTION = "ask_again"

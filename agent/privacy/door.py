@@ -13,19 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NewType
 
-from ingot.agent.privacy.redaction import (
-    PLACED,
-    SECRET,
-    convert_scalars,
-    inner_name,
-    is_telling,
-    name_placeholder,
-    outer_name,
-    redact,
-    redact_ends,
-    redact_scalar,
-    spell_value,
-)
+from ingot.agent.privacy import redaction
+from ingot.agent.privacy.redaction import PLACED, SECRET
 from ingot.agent.privacy.secrets import (
     find_assignments,
     find_key_lines,
@@ -96,7 +85,7 @@ class Door:
         """A value redacted, its keys too."""
         if self.share == "raw":
             return SafeValue(value)
-        return SafeValue(convert_scalars(value, self._scalar, hide=self._key))
+        return SafeValue(redaction.convert_scalars(value, self._scalar, hide=self._key))
 
     @cached_property
     def _in_keys(self) -> "Replacer":
@@ -106,13 +95,13 @@ class Door:
         return Replacer(long)
 
     def _key(self, key: str) -> str:
-        return redact(self._in_keys.text(key))
+        return redaction.redact(self._in_keys.text(key))
 
     def _scalar(self, value: Json, name: str) -> Json:
-        shown = redact_scalar(self._replaced.value(value), name)
+        shown = redaction.redact_scalar(self._replaced.value(value), name)
         placed = shown != value and isinstance(shown, str) and PLACED.fullmatch(shown)
         if placed and self._numbered:
-            return self.stand_in(shown, spell_value(value))
+            return self.stand_in(shown, redaction.spell_value(value))
         return shown
 
     def stand_in(self, placeholder: str, secret: str) -> str:
@@ -127,13 +116,15 @@ class Door:
 
     def text(self, text: str) -> Safe:
         """A text redacted."""
-        return Safe(text) if self.share == "raw" else redact_ends(self._replaced.text(text))
+        return (
+            Safe(text) if self.share == "raw" else redaction.redact_ends(self._replaced.text(text))
+        )
 
     def problem(self, one: Problem) -> SafeProblem:
         """A problem without the secrets that it quotes."""
         nearest = self.text(one.nearest) if one.nearest else one.nearest
         expected, got = self.text(one.expected), self.text(one.got)
-        return SafeProblem(Problem(redact(one.pointer), one.code, expected, got, nearest))
+        return SafeProblem(Problem(redaction.redact(one.pointer), one.code, expected, got, nearest))
 
 
 def _letters(number: int) -> str:
@@ -171,20 +162,22 @@ class _NamedSecrets:
     def add(self, value: Json, name: str, levels: int) -> None:
         """Add what stands under a name."""
         if isinstance(value, dict):
-            outer = outer_name(value, name)
+            outer = redaction.outer_name(value, name)
             for key, one in value.items() if levels else ():
-                self.add(one, inner_name(key, outer), levels - 1)
+                self.add(one, redaction.inner_name(key, outer), levels - 1)
         elif isinstance(value, list):
             for one in value if levels else ():
                 self.add(one, name, levels - 1)
         elif isinstance(value, str):
             self._add_text(value.strip(), name, levels)
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            self._add_text(spell_value(value) if is_telling(name) else "", name, 0)
+            self._add_text(
+                redaction.spell_value(value) if redaction.is_telling(name) else "", name, 0
+            )
 
     def _add_text(self, text: str, name: str, levels: int) -> None:
         self.begins_key = self.begins_key or may_be_key_line(text)
-        kind = name_placeholder(text, name) if text else None
+        kind = redaction.name_placeholder(text, name) if text else None
         if kind is None and levels:
             self._look_inside(text, levels - 1)
         elif kind is not None and not is_no_value(text):
@@ -270,7 +263,7 @@ class Replacer:
         """A text or number without those that are known; itself where there are none."""
         if value is None or isinstance(value, bool):
             return value
-        text = spell_value(value)
+        text = redaction.spell_value(value)
         found = self.text(text)
         return value if found == text else found
 

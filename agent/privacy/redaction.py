@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
+from ingot.agent.privacy import secrets
 from ingot.agent.privacy.numbers import (
     Finder,
     find_ibans,
@@ -21,17 +22,6 @@ from ingot.agent.privacy.numbers import (
     is_phone_like,
     is_phone_name,
     search_windows,
-)
-from ingot.agent.privacy.secrets import (
-    find_assignments,
-    find_emails,
-    find_ip_addresses,
-    find_jwts,
-    find_private_keys,
-    find_query_secrets,
-    find_tokens,
-    find_url_credentials,
-    is_secret_name,
 )
 from ingot.converters.rows import Json, Safe
 
@@ -53,8 +43,7 @@ class _Folding(dict[int, str]):
     """Character by character: digits of all scripts, full-width signs, spaces and dashes."""
 
     def __missing__(self, code: int) -> str:
-        char = chr(code)
-        self[code] = folded = _fold_char(char)
+        self[code] = folded = _fold_char(chr(code))
         return folded
 
 
@@ -119,12 +108,12 @@ def _escape_meaning(match: re.Match[str]) -> str:
 
 # In the order of precedence: of two that begin at one place the earlier wins.
 _FINDERS: tuple[tuple[str, Finder], ...] = (
-    ("private key", find_private_keys),
-    ("credentials", find_url_credentials),
-    ("jwt", find_jwts),
-    ("token", find_tokens),
-    ("secret", find_query_secrets),
-    ("email", find_emails),
+    ("private key", secrets.find_private_keys),
+    ("credentials", secrets.find_url_credentials),
+    ("jwt", secrets.find_jwts),
+    ("token", secrets.find_tokens),
+    ("secret", secrets.find_query_secrets),
+    ("email", secrets.find_emails),
 )
 _NUMBER_FINDERS: tuple[tuple[str, Finder], ...] = (
     ("id number", find_id_numbers),
@@ -184,11 +173,11 @@ def _find_spans(text: str) -> Iterator[tuple[int, int, int, str]]:
     # An account may be all letters but for two digits, so it is looked for everywhere.
     accounts = find_ibans(read.text) if digits else ()
     of_digits = ((kind, find_within(finder, read.text, digits)) for kind, finder in _NUMBER_FINDERS)
-    spans = (*of_text, ("iban", accounts), *of_digits, ("ip", find_ip_addresses(read.text)))
+    spans = (*of_text, ("iban", accounts), *of_digits, ("ip", secrets.find_ip_addresses(read.text)))
     for rank, (kind, found) in enumerate(spans):
         for start, end in found:
             yield read.origin(start), rank, -read.origin(end), kind
-    for start, end in find_assignments(raw.text):
+    for start, end in secrets.find_assignments(raw.text):
         yield raw.origin(start), len(spans), -raw.origin(end), "secret"
 
 
@@ -229,7 +218,7 @@ _SCHEMA_TYPES = frozenset(("string", "integer", "number", "boolean", "array", "o
 
 def is_telling(name: str) -> bool:
     """Whether a name alone may say that what stands under it is a secret or a phone number."""
-    return bool(name) and (is_secret_name(name) or is_phone_name(name))
+    return bool(name) and (secrets.is_secret_name(name) or is_phone_name(name))
 
 
 def outer_name(value: dict[str, Json], name: str) -> str:
@@ -246,15 +235,11 @@ def outer_name(value: dict[str, Json], name: str) -> str:
 
 def inner_name(key: str, outer: str) -> str:
     """The name that a value stands under: its key, or the name around it."""
-    return outer if outer and not is_secret_name(key) else key
+    return outer if outer and not secrets.is_secret_name(key) else key
 
 
 def redact_scalar(value: Json, name: str) -> Json:
-    """Redact what stands under a name; a number becomes the text of its placeholder.
-
-    Under one named for a secret (`password`, `api_key`) it becomes `[secret]`, digits under one
-    named for a phone `[phone]`.
-    """
+    """Redact what stands under a name, which may make it `[secret]` or `[phone]`, a number too."""
     if value is None or isinstance(value, bool) or value == "":
         return value
     text = spell_value(value)
@@ -267,7 +252,7 @@ def redact_scalar(value: Json, name: str) -> Json:
 
 def name_placeholder(text: str, name: str) -> str | None:
     """What a text becomes for the name of its key alone, None where that tells nothing."""
-    if name and text != _NULL and is_secret_name(name):
+    if name and text != _NULL and secrets.is_secret_name(name):
         return SECRET
     return _PHONE if name and is_phone_name(name) and is_phone_like(text) else None
 
@@ -298,10 +283,7 @@ def _hidden_keys(value: dict[str, Json], hide: Callable[[str], str]) -> dict[str
 
 
 def value_shapes(value: Json) -> Json:
-    """The same shape without its values: scalars become `<string 132 chars>`, `<integer>`, ...
-
-    Keys are kept, redacted.
-    """
+    """The same shape, keys redacted, without its values: `<string 132 chars>`, `<integer>`, ..."""
     return convert_scalars(value, _scalar_shape)
 
 
@@ -370,7 +352,9 @@ def redact_ends(text: str) -> Safe:
     """
     if len(text) <= 2 * _BOUND:
         return redact(text)
-    whole = _replace_spans(text, [(*span, "private key") for span in find_private_keys(text)])
+    whole = _replace_spans(
+        text, [(*span, "private key") for span in secrets.find_private_keys(text)]
+    )
     if len(whole) <= 2 * _BOUND:
         return redact(whole)
     head, tail = redact(whole[:_BOUND]), redact(whole[-_BOUND:])

@@ -119,10 +119,6 @@ def _json_reader(reader: Callable[[Json], CardText]) -> CardReader:
     return lambda text: reader(json.loads(text))
 
 
-def _read_yaml(text: str) -> CardText:
-    return card_formats.read_any_card(json_yaml.read_yaml(text))
-
-
 # By what is most often written by people for this very data set.
 _CARD_NAMES: tuple[tuple[re.Pattern[str], CardReader], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), reader)
@@ -130,7 +126,10 @@ _CARD_NAMES: tuple[tuple[re.Pattern[str], CardReader], ...] = tuple(
         (r"readme(?:[._-][\w-]{1,20})?\.(?:md|markdown)", _read_markdown),
         (r"dataset[_-]?card\.(?:md|markdown)", _read_markdown),
         (r"dataset[_-]?card\.json", _json_reader(card_formats.read_any_card)),
-        (r"dataset[_-]?card\.ya?ml", _read_yaml),
+        (
+            r"dataset[_-]?card\.ya?ml",
+            lambda text: card_formats.read_any_card(json_yaml.read_yaml(text)),
+        ),
         (r"dataset_infos?\.json", _json_reader(card_formats.read_dataset_infos)),
         (
             r"(?:croissant|[\w.-]{1,80}[._-]croissant)\.json",

@@ -98,6 +98,14 @@ def values_at(path: str, node: Node) -> list[Json]:
         return []
 
 
+def nodes_at(path: str, node: Node) -> list[Node]:
+    """What stands at a path of a record, in its place; nothing where the path does not fit."""
+    try:
+        return compile_path(path).nodes(node)
+    except RowError:
+        return []
+
+
 class Places:
     """Nodes, and what stands at paths of them; each path is looked up once."""
 
@@ -254,9 +262,7 @@ class Column:
     def named(self, slot: str) -> float:
         """How far the name says that it is a slot of the alias tables."""
         own, *outer = self.names
-        known = max(
-            [name_strength(own, slot), *(0.95 * name_strength(name, slot) for name in outer)]
-        )
+        known = max([name_strength(own, slot), *(0.95 * name_strength(n, slot) for n in outer)])
         around = outer_names(self.path)
         return max(known, 0.7 * name_strength(around[-1], slot)) if around else known
 
@@ -291,9 +297,7 @@ class Column:
         for look in NO_TEXT:
             if self.looks(look) >= 0.8:
                 return look
-        if sum(self.looks(look) for look in NO_TEXT) >= 0.9:
-            return "mark"
-        if _are_keys(self.present):
+        if sum(map(self.looks, NO_TEXT)) >= 0.9 or _are_keys(self.present):
             return "mark"
         if self.looks("letter") >= 0.8:
             return "letter"
@@ -310,7 +314,6 @@ class Column:
 _KEY = re.compile(
     r"([A-Za-z]{1,12}[-_:#.]?)(?=[0-9A-Fa-f]*\d)[0-9A-Fa-f]{3,}(?:[-_.][0-9A-Za-z]+)*"
 )
-
 _HEX = re.compile(r"(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{6,}", re.IGNORECASE)
 
 

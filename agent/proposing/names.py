@@ -59,6 +59,12 @@ def truth_of(value: str) -> bool | None:
     return _TRUTHS.get(value.strip().lower())
 
 
+def says_yes(value: str) -> bool | None:
+    """The same of yes and no in any language of the tables."""
+    spelt = value.strip().casefold()
+    return True if spelt in name_group("yes") else False if spelt in name_group("no") else None
+
+
 def spells_truth(table: dict[str, Json]) -> bool:
     """Whether a table only says true and false in the words of a language."""
     told = {truth_of(value): becomes for value, becomes in table.items()}

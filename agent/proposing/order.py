@@ -47,15 +47,11 @@ MinConfidence: TypeAlias = Annotated[
     ),
 ]
 AllowDrift: TypeAlias = Annotated[
-    bool,
-    Setting("Continue even if the schema of the data changed since the mapping was made."),
+    bool, Setting("Continue even if the schema of the data changed since the mapping was made.")
 ]
 ShareValues: TypeAlias = Annotated[
     Literal["none", "redacted", "raw"],
-    Setting(
-        "Values that a model may see: none, redacted (no secrets), or raw.",
-        section=MODEL,
-    ),
+    Setting("Values that a model may see: none, redacted (no secrets), or raw.", section=MODEL),
 ]
 PromptTokens: TypeAlias = Annotated[
     int,

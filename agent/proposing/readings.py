@@ -10,6 +10,7 @@ from ingot.agent.proposing.columns import (
     View,
     has_scalars,
     last_name,
+    nodes_at,
     parse_json_text,
     text_of,
     values_at,
@@ -17,7 +18,7 @@ from ingot.agent.proposing.columns import (
 from ingot.agent.proposing.names import CLEAR, PLAIN, name_strength, speaker_role
 from ingot.agent.proposing.proposal import Evidence
 from ingot.converters.paths import Key, Mark, Names, Node, Step, compile_path, steps_text
-from ingot.converters.rows import Json, MappingDocument, RowError
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources.formats.row_chunks import parse_fields
 from ingot.converters.sources.profile import PathFacts, pick_evenly, profile_values
 from ingot.converters.sources.sample import Sample
@@ -100,10 +101,7 @@ def _elements_at(path: str, rows: Sequence[Json]) -> list[Node]:
     nodes: list[Node] = []
     most = max(20, 2 * MAX_RECORDS // max(1, len(rows)))
     for row in rows:
-        try:
-            found = [n for n in compile_path(path).nodes(Node(row)) if isinstance(n.value, dict)]
-        except RowError:
-            continue
+        found = [n for n in nodes_at(path, Node(row)) if isinstance(n.value, dict)]
         nodes += pick_evenly(found, most)
     return list(pick_evenly(nodes, MAX_RECORDS))
 
@@ -278,8 +276,7 @@ class Field:
 
 def path_below(path: str, prefix: str) -> str:
     """What is left of a path below a prefix (`$` where nothing is)."""
-    rest = path[len(prefix) :]
-    return rest.removeprefix(".") or "$"
+    return path[len(prefix) :].removeprefix(".") or "$"
 
 
 def join_inner_path(element: str, inner: str) -> str:
@@ -384,6 +381,5 @@ def joined_pieces(view: View, path: str, value: str | None = None) -> Json:
         if isinstance(held, list)
     ]
     cuts = [text for row in rows if len(row) > 1 for text in row[:-1]]
-    open_ends = sum(not _PIECE_END.search(text) for text in cuts)
-    streamed = open_ends > 0.5 * len(cuts)
+    streamed = sum(not _PIECE_END.search(text) for text in cuts) > 0.5 * len(cuts)
     return {"path": value or path, "sep": ""} if streamed else value or path

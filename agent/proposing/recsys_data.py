@@ -81,11 +81,7 @@ def irrelevant_proposal(reason: str, why: str) -> Proposal:
     """The proposal that nothing is converted."""
     evidence = Evidence(target="decision", choice="irrelevant", why=why)
     return Proposal(
-        decision="irrelevant",
-        mapping=None,
-        confidence=1.0,
-        reason=reason,
-        evidence=(evidence,),
+        decision="irrelevant", mapping=None, confidence=1.0, reason=reason, evidence=(evidence,)
     )
 
 
@@ -96,11 +92,6 @@ _CRITEO_COMMAND = (
 )
 _CRITEO_LINES = "lines of Criteo: 0 or 1, 13 whole numbers, 26 values of 8 hex digits, tabs between"
 _CRITEO_ARRAYS = "arrays of equally many rows: 13 dense values, a label, 26 ids"
-
-
-def _criteo_proposal(source: Source) -> Proposal | None:
-    """Criteo logs hold nothing to convert, nor do arrays made of them; None for others."""
-    return _criteo_log_proposal(source) or _criteo_array_proposal(source)
 
 
 def _criteo_log_proposal(source: Source) -> Proposal | None:
@@ -280,7 +271,7 @@ def _monolith_command(stream: MonolithStream, where: str) -> str:
 
 _PROPOSALS: Final[dict[str, Callable[[Source], Proposal | None]]] = {
     "aliccp": _aliccp_proposal,
-    "criteo": _criteo_proposal,
+    "criteo": lambda source: _criteo_log_proposal(source) or _criteo_array_proposal(source),
     "monolith": _monolith_proposal,
 }
 

@@ -17,7 +17,14 @@ from ingot.agent.proposing.columns import (
     text_of,
     values_at,
 )
-from ingot.agent.proposing.names import NAMED, name_group, name_strength, speaker_role, spell_name
+from ingot.agent.proposing.names import (
+    NAMED,
+    name_group,
+    name_strength,
+    says_yes,
+    speaker_role,
+    spell_name,
+)
 from ingot.agent.proposing.readings import Field, Talk, field_sequences, name_sides, role_evidence
 from ingot.converters.rows import Json
 from ingot.converters.sources.profile import PathFacts
@@ -29,16 +36,14 @@ _SIDE_NAMES = {
 }
 # What is said, not who says it: `is_answer` tells which of the answers was accepted.
 _THING_NAMES = name_group("things")
-_YES = ("true", "1", "yes", "y", "t")
-_NO = ("false", "0", "no", "n", "f")
 _OTHER = {"user": "assistant", "assistant": "user"}
 
 
 def flag_roles(name: str, values: Iterable[str]) -> dict[str, str | None] | None:
     """The roles of yes and no, where a field's name asks whether one side speaks."""
     side = _asked_role(spell_name(name))
-    answers = {value: _parse_flag(value) for value in values}
-    if side not in _OTHER or None in answers.values() or len(answers) != 2:
+    answers = {value: says_yes(value) for value in values} if side in _OTHER else {}
+    if side is None or None in answers.values() or len(answers) != 2:
         return None
     return {value: side if yes else _OTHER[side] for value, yes in answers.items()}
 
@@ -53,11 +58,6 @@ def _asked_role(name: str) -> str | None:
         if name.startswith(start):
             return speaking_role(name.removeprefix(start))
     return _SIDE_NAMES.get(name)
-
-
-def _parse_flag(value: str) -> bool | None:
-    low = value.strip().lower()
-    return True if low in _YES else False if low in _NO else None
 
 
 MAX_ROLES = 16
@@ -96,11 +96,11 @@ class Speakers:
 def find_speakers(view: View, element: str, fields: Iterable[Field]) -> Speakers | None:
     """The field that seems to say who speaks: text in every element, few values, that change."""
     found = [s for one in fields if (s := _speakers_in_field(view, element, one))]
-    return max(found, key=_speaker_rank, default=None)
 
+    def rank(one: Speakers) -> tuple[bool, float]:
+        return bool(one.roles), one.understood + name_strength(one.field.name, "speaker")
 
-def _speaker_rank(found: Speakers) -> tuple[bool, float]:
-    return bool(found.roles), found.understood + name_strength(found.field.name, "speaker")
+    return max(found, key=rank, default=None)
 
 
 def _speakers_in_field(view: View, element: str, one: Field) -> Speakers | None:

@@ -10,12 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, NewType
 
 from ingot.agent.privacy import Door, Safe
-from ingot.agent.proposing.proposal import (
-    MappingPart,
-    document_layouts,
-    layout_parts,
-    outer_parts,
-)
+from ingot.agent.proposing.proposal import MappingPart, document_layouts, layout_parts, outer_parts
 from ingot.agent.state import Check
 from ingot.converters.json_yaml import shorten_text
 from ingot.converters.mapping.check import PathReach
@@ -285,11 +280,7 @@ SafeBranch = NewType("SafeBranch", Branch)
 def mapping_branches(
     document: MappingDocument, check: Check | None, door: Door
 ) -> tuple[SafeBranch, ...]:
-    """Draw a mapping as a tree, with the rows of a check in which its fields are found.
-
-    The same tree is drawn for people and sent to a model, so that both name parts by the same
-    numbers.
-    """
+    """Draw a mapping as a tree, with the rows that have its fields; models get the same one."""
     paths = check.paths if check else ()
     branches = [_part_branch(part, paths) for part in outer_parts(document)]
     for number, (pointer, layout) in enumerate(document_layouts(document)):
@@ -349,10 +340,7 @@ def _message_branch(part: MappingPart, paths: Sequence[PathReach]) -> Branch:
 
 
 def _row_count(paths: Sequence[PathReach], pointer: str) -> RowCount | None:
-    """Count the rows in which what stands at or below a place of the mapping is found.
-
-    The children of a tree are in few rows by nature.
-    """
+    """Count the rows in which all at or below a place is found, but children of trees: few are."""
     counts = [
         RowCount(one.resolved, one.resolved + one.null + one.missing)
         for one in paths

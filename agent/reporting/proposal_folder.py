@@ -94,10 +94,15 @@ def remove_proposal(order: Order) -> None:
     folder = proposal_path(order.out)
     if not folder.is_dir() or edited_mappings(folder) or not _proposed_hashes(folder):
         return
+    delete_files(folder)
+
+
+def delete_files(folder: Path) -> None:
+    """Delete the files of a proposal, and its folder unless it holds others."""
     with output_errors(folder):
         for name in (MAPPING, OTHER, REPORT):
             (folder / name).unlink(missing_ok=True)
-        if not any(folder.iterdir()):
+        if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
 
 

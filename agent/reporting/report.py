@@ -144,10 +144,7 @@ def _opinion_lines(opinion: Opinion | None, door: Door) -> Iterator[str]:
     yield markdown_line(Safe(other.reason))
     if other.mapping:
         yield from ("", "As alternative.json:", "")
-        yield from markdown_table(
-            ("target", "from"),
-            mapping_lines(other.mapping, door),
-        )
+        yield from markdown_table(("target", "from"), mapping_lines(other.mapping, door))
 
 
 def _evidence_lines(proposal: SafeProposal) -> Iterator[str]:

@@ -63,8 +63,7 @@ class _File:
     def problems(self, path: str) -> tuple[Problem, ...]:
         """Say why it is not a mapping."""
         if self.data is None:
-            large = Problem("", "too_large", f"at most {MOST_MAPPING >> 20} MiB", "more")
-            return (large,)
+            return (Problem("", "too_large", f"at most {MOST_MAPPING >> 20} MiB", "more"),)
         try:
             read_mapping(self.data, where=path)
         except MappingError as error:

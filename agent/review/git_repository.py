@@ -42,9 +42,7 @@ class ReviewOptions:
     mappings: Annotated[
         str | None,
         Setting(
-            "Glob of the JSON files that are mappings.",
-            metavar="GLOB",
-            default="all that hold one",
+            "Glob of the JSON files that are mappings.", metavar="GLOB", default="all that hold one"
         ),
     ] = None
     source: Annotated[

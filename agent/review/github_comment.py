@@ -424,10 +424,7 @@ _COMMANDS = {"block": "error", "warn": "warning"}
 
 
 def github_annotations(review: ReviewDocument) -> list[str]:
-    """Return notes at the lines of the mappings as job commands, errors first.
-
-    There are at most ten of a level; the last one says how many more there are.
-    """
+    """Return notes at lines of mappings as job commands: ten of a level, the last counts more."""
     lines = []
     for level in _COMMANDS:
         found = _reasons_at(level, sort_by_level(review["mappings"]))

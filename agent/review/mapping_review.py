@@ -132,10 +132,7 @@ def _repeat_command(words: Sequence[str], wish: ReviewOptions) -> str | None:
     source = ["--source", redact(wish.source)] if wish.source is not None else []
     if any(_typeable_glob(word) != word for word in (*words, *source)):
         return None
-    flags = [
-        *["--allow-breaking"] * wish.allow_breaking,
-        *["--offline"] * wish.offline,
-    ]
+    flags = [*["--allow-breaking"] * wish.allow_breaking, *["--offline"] * wish.offline]
     return shlex.join(["ingot", "review", *words, *source, *flags])
 
 

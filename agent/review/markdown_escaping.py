@@ -102,14 +102,13 @@ def _truncate_text(text: str, most: int) -> str:
 
 def visible_text(text: str) -> str:
     """Return the text on one line, with names for invisible characters."""
-    line = _LONG_RUN.sub(_shorten_run, _LINE_BREAKS.sub("⏎", text).replace("\t", "⇥"))
+    line = _LONG_RUN.sub(
+        lambda run: f"{run[0][:_LONGEST_RUN]}[+{len(run[0]) - _LONGEST_RUN} backticks]",
+        _LINE_BREAKS.sub("⏎", text).replace("\t", "⇥"),
+    )
     if line.isascii() and line.isprintable():
         return line.replace("##[", "# #[")
     return "".join(map(_character_name, line, " " + line)).replace("##[", "# #[")
-
-
-def _shorten_run(run: re.Match[str]) -> str:
-    return f"{run[0][:_LONGEST_RUN]}[+{len(run[0]) - _LONGEST_RUN} backticks]"
 
 
 def _character_name(char: str, before: str) -> str:
@@ -170,13 +169,9 @@ def _character_width(char: str) -> int:
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table; cells are Markdown already, on one line."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(_table_cell(one) for one in row)} |" for row in lines)
-
-
-def _table_cell(markdown: str) -> str:
-    """Escape `|`: GitHub splits a row there first, in code too."""
-    return markdown.replace("|", "\\|")
+    # GitHub splits a row at `|` first, in code too.
+    lines = ([cell.replace("|", "\\|") for cell in row] for row in rows)
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *lines))
 
 
 def command_block(line: str) -> str:

@@ -8,21 +8,12 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypedDict
 
 from ingot.agent.context import Context
-from ingot.agent.judging.drift import (
-    find_drift,
-    mapping_changes,
-    stored_shape,
-)
+from ingot.agent.judging.drift import find_drift, mapping_changes, stored_shape
 from ingot.agent.judging.trial import Trial, try_out
 from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
 from ingot.agent.proposing.fingerprint import source_shape
 from ingot.agent.review.changed_mappings import ChangedMapping
-from ingot.agent.review.pinning.pinned_sample import (
-    ABOUT,
-    PinnedSample,
-    find_pinned,
-    pinned_folder,
-)
+from ingot.agent.review.pinning.pinned_sample import ABOUT, PinnedSample, find_pinned, pinned_folder
 from ingot.agent.review.revisions import Side, describe_odd_files, write_sidecars
 from ingot.agent.state import Change, Order
 from ingot.converters.errors import MappingError, Problem, SourceError, StorageError

@@ -20,6 +20,7 @@ from ingot.converters.errors import translate_read_errors
 
 MOST_MAPPING = 1 << 20  # bytes of a file that may be a mapping
 MOST_SAMPLE = 64 << 20  # bytes of a pinned sample or of golden rows
+_ODD_MODES = {"120000": "a symbolic link", "160000": "a submodule"}
 
 # Paths -> bytes of those that are there and no larger than so many bytes.
 Contents = Callable[[Collection[str], int], dict[str, bytes]]
@@ -58,17 +59,17 @@ def commit_side(repository: Repository, commit: str, name: str) -> Side:
     """List the files of a commit. Raises RevisionError."""
     tree = {path: one for path, one in repository.tree(commit).items() if is_reviewed(path)}
     files = {path: one.blob for path, one in tree.items() if one.mode.startswith("100")}
-    others = {path: _odd_mode(one.mode) for path, one in tree.items() if path not in files}
+    others = {
+        path: _ODD_MODES.get(one.mode, "no regular file")
+        for path, one in tree.items()
+        if path not in files
+    }
 
     def contents(paths: Collection[str], most: int) -> dict[str, bytes]:
         found = repository.read((files[path] for path in paths), most=most)
         return {path: found[files[path]] for path in paths if files[path] in found}
 
     return Side(name=name, files=files, others=others, contents=contents, commit=commit, tip=commit)
-
-
-def _odd_mode(mode: str) -> str:
-    return {"120000": "a symbolic link", "160000": "a submodule"}.get(mode, "no regular file")
 
 
 def working_tree_side(repository: Repository) -> Side:

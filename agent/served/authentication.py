@@ -7,9 +7,10 @@ machine under a foreign name. `langgraph.json` names this for `langgraph dev`.
 
 import re
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 from langgraph_sdk import Auth
+
+from ingot.agent.model.endpoint import url_host
 
 STUDIO = "https://smith.langchain.com"
 LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -31,16 +32,9 @@ def refusal_reason(host: str, origin: str) -> str:
     """Why a request is refused, "" if it is not."""
     if not _LOCAL_HOST.fullmatch(host):
         return f"asked as {host!r}: this server answers under localhost only"
-    if origin and origin != STUDIO and _hostname(origin) not in LOCAL:
+    if origin and origin != STUDIO and url_host(origin) not in LOCAL:
         return f"pages of {origin!r} may not use this server"
     return ""
-
-
-def _hostname(url: str) -> str | None:
-    try:
-        return urlsplit(url).hostname
-    except ValueError:
-        return None
 
 
 def _header_text(headers: Mapping[bytes, bytes], name: bytes) -> str:

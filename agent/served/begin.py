@@ -15,15 +15,8 @@ from ingot.agent.reporting.report import (
     beginning_reply,
     markdown_line,
 )
-from ingot.agent.served.order_input import (
-    HELP,
-    USAGE,
-    check_confined,
-    check_order,
-    parse_typed_order,
-    refuse_unexpanded,
-    wants_help,
-)
+from ingot.agent.served import order_input
+from ingot.agent.served.order_input import HELP, USAGE
 from ingot.agent.state import Channels, Message, Order, answer_message
 from ingot.converters.errors import ConversionError, IngotError
 from ingot.converters.json_yaml import encode
@@ -39,7 +32,7 @@ def begin(channels: Channels, context: Context) -> Channels:
     """
     words, given = asked_words(channels.get("messages") or []), channels.get("order") or {}
     if words is None:
-        return _order_state(check_allowed(check_order(given), context), context)
+        return _order_state(check_allowed(order_input.check_order(given), context), context)
     new = given if given != channels.get("ordered") else {}
     begun, reply = _typed_order(words, new, context)
     replies = [DROPPED_RUN, reply] if _is_unfinished(channels) else [reply]
@@ -48,10 +41,13 @@ def begin(channels: Channels, context: Context) -> Channels:
 
 def _typed_order(words: str, given: Channels, context: Context) -> tuple[Channels, Safe]:
     """The order that a person typed, which is looked at once so that mistakes are told in words."""
-    if not given and (not words or wants_help(words)):
+    if not given and (not words or order_input.wants_help(words)):
         return _refused(), Safe(HELP)
     try:
-        order = check_allowed(check_order(given) if given else parse_typed_order(words), context)
+        order = check_allowed(
+            order_input.check_order(given) if given else order_input.parse_typed_order(words),
+            context,
+        )
         discover({"order": order}, context)
     except IngotError as error:
         note = [UNREAD_WORDS] if given else []
@@ -66,9 +62,9 @@ def check_allowed(order: Order, context: Context) -> Order:
         names = ", ".join(context.mappers)
         raise ConversionError("mapper", f"{order.mapper[:80]!r} is not one of {names}")
     if context.served:
-        refuse_unexpanded(order)
+        order_input.refuse_unexpanded(order)
     if context.root is not None:
-        check_confined(order, context.root)
+        order_input.check_confined(order, context.root)
     return order
 
 

@@ -304,8 +304,13 @@ def _estimate_bytes(batch: Batch) -> int:
 
 
 def _even_order(count: int, chance: random.Random) -> list[int]:
-    """All numbers below `count`, so ordered that every beginning of the list is spread evenly."""
+    """The order of `spread_order`, begun anywhere."""
     shift = chance.randrange(count) if count else 0
+    return [(number + shift) % count for number in spread_order(count)]
+
+
+def spread_order(count: int) -> list[int]:
+    """All numbers below `count`, so ordered that every beginning of the list is spread evenly."""
     width = max(1, count - 1).bit_length()
     turned = (int(f"{number:0{width}b}"[::-1], 2) for number in range(1 << width))
-    return [(number + shift) % count for number in turned if number < count]
+    return [number for number in turned if number < count]

@@ -10,7 +10,6 @@ from tests.packaging.house import ROOT, modules
 # What the modules that name `Json` read or write; all other values are typed.
 JSON = {
     "values of raw rows, and records made of them": """
-        agent/judging/taken_texts
         converters/sources/containers/sqlite_files converters/sources/containers/workbooks
         converters/sources/tables/server_tables
         converters/sources/file_groups
@@ -18,7 +17,7 @@ JSON = {
         agent/privacy/redaction
         agent/proposing/columns agent/proposing/llm/data_block agent/proposing/llm/inventory
         agent/proposing/llm/relations agent/proposing/readings agent/proposing/recsys_data
-        agent/proposing/doubts/confidence agent/proposing/doubts/record_doubts
+        agent/proposing/doubts/confidence
         agent/proposing/names agent/proposing/rules/documents/trees converters/mapping/loss
         agent/proposing/doubts/row_doubts agent/proposing/doubts/turn_doubts
         agent/proposing/rules/answers/multiple_choice
@@ -53,24 +52,21 @@ JSON = {
         agent/proposing/rules/answers/answer_keys
         agent/proposing/rules/answers/preference
         agent/proposing/rules/candidates
-        agent/proposing/rules/conversations/threads
         agent/proposing/rules/documents/current_rows
-        agent/proposing/rules/documents/element_filters
         agent/proposing/rules/documents/typed_blocks
         agent/proposing/rules/passages
-        agent/chat/group_paths agent/chat/message_lists agent/chat/typed_values
+        agent/chat/group_paths agent/chat/typed_values
         agent/judging/model_gates agent/proposing/proposal agent/proposing/rules/context_columns
         agent/proposing/rules/conversations/conversations
         agent/proposing/rules/conversations/dialogue
         agent/proposing/rules/known_layouts agent/proposing/rules/mapper
         agent/proposing/rules/metadata
         agent/proposing/rules/answers/question_answer agent/proposing/rules/answers/sides
-        agent/proposing/rules/conversations/first_turns
         agent/proposing/rules/conversations/pairs_and_events
         agent/proposing/rules/conversations/transcripts
         agent/proposing/rules/conversations/turn_contents
         agent/reporting/mapping_words agent/review/diff/change_rules
-        agent/review/diff/mapping_changes agent/review/diff/message_changes
+        agent/review/diff/mapping_changes
         agent/review/diff/normal_form agent/review/diff/part_changes converters/mapping/bind
         converters/mapping/document_reader converters/mapping/language converters/mapping/parser
     """,
@@ -78,7 +74,7 @@ JSON = {
         agent/chat/commands agent/chat/edits agent/chat/prompt agent/chat/responses
         agent/doctor/endpoint_checks agent/model/budget agent/model/cache agent/model/client
         agent/model/json_text agent/model/replies agent/model/request_form agent/model/server_errors
-        agent/model/transport agent/proposing/llm/completion agent/proposing/llm/lowering
+        agent/model/transport  agent/proposing/llm/lowering
         agent/proposing/llm/mapper agent/proposing/llm/question agent/proposing/llm/reply
     """,
     "what clients of a served run send, and the answers of people": """

@@ -1,22 +1,247 @@
-"""Estimate how likely a draft is right, and list what speaks for and against it.
+"""What speaks against a mapping, and how likely it is right: what its records and its rows tell.
 
 The probability is measured, not felt: wrong choices convert cleanly and only leave traces.
 """
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from importlib.resources import files
+from itertools import pairwise
 from math import exp, log
 
-from ingot.agent.proposing.columns import Column, View, texts_in
+from ingot.agent.proposing.columns import Column, View, parse_json_text, texts_in, values_at
+from ingot.agent.proposing.doubts.row_doubts import row_doubts, taken_columns
 from ingot.agent.proposing.doubts.turn_doubts import Doubt
+from ingot.agent.proposing.names import speaker_role
 from ingot.agent.proposing.proposal import Evidence, select_parts, value_paths
-from ingot.agent.proposing.readings import Draft
+from ingot.agent.proposing.readings import Draft, Reading
+from ingot.agent.proposing.rules.text_copies import holds_words
 from ingot.converters.mapping.rows.executor import Record
+from ingot.converters.paths import Node
 from ingot.converters.rows import Json, MappingDocument
-from ingot.converters.sources.text_kinds import MOST_TRANSCRIPTS, count_words, is_question
+from ingot.converters.sources import Source
+from ingot.converters.sources.profile import pick_evenly
+from ingot.converters.sources.text_kinds import (
+    MOST_TRANSCRIPTS,
+    bare_words,
+    count_words,
+    is_question,
+    is_transcript,
+)
+
+_MARK = re.compile(
+    r"(?:^|\n)\W{0,4}(\w[\w ]{0,18})\W{0,3}[:：]|<\|?/?(\w{2,14})\|?>|\[\|?(\w{2,14})\|?\]"
+)
+_SEPARATOR = re.compile(r"__\w{2,5}__|<\|?end\w*\|?>|\|EOM\||</s>|\[SEP\]", re.IGNORECASE)
+_FEW_ROWS = 12
+_RUNNING = 0.5
+_FEW_WORDS = 4
+_SEARCHED_TEXTS = 400  # texts of whole rows that are looked for in what is taken
+_READ_CHARS = 4 << 20  # characters of what is taken
+_SENTENCE_WORDS = 14  # words of a sentence or two
+_NEVER_TEXT = ("rejected", "example", "tools", "url", "author", "source", "metadata")
+
+
+def find_doubts(
+    reading: Reading, draft: Draft, records: Sequence[Record], source: Source, made: float
+) -> list[Doubt]:
+    """What speaks against a draft that was run."""
+    view, rows = reading.view, len(reading.view.nodes)
+    found = [
+        *row_doubts(draft, reading, records, source),
+        _unused_text_doubt(view, draft),
+        other_files_share(source),
+        lost_row_doubt(made),
+        row_count_doubt(rows),
+        *record_doubts(draft.kind, records),
+    ]
+    return [trace for trace in found if trace.share > 0]
+
+
+def lost_row_doubt(made: float) -> Doubt:
+    """How many of the rows give no record."""
+    return Doubt("rows", 1 - made, f"{1 - made:.0%} of the rows give no record")
+
+
+def row_count_doubt(rows: int) -> Doubt:
+    """How few rows there are to judge by."""
+    return Doubt("few", max(0.0, 1 - rows / _FEW_ROWS), f"only {rows} rows to judge by")
+
+
+def _unused_text_doubt(view: View, draft: Draft) -> Doubt:
+    """Running text that the draft leaves out and that no text it takes holds."""
+    columns = {c.path: c for c in (*view.columns, *view.deep)}
+    taken = taken_columns(view, draft)
+    said = _joined_texts(taken)
+    parts = [c.texts for c in taken]
+    others = [c for c in columns.values() if c not in taken and _is_running_text(c)]
+    held = _count_taken(others, said)
+    left = [
+        c
+        for c in others
+        if held[c.path] <= _RUNNING * sum(c.filled[: len(said)])
+        and not _is_filled_template(c, parts)
+    ]
+    chars = sum(c.chars for c in left)
+    share = chars / max(1, chars + sum(c.chars for c in taken))
+    if view.each and (around := _outer_text_share(view, said)) > share:
+        return Doubt("unused", around, f"{around:.0%} of the running text of the rows is not used")
+    names = ", ".join(c.path for c in sorted(left, key=lambda c: -c.chars)[:3])
+    return Doubt("unused", share, f"{share:.0%} of the running text is not used ({names})")
+
+
+def _outer_text_share(view: View, said: Sequence[str]) -> float:
+    """Share of the running text of whole rows that the records inside them do not take."""
+    roots = {id(top.value): top.value for top in map(_top_node, view.nodes)}
+    if len(view.nodes) < sum(len(values_at(view.each, Node(root))) for root in roots.values()):
+        return 0.0  # some of the records were not looked at: what they take is not known
+    whole = "\n".join(dict.fromkeys(said))[:_READ_CHARS]
+    texts = [t for t in texts_in(list(roots.values())) if count_words(t[:2000]) >= _FEW_WORDS]
+    some = pick_evenly(texts, _SEARCHED_TEXTS)
+    left = sum(len(text) for text in some if text.strip()[:200] not in whole)
+    return left / max(1, sum(map(len, some)))
+
+
+def _top_node(node: Node) -> Node:
+    while node.parent is not None:
+        node = node.parent
+    return node
+
+
+def _is_running_text(column: Column) -> bool:
+    never = max(column.named(kind) for kind in _NEVER_TEXT)
+    return column.text and column.words >= 4 and column.looks("prose") > _RUNNING and never < 0.95
+
+
+def _joined_texts(columns: Sequence[Column]) -> list[str]:
+    rows = max((len(c.texts) for c in columns), default=0)
+    return ["\n".join(c.texts[row] for c in columns) for row in range(rows)]
+
+
+def _count_taken(columns: Sequence[Column], said: Sequence[str]) -> Counter[str]:
+    """How many texts of each column stand in what is taken of the same row, signs left aside."""
+    found = Counter[str]()
+    for row, whole in enumerate(said):
+        bare = bare_words(whole)
+        for column in columns:
+            if row < len(column.texts) and column.filled[row]:
+                text = column.texts[row].strip()
+                held = text[:200] in whole or holds_words(bare, column.bare_texts[row], text)
+                found[column.path] += held
+    return found
+
+
+def _is_filled_template(column: Column, parts: Sequence[Sequence[str]]) -> bool:
+    """Whether a column only puts what is taken into a template: it holds all of it."""
+    rows = [[t.strip() for t in row if t.strip()] for row in zip(*parts, strict=False)]
+    whole = [all(t in text for t in row) for text, row in zip(column.texts, rows, strict=False)]
+    return len(parts) > 1 and sum(whole) > _RUNNING * len(whole)
+
+
+def other_files_share(source: Source) -> Doubt:
+    """Data files of another shape beside those that are read, by their size."""
+    left = {one.name for one in source.left_out if "shape" in one.why}
+    sizes = {entry.name: entry.bytes for entry in source.listing.entries}
+    other = sum(sizes.get(name, 0) for name in left)
+    read = sum(file.bytes for file in source.files)
+    share = other / max(1, other + read)
+    return Doubt("elsewhere", share, f"{share:.0%} of the data lies in files of another shape")
+
+
+def record_doubts(kind: str, records: Sequence[Record]) -> list[Doubt]:
+    """What the records alone tell; `kind` is `pt` or `sft`."""
+    return _conversation_doubts(records) if kind == "sft" else _text_doubts(records)
+
+
+def _conversation_doubts(records: Sequence[Record]) -> list[Doubt]:
+    talks = [record["messages"] for record in records]
+    count = max(1, len(talks))
+    asked = [talk[0]["content"].strip() for talk in talks if talk]
+    texts = [message["content"] for talk in talks for message in talk]
+    ends = sum(talk[-1]["role"] != "assistant" for talk in talks if talk) / count
+    echo = sum(_repeats_question(talk) for talk in talks) / count
+    again = 1 - len(set(asked)) / max(1, len(asked))
+    marks = _marked_share(texts)
+    whole = sum(any(is_transcript(m["content"]) for m in talk) for talk in talks) / count
+    said = [m["content"].strip() for talk in talks for m in talk if m["role"] == "assistant"]
+    alike = 1 - len(set(said)) / max(1, len(said))
+    bare = sum(_answers_are_bare(talk) for talk in talks) / count
+    return [
+        Doubt("ends open", ends, f"{ends:.0%} of the conversations end without an answer"),
+        Doubt("echo", echo, f"{echo:.0%} of the answers occur in their question"),
+        Doubt("asked again", again, f"{again:.0%} of the questions were asked before"),
+        Doubt("marks", marks, f"{marks:.0%} of the texts hold marks like a speaker's"),
+        Doubt("transcripts", whole, f"{whole:.0%} of the records hold a conversation in one text"),
+        Doubt("same answers", alike, f"{alike:.0%} of the answers were given before"),
+        Doubt("bare", bare, f"{bare:.0%} of the answers are a word or a number"),
+    ]
+
+
+def _repeats_question(talk: Sequence[dict[str, Json]]) -> bool:
+    pairs = pairwise(talk)
+    return any(
+        b["role"] == "assistant" and len(b["content"]) > 3 and b["content"].strip() in a["content"]
+        for a, b in pairs
+    )
+
+
+def _answers_are_bare(talk: Sequence[dict[str, Json]]) -> bool:
+    said = [m["content"].strip() for m in talk if m["role"] == "assistant"]
+    return bool(said) and all(count_words(text) < 2 for text in said)
+
+
+def _text_doubts(records: Sequence[Record]) -> list[Doubt]:
+    texts = [record["text"] for record in records]
+    count = max(1, len(texts))
+    short = sum(count_words(text[:400]) < _SENTENCE_WORDS for text in texts) / count
+    marks = _marked_share(texts)
+    usual = Counter(text.strip()[:200] for text in texts)
+    again = 1 - len(usual) / count
+    return [
+        Doubt("short", short, f"{short:.0%} of the texts are shorter than a sentence or two"),
+        Doubt("marks", marks, f"{marks:.0%} of the texts hold marks like a speaker's"),
+        Doubt("again", again, f"{again:.0%} of the texts were met before"),
+    ]
+
+
+_FRAMED = re.compile(r"\[[^\[\]]{4,60}\]|<[^<>]{4,60}>|【[^【】]{2,60}】|\{[^{}\":]{4,60}\}")
+
+
+def masked_share(records: Sequence[Record]) -> float:
+    """Share of what is said that was masked: signs without words, or the same frame each time."""
+    texts = [m["content"].strip() for record in records for m in record.get("messages", ())]
+    framed = [re.sub(r"\d+", "0", text) for text in texts if _FRAMED.fullmatch(text)]
+    again = sum(count for count in Counter(framed).values() if count > 1)
+    masked = again + sum(map(_is_mask, texts))
+    return masked / max(1, len(texts))
+
+
+def _is_wordless(text: str) -> bool:
+    return len(text) > 1 and not re.search(r"\w", text) and len(set(text) - {" "}) == 1
+
+
+def _is_mask(text: str) -> bool:
+    """Whether a text is a mask, or JSON with masks where its texts would stand."""
+    value = parse_json_text(text)
+    held = [one for one in texts_in(value) if one.strip()] if value is not None else []
+    masks = sum(map(_is_wordless, held))
+    return _is_wordless(text) or (masks > 0 and not any(count_words(one) > 2 for one in held))
+
+
+def _marked_share(texts: Sequence[str]) -> float:
+    """Share of the texts with a speaker's mark or a separator that conversations are cut at."""
+    return sum(_has_speaker_mark(text[:4000]) for text in texts) / max(1, len(texts))
+
+
+def _has_speaker_mark(text: str) -> bool:
+    if _SEPARATOR.search(text):
+        return True
+    names = (next(filter(None, match.groups()), "") for match in _MARK.finditer(text))
+    return sum(speaker_role(name) in ("user", "assistant") for name in names) > 1
+
 
 # "How to bake bread" is a headline; with a question mark, or as an order, it asks.
 _HEADLINE = re.compile(r"\s*(?:what|who|whose|when|where|why|how|which)\b[^?]*$", re.IGNORECASE)

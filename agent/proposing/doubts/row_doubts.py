@@ -8,14 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ingot.agent.proposing.columns import (
-    Column,
-    View,
-    last_name,
-    list_path,
-    text_of,
-    values_at,
-)
+from ingot.agent.proposing.columns import Column, View, last_name, list_path, text_of, values_at
 from ingot.agent.proposing.doubts.turn_doubts import Doubt, message_lists, turn_doubts
 from ingot.agent.proposing.names import NAMED, alias_tables, spell_name
 from ingot.agent.proposing.proposal import select_parts, value_strings
@@ -42,19 +35,8 @@ _NUMBERED_STEP = re.compile(r"\[\d+\]|\[-\d+\]")
 _NAME_SLOTS = {
     "pt": ("body", "title", "lead", "context", "utterance", "question", "answer"),
     "sft": (
-        "question",
-        "instruction",
-        "input",
-        "context",
-        "answer",
-        "utterance",
-        "title",
-        "body",
-        "options",
-        "chosen",
-        "rationale",
-        "history",
-        "turns",
+        *("question", "instruction", "input", "context", "answer", "utterance", "title", "body"),
+        *("options", "chosen", "rationale", "history", "turns"),
     ),
 }
 

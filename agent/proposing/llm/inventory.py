@@ -6,17 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ingot.agent.privacy import Safe, SafeValue
-from ingot.agent.privacy.redaction import (
-    MOST_NAME_CHARS,
-    bound_text,
-    clean_text,
-    cut_middle,
-    display_name,
-    escape_hidden,
-    share_path,
-    value_shapes,
-)
+from ingot.agent.privacy import Safe, SafeValue, redaction
+from ingot.agent.privacy.redaction import MOST_NAME_CHARS
 from ingot.agent.proposing.columns import NO_TEXT, last_name, total_chars, values_at
 from ingot.agent.proposing.names import flags_bad_rows, name_group, name_strength, speaker_role
 from ingot.converters.paths import Node
@@ -87,15 +78,10 @@ def keys_are_data_in(value: dict[str, Json]) -> bool:
 def render_value(value: SafeValue, size: Size, share: str) -> Safe:
     """A value as one line of JSON, cut; what is invisible in a key stands as its escape."""
     kept = cut_value(value.json, size, share)
-    return Safe(escape_hidden(json.dumps(kept, ensure_ascii=False, default=str)))
+    return Safe(redaction.escape_hidden(json.dumps(kept, ensure_ascii=False, default=str)))
 
 
-def cut_value(
-    value: Json,
-    size: Size,
-    share: str,
-    around: tuple[frozenset[str], ...] = (),
-) -> Json:
+def cut_value(value: Json, size: Size, share: str, around: tuple[frozenset[str], ...] = ()) -> Json:
     """Cut a redacted value to its shape; with share `none` nothing of it is left."""
     if isinstance(value, dict | list) and len(around) >= MOST_DEPTH:
         return f"(+{len(value)} inside)"
@@ -127,7 +113,7 @@ def _cut_fields(
 def _shown_key(key: str, number: int, share: str, *, data: bool) -> str:
     if data and share == "none":
         return f"<key {number}>"
-    return key if len(key) <= MOST_NAME_CHARS else display_name(key)
+    return key if len(key) <= MOST_NAME_CHARS else redaction.display_name(key)
 
 
 def _nesting_depth(value: Json, keys: frozenset[str]) -> int:
@@ -139,10 +125,12 @@ def _nesting_depth(value: Json, keys: frozenset[str]) -> int:
 
 def _shown_scalar(value: Json, size: Size, share: str) -> Json:
     if share == "none":
-        return value_shapes(value)
+        return redaction.value_shapes(value)
     if not isinstance(value, str):
         return value
-    return cut_middle(clean_text(bound_text(value)), size.head, size.tail, len(value))
+    return redaction.cut_middle(
+        redaction.clean_text(redaction.bound_text(value)), size.head, size.tail, len(value)
+    )
 
 
 _ROLE_VALUES = 40  # different values of a field that says who speaks
@@ -188,7 +176,7 @@ def inventory_lines(rows: Sequence[Json], facts: Profile, size: Size, share: str
     fixed.sort(key=lambda one: _KINDS.index(kinds[one.path]))
     most = size.paths if size.words else size.paths // 2
     made += _names_line("the same in all rows", _fixed_values(fixed, size, share), most, "; ")
-    bare = [share_path(one.path, share) for one in empty]
+    bare = [redaction.share_path(one.path, share) for one in empty]
     return made + _names_line("empty in all rows", bare, size.paths // 2, ", ")
 
 
@@ -231,7 +219,7 @@ def _is_measure(facts: PathFacts, roles: dict[str, dict[str, int]]) -> bool:
 
 def _range_texts(ranges: Sequence[PathFacts], fixed: Sequence[PathFacts], share: str) -> list[str]:
     return [
-        share_path(one.path, share)
+        redaction.share_path(one.path, share)
         + (f" {one.numbers.low:.3g}..{one.numbers.high:.3g}" if share != "none" else "")
         for one in ranges
         if one.numbers and one not in fixed
@@ -271,7 +259,7 @@ def _is_fixed(facts: PathFacts) -> bool:
 
 
 def _fixed_values(fixed: Sequence[PathFacts], size: Size, share: str) -> list[str]:
-    told = [share_path(one.path, share) for one in fixed]
+    told = [redaction.share_path(one.path, share) for one in fixed]
     if share == "none" or not size.values:
         return told
     values = (_value_text(one, one.values[0][0]) for one in fixed)
@@ -321,7 +309,7 @@ def _path_line(
     parts += [*_size_notes(facts, size, share, counted=every), *values]
     parts += [] if roles else _look_notes(facts, size)
     parts += [facts.note] if facts.note else []
-    return f"{share_path(facts.path, share)}: " + "; ".join(parts)
+    return f"{redaction.share_path(facts.path, share)}: " + "; ".join(parts)
 
 
 def _type_notes(facts: PathFacts, size: Size) -> list[str]:
@@ -415,7 +403,9 @@ def _value_text(facts: PathFacts, value: Json) -> str:
 
 def short_text(text: str) -> str:
     """A redacted value in one short line."""
-    return cut_middle(clean_text(bound_text(text)).replace("\n", "\\n"), 30, 10)
+    return redaction.cut_middle(
+        redaction.clean_text(redaction.bound_text(text)).replace("\n", "\\n"), 30, 10
+    )
 
 
 def _look_notes(facts: PathFacts, size: Size) -> list[str]:

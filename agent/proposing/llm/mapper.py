@@ -51,10 +51,6 @@ class AskSettings:
     remembered: bool = True
 
 
-def _discard_text(_: str) -> None:
-    pass
-
-
 @dataclass(kw_only=True, eq=False)
 class ModelAccess:
     """How a model is asked in this process.
@@ -69,7 +65,7 @@ class ModelAccess:
     ledger: Ledger = field(default_factory=Ledger)
     remembered: bool = True
     shared: bool = False
-    tell: Callable[[str], None] = _discard_text
+    tell: Callable[[str], None] = lambda _: None
     _told: bool = False
 
     def announce(self, estimate: str) -> None:
@@ -175,11 +171,7 @@ def _ask_turn(
         below=_disobeyed_level(history),
     )
     answered = partial(
-        Turn,
-        mapper=MODEL,
-        again=True,
-        level=completion.level,
-        notes=tuple(completion.notes),
+        Turn, mapper=MODEL, again=True, level=completion.level, notes=tuple(completion.notes)
     )
     under: MappingDocument = {"card": card.file} if card else {}
     try:

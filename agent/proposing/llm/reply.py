@@ -5,13 +5,17 @@ validated against schemas/llm.schema.json, which has no free maps and no optiona
 """
 
 import json
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ingot.agent.model.json_text import JsonObject, UnreadableReply, only_object
-from ingot.agent.proposing.llm.completion import complete_reply, list_changes
+from ingot.agent.model.replies import find_inside
+from ingot.agent.proposing.columns import text_of
 from ingot.converters import json_yaml
 from ingot.converters.errors import MappingError, Problem
+from ingot.converters.mapping.language import META_KEYS
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
@@ -109,3 +113,243 @@ def shorten_value(value: Json, *, most: int = 80) -> str:
     """A value in at most so many characters."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= most else f"{text[:most]}..."
+
+
+# --- what is completed: servers that do not enforce a schema leave nullable keys out, write one
+# value for a list, or the form of a mapping file (`{"human": "user"}` for a list of pairs). What
+# does not fit stays as it is: the schema names it.
+
+
+_EMPTY_REPLY: JsonObject = {
+    "reason": "",
+    "root": None,
+    "source": None,
+    "each": [],
+    "group": None,
+    "where": [],
+    "text": None,
+    "messages": None,
+    "system": None,
+    "meta": None,
+    "confidence": 0.5,
+}
+_EMPTY_SOURCE: JsonObject = {
+    "encoding": None,
+    "delimiter": None,
+    "quote": None,
+    "columns": [],
+    "json_fields": [],
+    "orient": None,
+}
+_CONDITIONS = ("in", "not_in", "min_chars", "max_chars")
+_TREE_DEPTH = 8  # levels, where none is said: a deeper one is an error of its row
+_EMPTY_PATH: JsonObject = {"map": [], "replace": [], "json": False, "sep": None}
+
+
+def complete_reply(reply: JsonObject) -> JsonObject:
+    """Return the reply with all keys, and in the strict form what has only one meaning.
+
+    A missing `decision` follows from `text` or `messages`, as in version 1 of the mapping format.
+    """
+    made = {**_EMPTY_REPLY, **reply}
+    made["reason"] = "" if made["reason"] is None else made["reason"]
+    made.setdefault("decision", _implied_decision(made))
+    made["confidence"] = _clamp_confidence(made["confidence"])
+    made["root"], made["each"] = _one_value(made["root"]), _as_list(made["each"])
+    _complete_source(made)
+    made["where"] = complete_conditions(made["where"])
+    made["text"], made["system"] = complete_parts(made["text"]), complete_parts(made["system"])
+    made["meta"] = _complete_meta(made["meta"])
+    if isinstance(group := made["group"], dict):
+        sort = _one_value(group.get("sort"))
+        made["group"] = {**group, "by": _as_list(group.get("by")), "sort": sort}
+    if isinstance(made["messages"], list):
+        made["messages"] = [complete_message(one) for one in made["messages"]]
+        _move_conditions(made)
+    return made
+
+
+def _move_conditions(reply: JsonObject) -> None:
+    """Conditions on fields of the rows of a `group` are those of the messages that the rows are."""
+    turns = [one for one in reply["messages"] if isinstance(one, dict)]
+    if not reply["group"] or any(one["each"] != ["[*]"] for one in turns):
+        return
+    of_rows = [one for one in reply["where"] if not str(find_inside(one, "path")).startswith("[")]
+    reply["where"] = [one for one in reply["where"] if one not in of_rows]
+    for one in turns:
+        one["where"] = [*of_rows, *one["where"]]
+
+
+def _implied_decision(reply: JsonObject) -> str:
+    if reply["messages"]:
+        return "sft"
+    return "pt" if reply["text"] else "irrelevant"
+
+
+def _clamp_confidence(value: Json) -> Json:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value if isinstance(value, str | bool) else 0.5
+    if isinstance(value, float) and not math.isfinite(value):
+        return 0.5
+    return float(min(max(value, 0), 1))  # an integer may be too large for a float
+
+
+def _complete_source(reply: JsonObject) -> None:
+    """Complete `source`; a root that stands there, as in a mapping file, is the reply's."""
+    source = reply["source"]
+    if not isinstance(source, dict):
+        return
+    known = {**_EMPTY_SOURCE, **source}
+    if "root" in known and reply["root"] in (None, _one_value(known["root"])):
+        reply["root"] = _one_value(known.pop("root"))
+    for key in ("columns", "json_fields"):
+        known[key] = _as_list(known[key])
+    reply["source"] = None if known == _EMPTY_SOURCE else known
+
+
+def _as_list(value: Json) -> Json:
+    if value is None or value == "":
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def _one_value(value: Json) -> Json:
+    """Return the only element of a list with one element, and anything else as it is."""
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
+
+
+def _spelled(value: Json) -> Json:
+    """Return the text of a number or boolean, by which the mapping language looks values up."""
+    return text_of(value) if isinstance(value, bool | int | float) else value
+
+
+def _pairs(value: Json, key: str, named: str) -> Json:
+    """Return a table as pairs of `key` and `named`; keys that are numbers become their text."""
+    if isinstance(value, dict):
+        value = [{key: one, named: inside} for one, inside in value.items()]
+    if not isinstance(value, list):
+        return [] if value is None else value
+    made = [one | {key: _spelled(one.get(key))} if isinstance(one, dict) else one for one in value]
+    if named != "role":
+        return made
+    return [
+        {**one, "role": "drop"} if isinstance(one, dict) and one.get("role") is None else one
+        for one in made
+    ]
+
+
+def complete_conditions(value: Json) -> Json:
+    """Return conditions as a list, each with `op` and `values`."""
+    return [_complete_condition(one) for one in value] if (value := _as_list(value)) else []
+
+
+def _complete_condition(condition: Json) -> Json:
+    if not isinstance(condition, dict):
+        return condition
+    made = dict(condition)
+    stated = [key for key in _CONDITIONS if key in made]
+    if len(stated) == 1 and not {"op", "values"} & {*made}:  # the form of a mapping file
+        made |= {"op": stated[0], "values": made.pop(stated[0])}
+    if "values" in made and not isinstance(made["values"], list):
+        made["values"] = [made["values"]]
+    return made
+
+
+def complete_parts(value: Json) -> Json:
+    """Return parts as a list, each with its nullable keys; None stays."""
+    if value is None:
+        return None
+    return [_complete_part(part) for part in _as_list(value)]
+
+
+_PART_KEYS: dict[str, Callable[[JsonObject], JsonObject]] = {
+    "literal": lambda part: {**part, "literal": _spelled(part["literal"])},
+    "template": lambda part: {**part, "each": _as_list(part.get("each"))},
+    "options": lambda part: _complete_options(part),
+    "concat": lambda part: {
+        "sep": None,
+        **part,
+        "concat": complete_parts(part["concat"]) or [],
+        "each": _as_list(part.get("each")),
+    },
+    "first_of": lambda part: _complete_part({"any_of": part["first_of"]}),
+    "any_of": lambda part: {**part, "any_of": complete_parts(part["any_of"]) or []},
+    "tree": lambda part: {
+        **part,
+        "text": complete_parts(part.get("text")) or [],
+        "depth": part.get("depth") or _TREE_DEPTH,
+    },
+    "path": lambda part: _complete_path(part),
+}
+
+
+def _complete_part(part: Json) -> Json:
+    if not isinstance(part, dict):
+        return part
+    kind = next((key for key in _PART_KEYS if key in part), None)
+    return _PART_KEYS[kind](part) if kind else part
+
+
+def _complete_options(part: JsonObject) -> JsonObject:
+    made = {"label": None, "pick": None, "from": 0, **part, "options": _as_list(part["options"])}
+    return made | {key: _one_value(made[key]) for key in ("label", "pick")}
+
+
+def _complete_path(part: JsonObject) -> JsonObject:
+    if ("label" in part or "pick" in part) and {*part} <= {"path", "label", "pick", "from"}:
+        rest = {key: value for key, value in part.items() if key != "path"}
+        return _complete_options({"options": part["path"], **rest})
+    made = {**_EMPTY_PATH, **{key: value for key, value in part.items() if value is not None}}
+    if made.get("as") == "json":
+        made["json"] = bool(made.pop("as"))
+    made["map"] = _pairs(made["map"], "value", "becomes")
+    made["replace"] = _pairs(made["replace"], "find", "put")
+    return made
+
+
+def complete_message(message: Json) -> Json:
+    """Return a message with its nullable keys."""
+    if not isinstance(message, dict):
+        return message
+    content = complete_parts(message.get("content")) or []
+    made = {"loss_mask": None, **message, "each": _as_list(message.get("each")), "content": content}
+    made["where"] = complete_conditions(made.get("where"))
+    made["role"] = _complete_role(made.get("role"))
+    if isinstance(made["loss_mask"], str):
+        made["loss_mask"] = {"path": made["loss_mask"]}
+    return made
+
+
+def _complete_role(role: Json) -> Json:
+    if isinstance(role, list):
+        return {"in_turn": role}
+    if not isinstance(role, dict):
+        return role
+    made = dict(role)
+    if "path" in made and "order" not in made:
+        made["map"] = _pairs(made.get("map"), "value", "role")
+    if "split" in made:
+        made["split"] = _pairs(made["split"], "marker", "role")
+    return made
+
+
+def _complete_meta(meta: Json) -> Json:
+    if meta is not None and not isinstance(meta, dict):
+        return meta
+    made = dict.fromkeys(META_KEYS) | (meta or {})
+    return {key: _complete_part(_one_value(value)) for key, value in made.items()}
+
+
+def list_changes(said: Json, taken: Json, pointer: str = "") -> Iterator[tuple[str, Json, Json]]:
+    """Walk over what was taken otherwise than it was said: pointer, what was said, what it is.
+
+    What was absent, null or empty and what was only added is not listed.
+    """
+    if isinstance(said, dict) and isinstance(taken, dict):
+        for key in said:
+            yield from list_changes(said[key], taken.get(key), f"{pointer}/{key}")
+    elif isinstance(said, list) and isinstance(taken, list) and len(said) == len(taken):
+        for number, (one, other) in enumerate(zip(said, taken, strict=True)):
+            yield from list_changes(one, other, f"{pointer}/{number}")
+    elif said not in (None, "", [], {}) and said != taken:
+        yield pointer, said, taken

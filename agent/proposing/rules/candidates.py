@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from ingot.agent.proposing.columns import Column, View, is_path_inside
+from ingot.agent.proposing.columns import Column, View, is_path_inside, text_of
 from ingot.agent.proposing.plain_text import document_draft, plain_text_readings
 from ingot.agent.proposing.proposal import value_strings
 from ingot.agent.proposing.readings import (
@@ -16,18 +16,20 @@ from ingot.agent.proposing.readings import (
     plain_reading,
     rows_by_shape,
 )
-from ingot.agent.proposing.rules.answers.question_answer import question_answer_drafts
-from ingot.agent.proposing.rules.conversations.conversations import conversation_drafts
-from ingot.agent.proposing.rules.conversations.row_groups import (
-    group_rows,
-    grouped_reading,
-    is_single_turn,
+from ingot.agent.proposing.rules.answers.accepted_answers import (
+    Answers,
+    list_answers,
+    marked_elements,
 )
-from ingot.agent.proposing.rules.conversations.threads import thread_drafts, thread_readings
+from ingot.agent.proposing.rules.answers.question_answer import question_answer_drafts
+from ingot.agent.proposing.rules.conversations import row_groups
+from ingot.agent.proposing.rules.conversations.conversations import conversation_drafts
+from ingot.agent.proposing.rules.conversations.row_groups import LEAST_OFTEN, SEVERAL, RowOrder
 from ingot.agent.proposing.rules.documents.running_text import document_drafts
 from ingot.agent.proposing.rules.documents.trees import section_tree_drafts, tree_drafts
 from ingot.converters.errors import SourceError
 from ingot.converters.mapping.check import SampleRun
+from ingot.converters.paths import Node
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.sample import Sample, draw_sample
@@ -64,7 +66,7 @@ def source_readings(source: Source, sample: Sample) -> Iterator[Reading]:
     for one in (base, *others):
         yield one
         yield from parse_json_columns(one)
-        yield from grouped_reading(one)
+        yield from row_groups.grouped_reading(one)
         yield from thread_readings(one)
         if len(one.sample.rows) > 0:
             yield from element_readings(one)
@@ -82,7 +84,7 @@ def _conversation_files(source: Source, base: Reading) -> Iterator[Reading]:
     layouts = {(file.facts.format, file.facts.layout) for file in source.files}
     if layouts != {("json", "list")} or len(source.files) < 2 or source.spec.root:
         return
-    if not is_single_turn(base.view):
+    if not row_groups.is_single_turn(base.view):
         return
     files = draw_sample(source.with_spec(replace(source.spec, root="$")))
     facts = {**source.guessed.to_document(), "root": "$"}
@@ -106,13 +108,12 @@ def _other_root_readings(source: Source, single: bool) -> Iterator[Reading]:
 
 
 def _is_table(read: Reading) -> bool:
-    """Whether what lies in each of several files is a table: rows that are whole by themselves.
-
-    Messages of one conversation and paragraphs of one text are not: there the file is the row.
-    """
+    """Whether rows are whole by themselves: messages of one talk, paragraphs of a text are not."""
     texts = [one for one in read.view.texts if not one.many and one.fill > 0.5]
     return (
-        len(read.sample.rows) >= _TABLE_ROWS and len(texts) >= 2 and not is_single_turn(read.view)
+        len(read.sample.rows) >= _TABLE_ROWS
+        and len(texts) >= 2
+        and not row_groups.is_single_turn(read.view)
     )
 
 
@@ -205,10 +206,7 @@ def find_candidates(source: Source, sample: Sample, modes: Sequence[str]) -> lis
 
 
 def _without_unread_talks(found: list[Candidate]) -> list[Candidate]:
-    """The candidates but those that take for a text the JSON in which others found messages.
-
-    And those that take rows for whole conversations that others gather into some.
-    """
+    """Without those that take messages in JSON for a text, or rows to gather for conversations."""
     opened = {
         field
         for c in found
@@ -291,6 +289,108 @@ def _are_attributes(by: Column, name: Column, value: Column) -> bool:
     shared = rows >= _OFTEN * by.distinct and rows >= _OFTEN * name.distinct
     if not once or not shared or by.distinct < 3 or name.words > 3:
         return False
-    groups = group_rows(name).values()
+    groups = row_groups.group_rows(name).values()
     means = sorted(sum(len(value.texts[n]) for n in group) / len(group) for group in groups)
     return means[-1] > 10 * max(1.0, means[0])
+
+
+# --- threads in rows that are posts: one of each thread asks, another one was accepted
+
+
+_ELEMENT = "[*]"
+_UNSURE = 0.45
+_SCORE = 0.85
+_SHARE = 0.9  # of the threads have exactly one post that asks
+_MOST_KINDS = 6
+_ASKS = 0.5  # of the posts that ask
+
+
+def thread_readings(reading: Reading) -> Iterator[Reading]:
+    """Rows gathered by a key, where the first of each group asks and another one is marked."""
+    columns = [c for c in reading.view.columns if not c.many and c.fill == 1]
+    able = sorted(filter(row_groups.is_sortable_time, columns), key=lambda c: c.numeric)
+    able += [c for c in columns if c.numeric and c not in able]
+    kinds = [c for c in reading.view.own if not c.many and 2 <= c.distinct <= _MOST_KINDS]
+    marked = [set(rows) for c in kinds for text, rows in row_groups.group_rows(c).items() if text]
+    for by in columns:
+        often = len(by.present) / max(1, by.distinct)
+        if by.words > 3 or by.distinct < SEVERAL or often < LEAST_OFTEN:
+            continue
+        groups = list(row_groups.group_rows(by).values())
+        asking = [rows for rows in marked if _asks_in_groups(rows, by, len(groups))]
+        for order in (RowOrder(None, ""), *(RowOrder(c, "") for c in able if c is not by)):
+            places = [order.sorted(group) for group in groups] if asking else []
+            firsts = {group[0] for group in places}
+            if not any(rows <= firsts for rows in asking):
+                continue
+            rows = [[reading.rows[n] for n in group] for group in places]
+            if thread_drafts(view := View.of(rows)):
+                outer = {"by": [by.path], **({"sort": order.column.path} if order.column else {})}
+                why = f"rows with the same {by.path} are one thread"
+                yield replace(reading, view=view, outer={"group": outer}, why=why)
+                return
+
+
+def _asks_in_groups(rows: set[int], by: Column, groups: int) -> bool:
+    """Whether one row in nearly every group is among these, and no other one is."""
+    return _SHARE * groups <= len(rows) == len({by.texts[n] for n in rows})
+
+
+def thread_drafts(view: View) -> list[Draft]:
+    """The one row of a group that asks, and the one among the others that was accepted."""
+    if not all(isinstance(node.value, list) for node in view.nodes):
+        return []
+    return [
+        draft
+        for posts in list_answers(view, _ELEMENT)
+        for kind in posts.marks
+        for value in _asking_values(posts, kind)
+        for draft in _accepted_drafts(view, posts, kind, value)
+    ][:1]
+
+
+def _asking_values(posts: Answers, kind: Column) -> list[Json]:
+    """The values of a column that only the first row of nearly every group has."""
+    if not 2 <= kind.distinct <= _MOST_KINDS:
+        return []
+    firsts = {row: n for n, row in reversed(list(enumerate(posts.rows)))}
+    found: dict[str, Json] = {}
+    for value in (held[0] for held in kind.values if held and text_of(held[0])):
+        places = posts.places([text_of(value) == text for text in kind.texts])
+        first = all(numbers == [firsts[row]] for row, numbers in places.items())
+        if first and len(places) >= _SHARE * len(firsts):
+            found[text_of(value)] = value
+    return list(found.values())
+
+
+def _accepted_drafts(view: View, posts: Answers, kind: Column, value: Json) -> Iterator[Draft]:
+    asked = [text_of(value) == text for text in kind.texts]
+    asking = View.over([posts.view.nodes[n] for n, one in enumerate(asked) if one])
+    if not any(c.path == posts.body.path and c.looks("question") >= _ASKS for c in asking.columns):
+        return
+    kept = [n for n, one in enumerate(asked) if not one]
+    inner = View.over([Node(posts.view.nodes[n].value) for n in kept])
+    body = next((c for c in inner.columns if c.path == posts.body.path), None)
+    if body is None:
+        return
+    rows = tuple(posts.rows[n] for n in kept)
+    others = replace(posts, view=inner, rows=rows, body=body)
+    for where, taken, sure in marked_elements(others):
+        places = others.places(taken)
+        if 2 * len(places) < len(view.nodes) or any(len(one) > 1 for one in places.values()):
+            continue
+        turns: list[Json] = [
+            {"each": _ELEMENT, "where": chosen, "role": role, "content": body.path}
+            for role, chosen in (
+                ("user", [{"path": kind.path, "in": [value]}]),
+                ("assistant", where),
+            )
+        ]
+        yield Draft(
+            kind="sft",
+            body={"messages": turns},
+            score=_SCORE,
+            why=f"{kind.path} tells what asks, {where} what was accepted",
+            used=frozenset({f"{_ELEMENT}.{body.path}"}),
+            most=1.0 if sure else _UNSURE,
+        )

@@ -4,14 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ingot.agent.proposing.columns import (
-    Column,
-    View,
-    last_name,
-    list_path,
-    outer_names,
-    text_of,
-)
+from ingot.agent.proposing.columns import Column, View, last_name, list_path, outer_names, text_of
 from ingot.agent.proposing.names import (
     CLEAR,
     NAMED,

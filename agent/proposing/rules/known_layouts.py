@@ -12,6 +12,7 @@ from importlib.resources import files
 
 import orjson
 
+from ingot.agent.proposing.columns import values_at
 from ingot.agent.proposing.proposal import Evidence, Proposal, Request
 from ingot.agent.proposing.rules.metadata import mapping_language
 from ingot.converters.errors import MappingError, SourceError
@@ -20,8 +21,8 @@ from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.check import check_mapping, sample_batches, unresolved_problems
 from ingot.converters.mapping.rows.conditions import same_json
 from ingot.converters.mapping.rows.values import row_nodes
-from ingot.converters.paths import Node, compile_path
-from ingot.converters.rows import Json, MappingDocument, RowError
+from ingot.converters.paths import Node
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.profile import pick_evenly
@@ -80,12 +81,9 @@ def known_layouts() -> tuple[KnownLayout, ...]:
 
 def _has(row: Json, wanted: Json) -> bool:
     path, among = (wanted, None) if isinstance(wanted, str) else (wanted["path"], wanted["in"])
-    try:
-        hits = compile_path(path).nodes(Node(row))
-    except RowError:
-        return False
-    return bool(hits) and (
-        among is None or all(any(same_json(hit.value, one) for one in among) for hit in hits)
+    found = values_at(path, Node(row))
+    return bool(found) and (
+        among is None or all(any(same_json(value, one) for one in among) for value in found)
     )
 
 
@@ -176,8 +174,7 @@ def _counted(layout: KnownLayout, rows: Sequence[Json]) -> list[Evidence]:
     """What a reader left out of the sampled rows, where it did."""
     if not layout.count:
         return []
-    path = compile_path(layout.count["path"])
-    numbers = [hit.value for row in rows for hit in path.nodes(Node(row))]
+    numbers = [value for row in rows for value in values_at(layout.count["path"], Node(row))]
     found = [number for number in numbers if isinstance(number, int) and number > 0]
     why = f"{layout.count['what']}: {sum(found)}, in {len(found)} of {len(rows)} sampled rows"
     return [Evidence(target="layout", choice=layout.name, why=why)] if found else []

@@ -6,36 +6,30 @@ from dataclasses import replace
 from ingot.agent.proposing.doubts.confidence import (
     asking_share,
     draft_confidence,
-    nothing_confidence,
-    open_mode_factor,
-    order_evidence,
-    path_evidence,
-    score_doubt,
-)
-from ingot.agent.proposing.doubts.record_doubts import (
     find_doubts,
     lost_row_doubt,
     masked_share,
+    nothing_confidence,
+    open_mode_factor,
+    order_evidence,
     other_files_share,
+    path_evidence,
     row_count_doubt,
+    score_doubt,
 )
 from ingot.agent.proposing.doubts.turn_doubts import Doubt
 from ingot.agent.proposing.plain_text import document_draft
 from ingot.agent.proposing.proposal import Evidence, Proposal, Request
 from ingot.agent.proposing.readings import Reading, seen_from_element
 from ingot.agent.proposing.recsys_data import click_log_hint
-from ingot.agent.proposing.rules.candidates import (
-    Candidate,
-    candidate_document,
-    find_candidates,
-)
+from ingot.agent.proposing.rules.candidates import Candidate, candidate_document, find_candidates
 from ingot.agent.proposing.rules.known_layouts import propose_known
 from ingot.agent.proposing.rules.metadata import find_meta, mapping_language
 from ingot.converters.errors import MappingError
 from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.check import SampleRun, run_sample
 from ingot.converters.mapping.rows.executor import Record
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 from ingot.converters.sources.profile import pick_evenly
 from ingot.converters.sources.sample import Sample
@@ -77,12 +71,6 @@ def _record_share(run: SampleRun) -> float:
     """Share of the records that are made, or will be once a person has named the speakers."""
     made, waiting = len(run.records), run.failures["unmapped_value"]
     return (made + waiting) / max(1, made + run.failures.total())
-
-
-def _is_usable(candidate: Candidate) -> bool:
-    """Whether it makes records, or leaves it to a person to say who speaks."""
-    run = candidate.run
-    return run is not None and bool(run.records or candidate.draft.unknown)
 
 
 def _score_open_mode(candidate: Candidate) -> Candidate:
@@ -159,7 +147,6 @@ def _make_proposal(
     chosen = _prefer_metadata(chosen, others, request, source)
     meta, detected, evidence = _find_metadata(chosen, request, source)
     document = candidate_document(chosen.draft, chosen.reading, meta)
-    document = _drop_failing_meta(document, chosen, request)
     runner = next((o for o in others if o.document != chosen.document), None)
     doubts = _list_doubts(chosen, others, request, source)
     confidence = draft_confidence(chosen.draft, doubts)
@@ -228,17 +215,6 @@ def _is_rival(other: Candidate, chosen: Candidate) -> bool:
     return other.draft.body != whole and other.draft.body not in whole.get("any_of", ())
 
 
-def _drop_failing_meta(
-    document: MappingDocument, chosen: Candidate, request: Request
-) -> dict[str, Json]:
-    """The document, without meta paths where they make it fail."""
-    try:
-        bind(document, chosen.reading.rows, where="rules")
-    except MappingError:
-        return {**document, "meta": {}}
-    return document
-
-
 def _no_mapping_proposal(
     source: Source, sample: Sample, found: Sequence[Candidate], request: Request
 ) -> Proposal:
@@ -298,7 +274,7 @@ def _propose_generally(
     if request.mode == "auto" and not document_draft(source):
         ran = [_score_open_mode(c) for c in ran]
     ran.sort(key=lambda c: -c.score)
-    chosen = [c for c in ran if c.score >= LEAST_SCORE[c.draft.kind] and _is_usable(c)]
+    chosen = [c for c in ran if c.score >= LEAST_SCORE[c.draft.kind]]
     if not chosen:
         return _no_mapping_proposal(source, sample, ran, request), {}
     others = [*chosen[1:], *[c for c in ran if c not in chosen]]

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from ingot.agent.privacy.secrets import is_secret_name
 from ingot.agent.proposing.columns import Column, View, parse_finite_number, text_of
@@ -14,7 +13,6 @@ from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.rows import Json
 from ingot.converters.sources.text_kinds import is_code, is_timestamp, recognize_language
 
-Key = Literal["source", "language", "timestamp", "token_count", "quality_score", "original_id"]
 _EPOCHS = ((8e8, 4e9), (8e11, 4e12))
 _COMPACT = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:T?\d{4,6}Z?)?")
 _DIGITS = re.compile(r"\d+")
@@ -47,7 +45,8 @@ def _score_original_id(column: Column, used: frozenset[str]) -> float:
     shape = {"uuid": 0.35, "hash": 0.3, "url": 0.25, "file": 0.1}.get(column.nature, 0.0)
     if column.nature == "number" and named < 0.5:
         first = 0.3 if column.position == 0 else 0.0
-        return (0.4 if _are_long_numbers(column) else first) if column.nameless else 0.0
+        long = all(text.isdigit() and len(text) >= 5 for text in column.present)
+        return (0.4 if long else first) if column.nameless else 0.0
     if column.nature in ("url", "file") and named < 0.5:
         return _score_place(column)
     if named < 0.5 and not shape:
@@ -76,9 +75,11 @@ def _has_fractions(column: Column) -> bool:
 
 def _score_place(column: Column) -> float:
     """An address or a file name identifies a record where nothing else does."""
+    spelt = spell_name(column.name)
     if column.nature == "url":
-        return 0.3 if column.named("url") >= NAMED and _is_page_url(column) else 0.12
-    return 0.26 if spell_name(column.name) in ("file", "path", "filepath", "file_path") else 0.12
+        page = column.named("url") == 1.0 and spelt not in ("image_url", "source_url")
+        return 0.3 if page else 0.12
+    return 0.26 if spelt in ("file", "path", "filepath", "file_path") else 0.12
 
 
 def _is_serial(column: Column) -> bool:
@@ -87,14 +88,6 @@ def _is_serial(column: Column) -> bool:
     marks = all(len(text) <= 64 and not text.isdigit() for text in column.present)
     told = max(column.named("foreign_id"), column.named("author"), column.named("answer"))
     return marks and told < 0.8 and len(spelt) <= 3 and " " not in "".join(spelt)
-
-
-def _are_long_numbers(column: Column) -> bool:
-    return all(text.isdigit() and len(text) >= 5 for text in column.present)
-
-
-def _is_page_url(column: Column) -> bool:
-    return column.named("url") == 1.0 and spell_name(column.name) not in ("image_url", "source_url")
 
 
 def _is_other_id(column: Column) -> bool:
@@ -218,7 +211,7 @@ def _score_token_count(column: Column, used: frozenset[str]) -> float:
 
 
 Finder = Callable[[Column, frozenset[str]], float]
-FINDERS: dict[Key, Finder] = {
+FINDERS: dict[str, Finder] = {
     "source": _score_source,
     "language": _score_language,
     "timestamp": _score_timestamp,
@@ -229,7 +222,7 @@ FINDERS: dict[Key, Finder] = {
 
 
 # What may be said once per element of a list, and the same of all: of the turns of a conversation.
-SHARED_KEYS: tuple[Key, ...] = ("source", "language", "timestamp")
+SHARED_KEYS = ("source", "language", "timestamp")
 
 
 def _first_shared_value(column: Column) -> Column | None:

@@ -8,13 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ingot.agent.proposing.columns import (
-    View,
-    last_name,
-    parent_path,
-    total_chars,
-    values_at,
-)
+from ingot.agent.proposing.columns import View, last_name, parent_path, total_chars, values_at
 from ingot.agent.proposing.names import NAMED, PLAIN, name_strength
 from ingot.converters.paths import quote_name
 from ingot.converters.rows import Json

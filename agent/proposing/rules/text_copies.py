@@ -7,13 +7,7 @@ from functools import lru_cache
 from html import unescape
 from itertools import pairwise
 
-from ingot.agent.proposing.columns import (
-    Column,
-    View,
-    has_scalars,
-    judged_once,
-    outer_names,
-)
+from ingot.agent.proposing.columns import Column, View, has_scalars, judged_once, outer_names
 from ingot.agent.proposing.names import NAMED, left_out_values, name_group, spell_name
 from ingot.converters.sources.text_kinds import IN_TAGS, bare_words
 
@@ -41,9 +35,9 @@ def _paired_texts(a: "Column", b: "Column") -> list[tuple[str, str]]:
     return [(a.texts[n], b.texts[n]) for n in _paired_rows(a, b)]
 
 
-def _paired_words(a: "Column", b: "Column", most: int) -> list[tuple[str, str]]:
-    """Return the first of these texts as bare words."""
-    return [(a.bare_texts[n], b.bare_texts[n]) for n in _paired_rows(a, b)[:most]]
+def _paired_words(a: "Column", b: "Column") -> list[tuple[str, str]]:
+    """Return the first hundred of these texts as bare words."""
+    return [(a.bare_texts[n], b.bare_texts[n]) for n in _paired_rows(a, b)[:100]]
 
 
 def holds_words(found: str, start: str, part: str) -> bool:
@@ -123,7 +117,7 @@ def restates(column: Column, body: Column) -> bool:
     if column.named("title") >= _SAME:
         return False
     least = _SAME if column.named("lead") >= _SAME else _RESTATED  # an opening says much again
-    both = _paired_words(column, body, 100)
+    both = _paired_words(column, body)
     if len(both) < 3 or column.looks("sentence") < 0.5:
         return False
     again = sorted(_shared_pairs(a, b) for a, b in both)
@@ -169,8 +163,7 @@ def is_marked_copy(column: Column, columns: Sequence[Column]) -> bool:
 @judged_once
 def _is_upper(column: Column) -> bool:
     """Whether nearly all texts are in capitals, as in an index for searching."""
-    capital = sum(text.isupper() for text in column.present)
-    return capital > _SAME * len(column.present)
+    return sum(text.isupper() for text in column.present) > _SAME * len(column.present)
 
 
 def _holds_only(column: Column, plain: Sequence[Column]) -> bool:
@@ -186,7 +179,7 @@ def _holds_only(column: Column, plain: Sequence[Column]) -> bool:
 
 
 def _is_same_text(column: Column, plain: Column) -> bool:
-    both = _paired_words(column, plain, 100)
+    both = _paired_words(column, plain)
     same = (len(b) > _SAME * len(a) and holds_words(a, b, b) for a, b in both)
     shorter = (len(b) > 0.5 * len(a) and _shared_pairs(a, b) > _SAME for a, b in both)
     return any(is_more_than(_SAME, hits, len(both)) for hits in (same, shorter))

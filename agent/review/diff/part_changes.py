@@ -102,8 +102,7 @@ def _facet_texts(facet: _Facet, old: Json, new: Json) -> tuple[str | None, str |
 
 def only_adds_entries(old: Json, new: Json) -> bool:
     """Check whether two values differ only by entries added to maps without `*`."""
-    rules = {facet.rule for facet in _facets(old, new, needed=False)}
-    return rules == {"map_value_added"}
+    return {facet.rule for facet in _facets(old, new, needed=False)} == {"map_value_added"}
 
 
 def _facets(old: Json, new: Json, *, needed: bool) -> Iterator[_Facet]:
@@ -192,10 +191,7 @@ def _different_keys(old: Table, new: Table) -> dict[str, set[str]]:
 def role_map_changes(
     old: Table, new: Table, target: str, pointer: Callable[[str], str]
 ) -> list[Change]:
-    """Compare the maps of two roles that are read from the data.
-
-    What a map does not name has the role of its `*`, or is rejected.
-    """
+    """Compare the maps of two roles; what a map does not name has the role of `*`, or none."""
     found = []
     before, after = _effective_entries(old, new)
     for change, keys in _different_keys(before, after).items():
@@ -223,10 +219,7 @@ class PlacedCondition(NamedTuple):
 
 
 def where_changes(old: list[PlacedCondition], new: list[PlacedCondition]) -> list[Change]:
-    """Compare the conditions of one layout, old ones paired with new ones of their path.
-
-    A condition that admits more is `where_widened`, whatever stands around it.
-    """
+    """Compare the conditions of one layout, old ones paired with new ones of their path."""
     before, after = _distinct_conditions(old), _distinct_conditions(new)
     if list(before) != list(after) and before.keys() == after.keys():
         was, now = (
@@ -303,16 +296,8 @@ def _implies(one: PlacedCondition, other: PlacedCondition) -> bool:
 # --- facts about the files
 
 _FACTS = (
-    "files",
-    "format",
-    "encoding",
-    "delimiter",
-    "quote",
-    "columns",
-    "query",
-    "root",
-    "orient",
-    "json_fields",
+    *("files", "format", "encoding", "delimiter", "quote", "columns"),
+    *("query", "root", "orient", "json_fields"),
 )
 
 

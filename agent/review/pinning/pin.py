@@ -8,17 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ingot.agent.privacy import redact
-from ingot.agent.review.pinning.pinned_sample import (
-    DATA,
-    PinnedFile,
-    SampleFacts,
-    check_free,
-    commit_sample,
-    redact_names,
-    stage_sample,
-    store_files,
-    write_files,
-)
+from ingot.agent.review.pinning import pinned_sample
+from ingot.agent.review.pinning.pinned_sample import DATA, PinnedFile, SampleFacts
 from ingot.agent.review.pinning.row_choice import (
     MOST_BYTES,
     Counts,
@@ -30,10 +21,7 @@ from ingot.agent.review.pinning.row_choice import (
     start_counts,
 )
 from ingot.agent.review.pinning.row_extraction import extract_rows
-from ingot.agent.review.pinning.sample_redaction import (
-    NotRedactableError,
-    SampleRedactor,
-)
+from ingot.agent.review.pinning.sample_redaction import NotRedactableError, SampleRedactor
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile, open_source
@@ -57,8 +45,7 @@ def _sample_faults(
     if spec.columns is not None:
         spec = replace(spec, columns=tuple(map(hiding.text, spec.columns)))
     try:
-        again = open_source(location, spec)
-        return list(_row_faults(again, written))
+        return list(_row_faults(open_source(location, spec), written))
     except SourceError as error:
         return [error.problem]
 
@@ -148,14 +135,11 @@ def pin_sample(
     keep: Collection[str] = (),
     overwrite: bool = False,
 ) -> None:
-    """Write a pinned sample.
-
-    The same source, sample and options give the same bytes.
-    """
+    """Write a pinned sample: of the same source, sample and options the same bytes."""
     if share == "none":
         problem = "a pinned sample holds values, and none are to be shared"
         raise OutputError(str(folder), problem, "leave it out, or: --share-values redacted")
-    check_free(folder, overwrite=overwrite)
+    pinned_sample.check_free(folder, overwrite=overwrite)
     hiding = SampleRedactor(share, keep, [row.value for row in sample.rows])
     counts = start_counts()
     names = list(dict.fromkeys([r.file for r in sample.rows] + [b.file for b in sample.bad]))
@@ -171,7 +155,7 @@ def pin_sample(
         for name in sorted(names, key=list(by_name).index)
     ]
     cuts = [extract_rows(task) for task in tasks]
-    with stage_sample(folder) as stage:
+    with pinned_sample.stage_sample(folder) as stage:
         facts = _write_readable(stage, source, cuts, hiding, counts, rows)
         if not facts.rows:
             said = ", ".join(f"{k} {v}" for k, v in counts.items() if v)
@@ -182,7 +166,7 @@ def pin_sample(
             complete=sample.complete and not any(counts.values()),
             total_rows=sample.total_rows,
         )
-        commit_sample(stage, facts, folder)
+        pinned_sample.commit_sample(stage, facts, folder)
 
 
 def _write_readable(
@@ -200,15 +184,15 @@ def _write_readable(
     for more, bad in ((others, True), ([], True), ([], False)):
         attempt = _make_attempt(cuts, more, rows, bad=bad)
         every = [*source.files, *(one.file for one in more)]
-        names = redact_names([f for f in every if f.name in attempt.contents], hiding)
+        names = pinned_sample.redact_names([f for f in every if f.name in attempt.contents], hiding)
         lines = {name for name in names if attempt.contents[name].as_lines}
         for name in lines:  # `README.jsonl` would be a note beside data
             names[name] += ".jsonl" if "." in names[name].rpartition("/")[2] else ".txt.jsonl"
         every = [file for file in every if file.name in names]
         contents = {names[name]: attempt.contents[name] for name in names}
         files = {names[file.name]: file for file in every}
-        data = dict(store_files(source, files, contents, hiding))
-        top = write_files(stage, DATA, data)
+        data = dict(pinned_sample.store_files(source, files, contents, hiding))
+        top = pinned_sample.write_files(stage, DATA, data)
         location = str(top / next(iter(data))) if direct and data else str(top)
         main = {file.name: names[file.name] for file in source.files if file.name in names}
         written = {name: contents[name] for name in main.values()}
@@ -261,8 +245,7 @@ def _make_attempt(
                 continue
             counted[one.file.name] = len(numbers)
     broken = sum(one.broken[n] for one, some in zip(cuts, kept, strict=True) for n in some)
-    possible = sum(len(one.sizes) for one in cuts)
-    left = possible - sum(map(len, kept))
+    left = sum(len(one.sizes) for one in cuts) - sum(map(len, kept))
     return _Attempt(contents=contents, rows=counted, bad=broken, left=left)
 
 

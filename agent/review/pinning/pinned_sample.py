@@ -275,8 +275,7 @@ def _is_pinned_sample(folder: Path) -> bool:
         files = _list_files(folder)
     except (SourceError, OSError):
         return False
-    known = {folder / ABOUT, *(folder / name for name in stored)}
-    return known.issuperset(files)
+    return {folder / ABOUT, *(folder / name for name in stored)}.issuperset(files)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from ingot.converters.sources.formats.json_rows import RowRoot
 from ingot.converters.sources.formats.row_chunks import BrokenRow, change_at, parse_fields
 from ingot.converters.sources.formats.text import is_utf8, read_utf8_blocks
 from ingot.converters.sources.readers import file_root
-from ingot.converters.sources.sample import UNKNOWN_ROW, Sample
+from ingot.converters.sources.sample import UNKNOWN_ROW, Sample, spread_order
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.tables.partitions import drop_partitions
 
@@ -141,20 +141,13 @@ def choose_fitting(sizes: Sequence[Sequence[int]], rows: int, most_bytes: int) -
         for file, of_file in enumerate(sizes)
         for start in range(0, len(of_file), _RUN)
     ]
-    for place in _spread_order(len(runs)):
+    for place in spread_order(len(runs)):
         file, run = runs[place]
         for number in run:
             if rows > 0 and sizes[file][number] <= most_bytes:
                 kept[file].add(number)
                 rows, most_bytes = rows - 1, most_bytes - sizes[file][number]
     return kept
-
-
-def _spread_order(count: int) -> list[int]:
-    """Order all numbers below `count` so that every beginning of the list is spread evenly."""
-    width = max(1, count - 1).bit_length()
-    turned = (int(f"{number:0{width}b}"[::-1], 2) for number in range(1 << width))
-    return [number for number in turned if number < count]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -352,8 +345,7 @@ def _json_size(value: Json) -> int:
 
 def _format_document(value: Json, like: str) -> str:
     """Spell a document, indented and escaped like another text."""
-    begun = like[:2000].strip()
-    indent = 2 if "\n" in begun else None
+    indent = 2 if "\n" in like[:2000].strip() else None
     return json.dumps(value, ensure_ascii=like.isascii(), indent=indent) + "\n"
 
 
@@ -415,11 +407,7 @@ def extract_from_document(task: PinTask, doc: _JsonDocument, root: RowRoot) -> P
         )
 
     return PinnableRows(
-        file=task.file,
-        sizes=sizes,
-        broken=[False] * len(numbers),
-        write=write,
-        notes=notes,
+        file=task.file, sizes=sizes, broken=[False] * len(numbers), write=write, notes=notes
     )
 
 

@@ -16,22 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingot.agent.privacy.redaction import name_placeholder
+from ingot.agent.review.pinning import row_choice
 from ingot.agent.review.pinning.row_choice import (
     MOST_ROW,
     PinnableRows,
     PinnedContent,
     PinTask,
     WantedRow,
-    encode_text,
-    extract_from_document,
-    find_wanted,
-    has_bom,
-    load_document,
-    may_be_pinned,
-    open_file,
-    stream_document,
-    unparse_fields,
-    utf8_parts,
 )
 from ingot.agent.review.pinning.sample_redaction import (
     NotRedactableError,
@@ -101,10 +92,6 @@ def _arrow_table(stream: BinaryIO, where: str, numbers: Sequence[int]) -> tuple[
         batches = (batch for batch, _ in valid_batches(reader, where))
         table = _join_batches(list(_take_rows(batches, numbers, 0)), reader.schema)
         return table, hasattr(reader, "num_record_batches")
-
-
-def _select_rows(table: pa.Table, numbers: Sequence[int]) -> pa.Table:
-    return pa.concat_tables([table.slice(number, 1) for number in numbers] or [table.slice(0, 0)])
 
 
 def _row_sizes(table: pa.Table) -> list[int]:
@@ -216,8 +203,8 @@ def extract_rows(task: PinTask) -> PinnableRows:
         root = file_root(task.file, task.spec)
         if root.orient is not None:
             return _extract_from_frame(task, root, root.orient)
-        if (doc := load_document(task)) is not None:
-            return extract_from_document(task, *doc)
+        if (doc := row_choice.load_document(task)) is not None:
+            return row_choice.extract_from_document(task, *doc)
     return _extract_from_text(task)
 
 
@@ -227,7 +214,7 @@ def extract_rows(task: PinTask) -> PinnableRows:
 def _extract_values(task: PinTask) -> PinnableRows:
     """Take the values of rows; they are written as JSON Lines."""
     rows = [
-        unparse_fields(one.value, task.spec)
+        row_choice.unparse_fields(one.value, task.spec)
         for one in task.want
         if _may_stay(task, one, sys.maxsize)
     ]
@@ -247,8 +234,8 @@ def _extract_values(task: PinTask) -> PinnableRows:
 def _extract_from_frame(task: PinTask, root: RowRoot, orient: str) -> PinnableRows:
     """Take rows of a table in JSON; they are written as a table in the same orient."""
     where = str(task.file.place)
-    with open_file(task.file) as stream:
-        chunks = list(read_json_document(utf8_parts(task.file, stream), "", root, where))
+    with row_choice.open_file(task.file) as stream:
+        chunks = list(read_json_document(row_choice.utf8_parts(task.file, stream), "", root, where))
     rows = [row for chunk in chunks for row in chunk.values]
     names = (
         None
@@ -266,7 +253,10 @@ def _extract_from_frame(task: PinTask, root: RowRoot, orient: str) -> PinnableRo
         for name, _ in reversed(way):
             value = {name: value}
         data = SafeBytes(f"{json.dumps(value, ensure_ascii=False)}\n".encode())
-        return PinnedContent(data=encode_text(data, task.file, bom=has_bom(task.file)), rows=hidden)
+        return PinnedContent(
+            data=row_choice.encode_text(data, task.file, bom=row_choice.has_bom(task.file)),
+            rows=hidden,
+        )
 
     return PinnableRows(
         file=task.file,
@@ -280,7 +270,7 @@ def _may_stay(task: PinTask, one: WantedRow, rows: int) -> bool:
     if type(one.value) is BrokenRow or not 0 <= one.row < rows:
         task.counts["not_found"] += 1
         return False
-    return may_be_pinned(task, one.value, len(json.dumps(one.value)))
+    return row_choice.may_be_pinned(task, one.value, len(json.dumps(one.value)))
 
 
 # --- Parquet and Arrow
@@ -290,7 +280,7 @@ def _extract_from_table(task: PinTask) -> PinnableRows:
     numbers = [one.row for one in task.want if one.row != UNKNOWN_ROW]
     where = str(task.file.place)
     is_file = False
-    with open_file(task.file) as stream:
+    with row_choice.open_file(task.file) as stream:
         if task.file.facts.format == "parquet":
             table = _parquet_table(stream, where, numbers)
         else:
@@ -301,8 +291,8 @@ def _extract_from_table(task: PinTask) -> PinnableRows:
     broken = [type(one.value) is BrokenRow for one in task.want if one.row != UNKNOWN_ROW]
 
     def write(kept: Sequence[int]) -> PinnedContent:
-        chosen = _select_rows(table, [small[place] for place in kept])
-        hid = _redact_table(chosen, task.hiding)
+        rows = [table.slice(small[place], 1) for place in kept] or [table.slice(0, 0)]
+        hid = _redact_table(pa.concat_tables(rows), task.hiding)
         if task.file.facts.format == "parquet":
             return PinnedContent(data=SafeBytes(_parquet_bytes(hid)), rows=None)
         return PinnedContent(data=SafeBytes(_arrow_bytes(hid, as_file=is_file)), rows=None)
@@ -321,13 +311,13 @@ def _extract_from_table(task: PinTask) -> PinnableRows:
 def _extract_from_text(task: PinTask) -> PinnableRows:
     header, found = _spelled_rows(task)
     chosen = [unit for one in found if (unit := _redact_or_none(task, one)) is not None]
-    bom = has_bom(task.file)
+    bom = row_choice.has_bom(task.file)
 
     def write(kept: Sequence[int]) -> PinnedContent:
         rows = [chosen[place] for place in kept]
         data = _assemble_file(task, header, rows)
         return PinnedContent(
-            data=encode_text(data, task.file, bom=bom), rows=[one.value for one in rows]
+            data=row_choice.encode_text(data, task.file, bom=bom), rows=[one.value for one in rows]
         )
 
     return PinnableRows(
@@ -343,8 +333,8 @@ def _spelled_rows(task: PinTask) -> tuple[SafeUnit | None, list[Unit]]:
     facts = task.file.facts
     header = first = None
     known = all(one.row != UNKNOWN_ROW for one in task.want)
-    with open_file(task.file) as stream:
-        parts = utf8_parts(task.file, stream)
+    with row_choice.open_file(task.file) as stream:
+        parts = row_choice.utf8_parts(task.file, stream)
         if facts.format == "text" and task.spec.root == "$":
             return None, [whole_file_unit(parts, MOST_ROW)]
         rows = read_units(task.file, task.spec, parts)
@@ -354,7 +344,7 @@ def _spelled_rows(task: PinTask) -> tuple[SafeUnit | None, list[Unit]]:
             first = _next_row(rows, facts)  # read without the stated columns it may be a header
             rows = chain([first] if first else [], rows)
         most_bytes = _READ if known else _COMPARED
-        by_place = find_wanted(rows, task.want, task.spec, facts, most_bytes)
+        by_place = row_choice.find_wanted(rows, task.want, task.spec, facts, most_bytes)
     found = [
         unit for one in task.want if (unit := by_place.get(one.place) or _respell_row(task, one))
     ]
@@ -374,7 +364,7 @@ def _respell_row(task: PinTask, one: WantedRow) -> Unit | None:
     streamed = facts.format != "json" or facts.layout == "values" or _is_streamed(task)
     if type(one.value) is not BrokenRow and streamed:
         try:
-            return spell_row(unparse_fields(one.value, task.spec), facts, key=one.key)
+            return spell_row(row_choice.unparse_fields(one.value, task.spec), facts, key=one.key)
         except NotRedactableError:
             pass
     task.counts["not_found"] += 1
@@ -407,7 +397,7 @@ def _assemble_file(task: PinTask, header: SafeUnit | None, rows: Sequence[SafeUn
     if facts.format == "json" and not (
         facts.layout == "values" and task.spec.root in (None, "[*]")
     ):
-        return stream_document(rows, file_root(task.file, task.spec))
+        return row_choice.stream_document(rows, file_root(task.file, task.spec))
     return SafeBytes(b"".join(map(_line_bytes, [header, *rows] if header else rows)))
 
 

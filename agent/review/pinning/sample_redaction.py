@@ -85,8 +85,7 @@ def parse_unit(unit: Unit, facts: FileFacts) -> Unit:
     """Read a unit's value as it is before `json_fields`."""
     if unit.value is not UNREAD:
         return unit
-    by_format = {"csv": _read_record, "text": _read_text}
-    reader = by_format.get(facts.format, _read_json)
+    reader = {"csv": _read_record, "text": _read_text}.get(facts.format, _read_json)
     return replace(unit, value=reader(unit.spelled, facts))
 
 
@@ -215,8 +214,7 @@ def _line_text(line: bytes) -> str:
 
 def _fits(facts: FileFacts, cells: list[str]) -> bool:
     width = len(facts.columns)
-    surplus = cells[width:]
-    return len(cells) >= min(facts.fewest, width) and not any(surplus)
+    return len(cells) >= min(facts.fewest, width) and not any(cells[width:])
 
 
 _PLACEHOLDER = re.compile(r"\[[a-z ]{2,14}\]")
@@ -328,7 +326,9 @@ def redact_unit(unit: Unit, facts: FileFacts, hiding: SampleRedactor) -> SafeUni
     value = _redact_value(unit.value, facts, hiding)
     key = None if unit.key is None else hiding.text(unit.key)
     said = unit.spelled.decode()
-    if value == unit.value and key == unit.key and not _hides_in_spelling(said, facts, hiding):
+    # The spelling may hide what the value lacks: a key that stands twice, an escape.
+    hides = facts.format in ("json", "jsonl") and hiding.finds(said)
+    if value == unit.value and key == unit.key and not hides:
         return SafeUnit(unit)
     return SafeUnit(replace(spell_row(value, facts, like=said, key=key), gap=unit.gap))
 
@@ -343,11 +343,6 @@ def _redact_value(value: Json, facts: FileFacts, hiding: SampleRedactor) -> Json
 
 def _without_key(text: str) -> str:
     return "[private key]" if _KEY_LINE.fullmatch(text.strip()) else text
-
-
-def _hides_in_spelling(said: str, facts: FileFacts, hiding: SampleRedactor) -> bool:
-    """Check whether the spelling hides what the value lacks: a key that stands twice, an escape."""
-    return facts.format in ("json", "jsonl") and hiding.finds(said)
 
 
 def _redact_broken(unit: Unit, facts: FileFacts, hiding: SampleRedactor) -> Unit:

@@ -9,14 +9,14 @@ from ingot.agent.proposing.columns import (
     View,
     count_wildcards,
     is_path_inside,
+    nodes_at,
     parse_finite_number,
     text_of,
 )
 from ingot.agent.proposing.names import speaker_role, spell_name, verdict_of
 from ingot.agent.proposing.rules.answers.sides import answer_strength
 from ingot.agent.proposing.rules.text_copies import drop_copies
-from ingot.converters.paths import Node, compile_path
-from ingot.converters.rows import Json, RowError
+from ingot.converters.rows import Json
 
 _MOST_KINDS = 6  # values of a column that tells kinds apart
 _FEWEST_WORDS = 2
@@ -83,7 +83,7 @@ def list_answers(view: View, element: str = "") -> Iterator[Answers]:
             facts.types.get("object") and path.endswith("[*]") and count_wildcards(path) == 1
         ):
             continue
-        held = [(row, node) for row, top in enumerate(view.nodes) for node in _nodes(path, top)]
+        held = [(row, node) for row, top in enumerate(view.nodes) for node in nodes_at(path, top)]
         rows = tuple(row for row, _ in held)
         if not held or max(Counter(rows).values()) < 2:
             continue
@@ -102,13 +102,6 @@ def _says_words(value: Json) -> bool:
     if isinstance(value, dict):
         return any(map(_says_words, value.values()))
     return isinstance(value, str) and not (value.isascii() and len(value.split(None, 1)) < 2)
-
-
-def _nodes(path: str, top: Node) -> list[Node]:
-    try:
-        return compile_path(path).nodes(top)
-    except RowError:
-        return []
 
 
 def _are_turns(view: View) -> bool:
@@ -258,7 +251,7 @@ def _exclusive_values(mark: Column, answers: Answers) -> tuple[list[Json], bool]
         counts
         or mark.distinct > _MOST_KINDS
         or mark.words > _FEWEST_WORDS
-        or verdicts_of(mark) & _BAD
+        or _BAD.intersection(map(verdict_of, (spell_name(mark.name), *set(mark.present))))
     ):
         return [], False
     found: dict[str, dict[int, list[int]]] = {}
@@ -271,11 +264,6 @@ def _exclusive_values(mark: Column, answers: Answers) -> tuple[list[Json], bool]
     if len(found) != 1 or value is None:
         return [], False
     return [value], _says_more(answers, *found.values())
-
-
-def verdicts_of(mark: Column) -> set[str]:
-    """What the name and the values of a mark say of a row: `good`, `bad`, `gone`."""
-    return {verdict_of(text) for text in (spell_name(mark.name), *set(mark.present))} - {""}
 
 
 def _top_values(mark: Column, answers: Answers) -> list[Json]:

@@ -15,10 +15,7 @@ from ingot.agent.proposing.columns import (
 )
 from ingot.agent.proposing.names import CLEAR, NAMED, PLAIN, name_strength, spell_name
 from ingot.agent.proposing.rules.answers.answer_keys import LETTERS, Options, answer_reference
-from ingot.agent.proposing.rules.answers.sides import (
-    may_be_question,
-    question_strength,
-)
+from ingot.agent.proposing.rules.answers.sides import may_be_question, question_strength
 from ingot.converters.paths import Key, Names, compile_path, steps_text
 from ingot.converters.rows import Json
 from ingot.converters.sources.profile import PathFacts
@@ -34,8 +31,7 @@ _NUMBERED_NAME = re.compile(
 _OPTION_STEM = re.compile(r"option|choice|opt|op|ans|ending|选项|sol|alternative|distract|mc")
 _OPTIONS_END = 2_000  # characters at the end of a question in which its options stand
 _INSIDE = re.compile(
-    r"(?>.*?(?:^|\s|\\n)[(（]?[AaＡ][)）.．、:：]).*?(?:\s|\\n)[(（]?[BbＢ][)）.．、:：]",
-    re.DOTALL,
+    r"(?>.*?(?:^|\s|\\n)[(（]?[AaＡ][)）.．、:：]).*?(?:\s|\\n)[(（]?[BbＢ][)）.．、:：]", re.DOTALL
 )
 _SECOND = re.compile(r"[BbＢ][)）.．、:：]")  # what the text of options is not without
 
@@ -195,8 +191,7 @@ def _labelled_objects(view: View, element: str) -> Options | None:
     texts = [f for f in inner if f not in labels]
     if not texts:
         return None
-    body = max(texts, key=total_chars)
-    path = body.path
+    path = max(texts, key=total_chars).path
     options = _make_options({"path": path}, _row_texts(view, path), [path])
     if not labels:
         return options

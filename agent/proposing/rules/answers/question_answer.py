@@ -14,59 +14,20 @@ from ingot.agent.proposing.columns import (
 from ingot.agent.proposing.names import NAMED
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, question_answer_messages
+from ingot.agent.proposing.rules import context_columns
+from ingot.agent.proposing.rules.answers import answer_keys, multiple_choice, sides
 from ingot.agent.proposing.rules.answers.accepted_answers import (
     AcceptedAnswer,
     find_accepted_answers,
 )
-from ingot.agent.proposing.rules.answers.answer_keys import (
-    Options,
-    answer_reference,
-    answer_value,
-    other_keys,
-    spell_options_as_answer,
-    truth_words,
-    void_keys,
-)
-from ingot.agent.proposing.rules.answers.multiple_choice import (
-    are_replies,
-    find_lettered_text,
-    find_named_choice,
-    find_options,
-    find_unnamed_choice,
-    has_inline_options,
-    option_columns,
-    repeats_options,
-)
+from ingot.agent.proposing.rules.answers.answer_keys import Options
 from ingot.agent.proposing.rules.answers.preference import (
     has_undecided_rival,
     preferred_column,
     rival_answer,
     verdict_columns,
 )
-from ingot.agent.proposing.rules.answers.sides import (
-    alternative_answers,
-    alternative_stem,
-    answer_strength,
-    find_judged_pair,
-    find_placeholders,
-    find_translation,
-    is_explicit_pair,
-    is_heading,
-    is_rewritten,
-    is_tool_path,
-    may_be_question,
-    preferred_list_element,
-    question_strength,
-    score_pairs,
-)
-from ingot.agent.proposing.rules.context_columns import (
-    ColumnRoles,
-    good_rows_condition,
-    rationale_column,
-    system_column,
-    tools_value,
-    user_turn_columns,
-)
+from ingot.agent.proposing.rules.context_columns import ColumnRoles
 from ingot.agent.proposing.rules.conversations.transcripts import find_step_markers
 from ingot.agent.proposing.rules.passages import Passages, find_passages
 from ingot.agent.proposing.rules.text_copies import drop_copies
@@ -82,7 +43,7 @@ MOST_TEXTS = 24  # columns of text that are looked at in pairs
 def _cast_score(cast: ColumnRoles, total: float, unused: float) -> float:
     """What names and values say for both sides, less for prose that no part takes."""
     base = 0.42 + 0.24 * min(total, 1.9) + 0.06 * max(0.0, total - 1.9)
-    weight = 0.05 if is_explicit_pair(cast.question, cast.answer) else 0.1
+    weight = 0.05 if sides.is_explicit_pair(cast.question, cast.answer) else 0.1
     return max(0.0, min(0.97, base - weight * unused))
 
 
@@ -96,17 +57,19 @@ def _unused_share(columns: Sequence[Column], used: frozenset[str]) -> float:
 def _answer_parts(cast: ColumnRoles, columns: Sequence[Column]) -> list[Json]:
     answer = cast.answer
     value: Json = answer.path
-    if not cast.options and (words := truth_words(cast.question, answer)):
+    if not cast.options and (words := answer_keys.truth_words(cast.question, answer)):
         value = {"path": answer.path, "map": words}
     elif answer.many and answer.nature != "letter":
         value = _first_filled(answer)
     if cast.options and cast.how:
-        value = answer_value(cast.options, answer, cast.how)
+        value = answer_keys.answer_value(cast.options, answer, cast.how)
         if cast.how == "key" and answer.fill < 1 and cast.provisional:
             value = {"any_of": [answer.path, cast.provisional.path]}
-    elif better := preferred_column(columns, answer) or preferred_list_element(columns, answer):
+    elif better := preferred_column(columns, answer) or sides.preferred_list_element(
+        columns, answer
+    ):
         value = better
-    elif answer.fill < 1 and len(tries := alternative_answers(answer, columns)) > 1:
+    elif answer.fill < 1 and len(tries := sides.alternative_answers(answer, columns)) > 1:
         value = {"any_of": [c.path for c in tries]}
     return [_path_beside_first(cast.rationale, answer), value] if cast.rationale else [value]
 
@@ -140,19 +103,21 @@ def _question_parts(cast: ColumnRoles) -> list[Json]:
         parts.insert(sum(c.named("instruction") >= NAMED for c in cast.before), cast.passages.value)
     parts.append(cast.question.path)
     parts += [c.path for c in cast.after]
-    if cast.options and (cast.how == "key" or not are_replies(cast.options)):
+    if cast.options and (cast.how == "key" or not multiple_choice.are_replies(cast.options)):
         parts.append(cast.options.shown)
     return parts
 
 
 def _add_options(view: View, columns: Sequence[Column], cast: ColumnRoles) -> ColumnRoles:
-    if has_inline_options(cast.question.texts):
+    if multiple_choice.has_inline_options(cast.question.texts):
         return cast
-    options = find_options(view, [c for c in columns if c.path not in (cast.question.path,)])
+    options = multiple_choice.find_options(
+        view, [c for c in columns if c.path not in (cast.question.path,)]
+    )
     if options is None or cast.answer.path in options.paths:
         return cast
-    how = answer_reference(options, cast.answer)
-    if how == "text" and repeats_options(options, cast.question):
+    how = answer_keys.answer_reference(options, cast.answer)
+    if how == "text" and multiple_choice.repeats_options(options, cast.question):
         return cast
     return replace(cast, options=options, how=how) if how or cast.answer.text else cast
 
@@ -169,12 +134,14 @@ def _is_undecided(
     """Whether nothing in the rows says that this answer is the right one of several."""
     if has_undecided_rival(columns, cast.answer) or _is_one_of_keys(columns, cast):
         return True
-    if is_heading(cast.question, cast.answer):
+    if sides.is_heading(cast.question, cast.answer):
         return True
     if any(_is_equal_answer(c, cast.answer) and c.path not in used for c in columns):
         return True
     left = [c for c in columns if c.named_own("answer") == 1 and c.path not in used]
-    if any(is_rewritten(c, cast.answer) and c.path not in used for c in (*columns, *view.deep)):
+    if any(
+        sides.is_rewritten(c, cast.answer) and c.path not in used for c in (*columns, *view.deep)
+    ):
         return True
     told = cast.answer.named_own("answer")
     if left and told < 0.8 and cast.how is None:
@@ -182,8 +149,10 @@ def _is_undecided(
     beside = [c for c in left if outer_names(c.path) == outer_names(cast.answer.path)]
     if told < 0.5 and cast.how and any(c.nature == cast.answer.nature for c in beside):
         return True
-    options = None if cast.options else find_options(view, columns)
-    return bool(options and cast.answer.path in options.paths and not alternative_stem(cast.answer))
+    options = None if cast.options else multiple_choice.find_options(view, columns)
+    return bool(
+        options and cast.answer.path in options.paths and not sides.alternative_stem(cast.answer)
+    )
 
 
 def _is_equal_answer(column: Column, answer: Column) -> bool:
@@ -201,41 +170,37 @@ def _is_one_of_keys(columns: Sequence[Column], cast: ColumnRoles) -> bool:
     """Whether another column names options as well, and no name says which one is the key."""
     if cast.options is None or cast.how != "key" or cast.answer.named("answer") >= 0.5:
         return False
-    return bool(other_keys(cast.options, cast.answer, columns))
+    return bool(answer_keys.other_keys(cast.options, cast.answer, columns))
 
 
 def _assign_columns(
-    view: View,
-    columns: Sequence[Column],
-    question: Column,
-    answer: Column,
-    options: Options | None,
+    view: View, columns: Sequence[Column], question: Column, answer: Column, options: Options | None
 ) -> tuple[ColumnRoles, frozenset[str]]:
     """Both sides with all that belongs beside them, and the paths that they take from."""
     cast = ColumnRoles(question=question, answer=answer)
     if options:
-        cast = replace(cast, options=options, how=answer_reference(options, answer))
+        cast = replace(cast, options=options, how=answer_keys.answer_reference(options, answer))
     else:
         cast = _add_options(view, columns, cast)
     if cast.options and cast.how == "key":
-        cast = replace(cast, options=spell_options_as_answer(cast.options, answer))
+        cast = replace(cast, options=answer_keys.spell_options_as_answer(cast.options, answer))
     taken = {question.path, answer.path} | (cast.options.paths if cast.options else set())
     if cast.options and cast.how == "key":
-        others = other_keys(cast.options, answer, columns)
+        others = answer_keys.other_keys(cast.options, answer, columns)
         prior = [
             c for c in others if c.named("rejected") >= NAMED or answer.named("chosen") >= NAMED
         ]
         cast = replace(cast, provisional=prior[0] if prior else None)
-    system = system_column(columns, taken)
+    system = context_columns.system_column(columns, taken)
     taken |= {system.path} if system else set()
-    rationale = rationale_column(columns, answer, taken)
+    rationale = context_columns.rationale_column(columns, answer, taken)
     taken |= {rationale.path} if rationale else set()
     if passages := _find_passages_beside(view, taken):
         taken |= {c.path for c in columns if is_path_inside(c.path, passages.head)}
     if other := rival_answer(columns, answer):
         taken |= {other.path}
-    taken |= {c.path for c in alternative_answers(answer, columns) if answer.fill < 1}
-    before, after = user_turn_columns(columns, cast, taken)
+    taken |= {c.path for c in sides.alternative_answers(answer, columns) if answer.fill < 1}
+    before, after = context_columns.user_turn_columns(columns, cast, taken)
     cast = replace(
         cast,
         system=system,
@@ -265,12 +230,12 @@ def _pair_draft(
     body: MappingDocument = {"messages": messages}
     if cast.system:
         body["system"] = _path_beside_first(cast.system, answer)
-    if tools := tools_value(view):
+    if tools := context_columns.tools_value(view):
         body["tools"] = tools
-    where = good_rows_condition(view, used, answer=answer) or []
-    if not accepted and (blanks := find_placeholders(answer)):
+    where = context_columns.good_rows_condition(view, used, answer=answer) or []
+    if not accepted and (blanks := sides.find_placeholders(answer)):
         where = [*where, {"path": answer.path, "not_in": blanks}]
-    if cast.options and cast.how and (void := void_keys(cast.options, answer)):
+    if cast.options and cast.how and (void := answer_keys.void_keys(cast.options, answer)):
         where = [*where, {"path": answer.path, "not_in": void}]
     if where:
         body["where"] = where
@@ -286,10 +251,10 @@ def _pair_draft(
         pair=True,
         used=used,
         most=UNDECIDED if _is_undecided(view, columns, cast, used) or unsure else 1.0,
-        explicit=is_explicit_pair(question, answer) or cast.how is not None,
+        explicit=sides.is_explicit_pair(question, answer) or cast.how is not None,
         evidence=(
-            _side_evidence("user", question, question_strength(question)),
-            _side_evidence("assistant", answer, answer_strength(answer)),
+            _side_evidence("user", question, sides.question_strength(question)),
+            _side_evidence("assistant", answer, sides.answer_strength(answer)),
         ),
     )
     return draft.times((0.85 if raw else 1.0) * (0.6 if _has_example_list(cast) else 1.0))
@@ -316,30 +281,32 @@ def _side_evidence(role: str, column: Column, score: float) -> Evidence:
 
 def question_answer_drafts(view: View) -> list[Draft]:
     """Drafts for rows that hold a question and an answer in columns, best first."""
-    if view.each and is_tool_path(view.each):
+    if view.each and sides.is_tool_path(view.each):
         return []
     given = [one for c in view.columns if c.present for one in _split_places(c)]
     columns = drop_copies(_likeliest_columns(given))
-    spoken = find_translation(columns)
+    spoken = sides.find_translation(columns)
     if spoken:
         return [_pair_draft(view, columns, 1.7, *spoken)]
-    weighed = find_judged_pair(columns)
+    weighed = sides.find_judged_pair(columns)
     if weighed:
         return [_pair_draft(view, columns, 1.4, *weighed)]
     chosen = (
-        find_named_choice(view, columns)
-        or find_unnamed_choice(columns)
-        or find_lettered_text(columns)
+        multiple_choice.find_named_choice(view, columns)
+        or multiple_choice.find_unnamed_choice(columns)
+        or multiple_choice.find_lettered_text(columns)
     )
     judging = verdict_columns(columns)
-    if chosen and not (chosen[1] in judging and _options_are_answers(columns, chosen[2])):
+    # Options may be whole answers of two models rather than choices of a test.
+    told = [sides.alternative_stem(c) for c in columns if chosen and c.path in chosen[2].paths]
+    if chosen and not (chosen[1] in judging and any(told)):
         return [_pair_draft(view, columns, 1.5, *chosen)]
-    lettered = option_columns(columns)
+    lettered = multiple_choice.option_columns(columns)
     rest = [c for c in columns if c not in lettered]
     accepted = find_accepted_answers(view)[:2]
     lists = [list_path(one.element) for one in accepted if one.sure]
     said = [c for c in rest if c not in judging and list_path(c.path) not in lists]
-    found = [_pair_draft(view, rest, *one) for one in score_pairs(said)[:4] if one[0] > 0.25]
+    found = [_pair_draft(view, rest, *one) for one in sides.score_pairs(said)[:4] if one[0] > 0.25]
     return [*_accepted_drafts(view, columns, accepted), *found]
 
 
@@ -349,13 +316,13 @@ def _accepted_drafts(
     """The best question of a record with the answer of a list that was accepted."""
     rest = [c for c in columns if not c.nested]
     asked = max(
-        (c for c in rest if may_be_question(c) and not c.many),
-        key=lambda c: (question_strength(c), -c.position),
+        (c for c in rest if sides.may_be_question(c) and not c.many),
+        key=lambda c: (sides.question_strength(c), -c.position),
         default=None,
     )
     if asked is None:
         return []
-    score = question_strength(asked) + 1
+    score = sides.question_strength(asked) + 1
     return [_pair_draft(view, rest, score, asked, one.column, accepted=one) for one in accepted]
 
 
@@ -383,11 +350,8 @@ def _split_places(column: Column) -> list[Column]:
 def _likeliest_columns(columns: Sequence[Column]) -> list[Column]:
     """The columns without those texts of a wide table that are least likely to be a side."""
     texts = [c for c in columns if c.text]
-    ranked = sorted(texts, key=lambda c: (-max(question_strength(c), answer_strength(c)), -c.chars))
+    ranked = sorted(
+        texts, key=lambda c: (-max(sides.question_strength(c), sides.answer_strength(c)), -c.chars)
+    )
     left = {c.path for c in ranked[MOST_TEXTS:]}
     return [c for c in columns if c.path not in left]
-
-
-def _options_are_answers(columns: Sequence[Column], options: Options) -> bool:
-    """Whether options are whole answers of two models rather than choices of a test."""
-    return any(alternative_stem(c) for c in columns if c.path in options.paths)

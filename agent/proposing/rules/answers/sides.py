@@ -63,10 +63,7 @@ def detect_language(texts: Sequence[str]) -> tuple[str | None, float]:
 
 
 def languages_differ(sides: Sequence[Sequence[str]]) -> bool:
-    """Whether the sides of conversations are in different languages.
-
-    A side of names, numbers or labels is in no language of its own.
-    """
+    """Whether the sides are in different languages; names, numbers and labels are in none."""
     known = set()
     for texts in sides:
         code, share = detect_language(texts) if _are_phrases(texts) else (None, 0.0)
@@ -209,10 +206,7 @@ def is_heading(question: Column, answer: Column) -> bool:
 
 
 def _is_bare_label(column: Column, question: Column) -> bool:
-    """A word or two under a name that does not say that they answer anything.
-
-    Without names, words that differ from row to row answer what clearly asks.
-    """
+    """A word or two that no name calls an answer; nameless ones that differ answer a question."""
     asked = question.looks("question") >= 0.8 and column.distinct > 0.6 * len(column.present)
     if column.nameless and asked:
         return False
@@ -226,10 +220,7 @@ def rival_columns(column: Column, columns: Sequence[Column]) -> int:
 
 
 def _is_filled_template(answer: Column, question: Column, replies: Sequence[Column]) -> bool:
-    """Whether a text is a template filled with the question and with an answer of its own column.
-
-    `text` of instruction data, which repeats instruction, input and output, answers nothing.
-    """
+    """Whether a text repeats question and answer, as `text` beside instruction and output does."""
     if question.words < 3 or containment_share(answer, question) < 0.8:
         return False
     inside = [c for c in replies if c.path not in (answer.path, question.path) and c.words >= 1]

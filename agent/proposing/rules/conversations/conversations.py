@@ -10,17 +10,10 @@ from ingot.agent.proposing.columns import (
     View,
     is_path_inside,
     last_name,
-    list_path,
     parent_path,
     values_at,
 )
-from ingot.agent.proposing.names import (
-    CLEAR,
-    NAMED,
-    PLAIN,
-    name_strength,
-    speaker_role,
-)
+from ingot.agent.proposing.names import CLEAR, NAMED, PLAIN, name_strength, speaker_role
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import (
     Draft,
@@ -38,16 +31,16 @@ from ingot.agent.proposing.rules.context_columns import (
     tools_value,
 )
 from ingot.agent.proposing.rules.conversations.dialogue import find_talks
-from ingot.agent.proposing.rules.conversations.first_turns import (
-    is_below_talk,
-    is_mostly_inside,
-    repeats_talk,
-    with_first_turn,
-)
 from ingot.agent.proposing.rules.conversations.transcripts import (
     Markers,
     entry_content,
     find_markers,
+)
+from ingot.agent.proposing.rules.conversations.turn_contents import (
+    is_below_talk,
+    is_mostly_inside,
+    repeats_talk,
+    with_first_turn,
 )
 from ingot.converters.rows import Json, MappingDocument
 
@@ -75,19 +68,12 @@ def _find_ending(view: View, talk: Talk) -> tuple[Json, str] | None:
             return chosen, column.path
     for other in view.facts.paths:
         path = other.path
-        named = max(
-            _path_strength(path, "chosen"),
-            0.95 * _path_strength(path, "answer") * bool(other.types.get("list")),
-        )
-        if path.startswith(talk.path) or named < 0.9:
-            continue
-        if other.types.get("object"):
+        named = _path_strength(path, "chosen")
+        if named >= 0.9 and other.types.get("object") and not path.startswith(talk.path):
             inner = [c for c in view.texts if c.path.startswith(f"{path}.") and not c.many]
             best = max(inner, key=lambda c: (c.named("utterance"), c.chars), default=None)
             if best:
                 return best.path, best.path
-        if other.types.get("list") and (listed := _answer_of_list(view, path)):
-            return listed
     able = [c for c in view.columns if _can_end(c, talk)]
     answer = max(able, key=lambda c: (answer_strength(c), -c.position), default=None)
     return (answer.path, answer.path) if answer and answer_strength(answer) >= 0.6 else None
@@ -118,17 +104,6 @@ def _spoken_reply(view: View, talk: Talk) -> tuple[Json, str] | None:
             inner = best.path if single else best.path.replace(head, first, 1)
             return joined_pieces(view, best.path, inner) if "[*]" in inner else inner, best.path
     return None
-
-
-def _answer_of_list(view: View, path: str) -> tuple[str, str] | None:
-    """Of a list of answers the first, of a chosen conversation the last turn; and its column."""
-    inside = [c for c in view.columns if c.path.startswith(path) and c.present]
-    told = [c for c in inside if list_path(c.path) == path and c.named_own("answer") >= CLEAR]
-    if told and told[0].text:
-        return told[0].path.replace("[*]", "[0]", 1), told[0].path
-    said = [c for c in inside if c.named("utterance") >= NAMED]
-    last = max(said, key=lambda c: c.chars, default=None)
-    return (last.path.replace("[*]", "[-1]", 1), last.path) if last else None
 
 
 def _can_end(column: Column, talk: Talk) -> bool:
@@ -226,8 +201,7 @@ def _behind_context(context: str, entry: dict[str, Json]) -> dict[str, Json]:
 def _view_without_talk(view: View, talk: Talk) -> View:
     """The same records without the columns inside a conversation."""
     rest = View(nodes=view.nodes, facts=view.facts, each=view.each)
-    columns = tuple(c for c in view.columns if not is_below_talk(c, talk))
-    rest.__dict__["columns"] = columns
+    rest.__dict__["columns"] = tuple(c for c in view.columns if not is_below_talk(c, talk))
     return rest
 
 

@@ -4,10 +4,8 @@ from collections import Counter
 from dataclasses import replace
 from itertools import chain, product
 
-from ingot.agent.proposing.columns import (
-    View,
-    last_name,
-)
+from ingot.agent.proposing import speakers
+from ingot.agent.proposing.columns import View, last_name
 from ingot.agent.proposing.names import NAMED, name_strength, speaker_role
 from ingot.agent.proposing.readings import (
     Field,
@@ -19,13 +17,7 @@ from ingot.agent.proposing.readings import (
     role_evidence,
     text_weight,
 )
-from ingot.agent.proposing.rules.conversations.pairs_and_events import (
-    attribute_talk,
-    event_talk,
-    pair_list_talk,
-    step_talk,
-    two_key_talk,
-)
+from ingot.agent.proposing.rules.conversations import pairs_and_events
 from ingot.agent.proposing.rules.conversations.transcripts import texts_begin_with_speaker
 from ingot.agent.proposing.rules.conversations.turn_contents import (
     find_content,
@@ -37,13 +29,6 @@ from ingot.agent.proposing.rules.conversations.turn_contents import (
 )
 from ingot.agent.proposing.rules.documents.trees import has_branches
 from ingot.agent.proposing.speaker_codes import MOST_CODES, Sides, find_sides
-from ingot.agent.proposing.speakers import (
-    find_speakers,
-    has_other_speakers,
-    numbered_column_talk,
-    parallel_list_talk,
-    parallel_speaker_talks,
-)
 from ingot.converters.rows import Json
 from ingot.converters.sources.text_kinds import count_words, is_question
 
@@ -160,7 +145,7 @@ def _talk_of_codes(view: View, path: str, element: str, fields: list[Field]) -> 
 
 def _talk_with_some_roles(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
     """Speakers of whom some are understood: the others stay out of the map, for a person."""
-    found = find_speakers(view, element, fields)
+    found = speakers.find_speakers(view, element, fields)
     content = find_content(view, element, fields, found.field.inner) if found else None
     if found is None or content is None or not found.roles or not found.unknown:
         return None
@@ -271,7 +256,7 @@ def _plain_text_talk(view: View, path: str, element: str) -> Talk | None:
     if score < 0.3 or marked:
         return None
     talk = _alternating_talk(view, path, element, "$", f"{path} lists texts that alternate", score)
-    return _guessed_talk(talk) if has_other_speakers(view, element) else talk
+    return _guessed_talk(talk) if speakers.has_other_speakers(view, element) else talk
 
 
 def _speakerless_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
@@ -287,7 +272,7 @@ def _speakerless_talk(view: View, path: str, element: str, fields: list[Field]) 
     if score < 0.3:
         return None
     score = min(0.9, score + 0.1 * named)
-    found = find_speakers(view, element, [f for f in fields if f.inner != content])
+    found = speakers.find_speakers(view, element, [f for f in fields if f.inner != content])
     if found is None or found.in_order:
         why = f"{path} lists utterances without speakers"
         return _alternating_talk(view, path, element, content, why, score)
@@ -314,22 +299,22 @@ def find_talks(view: View) -> list[Talk]:
             continue
         fields = element_fields(view, element)
         talk = (
-            event_talk(view, path, element, fields)
+            pairs_and_events.event_talk(view, path, element, fields)
             or _talk_with_roles(view, path, element, fields)
-            or step_talk(view, path, element, fields)
+            or pairs_and_events.step_talk(view, path, element, fields)
             or _talk_with_members(view, path, element, fields, members)
-            or two_key_talk(view, path, element, fields)
-            or attribute_talk(view, path, element, fields)
+            or pairs_and_events.two_key_talk(view, path, element, fields)
+            or pairs_and_events.attribute_talk(view, path, element, fields)
             or _talk_of_codes(view, path, element, fields)
             or _hosted_talk(view, path, element, fields)
             or _talk_with_some_roles(view, path, element, fields)
             or _speakerless_talk(view, path, element, fields)
-            or pair_list_talk(view, path, element)
+            or pairs_and_events.pair_list_talk(view, path, element)
             or _plain_text_talk(view, path, element)
         )
         if talk:
             found.append(talk)
-    found += parallel_speaker_talks(view)
-    found += parallel_list_talk(view)
-    found += numbered_column_talk(view)
+    found += speakers.parallel_speaker_talks(view)
+    found += speakers.parallel_list_talk(view)
+    found += speakers.numbered_column_talk(view)
     return sorted(found, key=lambda talk: -talk.score)

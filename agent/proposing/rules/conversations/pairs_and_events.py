@@ -11,6 +11,7 @@ from ingot.agent.proposing.names import (
     NAMED,
     PLAIN,
     left_out_values,
+    name_group,
     name_strength,
     speaker_role,
     spell_name,
@@ -43,9 +44,7 @@ def step_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk 
     ]
     thought = [f for f in own if name_strength(last_name(f.path), "rationale") >= PLAIN and f.chars]
     acted = [
-        f
-        for f in own
-        if spell_name(last_name(f.path)) in _ACTIONS and "[*]" not in f.path[len(element) :]
+        f for f in own if _is_action(last_name(f.path)) and "[*]" not in f.path[len(element) :]
     ]
     if len(told) != 1 or not acted:
         return None
@@ -65,25 +64,8 @@ def step_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk 
     )
 
 
-_ACTIONS = (
-    "action",
-    "tool_call",
-    "tool",
-    "action_input",
-    "tool_input",
-    "call",
-    "command",
-    "act",
-    "args",
-    "arguments",
-    "function",
-    "动作",
-    "行动",
-    "行動",
-    "действие",
-    "aktion",
-    "acción",
-)
+def _is_action(name: str) -> bool:
+    return spell_name(name) in name_group("actions")
 
 
 def _step_value(facts: PathFacts, inner: str) -> Json:
@@ -288,7 +270,7 @@ def _named_role(name: str) -> str | None:
     role, (asked, answered) = speaker_role(name), name_sides(name)
     if role in _ROLES:
         return role
-    if name_strength(name, "rationale") >= PLAIN or spell_name(name) in _ACTIONS:
+    if name_strength(name, "rationale") >= PLAIN or _is_action(name):
         return "assistant"
     if max(asked, answered) < 0.9:
         return None

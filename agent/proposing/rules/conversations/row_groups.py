@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ingot.agent.proposing import names
 from ingot.agent.proposing.columns import (
     Column,
     View,
@@ -14,14 +15,7 @@ from ingot.agent.proposing.columns import (
     start_alike,
     text_of,
 )
-from ingot.agent.proposing.names import (
-    NAMED,
-    PLAIN,
-    name_group,
-    name_strength,
-    speaker_role,
-    spell_name,
-)
+from ingot.agent.proposing.names import NAMED, PLAIN
 from ingot.agent.proposing.readings import Reading
 from ingot.agent.proposing.rules.documents.current_rows import current_rows_condition
 from ingot.agent.proposing.rules.text_copies import shared_share
@@ -29,7 +23,7 @@ from ingot.agent.proposing.speaker_codes import MOST_CODES, find_sides
 from ingot.agent.proposing.speakers import flag_roles, roles_of_values
 from ingot.converters.rows import MappingDocument
 
-_TALKS = frozenset(name_group("talks"))
+_TALKS = frozenset(names.name_group("talks"))
 _TALKS_CJK = ("对话", "会话", "対話", "会話", "대화")
 MAX_PROSE = 2
 UNEVEN_FACTOR = 0.75
@@ -103,7 +97,8 @@ def _find_answering_rows(view: View) -> tuple[Column, "RowOrder"] | None:
 def _said_by(view: View) -> tuple[Column | None, list[Column]]:
     """The column of what is said, and those that may say by whom."""
     plain = [c for c in view.columns if not c.many and c.fill >= 0.95]
-    said = max((c for c in view.texts if not c.many), key=_spoken_weight, default=None)
+    texts = [c for c in view.texts if not c.many]
+    said = max(texts, key=lambda c: c.chars * c.distinct / max(1, len(c.present)), default=None)
     return said, [c for c in plain if 2 <= c.distinct <= MOST_CODES and c is not said]
 
 
@@ -118,10 +113,6 @@ def _rows_answer(view: View, groups: list[list[int]]) -> float:
     ]
     best = max(found, default=0.0)
     return best if best >= _IN_TURN else 0.0
-
-
-def _spoken_weight(column: Column) -> float:
-    return column.chars * column.distinct / max(1, len(column.present))
 
 
 def _row_orders(columns: list[Column], by: Column, groups: list[list[int]]) -> Iterator["RowOrder"]:
@@ -207,8 +198,7 @@ def _are_versions(body: Column, groups: dict[str, list[int]]) -> bool:
         for group in groups.values()
         for a, b in itertools.pairwise(group)
     ]
-    again = sum(shared_share(a, b) > _SAME for a, b in pairs)
-    return again > _RARE_VERSIONS * len(pairs)
+    return sum(shared_share(a, b) > _SAME for a, b in pairs) > _RARE_VERSIONS * len(pairs)
 
 
 def _counting_order(view: View, groups: dict[str, list[int]]) -> Column | None:
@@ -225,11 +215,9 @@ def _counting_order(view: View, groups: dict[str, list[int]]) -> Column | None:
         elif all(step > 0 for step in steps) and anew:
             measures.append(column)
     counted = max(counts, key=lambda one: one[0], default=(False, None))[1]
-    return counted or max(measures, key=_order_names, default=None)
-
-
-def _order_names(column: Column) -> float:
-    return max(column.named("order"), column.named("time"))
+    return counted or max(
+        measures, key=lambda c: max(c.named("order"), c.named("time")), default=None
+    )
 
 
 def _is_clock(column: Column) -> bool:
@@ -256,7 +244,7 @@ def _names_both_sides(column: Column) -> bool:
         return False
     if min(counts.values()) < RARE * len(column.texts):
         return False
-    roles = {speaker_role(value) for value in counts}
+    roles = {names.speaker_role(value) for value in counts}
     return bool(flag_roles(column.name, counts)) or {"user", "assistant"} <= roles
 
 
@@ -280,7 +268,7 @@ def _find_group_key(view: View) -> Column | None:
 
 
 def _names_a_talk(name: str) -> bool:
-    return bool(_TALKS & set(spell_name(name).split("_"))) or any(
+    return bool(_TALKS & set(names.spell_name(name).split("_"))) or any(
         word in name for word in _TALKS_CJK
     )
 
@@ -355,7 +343,7 @@ def _restarting_order(view: View, by: Column) -> Column | None:
         lists = [g for g in groups if len(g) > 1]
         rises = all(len(set(g)) == len(g) for g in lists)
         starts = len(set(map(min, groups))) <= max(2, 0.2 * len(groups))
-        if lists and rises and (starts or name_strength(column.name, "order") >= NAMED):
+        if lists and rises and (starts or names.name_strength(column.name, "order") >= NAMED):
             return column
     return None
 

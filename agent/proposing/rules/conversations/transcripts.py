@@ -110,7 +110,7 @@ def _named_markers(
     return roles, seen, fresh
 
 
-def _unnamed_markers(texts: Sequence[str]) -> dict[str, str | None]:
+def _unnamed_markers(texts: Sequence[str]) -> dict[str, str]:
     """Two unnamed speakers at line starts (`A:` and `B:`), the first of whom begins.
 
     Speakers speak again: what stands once in every text is a field (`From:`, `Subject:`).
@@ -126,22 +126,10 @@ def _unnamed_markers(texts: Sequence[str]) -> dict[str, str | None]:
     common = [name for name, count in seen.items() if count >= 0.8 * len(texts)]
     if not first or again < _AGAIN * len(texts):
         return {}
-    if len(common) != 2:
-        return _marks_of_codes(
-            texts, [name for name, n in seen.items() if n >= _AGAIN * len(texts)]
-        )
     opener = first.most_common(1)[0][0]
-    if opener not in common:
+    if len(common) != 2 or opener not in common:
         return {}
     return {name: "user" if name == opener else "assistant" for name in common}
-
-
-def _marks_of_codes(texts: Sequence[str], names: Sequence[str]) -> dict[str, str | None]:
-    """The marks of two who answer each other, and of others (notices) whom nobody answers."""
-    cut: dict[str, str | None] = {"\n" + name: name for name in names}
-    pieces = [_cut_pieces(text, cut)[1:] for text in texts] if cut else []
-    told = find_sides([[(mark, piece) for _, mark, piece in one if piece] for one in pieces])
-    return dict(told.roles) if told and told.answered >= _IN_TURN else {}
 
 
 # [00:12] K: / 10:02 - Agent: / 2024-05-01 10:02:11 | Kunde:
@@ -161,10 +149,7 @@ def _timed_markers(texts: Sequence[str]) -> tuple[dict[str, str | None], bool]:
         return {}, False
     talks = [_timed_turns(text, found) for text, found in zip(texts, lines, strict=True)]
     roles, agreed = _roles_of_marks(talks)
-    split: dict[str, str | None] = {
-        **dict.fromkeys("\n" + head for head in sorted(heads)),
-        **roles,
-    }
+    split: dict[str, str | None] = {**dict.fromkeys("\n" + head for head in sorted(heads)), **roles}
     same = sum(
         [(role, piece) for role, _, piece in _cut_pieces("\n" + text, split, "") if role and piece]
         == [(roles.get(mark), piece) for mark, piece in talk if roles.get(mark) and piece]

@@ -1,19 +1,24 @@
-"""Say what a turn of a conversation holds: its text, tool calls, conditions and mask."""
+"""Say what a turn of a conversation holds, and find a first one that stands apart."""
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice, pairwise
+from operator import contains
 
-from ingot.agent.proposing.columns import View, last_name, text_of, values_at
-from ingot.agent.proposing.names import (
-    CLEAR,
-    PLAIN,
-    alias_tables,
-    left_out_values,
-    name_strength,
+from ingot.agent.proposing import names
+from ingot.agent.proposing.columns import (
+    Column,
+    View,
+    is_path_inside,
+    last_name,
+    text_of,
+    values_at,
 )
+from ingot.agent.proposing.names import CLEAR, PLAIN
 from ingot.agent.proposing.readings import (
     Field,
+    Talk,
     field_sequences,
     join_inner_path,
     join_parts,
@@ -75,7 +80,7 @@ def find_content(view: View, element: str, fields: list[Field], not_this: str) -
     flat = [(_plain_weight(view, element, f), f.inner) for f in fields if f.inner != not_this]
     best = max(flat, default=(0.0, ""))
     said = any(  # annotations of a text that everybody speaks repeat it, however long they are
-        f.facts.filled > 0.9 * f.facts.places and name_strength(f.name, "utterance") >= CLEAR
+        f.facts.filled > 0.9 * f.facts.places and names.name_strength(f.name, "utterance") >= CLEAR
         for f in fields
         if text_weight(f) > 0
     )
@@ -86,9 +91,9 @@ def find_content(view: View, element: str, fields: list[Field], not_this: str) -
         if len(wild) != 1 or not facts.types.get("string") or wild[0].mark != "[*]":
             continue
         one = Field(inner=inner, facts=facts)
-        if name_strength(last_name(inner), "utterance") < 0.5:
+        if names.name_strength(last_name(inner), "utterance") < 0.5:
             continue
-        head = name_strength(_first_name(inner), "utterance")
+        head = names.name_strength(_first_name(inner), "utterance")
         if head >= 0.5 or not said:
             best = max(best, (text_weight(one) * (1 + head), inner))
     return _without_quotes(view, element, fields, best[1]) if best[0] > 0 else None
@@ -120,7 +125,7 @@ def mask_field(view: View, element: str, fields: list[Field], role: dict[str, Js
     for one in fields:
         values = {value for value, _ in one.facts.values}
         plain = values and values <= {"true", "false", 0, 1}
-        named = name_strength(one.name, "weight") >= CLEAR
+        named = names.name_strength(one.name, "weight") >= CLEAR
         if plain and named and not _mark_is_users(view, element, one.inner, role):
             return one.inner
     return None
@@ -141,10 +146,10 @@ def with_tool_calls(view: View, element: str, content: str, said: Json) -> Json:
     parts: list[Json] = [said]
     for facts in view.facts.paths:
         inner = path_below(facts.path, element) if facts.path.startswith(element + ".") else ""
-        calls = inner in alias_tables()["assistant_calls"] and facts.types.get("list")
+        calls = inner in names.alias_tables()["assistant_calls"] and facts.types.get("list")
         if calls and facts.items and facts.items.low > 0:
             parts.append({"path": inner, "as": "json"})
-        reasons = quote_name(inner) == inner and name_strength(inner, "rationale") >= PLAIN
+        reasons = quote_name(inner) == inner and names.name_strength(inner, "rationale") >= PLAIN
         if inner and inner != content and reasons and facts.chars:
             parts.insert(0, inner)
     return join_parts(parts)
@@ -168,7 +173,7 @@ def spoken_turns(fields: list[Field], speaker: str) -> list[Json]:
     found: list[Json] = []
     for one in fields:
         values = [text_of(value) for value, _ in one.facts.values]
-        left = left_out_values(one.name, values) if one.inner != speaker else []
+        left = names.left_out_values(one.name, values) if one.inner != speaker else []
         rare = 2 * one.facts.filled < max(other.facts.filled for other in fields)
         if left and (rare or len(left) < len(values)):
             truth = bool(one.facts.types.get("boolean"))
@@ -219,7 +224,7 @@ def spoken_text(view: View, element: str, content: str, fields: list[Field]) -> 
         for f in view.facts.paths
         if f.path.startswith(f"{path}[*].")
         and f.chars
-        and name_strength(last_name(f.path), "utterance") >= CLEAR
+        and names.name_strength(last_name(f.path), "utterance") >= CLEAR
     ]
     facts = view.facts.get(path)
     if "[*]" in content:
@@ -237,3 +242,83 @@ def spoken_text(view: View, element: str, content: str, fields: list[Field]) -> 
     if facts and last and last.facts.filled < 0.9 * facts.filled and last.inner != content:
         return {"any_of": [last.inner, content]}
     return text_kinds_content(view, element, content, fields)
+
+
+# --- a first message that stands apart from the others
+
+
+def is_below_talk(column: Column, talk: Talk) -> bool:
+    """Whether a column lies inside a talk."""
+    return column.path == talk.path or is_path_inside(column.path, talk.path)
+
+
+def repeats_talk(view: View, column: Column, talk: Talk) -> bool:
+    """Whether a column only repeats what the conversation says."""
+    return any(is_mostly_inside(c, column) for c in view.columns if is_below_talk(c, talk))
+
+
+def is_mostly_inside(outer: Column, inner: Column) -> bool:
+    """Whether the texts of one column hold most of those of another in the same rows."""
+    both = [(a, b) for a, b in zip(outer.texts, inner.texts, strict=True) if a and b]
+    return bool(both) and sum(b.strip() in a for a, b in both) > 0.7 * len(both)
+
+
+def with_first_turn(view: View, talk: Talk) -> Talk:
+    """The talk with the message that begins it, where that stands in a field of its own."""
+    first = _find_first_turn(view, talk)
+    if first is None:
+        return talk
+    return replace(talk, entries=(first[0], *talk.entries), used=talk.used | {first[1]})
+
+
+def _find_first_turn(view: View, talk: Talk) -> tuple[dict[str, Json], str] | None:
+    """The first message where it stands in a field of its own and the other side goes on."""
+    entry = talk.entries[0]
+    each, role, content = entry.get("each"), entry["role"], entry["content"]
+    if len(talk.entries) > 1 or not (isinstance(each, str) and isinstance(content, str)):
+        return None
+    for column in view.texts:
+        head = column.path.removesuffix(content).removesuffix(".")
+        if column.many or is_below_talk(column, talk) or f"{head}.{content}" != column.path:
+            continue
+        spoken = role["path"] if isinstance(role, dict) else ""
+        if isinstance(spoken, str) and (who := view.column(f"{head}.{spoken}")):
+            told = {value: names.speaker_role(value) or "user" for value in set(who.present)}
+            roles = {**told, **role.get("map", {})}
+            if 2 * sum(roles[value] == "user" for value in who.present) < len(who.present):
+                continue
+            return {"role": {"path": who.path, "map": roles}, "content": column.path}, column.path
+    if _assistant_goes_on(view, entry) and (first := _asking_column(view, talk)):
+        return {"role": "user", "content": first.path}, first.path
+    return None
+
+
+_GOES_ON = 0.7  # of the lists begin with the assistant where the question stands before them
+
+
+def _assistant_goes_on(view: View, entry: dict[str, Json]) -> bool:
+    roles = entry["role"].get("map", {}) if isinstance(entry["role"], dict) else {}
+    who = entry["role"].get("path") if roles else None
+    if not isinstance(who, str):
+        return False
+    left = [condition for condition in entry.get("where", ()) if "not_in" in condition]
+    talks = turns_of(view, entry["each"], who, entry["content"], *(c["path"] for c in left))
+    shut = [{text_of(value) for value in condition["not_in"]} for condition in left]
+    told = (
+        [roles.get(code) for code, _, *marks in talk if not any(map(contains, shut, marks))]
+        for talk in talks
+    )
+    begun = [roles[0] for roles in told if roles and roles[0]]
+    return bool(begun) and begun.count("assistant") >= _GOES_ON * len(begun)
+
+
+def _asking_column(view: View, talk: Talk) -> Column | None:
+    """A text beside the talk that asks, as its name or its values say."""
+    found = [
+        (max(c.named("question"), c.named("utterance"), c.looks("question")), c.chars, c)
+        for c in view.texts
+        if not c.many and c.fill >= 0.9 and c.words >= 3 and c.distinct > 0.5 * len(c.present)
+    ]
+    free = [one for one in found if not is_below_talk(one[2], talk) and one[0] >= 0.5]
+    best = max(free, key=lambda one: one[:2], default=None)
+    return best[2] if best and not repeats_talk(view, best[2], talk) else None

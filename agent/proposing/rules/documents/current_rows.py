@@ -4,8 +4,9 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from ingot.agent.proposing import names
 from ingot.agent.proposing.columns import Column, View, outer_names
-from ingot.agent.proposing.names import NAMED, flags_bad_rows, name_group, spell_name, verdict_of
+from ingot.agent.proposing.names import NAMED
 from ingot.agent.proposing.rules.context_columns import good_rows_condition
 from ingot.converters.rows import Json
 from ingot.converters.sources.text_kinds import count_words
@@ -64,10 +65,10 @@ def _column_condition(view: View, column: Column) -> dict[str, Json]:
     if told := _truth_condition(column, values):
         return told
     standing = _names_a_standing(column)
-    known = set(map(spell_name, name_group("rows_of_no_document")))
-    gone = [v for v in values if spell_name(v) in known]
+    known = set(map(names.spell_name, names.name_group("rows_of_no_document")))
+    gone = [v for v in values if names.spell_name(v) in known]
     if standing:
-        gone += [v for v in values if verdict_of(v) == "gone" and v not in gone]
+        gone += [v for v in values if names.verdict_of(v) == "gone" and v not in gone]
     elif column.named("label") < NAMED:
         return {}
     if standing and not gone:
@@ -83,7 +84,7 @@ def _few_values(column: Column) -> list[str]:
 
 def _names_a_standing(column: Column) -> bool:
     """Whether a name is that of a status: `RPT_STAT`, `公開状態`."""
-    spelt, known = spell_name(column.name), name_group("standings")
+    spelt, known = names.spell_name(column.name), names.name_group("standings")
     ends = any(spelt.endswith(f"_{name}") for name in known)
     return (
         spelt in known
@@ -94,37 +95,30 @@ def _names_a_standing(column: Column) -> bool:
 
 def _truth_condition(column: Column, values: Sequence[str]) -> dict[str, Json]:
     """Yes or no in any language, under a name that says what is true of the row."""
-    truths = {value: _truth_of(value) for value in values}
+    truths = {value: names.says_yes(value) for value in values}
     if len(values) != 2 or set(truths.values()) != {True, False}:
         return {}
     raw = {
         str(v).lower() if isinstance(v, bool) else str(v): v for row in column.values for v in row
     }
     current = _flags_current(column.name)
-    if not current and not flags_bad_rows(column.name):
+    if not current and not names.flags_bad_rows(column.name):
         return {}
-    bad = [raw[value] for value in values if truths[value] is not current]
-    return {"not_in": bad}
+    return {"not_in": [raw[value] for value in values if truths[value] is not current]}
 
 
 def _flags_current(name: str) -> bool:
-    known = name_group("flags_of_current_rows")
-    return spell_name(name).removeprefix("is_").removeprefix("ist_") in known
-
-
-def _truth_of(value: str) -> bool | None:
-    spelt = value.strip().casefold()
-    yes, no = name_group("yes"), name_group("no")
-    return True if spelt in yes else False if spelt in no else None
+    known = names.name_group("flags_of_current_rows")
+    return names.spell_name(name).removeprefix("is_").removeprefix("ist_") in known
 
 
 def _date_condition(view: View, column: Column) -> dict[str, Json]:
     """The time at which a row was deleted; or published, where rows without it are drafts."""
     if column.nature != "time" or column.fill > 0.99:
         return {}
-    spelt = spell_name(column.name)
+    spelt = names.spell_name(column.name)
     bare = next((spelt.removesuffix(end) for end in _DATED if spelt.endswith(end)), spelt)
-    if flags_bad_rows(bare):
+    if names.flags_bad_rows(bare):
         return {"max_chars": 0}
     filled = ["set" if text.strip() else "" for text in column.texts]
     gone = _superseded_values(view, filled, ["", "set"])
@@ -167,6 +161,6 @@ def _leaves_unknown(column: Column, condition: Mapping[str, Json]) -> bool:
         return False
     bad = condition.get("not_in", ())
     return (
-        any(verdict_of(value) == "" for value in _few_values(column) if value not in bad)
+        any(names.verdict_of(value) == "" for value in _few_values(column) if value not in bad)
         and not bad
     )

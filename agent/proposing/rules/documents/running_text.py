@@ -15,20 +15,12 @@ from ingot.agent.proposing.columns import (
     text_of,
     values_at,
 )
-from ingot.agent.proposing.names import (
-    CLEAR,
-    NAMED,
-    PLAIN,
-    name_group,
-    name_strength,
-    spell_name,
-)
+from ingot.agent.proposing.names import CLEAR, NAMED, PLAIN, name_group, name_strength, spell_name
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, has_documents, join_parts
 from ingot.agent.proposing.rules.answers.sides import detect_language
 from ingot.agent.proposing.rules.documents.current_rows import current_rows_condition
-from ingot.agent.proposing.rules.documents.element_filters import keep_elements
-from ingot.agent.proposing.rules.documents.typed_blocks import find_typed_blocks
+from ingot.agent.proposing.rules.documents.typed_blocks import find_typed_blocks, keep_elements
 from ingot.agent.proposing.rules.text_copies import (
     ends_in_site_name,
     find_cut_text,
@@ -213,8 +205,7 @@ def _is_heading_of(column: Column, body: Column) -> bool:
 
 def _names_a_thing(column: Column) -> bool:
     """`product_name`: what something is called, however long, is no text about it."""
-    name = spell_name(column.name)
-    return name.endswith("_name") and column.looks("sentence") < 0.5
+    return spell_name(column.name).endswith("_name") and column.looks("sentence") < 0.5
 
 
 def _distinct_columns(columns: Sequence[Column]) -> list[Column]:

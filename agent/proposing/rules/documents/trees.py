@@ -91,8 +91,7 @@ def section_tree_drafts(view: View) -> list[Draft]:
         return []
     flat = [c for c in view.columns if not c.many and is_prose_part(c)]
     flat.sort(key=lambda c: (c.named("title") < CLEAR, c.position))
-    chars = sum(c.chars for c in flat)
-    share = tree.chars / max(1, chars + tree.chars)
+    share = tree.chars / max(1, sum(c.chars for c in flat) + tree.chars)
     if share < _LEAST_SHARE:
         return []
     value = {

@@ -8,7 +8,8 @@ import pytest
 
 from ingot.agent.proposing.columns import View
 from ingot.agent.proposing.readings import Reading, plain_reading
-from ingot.agent.proposing.rules.conversations import row_groups, threads
+from ingot.agent.proposing.rules import candidates
+from ingot.agent.proposing.rules.conversations import row_groups
 from ingot.converters.sources.profile import MAX_PATHS
 from ingot.converters.sources.sample import Sample, SampledRow
 
@@ -69,14 +70,14 @@ def threads_of_all(one: Reading) -> Iterator[str]:
     able += [c for c in columns if c.numeric and c not in able]
     for by in columns:
         often = len(by.present) / max(1, by.distinct)
-        if by.words > 3 or by.distinct < threads.SEVERAL or often < threads.LEAST_OFTEN:
+        if by.words > 3 or by.distinct < row_groups.SEVERAL or often < row_groups.LEAST_OFTEN:
             continue
         groups = row_groups.group_rows(by).values()
         orders = [None, *(c for c in able if c is not by)]
         for column in orders:
             order = row_groups.RowOrder(column, "")
             rows = [[one.rows[n] for n in order.sorted(group)] for group in groups]
-            if threads.thread_drafts(View.of(rows)):
+            if candidates.thread_drafts(View.of(rows)):
                 yield repr({"by": [by.path]} | ({"sort": column.path} if column else {}))
                 return
 
@@ -84,13 +85,13 @@ def threads_of_all(one: Reading) -> Iterator[str]:
 @pytest.mark.parametrize("seed", range(40))
 def test_threads_are_those_of_the_full_question(seed: int) -> None:
     one = reading(seed)
-    found = [repr(thread.outer["group"]) for thread in threads.thread_readings(one)]
+    found = [repr(thread.outer["group"]) for thread in candidates.thread_readings(one)]
     assert found == list(threads_of_all(one))
 
 
 def test_some_of_them_are_threads_and_some_are_cut_profiles() -> None:
     made = [reading(seed) for seed in range(40)]
-    assert sum(any(True for _ in threads.thread_readings(one)) for one in made) >= 5
+    assert sum(any(True for _ in candidates.thread_readings(one)) for one in made) >= 5
     assert sum(len(one.view.facts.paths) == MAX_PATHS for one in made) >= 5
 
 
