@@ -18,6 +18,7 @@ from ingot.converters.json_yaml import schema
 from ingot.converters.recsys.criteo import CriteoDataset, MultiHot
 from ingot.converters.recsys.criteo.multihot import job
 from ingot.converters.recsys.criteo.preprocess.raw_lines import REASONS
+from ingot.converters.recsys.training.loader import WorkerOptions
 
 TESTS = Path(__file__).resolve().parent
 GOLDEN = TESTS / "golden/criteo"
@@ -140,7 +141,8 @@ def test_every_key_of_stats_json_is_named(place):
 
 def test_arguments_of_the_classes():
     shown = set(named("Training: `CriteoDataset`"))
-    assert shown == set(inspect.signature(CriteoDataset).parameters) - {"folder"}
+    known = {*inspect.signature(CriteoDataset).parameters, *WorkerOptions.__annotations__}
+    assert shown == known - {"folder", "workers"}
     assert set(named("`MultiHot`")) == set(inspect.signature(MultiHot).parameters)
 
 

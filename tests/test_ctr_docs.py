@@ -15,6 +15,7 @@ from ingot.converters.recsys.ctr import build_dataloader
 from ingot.converters.recsys.ctr.contract import METADATA_KEY, Profile, processed_schema
 from ingot.converters.recsys.ctr.featuremap import load, parse
 from ingot.converters.recsys.ctr.validation.findings import NOT_CHECKED, RULES
+from ingot.converters.recsys.training.loader import ReadingOptions
 from tests.converters.recsys.ctr.planting import violations
 from tests.converters.recsys.ctr.right import make
 
@@ -117,7 +118,10 @@ def test_the_profile_that_is_shown_is_the_default():
 
 def test_every_argument_of_the_loader_is_there():
     shown = {name for cells in rows("The DataLoader") for name in re.findall(r"`(\w+)`", cells[0])}
-    assert shown == set(inspect.signature(build_dataloader).parameters)
+    assert shown == {
+        *inspect.signature(build_dataloader).parameters,
+        *ReadingOptions.__annotations__,
+    } - {"reading"}
 
 
 def test_every_key_of_stats_json_is_named(tmp_path):

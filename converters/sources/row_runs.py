@@ -18,7 +18,6 @@ from ingot.converters.columnar.batch_checks import is_valid_batch
 from ingot.converters.columnar.parquet import open_parquet
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.rows import Json
-from ingot.converters.sources.containers import avro, mds
 from ingot.converters.sources.facts import SourceFile, SourceSpec
 from ingot.converters.sources.formats import columnar_files
 from ingot.converters.sources.formats.arrow import batch_rows
@@ -40,6 +39,7 @@ from ingot.converters.sources.formats.text import is_utf8, read_utf8_blocks
 from ingot.converters.sources.readers import file_root, read_text_blocks
 from ingot.converters.sources.storage.listing import LocalFile, RemoteFile
 from ingot.converters.sources.tables.table_folders import TableFile
+from ingot.imports import LateFunction
 
 _Chunks: TypeAlias = Iterator[RowChunk]
 
@@ -262,12 +262,18 @@ _GROUPS = (
     _group_places,
     lambda file, _, stream, group: columnar_files.parquet_rows(stream, str(file.place), [group]),
 )
+
+
+def _defer(place: str) -> LateFunction:
+    return LateFunction(f"ingot.converters.sources.containers.{place}")
+
+
 # How formats are entered: what finds the places of a file with their first rows, in order, and what
 # reads the rows from one on.
 _ENTERED: Final[Mapping[str, tuple[Callable[..., Sequence[Any]], Callable[..., _Chunks]]]] = {
-    "avro": (avro.avro_places, avro.read_avro),
+    "avro": (_defer("avro:avro_places"), _defer("avro:read_avro")),
     "lance": _GROUPS,
-    "mds": (mds.mds_places, mds.read_mds),
+    "mds": (_defer("mds:mds_places"), _defer("mds:read_mds")),
     "parquet": _GROUPS,
 }
 

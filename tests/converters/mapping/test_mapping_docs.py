@@ -2,7 +2,9 @@
 
 import json
 import re
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,6 +79,10 @@ def batches(example: Example, folder: Path) -> list[Batch]:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode(encoding or "utf-8"))
+        if path.suffix == ".db":
+            path.unlink()
+            with closing(sqlite3.connect(path)) as base:
+                base.executescript(text)
     spec = SourceSpec.from_document(example.mapping.get("source"))
     return list(open_source(str(folder), spec).batches())
 
