@@ -24,10 +24,8 @@ from uuid import uuid4
 
 from ingot.converters.errors import ConversionError
 
-_SECONDS: Final = 0.6
-"""Time that one kernel takes to compile, on average."""
-_STALE: Final = 30 * 86400
-"""Seconds after which machine code of a former version of a kernel is removed."""
+_SECONDS: Final = 0.6  # that one kernel takes to compile, on average
+_STALE: Final = 30 * 86400  # seconds after which machine code of a former version is removed
 
 
 class _Announcer:
@@ -133,9 +131,6 @@ class _KernelCache:
                 continue
             self._remove_stale(folder, keep=name)
             return
-
-    def enable(self) -> None:
-        """Do nothing: a kernel is always cached."""
 
     def flush(self) -> None:
         """Do nothing: machine code is never stale."""

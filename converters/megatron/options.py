@@ -16,15 +16,9 @@ from ingot.converters.settings import Setting, limit_problems
 if TYPE_CHECKING:
     from ingot.converters.megatron.metrics.watch import BuildProgress
 
-DocBoundary = Literal["row", "file"]
 LongDocs = Literal["filter", "split", "truncate"]
 EmptyDocs = Literal["index", "drop", "eod"]
-DtypeOption = Literal["auto", "u16", "u32"]
-SpecialInText = Literal["encode", "plain"]
-TokParallel = Literal["auto", "internal", "external", "both"]
-TokEngine = Literal["auto", "hf", "gigatoken", "fastokens"]
 Level = Literal["trace", "debug", "info", "warn", "error"]
-Exporter = Literal["none", "prometheus", "stdout"]
 
 RAYON: Final = "RAYON_NUM_THREADS"
 INPUT: Final = "Input"
@@ -78,7 +72,7 @@ class BuildOptions:
         ),
     ] = None
     doc_boundary: Annotated[
-        DocBoundary, _input("A document is one row, or all rows of a file.")
+        Literal["row", "file"], _input("A document is one row, or all rows of a file.")
     ] = "row"
     concat_sep: Annotated[
         str,
@@ -97,10 +91,9 @@ class BuildOptions:
             negative="no-strip",
         ),
     ] = True
-    min_chars: Annotated[
-        int | None,
-        _limit("Skip documents of fewer characters.", minimum=0),
-    ] = None
+    min_chars: Annotated[int | None, _limit("Skip documents of fewer characters.", minimum=0)] = (
+        None
+    )
     max_chars: Annotated[
         int | None, _limit("Treat documents of more characters as `long_docs` says.", minimum=1)
     ] = None
@@ -136,13 +129,13 @@ class BuildOptions:
         ),
     ] = "index"
     dtype: Annotated[
-        DtypeOption,
+        Literal["auto", "u16", "u32"],
         _tokens(
             "Type of the token ids: u16, u32 (int32 on disk), or by the size of the vocabulary."
         ),
     ] = "auto"
     special_in_text: Annotated[
-        SpecialInText,
+        Literal["encode", "plain"],
         _tokens(
             "Encode the text of a special token in a document as that token, or as plain text."
         ),
@@ -245,7 +238,7 @@ class WorkOptions:
         int, _count("Maximum number of shards of about 1 MiB between two stages.")
     ] = 8
     tok_parallel: Annotated[
-        TokParallel,
+        Literal["auto", "internal", "external", "both"],
         _work(
             "Threads with an engine each (external), threads inside one engine (internal, as many "
             "as RAYON_NUM_THREADS), or both; auto is external."
@@ -267,7 +260,7 @@ class WorkOptions:
     ] = 1
     affinity: Annotated[bool, _work("Bind each process to its own cores.")] = False
     tok_engine: Annotated[
-        TokEngine,
+        Literal["auto", "hf", "gigatoken", "fastokens"],
         _work("Tokenizer engine; auto takes the fastest one with exactly the ids of Hugging Face."),
     ] = "auto"
     engine_memory: int = 256 << 20  # bytes that the caches of the engines may take in one process
@@ -302,19 +295,12 @@ class WorkOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WatchOptions:
-    """The settings of a build's log, metrics and alarms.
-
-    Attributes:
-        log_stream: binary stream of the log, None = standard output; not closed.
-        host: interface of the HTTP server; all by default, as a pod needs it.
-        progress: called with the progress, from one thread; ended by an `OSError` of its own.
-        clock: returns seconds that only grow.
-    """
+    """The settings of a build's log, metrics and alarms."""
 
     log_level: Annotated[Level, _logging("Lowest level that is logged.")] = "info"
-    log_stream: IO[bytes] | None = None
+    log_stream: IO[bytes] | None = None  # binary, None = standard output; not closed
     exporter: Annotated[
-        Exporter,
+        Literal["none", "prometheus", "stdout"],
         _logging(
             "Where metrics go: a line in the log (stdout), HTTP /metrics and /healthz, or nowhere.",
             flag="metrics-exporter",
@@ -329,7 +315,7 @@ class WatchOptions:
             minimum=0.1,
         ),
     ] = 5.0
-    host: str = "0.0.0.0"
+    host: str = "0.0.0.0"  # of the HTTP server: every interface, as a pod needs it
     port: Annotated[
         int,
         _logging(
@@ -340,6 +326,7 @@ class WatchOptions:
             maximum=65_535,
         ),
     ] = 9464
+    # called with the progress, from one thread; ended by an `OSError` of its own
     progress: "Callable[[BuildProgress], None] | None" = None
     stall_seconds: Annotated[
         float,
@@ -348,4 +335,4 @@ class WatchOptions:
     error_streak: Annotated[
         int, _logging("Number of consecutive failed rows until an alarm.", metavar="INT", minimum=1)
     ] = 1000
-    clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = time.monotonic  # seconds that only grow

@@ -143,19 +143,16 @@ def _read_chat_template(path: Path, config: dict[str, Json]) -> str | None:
             return read_bounded_file(path, LARGEST_CONFIG, "mend or remove it").decode()
         except UnicodeDecodeError as error:
             raise ConversionError(str(path), f"not UTF-8: {error}", "mend or remove it") from error
-    stated = _config_template(config)
-    if stated is not None and not is_unicode(stated):
-        where = str(path.with_name("tokenizer_config.json"))
-        raise ConversionError(where, "its chat_template is no valid Unicode", "mend or remove it")
-    return stated
-
-
-def _config_template(config: dict[str, Json]) -> str | None:
     stated = config.get("chat_template")
     if isinstance(stated, list):  # named templates
         named = (one for one in stated if isinstance(one, dict) and one.get("name") == "default")
         stated = next(named, {}).get("template")
-    return stated if isinstance(stated, str) else None
+    if not isinstance(stated, str):
+        return None
+    if not is_unicode(stated):
+        where = str(path.with_name("tokenizer_config.json"))
+        raise ConversionError(where, "its chat_template is no valid Unicode", "mend or remove it")
+    return stated
 
 
 def find_eod(loaded: TokenizerFile) -> int:

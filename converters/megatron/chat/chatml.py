@@ -75,7 +75,10 @@ def render_chat(
     pieces: list[str] = []
     spans: list[TextSpan] = []
     length = 0
-    for message in [*_system_message(system, tools), *messages]:
+    parts = [system] if system is not None else []
+    parts += [f"# Tools\n{tools}"] if tools is not None else []
+    first = {"role": "system", "content": "\n\n".join(parts), "loss_mask": False}
+    for message in [first, *messages] if parts else messages:
         header = f"{TURN_START}{message['role']}\n"
         body = f"{message['content'] or ''}{TURN_END}"
         start = length + len(header)
@@ -83,12 +86,3 @@ def render_chat(
         spans.append(TextSpan(start, length - 1, bool(message["loss_mask"])))
         pieces += (header, body, "\n")
     return RenderedChat(text="".join(pieces), spans=tuple(spans))
-
-
-def _system_message(system: str | None, tools: str | None) -> list[dict[str, Json]]:
-    parts = [system] if system is not None else []
-    if tools is not None:
-        parts.append(f"# Tools\n{tools}")
-    if not parts:
-        return []
-    return [{"role": "system", "content": "\n\n".join(parts), "loss_mask": False}]

@@ -23,14 +23,7 @@ from ingot.converters.errors import IngotError
 
 
 class TemplateError(IngotError):
-    """A template cannot render one record, or what it trains on cannot be told. Field: problem."""
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem)
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return self.problem
+    """A template cannot render one record, or what it trains on cannot be told."""
 
 
 class TextSpan(NamedTuple):
@@ -134,43 +127,41 @@ def find_spans(
     """
     if not chat.trained:
         return ()
-    search = _SpanSearch(render, text, chat, prompts, without_eos)
+    search = _SpanSearch(
+        render=render, text=text, chat=chat, prompts=prompts, without_eos=without_eos
+    )
     return tuple(search.span(number) for number in chat.trained)
 
 
+@dataclass(kw_only=True)
 class _SpanSearch:
     """One chat's renderings, each made once, and what is known from them."""
 
-    def __init__(
-        self,
-        render: RenderChat,
-        text: str,
-        chat: SearchedChat,
-        prompts: bool,
-        without_eos: Callable[[str], RenderChat | None],
-    ) -> None:
-        self._render = render
-        self._text = text
-        self._messages = chat.messages
-        self._named = chat.named
-        self._prompts = prompts
-        self._without_eos = without_eos
+    render: RenderChat
+    text: str
+    chat: SearchedChat
+    prompts: bool
+    without_eos: Callable[[str], RenderChat | None]
+
+    def __post_init__(self) -> None:
+        self._messages = self.chat.messages
         self._made: dict[tuple[int, bool], str | None] = {}
         self._known: dict[_BetweenTexts | None, int | None] = {}
-        self._marks = choose_marks([text, *(one["content"] for one in chat.messages)])
-        wanted = frozenset(chat.trained)
-        self._places = self._locate(render, len(chat.messages), False, text, wanted)
+        self._marks = choose_marks([self.text, *(one["content"] for one in self._messages)])
+        wanted = frozenset(self.chat.trained)
+        self._places = self._locate(self.render, len(self._messages), False, self.text, wanted)
 
     def span(self, number: int) -> TextSpan:
         place = self._places.get(number)
         start, end = self._start(number, place), self._end(number, place)
         if start is None or end is None or not start <= end <= self._limit(place):
-            raise TemplateError(f"where {self._named[number]} stands in the text cannot be told")
+            name = self.chat.named[number]
+            raise TemplateError(f"where {name} stands in the text cannot be told")
         return TextSpan(start=start, end=end, trained=True)
 
     def _limit(self, place: TextRange | None) -> int:
         later = [one[0] for one in self._places.values() if place and one[0] > place[1]]
-        return min(later, default=len(self._text))
+        return min(later, default=len(self.text))
 
     def _locate(
         self, render: RenderChat, count: int, prompt: bool, text: str, wanted: frozenset[int]
@@ -200,14 +191,12 @@ class _SpanSearch:
         return {**message, "content": content[:start] + middle + content[end:]}
 
     def _start(self, number: int, place: TextRange | None) -> int | None:
-        if not self._prompts or self._messages[number]["role"] != "assistant":
-            return place[0] if place else None
-        before = self._places.get(number - 1)
-        key = self._text_between("start", number - 1, number)
-        found = self._recall(key, before, partial(self._prompt_end, number, before))
-        if found is None:
-            return place[0] if place else None
-        return found
+        found = None
+        if self.prompts and self._messages[number]["role"] == "assistant":
+            before = self._places.get(number - 1)
+            key = self._text_between("start", number - 1, number)
+            found = self._recall(key, before, partial(self._prompt_end, number, before))
+        return place[0] if found is None and place else found
 
     def _recall(
         self, key: _BetweenTexts | None, base: TextRange | None, find: Callable[[], int | None]
@@ -226,10 +215,10 @@ class _SpanSearch:
         prompt, bare = self._prefix(number, True), self._prefix(number, False)
         if prompt is None or prompt == bare:
             return None
-        if self._text.startswith(prompt):
+        if self.text.startswith(prompt):
             return len(prompt)
-        behind = self._behind(self._render, number - 1, number, True) if before else None
-        if before and behind and self._text.startswith(behind, before[1]):
+        behind = self._behind(self.render, number - 1, number, True) if before else None
+        if before and behind and self.text.startswith(behind, before[1]):
             return before[1] + len(behind)
         return None
 
@@ -241,12 +230,12 @@ class _SpanSearch:
         """Where the mark that ends the turn ends, white space left out; else the content's end."""
         least = place[1] if place else 0
         whole = self._prefix(number + 1, False)
-        if whole is not None and self._text.startswith(whole):
+        if whole is not None and self.text.startswith(whole):
             return max(least, len(whole.rstrip()))
         if place is None:
             return None
-        between = self._text[least : self._limit(place)]
-        for render in (self._render, self._without_eos(between)):
+        between = self.text[least : self._limit(place)]
+        for render in (self.render, self.without_eos(between)):
             behind = self._behind(render, number, number + 1, False) if render else None
             if behind is not None and between.startswith(behind.rstrip()):
                 return least + len(behind.rstrip())
@@ -258,14 +247,14 @@ class _SpanSearch:
         if places[0] is None or places[1] is None or places[0][1] > places[1][0]:
             return None
         one, other = (self._messages[i]["role"] for i in (first, second))
-        return what, one, other, self._text[places[0][1] : places[1][0]]
+        return what, one, other, self.text[places[0][1] : places[1][0]]
 
     def _prefix(self, count: int, prompt: bool) -> str | None:
         """The first messages rendered; None where the template refuses them."""
         if count == len(self._messages) and not prompt:
-            return self._text
+            return self.text
         if (count, prompt) not in self._made:
-            text = _render_or_none(self._render, self._messages[:count], prompt)
+            text = _render_or_none(self.render, self._messages[:count], prompt)
             self._made[count, prompt] = text
         return self._made[count, prompt]
 
@@ -290,7 +279,7 @@ def _render_or_none(
 def _list_cuts(messages: Sequence[ChatMessage], wanted: frozenset[int]) -> list[list[_Cut]]:
     """Ways to put marks, from the whole contents to what a template is least likely to touch."""
     contents = [one["content"] for one in messages]
-    whole = [_trim_content(one, _content_start, len) for one in contents]
+    whole = [_trim_content(one, lambda _: 0, len) for one in contents]
     inner = [_trim_content(one, _leading_space_end, _trailing_space_start) for one in contents]
     unmarked: list[_Cut] = [None] * len(contents)
     ways = [
@@ -300,7 +289,7 @@ def _list_cuts(messages: Sequence[ChatMessage], wanted: frozenset[int]) -> list[
         ]
         for other in (inner, unmarked)
         for end in (len, _trailing_space_start)
-        for start in (_content_start, _leading_space_end, _answer_start)
+        for start in (lambda _: 0, _leading_space_end, _answer_start)
     ]
     return [whole, *ways]
 
@@ -309,10 +298,6 @@ def _trim_content(content: str, start: Callable[[str], int], end: Callable[[str]
     """Part of a content; None = blank, which templates may leave out."""
     cut = start(content), end(content)
     return cut if content[slice(*cut)].strip() else None
-
-
-def _content_start(content: str) -> int:
-    return 0
 
 
 def _leading_space_end(content: str) -> int:

@@ -365,11 +365,7 @@ def _to_json(
     if (indent is not None and not 0 <= indent <= 16) or len("".join(separators or ())) > 16:
         raise SecurityError("tojson indents by at most 16, with separators of a few characters")
     return json.dumps(
-        value,
-        ensure_ascii=ensure_ascii,
-        indent=indent,
-        separators=separators,
-        sort_keys=sort_keys,
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )
 
 
@@ -396,7 +392,6 @@ class TemplateProgram:
     """
 
     def __init__(self, source: str) -> None:
-        """Compile a template."""
         if len(source) > LARGEST_TEMPLATE:
             raise TemplateError(f"longer than {LARGEST_TEMPLATE} characters")
         self._environment = TemplateSandbox()

@@ -34,8 +34,6 @@ from ingot.converters.rows import Json
 if TYPE_CHECKING:
     from ingot.converters.megatron.chat.template_sandbox import TemplateProgram
 
-__all__ = ["ChatTemplate", "TemplateError", "load_template"]
-
 CHATML: Final = "chatml"  # made by chatml.py, byte for byte, without a template
 
 _NO_TOOLS: Final = (
@@ -181,9 +179,8 @@ class ChatTemplate:
     name: str  # `chatml` or another built-in one, `tokenizer`, or the name of the file
     sha256: str  # of the template and of everything else that decides what it renders
     takes_tools: bool  # it looks at tool definitions; if not, a record's are left out
-    _programs: "Mapping[str, TemplateProgram]" = field(
-        repr=False
-    )  # none = ChatML, made without Jinja
+    # none = ChatML, made without Jinja
+    _programs: "Mapping[str, TemplateProgram]" = field(repr=False)
     _special: Mapping[str, Json] = field(repr=False)
 
     @property
@@ -255,7 +252,9 @@ def load_template(given: str | None, loaded: "TokenizerFile") -> ChatTemplate:
         digest = hashlib.sha256(f"{CHATML} {_RULES}".encode()).hexdigest()
         return ChatTemplate(name=CHATML, sha256=digest, takes_tools=True, _programs={}, _special={})
     if given is None:
-        sources = _own_sources(loaded)
+        stated, own = loaded.config.get("chat_template"), loaded.chat_template or ""
+        named = _select_templates(stated) if isinstance(stated, list) else {}
+        sources = named if named.get("default") == own else {"default": own}
         return _compile_template("tokenizer", str(loaded.path), sources, special)
     if given in BUILTIN:
         marks = {"bos_token": "<s>", "eos_token": "</s>", **special}
@@ -285,13 +284,6 @@ def _compile_template(
         _programs=programs,
         _special=special,
     )
-
-
-def _own_sources(loaded: "TokenizerFile") -> TemplateSources:
-    stated = loaded.config.get("chat_template")
-    named = _select_templates(stated) if isinstance(stated, list) else {}
-    own = loaded.chat_template or ""
-    return named if named.get("default") == own else {"default": own}
 
 
 def _select_templates(stated: list[Any]) -> TemplateSources:

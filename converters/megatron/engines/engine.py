@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -85,9 +86,6 @@ class EngineWrongError(IngotError):
 
     def __str__(self) -> str:
         return f"{self.engine} gives other ids than the reference on {self.text!r}"
-
-
-EncodeCall: TypeAlias = Callable[[pa.LargeStringArray], Encoded]
 
 
 class RefusedCallError(Exception):
@@ -195,28 +193,20 @@ def join_results(parts: Sequence[Encoded]) -> Encoded:
     if len(parts) == 1:
         return parts[0]
     starts = id_offsets(np.array([len(part.lengths) for part in parts], np.int64)).tolist()
-    failed = [
-        (start + position, problem)
-        for start, part in zip(starts[:-1], parts, strict=True)
-        for position, problem in part.failed
-    ]
-    return Encoded(
-        ids=np.concatenate([np.empty(0, np.uint32), *(part.ids for part in parts)]),
-        lengths=np.concatenate([np.empty(0, np.int64), *(part.lengths for part in parts)]),
-        failed=tuple(failed),
-    )
+    places = [np.arange(start, end) for start, end in pairwise(starts)]
+    return merge_parts(starts[-1], list(zip(places, parts, strict=True)))
 
 
-def encode_by_halves(texts: pa.LargeStringArray, call: EncodeCall) -> Encoded:
+def encode_by_halves(
+    texts: pa.LargeStringArray, call: Callable[[pa.LargeStringArray], Encoded]
+) -> Encoded:
     """Encode; a call that is refused is halved until the text that is the reason stands alone."""
     try:
         return call(texts)
     except RefusedCallError as error:
         if len(texts) == 1:
             return Encoded(
-                ids=np.empty(0, np.uint32),
-                lengths=np.zeros(1, np.int64),
-                failed=((0, str(error)),),
+                ids=np.empty(0, np.uint32), lengths=np.zeros(1, np.int64), failed=((0, str(error)),)
             )
     middle = len(texts) // 2
     return join_results(
@@ -247,22 +237,6 @@ _OPEN: Final[WeakValueDictionary[tuple[str, bool], _Library]] = WeakValueDiction
 _OPENING: Final = threading.Lock()
 
 
-def open_huggingface(
-    loaded: TokenizerFile, *, plain: bool = False, threads: int = 1
-) -> "HuggingFace":
-    """The reference engine of a `tokenizer.json`."""
-    if threads > 1:
-        os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
-    wanted = "true" if threads > 1 else "false"
-    if os.environ.get("TOKENIZERS_PARALLELISM") != wanted:
-        os.environ["TOKENIZERS_PARALLELISM"] = wanted
-    with _OPENING:
-        library = _OPEN.get((loaded.sha256, plain))
-        if library is None:
-            library = _OPEN[loaded.sha256, plain] = _Library(loaded, plain)
-    return HuggingFace(library)
-
-
 class Library:
     """An engine that `_call`s a library."""
 
@@ -277,7 +251,7 @@ class Library:
 
 
 class HuggingFace(Library):
-    """The engine; `open_huggingface` makes it."""
+    """The engine of a `tokenizer.json`."""
 
     name = "hf"
 
@@ -321,4 +295,13 @@ def open_reference(loaded: TokenizerFile, *, plain: bool = False, threads: int =
     """Hugging Face `tokenizers` for a `tokenizer.json`, sentencepiece itself for a `.model`."""
     if loaded.kind == "sentencepiece":
         return SentencePiece(load_sentencepiece(loaded.data), threads)
-    return open_huggingface(loaded, plain=plain, threads=threads)
+    if threads > 1:
+        os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
+    wanted = "true" if threads > 1 else "false"
+    if os.environ.get("TOKENIZERS_PARALLELISM") != wanted:
+        os.environ["TOKENIZERS_PARALLELISM"] = wanted
+    with _OPENING:
+        library = _OPEN.get((loaded.sha256, plain))
+        if library is None:
+            library = _OPEN[loaded.sha256, plain] = _Library(loaded, plain)
+    return HuggingFace(library)

@@ -120,15 +120,8 @@ class RebuiltEngine:
         trim_memory()
         _METER.start(anew=True)
         self._engine = self._make()
-        log_event(
-            self._monitor,
-            "info",
-            "tokenizer",
-            "engine_rebuilt",
-            engine=self.name,
-            rss_before=before,
-            rss_after=resident_bytes(),
-        )
+        facts = {"engine": self.name, "rss_before": before, "rss_after": resident_bytes()}
+        log_event(self._monitor, "info", "tokenizer", "engine_rebuilt", **facts)
         return self._engine
 
 
@@ -141,21 +134,16 @@ _LEAST_SAMPLE: Final = 16 << 10
 _LEAST_PART: Final = 2 << 10
 
 
-def sample_share(rates: Mapping[str, float], engine: str, reference: str) -> float:
-    """The share of the text to be compared, so that it takes `_SHARE_OF_TIME`."""
-    ratio = _USUAL_RATIO
-    if rates.get(engine) and rates.get(reference):
-        ratio = max(1.0, rates[engine] / rates[reference])
-    return _SHARE_OF_TIME / ratio
-
-
 class Sampler:
-    """Compares; one per engine instance."""
+    """Compares, in `_SHARE_OF_TIME` of the time; one per engine instance."""
 
-    def __init__(self, engine: Engine, reference: Engine, part: float) -> None:
+    def __init__(self, engine: Engine, reference: Engine, rates: Mapping[str, float]) -> None:
         self._engine = engine
         self._reference = reference
-        self._part = part
+        ratio = _USUAL_RATIO
+        if rates.get(engine.name) and rates.get(reference.name):
+            ratio = max(1.0, rates[engine.name] / rates[reference.name])
+        self._part = _SHARE_OF_TIME / ratio  # of the text
         self._saved = float(_AT_THE_BEGINNING)
 
     def check(
@@ -319,10 +307,6 @@ def make_routing_rules(engine: FastEngine, loaded: TokenizerFile, *, plain: bool
     return RoutingRules(literals, new_letters() if engine.routes_new_letters else None)
 
 
-# A text that an engine got wrong is told from its beginning.
-_SHOWN: Final = 200
-
-
 def open_engine(
     loaded: TokenizerFile,
     choice: EngineChoice,
@@ -346,7 +330,7 @@ def open_engine(
     return GuardedEngine(
         name=engine.name,
         routed=RoutedEngine(engine, exact, rules),
-        sampler=Sampler(engine, exact, sample_share(choice.rates, engine.name, exact.name)),
+        sampler=Sampler(engine, exact, choice.rates),
         case=make_verdict_case(fast, loaded, plain=choice.plain),
     )
 
@@ -367,5 +351,5 @@ class GuardedEngine:
             self.sampler.check(texts, encoded, own)
         except EngineWrongError as error:
             keep_verdict(self.case, failed_verdict(error.text))
-            raise EngineWrongError(error.engine, error.text[:_SHOWN]) from error
+            raise EngineWrongError(error.engine, error.text[:200]) from error
         return encoded

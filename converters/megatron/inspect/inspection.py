@@ -12,10 +12,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.indexed_dataset import (
@@ -34,7 +33,6 @@ from ingot.converters.rows import Json
 if TYPE_CHECKING:
     from ingot.converters.megatron.tokenizer import TokenizerFile
 
-LENGTH_PERCENTILES: Final = (50, 90, 99)
 _DIGIT: Final = 16
 _BITS: Final = 63
 
@@ -72,7 +70,8 @@ def measure_lengths(lengths: NumberStretches) -> LengthFigures:
         least, most = low if not count else min(least, low), max(most, int(some.max()))
         count, total = count + len(some), total + int(some.sum(dtype=np.int64))
         powers += np.bincount(np.searchsorted(edges, some, "right"), minlength=_BITS + 1)
-    ranks = [max(1, math.ceil(count * share / 100)) for share in LENGTH_PERCENTILES]
+    filled = np.flatnonzero(powers).tolist()
+    ranks = [max(1, math.ceil(count * share / 100)) for share in (50, 90, 99)]
     median, p90, p99 = (_find_ranked(lengths, rank, most) if count else 0 for rank in ranks)
     return LengthFigures(
         count=count,
@@ -82,7 +81,10 @@ def measure_lengths(lengths: NumberStretches) -> LengthFigures:
         median=median,
         p90=p90,
         p99=p99,
-        bins=_make_bins(powers),
+        bins=tuple(
+            LengthBin(low=1 << power >> 1, high=(1 << power) - 1, count=int(powers[power]))
+            for power in (range(filled[0], filled[-1] + 1) if filled else ())
+        ),
     )
 
 
@@ -102,18 +104,8 @@ def _find_ranked(lengths: NumberStretches, rank: int, most: int) -> int:
     return found
 
 
-def _make_bins(powers: npt.NDArray[np.int64]) -> tuple[LengthBin, ...]:
-    filled = np.flatnonzero(powers).tolist()
-    return tuple(
-        LengthBin(low=1 << power >> 1, high=(1 << power) - 1, count=int(powers[power]))
-        for power in (range(filled[0], filled[-1] + 1) if filled else ())
-    )
-
-
 SAMPLE_TOKENS: Final = 240  # of a document that is a sample
 DOCUMENT_TOKENS: Final = 20_000  # of a document that is asked for
-
-DecodeIds: TypeAlias = Callable[[Sequence[int]], str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -163,7 +155,7 @@ def read_samples(
 
 
 def _split_fragments(
-    data: IndexedDataSet, span: tuple[int, int], first: int, reads: DecodeIds
+    data: IndexedDataSet, span: tuple[int, int], first: int, reads: Callable[[Sequence[int]], str]
 ) -> Iterator[TextFragment]:
     """Cut where a sequence begins, or where training begins or ends."""
     start, end = span
@@ -244,15 +236,11 @@ class Inspection:
 
 
 def inspect_data_set(
-    prefix: Path,
-    *,
-    tokenizer: str | None = None,
-    samples: int = 3,
-    document: int | None = None,
+    prefix: Path, *, tokenizer: str | None = None, samples: int = 3, document: int | None = None
 ) -> Inspection:
     """Look into a data set."""
     data = open_data_set(prefix)
-    tokens = data.tokens
+    tokens, files = data.tokens, data.meta.get("files")
     chosen = _choose_documents(data, samples, document)
     loaded, notes = _open_tokenizer(data, tokenizer)
     scanned = min(int(tokens.tokens.size), SCANNED_TOKENS)
@@ -280,7 +268,7 @@ def inspect_data_set(
         tokenizer=loaded.given if loaded else None,
         notes=tuple(notes),
         left_out=_read_omissions(data.meta),
-        meta=_tokenizer_facts(data.meta),
+        meta={**data.meta, "files": len(files)} if isinstance(files, list) else data.meta,
         samples=tuple(read_samples(data, chosen, loaded, whole=document is not None)),
     )
 
@@ -324,11 +312,6 @@ def _is_local(named: str) -> bool:
         return Path(named).is_file() or Path(named).is_dir()
     except OSError:
         return False
-
-
-def _tokenizer_facts(meta: dict[str, Json]) -> dict[str, Json]:
-    files = meta.get("files")
-    return {**meta, "files": len(files)} if isinstance(files, list) else meta
 
 
 def _read_omissions(meta: dict[str, Json]) -> Omissions | None:

@@ -3,19 +3,19 @@
 Nothing is decoded and nothing is held: memory does not grow with the data sets.
 """
 
-import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
+
+import numpy as np
 
 from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.megatron.indexed_dataset import (
     IndexCounts,
     IndexedDataSet,
     IndexedReader,
-    IntegerArray,
     dtype_code,
     index_bytes,
     index_paths,
@@ -113,15 +113,12 @@ def _stage_part(
         idx_path,
         dtype_code(readers[0]),
         lambda: (some for one in readers for _, some in number_stretches(one.lengths)),
-        lambda: itertools.chain.from_iterable(map(_document_sizes, readers)),
+        lambda: (
+            np.diff(some)
+            for one in readers
+            for _, some in number_stretches(one.document_indices, overlap=1)
+        ),
     )
-
-
-def _document_sizes(reader: IndexedReader) -> Iterator[IntegerArray]:
-    import numpy as np
-
-    for _, indices in number_stretches(reader.document_indices, overlap=1):
-        yield np.diff(indices)
 
 
 def _copy_files(sources: Iterable[Path], target: Path) -> None:

@@ -22,6 +22,7 @@ from ingot.converters.megatron.indexed_dataset import (
     WRITTEN_CODES,
     IndexedDataSet,
     IntegerArray,
+    Tokens,
     index_paths,
     mask_prefix,
     number_stretches,
@@ -39,7 +40,6 @@ from ingot.converters.megatron.text.documents import (
     PendingShard,
     ShapedDocuments,
     Shard,
-    Tokens,
 )
 from ingot.converters.megatron.text.long_texts import Cutter
 
@@ -110,13 +110,22 @@ class RawSource:
         there, wanted = self._locate_documents(file), set(chosen.tolist())
         if self.data.packed:
             yield from self._packs(there, chosen)
-        elif sum(1 for _ in self._documents(there)) == file.documents:
-            for number, document in enumerate(self._documents(there), file.first):
+            return
+        # Where the counts differ, tokens decide which ones are in the data set: all are made.
+        every = sum(1 for _ in self._documents(there)) == file.documents
+        number = file.first
+        for document in self._documents(there):
+            if not every or number in wanted:
+                remade = self._remake_document(document, file.name)
+                if remade is None and not every:
+                    continue
                 if number in wanted:
                     left_out = RemadeDocument(row=document.row, sequences=[], problem="is left out")
-                    yield number, self._remake_document(document, file.name) or left_out
-        else:
-            yield from self._counted(there, file, wanted)
+                    yield number, remade or left_out
+            number += 1
+        if (found := number - file.first) != file.documents:
+            problem = f"{file.documents:,} documents from this file, which gives {found:,}"
+            yield file.first, RemadeDocument(row=None, sequences=[], problem=problem)
 
     def _locate_documents(self, file: SourceFile) -> InputFile:
         place = PurePosixPath(file.name)
@@ -154,22 +163,6 @@ class RawSource:
         if made is None or not len(made.sizes):
             return None
         return RemadeDocument(row=document.row, sequences=_document_sequences(made))
-
-    def _counted(
-        self, there: InputFile, file: SourceFile, wanted: set[int]
-    ) -> Iterator[tuple[int, RemadeDocument]]:
-        """All documents, since tokens decide which ones are in the data set."""
-        number = file.first
-        for document in self._documents(there):
-            remade = self._remake_document(document, file.name)
-            if remade is not None:
-                if number in wanted:
-                    yield number, remade
-                number += 1
-        found = number - file.first
-        if found != file.documents:
-            problem = f"{file.documents:,} documents from this file, which gives {found:,}"
-            yield file.first, RemadeDocument(row=None, sequences=[], problem=problem)
 
     def _packs(
         self, file: InputFile, chosen: npt.NDArray[np.int64]
@@ -224,7 +217,9 @@ def open_source(data: IndexedDataSet, folder: Path, loaded: "TokenizerFile") -> 
     where, meta = str(index_paths(data.prefix)[2]), data.meta
     try:
         options = BuildOptions.from_document(meta["options"])
-        _check_facts(meta)
+        ids = [*meta["bos"], *meta["eos"], 0 if meta["eod_id"] is None else meta["eod_id"]]
+        if meta["dtype"] not in WRITTEN_CODES or not all(type(n) is int and n >= 0 for n in ids):
+            raise TypeError(f"dtype {meta['dtype']!r:.40}, ids {ids!r:.80}")
         layout = InputLayout(kind=meta["kind"], columns=tuple(meta["columns"]))
         rules = DocumentRules.from_options(
             options,
@@ -300,7 +295,10 @@ def verify_data_set(
 
     data = open_data_set(prefix)
     loaded = load_tokenizer(tokenizer)
-    _check_tokenizer(data, loaded)
+    stated = data.tokenizer.get("sha256")
+    if stated not in (None, loaded.sha256):
+        other = f"built with another tokenizer than {loaded.given}"
+        raise ConversionError(str(prefix), other, f"name the one with sha256 {stated}")
     check_tokens(data, loaded.largest_id)
     files, failed = _source_files(data)
     chosen = _draw_documents(data.tokens.documents, samples, seed)
@@ -345,20 +343,6 @@ def check_tokens(data: IndexedDataSet, largest_id: int) -> None:
                 problem = f"{name} {some[at]} at token {place + at:,}, the largest is {most}"
                 hint = "build the tokens again, or name the tokenizer they are from"
                 raise ConversionError(str(index_paths(prefix)[0]), problem, hint)
-
-
-def _check_facts(meta: dict[str, Any]) -> None:
-    """Raise TypeError where the type or the ids that were added are none."""
-    ids = [*meta["bos"], *meta["eos"], 0 if meta["eod_id"] is None else meta["eod_id"]]
-    if meta["dtype"] not in WRITTEN_CODES or any(type(one) is not int or one < 0 for one in ids):
-        raise TypeError(f"dtype {meta['dtype']!r:.40}, ids {ids!r:.80}")
-
-
-def _check_tokenizer(data: IndexedDataSet, loaded: "TokenizerFile") -> None:
-    stated = data.tokenizer.get("sha256")
-    if stated not in (None, loaded.sha256):
-        problem = f"built with another tokenizer than {loaded.given}"
-        raise ConversionError(str(data.prefix), problem, f"name the one with sha256 {stated}")
 
 
 def _source_files(data: IndexedDataSet) -> tuple[list[SourceFile], int]:

@@ -13,6 +13,7 @@ A message is a flat JSON object. The kinds:
 Counters are `COUNTERS` and `error.TYPE`; those of another process carry `worker`.
 """
 
+import json
 import math
 import sys
 import threading
@@ -32,8 +33,6 @@ Component = Literal["scanner", "reader", "tokenizer", "writer", "pipeline"]
 Stage = Literal["reader", "preprocess", "tokenize", "write", "index"]
 
 LOG_LEVELS: Final[tuple[Level, ...]] = get_args(Level)
-STAGE_NAMES: Final[tuple[Stage, ...]] = get_args(Stage)
-
 
 Message = Mapping[str, object]
 Monitor = Callable[[Message], None]  # takes messages from any thread, quickly, and never raises
@@ -126,23 +125,17 @@ _WINDOW: Final = 30.0
 
 
 class MessageTotals:
-    """What the messages of a build add up to; not safe for threads.
-
-    Attributes:
-        counts: by the names of `COUNTERS`.
-        stages: seconds by stage, over all threads and processes.
-        planned: bytes, files and units there are to do, 0 = unknown.
-        phase: `start`, then `read`, `merge`, `done`.
-    """
+    """What the messages of a build add up to; not safe for threads."""
 
     def __init__(self, now: float) -> None:
         self.started = now
-        self.counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()  # by the names of `COUNTERS`
         self.errors: Counter[str] = Counter()
-        self.stages: dict[str, float] = dict.fromkeys(STAGE_NAMES, 0.0)
+        # seconds by stage, over all threads and processes
+        self.stages: dict[str, float] = dict.fromkeys(get_args(Stage), 0.0)
         self.latencies = Latencies()
-        self.planned = {"bytes": 0, "files": 0, "units": 0}
-        self.phase = "start"
+        self.planned = {"bytes": 0, "files": 0, "units": 0}  # what there is to do, 0 = unknown
+        self.phase = "start"  # then `read`, `merge`, `done`
         self._phase_at = now
         self._phases: dict[str, float] = {}
         self._depths: dict[object, tuple[int, int]] = {}
@@ -265,24 +258,20 @@ class LogStream:
         return level not in LOG_LEVELS or LOG_LEVELS.index(level) >= self._lowest
 
     def write(self, message: Message) -> None:
-        """Write the line of a `log` message, whatever its level."""
+        """Write the line of a `log` message, whatever its level, or count it as lost."""
         line = log_line(message, datetime.now(UTC))
         with self._lock:
-            self._put(line)
-
-    def _put(self, line: bytes) -> None:
-        """Write a line, or count it as lost; a torn one is ended before the next."""
-        if self._stream is None:
-            self.lost += 1
-            return
-        try:
-            self._torn = not _write_whole(self._stream, b"\n" + line if self._torn else line)
-        except (BrokenPipeError, ValueError):
-            self._stream = None  # nobody reads it any more, or it is closed
-            self._torn = True
-        except OSError:
-            self._torn = True
-        self.lost += self._torn
+            if self._stream is None:
+                self.lost += 1
+                return
+            try:  # a torn line is ended before the next
+                self._torn = not _write_whole(self._stream, b"\n" + line if self._torn else line)
+            except (BrokenPipeError, ValueError):
+                self._stream = None  # nobody reads it any more, or it is closed
+                self._torn = True
+            except OSError:
+                self._torn = True
+            self.lost += self._torn
 
 
 def _unbuffered_stream(stream: IO[bytes] | None) -> IO[bytes] | None:
@@ -343,11 +332,5 @@ def _escape_line(line: bytes) -> bytes:
     """The line with its break; what no terminal should be sent is escaped as JSON does."""
     shown = line.decode()
     if not shown.isprintable():
-        shown = "".join(c if c.isprintable() else _escape_character(c) for c in shown)
+        shown = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in shown)
     return shown.encode() + b"\n"
-
-
-def _escape_character(character: str) -> str:
-    """The character as JSON escapes it, one or two UTF-16 units."""
-    units = character.encode("utf-16-be").hex()
-    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))

@@ -45,7 +45,6 @@ class Resources:
         self._process = psutil.Process()
         self._clock = clock
         self._at = clock()
-        self._before: dict[tuple[int, float], _Usage] = {}
         self._before = self._look()
 
     def sample(self) -> ResourceSample:
@@ -71,7 +70,7 @@ class Resources:
         """What every process has used, by its id and start: ids are used again."""
         import psutil
 
-        found = {}
+        found: dict[tuple[int, float], _Usage] = {}
         for process in (self._process, *self._process.children(recursive=True)):
             with suppress(psutil.Error), process.oneshot():  # it ended, or is another user's
                 times, rss = process.cpu_times(), process.memory_info().rss
@@ -124,9 +123,6 @@ def _read_for(path: Path, seconds: float) -> tuple[int, float]:
     return done, took
 
 
-LATENCY_PERCENTILES = (0.5, 0.9, 0.99)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StageTime:
     """Seconds in a stage, over all threads and processes, and their share of all stages' (0-1)."""
@@ -138,54 +134,39 @@ class StageTime:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunSpeed:
-    """Rates of a whole run, and what they are of what the machine could do.
+    """Rates of a whole run, and what they are of what the machine could do; None = unknown."""
 
-    Attributes:
-        read_mbps: compressed input, MB/s (10^6 bytes) of wall time.
-        engine_mbps: what the fastest exact engine does with text in memory, if it was measured.
-        engine_share: of that, what the build kept up while it read; None where unknown.
-        disk_mbps, disk_share: the same of the disk's sequential reading and the compressed input.
-    """
-
-    read_mbps: float
+    read_mbps: float  # compressed input, MB/s (10^6 bytes) of wall time
     text_mbps: float
     tokens_per_sec: float
-    engine_mbps: float | None
-    engine_share: float | None
-    disk_mbps: float | None
-    disk_share: float | None
+    engine_mbps: float | None  # what the fastest exact engine does with text in memory
+    engine_share: float | None  # of that, what the build kept up while it read
+    disk_mbps: float | None  # the disk's sequential reading
+    disk_share: float | None  # of that, what the build kept up with the compressed input
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BuildSummary:
-    """A finished (or stopped) build.
-
-    Attributes:
-        phases: wall seconds by phase: `start`, `read`, `merge`.
-        bytes_read: of the input files, compressed; text_bytes: tokenized.
-        rejected: records that failed; filtered: those left out by the options.
-        latency_ms: of batches: `p50`, `p90`, `p99`, None without batches.
-        engine: that tokenized, None if the caller did not say.
-    """
+    """A finished (or stopped) build."""
 
     wall_seconds: float
-    phases: dict[str, float]
+    phases: dict[str, float]  # wall seconds by phase: `start`, `read`, `merge`
     files: int
     failed_files: int
-    bytes_read: int
-    text_bytes: int
+    bytes_read: int  # of the input files, compressed
+    text_bytes: int  # tokenized
     records: int
     documents: int
     tokens: int
     bytes_written: int
-    rejected: int
-    filtered: int
+    rejected: int  # records that failed
+    filtered: int  # those left out by the options
     errors: dict[str, int]
     speed: RunSpeed
     stages: tuple[StageTime, ...]
-    latency_ms: dict[str, float | None]
+    latency_ms: dict[str, float | None]  # of batches: `p50`, `p90`, `p99`, None without batches
     peak_rss_bytes: int
-    engine: str | None
+    engine: str | None  # that tokenized, None if the caller did not say
     log_lines_lost: int
 
     def to_document(self) -> dict[str, object]:
@@ -210,7 +191,7 @@ def summarize_build(
     totals: MessageTotals, now: float, measured: BuildMeasures, *, peak: int, lost: int
 ) -> BuildSummary:
     """The summary of what the messages add up to at a time."""
-    counts = totals.counts
+    counts, whole = totals.counts, sum(totals.stages.values()) or 1.0
     same = ("files", "failed_files", "bytes_read", "text_bytes", "records", "documents", "tokens")
     return BuildSummary(
         wall_seconds=now - totals.started,
@@ -219,7 +200,10 @@ def summarize_build(
         rejected=counts["failed_records"],
         errors=dict(sorted(totals.errors.items())),
         speed=_run_speed(totals, now, measured),
-        stages=_stage_times(totals.stages),
+        stages=tuple(
+            StageTime(stage=stage, seconds=spent, share=spent / whole)
+            for stage, spent in totals.stages.items()
+        ),
         latency_ms=latency_percentiles(totals),
         peak_rss_bytes=peak,
         engine=measured.engine,
@@ -229,9 +213,7 @@ def summarize_build(
 
 def latency_percentiles(totals: MessageTotals) -> dict[str, float | None]:
     """The latencies of batches in ms: `p50`, `p90`, `p99`."""
-    return {
-        f"p{share * 100:.0f}": totals.latencies.percentile(share) for share in LATENCY_PERCENTILES
-    }
+    return {f"p{share}": totals.latencies.percentile(share / 100) for share in (50, 90, 99)}
 
 
 def _run_speed(totals: MessageTotals, now: float, measured: BuildMeasures) -> RunSpeed:
@@ -248,11 +230,6 @@ def _run_speed(totals: MessageTotals, now: float, measured: BuildMeasures) -> Ru
         disk_mbps=disk,
         disk_share=read / reading / disk if disk else None,
     )
-
-
-def _stage_times(seconds: dict[str, float]) -> tuple[StageTime, ...]:
-    whole = sum(seconds.values()) or 1.0
-    return tuple(StageTime(stage=s, seconds=t, share=t / whole) for s, t in seconds.items())
 
 
 _METRIC_PREFIX: Final = "parquet2mbt"
@@ -351,8 +328,6 @@ def make_registry(collect: Callable[[], Iterable["Metric"]]) -> "CollectorRegist
     from prometheus_client.registry import Collector
 
     class Asked(Collector):
-        """Collects anew for every scrape."""
-
         def collect(self) -> Iterable["Metric"]:
             return collect()
 

@@ -228,7 +228,11 @@ class Watch:
                 said = self._alarms.check(self._totals, now)
                 progress = self._read_progress(now)
             self._say(said)
-            self._show(progress)
+            if self._progress is not None:
+                try:
+                    self._progress(progress)
+                except OSError:
+                    self._progress = None
             if last or now >= self._due:
                 self._due = now + self._options.interval
                 self._measure()
@@ -261,14 +265,6 @@ class Watch:
             with self._lock:
                 shown = metric_fields(self._state())
             self._line("metrics", shown)
-
-    def _show(self, progress: BuildProgress) -> None:
-        if self._progress is None:
-            return
-        try:
-            self._progress(progress)
-        except OSError:
-            self._progress = None
 
     def _read_progress(self, now: float) -> BuildProgress:
         """The progress; the lock is held."""
@@ -312,8 +308,6 @@ class Watch:
 _MOST_CONNECTIONS: Final = 16
 _PATIENCE: Final = 5.0  # seconds for a client to say something
 _POLL: Final = 0.1
-_PATHS: Final = b"/metrics and /healthz are here\n"
-_METHODS: Final = b"only GET and HEAD are served\n"
 
 
 class _Handler(WSGIRequestHandler):
@@ -333,11 +327,7 @@ class MetricsServer(ThreadingMixIn, WSGIServer):
     request_queue_size = _MOST_CONNECTIONS
 
     def __init__(
-        self,
-        host: str,
-        port: int,
-        registry: "CollectorRegistry",
-        trouble: Callable[[], str | None],
+        self, host: str, port: int, registry: "CollectorRegistry", trouble: Callable[[], str | None]
     ) -> None:
         self._open: set[Any] = set()
         try:
@@ -395,9 +385,11 @@ def _make_app(
 
     def app(environ: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
-        status, kind, body = "404 Not Found", "text/plain; charset=utf-8", _PATHS
+        status, kind = "404 Not Found", "text/plain; charset=utf-8"
+        body = b"/metrics and /healthz are here\n"
         if method not in ("GET", "HEAD"):
-            status, kind, body = "501 Not Implemented", "text/plain", _METHODS
+            status, kind = "501 Not Implemented", "text/plain"
+            body = b"only GET and HEAD are served\n"
         elif path == "/metrics":
             found = metrics({**environ, "REQUEST_METHOD": "GET"}, start)
             return [] if method == "HEAD" else found

@@ -65,8 +65,11 @@ def scan(folder: Path, pattern: str = "*.parquet", *, recursive: bool = True) ->
         return [_stamp_file(folder.name, folder)]
     if not folder.is_dir():
         raise SourceError(str(folder), "no such folder", "name an existing one")
+    wanted, whole = pattern.removeprefix("./"), "/" in pattern
     found = sorted(
-        name for name in _list_names(folder, recursive) if _matches_pattern(name, pattern)
+        name
+        for name in _list_names(folder, recursive)
+        if fnmatch.fnmatchcase(name if whole else name.rpartition("/")[2], wanted)
     )
     if not found:
         where = "in it or its folders" if recursive else "in it"
@@ -84,12 +87,6 @@ def _list_names(folder: Path, recursive: bool) -> Iterator[str]:
         folders[:] = sorted(one for one in folders if recursive and not one.startswith("."))
         place = Path(root).relative_to(folder)
         yield from ((place / name).as_posix() for name in names if not name.startswith("."))
-
-
-def _matches_pattern(name: str, pattern: str) -> bool:
-    if "/" in pattern:
-        return fnmatch.fnmatchcase(name, pattern.removeprefix("./"))
-    return fnmatch.fnmatchcase(name.rpartition("/")[2], pattern)
 
 
 def stamp_files(files: Iterable[Path]) -> list[InputFile]:
@@ -188,7 +185,12 @@ def find_layout(files: Sequence[InputFile], text_cols: tuple[str, ...] | None) -
 def _file_layout(file: InputFile, text_cols: tuple[str, ...] | None) -> InputLayout:
     check_same_file(file)
     if file.path.suffix == ".jsonl":
-        return _records_layout(_jsonl_kind(file), text_cols, file)
+        with translate_read_errors(file):
+            batch = next(read_batches([file.path], rows=1), None)
+        if batch is None:
+            raise SourceError(str(file.path), "holds no record", "take it out, or see to it")
+        records: InputKind = "sft" if "messages" in batch.schema.names else "pt"
+        return _records_layout(records, text_cols, file)
     with translate_read_errors(file), open_file(file) as parquet:
         schema = parquet.schema
     kind = kind_of_schema(schema)
@@ -206,14 +208,6 @@ def _records_layout(
         problem = "holds ingot records, whose text is known"
         raise SourceError(str(file.path), problem, "leave out `text_cols`")
     return _RECORD_LAYOUTS[kind]
-
-
-def _jsonl_kind(file: InputFile) -> InputKind:
-    with translate_read_errors(file):
-        batch = next(read_batches([file.path], rows=1), None)
-    if batch is None:
-        raise SourceError(str(file.path), "holds no record", "take it out, or see to it")
-    return "sft" if "messages" in batch.schema.names else "pt"
 
 
 def _likely_column(schema: pa.Schema, file: InputFile) -> tuple[str, ...]:

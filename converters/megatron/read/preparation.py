@@ -1,6 +1,7 @@
 """Turn rows into texts that an engine can take: joined, limited, cut, conversations rendered."""
 
 import codecs
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -11,18 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingot.converters.megatron.chat.chatml import render_table
-from ingot.converters.megatron.chat.rendering import (
-    RenderedChat,
-    TemplateError,
-    TextSpan,
-)
+from ingot.converters.megatron.chat.rendering import RenderedChat, TemplateError, TextSpan
 from ingot.converters.megatron.options import BuildOptions
 from ingot.converters.megatron.read.input_files import InputLayout
-from ingot.converters.megatron.read.row_batches import (
-    RowBatch,
-    join_columns,
-    text_view,
-)
+from ingot.converters.megatron.read.row_batches import RowBatch, join_columns, text_view
 from ingot.converters.megatron.text.documents import (
     GOES_ON,
     NEW_DOCUMENT,
@@ -139,8 +132,7 @@ class Preparer:
             begin = place + 1
 
     def _single_chats(self, template: "ChatTemplate", name: str, rows: RowBatch) -> Iterator[Shard]:
-        names = ("short", "long", "truncated", "split", "rejected", "tools_unused")
-        tally = dict.fromkeys(names, 0)
+        tally: Counter[str] = Counter()
         rejects: list[Reject] = []
         pending = PendingShard()
         shards: list[Shard] = []
@@ -158,11 +150,11 @@ class Preparer:
             if pending.bytes >= SHARD_BYTES // self.shards:
                 shards.append(pending.shard())
                 pending = PendingShard()
-        tally |= {"rows": rows.table.num_rows, "rejected": len(rejects)}
+        tally.update(rows=rows.table.num_rows, rejected=len(rejects))
         yield Shard(tally=tally)
         yield from attach_rejects([*shards, pending.shard()], rejects)
 
-    def _chat_pieces(self, chat: RenderedChat, tally: dict[str, int]) -> list[_ChatPiece]:
+    def _chat_pieces(self, chat: RenderedChat, tally: Counter[str]) -> list[_ChatPiece]:
         options, length = self.options, len(chat.text)
         if length < (options.min_chars or 0):
             tally["short"] += 1

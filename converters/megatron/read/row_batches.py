@@ -4,8 +4,8 @@ Only the columns that are needed are decoded, in batches bounded by the bytes of
 cannot be read is a `SourceError` that names the file; the file counts as failed then.
 """
 
-import codecs
 import queue
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -151,9 +151,9 @@ def _jsonl_rows(file: InputFile, layout: InputLayout, batch_size: int) -> Iterat
 
 
 _WINDOW: Final = 4_096
-FOUND_BYTES: Final = 100  # of what is no UTF-8, in a reject
 # What `str.strip` takes off.
 WHITE_SPACE: Final = "".join(c for c in map(chr, range(0x3001)) if c.isspace())
+_LEADING_SPACE: Final = re.compile(b"(?:%s)*+" % b"|".join(c.encode() for c in WHITE_SPACE))
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 _BadValues: TypeAlias = list[tuple[int, str]]  # places, and what is there
@@ -167,10 +167,8 @@ def join_columns(
 ) -> tuple[pa.LargeStringArray, Flags, dict[int, str]]:
     """Join the columns of each row; a null or an empty text leaves no separator behind.
 
-    Returns:
-        The texts, without nulls, empty where there is none; which rows have a null in every column;
-        the places of the rows with a value that is no UTF-8, whose text is empty, and how it
-        begins.
+    Gives the texts, without nulls, empty where there is none; which rows have a null in every
+    column; the places of the rows with a value that is no UTF-8, whose text is empty, and why.
     """
     table = rows.table
     bad: dict[int, str] = {}
@@ -215,23 +213,12 @@ def _strip_texts(texts: pa.LargeStringArray) -> pa.LargeStringArray:
         return pc.utf8_trim(texts, characters=WHITE_SPACE)
     # One alone may be a very long one: it stays where it is.
     own = text_view(texts, 0)
-    start = _leading_space(own)
+    leading = _LEADING_SPACE.match(own)
+    start = leading.end() if leading else 0
     end = len(own) - _trailing_space(own[start:])
     base = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset]
     offsets = pa.py_buffer(np.array([base + start, base + end], np.int64))
     return pa.LargeStringArray.from_buffers(1, offsets, texts.buffers()[2] or pa.py_buffer(b""))
-
-
-def _leading_space(text: memoryview) -> int:
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    found = 0
-    for start in range(0, len(text), _WINDOW):
-        block = decoder.decode(text[start : start + _WINDOW])
-        rest = block.lstrip()
-        found += len(block[: len(block) - len(rest)].encode())
-        if rest:
-            break
-    return found
 
 
 def _trailing_space(text: memoryview) -> int:
@@ -268,6 +255,6 @@ def _decode_values(column: pa.Array) -> tuple[pa.LargeStringArray, _BadValues]:
         try:
             texts.append(None if value is None else value.decode())
         except UnicodeDecodeError as error:
-            wrong.append((place, f"byte {error.start}: {value[:FOUND_BYTES]!r}"))
+            wrong.append((place, f"byte {error.start}: {value[:100]!r}"))
             texts.append(None)
     return pa.array(texts, pa.large_string()), wrong

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
@@ -52,7 +51,6 @@ from ingot.converters.megatron.tokenizer import check_special, load_tokenizer
 from ingot.converters.megatron.write.lanes import drop_engine, lane_numbers, recover_lanes
 from ingot.converters.megatron.write.staging import (
     BuildIdentity,
-    RunFacts,
     Staging,
     assemble,
     commit_data_set,
@@ -68,9 +66,8 @@ from ingot.converters.progress import host_facts
 def run_attempts(job: UnitRun) -> tuple[EngineChoice | None, dict[int, str]]:
     """Do every unit that is not finished.
 
-    Returns:
-        The engine that it ended with, None = everything was done before; and by number the files
-        that no process survived, and why.
+    Gives the engine that it ended with (None = all was done before), and by number the files that
+    no process survived, and why.
     """
     with output_errors(job.place.prefix):
         recover_lanes(job.place.base)
@@ -80,7 +77,9 @@ def run_attempts(job: UnitRun) -> tuple[EngineChoice | None, dict[int, str]]:
     choice = None
     while pending := job.pending():
         choice = job.choose(pending, wrong)
-        _send_plan(job, pending)
+        size, number = sum(unit.bytes for unit in pending), len({unit.file for unit in pending})
+        job.monitor({"kind": "plan", "bytes": size, "files": number, "units": len(pending)})
+        job.monitor({"kind": "phase", "phase": "read"})
         try:
             if job.work.processes > 1:
                 return choice, run_processes(job, pending, choice)
@@ -94,12 +93,6 @@ def run_attempts(job: UnitRun) -> tuple[EngineChoice | None, dict[int, str]]:
             keep_verdict(_engine_case(job, error.engine), failed_verdict(error.text))
             _forget_engine(job, error.engine, str(error))
     return choice, {}
-
-
-def _send_plan(job: UnitRun, pending: Sequence[Unit]) -> None:
-    size, files = sum(unit.bytes for unit in pending), len({unit.file for unit in pending})
-    job.monitor({"kind": "plan", "bytes": size, "files": files, "units": len(pending)})
-    job.monitor({"kind": "phase", "phase": "read"})
 
 
 def _distrusted_engines(job: UnitRun) -> frozenset[str]:
@@ -129,9 +122,6 @@ def _forget_engine(job: UnitRun, engine: str, problem: str) -> None:
             drop_engine(job.place.base, lane, engine)
 
 
-_SHOWN_FAILURES: Final = 3
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SideFiles:
     """Where the files beside the data set go; None = `PREFIX.rejects.jsonl`, `PREFIX.run.json`."""
@@ -157,13 +147,13 @@ def build(
     appears whole or not at all; what a build that was broken off had finished can be gone on with.
 
     Args:
-        files: the inputs in order, see `units.scan`.
+        files: the inputs in order, see `scan`.
         tokenizer: see `load_tokenizer`.
         prefix: where to, without the endings; its folder is made.
         options: what decides the bytes.
         work: how the work is done.
         beside: where the small files go.
-        monitor: hears how it goes, see `monitor`.
+        monitor: hears how it goes, see `messages`.
 
     Raises:
         SourceError: no file can be read.
@@ -190,25 +180,15 @@ def build(
         log_event(monitor, "warn", "tokenizer", event, **fields)
     layout = find_layout(files, options.text_cols)
     recipe = make_recipe(loaded, options, layout)
-    log_event(
-        monitor,
-        "info",
-        "pipeline",
-        "checked",
-        tokenizer=loaded.given,
-        vocabulary=loaded.vocabulary,
-        dtype=recipe.rules.dtype,
-        input=layout.kind,
-        columns=list(layout.columns),
-        eod_id=recipe.rules.eod,
-    )
-    asked = options.special_tokens_json is not None
+    facts: dict[str, object] = {"tokenizer": loaded.given, "vocabulary": loaded.vocabulary}
+    facts |= {"dtype": recipe.rules.dtype, "input": layout.kind, "columns": list(layout.columns)}
+    log_event(monitor, "info", "pipeline", "checked", **facts, eod_id=recipe.rules.eod)
     made = _Build(
         files=files,
         recipe=recipe,
         prefix=prefix,
         work=work,
-        check=check.to_document() if asked else {},
+        check=check.to_document() if options.special_tokens_json else {},
         rejects=beside.rejects or prefix.with_name(f"{prefix.name}.rejects.jsonl"),
         run_file=beside.run or prefix.with_name(f"{prefix.name}.run.json"),
         monitor=monitor,
@@ -217,8 +197,7 @@ def build(
         if place.beside:
             log_event(monitor, "warn", "writer", "tmp_dir_not_used", error=place.beside)
         place.finish_commit()
-        done = made.already_done()
-        return done or made.make(place)
+        return made.already_done() or made.make(place)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -243,9 +222,8 @@ class _Build:
         if not idx_path.exists():
             return None
         then = (find_json(self.run_file, own=True) or {}).get("identity")
-        differs = "it is not known how it was made"
-        if then:
-            differs = identity_difference(self.identity(), then)
+        unknown = "it is not known how it was made"
+        differs = identity_difference(self.identity(), then) if then else unknown
         if not differs:
             meta = decode(DataSetMeta, find_json(meta_path, own=True) or {})
             differs = _describe_damage(self.prefix, meta)
@@ -320,11 +298,9 @@ class _Build:
         counts = sum_counts(good)
         self._check_any(place, counts, failures)
         if counts["tools_unused"]:
-            records = counts["tools_unused"]
             error = "the chat template takes no tool definitions: they were left out"
-            log_event(
-                self.monitor, "warn", "tokenizer", "tools_unused", records=records, error=error
-            )
+            facts = {"records": counts["tools_unused"], "error": error}
+            log_event(self.monitor, "warn", "tokenizer", "tools_unused", **facts)
         begun = time.monotonic()
         assembled = assemble(
             place, good, self.recipe.rules.dtype, masks=self.recipe.masks, rejects=self.rejects
@@ -335,7 +311,7 @@ class _Build:
         if self.check:
             meta["special_tokens_check"] = self.check
         engines = sorted({stretch.engine for stretch in good} - {""})
-        info: RunFacts = {
+        info = {
             "identity": self.identity(),
             "engines": engines,
             "seconds": round(time.monotonic() - started, 3),
@@ -351,7 +327,7 @@ class _Build:
             return
         place.clear()
         if len(failures) == len(self.files):
-            some = list(failures.items())[:_SHOWN_FAILURES]
+            some = list(failures.items())[:3]
             first = "; ".join(f"{self.files[file].name}: {why}" for file, why in some)
             raise SourceError("", f"none of {len(failures)} files can be read: {first}")
         names = ("rows", "empty", "short", "long", "rejected")

@@ -29,7 +29,7 @@ from ingot.converters.megatron.engines.guard import open_engine
 from ingot.converters.megatron.metrics.messages import Monitor, log_event, queue_fields
 from ingot.converters.megatron.options import WorkOptions
 from ingot.converters.megatron.read.input_files import InputFile, Unit
-from ingot.converters.megatron.read.row_batches import RowBatch, read_rows
+from ingot.converters.megatron.read.row_batches import read_rows
 from ingot.converters.megatron.text.documents import (
     NEW_DOCUMENT,
     DocumentRules,
@@ -46,35 +46,18 @@ from ingot.converters.rows import Reject
 if TYPE_CHECKING:
     from ingot.converters.megatron.run.recipe import Recipe
 
+_Item = TypeVar("_Item")
 
-class StageClock:
-    """Time in the reader, and in what prepares its rows."""
 
-    def __init__(self, monitor: Monitor) -> None:
-        self._monitor = monitor
-        self._reading = 0.0
-
-    def inner(self, rows: Iterator[RowBatch]) -> Iterator[RowBatch]:
-        """The same rows; their time is the reader's."""
-        while True:
-            started = time.monotonic()
-            item = next(rows, None)
-            self._reading += time.monotonic() - started
-            if item is None:
-                return
-            yield item
-
-    def outer(self, shards: Iterator[Shard]) -> Iterator[Shard]:
-        """The same shards; their time without that of their rows is the preparation's."""
-        while True:
-            started, self._reading = time.monotonic(), 0.0
-            item = next(shards, None)
-            spent = time.monotonic() - started - self._reading
-            self._monitor({"kind": "stage", "stage": "reader", "seconds": self._reading})
-            self._monitor({"kind": "stage", "stage": "preprocess", "seconds": spent})
-            if item is None:
-                return
-            yield item
+def timed_items(items: Iterator[_Item], tell: Callable[[float], None]) -> Iterator[_Item]:
+    """The same items; `tell` hears the seconds that each took, and the end."""
+    while True:
+        started = time.monotonic()
+        item = next(items, None)
+        tell(time.monotonic() - started)
+        if item is None:
+            return
+        yield item
 
 
 class QueueDepths:
@@ -124,16 +107,9 @@ def tokenize_shard(
         reject_row(file, int(shard.rows[place]), NOT_TOKENIZED_REASON, problem)
         for place, problem in encoded.failed
     )
+    done = TokenizedShard(shard=shard, rejects=shard.rejects, tally=tally, engine=engine.name)
     if shard.long:
-        return TokenizedShard(
-            shard=shard,
-            encoded=encoded,
-            rejects=shard.rejects,
-            failed=failed,
-            tally=tally,
-            tokens=len(encoded.ids),
-            engine=engine.name,
-        )
+        return replace(done, encoded=encoded, failed=failed, tokens=len(encoded.ids))
     texts = TokenizedTexts(
         ids=encoded.ids,
         lengths=encoded.lengths,
@@ -144,13 +120,12 @@ def tokenize_shard(
     )
     documents = shape_documents(texts, rules)
     once = tuple({reject.row: reject for reject in reversed(failed)}.values())[::-1]
-    return TokenizedShard(
-        shard=shard,
+    return replace(
+        done,
         documents=documents,
         rejects=tuple(sorted((*shard.rejects, *once), key=lambda reject: reject.row)),
         tally=tally | {"rejected": tally.get("rejected", 0) + len(once)},
         tokens=len(documents.tokens),
-        engine=engine.name,
     )
 
 
@@ -200,8 +175,7 @@ class _UnitEnd:
     problem: SourceError | None = None
 
 
-_Own = TypeVar("_Own")
-_Item: TypeAlias = Future[TokenizedShard] | _UnitEnd | None
+_Ordered: TypeAlias = Future[TokenizedShard] | _UnitEnd | None
 
 
 def run_units(
@@ -218,13 +192,13 @@ def run_units(
     `begin` is called when the lane is open, `end` when no more units are taken.
     """
     with output_errors(job.prefix), Lane(base=job.base, number=job.lane) as lane:
-        fail_fast = job.work.fail_fast
-        writer = UnitWriter(lane, recipe.rules, pack=recipe.options.pack, fail_fast=fail_fast)
+        pack, fail_fast = recipe.options.pack, job.work.fail_fast
+        writer = UnitWriter(lane, recipe.rules, pack=pack, fail_fast=fail_fast)
         begin()
         gc.freeze()  # what is loaded stays: it need not be looked through again and again
         pipeline = _Pipeline(recipe, job, monitor)
         try:
-            yield from pipeline.run(units, writer, fail_fast)
+            yield from pipeline.run(units, writer)
         finally:
             end()
             pipeline.close()
@@ -247,22 +221,20 @@ class _Pipeline:
         )
         self._open_masker = partial(LossMasker, recipe.loaded, plain=recipe.options.plain)
         self._room = threading.Semaphore(2 * work.queue_cap + self._threads)
-        self._ordered: queue.Queue[_Item] = queue.Queue()
+        self._ordered: queue.Queue[_Ordered] = queue.Queue()
         self._stop = threading.Event()
         self._local = threading.local()
         self._reader = ThreadPoolExecutor(1, "reader")
         self._tokenizers = ThreadPoolExecutor(self._threads, "tokenizer")
         self._depths = QueueDepths()
 
-    def run(
-        self, units: Iterable[Unit], writer: UnitWriter, fail_fast: bool
-    ) -> Iterator[tuple[Unit, LaneStretch]]:
+    def run(self, units: Iterable[Unit], writer: UnitWriter) -> Iterator[tuple[Unit, LaneStretch]]:
         for _ in range(self._threads):
             self._tokenizers.submit(self._warm_up)
         reading = self._reader.submit(self._read_all, units)
         while (item := self._ordered.get()) is not None:
             if isinstance(item, _UnitEnd):
-                yield item.unit, self._end(item, writer, fail_fast)
+                yield item.unit, self._end(item, writer)
             else:
                 self._write(item.result(), writer)
         reading.result()
@@ -297,9 +269,18 @@ class _Pipeline:
 
     def _shards(self, unit: Unit) -> Iterator[Shard]:
         file, layout, work = self._files[unit.file], self._recipe.layout, self._work
-        clock, ahead = StageClock(self._monitor), work.rowgroup_parallel
-        rows = read_rows(file, unit, layout, batch_size=work.batch_size, ahead=ahead)
-        return clock.outer(self._preparer.prepare(file.name, clock.inner(rows)))
+        size, ahead = work.batch_size, work.rowgroup_parallel
+        reading: list[float] = []  # seconds of the rows of a shard
+
+        def tell(spent: float) -> None:
+            read = sum(reading)
+            reading.clear()
+            self._monitor({"kind": "stage", "stage": "reader", "seconds": read})
+            self._monitor({"kind": "stage", "stage": "preprocess", "seconds": spent - read})
+
+        rows = read_rows(file, unit, layout, batch_size=size, ahead=ahead)
+        shards = self._preparer.prepare(file.name, timed_items(rows, reading.append))
+        return timed_items(shards, tell)
 
     def _has_room(self) -> bool:
         while not self._stop.is_set():
@@ -322,7 +303,9 @@ class _Pipeline:
         seconds = time.monotonic() - started
         self._depths.move(tokenizer=-1, writer=1)
         self._log_rejects(unit, (*done.rejects, *done.failed))
-        self._log_batch(name, done, seconds)
+        facts = {"file_path": name, "batch_size": len(done.shard.texts), "tokens": done.tokens}
+        facts |= {"latency_ms": round(1000 * seconds, 3), **queue_fields(self._depths.depths())}
+        log_event(self._monitor, "trace", "tokenizer", "batch", **facts)
         return replace(done, seconds=seconds)
 
     def _log_rejects(self, unit: Unit, rejects: tuple[Reject, ...]) -> None:
@@ -332,19 +315,14 @@ class _Pipeline:
             facts = {"file_path": name, "error": error, "error_count": len(rejects)}
             log_event(self._monitor, "warn", "tokenizer", "records_rejected", **facts)
 
-    def _log_batch(self, name: str, done: TokenizedShard, seconds: float) -> None:
-        facts = {"file_path": name, "batch_size": len(done.shard.texts), "tokens": done.tokens}
-        facts |= {"latency_ms": round(1000 * seconds, 3), **queue_fields(self._depths.depths())}
-        log_event(self._monitor, "trace", "tokenizer", "batch", **facts)
-
     def _warm_up(self) -> None:
         """Load the engine and let it make its tables while the first rows are read."""
         self._own("engine", self._open_engine).encode(_WARM_UP_TEXTS)
 
-    def _own(self, name: str, make: Callable[[], _Own]) -> _Own:
+    def _own(self, name: str, make: Callable[[], _Item]) -> _Item:
         if not hasattr(self._local, name):
             setattr(self._local, name, make())
-        own: _Own = getattr(self._local, name)
+        own: _Item = getattr(self._local, name)
         return own
 
     # In the caller's thread
@@ -383,7 +361,7 @@ class _Pipeline:
             }
         )
 
-    def _end(self, item: _UnitEnd, writer: UnitWriter, fail_fast: bool) -> LaneStretch:
+    def _end(self, item: _UnitEnd, writer: UnitWriter) -> LaneStretch:
         unit, problem, monitor = item.unit, item.problem, self._monitor
         name = self._files[unit.file].name
         monitor({"kind": "count", "units": 1})
@@ -394,7 +372,7 @@ class _Pipeline:
                 monitor, "debug", "writer", "unit_done", file_path=name, records=rows, tokens=tokens
             )
             return stretch
-        if fail_fast:
+        if self._work.fail_fast:
             raise problem
         error = str(problem)
         log_event(monitor, "error", "reader", "batch_decode_failed", file_path=name, error=error)

@@ -75,8 +75,10 @@ def _do_units(inbox: Inbox, send: Send) -> int:
     if assignment is None:
         return 0
     job = assignment.job
-    if job.work.affinity:
-        _bind_cores(job)
+    if job.work.affinity:  # a share of the cores
+        cores = sorted(os.sched_getaffinity(0))
+        own = cores[job.lane % len(cores) :: job.work.processes]
+        os.sched_setaffinity(0, own or cores)
     try:
         for unit, stretch in run_units(
             assignment.recipe(), job, inbox, send, begin=lambda: send(Ready()), end=inbox.close
@@ -86,13 +88,6 @@ def _do_units(inbox: Inbox, send: Send) -> int:
         send(error)
         return 1
     return 0
-
-
-def _bind_cores(job: LaneWork) -> None:
-    """Keep to a share of the cores."""
-    cores = sorted(os.sched_getaffinity(0))
-    own = cores[job.lane % len(cores) :: job.work.processes]
-    os.sched_setaffinity(0, own or cores)
 
 
 UNITS_AHEAD: Final = 2  # units that a process has at a time

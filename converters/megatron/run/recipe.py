@@ -3,7 +3,6 @@
 Also take the sample of text that engines are compared on, and count what a data set says of itself.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,11 +23,7 @@ from ingot.converters.megatron.read.row_batches import read_rows
 from ingot.converters.megatron.run.pipeline import LaneWork, run_units
 from ingot.converters.megatron.text.documents import LONG_CHARS, DocumentRules
 from ingot.converters.megatron.text.long_texts import Cutter
-from ingot.converters.megatron.tokenizer import (
-    TokenizerFile,
-    find_eod,
-    tokenizer_frame,
-)
+from ingot.converters.megatron.tokenizer import TokenizerFile, find_eod, tokenizer_frame
 from ingot.converters.megatron.write.lanes import LaneStretch
 from ingot.converters.megatron.write.staging import (
     BuildIdentity,
@@ -37,20 +32,13 @@ from ingot.converters.megatron.write.staging import (
     sum_counts,
 )
 from ingot.converters.megatron.write.unit_writer import UNIT_COUNTS
+from ingot.converters.output.files import hash_file
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.chat.templates import ChatTemplate
 
 RECIPE_VERSION: Final = 2  # of what makes the bytes; one of another version is not gone on with
 _LARGEST_UINT16: Final = 2**16 - 1
-
-
-class TokenizerFacts(TypedDict):
-    """A tokenizer, as `.meta.json` names it."""
-
-    file: str
-    sha256: str
-    vocab_size: int
 
 
 Counts: TypeAlias = dict[str, int]
@@ -63,7 +51,7 @@ class DataSetMeta(TypedDict):
     version: int
     kind: InputKind
     dtype: TokenDtype
-    tokenizer: TokenizerFacts
+    tokenizer: dict[str, Any]  # its `file`, `sha256` and `vocab_size`
     bos: list[int]
     eos: list[int]
     eod_id: int | None
@@ -104,6 +92,7 @@ class Recipe:
 
     def identity(self, files: Sequence[InputFile]) -> BuildIdentity:
         """What decides the bytes, as JSON; times and places are not in it."""
+        expected = self.options.special_tokens_json
         return {
             "version": RECIPE_VERSION,
             "tokenizer": self.loaded.sha256,
@@ -113,7 +102,7 @@ class Recipe:
             "chat_template": _template_facts(self.template),
             "input": encode(self.layout),
             "options": self.options.to_document(),
-            "expected_special_tokens": _expected_sha256(self.options),
+            "expected_special_tokens": None if expected is None else hash_file(expected),
             "files": {file.name: file.bytes for file in files},
         }
 
@@ -148,7 +137,11 @@ def make_recipe(loaded: TokenizerFile, options: BuildOptions, layout: InputLayou
     if chat and options.doc_boundary == "file":
         raise ConversionError("", "`doc_boundary` file joins texts, not conversations", "use row")
     dtype, (bos, eos) = _resolve_dtype(loaded, options), _resolve_frame(loaded, options)
-    eod = _resolve_eod(loaded, options)
+    eod = options.eos_id
+    if not options.append_eod:
+        eod = None
+    elif eod is None:
+        eod = find_eod(loaded)
     rules = DocumentRules.from_options(options, dtype=dtype, bos=bos, eos=eos, eod=eod, chat=chat)
     template = None
     if chat:
@@ -165,22 +158,9 @@ def _resolve_frame(
         return (), ()
     stated = options.bos_id is not None and options.eos_id is not None
     before, behind = ([], []) if stated else tokenizer_frame(loaded)
-    bos = before if options.bos_id is None else [_check_known(loaded, options.bos_id)]
-    eos = behind if options.eos_id is None else [_check_known(loaded, options.eos_id)]
+    bos = before if options.bos_id is None else [options.bos_id]
+    eos = behind if options.eos_id is None else [options.eos_id]
     return tuple(bos), tuple(eos)
-
-
-def _resolve_eod(loaded: TokenizerFile, options: BuildOptions) -> int | None:
-    if not options.append_eod:
-        return None
-    return find_eod(loaded) if options.eos_id is None else _check_known(loaded, options.eos_id)
-
-
-def _check_known(loaded: TokenizerFile, stated: int) -> int:
-    if not 0 <= stated <= loaded.largest_id:
-        problem = f"has no id {stated}"
-        raise ConversionError(loaded.given, problem, f"ids go from 0 to {loaded.largest_id}")
-    return stated
 
 
 def _resolve_dtype(loaded: TokenizerFile, options: BuildOptions) -> TokenDtype:
@@ -198,15 +178,6 @@ def _template_facts(template: "ChatTemplate | None") -> dict[str, str] | None:
     return None if template is None else {"name": template.name, "sha256": template.sha256}
 
 
-def _expected_sha256(options: BuildOptions) -> str | None:
-    path = options.special_tokens_json
-    return None if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-# The engine for the units that are to be done, without those that were wrong before.
-EngineChooser = Callable[[Sequence[Unit], frozenset[str]], EngineChoice]
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnitRun:
     """Units that are to be done."""
@@ -216,7 +187,8 @@ class UnitRun:
     recipe: Recipe  # what makes documents
     work: WorkOptions
     place: Staging
-    choose: EngineChooser  # picks the engine
+    # picks the engine for the units that are to be done, without those that were wrong before
+    choose: Callable[[Sequence[Unit], frozenset[str]], EngineChoice]
     monitor: Monitor
 
     def lane_work(self, choice: EngineChoice, lane: int = 0) -> LaneWork:
@@ -299,32 +271,22 @@ def _first_texts(file: InputFile, unit: Unit, preparer: Preparer) -> Iterator[pa
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenStats:
-    """A finished data set.
+    """A finished data set."""
 
-    Attributes:
-        documents: documents of the data set, the empty ones that it keeps included.
-        characters: characters of the tokenized texts (chats as rendered).
-        rejected: rows that could not be tokenized, each listed in the file of rejects.
-        dtype: `uint16` or `int32`.
-        eod_id: the id after every document, None = none.
-        engine: what tokenized it; empty where nothing had to be.
-        engine_mbps: what that engine does with text in memory, all threads together, in MB/s; None
-            where it was not measured.
-    """
-
-    documents: int
+    documents: int  # the empty ones that it keeps included
     sequences: int
     tokens: int
-    characters: int
-    rejected: int
+    characters: int  # of the tokenized texts (chats as rendered)
+    rejected: int  # rows that could not be tokenized, each listed in the file of rejects
     filtered: int
     failed_files: int
     dtype: TokenDtype
-    eod_id: int | None
+    eod_id: int | None  # the id after every document, None = none
     vocabulary: int
     tokenizer_sha256: str
     already_done: bool = False
-    engine: str = ""
+    engine: str = ""  # what tokenized it; empty where nothing had to be
+    # MB/s of text in memory by that engine, all threads together; None where it was not measured
     engine_mbps: float | None = None
 
 

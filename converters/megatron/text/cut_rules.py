@@ -76,8 +76,6 @@ def read_added_tokens(loaded: TokenizerFile, plain: bool) -> AddedTokens:
     )
 
 
-NEIGHBOUR_REACH: Final = 2
-
 # Fields of sentencepiece_model.proto.
 _TRAINER: Final = 2
 _NORMALIZER: Final = 3
@@ -104,7 +102,6 @@ class NeighbourRules:
     """Does nothing join a character with the one behind it?"""
 
     def __init__(self, data: bytes) -> None:
-        """Analyse a model that loads."""
         trainer = _inner_fields(data, _TRAINER)
         _refuse_unknown(trainer, _inner_fields(data, _NORMALIZER))
         self._model = load_sentencepiece(data)
@@ -227,8 +224,7 @@ def _sentencepiece_rules(apart: NeighbourRules) -> CutRules:
 
     possible = lru_cache(maxsize=_CACHE)(apart)
     count = lru_cache(maxsize=_CACHE)(apart.count)
-    reach = NEIGHBOUR_REACH
-    return CutRules(reach=reach, again=reach, possible=possible, safe=safe, count=count)
+    return CutRules(reach=2, again=2, possible=possible, safe=safe, count=count)
 
 
 def _combine_rules(

@@ -16,7 +16,7 @@ from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.chat.loss_masks import TrainedSpans
 from ingot.converters.megatron.chat.rendering import TextSpan
 from ingot.converters.megatron.engines.engine import IdCounts
-from ingot.converters.megatron.indexed_dataset import DTYPES, WRITTEN_CODES, TokenDtype
+from ingot.converters.megatron.indexed_dataset import DTYPES, WRITTEN_CODES, TokenDtype, Tokens
 from ingot.converters.megatron.options import BuildOptions, EmptyDocs, LongDocs
 from ingot.converters.rows import Reject
 
@@ -25,10 +25,10 @@ NEW_DOCUMENT: Final = 0
 NEW_SEQUENCE: Final = 1  # a further sequence of the same document
 GOES_ON: Final = 2  # the same sequence, cut where cutting changes no id
 
-Tokens: TypeAlias = npt.NDArray[Any]
 Mask: TypeAlias = npt.NDArray[np.uint8]
 Sizes: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
+TextKinds: TypeAlias = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +65,7 @@ class TokenizedTexts:
     ids: Tokens  # of all texts, one after another
     lengths: Sizes
     # what each text is to the one before it; None = each is a document
-    kinds: npt.NDArray[np.uint8] | None = None
+    kinds: TextKinds | None = None
     # one byte per id, 1 = trained on; None = the data set has no loss masks
     mask: Mask | None = None
     ends: Flags | None = None  # per document, whether its end is trained on; None without masks
@@ -290,9 +290,6 @@ def _count_eod(state: _ShapingState, closed: Flags, empty: Flags) -> None:
 SHARD_BYTES: Final = 1 << 20
 LONG_CHARS: Final = 1 << 18  # a longer text is cut
 
-RowNumbers: TypeAlias = npt.NDArray[np.int64]
-TextKinds: TypeAlias = npt.NDArray[np.uint8]
-
 _NO_ROWS: Final = np.zeros(0, np.int64)
 _NO_TEXTS: Final = pa.array([], pa.large_string())
 
@@ -303,7 +300,7 @@ class Shard:
 
     texts: pa.LargeStringArray = field(default_factory=lambda: _NO_TEXTS)
     # number of the row of each; of what opens a long document, its row
-    rows: RowNumbers = field(default_factory=lambda: _NO_ROWS)
+    rows: Sizes = field(default_factory=lambda: _NO_ROWS)
     # what each is to the one before it (see `shaping`); None = each is a document
     kinds: TextKinds | None = None
     # leading ids of each text that are to be dropped; None where there are none
@@ -356,7 +353,7 @@ class PendingShard:
 
 def slice_shards(
     texts: pa.LargeStringArray,
-    rows: RowNumbers,
+    rows: Sizes,
     kinds: TextKinds | None,
     parts: int,
     spans: TrainedSpans | None = None,

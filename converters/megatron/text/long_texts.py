@@ -17,15 +17,14 @@ from ingot.converters.megatron.text.documents import GOES_ON, NEW_DOCUMENT, NEW_
 from ingot.converters.megatron.text.regex_syntax import UnprovableError
 from ingot.converters.megatron.tokenizer import TokenizerFile, TokenizerKind
 
-SafePlace: TypeAlias = tuple[int, int]  # where, and ids that the piece behind it has to skip
 # Characters looked at together: few at first, since a place is usually near.
 _FEW: Final = 64
 _MANY: Final = 1 << 16
 _GROWTH: Final = 4
 
 
-def safe_places(rules: CutRules, text: str, places: range) -> Iterator[SafePlace]:
-    """Those of the places that are safe, in their order."""
+def safe_places(rules: CutRules, text: str, places: range) -> Iterator[tuple[int, int]]:
+    """Those of the places that are safe, in order, and ids that the piece behind has to skip."""
     size = _FEW
     while places:
         near, places, size = places[:size], places[size:], min(size * _GROWTH, _MANY)
@@ -47,14 +46,7 @@ LARGEST_PIECES: Final[dict[TokenizerKind, int]] = {"huggingface": 3 << 20, "sent
 
 
 class UncuttableError(IngotError):
-    """A text has no place where cutting it is proved to keep its ids. Fields: reason."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"the text is too long to encode in one go and cannot be cut: {self.reason}"
+    """A text has no place where cutting it is proved to keep its ids."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +65,6 @@ class Cutter:
     def __init__(
         self, loaded: TokenizerFile, *, plain: bool, limit: int, largest: int | None = None
     ) -> None:
-        """Say what is to be cut."""
         self._read: Callable[[], CutRules] = partial(read_rules, loaded, plain=plain)
         self.limit = limit
         self.largest = max(limit, LARGEST_PIECES[loaded.kind] if largest is None else largest)
@@ -100,18 +91,16 @@ class Cutter:
             piece = CutPiece(text=text[begin:end], start=start + begin, skip=skip)
             self._check(piece.text)
             yield piece
-            if next_skip is None:
+            if next_skip is None or isinstance(self._rules, str):
                 return
-            begin, skip = (
-                end - (0 if isinstance(self._rules, str) else self._rules.again),
-                next_skip,
-            )
+            begin, skip = end - self._rules.again, next_skip
         yield CutPiece(text=text[begin:], start=start + begin, skip=skip)
 
     def _check(self, text: str) -> None:
         if len(text) > self.limit and len(text.encode()) > self.largest:
-            found = f"more than {self.largest:,} bytes without a place to cut"
-            raise UncuttableError(self.reason or found)
+            reason = self.reason or f"more than {self.largest:,} bytes without a place to cut"
+            problem = "the text is too long to encode in one go and cannot be cut"
+            raise UncuttableError(f"{problem}: {reason}")
 
     def _place(self, text: str, begin: int) -> tuple[int, int] | None:
         """The last place within the limit, else the first behind it; and the ids to skip there.
@@ -164,7 +153,7 @@ class CutStream:
 
 SHORT_REASON: Final = "short"
 LONG_REASON: Final = "long"
-UNCUTTABLE_REASON: Final = "too_long"
+UNCUTTABLE_REASON: Final = "too_long"  # no place where it can be cut without changing its ids
 
 # What it is to the piece before, the text, and how many of its leading ids are to be dropped.
 TextPiece: TypeAlias = tuple[int, str, int]
@@ -206,18 +195,13 @@ class LongText:
 
     The limits in characters of the options are kept. Memory: what the cutter holds, and
     `max_chars` where the document is split.
-
-    Attributes:
-        verdict: why the document is left out after all: `short`, `long`, `too_long` (no place
-            where it can be cut without changing its ids); None = it stays.
-        chars: characters that came, as far as they were looked at.
     """
 
     def __init__(self, cutter: Cutter, options: BuildOptions) -> None:
-        self.verdict: str | None = None
+        self.verdict: str | None = None  # why the document is left out after all; None = it stays
         self.problem = ""
         self.truncated = self.split = False
-        self.chars = 0
+        self.chars = 0  # that came, as far as they were looked at
         self._cutter = cutter
         self._stream = CutStream(cutter)
         self._options = options

@@ -58,7 +58,6 @@ _CHARACTER_NORMALIZERS: Final = (
     *("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Nmt", "Precompiled"),
     *("BertNormalizer", "ByteLevel"),
 )
-NEEDED_CHARACTERS: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,7 +79,7 @@ def read_normalizer(document: dict[str, Any] | None) -> NormalizerFacts:
     stages = [stage for stage in everything if stage["type"] != "Prepend"]
     applied = [_make_stage(stage) for stage in stages]
     return NormalizerFacts(
-        reach=NEEDED_CHARACTERS + sum(stage["type"] == "Replace" for stage in stages),
+        reach=2 + sum(stage["type"] == "Replace" for stage in stages),
         prefixed=len(stages) < len(everything),
         alone=lru_cache(maxsize=1 << 16)(_character_normalizer(stages)),
         apply=partial(_apply_stages, applied),

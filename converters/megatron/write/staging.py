@@ -31,7 +31,7 @@ from typing import Any, Final, NotRequired, TypedDict
 import numpy as np
 
 from ingot.converters.errors import OutputError
-from ingot.converters.json_yaml import decode, encode, find_json
+from ingot.converters.json_yaml import find_json
 from ingot.converters.megatron.indexed_dataset import (
     MASK_CODE,
     WRITTEN_CODES,
@@ -84,24 +84,6 @@ class BuildIdentity(TypedDict):
     changed: NotRequired[dict[str, int]]  # times of their last changes by name, in nanoseconds
 
 
-class RunFacts(TypedDict):
-    """What `.run.json` says: times and places, which are not in the data set."""
-
-    identity: BuildIdentity
-    engines: list[str]
-    seconds: float
-    finished: str
-    host: dict[str, str | int | None]
-
-
-@dataclass(frozen=True, slots=True)
-class _CommitOrder:
-    """The renames that finish a data set, and what of an older one goes before."""
-
-    stale: tuple[str, ...]
-    renames: tuple[tuple[str, ...], ...]
-
-
 @dataclass(kw_only=True, slots=True)
 class Staging:
     """The place of an unfinished data set, locked."""
@@ -147,9 +129,10 @@ class Staging:
             if to.exists() and not to.is_file():
                 raise OutputError(str(to), "is no file that can be replaced", "name another")
         with output_errors(self.prefix):
-            order = _CommitOrder(_absolute_names(stale), tuple(map(_absolute_names, renames)))
+            # What of an older data set goes before, and the renames that finish this one.
+            order = {"stale": _absolute_names(stale), "renames": [*map(_absolute_names, renames)]}
             written = _unfinished_file(self.prefix, "order")
-            written.write_bytes(encode_json(encode(order)))
+            written.write_bytes(encode_json(order))
             sync_path(written)
             written.replace(_unfinished_file(self.prefix, _COMMIT))
             self._sync_folders()
@@ -161,7 +144,7 @@ class Staging:
         if not order:
             return False
         with output_errors(self.prefix):
-            _rename_all(decode(_CommitOrder, order))
+            _rename_all(order["stale"], order["renames"])
             self._sync_folders()
             self.clear()
         return True
@@ -171,16 +154,16 @@ class Staging:
             sync_path(folder)
 
 
-def _absolute_names(paths: Iterable[Path]) -> tuple[str, ...]:
-    return tuple(name_to_text(path.absolute()) for path in paths)
+def _absolute_names(paths: Iterable[Path]) -> list[str]:
+    return [name_to_text(path.absolute()) for path in paths]
 
 
-def _rename_all(order: _CommitOrder) -> None:
-    renames = [(Path(text_to_name(source)), Path(text_to_name(to))) for source, to in order.renames]
+def _rename_all(stale: list[str], pairs: list[list[str]]) -> None:
+    renames = [(Path(text_to_name(source)), Path(text_to_name(to))) for source, to in pairs]
     left = [(source, to) for source, to in renames if source.exists()]
     # What was renamed before the build was killed is no file of an older data set.
     new = {to for source, to in renames if not source.exists()}
-    gone = [path for path in map(Path, map(text_to_name, order.stale)) if path not in new]
+    gone = [path for path in map(Path, map(text_to_name, stale)) if path not in new]
     if not left:
         return
     for path in gone:  # the old index first
@@ -307,10 +290,9 @@ def assemble(
     masks: bool,
     rejects: Path,
 ) -> list[tuple[Path, Path]]:
-    """Bring the stretches of the lanes together; everything is on the disk afterwards.
+    """Bring the stretches of the lanes together on the disk; gives files and their names to be.
 
-    Returns:
-        Files and the names that they are to take, the `.idx` last.
+    The `.idx` is the last.
     """
     bin_path, idx_path, _ = index_paths(place.prefix)
     renames = []
@@ -336,10 +318,10 @@ def commit_data_set(
     renames: Sequence[tuple[Path, Path]],
     *,
     meta: Mapping[str, object],
-    run: RunFacts,
+    run: Mapping[str, object],
     run_file: Path,
 ) -> None:
-    """Write the two documents, then give everything its name."""
+    """Write `.meta.json` and `.run.json` (times and places), then give everything its name."""
     _, idx_path, meta_path = index_paths(place.prefix)
     *first, last = renames
     with output_errors(place.prefix):

@@ -9,33 +9,28 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.engines.engine import Encoded
-from ingot.converters.megatron.indexed_dataset import MAX_SEQUENCE
+from ingot.converters.megatron.indexed_dataset import MAX_SEQUENCE, Tokens
 from ingot.converters.megatron.text.documents import (
     NEW_DOCUMENT,
     NEW_SEQUENCE,
     DocumentRules,
+    Mask,
     ShapedDocuments,
     Shard,
+    TextKinds,
     TokenizedTexts,
-    Tokens,
     cast_ids,
     shape_documents,
 )
 from ingot.converters.megatron.write.lanes import Lane, LaneStretch
 from ingot.converters.records.writers import reject_line
 from ingot.converters.rows import Reject
-
-PackIds: TypeAlias = npt.NDArray[np.uint32]
-PackMask: TypeAlias = npt.NDArray[np.uint8]
-
-OPEN_PACKS: Final = 32
 
 
 class Packer:
@@ -45,19 +40,19 @@ class Packer:
     Memory: `open_packs` packs of `size` tokens; what is given is copied.
     """
 
-    def __init__(self, size: int, open_packs: int = OPEN_PACKS) -> None:
+    def __init__(self, size: int, open_packs: int = 32) -> None:
         if size < 1 or open_packs < 1:
             problem = f"{size} tokens in {open_packs} open packs"
             raise ConversionError("packing", problem, "give positive numbers")
         self.size = size
         self._most = open_packs
         self._open: list[tuple[int, int]] = []  # room left, number of the pack; ascending
-        self._texts: dict[int, list[PackIds]] = {}
-        self._masks: dict[int, list[PackMask]] = {}
+        self._texts: dict[int, list[Tokens]] = {}
+        self._masks: dict[int, list[Mask]] = {}
         self._opened = 0
         self._masked: bool | None = None
 
-    def add(self, ids: PackIds, mask: PackMask | None = None) -> list[ShapedDocuments]:
+    def add(self, ids: Tokens, mask: Mask | None = None) -> list[ShapedDocuments]:
         """Put a text into a pack."""
         self._check(ids, mask)
         finished = []
@@ -82,7 +77,7 @@ class Packer:
         self._open.sort(key=lambda entry: entry[1])
         return [self._close(0) for _ in range(len(self._open))]
 
-    def _check(self, ids: PackIds, mask: PackMask | None) -> None:
+    def _check(self, ids: Tokens, mask: Mask | None) -> None:
         if not 1 <= len(ids) <= self.size:
             problem = f"a text of {len(ids):,} tokens"
             hint = f"leave it out, or cut it to 1 to {self.size:,}"
@@ -104,7 +99,6 @@ class Packer:
         )
 
 
-OptionalKinds: TypeAlias = npt.NDArray[np.uint8] | None
 _NO_TEXTS_LEFT: Final = TokenizedTexts(ids=np.zeros(0, np.uint32), lengths=np.zeros(1, np.int64))
 
 
@@ -125,7 +119,7 @@ class StreamedDocument:
         self._dropped = False
         self._tally: Counter[str] = Counter()
 
-    def add(self, ids: Tokens, kinds: OptionalKinds) -> None:
+    def add(self, ids: Tokens, kinds: TextKinds | None) -> None:
         """Take the ids of a piece."""
         self._breaks |= kinds is not None and len(kinds) > 0 and kinds[0] == NEW_SEQUENCE
         if not len(ids):
@@ -219,7 +213,7 @@ class GatheredDocument:
         self._kinds: list[int] = []
         self._dropped = False
 
-    def add(self, ids: Tokens, kinds: OptionalKinds) -> None:
+    def add(self, ids: Tokens, kinds: TextKinds | None) -> None:
         """Take the ids of a piece."""
         if not self._dropped:
             self._ids.append(ids)
@@ -300,10 +294,8 @@ class UnitWriter:
     def _reject(self, rejects: Iterable[Reject]) -> None:
         for reject in rejects:
             if self._fail_fast:
-                where, problem = (
-                    f"{reject.file}, row {reject.row}",
-                    f"{reject.reason}: {reject.found}",
-                )
+                where = f"{reject.file}, row {reject.row}"
+                problem = f"{reject.reason}: {reject.found}"
                 raise ConversionError(where, problem, "leave out `fail_fast` to go on")
             self._lane.reject(reject_line(reject))
 
@@ -342,9 +334,7 @@ class UnitWriter:
         if shard.closes:
             self._close_long(self._long, dropped=shard.dropped)
 
-    def _close_long(
-        self, document: "StreamedDocument | GatheredDocument", *, dropped: bool
-    ) -> None:
+    def _close_long(self, document: StreamedDocument | GatheredDocument, *, dropped: bool) -> None:
         """End a long document; what came before its tokens decides first, as with short ones."""
         self._long = None
         if dropped:

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from ingot.converters.megatron.metrics.summary import BuildSummary
     from ingot.converters.megatron.metrics.watch import BuildProgress
 
-    Buffer = bytes | bytearray | memoryview
-
 _UNITS: Final = ("", "k", "M", "G", "T", "P")
 _BAR: Final = 24
 _EIGHTHS: Final = "▏▎▍▌▋▊▉"
@@ -142,7 +140,7 @@ class _OutputAboveBar(io.RawIOBase):
         self._lock = lock
         self._out = cast("IO[bytes]", getattr(sys.stdout.buffer, "raw", sys.stdout.buffer))
 
-    def write(self, data: "Buffer", /) -> int | None:  # type: ignore[override]
+    def write(self, data: bytes | bytearray | memoryview, /) -> int | None:  # type: ignore[override]
         """Erase the bar and write; the next progress draws it again."""
         with self._lock:
             if self._bar.live.is_started:

@@ -73,7 +73,7 @@ def render(source: str, chat: list[dict[str, Any]] = CHAT, **given: Any) -> str:
 def refused(source: str, chat: list[dict[str, Any]] = CHAT, **given: Any) -> str:
     with pytest.raises(TemplateError) as caught:
         template(source).render(chat, **given)
-    return caught.value.problem
+    return str(caught.value)
 
 
 # Which template
