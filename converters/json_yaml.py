@@ -127,10 +127,7 @@ _YAML_DIGITS = 400  # characters of a number
 
 
 def read_yaml(text: str, *, aliases: bool = False) -> Any:  # noqa: ANN401
-    """What a document of YAML says; with `aliases` what one names is the same value again.
-
-    Who allows aliases bounds what they stand for when they are written out.
-    """
+    """What a document of YAML says; who allows `aliases` bounds what they stand for."""
     import yaml
 
     try:
@@ -141,7 +138,7 @@ def read_yaml(text: str, *, aliases: bool = False) -> Any:  # noqa: ANN401
 
 # The library is imported when YAML is read or written: most commands do neither.
 @cache
-def _yaml_loader(aliases: bool = False) -> Any:  # noqa: ANN401 - for the cache
+def _yaml_loader(aliases: bool) -> Any:  # noqa: ANN401 - for the cache
     """YAML without what blows up, hides or turns into other types: aliases, merges, tags, depth."""
     import yaml
 
@@ -300,10 +297,7 @@ def _is_left_out(value: Any, one: Field[Any], hint: Any) -> bool:  # noqa: ANN40
 
 
 def decode(kind: type[T], document: Json) -> T:
-    """Return the value of a type that `encode` has made plain JSON of.
-
-    Fields of other versions are left out; in a `TypedDict` an empty object is an absent value.
-    """
+    """Return the value that `encode` has made plain JSON of, without fields of other versions."""
     return cast("T", _decode_hint(kind, document))
 
 

@@ -59,10 +59,7 @@ def open_random_access(stream: BinaryIO) -> Iterator[BinaryIO]:
 
 @contextmanager
 def open_parquet(stream: BinaryIO, where: str, form: str = "parquet") -> Iterator["ParquetFile"]:
-    """A Parquet file; the stream stays open. Raises SourceError where it is cut off or damaged.
-
-    `form` may be `orc` or `feather` (version 1): such a file has one row group.
-    """
+    """A Parquet file, or another one of `OTHER_FORMS`, which has one row group."""
     fragment = isinstance(stream, FragmentStream)
     with nullcontext(stream) if fragment else open_random_access(stream) as source:
         view = stream.view if isinstance(stream, TableStream) else None
@@ -118,8 +115,6 @@ class ParquetFile:
         size: int | None = None,
     ) -> Iterator[ValidBatch]:
         """Checked batches of at most so many rows, and about `size` bytes if that is given.
-
-        From the second on, one is decoded ahead.
 
         They are read one after another: who asks again gives up those asked for before.
         """

@@ -339,11 +339,7 @@ def _number_folder(
 def make_tokens(
     staged: StagedResult, parts: Parts, tokenizer: str, name: str, monitor: "Monitor"
 ) -> TokenCounts | None:
-    """Make `tokens/NAME.bin|.idx|.meta.json` of the record parts; None if there is no record.
-
-    Conversations also give `NAME.loss_mask.bin|.idx`. Records that the tokenizer refuses are listed
-    in a reject part of their own. What a run that was killed had tokenized is gone on with.
-    """
+    """Make the tokens of the record parts, and a reject part of what the tokenizer refuses."""
     from ingot.converters import megatron
 
     if not parts.records:
@@ -366,10 +362,7 @@ def make_tokens(
 
 
 def tokenizer_facts(given: str) -> dict[str, str | int | None]:
-    """What a manifest says of a tokenizer.
-
-    It is loaded before anything is converted, so that an unfit one is not found out at the end.
-    """
+    """What a manifest says of a tokenizer; it is loaded first, so that an unfit one shows."""
     from ingot.converters.megatron.chat.templates import load_template
     from ingot.converters.megatron.tokenizer import find_eod, load_tokenizer
 

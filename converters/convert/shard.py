@@ -170,11 +170,7 @@ def reusable_shards(keys: Sequence[str | None], shards: Sequence[ShardDocument])
 
 
 def former_shards(former: FinishedResult | None, identity: RunIdentity) -> dict[str, FormerShard]:
-    """The shards of a finished result that a run may take over, by their keys.
-
-    None are given where the result was made by another mapping, other options or another version,
-    or where its run.json does not fit its manifest.
-    """
+    """The shards of a finished result that a run may take over, by their keys."""
     if former is None:
         return {}
     try:
@@ -254,11 +250,7 @@ SHARD_FILE = "shard.json"
 
 @dataclass(frozen=True, kw_only=True)
 class ShardTask:
-    """What a worker is told: its files (those of `source`), what to do with them, and where.
-
-    `limit` bounds the rows read of this shard; `work` is the folder in which the shard's own folder
-    `NUMBER` appears; `former` is what a former result holds of the same shard.
-    """
+    """What a worker is told: its files (those of `source`), what to do with them, and where."""
 
     number: int
     source: Source
@@ -266,9 +258,9 @@ class ShardTask:
     source_name: str
     language: str | None
     format: RecordFormat
-    limit: int | None
-    work: Path
-    former: FormerShard | None = None
+    limit: int | None  # of the rows that are read
+    work: Path  # the folder in which the shard's own one appears
+    former: FormerShard | None = None  # what a former result holds of the same shard
 
     @property
     def folder(self) -> Path:

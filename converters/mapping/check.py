@@ -60,32 +60,22 @@ class PathReach:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckReport:
-    """What a mapping makes of a sample.
+    """What a mapping makes of a sample."""
 
-    Attributes:
-        rows: sampled rows, unreadable ones included (a group counts as one).
-        unreadable: sampled rows that could not be read: rejects, but no fault of the mapping.
-        coverage: share of the other records without a hard error (soft outcomes do not count).
-        messages, dropped: sampled messages whose role is read from the data, and how many of them
-            the role map leaves out.
-        others: a sentence for each role map with `*`: which sampled values fall under it.
-        problems: what makes the mapping wrong for this data; empty = it may be used.
-    """
-
-    rows: int
-    unreadable: int
+    rows: int  # unreadable ones included (a group counts as one)
+    unreadable: int  # rejects, but no fault of the mapping
     warnings: tuple[str, ...]
     ok_rows: int = 0
     records: int = 0
     failures: dict[str, int] = field(default_factory=dict)
-    coverage: float = 1.0
+    coverage: float = 1.0  # of the other records, those without a hard error
     ragged: int = 0
     paths: tuple[PathReach, ...] = ()
     content: Content = field(default_factory=Content)
-    messages: int = 0
-    dropped: int = 0
-    others: tuple[str, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    messages: int = 0  # whose role is read from the data
+    dropped: int = 0  # of these, what the role map leaves out
+    others: tuple[str, ...] = ()  # for each role map with `*`, which values fall under it
+    problems: tuple[Problem, ...] = ()  # none: the mapping may be used
     loss: Loss = NO_LOSS
     examples: tuple[tuple[Json, Record], ...] = ()
     rejects: tuple[Reject, ...] = ()
@@ -93,17 +83,12 @@ class CheckReport:
 
 @dataclass(frozen=True, kw_only=True)
 class SampleRun:
-    """What a mapping makes of a sample, run row by row.
+    """What a mapping makes of a sample, run row by row."""
 
-    Attributes:
-        batches: the sample as it is run, grouped where the mapping groups.
-        examples: each row that gives a record, with the first.
-    """
-
-    batches: list[Batch]
+    batches: list[Batch]  # grouped where the mapping groups
     unreadable: int
     records: list[Record] = field(default_factory=list)
-    examples: list[tuple[Json, Record]] = field(default_factory=list)
+    examples: list[tuple[Json, Record]] = field(default_factory=list)  # rows with their first
     rejects: list[Reject] = field(default_factory=list)
     by_file: Counter[str] = field(default_factory=Counter)
     ragged: int = 0

@@ -217,10 +217,7 @@ PART_BYTES = 256 << 20
 
 
 class PartsWriter(FinishedBlock):
-    """Record parts in a folder, numbered from 0, each closed at its bound.
-
-    To be used in a `with` block, at whose end the last part takes its name.
-    """
+    """Record parts in a folder, numbered from 0, each closed at its bound, the last at the end."""
 
     def __init__(self, folder: Path, *, kind: schemas.RecordKind, format: RecordFormat) -> None:
         self.rows = 0
@@ -270,10 +267,7 @@ def part_name(part: int, record_format: str) -> str:
 
 
 class RejectWriter(_PartFile[BinaryIO]):
-    """Writes `part-00000.jsonl` of rejected rows: file, row, element, reason, path, found (cut).
-
-    The file appears under its name when the block ends well; no rejects, no file.
-    """
+    """Writes `part-00000.jsonl` of rejected rows, if there are some."""
 
     def __init__(self, folder: Path, *, part: int = 0) -> None:
         super().__init__(folder, part_name(part, "jsonl"))

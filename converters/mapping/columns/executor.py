@@ -81,11 +81,7 @@ def why_not_columnar(mapping: Mapping, schema: pa.Schema) -> str | None:
 
 
 class ColumnExecutor:
-    """Executes the mapping of a row executor on batches of one schema, on their `table`.
-
-    Raises:
-        NotColumnarError: it cannot be executed so.
-    """
+    """Executes the mapping of a row executor on the `table` of batches, or NotColumnarError."""
 
     def __init__(self, rows: RowExecutor, schema: pa.Schema) -> None:
         mapping, layout = rows.mapping, rows.mapping.outer
@@ -104,10 +100,7 @@ class ColumnExecutor:
         self._schema = PT_SCHEMA if layout.text else SFT_SCHEMA
 
     def parts(self, batch: Batch) -> Iterator[UnifiedTable]:
-        """Convert a batch, a large one in parts.
-
-        Nothing is raised for bad rows: they are rejects of the result.
-        """
+        """Convert a batch, a large one in parts; bad rows are rejects of the result."""
         table = batch.table
         try:
             if table is None or table.nbytes > MAX_BATCH_BYTES:
@@ -240,10 +233,7 @@ def _apply_filters(filters: list[Filter], frame: Frame) -> list[_LeftOut]:
 def _filter_rejects(
     batch: Batch, left_out: list[_LeftOut], frame: Frame, made: Mask, weights: Places
 ) -> list[Reject]:
-    """The rejects of what conditions left out, but for rows that are `failed`.
-
-    The first of a row that made no record carries the input rows behind it.
-    """
+    """The rejects of what conditions left out, but for rows that are `failed`."""
     rejects = []
     elements = None if frame.rows is None else number_places(frame.rows)
     for condition, places, looked_at in left_out:
@@ -262,6 +252,7 @@ def _filter_rejects(
                     reason="filtered",
                     path=condition.name,
                     found=text,
+                    # The first of a row that made no record carries the input rows behind it.
                     rows=0 if element or made[row] else int(weights[row]),
                 )
             )
@@ -310,10 +301,7 @@ def _join_results(parts: Sequence[UnifiedTable]) -> UnifiedTable:
 def _merge_results(
     by_columns: UnifiedTable, rows: Places, handed: Batch, found: UnifiedBatch, kind: RecordKind
 ) -> UnifiedTable:
-    """Results of the same batch by both executors, in the order of its rows.
-
-    `rows` are those of the records by columns.
-    """
+    """Results of the same batch by both executors, in the order of its `rows`."""
     both = _join_results([by_columns, _to_table(found, kind, handed.file)])
     readable = len(both.rejects) - len(handed.bad)
     rejects = sorted(both.rejects[:readable], key=_reject_place)
@@ -351,10 +339,7 @@ class MappingExecutor:
         self._handed = 0  # rows of a batch that had no columns
 
     def parts(self, batch: Batch) -> Iterator[UnifiedBatch | UnifiedTable]:
-        """Convert a batch, a large one in parts.
-
-        Nothing is raised for bad rows: they are rejects of the result.
-        """
+        """Convert a batch, a large one in parts; bad rows are rejects of the result."""
         if batch.table is not None:
             by_columns = self._executor_for(batch.table.schema)
             yield from (by_columns or self._rows).parts(batch)

@@ -39,14 +39,11 @@ Texts = Callable[[frames.Frame, frames.Mask], pa.Array]
 
 
 class Hits(NamedTuple):
-    """What a value finds, hit by hit: null is a place that holds nothing.
-
-    `owners` are their places in the frame, in order; `numbers` count the hits of each from 0.
-    """
+    """What a value finds, hit by hit: null is a place that holds nothing."""
 
     array: pa.Array
-    owners: frames.Places
-    numbers: frames.Places
+    owners: frames.Places  # in the frame, in order
+    numbers: frames.Places  # count the hits of each from 0
 
 
 _HitsOf = Callable[[frames.Frame, frames.Mask], Hits]
