@@ -7,9 +7,9 @@ how a field stands in JSON: `Annotated[T, OMIT]`.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, fields, is_dataclass
-from functools import cache
+from functools import cache, reduce
 from importlib import resources
 from pathlib import Path
 from types import NoneType, UnionType
@@ -114,12 +114,12 @@ def validator(name: str) -> "Draft202012Validator":
 def violations(name: str, instance: Json) -> list[tuple[str, str]]:
     """Every violation as (JSON Pointer into the instance, message), by place; empty = valid."""
     found = sorted(validator(name).iter_errors(instance), key=lambda error: error.json_path)
-    return [(_json_pointer(error.absolute_path), error.message) for error in found]
+    return [(reduce(pointer_to, error.absolute_path, ""), error.message) for error in found]
 
 
-def _json_pointer(steps: Iterable[str | int]) -> str:
-    escaped = (str(step).replace("~", "~0").replace("/", "~1") for step in steps)
-    return "".join(f"/{step}" for step in escaped)
+def pointer_to(pointer: str, key: str | int) -> str:
+    """The JSON Pointer to a key or place of what another pointer leads to."""
+    return f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
 
 
 _YAML_LEVELS = 32  # levels

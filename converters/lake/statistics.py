@@ -72,7 +72,7 @@ def record_text(record: RecordBeginning) -> str:
 
 
 def redact_record(record: RecordBeginning, redact: Callable[[str], Safe]) -> Record:
-    """The record redacted, without what is nothing; a text that is cut ends in `…`."""
+    """The record redacted, its texts cut; a text that is cut ends in `…`."""
     kept = {
         name: value
         for name, value in record.items()

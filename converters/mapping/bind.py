@@ -6,14 +6,13 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path as File
 from typing import NoReturn
 
 from ingot.converters import paths
 from ingot.converters.errors import MappingError, Problem
-from ingot.converters.json_yaml import found_text, violations
-from ingot.converters.mapping.document_reader import pointer_to, short_json
+from ingot.converters.json_yaml import found_text, pointer_to
 from ingot.converters.mapping.language import Layout, Mapping, Value, to_document
 from ingot.converters.mapping.parser import LiteralRule, Parser
 from ingot.converters.rows import Json, MappingDocument, RowError
@@ -226,16 +225,7 @@ def _parse_document(
         if document["version"] != 2 or isinstance(document["version"], bool):
             parser.fail("/version", "2 (a file without version is version 1)", document["version"])
         mapping = parser.version2(document)
-    # The schema is the contract: should the parser ever be laxer, the schema still has the word.
-    if not parser.problems:
-        for pointer, message in _schema_violations(json.dumps(document)):
-            parser.problems.append(Problem(pointer, "schema", message[:200], short_json(document)))
     return mapping, notes, parser.problems
-
-
-@lru_cache(maxsize=64)  # a document is bound to several samples and parsed in between
-def _schema_violations(text: str) -> list[tuple[str, str]]:
-    return violations("mapping", json.loads(text))
 
 
 def _unwritable_problems(document: Json) -> Iterator[Problem]:

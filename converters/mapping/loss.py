@@ -52,7 +52,7 @@ def measure_loss(
     examples: Sequence[tuple[Json, Record]],
     values: Sequence[Json],
 ) -> Loss:
-    """Measure what is left of sampled rows and records, counted by file, and examples of both."""
+    """Measure what is left behind of sampled values; `rows` and `records` count them by file."""
     some = list(pick_evenly(examples, _ROWS))
     told = [_holds_media(row, record) or _names_media(record) for row, record in some]
     if 2 * sum(_is_caption(*example) for example in some) > len(some):  # else short articles

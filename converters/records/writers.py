@@ -61,14 +61,11 @@ class ParquetSink:
             full = int(np.searchsorted(ends, before + ROW_GROUP_BYTES - self._pending_bytes)) + 1
             stop = min(start + ROW_GROUP_ROWS - self._pending_rows, full, len(ends))
             self._batches.append(batch.slice(start, stop - start))
-            self._wait(stop - start, int(ends[stop - 1]) - before)
+            self._pending_rows += stop - start
+            self._pending_bytes += int(ends[stop - 1]) - before
             start, before = stop, int(ends[stop - 1])
-
-    def _wait(self, rows: int, size: int) -> None:
-        self._pending_rows += rows
-        self._pending_bytes += size
-        if self._pending_rows == ROW_GROUP_ROWS or self._pending_bytes >= ROW_GROUP_BYTES:
-            self._flush()
+            if self._pending_rows == ROW_GROUP_ROWS or self._pending_bytes >= ROW_GROUP_BYTES:
+                self._flush()
 
     def _flush(self) -> None:
         batches, self._batches, self._pending_rows, self._pending_bytes = self._batches, [], 0, 0

@@ -21,7 +21,7 @@ from ingot.agent.review.diff.part_changes import (
     role_map_changes,
     value_changes,
 )
-from ingot.converters.mapping.document_reader import pointer_to
+from ingot.converters.json_yaml import pointer_to
 from ingot.converters.rows import Json, MappingDocument
 
 # (place among the old messages, place among the new ones); None = it has no partner.

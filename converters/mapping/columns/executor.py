@@ -81,7 +81,7 @@ def why_not_columnar(mapping: Mapping, schema: pa.Schema) -> str | None:
 
 
 class ColumnExecutor:
-    """Executes the mapping of a row executor on the `table` of batches, or NotColumnarError."""
+    """Executes a row executor's mapping on the `table` of batches. Raises NotColumnarError."""
 
     def __init__(self, rows: RowExecutor, schema: pa.Schema) -> None:
         mapping, layout = rows.mapping, rows.mapping.outer

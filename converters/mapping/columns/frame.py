@@ -41,8 +41,8 @@ class Evaluation(NamedTuple):
 
     counter: list[int]
     active: Mask  # where it was evaluated
-    there: Mask | None  # where it found something there, None: everywhere
-    valid: Mask | None  # and more than null
+    there: Mask | None  # of these, where it found something; None: everywhere
+    valid: Mask | None  # and where more than null; None: everywhere
     rows: Places | None  # the rows of the places
 
 

@@ -59,7 +59,7 @@ def _some_may_be_deep(rows: Sequence[bytes], text: bytes) -> bool:
 
 
 def load_json(data: bytes) -> tuple[Json, int]:
-    """The value of a JSON text, wide integers as floats, and how many numbers became null."""
+    """The value of a JSON text, and how many numbers became null. Raises JSONDecodeError."""
     try:
         return orjson.loads(data), 0
     except orjson.JSONDecodeError:
@@ -227,7 +227,7 @@ def chunk_sized_rows(
 
 
 def parse_sound_rows(rows: Sequence[bytes], text: bytes) -> RowChunk | None:
-    """The values of JSON texts, a byte between each two in `text`; None: look closer at one."""
+    """The values of rows, in `text` with a byte between each two; None: look closer at one."""
     if has_long_digits(text) or _some_may_be_deep(rows, text):
         return None
     try:
