@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 RECORDS_FOLDER: Final = "records"
 REJECTED_FOLDER: Final = "rejected"
 SHOWN_REJECTS: Final = 3
-FORMAT: Final = 1
-VERSIONS: Final[dict[str, str | int]] = {"ingot": __version__, "format": FORMAT}
+VERSIONS: Final[dict[str, str | int]] = {"ingot": __version__, "format": 1}
 ROW_COUNTS: Final = ("read", "converted", "rejected", "filtered")
 RECORD_COUNTS: Final = ("written", "rejected", "filtered", "duplicates", "ragged")
 TOKENS: Final = "tokens"

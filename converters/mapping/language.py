@@ -262,14 +262,11 @@ def _message_document(message: Message) -> MappingDocument:
     }
 
 
-def _condition_document(condition: Condition) -> MappingDocument:
-    counted = condition.op in ("min_chars", "max_chars")
-    stated: Json = condition.limit if counted else list(condition.values)
-    return {"path": path_document(condition.path), condition.op: stated}
-
-
 def _where_document(where: tuple[Condition, ...]) -> Json:
-    return [_condition_document(one) for one in where] or None
+    return [
+        {"path": path_document(one.path), one.op: list(one.values) if one.values else one.limit}
+        for one in where
+    ] or None
 
 
 def _layout_document(layout: Layout) -> MappingDocument:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from ingot.converters.json_yaml import found_text
 from ingot.converters.mapping.columns.frame import (
     MAX_BATCH_BYTES,
     Frame,
@@ -241,7 +242,7 @@ def _filter_rejects(
         kept = ~frame.failed[of_rows]
         places, of_rows = places[kept], of_rows[kept]
         numbers = None if elements is None else elements[places].tolist()
-        found = condition.found_texts(looked_at, places)
+        found = map(found_text, looked_at.take(pa.array(places)).to_pylist())
         for n, (row, text) in enumerate(zip(of_rows.tolist(), found, strict=True)):
             element = None if numbers is None else numbers[n]
             rejects.append(

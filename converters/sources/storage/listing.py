@@ -269,14 +269,12 @@ def _is_odd_name(name: str) -> bool:
 def _remote_entry(file_system: Any, info: dict[str, Json], top: str) -> Entry:  # noqa: ANN401
     path = str(info["name"])
     url = str(file_system.unstrip_protocol(path))
-    size, mtime_ns, etag = int(info.get("size") or 0), entry_mtime_ns(info), entry_etag(info)
-    known = info.get("size")
+    size: int | None = info.get("size")
+    mtime_ns, etag = entry_mtime_ns(info), entry_etag(info)
     return Entry(
         name=_strip_query(url, path).removeprefix(top).removeprefix("/"),
-        place=RemoteFile(
-            url=url, size=None if known is None else size, etag=etag, mtime_ns=mtime_ns
-        ),
-        bytes=size,
+        place=RemoteFile(url=url, size=size, etag=etag, mtime_ns=mtime_ns),
+        bytes=size or 0,
         mtime_ns=mtime_ns,
         etag=etag,
     )
