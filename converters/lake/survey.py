@@ -45,6 +45,7 @@ def data_set_name(*parts: str) -> str:
     faithful = clean == plain and not any(JOINT in part for part in parts)
     if faithful and not _RESERVED.fullmatch(clean) and not clean.lower().endswith(_ENDINGS):
         return clean
+    # Different parts never give the same name.
     digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
     return f"{clean or 'set'}-{digest[:_HASH]}"
 

@@ -317,7 +317,8 @@ def stage(
     The destination must not exist (an empty folder is accepted), or hold an equal result (then
     `done` is set), or another one and `overwrite` be true; folders with foreign files are never
     replaced. After a SourceError or ConversionError nothing stays; after any other error, and with
-    `keep_work` after these too, what lies in `work` stays for the next run with the same key.
+    `keep_work` after these too, what lies in `work` stays for the next run with the same key. A
+    symbolic link is followed.
     """
     places = _Destination(out=Path(os.path.realpath(out)))
     with output_errors(out):

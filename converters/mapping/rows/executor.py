@@ -97,7 +97,7 @@ class RowExecutor:
         return _join_parts(list(self.parts(batch)))
 
     def look(self, batch: Batch) -> UnifiedBatch:
-        """Convert some rows for a look at them; of a row with many records not all are made."""
+        """Convert rows for a look at them; of a row with many records the middle is left out."""
         parts = self.parts(batch)
         first = next(parts)
         return _join_parts([first, *deque(parts, maxlen=1)])
