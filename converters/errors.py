@@ -81,28 +81,20 @@ class RevisionError(_LocatedError):
 
 
 class ReviewNeeded(_LocatedError):  # noqa: N818 - a state, not a mistake
-    """A person has to decide.
-
-    Fields: where (the proposal), problem (why), hint (the command that goes on).
-    """
+    """A person has to decide. Fields: where (the proposal), problem (why), hint (the command)."""
 
     exit_code = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong in a mapping.
+    """One thing that is wrong in a mapping."""
 
-    `pointer` is a JSON Pointer into the mapping document, `code` one of the language reference's
-    error names (`bad_path`, `unresolved_path`, ...) or `schema`; `nearest` is the closest path that
-    exists.
-    """
-
-    pointer: str
-    code: str
+    pointer: str  # a JSON Pointer into the mapping document
+    code: str  # an error name of the language reference (`bad_path`, ...), or `schema`
     expected: str
     got: str
-    nearest: str | None = None
+    nearest: str | None = None  # the closest path that exists
 
     def __str__(self) -> str:
         text = f"{self.pointer or '/'}: {self.code}: expected {self.expected}, got {self.got}"
@@ -110,10 +102,7 @@ class Problem:
 
 
 class MappingError(IngotError):
-    """A mapping is wrong; carries every problem at once.
-
-    Fields: where (file or mapper), problems.
-    """
+    """A mapping is wrong; carries every problem at once. Fields: where, problems."""
 
     exit_code = 2
     noun = "mapping"
@@ -287,7 +276,7 @@ def require_package(
 
 
 _URL = re.compile(r"(?<![A-Za-z0-9+.-])[A-Za-z0-9+.-]++://[^\s'\"<>]+")
-_USER = re.compile(r"://[^/?#\s]*@")
+_USER = re.compile(r"://[^/?#\s]*@")  # even of HDFS: it may be a key
 _NAMED = "(?:sig|token|secret|key|pass|pwd|auth|cred|session|amz|goog)"
 _PLAIN = rf"[?&;](?:(?!{_NAMED})[^=&;#])*+"
 # What is no secret is taken too, as far as its name: so no part of a URL is read twice.
@@ -297,10 +286,7 @@ _SECRET = re.compile(
 
 
 def redact_urls(text: str) -> str:
-    """A URL, or a text with URLs, without users, passwords, keys and signatures.
-
-    The user of `hdfs://user@host` goes too: what stands before an `@` may be a key.
-    """
+    """A URL, or a text with URLs, without users, passwords, keys and signatures."""
     return _URL.sub(lambda url: _SECRET.sub(_hide_value, _USER.sub("://***@", url[0])), text)
 
 

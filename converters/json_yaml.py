@@ -7,9 +7,9 @@ how a field stands in JSON: `Annotated[T, OMIT]`.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, fields, is_dataclass
-from functools import cache
+from functools import cache, reduce
 from importlib import resources
 from pathlib import Path
 from types import NoneType, UnionType
@@ -114,12 +114,12 @@ def validator(name: str) -> "Draft202012Validator":
 def violations(name: str, instance: Json) -> list[tuple[str, str]]:
     """Every violation as (JSON Pointer into the instance, message), by place; empty = valid."""
     found = sorted(validator(name).iter_errors(instance), key=lambda error: error.json_path)
-    return [(_json_pointer(error.absolute_path), error.message) for error in found]
+    return [(reduce(pointer_to, error.absolute_path, ""), error.message) for error in found]
 
 
-def _json_pointer(steps: Iterable[str | int]) -> str:
-    escaped = (str(step).replace("~", "~0").replace("/", "~1") for step in steps)
-    return "".join(f"/{step}" for step in escaped)
+def pointer_to(pointer: str, key: str | int) -> str:
+    """The JSON Pointer to a key or place of what another pointer leads to."""
+    return f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
 
 
 _YAML_LEVELS = 32  # levels
@@ -127,10 +127,7 @@ _YAML_DIGITS = 400  # characters of a number
 
 
 def read_yaml(text: str, *, aliases: bool = False) -> Any:  # noqa: ANN401
-    """What a document of YAML says; with `aliases` what one names is the same value again.
-
-    Who allows aliases bounds what they stand for when they are written out.
-    """
+    """What a document of YAML says; who allows `aliases` bounds what they stand for."""
     import yaml
 
     try:
@@ -141,7 +138,7 @@ def read_yaml(text: str, *, aliases: bool = False) -> Any:  # noqa: ANN401
 
 # The library is imported when YAML is read or written: most commands do neither.
 @cache
-def _yaml_loader(aliases: bool = False) -> Any:  # noqa: ANN401 - for the cache
+def _yaml_loader(aliases: bool) -> Any:  # noqa: ANN401 - for the cache
     """YAML without what blows up, hides or turns into other types: aliases, merges, tags, depth."""
     import yaml
 
@@ -300,10 +297,7 @@ def _is_left_out(value: Any, one: Field[Any], hint: Any) -> bool:  # noqa: ANN40
 
 
 def decode(kind: type[T], document: Json) -> T:
-    """Return the value of a type that `encode` has made plain JSON of.
-
-    Fields of other versions are left out; in a `TypedDict` an empty object is an absent value.
-    """
+    """Return the value that `encode` has made plain JSON of, without fields of other versions."""
     return cast("T", _decode_hint(kind, document))
 
 

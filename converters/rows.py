@@ -29,40 +29,27 @@ class RowError(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BadRow:
-    """A row that could not be read: its number in the file from 0, why, and what was found there.
-
-    `reason` is `bad_row`, or `bad_json` where a field that should hold JSON does not (then `path`
-    names it).
-    """
+    """A row that could not be read: its number in the file from 0, why, and what was found."""
 
     row: int
     detail: str
     found: str
-    reason: str = "bad_row"
+    reason: str = "bad_row"  # or `bad_json`: the field at `path` should hold JSON, and does not
     path: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
-    """Consecutive rows of one file; rows read = `sum(weights) + len(bad)`.
-
-    Attributes:
-        keys: what `~` gives for each row (an object's key, a whole file's stem), None = the row
-            number.
-        weights: input rows behind each value (a group of rows is one value), None = 1 each.
-        table: the same rows as a `pyarrow.RecordBatch` where the file is columnar, else None.
-        non_finite: rows of JSON with numbers that are not finite (NaN, Infinity), which were read
-            as null, and how many each has.
-    """
+    """Consecutive rows of one file; rows read = `sum(weights) + len(bad)`."""
 
     file: str
     rows: Sequence[int]
     values: Sequence[Json]
-    keys: Sequence[str] | None = None
-    weights: Sequence[int] | None = None
+    keys: Sequence[str] | None = None  # what `~` gives for each row, None: the row number
+    weights: Sequence[int] | None = None  # input rows behind each value (a group), None: 1 each
     bad: Sequence[BadRow] = ()
-    table: Any | None = None
-    non_finite: Sequence[tuple[int, int]] = ()
+    table: Any | None = None  # the same rows as a `pyarrow.RecordBatch` where the file is columnar
+    non_finite: Sequence[tuple[int, int]] = ()  # rows, and how many NaN and so on became null
 
     def take(self, places: Sequence[int], bad: Sequence[BadRow] = ()) -> "Batch":
         """Some of the rows, without a table, beside some that could not be read."""
@@ -114,19 +101,15 @@ def non_finite_text(found: NonFinite) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reject:
-    """A row or record that did not become a record.
-
-    `reason` is from the closed list in docs/mapping.md; `rows` is the number of input rows this is
-    the only outcome of (0 where the row gave other records).
-    """
+    """A row or record that did not become a record."""
 
     file: str
     row: int
     element: int | None
-    reason: str
+    reason: str  # of the closed list in docs/mapping.md
     path: str | None
     found: str | None
-    rows: int = 1
+    rows: int = 1  # of the input, of which this is the only outcome
 
 
 _Piece = TypeVar("_Piece")

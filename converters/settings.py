@@ -11,40 +11,23 @@ class Setting:
     """What a person reads about a field and how they write it: `Annotated[int, Setting("...")]`.
 
     A field without a `Setting` can be set in Python only.
-
-    Attributes:
-        help: one sentence: what the setting does, its unit, and what None means.
-        metavar: a name for the value, such as `N`, `FILE` or `COL[,COL...]`.
-        section: the heading under which it is listed.
-        flag: its name on a command line where that is not the field's, without dashes.
-        short: a short name there, of one letter.
-        negative: the name there that turns a boolean off, such as `no-strip`; "" = it has none.
-        positional: it is written by its place, without a flag.
-        repeatable: the items of a tuple are written one by one; else with commas between.
-        minimum: the least number that it takes.
-        maximum: the greatest number that it takes.
-        choices: the values that a person may write where the type does not list them.
-        environment: the environment variable that sets it where nothing else does.
-        default: the default in words, where the value does not say it.
-        hidden: leave it out of the help.
-        parse: the value of what a person writes; it raises ValueError or an ingot error.
     """
 
-    help: str
-    metavar: str | None = None
-    section: str | None = None
-    flag: str | None = None
-    short: str | None = None
-    negative: str = ""
-    positional: bool = False
-    repeatable: bool = False
+    help: str  # one sentence: what the setting does, its unit, and what None means
+    metavar: str | None = None  # a name for the value, such as `N`, `FILE` or `COL[,COL...]`
+    section: str | None = None  # the heading under which it is listed
+    flag: str | None = None  # its name on a command line where that is not the field's
+    short: str | None = None  # a name of one letter there
+    negative: str = ""  # the name there that turns a boolean off, such as `no-strip`
+    positional: bool = False  # it is written by its place, without a flag
+    repeatable: bool = False  # the items of a tuple are written one by one, not with commas
     minimum: float | None = None
     maximum: float | None = None
-    choices: tuple[str, ...] = ()
-    environment: str | None = None
-    default: str | None = None
-    hidden: bool = False
-    parse: Callable[[str], Any] | None = None
+    choices: tuple[str, ...] = ()  # what a person may write where the type does not list it
+    environment: str | None = None  # the variable that sets it where nothing else does
+    default: str | None = None  # in words, where the value does not say it
+    hidden: bool = False  # leave it out of the help
+    parse: Callable[[str], Any] | None = None  # raises ValueError or an ingot error
 
 
 @dataclass(frozen=True)

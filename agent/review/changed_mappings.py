@@ -17,8 +17,8 @@ from ingot.agent.review.revisions import (
     sidecar_owner,
 )
 from ingot.converters.errors import MappingError, Problem, RevisionError
+from ingot.converters.json_yaml import pointer_to
 from ingot.converters.mapping.bind import read_mapping
-from ingot.converters.mapping.document_reader import pointer_to
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.storage.listing import matches_globs
 

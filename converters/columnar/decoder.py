@@ -1,7 +1,5 @@
 """The process that decodes Parquet, ORC and Feather V1 files: one that ends it ends no run.
 
-Nor does one that needs too much memory.
-
 It opens a file by its path, or asks its parent for the bytes of one that has none. A batch is sent
 as an Arrow stream of its own, checked, and only when the parent wants it.
 """
@@ -19,12 +17,7 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from ingot.converters.columnar.batch_checks import is_valid_batch
-from ingot.converters.columnar.file_opening import (
-    OTHER_FORMS,
-    OtherFile,
-    check_footer,
-    open_path,
-)
+from ingot.converters.columnar.file_opening import OTHER_FORMS, OtherFile, check_footer, open_path
 from ingot.converters.columnar.lance_files import (
     FindVersion,
     FoundVersion,
@@ -32,6 +25,7 @@ from ingot.converters.columnar.lance_files import (
     OpenFragment,
     find_version,
 )
+from ingot.converters.columnar.table_view import is_list
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.output.worker_pool import NOTHING, Inbox, Send, limit_process
 
@@ -54,16 +48,13 @@ _GROWTH: Final = 4  # a file may need more: so often what a row group of it has 
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
-    """Asks for the `Facts` of a file; its path (with device and inode) is None if it has none.
-
-    `form` is `parquet`, `orc` or `feather` (version 1).
-    """
+    """Asks for the `Facts` of a file."""
 
     where: str
-    form: str
+    form: str  # `parquet`, `orc` or `feather` (version 1)
     size: int
-    path: str | None
-    inode: tuple[int, int] | None
+    path: str | None  # None where it has none
+    inode: tuple[int, int] | None  # and the device
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,11 +349,8 @@ class _Decoder:
         ]
 
     def _rows_by_dictionary(self, group: int, asked: ReadRows) -> int:
-        """How many rows of a group fit into `_DECODED_BYTES`, however often a value repeats.
-
-        Sizes in a footer are those of the encoded values. Only dictionaries that may matter are
-        read.
-        """
+        """How many rows of a group fit into `_DECODED_BYTES`, however often a value repeats."""
+        # Sizes in a footer are those of the encoded values.
         paths = self._long_dictionaries(group, asked)
         if not paths:
             return asked.rows
@@ -423,5 +411,5 @@ def _longest_value(column: pa.Array) -> int:
     elif types.is_map(kind):
         inner = [column.keys, column.items]
     else:
-        inner = [column.values] if types.is_list(kind) or types.is_large_list(kind) else []
+        inner = [column.values] if is_list(kind) else []
     return max(map(_longest_value, inner), default=0)

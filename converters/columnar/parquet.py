@@ -16,17 +16,7 @@ from typing import Any, BinaryIO, Final, TypeAlias, cast
 
 import pyarrow as pa
 
-from ingot.converters.columnar.decoder import (
-    CloseFile,
-    Facts,
-    NextBatch,
-    OpenFile,
-    ReadRows,
-    SentBatch,
-    WantedBytes,
-    decode_files,
-    decode_lance,
-)
+from ingot.converters.columnar import decoder
 from ingot.converters.columnar.lance_files import FindVersion, FoundVersion, LanceFragment
 from ingot.converters.columnar.table_view import FragmentStream, TableStream, TableView
 from ingot.converters.errors import SourceError, translate_read_errors
@@ -59,14 +49,13 @@ def open_random_access(stream: BinaryIO) -> Iterator[BinaryIO]:
 
 @contextmanager
 def open_parquet(stream: BinaryIO, where: str, form: str = "parquet") -> Iterator["ParquetFile"]:
-    """A Parquet file; the stream stays open. Raises SourceError where it is cut off or damaged.
-
-    `form` may be `orc` or `feather` (version 1): such a file has one row group.
-    """
+    """A Parquet file, or one of `OTHER_FORMS` (one row group); the stream stays open."""
     fragment = isinstance(stream, FragmentStream)
     with nullcontext(stream) if fragment else open_random_access(stream) as source:
         view = stream.view if isinstance(stream, TableStream) else None
-        file = ParquetFile(source, where, decode_lance if fragment else decode_files, view)
+        file = ParquetFile(
+            source, where, decoder.decode_lance if fragment else decoder.decode_files, view
+        )
         try:
             file.open(form)
             yield file
@@ -93,7 +82,7 @@ class ParquetFile:
 
     def open(self, form: str) -> None:
         """Have the file opened and its footer read."""
-        facts: Facts = self.ask(self._opened(form))
+        facts: decoder.Facts = self.ask(self._opened(form))
         self.schema, self.columns, self.groups = facts.schema, facts.columns, facts.groups
         if self._view is not None:
             view, self._starts = self._view, [0, *accumulate(rows for rows, _ in facts.groups)]
@@ -101,14 +90,14 @@ class ParquetFile:
             self.schema = view.schema
             self.groups = tuple(zip(left, (size for _, size in facts.groups), strict=True))
 
-    def _opened(self, form: str) -> OpenFile | LanceFragment:
+    def _opened(self, form: str) -> decoder.OpenFile | LanceFragment:
         """What is to be opened."""
         if isinstance(self._source, FragmentStream):
             return self._source.fragment
         with translate_read_errors(self._where):
             size = self._source.seek(0, 2)
             path, inode = _local_path(self._source)
-        return OpenFile(self._where, form, size, path, inode)
+        return decoder.OpenFile(self._where, form, size, path, inode)
 
     def batches(
         self,
@@ -118,8 +107,6 @@ class ParquetFile:
         size: int | None = None,
     ) -> Iterator[ValidBatch]:
         """Checked batches of at most so many rows, and about `size` bytes if that is given.
-
-        From the second on, one is decoded ahead.
 
         They are read one after another: who asks again gives up those asked for before.
         """
@@ -142,19 +129,19 @@ class ParquetFile:
         size: int | None,
     ) -> Iterator[ValidBatch]:
         self._settle()
-        batch: ValidBatch | None = self.ask(ReadRows(rows, groups, columns, size))
+        batch: ValidBatch | None = self.ask(decoder.ReadRows(rows, groups, columns, size))
         while batch is not None:
             yield batch
-            batch = self._receive() if self._owed else self.ask(NextBatch())
+            batch = self._receive() if self._owed else self.ask(decoder.NextBatch())
             if batch is not None:
-                self._send(NextBatch())
+                self._send(decoder.NextBatch())
 
     def close(self) -> None:
         """Let go of the file; the process serves the next one, if it has done all of this one."""
         with suppress(Exception):
             self._settle()
         if self._in_step and self._process.process.poll() is None:
-            self._process.send(CloseFile())
+            self._process.send(decoder.CloseFile())
             give_back_process(self._serve, self._process)
         else:
             self._process.end()
@@ -175,7 +162,7 @@ class ParquetFile:
 
     def _receive(self) -> Any:  # noqa: ANN401
         self._in_step = False
-        while isinstance(reply := self._next_message(), WantedBytes):
+        while isinstance(reply := self._next_message(), decoder.WantedBytes):
             with translate_read_errors(self._where):
                 self._source.seek(reply.start)
                 data = self._source.read(reply.size)
@@ -188,7 +175,7 @@ class ParquetFile:
     def _next_message(self) -> Any:  # noqa: ANN401
         try:
             message = self._process.receive()
-            if not isinstance(message, SentBatch):
+            if not isinstance(message, decoder.SentBatch):
                 return message
             data = self._process.receive_bytes(message.size)
             return pa.ipc.open_stream(data).read_next_batch(), message.valid
@@ -202,7 +189,7 @@ def find_lance_version(asked: FindVersion) -> FoundVersion:
     """What a version of a Lance table holds. Raises SourceError."""
     fragment = LanceFragment(asked.path, 0, 0, 0)
     with FragmentStream(fragment) as stream:
-        file = ParquetFile(stream, asked.path, decode_lance)
+        file = ParquetFile(stream, asked.path, decoder.decode_lance)
         try:
             return cast(FoundVersion, file.ask(asked))
         finally:

@@ -26,19 +26,13 @@ _BUFFER: Final = 64 << 10
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableView:
-    """What a table says of one of its files.
+    """What a table says of one of its files."""
 
-    Attributes:
-        schema: of the table; a field tells by its metadata which of the file it is, else by name.
-        constants: values of all rows, by name, for columns that the file does not have.
-        numbered: whether fields of the file must have numbers.
-        deleted: which rows of the file are deleted, as far as the last that is.
-    """
-
-    schema: pa.Schema
-    constants: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    schema: pa.Schema  # a field tells by its metadata which of the file it is, else by name
+    constants: Mapping[str, pa.Scalar] = field(default_factory=dict)  # columns that it lacks
+    # Which rows of the file are deleted, as far as the last that is.
     deleted: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
-    numbered: bool = False
+    numbered: bool = False  # whether fields of the file must have numbers
 
     def digest(self) -> str:
         """What tells the view from another one of the same file."""
@@ -51,10 +45,7 @@ class TableView:
         return rows - int(np.count_nonzero(self.deleted[first : first + rows]))
 
     def apply(self, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
-        """The rows of a batch that are left, whose first is row `first` of the file.
-
-        Raises pa.ArrowInvalid where a value does not fit the type that the table tells.
-        """
+        """The rows left of a batch that begins with row `first`. Raises pa.ArrowInvalid."""
         gone = self.deleted[first : first + batch.num_rows]
         if gone.any():
             kept = np.ones(batch.num_rows, np.bool_)
@@ -101,7 +92,7 @@ def _conform(array: pa.Array, kind: pa.DataType) -> pa.Array:
         own = [(one, array.field(number)) for number, one in enumerate(array.type)]
         inner = [_seen_array(own, one, len(array)) for one in kind]
         return pa.StructArray.from_arrays(inner, fields=list(kind), mask=mask)
-    if _is_list(kind) and _is_list(array.type):
+    if is_list(kind) and is_list(array.type):
         inner, large = _conform(array.values, kind.value_type), pa.types.is_large_list(kind)
         offsets = array.offsets.cast(pa.int64() if large else pa.int32())
         made = pa.LargeListArray if large else pa.ListArray
@@ -115,7 +106,8 @@ def _conform(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return array if array.type == kind else array.cast(kind)
 
 
-def _is_list(kind: pa.DataType) -> bool:
+def is_list(kind: pa.DataType) -> bool:
+    """True for the list types whose elements lie in one array."""
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 

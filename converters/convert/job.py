@@ -59,8 +59,6 @@ if TYPE_CHECKING:
     from ingot.converters.megatron.metrics.messages import Message
     from ingot.converters.records.schema import RecordKind
 
-_TOP_REASONS = 3
-
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
@@ -92,15 +90,8 @@ def convert(
 ) -> Result:
     """Convert a source into a folder that appears whole or not at all.
 
-    Args:
-        source: the opened source; what the mapping states about its files is applied to it.
-        mapping: a bound mapping.
-        out: the destination, see `commit.stage`.
-        options: see `ConvertOptions`.
-        progress: called as the work goes on.
-        extra_files: makes further files of the result, such as report.md.
-        extra_run: further entries of run.json, such as calls and characters sent.
-        runner: where to do the work; None = this process or a pool, as `options.workers` says.
+    What the mapping states about the files is applied to the source. `extra_run` are further
+    entries of run.json; without a runner the work is done in this process or a pool.
 
     Raises:
         SourceError: the source holds no data, or a file of it cannot be read to its end.
@@ -147,10 +138,7 @@ def finish_irrelevant(
     extra_files: ExtraFiles | None = None,
     extra_run: dict[str, object] | None = None,
 ) -> Result:
-    """Commit a folder that says that a source is irrelevant: empty `records/`, all counts 0.
-
-    The inputs are listed by name and size and are not read.
-    """
+    """Commit a folder that says that a source is irrelevant: empty `records/`, all counts 0."""
     options = options or ConvertOptions()
     settled = results.options_document(dataclasses.replace(options, tokenizer=None), source.name)
     identity = results.conversion_identity(source, "irrelevant", None, settled)
@@ -355,9 +343,7 @@ class _Conversion:
         rows = counts.rows
         if rows["converted"] or not rows["rejected"]:
             return
-        top = ", ".join(
-            f"{reason} {count}" for reason, count in counts.rejects.most_common(_TOP_REASONS)
-        )
+        top = ", ".join(f"{reason} {count}" for reason, count in counts.rejects.most_common(3))
         filtered = f", {rows['filtered']} filtered" if rows["filtered"] else ""
         problem = f"every row was rejected ({rows['read']} read{filtered}): {top}"
         first = "".join(f"\n  {text}" for text in counts.first_rejects)

@@ -80,8 +80,7 @@ SourceQuery: TypeAlias = Annotated[
     ),
 ]
 Limit: TypeAlias = Annotated[
-    int | None,
-    Setting("Convert only the first N rows.", metavar="N", section=OUTPUT, minimum=1),
+    int | None, Setting("Convert only the first N rows.", metavar="N", section=OUTPUT, minimum=1)
 ]
 Overwrite: TypeAlias = Annotated[bool, Setting("Replace an existing result.", section=OUTPUT)]
 

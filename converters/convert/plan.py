@@ -26,11 +26,7 @@ _BLOCK: Final = 4 << 20
 
 
 def plan_shards(source: Source, *, cut: bool = True) -> list[tuple[SourceFile, ...]]:
-    """The files of each shard, in order; large ones in pieces if `cut`. Raises SourceError.
-
-    The members of a compressed tar stay together whatever their size: such an archive can only be
-    read forwards, and every further shard would read it from its start again.
-    """
+    """The files of each shard, in order; large ones in pieces if `cut`. Raises SourceError."""
     pieces = (_cut_lines(file, source.spec) if cut else [file] for file in source.files)
     shards: list[list[SourceFile]] = []
     size = 0
@@ -57,7 +53,10 @@ def hash_cut_files(shards: Sequence[tuple[SourceFile, ...]]) -> Iterator[dict[st
 
 
 def _continues_archive(before: SourceFile, file: SourceFile) -> bool:
-    """Whether a file lies further on in the compressed tar of the one before."""
+    """Whether a file lies further on in the compressed tar of the one before.
+
+    Another shard would read such an archive from its start again.
+    """
     this, last = file.place, before.place
     if not isinstance(this, TarMember) or not isinstance(last, TarMember):
         return False

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 RECORDS_FOLDER: Final = "records"
 REJECTED_FOLDER: Final = "rejected"
 SHOWN_REJECTS: Final = 3
-FORMAT: Final = 1
-VERSIONS: Final[dict[str, str | int]] = {"ingot": __version__, "format": FORMAT}
+VERSIONS: Final[dict[str, str | int]] = {"ingot": __version__, "format": 1}
 ROW_COUNTS: Final = ("read", "converted", "rejected", "filtered")
 RECORD_COUNTS: Final = ("written", "rejected", "filtered", "duplicates", "ragged")
 TOKENS: Final = "tokens"
@@ -339,11 +338,7 @@ def _number_folder(
 def make_tokens(
     staged: StagedResult, parts: Parts, tokenizer: str, name: str, monitor: "Monitor"
 ) -> TokenCounts | None:
-    """Make `tokens/NAME.bin|.idx|.meta.json` of the record parts; None if there is no record.
-
-    Conversations also give `NAME.loss_mask.bin|.idx`. Records that the tokenizer refuses are listed
-    in a reject part of their own. What a run that was killed had tokenized is gone on with.
-    """
+    """Make the tokens of the record parts, and a reject part of what the tokenizer refuses."""
     from ingot.converters import megatron
 
     if not parts.records:
@@ -366,10 +361,7 @@ def make_tokens(
 
 
 def tokenizer_facts(given: str) -> dict[str, str | int | None]:
-    """What a manifest says of a tokenizer.
-
-    It is loaded before anything is converted, so that an unfit one is not found out at the end.
-    """
+    """What a manifest says of a tokenizer; it is loaded first, so that an unfit one shows."""
     from ingot.converters.megatron.chat.templates import load_template
     from ingot.converters.megatron.tokenizer import find_eod, load_tokenizer
 

@@ -16,18 +16,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, TypedDict, TypeVar, cast
 from uuid import uuid4
 
-from ingot.converters.convert.result import (
-    RECORD_COUNTS,
-    RECORDS_FOLDER,
-    REJECTED_FOLDER,
-    ROW_COUNTS,
-    SHOWN_REJECTS,
-    Counts,
-    CountsDocument,
-    ShardDocument,
-    check_counts,
-    shard_name,
-)
+from ingot.converters.convert import result as results
+from ingot.converters.convert.result import Counts, CountsDocument, ShardDocument
 from ingot.converters.json_yaml import load_json
 from ingot.converters.mapping.bind import Mapping
 from ingot.converters.mapping.columns.executor import MappingExecutor, UnifiedTable
@@ -94,7 +84,7 @@ class FormerShard:
         if not any(self.counts["rejects"].values()):
             return []
         files = [self.folder / part["path"] for part in self.rejected_parts]
-        return first_reject_texts(files, SHOWN_REJECTS)
+        return first_reject_texts(files, results.SHOWN_REJECTS)
 
     def _taken(self, draft: Path, parts: list[FileEntry]) -> list[FileEntry] | None:
         taken: list[FileEntry] = []
@@ -170,11 +160,7 @@ def reusable_shards(keys: Sequence[str | None], shards: Sequence[ShardDocument])
 
 
 def former_shards(former: FinishedResult | None, identity: RunIdentity) -> dict[str, FormerShard]:
-    """The shards of a finished result that a run may take over, by their keys.
-
-    None are given where the result was made by another mapping, other options or another version,
-    or where its run.json does not fit its manifest.
-    """
+    """The shards of a finished result that a run may take over, by their keys."""
     if former is None:
         return {}
     try:
@@ -201,7 +187,8 @@ def _is_alike(there: Lookup[str, Any], identity: RunIdentity) -> bool:
 def _parse_former(former: FinishedResult) -> Iterator[tuple[str, FormerShard]]:
     inputs = iter(former.manifest["inputs"])
     parts = {
-        folder: iter(_folder_parts(former, folder)) for folder in (RECORDS_FOLDER, REJECTED_FOLDER)
+        folder: iter(_folder_parts(former, folder))
+        for folder in (results.RECORDS_FOLDER, results.REJECTED_FOLDER)
     }
     for one in former.run[PIECES]:
         yield (
@@ -210,8 +197,8 @@ def _parse_former(former: FinishedResult) -> Iterator[tuple[str, FormerShard]]:
                 folder=former.folder,
                 counts=one["counts"],
                 inputs=_take_entries(inputs, one["inputs"]),
-                parts=_take_entries(parts[RECORDS_FOLDER], one["parts"]),
-                rejected_parts=_take_entries(parts[REJECTED_FOLDER], one["rejected_parts"]),
+                parts=_take_entries(parts[results.RECORDS_FOLDER], one["parts"]),
+                rejected_parts=_take_entries(parts[results.REJECTED_FOLDER], one["rejected_parts"]),
             ),
         )
 
@@ -239,10 +226,10 @@ def _adds_up(former: FinishedResult, pieces: Sequence[FormerShard]) -> bool:
     inputs = sum(len(piece.inputs) for piece in pieces)
     return (
         len(pieces) == len(former.run[PIECES])  # no key is there twice
-        and records == len(_folder_parts(former, RECORDS_FOLDER))
+        and records == len(_folder_parts(former, results.RECORDS_FOLDER))
         and inputs == len(manifest["inputs"])
-        and {name: counts.rows[name] for name in ROW_COUNTS} == manifest["rows"]
-        and {name: counts.records[name] for name in RECORD_COUNTS} == manifest["records"]
+        and {name: counts.rows[name] for name in results.ROW_COUNTS} == manifest["rows"]
+        and {name: counts.records[name] for name in results.RECORD_COUNTS} == manifest["records"]
         and dict(counts.rejects) == manifest["rejects"]
         and dict(counts.meta) == manifest["warnings"]["meta"]
         and counts.non_finite == manifest["warnings"].get("non_finite")
@@ -254,11 +241,7 @@ SHARD_FILE = "shard.json"
 
 @dataclass(frozen=True, kw_only=True)
 class ShardTask:
-    """What a worker is told: its files (those of `source`), what to do with them, and where.
-
-    `limit` bounds the rows read of this shard; `work` is the folder in which the shard's own folder
-    `NUMBER` appears; `former` is what a former result holds of the same shard.
-    """
+    """What a worker is told: its files (those of `source`), what to do with them, and where."""
 
     number: int
     source: Source
@@ -266,14 +249,14 @@ class ShardTask:
     source_name: str
     language: str | None
     format: RecordFormat
-    limit: int | None
-    work: Path
-    former: FormerShard | None = None
+    limit: int | None  # of the rows that are read
+    work: Path  # the folder in which the shard's own one appears
+    former: FormerShard | None = None  # what a former result holds of the same shard
 
     @property
     def folder(self) -> Path:
         """Where the finished shard lies."""
-        return self.work / shard_name(self.number)
+        return self.work / results.shard_name(self.number)
 
 
 class _LimitedRows:
@@ -327,7 +310,7 @@ def convert_shard(task: ShardTask, tick: Tick | None = None) -> ShardDocument:
         done = task.folder / SHARD_FILE
         if done.exists():
             return cast("ShardDocument", load_json(done, own=True))
-        draft = task.work / f".{shard_name(task.number)}-{uuid4().hex[:8]}"
+        draft = task.work / f".{results.shard_name(task.number)}-{uuid4().hex[:8]}"
         try:
             return _finish_shard(task, draft, tick)
         except BaseException:
@@ -356,8 +339,8 @@ def _finish_shard(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocum
 
 def _clear_draft(draft: Path) -> None:
     shutil.rmtree(draft, ignore_errors=True)
-    (draft / RECORDS_FOLDER).mkdir(parents=True)
-    (draft / REJECTED_FOLDER).mkdir()
+    (draft / results.RECORDS_FOLDER).mkdir(parents=True)
+    (draft / results.REJECTED_FOLDER).mkdir()
 
 
 def _convert_rows(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocument:
@@ -368,8 +351,8 @@ def _convert_rows(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocum
     batches = reading.batches()
     if task.mapping.group:
         batches = group_rows(batches, task.mapping.group, folder=draft)
-    parts = PartsWriter(draft / RECORDS_FOLDER, kind=unifier.kind, format=task.format)
-    with _collected_by_hand(), parts, RejectWriter(draft / REJECTED_FOLDER) as rejected:
+    parts = PartsWriter(draft / results.RECORDS_FOLDER, kind=unifier.kind, format=task.format)
+    with _collected_by_hand(), parts, RejectWriter(draft / results.REJECTED_FOLDER) as rejected:
         for batch in batches:
             rejects = []
             for number, unified in enumerate(unifier.parts(batch)):
@@ -389,12 +372,12 @@ def _convert_rows(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocum
     counts.add_paths(unifier.stats.counts)
     counts.rows["read"] = reading.rows
     counts.non_finite = reading.non_finite
-    check_counts(counts.rows, task.source.location)
+    results.check_counts(counts.rows, task.source.location)
     return {
         **counts.to_document(),
         "inputs": _input_entries(task.source, reading.whole_files()),
-        "parts": _part_entries(draft, RECORDS_FOLDER),
-        "rejected_parts": _part_entries(draft, REJECTED_FOLDER),
+        "parts": _part_entries(draft, results.RECORDS_FOLDER),
+        "rejected_parts": _part_entries(draft, results.REJECTED_FOLDER),
         "seconds": round(time.monotonic() - started, 3),
         "peak_rss": peak_rss(),
         "taken_over": False,

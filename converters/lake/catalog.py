@@ -42,19 +42,14 @@ STATUS_WORDS: Final[dict[str, str]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figures:
-    """What was measured over all records of one result.
-
-    Attributes:
-        lengths: records by length: the key is the least number of characters of the bin, 0 or a
-            power of two; bins without records are left out.
-        heard: records of a sample by the language that was recognized in them; "" = none was.
-    """
+    """What was measured over all records of one result."""
 
     records: int = 0
     characters: int = 0
+    # Records by the least number of characters of their bin, 0 or a power of two.
     lengths: dict[int, int] = field(default_factory=dict)
     languages: dict[str, int] = field(default_factory=dict)
-    heard: dict[str, int] = field(default_factory=dict)
+    heard: dict[str, int] = field(default_factory=dict)  # by recognized language, "" = none
     within: int = 0
     samples: tuple[dict[str, Json], ...] = ()
 
@@ -198,11 +193,7 @@ _COLUMNS: Final[tuple[tuple[str, pa.DataType, str], ...]] = (
         pa.int64(),
         "other records that duplicate a record of a data set with an earlier name",
     ),
-    (
-        "overlaps",
-        _COUNTS,
-        "records shared with another data set, by its name; the ten with most",
-    ),
+    ("overlaps", _COUNTS, "records shared with another data set, by its name; the ten with most"),
     ("splits", _SPLITS, "its share of the corpus"),
     (
         "spent",

@@ -35,16 +35,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ingot.converters.convert import result as manifests
-from ingot.converters.convert.result import (
-    RECORDS_FOLDER,
-    REJECTED_FOLDER,
-    Manifest,
-    Parts,
-    TokenCounts,
-    make_tokens,
-    tokenizer_facts,
-    tokens_name,
-)
+from ingot.converters.convert.result import RECORDS_FOLDER, Manifest
 from ingot.converters.errors import ConversionError, NoTokensError
 from ingot.converters.json_yaml import find_json
 from ingot.converters.lake.catalog import Split, check_record_count
@@ -166,7 +157,7 @@ class _Corpus:
                     "language": None,
                     "source": self.name,
                     "limit": None,
-                    "tokenizer": tokenizer_facts(tokenizer) if tokenizer else None,
+                    "tokenizer": manifests.tokenizer_facts(tokenizer) if tokenizer else None,
                     "corpus": {"splits": splits, "dedup": dedup, "split": split},
                 },
                 "inputs": [
@@ -236,7 +227,7 @@ class _PendingSplit:
         self._staged = staged
         self._started = time.monotonic()
         self._records = staged.result / RECORDS_FOLDER
-        self._tokens: TokenCounts | None = None
+        self._tokens: manifests.TokenCounts | None = None
         self._duplicates = 0
         self._parts: PartsWriter | None = None
         self._written: _WrittenRecords = {"records": 0, "duplicates": 0, "parts": []}
@@ -288,13 +279,15 @@ class _PendingSplit:
         if tokenizer is None or not parts:
             return
         with output_errors(self._staged.out):
-            (self._staged.result / REJECTED_FOLDER).mkdir(exist_ok=True)
-        made = Parts(records=parts, rejected=[])
-        name = tokens_name(self._corpus.name)
+            (self._staged.result / manifests.REJECTED_FOLDER).mkdir(exist_ok=True)
+        made = manifests.Parts(records=parts, rejected=[])
+        name = manifests.tokens_name(self._corpus.name)
         with suppress(NoTokensError):  # a few records may be such that the tokenizer refuses all
-            self._tokens = make_tokens(self._staged, made, tokenizer, name, ignore_message)
+            self._tokens = manifests.make_tokens(
+                self._staged, made, tokenizer, name, ignore_message
+            )
         with suppress(OSError):  # there are some
-            (self._staged.result / REJECTED_FOLDER).rmdir()
+            (self._staged.result / manifests.REJECTED_FOLDER).rmdir()
 
     def commit(self) -> None:
         """Give the split its name."""

@@ -55,16 +55,12 @@ ENTRY: Final = np.dtype([("begin", "<u8"), ("end", "<u8"), ("at", "<i8"), ("coun
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Repeats:
-    """One set's records that repeat an earlier one: within the set, or across sets by name.
-
-    Attributes:
-        overlaps: records whose content stands in another set too, by the other's name: the ten sets
-            with most, most first, then by name.
-    """
+    """One set's records that repeat an earlier one: within the set, or across sets by name."""
 
     records: int
     within: int
     across: int
+    # Records that another set has too, by its name: the ten with most, most first, then by name.
     overlaps: dict[str, int]
 
     @property

@@ -3,9 +3,7 @@
 Everything goes into the page as JSON. It stays within bounds however large the lake is: some
 kilobytes of facts for a data set at most (texts are cut), and budgets for all samples and for all
 mappings together, of which every data set gets an equal share; what one does not need goes to the
-others.
-
-The page of a lake: index.html, one file that needs nothing else and asks nobody.
+others. The page is one file that needs nothing else and asks nobody.
 """
 
 import base64
@@ -40,22 +38,17 @@ _TEXT_FIELDS: Final = ("place", "status", "why", "hint")
 _PLAIN_FIELDS: Final = (
     *("decision", "mapper", "model", "confidence", "coverage", "format", "files", "bytes", "rows"),
 )
-# What ends a script block (replaced one by one, since texts are full of it) or a line of a script,
-# and what is no text: half a surrogate pair.
-_FREQUENT: Final = "<>&"
+# What ends a line of a script, and what is no text: half a surrogate pair.
 _ESCAPED: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 
 
 def embed_json(value: object) -> str:
-    """A value as JSON that may stand in a script block of an HTML page, and be encoded as UTF-8.
-
-    Numbers that JSON has none for become texts: `NaN`, `inf`.
-    """
+    """A value as JSON for a script block of an HTML page; `NaN` and `inf` become texts."""
     try:
         text = _dump_json(value)
     except ValueError:
         text = _dump_json(map_leaves(value, _finite_or_text))
-    for mark in _FREQUENT:
+    for mark in "<>&":  # what ends a script block, one by one: texts are full of it
         text = text.replace(mark, _escape(mark))
     return _ESCAPED.sub(lambda found: _escape(found[0]), text)
 
@@ -80,10 +73,7 @@ def _json_bytes(value: object) -> int:
 
 
 def lake_totals(sets: Sequence[SetFacts]) -> dict[str, object]:
-    """Sums over the lake; rows, records and what was measured are those of converted data sets.
-
-    `adds_up`: of every data set the rows read are the converted, rejected and filtered ones.
-    """
+    """Sums over the lake; rows, records and what was measured are those of converted data sets."""
     done = [one for one in sets if one.status == "converted"]
     statuses = Counter(one.status for one in sets)
     rows = {name: sum(one.rows.get(name, 0) for one in done) for name in _ROWS}
@@ -185,12 +175,8 @@ def table_facts(one: SetFacts) -> dict[str, object]:
 
 
 def set_details(sets: Sequence[SetFacts]) -> list[dict[str, object]]:
-    """What is shown of each data set once it is opened; samples and mappings within their bounds.
-
-    `samples_cut`: samples that are left out or shortened for want of room. `mapping` is the text of
-    the document, so that its numbers are shown as they are; `mapping_cut` where it is left out.
-    """
-    mappings = [
+    """What is shown of each data set once it is opened, samples and mappings within bounds."""
+    mappings = [  # as texts, so that their numbers are shown as they are
         "" if one.mapping is None else json.dumps(one.mapping, ensure_ascii=False, indent=2)
         for one in sets
     ]
@@ -210,7 +196,7 @@ def _details(one: SetFacts, mapping: str | None, room: int) -> dict[str, object]
         "mapping_file": one.mapping_file,
         "result": one.result,
         "samples": samples,
-        "samples_cut": cut,
+        "samples_cut": cut,  # left out or shortened for want of room
         "heard": top_counts(one.figures.heard) if one.figures.heard else None,
         "overlaps": top_counts(one.overlaps) if one.overlaps else None,
         "splits": [list(encode(split).values()) for split in one.splits],
@@ -252,21 +238,19 @@ def _cut_values(value: object, chars: int) -> object:
 
 
 _PACKAGE: Final = "ingot.converters.lake"
-_TEMPLATE: Final = "index.html.j2"
-_STYLE: Final = ("lake.css",)
-_SCRIPT: Final = ("lake_parts.js", "lake_set.js", "lake.js")
 
 
 def render_lake_page(sets: Sequence[SetFacts], *, title: str, told: Mapping[str, object]) -> bytes:
     """The page; the same bytes for the same facts."""
     from markupsafe import Markup
 
-    style, script = _read_files(_STYLE), _read_files(_SCRIPT)
+    style = _read_files("lake.css")
+    script = _read_files("lake_parts.js", "lake_set.js", "lake.js")
     lake: dict[str, object] = {"title": title, "told": dict(told), "totals": lake_totals(sets)}
     lake |= {"statuses": STATUSES, "words": STATUS_WORDS, "sets": list(map(table_facts, sets))}
     page = pages.render_page(
         _PACKAGE,
-        _TEMPLATE,
+        "index.html.j2",
         title=title.encode("utf-8", "backslashreplace").decode("utf-8"),
         policy=_content_policy(style, script),
         style=Markup(style),
@@ -277,7 +261,7 @@ def render_lake_page(sets: Sequence[SetFacts], *, title: str, told: Mapping[str,
     return page.encode("utf-8")
 
 
-def _read_files(names: Sequence[str]) -> str:
+def _read_files(*names: str) -> str:
     return "\n".join((resources.files(_PACKAGE) / name).read_text("utf-8") for name in names)
 
 

@@ -14,8 +14,6 @@ same bytes exactly if they have the same content. `meta` is not in it, null is n
 SFT never have the same bytes. The records of both formats of a result hash alike.
 
 The first eight bytes, read as a number with the greatest byte first, choose the split of a record.
-
-Which split a record goes into: by its hash alone.
 """
 
 import itertools
@@ -43,7 +41,6 @@ Hashes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.uint64]
 
 _NULL: Final = 2**64 - 1
-_NULL_FLAG: Final = 255
 
 
 def hash_records(batch: pa.RecordBatch) -> Hashes:
@@ -63,10 +60,7 @@ def hash_heads(hashed: Hashes, start: int = 0) -> Numbers:
 
 
 def write_header(stream: BinaryIO, *shape: int) -> None:
-    """Begin a NumPy file of bytes, whose values follow in order.
-
-    Of another number of rows the header is as long: NumPy leaves room for it.
-    """
+    """Begin a NumPy file of bytes; its header is as long for any number of rows."""
     facts = {"descr": "|u1", "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(stream, facts)
 
@@ -111,7 +105,7 @@ def _conversation_parts(batch: pa.RecordBatch) -> _Parts:
     turns = _join_columns(
         *_length_field(pc.struct_field(flat, "role")),
         *_length_field(pc.struct_field(flat, "content")),
-        _bytes_column(pc.fill_null(flags.cast(pa.uint8()), _NULL_FLAG).to_numpy()),
+        _bytes_column(pc.fill_null(flags.cast(pa.uint8()), 0xFF).to_numpy()),
     )
     counts = pc.fill_null(lengths, 0).to_numpy().astype(np.int64)
     return _slices(heads), _slices(turns, counts)

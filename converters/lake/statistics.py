@@ -43,10 +43,7 @@ _READ: Final = 4
 
 
 def record_beginning(batch: pa.RecordBatch, place: int) -> RecordBeginning:
-    """The record at a place of a batch; `messages_left_out` counts the messages that are cut off.
-
-    Of each text four times what is shown is kept.
-    """
+    """The record at a place of a batch; `messages_left_out` counts messages that are cut off."""
     record: RecordBeginning = {}
     for name in batch.schema.names:
         value = batch.column(name)[place]
@@ -75,10 +72,7 @@ def record_text(record: RecordBeginning) -> str:
 
 
 def redact_record(record: RecordBeginning, redact: Callable[[str], Safe]) -> Record:
-    """The record redacted, its texts cut; `messages_left_out` is there where messages were.
-
-    A text that is cut ends in `…`. `tools` is left out where it is null.
-    """
+    """The record redacted, its texts cut; a text that is cut ends in `…`."""
     kept = {
         name: value
         for name, value in record.items()
@@ -111,11 +105,7 @@ _POWERS: Final = np.array([1 << power for power in range(63)], np.int64)
 
 
 def measure_records(result: Path, hashed: Path, redact: Callable[[str], Safe]) -> Figures:
-    """Read the records of a finished result once.
-
-    Of `meta.language` the first 1,000 different values are told apart, the records of the others
-    are counted under `*`; of each value 40 characters are kept.
-    """
+    """Read the records of a finished result once."""
     done = find_finished(result)
     if done is None:
         raise ConversionError(str(result), "holds no finished result", "convert the data set again")

@@ -38,17 +38,14 @@ _ENDINGS = (".proposal", ".sample", ".json")
 
 
 def data_set_name(*parts: str) -> str:
-    """One name of several parts (folders, what tells data sets of one folder apart).
-
-    Where nothing had to be changed the parts can be read from it; else it ends with a hash of them,
-    so that different parts never give the same name.
-    """
+    """One name of several parts; it ends with a hash of them where something had to be changed."""
     plain = JOINT.join(parts)
     text = re.sub(r"\s+", " ", _ODD_NAME.sub("_", plain)).strip(" .-")
     clean = text.encode("utf-8", "ignore")[:_MOST_BYTES].decode("utf-8", "ignore").strip(" .-")
     faithful = clean == plain and not any(JOINT in part for part in parts)
     if faithful and not _RESERVED.fullmatch(clean) and not clean.lower().endswith(_ENDINGS):
         return clean
+    # Different parts never give the same name.
     digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
     return f"{clean or 'set'}-{digest[:_HASH]}"
 
@@ -79,10 +76,7 @@ def is_card(entry: Entry) -> bool:
 
 
 def card_folders(entries: Iterable[Entry]) -> frozenset[str]:
-    """The folders below the root that a card makes one data set.
-
-    A README does so if it begins with front matter; one that cannot be read does not.
-    """
+    """The folders below the root that a card, or a README with front matter, makes one data set."""
     found = set()
     for entry in entries:
         folder, _, base = entry.name.rpartition("/")
@@ -105,14 +99,11 @@ def set_folder(name: str, carded: frozenset[str]) -> str:
     for depth in range(len(folders), 0, -1):
         if "/".join(folders[:depth]) in carded:
             return "/".join(folders[:depth])
-    while folders and _is_part_folder(folders):
+    while folders and (
+        _PART.fullmatch(folders[-1]) or (len(folders) > 1 and _INNER_PART.fullmatch(folders[-1]))
+    ):
         folders.pop()
     return "/".join(folders) or TOP_FOLDER
-
-
-def _is_part_folder(folders: Sequence[str]) -> bool:
-    last = folders[-1]
-    return bool(_PART.fullmatch(last) or (len(folders) > 1 and _INNER_PART.fullmatch(last)))
 
 
 def common_stem(names: Sequence[str]) -> str:
@@ -128,33 +119,24 @@ _PACKED = re.compile(r"\.(gz|gzip|zst|zstd|bz2|xz)$", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SeenFile:
-    """One file of the lake and what was found in it.
-
-    Attributes:
-        fault: why it cannot be read.
-        place: the folder of documents that it is in or below.
-    """
+    """One file of the lake and what was found in it."""
 
     entry: Entry
     looked: EntryFiles = field(default_factory=lambda: EntryFiles([], []))
-    fault: str = ""
-    place: str = ""
+    fault: str = ""  # why it cannot be read
+    place: str = ""  # the folder of documents that it is in or below
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataSet:
-    """Files of a lake that are one data set.
-
-    Attributes:
-        said: what it is, where it is recognised as data for another command; None else.
-    """
+    """Files of a lake that are one data set."""
 
     name: str
     place: str
     source: Source
     faults: tuple[LeftOut, ...] = ()
     cards: tuple[Entry, ...] = ()
-    said: object | None = None
+    said: object | None = None  # what it is, where another command reads it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -175,13 +157,10 @@ _REASONS: Final = 40
 
 
 def group_by_reason(left_out: Iterable[tuple[str, str]]) -> list[tuple[str, int, list[str]]]:
-    """Reasons for which files (name, why) are left out: how many files, the first names.
-
-    The reason of most files comes first; what is particular to a file (after a colon) is cut off.
-    """
+    """Reasons for which files (name, why) are left out, most files first, with the first names."""
     names: dict[str, list[str]] = defaultdict(list)
     for name, why in left_out:
-        names[why.partition(": ")[0]].append(name)
+        names[why.partition(": ")[0]].append(name)  # what follows is particular to the file
     ordered = sorted(names.items(), key=lambda one: (-len(one[1]), one[0]))
     return [(why, len(files), files[:_NAMED]) for why, files in ordered[:_REASONS]]
 
@@ -241,11 +220,7 @@ def mark_records(seen: Sequence[SeenFile]) -> None:
 
 
 def document_folders(seen: Sequence[SeenFile]) -> dict[str, str]:
-    """The folders of documents by the files in or below them.
-
-    They are the highest folders that hold documents and no structured data, in or below them. What
-    lies below the folder of a data set belongs to it, and is a note.
-    """
+    """The highest folders of documents, without structured data, by the files in or below them."""
     sets = {set_folder(one.entry.name, frozenset()) for one in seen if one.looked.files}
     return dict(_find_document_folders(seen, "", sets))
 
@@ -260,7 +235,7 @@ def _find_document_folders(
     # The root is a folder of documents if some lie in it: else its folders are data sets.
     if (folder or _are_documents(below[""])) and _are_documents(seen):
         yield from ((one.entry.name, folder or TOP_FOLDER) for one in seen)
-    elif folder not in sets:
+    elif folder not in sets:  # what lies below the folder of a data set is a note of it
         for name in sorted(below.keys() - {""}):
             yield from _find_document_folders(below[name], f"{inner}{name}", sets)
 

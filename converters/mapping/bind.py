@@ -12,8 +12,8 @@ from typing import NoReturn
 
 from ingot.converters import paths
 from ingot.converters.errors import MappingError, Problem
-from ingot.converters.json_yaml import found_text, violations
-from ingot.converters.mapping.document_reader import pointer_to, short_json
+from ingot.converters.json_yaml import found_text, pointer_to, violations
+from ingot.converters.mapping.document_reader import short_json
 from ingot.converters.mapping.language import Layout, Mapping, Value, to_document
 from ingot.converters.mapping.parser import LiteralRule, Parser
 from ingot.converters.rows import Json, MappingDocument, RowError
@@ -87,12 +87,9 @@ def resolves(path: paths.Path, values: Iterable[Json]) -> bool:
 
 
 class LiteralBinder:
-    """What a bare string under `source`, `language` or `system` of version 1 means.
+    """What a bare string under `source`, `language` or `system` of version 1 means."""
 
-    Without rows to look in (None) it is refused only where it can be neither a path nor a literal.
-    """
-
-    def __init__(self, values: Sequence[Json] | None) -> None:
+    def __init__(self, values: Sequence[Json] | None) -> None:  # None: no rows to look in
         self.known, self.values = values is not None, values or ()
         self.warnings: list[str] = []
 
@@ -148,11 +145,7 @@ def _may_be_literal(key: str, text: str) -> bool:
 def infer_roles(
     document: MappingDocument, values: Sequence[Json]
 ) -> tuple[MappingDocument, list[str]]:
-    """Fill in the roles that a version 1 document leaves out.
-
-    By field name first (a system-like name only where the column hardly varies), then by position:
-    the last message is the assistant's, the others the user's. A present role is never touched.
-    """
+    """Fill in the roles that a version 1 document leaves out, by field name, else by position."""
     messages = document.get("messages")
     if not isinstance(messages, list):
         return document, []

@@ -60,32 +60,22 @@ class PathReach:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckReport:
-    """What a mapping makes of a sample.
+    """What a mapping makes of a sample."""
 
-    Attributes:
-        rows: sampled rows, unreadable ones included (a group counts as one).
-        unreadable: sampled rows that could not be read: rejects, but no fault of the mapping.
-        coverage: share of the other records without a hard error (soft outcomes do not count).
-        messages, dropped: sampled messages whose role is read from the data, and how many of them
-            the role map leaves out.
-        others: a sentence for each role map with `*`: which sampled values fall under it.
-        problems: what makes the mapping wrong for this data; empty = it may be used.
-    """
-
-    rows: int
-    unreadable: int
+    rows: int  # unreadable ones included (a group counts as one)
+    unreadable: int  # rejects, but no fault of the mapping
     warnings: tuple[str, ...]
     ok_rows: int = 0
     records: int = 0
     failures: dict[str, int] = field(default_factory=dict)
-    coverage: float = 1.0
+    coverage: float = 1.0  # of the other records, those without a hard error
     ragged: int = 0
     paths: tuple[PathReach, ...] = ()
     content: Content = field(default_factory=Content)
-    messages: int = 0
-    dropped: int = 0
-    others: tuple[str, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    messages: int = 0  # whose role is read from the data
+    dropped: int = 0  # of these, what the role map leaves out
+    others: tuple[str, ...] = ()  # for each role map with `*`, which values fall under it
+    problems: tuple[Problem, ...] = ()  # none: the mapping may be used
     loss: Loss = NO_LOSS
     examples: tuple[tuple[Json, Record], ...] = ()
     rejects: tuple[Reject, ...] = ()
@@ -93,17 +83,12 @@ class CheckReport:
 
 @dataclass(frozen=True, kw_only=True)
 class SampleRun:
-    """What a mapping makes of a sample, run row by row.
+    """What a mapping makes of a sample, run row by row."""
 
-    Attributes:
-        batches: the sample as it is run, grouped where the mapping groups.
-        examples: each row that gives a record, with the first.
-    """
-
-    batches: list[Batch]
+    batches: list[Batch]  # grouped where the mapping groups
     unreadable: int
     records: list[Record] = field(default_factory=list)
-    examples: list[tuple[Json, Record]] = field(default_factory=list)
+    examples: list[tuple[Json, Record]] = field(default_factory=list)  # rows with their first
     rejects: list[Reject] = field(default_factory=list)
     by_file: Counter[str] = field(default_factory=Counter)
     ragged: int = 0
@@ -120,8 +105,10 @@ class SampleRun:
 
     @property
     def coverage(self) -> float:
-        """The share of the records without a hard error, as in a report."""
-        return _coverage(len(self.records), self.failures, self.unreadable)
+        """The share without a hard error; what could not be read says nothing of a mapping."""
+        hard = sum(count for reason, count in self.failures.items() if reason not in SOFT_REASONS)
+        total = len(self.records) + self.failures.total() - self.unreadable
+        return 1.0 if not total else (total - hard + self.unreadable) / total
 
 
 def run_sample(
@@ -163,10 +150,7 @@ def check_mapping(
     problems = [
         *unresolved_problems(mapping, nodes),
         *_reject_problems(run.rejects, tuple(path_uses(mapping))),
-        *_outcome_problems(len(run.records), run.failures, run.coverage),
-        *_side_problems(mapping),
-        *_training_problems(content),
-        *_reading_problems(run.unreadable, len(nodes)),
+        *_outcome_problems(mapping, run, content, len(nodes)),
     ]
     nulls = sample.non_finite
     return CheckReport(
@@ -218,14 +202,6 @@ def _single_rows(batch: Batch) -> Iterator[Batch]:
     yield from (batch.take([place]) for place in range(len(batch.rows)))
     if batch.bad:
         yield batch.take([], batch.bad)
-
-
-def _coverage(records: int, failures: Counter[str], unreadable: int) -> float:
-    """The share without a hard error; rows that could not even be read say nothing of a mapping."""
-    hard = sum(count for reason, count in failures.items() if reason not in SOFT_REASONS)
-    hard -= unreadable
-    total = records + sum(failures.values()) - unreadable
-    return 1.0 if not total else (total - hard) / total
 
 
 # --- what the paths find
@@ -391,30 +367,23 @@ def _use_pointer(reason: str, path: str | None, used: Sequence[PathUse]) -> str:
     return next(iter([*(mapped if reason == "unmapped_value" else []), *named, *ending]), "")
 
 
-def _outcome_problems(records: int, failures: Counter[str], coverage: float) -> Iterator[Problem]:
-    said = ", ".join(f"{reason} {count}" for reason, count in failures.most_common())
-    if coverage < MIN_COVERAGE:
+def _outcome_problems(
+    mapping: Mapping, run: SampleRun, content: Content, readable: int
+) -> Iterator[Problem]:
+    """Too little that converts, an answer in its own question, nothing to train on or to read."""
+    said = ", ".join(f"{reason} {count}" for reason, count in run.failures.most_common())
+    if run.coverage < MIN_COVERAGE:
         expected = f"coverage of at least {MIN_COVERAGE:.0%}"
-        yield Problem("", "coverage", expected, f"{coverage:.1%} ({said})")
-    if not records and failures:
+        yield Problem("", "coverage", expected, f"{run.coverage:.1%} ({said})")
+    if not run.records and run.failures:
         yield Problem("", "no_records", "at least one record", said)
-
-
-def _side_problems(mapping: Mapping) -> Iterator[Problem]:
-    """An answer that stands in its own question, as a whole or as a part."""
     for one in shared_paths(mapping):
         expected = f"another path than {one.question} takes, or another use of it"
         yield Problem(one.answer, "both_sides", expected, one.path)
-
-
-def _training_problems(content: Content) -> Iterator[Problem]:
     if content.records and not content.trained_records:
         expected = "at least one message that is trained on"
         yield Problem("/messages", "no_training", expected, f"none in {content.records} records")
-
-
-def _reading_problems(unreadable: int, readable: int) -> Iterator[Problem]:
-    total = unreadable + readable
-    if total and unreadable / total > MAX_UNREADABLE:
+    total = run.unreadable + readable
+    if total and run.unreadable / total > MAX_UNREADABLE:
         expected = f"at most {MAX_UNREADABLE:.0%} of the rows unreadable"
-        yield Problem("/source", "unreadable", expected, f"{unreadable} of {total}")
+        yield Problem("/source", "unreadable", expected, f"{run.unreadable} of {total}")

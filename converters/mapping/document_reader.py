@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ingot.converters.errors import Problem
-from ingot.converters.json_yaml import shorten_text
+from ingot.converters.json_yaml import pointer_to, shorten_text
 from ingot.converters.mapping.lookup import PARTS, Lookup
 from ingot.converters.paths import Path, PathSyntaxError, compile_path
 from ingot.converters.rows import Json, MappingDocument
@@ -22,11 +22,6 @@ def short_json(value: Json) -> str:
 def is_scalar(value: Json) -> bool:
     """True for text, numbers, booleans and null."""
     return value is None or isinstance(value, str | int | float)
-
-
-def pointer_to(pointer: str, key: str | int) -> str:
-    """The JSON Pointer to a key or place of what another pointer leads to."""
-    return f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
 
 
 class DocumentReader:

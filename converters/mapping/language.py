@@ -23,13 +23,10 @@ ValueKind = Literal["path", "concat", "any_of", "template", "tree", "literal"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tree:
-    """Nodes from `path` on, each followed by those at its `children`, down to `depth` levels.
-
-    `text` is the own text of a node.
-    """
+    """Nodes from `path` on, each followed by those at its `children`, down to `depth` levels."""
 
     path: Path
-    text: "Value"
+    text: "Value"  # of a node itself
     children: Path
     depth: int
 
@@ -37,8 +34,6 @@ class Tree:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Value:
     """Where a text or meta value comes from, with its modifiers in the order they are applied.
-
-    `count_from` is the first number of a `pick`, and stands in the value that picks.
 
     Exactly one of `path`, `parts` (concat and any_of), `template`, `tree` and `literal` carries the
     value, as `kind` says; a template is its literal pieces and paths in order.
@@ -57,7 +52,7 @@ class Value:
     replace: dict[str, str] | None = None
     label: str | None = None
     sep: str = "\n"
-    count_from: int = 0
+    count_from: int = 0  # the first number of a `pick`, in the value that picks
 
     @property
     def is_bare(self) -> bool:
@@ -123,15 +118,12 @@ class Condition:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Message:
-    """One entry of `messages`; `content` None = that message does not exist in this data set.
-
-    Elements of `each` for which `where` does not hold are left out.
-    """
+    """One entry of `messages`."""
 
     role: MessageRole
-    content: Value | None
+    content: Value | None  # None: that message does not exist in this data set
     each: tuple[Path, ...] = ()
-    where: tuple[Condition, ...] = ()
+    where: tuple[Condition, ...] = ()  # elements of `each` for which it does not hold are left out
     loss_mask: bool | Value | None = None
 
 
@@ -145,10 +137,7 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Layout:
-    """How one record is made: an alternative, or the outer keys of the mapping.
-
-    `text` and `messages` are None where the layout does not state them.
-    """
+    """How one record is made: an alternative, or the outer keys of the mapping."""
 
     each: tuple[Path, ...] = ()
     where: tuple[Condition, ...] = ()
@@ -161,19 +150,15 @@ class Layout:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mapping:
-    """A bound mapping: nothing in it is interpreted again per record.
+    """A bound mapping: nothing in it is interpreted again per record."""
 
-    `kind` is `pt` or `sft`, or `irrelevant` where the document maps nothing. `outer` holds the keys
-    of the document itself, `any_of` the alternatives, `warnings` what was noticed while binding.
-    """
-
-    kind: MappingKind
-    outer: Layout
-    any_of: tuple[Layout, ...] = ()
+    kind: MappingKind  # `irrelevant` where the document maps nothing
+    outer: Layout  # the keys of the document itself
+    any_of: tuple[Layout, ...] = ()  # the alternatives
     source: SourceSpec = SourceSpec()
     group: Group | None = None
     provenance: MappingDocument | None = None
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  # what was noticed while binding
 
     def alternatives(self) -> tuple[Layout, ...]:
         """The whole layouts in order: the alternatives laid over the outer keys, or those alone."""
@@ -277,14 +262,11 @@ def _message_document(message: Message) -> MappingDocument:
     }
 
 
-def _condition_document(condition: Condition) -> MappingDocument:
-    counted = condition.op in ("min_chars", "max_chars")
-    stated: Json = condition.limit if counted else list(condition.values)
-    return {"path": path_document(condition.path), condition.op: stated}
-
-
 def _where_document(where: tuple[Condition, ...]) -> Json:
-    return [_condition_document(one) for one in where] or None
+    return [
+        {"path": path_document(one.path), one.op: list(one.values) if one.values else one.limit}
+        for one in where
+    ] or None
 
 
 def _layout_document(layout: Layout) -> MappingDocument:

@@ -28,20 +28,12 @@ _CAPTION = 200  # characters of a document that may be nothing but what an image
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Loss:
-    """What does not reach the records of a sample.
+    """What does not reach the records of a sample."""
 
-    Attributes:
-        files: the files of the sample, with their sampled rows and the records made of these.
-        text_chars: characters of the longer texts in the sampled rows, each text once.
-        media_rows: rows that hold an image, audio or video beside their texts, and
-            records whose texts name one.
-        looked_at: rows among which they were counted.
-    """
-
-    files: tuple[tuple[str, int, int], ...] = ()
-    text_chars: int = 0
-    media_rows: int = 0
-    looked_at: int = 0
+    files: tuple[tuple[str, int, int], ...] = ()  # with their sampled rows, and records of these
+    text_chars: int = 0  # of the longer texts in the sampled rows, each text once
+    media_rows: int = 0  # with an image, audio or video beside their texts, or named in them
+    looked_at: int = 0  # rows among which they were counted
 
     @property
     def silent_files(self) -> tuple[tuple[str, int], ...]:
@@ -60,14 +52,7 @@ def measure_loss(
     examples: Sequence[tuple[Json, Record]],
     values: Sequence[Json],
 ) -> Loss:
-    """Measure what is left behind.
-
-    Args:
-        rows: how many were sampled, by file.
-        records: how many were made of them, by file.
-        examples: rows with the record that was made of each.
-        values: the sampled rows.
-    """
+    """Measure what is left behind of sampled values; `rows` and `records` count them by file."""
     some = list(pick_evenly(examples, _ROWS))
     told = [_holds_media(row, record) or _names_media(record) for row, record in some]
     if 2 * sum(_is_caption(*example) for example in some) > len(some):  # else short articles
@@ -95,12 +80,8 @@ def _texts(values: Sequence[Json]) -> Iterator[str]:
 
 
 def _holds_media(value: Json, record: Record) -> bool:
-    """Whether an image, an audio or a video stands in a row, beside a conversation in any field.
-
-    A block says so by its type; a field by the name of a file, an address or the data.
-    """
-    talks = "messages" in record
-    found = _references(value, texts=talks)
+    """Whether an image, an audio or a video stands in a row, beside a conversation in any field."""
+    found = _references(value, texts="messages" in record)
     return any(isinstance(one, dict) or _MEDIA_FILE.search(one) for one in found)
 
 

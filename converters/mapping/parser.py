@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ingot.converters.errors import Problem
-from ingot.converters.mapping.document_reader import DocumentReader, Read, is_scalar, pointer_to
+from ingot.converters.json_yaml import pointer_to
+from ingot.converters.mapping.document_reader import DocumentReader, Read, is_scalar
 from ingot.converters.mapping.language import (
     META_KEYS,
     ROLES,

@@ -28,18 +28,13 @@ Scope = tuple[Around, ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PathUse:
-    """One path of a mapping in its place.
-
-    `scope` is what lies around it, outermost first; `need` says what its absence costs:
-    the record (`required`), a part of a text (`part`), or an optional value. `of_row` marks the
-    keys of `group`, which are looked up in the rows before they are grouped.
-    """
+    """One path of a mapping in its place."""
 
     pointer: str
     path: Path
-    scope: Scope
-    need: Need
-    of_row: bool = False
+    scope: Scope  # what lies around it, outermost first
+    need: Need  # what its absence costs: the record, a part of a text, or an optional value
+    of_row: bool = False  # a key of `group`, looked up in the rows before they are grouped
 
 
 def path_uses(mapping: Mapping) -> Iterator[PathUse]:

@@ -34,15 +34,12 @@ _PARTS = {
     "options": set[str](),
     "warnings": {"paths", "meta"},
 }
-_AT_FDCWD = -100
-_RENAME_EXCHANGE = 2
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 
 def replace_folder(new: Path, place: Path, *, aside: Path) -> Path:
-    """Give a folder the name of another and return where that one lies now.
-
-    In one step where the system can; else the old one goes `aside` first, and back if that fails.
-    """
+    """Give a folder the name of another and return where that one lies now."""
+    # In one step where the system can; else the old one goes aside first, and back if that fails.
     old = new if exchange_folders(new, place) else place.rename(aside)
     if old == aside:
         try:
@@ -100,10 +97,7 @@ def _has_counts(manifest: dict[str, Json]) -> bool:
 
 
 def find_finished(folder: Path) -> FinishedResult | None:
-    """The finished result in a folder; None if there is none or a file of it is gone or cut.
-
-    Files are checked by presence and size; `sha256sum` against the manifest is the thorough check.
-    """
+    """The finished result in a folder; None if there is none or a file of it is gone or cut."""
     manifest = _own_manifest(folder)
     if manifest is None or not _has_counts(manifest) or not _has_all_files(folder, manifest):
         return None
@@ -170,11 +164,8 @@ class StagedResult:
 
 
 def _swap(places: _Destination, result: Path) -> None:
-    """New in, old out, in one step where the system can; else old aside, new in, old deleted.
-
-    An empty folder is no old result: it is renamed over.
-    """
-    if _own_manifest(places.out) is None:
+    """New in, old out."""
+    if _own_manifest(places.out) is None:  # an empty folder: it is renamed over
         result.rename(places.out)
         sync_path(places.out.parent)
         return
@@ -218,10 +209,7 @@ def remove_result(folder: Path) -> bool:
 
 
 def check_destination(out: Path) -> None:
-    """See that a destination could be written, before anything costly is done for it.
-
-    Whether the result that lies there is the one to be made is not asked yet; `stage` does.
-    """
+    """See that a destination could be written, before anything costly is done for it."""
     with output_errors(out):
         if out.exists() and not _is_empty(out):
             _check_own(out)
@@ -327,13 +315,10 @@ def stage(
     """Take hold of a destination, for one run.
 
     The destination must not exist (an empty folder is accepted), or hold an equal result (then
-    `Staged.done` is set and the caller has nothing to do), or hold another result of ingot and
-    `overwrite` be true. Folders with foreign files are never replaced. A symbolic link is
-    followed.
-
-    If the caller's block raises a SourceError or ConversionError nothing stays; after any other
-    error (disk full, interrupt), and with `keep_work` after these too, what lies in `Staged.work`
-    stays for the next run with the same key.
+    `done` is set), or another one and `overwrite` be true; folders with foreign files are never
+    replaced. After a SourceError or ConversionError nothing stays; after any other error, and with
+    `keep_work` after these too, what lies in `work` stays for the next run with the same key. A
+    symbolic link is followed.
     """
     places = _Destination(out=Path(os.path.realpath(out)))
     with output_errors(out):

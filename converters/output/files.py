@@ -85,12 +85,9 @@ def output_errors(where: Path | str) -> Iterator[None]:
 
 
 def encode_json(document: object, *, sort_keys: bool = True) -> bytes:
-    """Return a JSON document as the files of a result hold it: sorted keys, indented, UTF-8.
-
-    What UTF-8 cannot hold (a byte of a file's name that is not text) is escaped as JSON allows.
-    """
+    """Return a JSON document as the files of a result hold it: sorted keys, indented, UTF-8."""
     text = json.dumps(document, ensure_ascii=False, indent=2, sort_keys=sort_keys, allow_nan=False)
-    return f"{text}\n".encode(errors="backslashreplace")
+    return f"{text}\n".encode(errors="backslashreplace")  # a byte of a file's name may be no text
 
 
 def sync_path(path: Path) -> None:
@@ -231,10 +228,7 @@ def file_entry(folder: Path, path: Path) -> FileEntry:
 
 
 def list_files(folder: Path, known: Iterable[FileEntry] = ()) -> list[FileEntry]:
-    """List every file of a result but manifest.json and run.json, sorted, as `file_entry` does.
-
-    `known` are entries of files that are not hashed again.
-    """
+    """List the files of a result but its manifest and run.json; `known` are not hashed again."""
     entries = {entry["path"]: entry for entry in known}
     files = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     return [

@@ -33,45 +33,32 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class RunIdentity:
-    """Two runs with equal identities make the same result.
+    """Two runs with equal identities make the same result."""
 
-    Attributes:
-        settled: what decides the bytes; the manifest holds it under the same names.
-        place: where the inputs are, in whatever shape; known to the staging key only.
-        stamps: what tells each input from a changed one without reading it; run.json holds it as
-            `inputs`. None where a change would not show.
-        location: where equal stamps have to lie to mean equal inputs; None: anywhere.
-        entries: gives name, bytes and SHA-256 of each input, as the manifest holds them as
-            `inputs`; called where the stamps differ. None: the result has no inputs of its own.
-        words: how a difference under a name of `settled` is told, where the two values say nothing
-            to people.
-        further: a difference that neither `settled` nor the inputs show.
-    """
-
-    settled: dict[str, Json]
-    place: object = None
+    settled: dict[str, Json]  # what decides the bytes; the manifest holds it under the same names
+    place: object = None  # where the inputs are; known to the staging key only
+    # The `inputs` of run.json; None where a change would not show.
     stamps: Sequence[InputStamp] | None = None
-    location: str | None = None
+    location: str | None = None  # where equal stamps mean equal inputs; None: anywhere
+    # Gives the `inputs` of the manifest, where the stamps differ; None: it has none of its own.
     entries: Callable[[], list[InputEntry]] | None = None
+    # How a difference in `settled` is told where the two values say nothing to people.
     words: Mapping[str, str] = field(default_factory=dict)
-    further: Callable[[FinishedResult], str | None] = lambda _: None
+    further: Callable[[FinishedResult], str | None] = lambda _: None  # another difference
 
     def key(self) -> str:
         """Return the staging key, which knows the inputs by place and stamps."""
         return json_digest([self.settled, self.place, self.stamped_inputs()])
 
     def difference(self, there: FinishedResult) -> str | None:
-        """Return what tells a finished result from the one that this run would make, if anything.
-
-        Inputs are equal where their stamps are, else by content.
-        """
+        """Return what tells a finished result from the one that this run would make, or None."""
         theirs = {name: there.manifest.get(name) for name in self.settled}
         differs = describe_difference(self.settled, theirs, self.words) or self.further(there)
         if differs or self.entries is None:
             return differs or None
         if self.has_equal_stamps(there):
             return None
-        try:
+        try:  # else by content
             same = there.manifest.get("inputs") == self.entries()
         except IngotError:
             same = False  # the run will say what is wrong with the file
@@ -155,10 +142,7 @@ def describe_difference(
     there: Mapping[str, object],
     words: Mapping[str, str] | None = None,
 ) -> str:
-    """Return what differs between two identities, in words; "" if nothing does.
-
-    A difference is told as `options.limit is 5 (requested: 10)`, or by `words` under its name.
-    """
+    """Return what differs between two identities, by `words` or as `limit is 5 (requested: 10)`."""
     told = _WORDS | dict(words or {})
     lines = [
         told.get(name) or f"{name} is {_value_text(theirs)} (requested: {_value_text(ours)})"

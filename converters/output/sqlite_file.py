@@ -13,10 +13,7 @@ DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 
 
 def open_database(file: Path) -> sqlite3.Connection:
-    """A connection to the file, in WAL mode so that several processes may write; any thread's.
-
-    The file gets mode 600, a folder that is not there yet 700. What is deleted is overwritten.
-    """
+    """A connection to the file, in WAL mode so that several processes may write; any thread's."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))

@@ -250,11 +250,10 @@ def results_in_order(
     window: int,
     here: Callable[[Task], Done] | None = None,
 ) -> Iterator[Done]:
-    """The result of `work` for each task, in the order of the tasks.
+    """The result of `work` for each task, in the order of the tasks; so is the first error.
 
     At most `window` tasks are under way or waiting to be taken, so memory does not grow with their
-    number; with `here` this thread does the next one meanwhile, and waits for none that it need
-    not. The first error in the order of the tasks is raised, whichever happened first.
+    number; with `here` this thread does the next one meanwhile, and waits for none it need not.
     """
     waiting: deque[Future[Done]] = deque()
     most = window if here is None else _MOST_RESULTS
@@ -338,10 +337,7 @@ class Workers:
     def spread(
         self, work: Callable[[Task], Done], tasks: Sequence[Task], *, jobs: int | None = None
     ) -> Iterator[tuple[Task, Done | TaskFailure]]:
-        """Yield every task with its result as it comes; at most `jobs` are under way at a time.
-
-        The processes end at once where the caller stops taking results.
-        """
+        """Yield every task with its result as it comes; at most `jobs` are under way at a time."""
         pending, done = iter(tasks), False
         try:
             first = islice(pending, jobs or self.jobs)
@@ -354,7 +350,7 @@ class Workers:
                 yield task, result
             done = True
         finally:
-            if not done:
+            if not done:  # the caller has stopped taking results
                 self.__exit__()
 
 

@@ -13,6 +13,5 @@ RecordFormat = Literal["parquet", "jsonl", "delta"]
 __all__ = ["RecordFormat", "RecordWriter", "read_batches", "read_records"]
 
 __getattr__ = lazy_names(
-    __name__,
-    {"RecordWriter": "writers", "read_batches": "readers", "read_records": "readers"},
+    __name__, {"RecordWriter": "writers", "read_batches": "readers", "read_records": "readers"}
 )

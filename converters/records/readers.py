@@ -1,5 +1,6 @@
 """Read ingot records back from Parquet and JSONL, and say what is wrong with a line."""
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -85,14 +86,12 @@ def _parquet_batches(file: Path, rows: int) -> Iterator[pa.RecordBatch]:
                 batch.validate(full=True)  # Parquet readers do not look whether a text is UTF-8
                 yield batch.replace_schema_metadata(KINDS[kind].schema.metadata)
     except (pa.ArrowException, OSError) as error:
-        raise ConversionError(
-            str(file), f"not a readable Parquet file: {error}", "write the records again"
-        ) from error
+        problem = f"not a readable Parquet file: {error}"
+        raise ConversionError(str(file), problem, _WRITE_AGAIN) from error
 
 
 READ_BYTES: Final = 16 << 20  # of lines per batch
 
-_BOM: Final = b"\xef\xbb\xbf"
 _WRITE_AGAIN: Final = "write the records again"
 _SHAPES: Final = "docs/tokens.md shows both shapes"
 _MAIN: Final[dict[RecordKind, str]] = {"sft": "messages", "pt": "text"}  # the key that tells
@@ -109,10 +108,7 @@ _WANTED: Final[dict[pa.DataType, tuple[tuple[type, ...], str]]] = {
 
 
 def read_lines(file: Path, rows: int) -> Iterator[tuple[int, list[Record]]]:
-    """The records of a file, at most `rows` or about `READ_BYTES` at once, with their first line.
-
-    A byte order mark at the start is passed over.
-    """
+    """The records of a file, at most `rows` or about `READ_BYTES` at once, and their first line."""
     batch: list[Record] = []
     first = 1
     size = 0
@@ -145,7 +141,7 @@ def kind_of(record: Record) -> RecordKind:
 def _file_lines(file: Path) -> Iterator[bytes]:
     try:
         with file.open("rb") as lines:
-            first = next(lines, b"").removeprefix(_BOM)
+            first = next(lines, b"").removeprefix(BOM_UTF8)
             if first:
                 yield first
             yield from lines

@@ -117,22 +117,14 @@ def _text_lengths(texts: pa.Array, measure: Measure) -> Lengths:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kind:
-    """What there is to know about one kind of record.
-
-    Attributes:
-        ordered: a record to the object that a JSONL line holds, keys in their fixed order.
-        chars: of the text in a record.
-        lengths: of the text in each record of a batch, as a function measures it.
-        repeats: columns with few different values: the only ones worth a Parquet dictionary.
-        long: columns of long text: statistics would only copy their values into the footer.
-    """
+    """What there is to know about one kind of record."""
 
     schema: pa.Schema
-    ordered: Callable[[Record], Record]
-    chars: Callable[[Record], int]
-    lengths: Callable[[pa.RecordBatch, Measure], Lengths]
-    repeats: tuple[str, ...]
-    long: tuple[str, ...]
+    ordered: Callable[[Record], Record]  # as a JSONL line has it, keys in their fixed order
+    chars: Callable[[Record], int]  # of the text in a record
+    lengths: Callable[[pa.RecordBatch, Measure], Lengths]  # of the text in each of a batch
+    repeats: tuple[str, ...]  # of few different values: the only ones worth a Parquet dictionary
+    long: tuple[str, ...]  # of long text: statistics would only copy it into the footer
 
     @property
     def brief(self) -> list[str]:
@@ -179,9 +171,8 @@ def schema_errors(kind: RecordKind, where: str) -> Iterator[None]:
         yield
     except (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError) as error:
         problem = f"a {kind} record does not fit its schema: {type(error).__name__}: {error}"
-        raise ConversionError(
-            where, problem, "docs/tokens.md shows both kinds of records"
-        ) from error
+        hint = "docs/tokens.md shows both kinds of records"
+        raise ConversionError(where, problem, hint) from error
 
 
 def to_batch(records: Sequence[Record], kind: RecordKind, *, where: str) -> pa.RecordBatch:

@@ -61,14 +61,11 @@ class ParquetSink:
             full = int(np.searchsorted(ends, before + ROW_GROUP_BYTES - self._pending_bytes)) + 1
             stop = min(start + ROW_GROUP_ROWS - self._pending_rows, full, len(ends))
             self._batches.append(batch.slice(start, stop - start))
-            self._wait(stop - start, int(ends[stop - 1]) - before)
+            self._pending_rows += stop - start
+            self._pending_bytes += int(ends[stop - 1]) - before
             start, before = stop, int(ends[stop - 1])
-
-    def _wait(self, rows: int, size: int) -> None:
-        self._pending_rows += rows
-        self._pending_bytes += size
-        if self._pending_rows == ROW_GROUP_ROWS or self._pending_bytes >= ROW_GROUP_BYTES:
-            self._flush()
+            if self._pending_rows == ROW_GROUP_ROWS or self._pending_bytes >= ROW_GROUP_BYTES:
+                self._flush()
 
     def _flush(self) -> None:
         batches, self._batches, self._pending_rows, self._pending_bytes = self._batches, [], 0, 0
@@ -217,10 +214,7 @@ PART_BYTES = 256 << 20
 
 
 class PartsWriter(FinishedBlock):
-    """Record parts in a folder, numbered from 0, each closed at its bound.
-
-    To be used in a `with` block, at whose end the last part takes its name.
-    """
+    """Record parts in a folder, numbered from 0, each closed at its bound, the last at the end."""
 
     def __init__(self, folder: Path, *, kind: schemas.RecordKind, format: RecordFormat) -> None:
         self.rows = 0
@@ -270,10 +264,7 @@ def part_name(part: int, record_format: str) -> str:
 
 
 class RejectWriter(_PartFile[BinaryIO]):
-    """Writes `part-00000.jsonl` of rejected rows: file, row, element, reason, path, found (cut).
-
-    The file appears under its name when the block ends well; no rejects, no file.
-    """
+    """Writes `part-00000.jsonl` of rejected rows, if there are some."""
 
     def __init__(self, folder: Path, *, part: int = 0) -> None:
         super().__init__(folder, part_name(part, "jsonl"))

@@ -31,7 +31,7 @@ from ingot.agent.review.diff.part_changes import (
     value_changes,
     where_changes,
 )
-from ingot.converters.mapping.document_reader import pointer_to
+from ingot.converters.json_yaml import pointer_to
 from ingot.converters.mapping.language import META_KEYS
 from ingot.converters.rows import Json, MappingDocument
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from ingot.converters.json_yaml import found_text
 from ingot.converters.mapping.columns.frame import (
     MAX_BATCH_BYTES,
     Frame,
@@ -81,11 +82,7 @@ def why_not_columnar(mapping: Mapping, schema: pa.Schema) -> str | None:
 
 
 class ColumnExecutor:
-    """Executes the mapping of a row executor on batches of one schema, on their `table`.
-
-    Raises:
-        NotColumnarError: it cannot be executed so.
-    """
+    """Executes a row executor's mapping on the `table` of batches. Raises NotColumnarError."""
 
     def __init__(self, rows: RowExecutor, schema: pa.Schema) -> None:
         mapping, layout = rows.mapping, rows.mapping.outer
@@ -104,10 +101,7 @@ class ColumnExecutor:
         self._schema = PT_SCHEMA if layout.text else SFT_SCHEMA
 
     def parts(self, batch: Batch) -> Iterator[UnifiedTable]:
-        """Convert a batch, a large one in parts.
-
-        Nothing is raised for bad rows: they are rejects of the result.
-        """
+        """Convert a batch, a large one in parts; bad rows are rejects of the result."""
         table = batch.table
         try:
             if table is None or table.nbytes > MAX_BATCH_BYTES:
@@ -240,10 +234,7 @@ def _apply_filters(filters: list[Filter], frame: Frame) -> list[_LeftOut]:
 def _filter_rejects(
     batch: Batch, left_out: list[_LeftOut], frame: Frame, made: Mask, weights: Places
 ) -> list[Reject]:
-    """The rejects of what conditions left out, but for rows that are `failed`.
-
-    The first of a row that made no record carries the input rows behind it.
-    """
+    """The rejects of what conditions left out, but for rows that are `failed`."""
     rejects = []
     elements = None if frame.rows is None else number_places(frame.rows)
     for condition, places, looked_at in left_out:
@@ -251,7 +242,7 @@ def _filter_rejects(
         kept = ~frame.failed[of_rows]
         places, of_rows = places[kept], of_rows[kept]
         numbers = None if elements is None else elements[places].tolist()
-        found = condition.found_texts(looked_at, places)
+        found = map(found_text, looked_at.take(pa.array(places)).to_pylist())
         for n, (row, text) in enumerate(zip(of_rows.tolist(), found, strict=True)):
             element = None if numbers is None else numbers[n]
             rejects.append(
@@ -262,6 +253,7 @@ def _filter_rejects(
                     reason="filtered",
                     path=condition.name,
                     found=text,
+                    # The first of a row that made no record carries the input rows behind it.
                     rows=0 if element or made[row] else int(weights[row]),
                 )
             )
@@ -310,10 +302,7 @@ def _join_results(parts: Sequence[UnifiedTable]) -> UnifiedTable:
 def _merge_results(
     by_columns: UnifiedTable, rows: Places, handed: Batch, found: UnifiedBatch, kind: RecordKind
 ) -> UnifiedTable:
-    """Results of the same batch by both executors, in the order of its rows.
-
-    `rows` are those of the records by columns.
-    """
+    """Results of the same batch by both executors, in the order of its `rows`."""
     both = _join_results([by_columns, _to_table(found, kind, handed.file)])
     readable = len(both.rejects) - len(handed.bad)
     rejects = sorted(both.rejects[:readable], key=_reject_place)
@@ -351,10 +340,7 @@ class MappingExecutor:
         self._handed = 0  # rows of a batch that had no columns
 
     def parts(self, batch: Batch) -> Iterator[UnifiedBatch | UnifiedTable]:
-        """Convert a batch, a large one in parts.
-
-        Nothing is raised for bad rows: they are rejects of the result.
-        """
+        """Convert a batch, a large one in parts; bad rows are rejects of the result."""
         if batch.table is not None:
             by_columns = self._executor_for(batch.table.schema)
             yield from (by_columns or self._rows).parts(batch)

@@ -30,58 +30,38 @@ MAX_BATCH_BYTES = 64 << 20
 
 
 class Column(NamedTuple):
-    """What a way finds: an array, null where there is no value, and where the place exists.
-
-    `there` is None where it exists everywhere; a place that exists and holds null is null, one that
-    does not exist is missing.
-    """
+    """What a way finds: an array, null where there is no value, and where the place exists."""
 
     array: pa.Array
-    there: Mask | None
+    there: Mask | None  # None: everywhere
 
 
 class Evaluation(NamedTuple):
-    """One evaluation of a path: its counter, and where it was evaluated.
-
-    There it found something where `there` says so, and more than null where `valid` does (None =
-    everywhere); `rows` are the rows of the places.
-    """
+    """One evaluation of a path: its counter, and the places."""
 
     counter: list[int]
-    active: Mask
-    there: Mask | None
-    valid: Mask | None
-    rows: Places | None
+    active: Mask  # where it was evaluated
+    there: Mask | None  # of these, where it found something; None: everywhere
+    valid: Mask | None  # and where more than null; None: everywhere
+    rows: Places | None  # the rows of the places
 
 
 @dataclass(kw_only=True)
 class Frame:
-    """What paths start at, for one batch.
-
-    Attributes:
-        active: where values are evaluated at all (rows that a condition left out are not).
-        failed: rows in which something is wrong; this and `looks` are shared by a batch's frames.
-        looks: every evaluation of a path.
-        repeated: bytes of texts that were repeated at many places; shared as well.
-        rows: the row of each place, None where the places are the rows.
-        outer: the frame whose lists the places are elements of; `parents` are their places there.
-        owners: as `parents`, in the frame from which one path led here; `numbers` count from 0
-            the elements of each owner.
-        file: what `@file` gives.
-    """
+    """What paths start at, for one batch, whose frames share `failed`, `looks` and `repeated`."""
 
     values: pa.Array | pa.RecordBatch
     size: int
-    active: Mask
-    failed: Mask
+    active: Mask  # where values are evaluated at all (rows that a condition left out are not)
+    failed: Mask  # rows in which something is wrong
     looks: list[Evaluation] = field(default_factory=list)
-    repeated: list[int] = field(default_factory=lambda: [0])
-    rows: Places | None = None
-    outer: "Frame | None" = None
-    parents: Places | None = None
-    owners: Places | None = None
-    numbers: Places | None = None
-    file: str = ""
+    repeated: list[int] = field(default_factory=lambda: [0])  # bytes of texts, at many places
+    rows: Places | None = None  # the row of each place, None where the places are the rows
+    outer: "Frame | None" = None  # the frame whose lists the places are elements of
+    parents: Places | None = None  # their places there
+    owners: Places | None = None  # as `parents`, in the frame from which one path led here
+    numbers: Places | None = None  # count from 0 the elements of each owner
+    file: str = ""  # what `@file` gives
 
     def look(self, way: ColumnPath, counter: list[int], active: Mask) -> pa.Array:
         """The plain scalars that a way finds; noted as evaluated for the places of `active`."""

@@ -48,20 +48,15 @@ _LEFT_OUT, _UNMAPPED = -1, -2
 
 
 class EntryTurns(NamedTuple):
-    """The turns of an entry, in order.
-
-    `kept` says which there are; `places` are theirs in the frame, None where there is one of each.
-    Of the places, `asked` are those where its conditions hold, `spoke` those where it says
-    something.
-    """
+    """The turns of an entry, in order."""
 
     roles: Codes
     texts: pa.Array
-    kept: frames.Mask
+    kept: frames.Mask  # which there are
     masks: frames.Mask
-    asked: frames.Mask
-    spoke: frames.Mask
-    places: frames.Places | None = None
+    asked: frames.Mask  # the places of the frame where its conditions hold
+    spoke: frames.Mask  # and where it says something
+    places: frames.Places | None = None  # of the turns, None where there is one of each
 
 
 Entry = Callable[[frames.Frame], EntryTurns]
@@ -71,28 +66,21 @@ _Masks = Callable[[frames.Frame, Codes, frames.Mask], frames.Mask]
 
 
 class _Block(NamedTuple):
-    """Entries that are emitted together, and where.
+    """Entries that are emitted together, and where."""
 
-    `owners` are the records of the places, None where they are the places themselves.
-    """
-
-    owners: frames.Places | None
+    owners: frames.Places | None  # the records of the places, None: the places themselves
     said: list[EntryTurns]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Turns:
-    """All turns of a batch in order; its rows are those of the frame of records.
-
-    Attributes:
-        good: rows that are a conversation: a prompt and an answer.
-    """
+    """All turns of a batch in order; its rows are those of the frame of records."""
 
     rows: frames.Places
     roles: Codes
     texts: pa.Array
     masks: frames.Mask
-    good: frames.Mask
+    good: frames.Mask  # rows that are a conversation: a prompt and an answer
     system: frames.Mask
     ragged: frames.Mask
 

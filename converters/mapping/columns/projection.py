@@ -24,14 +24,11 @@ _SCALARS = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 
 @dataclass(kw_only=True, slots=True)
 class Projection:
-    """What a mapping looks at in a value: fields of an object, or elements of a list, or itself.
-
-    `dotted` are keys of the object that would be taken before a path of several names.
-    """
+    """What a mapping looks at in a value: fields of an object, or elements of a list, or itself."""
 
     fields: dict[str, "Projection"] = field(default_factory=dict)
     items: "Projection | None" = None
-    dotted: set[str] = field(default_factory=set)
+    dotted: set[str] = field(default_factory=set)  # keys, taken before a path of several names
 
     def table(self, rows: Sequence[Json]) -> pa.RecordBatch:
         """The columns of some rows, of lists one. Raises NotColumnarError where they have none."""

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 import pyarrow as pa
 
+from ingot.converters.columnar.table_view import is_list
 from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.mapping.rows.values import PathStats
 from ingot.converters.paths import FILE, Index, Key, Mark, Names, Path, compile_path, steps_text
@@ -23,14 +24,11 @@ PRESENT = "\0present"  # ends the name of a column of booleans: where the other 
 
 
 class Step(NamedTuple):
-    """One step down in a schema: the child of a struct, or an element of a list.
-
-    `present` is the child that says where it exists, None where it does everywhere.
-    """
+    """One step down in a schema: the child of a struct, or an element of a list."""
 
     kind: Literal["field", "item"]
     place: int
-    present: int | None = None
+    present: int | None = None  # the child that says where it exists, None: everywhere
 
 
 class Around(NamedTuple):
@@ -43,30 +41,21 @@ class Around(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scope:
-    """What paths are compiled against: the type that they start at, and the counts.
-
-    `around` are the objects around it, the nearest first.
-    """
+    """What paths are compiled against: the type that they start at, and the counts."""
 
     kind: pa.DataType
     stats: PathStats
-    around: tuple[Around, ...] = ()
+    around: tuple[Around, ...] = ()  # the objects around it, the nearest first
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColumnPath:
-    """Where a path leads in a schema.
-
-    Attributes:
-        leaf: the type that is found there, None where the path finds nothing in any row.
-        up: it starts so many frames further out.
-        is_file: it is the name of the file, wherever the path starts.
-    """
+    """Where a path leads in a schema."""
 
     steps: tuple[Step, ...]
-    leaf: pa.DataType | None
-    up: int = 0
-    is_file: bool = False
+    leaf: pa.DataType | None  # what is found there, None where nothing is in any row
+    up: int = 0  # it starts so many frames further out
+    is_file: bool = False  # it is the name of the file, wherever the path starts
 
 
 def locate_path(path: Path, scope: Scope) -> ColumnPath:
@@ -177,12 +166,6 @@ def field_names(kind: pa.DataType) -> list[str]:
     return names
 
 
-def is_list(kind: pa.DataType) -> bool:
-    """True for the list types whose elements lie in one array."""
-    types = pa.types
-    return bool(types.is_list(kind) or types.is_large_list(kind))
-
-
 def refuse_views(kind: pa.DataType) -> None:
     """Refuse elements with views: Arrow cannot yet take some of them. Raises NotColumnarError."""
     types = pa.types
@@ -203,10 +186,7 @@ def _locate_item(place: int, kind: pa.DataType, steps: list[Step]) -> pa.DataTyp
 
 
 def plain_type(kind: pa.DataType | None) -> pa.DataType | None:
-    """The type in which scalars of a type are looked at, None where they have no text.
-
-    Text and times of every kind are `string`, floats `double`, dictionaries their values.
-    """
+    """The type in which scalars of a type are looked at, None where they have no text."""
     types = pa.types
     if kind is None:
         return pa.string()

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingot.converters.json_yaml import found_text
 from ingot.converters.mapping.columns import frame as frames
 from ingot.converters.mapping.columns.scope import (
     NotColumnarError,
@@ -39,14 +38,11 @@ Texts = Callable[[frames.Frame, frames.Mask], pa.Array]
 
 
 class Hits(NamedTuple):
-    """What a value finds, hit by hit: null is a place that holds nothing.
-
-    `owners` are their places in the frame, in order; `numbers` count the hits of each from 0.
-    """
+    """What a value finds, hit by hit: null is a place that holds nothing."""
 
     array: pa.Array
-    owners: frames.Places
-    numbers: frames.Places
+    owners: frames.Places  # in the frame, in order
+    numbers: frames.Places  # count the hits of each from 0
 
 
 _HitsOf = Callable[[frames.Frame, frames.Mask], Hits]
@@ -347,10 +343,6 @@ class Filter:
     name: str
     scalars: Scalars
     holds: Callable[[pa.Array], frames.Mask]
-
-    def found_texts(self, array: pa.Array, places: frames.Places) -> list[str]:
-        """What stood at the places where the condition did not hold, as rejects show it."""
-        return [found_text(value) for value in array.take(pa.array(places)).to_pylist()]
 
 
 def compile_filter(condition: Condition, scope: Scope) -> Filter:

@@ -55,18 +55,14 @@ REASONS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """What became of a batch: rows read = converted + rejected + filtered.
+    """What became of a batch: rows read = converted + rejected + filtered."""
 
-    `rejects` lists every record that was not made, `filtered` ones included; `ragged` counts
-    records with a one-sided turn, `meta_failures` meta values that gave null, by `key: reason`.
-    """
-
-    rejects: list[Reject] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)  # `filtered` records included
     converted: int = 0
     rejected: int = 0
     filtered: int = 0
-    ragged: int = 0
-    meta_failures: Counter[str] = field(default_factory=Counter)
+    ragged: int = 0  # records with a one-sided turn
+    meta_failures: Counter[str] = field(default_factory=Counter)  # by `key: reason`
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,19 +97,13 @@ class RowExecutor:
         return _join_parts(list(self.parts(batch)))
 
     def look(self, batch: Batch) -> UnifiedBatch:
-        """Convert some rows for a look at them, in bounded memory.
-
-        Where records of one row have more than `PART_CHARS`, those in the middle are left out.
-        """
+        """Convert rows for a look at them; of a row with many records the middle is left out."""
         parts = self.parts(batch)
         first = next(parts)
         return _join_parts([first, *deque(parts, maxlen=1)])
 
     def parts(self, batch: Batch) -> Iterator[UnifiedBatch]:
-        """Convert a batch, in parts where records of one row have more than `PART_CHARS`.
-
-        All that is counted comes with the last part.
-        """
+        """Convert a batch in parts of `PART_CHARS`; all that is counted comes with the last."""
         records: list[Record] = []
         of_rows: list[int] = []
         rejects: list[Reject] = []

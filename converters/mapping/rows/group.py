@@ -33,6 +33,7 @@ from uuid import uuid4
 import orjson
 
 from ingot.converters.errors import OutputError
+from ingot.converters.json_yaml import map_leaves
 from ingot.converters.mapping.language import Group
 from ingot.converters.mapping.rows.values import row_nodes
 from ingot.converters.paths import MISSING, Node, Path
@@ -212,18 +213,14 @@ def _group_key(start: Node, by: Sequence[Path]) -> _Key:
     if all(hit is None for found in hits for hit in found):
         return None
     # Another spelling than that of texts alone.
-    return json.dumps([_plain_numbers(found or [None]) for found in hits], sort_keys=True)
+    return json.dumps(
+        map_leaves([found or [None] for found in hits], _plain_number), sort_keys=True
+    )
 
 
-def _plain_numbers(value: Json) -> Json:
-    """The value with every whole float as an integer, so that equal numbers are spelt alike."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, list):
-        return [_plain_numbers(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _plain_numbers(item) for key, item in value.items()}
-    return value
+def _plain_number(value: Json) -> Json:
+    """A number as an integer where it is whole, so that equal numbers are spelt alike."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,11 +37,7 @@ Messages = Callable[[Node], tuple[list[Turn], bool]]
 
 
 def expand_zip(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """What is emitted: the zip rule as `each`, every `each` spelt alike.
-
-    Messages that do not exist in a data set are left out before their neighbours are looked at. Two
-    or more neighbours with one prefix up to the first wildcard are entries of one `each`.
-    """
+    """What is emitted: the zip rule as `each`, every `each` spelt alike."""
     expanded: list[Message] = []
     there = (message for message in messages if message.content is not None)
     for prefix, run in groupby(there, key=_zip_prefix):

@@ -200,12 +200,9 @@ def binary_text(value: bytes) -> str:
 
 def to_json_row(
     value: Any,  # noqa: ANN401 - of any package
-    convert: ValueConverter = binary_text,
+    convert: ValueConverter = binary_text,  # takes what JSON does not have
 ) -> tuple[Json, int]:
-    """A package's value as JSON, `BrokenRow` where it has no form; how many numbers became null.
-
-    `convert` takes what JSON does not have.
-    """
+    """A package's value as JSON, `BrokenRow` where it has no form; how many numbers became null."""
     try:
         return parse_counted(json.dumps(value, default=convert, ensure_ascii=False).encode())
     except NotTextError as error:
@@ -348,9 +345,8 @@ def make_lazy_rows(
 ) -> tuple[ArrowRows, pa.RecordBatch] | None:
     """The rows of a batch, made when needed, and the batch itself without extension types.
 
-    A batch that is known to be `valid` is not checked again. None where a row may be broken (a text
-    that is not UTF-8, binary columns), and for views inside other types, of which Arrow cannot yet
-    take rows.
+    None where a row may be broken (a text that is not UTF-8, binary columns), and for views inside
+    other types, of which Arrow cannot yet take rows.
     """
     columns = [storage_array(column) for column in batch.columns]
     if not columns or not all(_is_json_type(column.type) for column in columns):

@@ -21,9 +21,6 @@ from ingot.converters.sources.formats.row_chunks import TABLE_ROWS, RowChunk
 BATCH_BYTES = 1 << 20
 ARROW_FILE = b"ARROW1"
 ARROW_STREAM = b"\xff\xff\xff\xff"
-
-
-FEATHER_1 = b"FEA1\0\0\0\0"
 _MOST_FEATHER = 256 << 20  # a file of version 1 is decoded as a whole
 
 
@@ -83,10 +80,7 @@ def rows_that_fit(rows: int, size: int) -> int:
 def open_arrow(
     stream: BinaryIO, where: str
 ) -> Iterator[tuple[tuple[str, ...], Iterator[ValidBatch]]]:
-    """The column names and the checked batches of an Arrow IPC file or stream.
-
-    Raises SourceError, also for a batch that is damaged.
-    """
+    """The column names and checked batches of an Arrow IPC file or stream. Raises SourceError."""
     with open_ipc(stream, where) as reader:
         yield column_names(reader.schema.names), valid_batches(reader, where)
 

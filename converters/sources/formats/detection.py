@@ -27,6 +27,7 @@ from ingot.converters.sources.storage.compression import (
     detect_compression,
     open_decompressed,
     peek_first_bytes,
+    read_bytes,
 )
 from ingot.converters.sources.storage.listing import Entry, LocalFile
 
@@ -91,21 +92,13 @@ def peek_file(entry: Entry, size: int = HEAD) -> FilePeek:
         with translate_read_errors(where):
             codec = detect_compression(peek_first_bytes(raw))
         stream = open_decompressed(raw, where)
-        head = _read_head(stream, size)
+        head = read_bytes(stream, size)
         if len(head) == size and b"\n" not in head and b"\r" not in head:
-            head += _read_head(stream, LONG_HEAD - size)
+            head += read_bytes(stream, LONG_HEAD - size)
         whole = len(head) < size or not stream.read(1)
         cheap = codec is None and isinstance(entry.place, LocalFile) and not whole
         windows = _read_windows(raw, entry.bytes) if cheap else ()
     return FilePeek(head=head, whole=whole, compression=codec, windows=windows)
-
-
-def _read_head(stream: BinaryIO, size: int) -> bytes:
-    parts = []
-    while size > 0 and (data := stream.read(size)):
-        parts.append(data)
-        size -= len(data)
-    return b"".join(parts)
 
 
 def _read_windows(raw: BinaryIO, size: int) -> tuple[bytes, ...]:

@@ -36,16 +36,13 @@ _SPLIT_KEYS: Final = {"columns", "data", "index"}
 def read_json_document(
     parts: Iterator[bytes], stem: str, root: RowRoot, where: str
 ) -> Iterator[RowChunk]:
-    """The file's one value as a row with the key `stem`, or what `root` finds in it as rows.
-
-    Numbers of the file that are not finite count for its first row.
-    """
+    """The file's one value as a row with the key `stem`, or what `root` finds in it as rows."""
     value, count = parse_json_document(parts, where=where)
     if type(value) is BrokenRow or root.whole:
         yield replace(chunk_of_counted([(value, count)]), keys=[stem])
         return
     for chunk in find_root_rows(value, root, where):
-        yield replace(chunk, non_finite={0: count} if count else {})
+        yield replace(chunk, non_finite={0: count} if count else {})  # for the first row
         count = 0
 
 

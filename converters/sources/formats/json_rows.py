@@ -28,22 +28,14 @@ from ingot.converters.sources.formats.text import TOO_LONG, read_line_blocks
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RowRoot:
-    """Where the rows lie.
-
-    Attributes:
-        keys: the names on the way to the container; for each, whether it is one key (quoted).
-        keyed: the container is an object, whose keys name the rows; else it is a list.
-        rest: path from an element of the container to the rows, None where elements are rows.
-        streams: False where the whole file has to be in memory (`$`, an index on the way, a table).
-        orient: what is found there is a table in this orient, whose rows are meant.
-    """
+    """Where the rows lie."""
 
     text: str
-    keys: tuple[tuple[str, bool], ...] = ()
-    keyed: bool = False
-    rest: str | None = None
-    streams: bool = True
-    orient: str | None = None
+    keys: tuple[tuple[str, bool], ...] = ()  # on the way to the container; whether each is quoted
+    keyed: bool = False  # the container is an object, whose keys name the rows; else it is a list
+    rest: str | None = None  # from an element of the container to the rows, None: elements are rows
+    streams: bool = True  # else the whole file is in memory (`$`, an index on the way, a table)
+    orient: str | None = None  # of the table that is found there, whose rows are meant
 
     @property
     def whole(self) -> bool:
@@ -212,10 +204,7 @@ class _ContainerFinder:
 
 
 def top_level_containers(data: bytes) -> list[tuple[str, bool]]:
-    """The lists and objects that are values of a file's outer object, as far as `data` goes.
-
-    Gives key and whether it is an object, in the file's order.
-    """
+    """The keys of lists and objects in a file's outer object, and whether each is an object."""
     found_here: list[tuple[str, bool]] = []
     for block, marks in _MarkFinder().blocks(iter([data])):
         opening = (marks.kinds == _OPEN) & (marks.depths == 2)

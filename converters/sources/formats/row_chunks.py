@@ -34,12 +34,8 @@ class JsonTextError(ValueError):
 
 
 def has_long_digits(data: bytes) -> bool:
-    """Whether a block holds a run of at least 19 digits: the cheap test before `loads`.
-
-    Such a run covers three neighbours among every sixth byte; only where three are digits does the
-    whole block have to be looked at.
-    """
-    if len(data) > _SMALL:
+    """Whether a block holds a run of at least 19 digits: the cheap test before `loads`."""
+    if len(data) > _SMALL:  # such a run covers three neighbours among every sixth byte
         sixth = np.frombuffer(data, dtype=np.uint8)[::_STRIDE] - np.uint8(48) < 10
         if not (sixth[:-2] & sixth[1:-1] & sixth[2:]).any():
             return False
@@ -63,10 +59,7 @@ def _some_may_be_deep(rows: Sequence[bytes], text: bytes) -> bool:
 
 
 def load_json(data: bytes) -> tuple[Json, int]:
-    """The value of a JSON text, and how many numbers that are not finite were read as null.
-
-    Integers beyond 64 bits become floats. Raises orjson.JSONDecodeError.
-    """
+    """The value of a JSON text, and how many numbers became null. Raises JSONDecodeError."""
     try:
         return orjson.loads(data), 0
     except orjson.JSONDecodeError:
@@ -135,18 +128,6 @@ def is_deep(value: Json) -> bool:
     return any(isinstance(value, dict | list) for value in level)
 
 
-def has_utf8_texts(value: Json) -> bool:
-    """Whether all texts of a value are UTF-8: none has a lone surrogate."""
-    try:
-        orjson.dumps(value)
-    except TypeError:  # for integers beyond 64 bits as well
-        try:
-            json.dumps(value, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            return False
-    return True
-
-
 def _child_values(value: Json) -> Iterable[Json]:
     if isinstance(value, dict):
         return value.values()
@@ -180,17 +161,13 @@ class BrokenRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RowChunk:
-    """Consecutive rows of a file: values (or `Broken`), where known their keys and Arrow form.
-
-    `sound` says that no value is `Broken`, so that nobody has to look at each of them. `non_finite`
-    holds, by a value's place, how many numbers in it are not finite and were read as null.
-    """
+    """Consecutive rows of a file: values (or `Broken`), where known their keys and Arrow form."""
 
     values: Sequence[Json]
     keys: Sequence[str] | None = None
     table: Any | None = None
-    sound: bool = False
-    non_finite: Mapping[int, int] = field(default_factory=dict)
+    sound: bool = False  # no value is `Broken`: nobody has to look at each of them
+    non_finite: Mapping[int, int] = field(default_factory=dict)  # by place, what was read as null
 
 
 ChunkReader = Callable[[], Iterator[RowChunk]]
@@ -250,10 +227,7 @@ def chunk_sized_rows(
 
 
 def parse_sound_rows(rows: Sequence[bytes], text: bytes) -> RowChunk | None:
-    """The values of JSON texts, None where one of them needs a closer look.
-
-    `text` is all of them with a byte between each two.
-    """
+    """The values of rows, in `text` with a byte between each two; None: look closer at one."""
     if has_long_digits(text) or _some_may_be_deep(rows, text):
         return None
     try:
@@ -290,9 +264,8 @@ def to_batches(
 ) -> Iterator[Batch]:
     """Number the rows of a file from `first` and give them as batches of at most BATCH_ROWS.
 
-    Stretches of a columnar file may have up to TABLE_ROWS, as their reader has cut them.
-    `fields` are the paths of strings that hold JSON; they are parsed, and a row whose text does not
-    parse becomes a `bad_json` row.
+    `fields` are the paths of strings that hold JSON; a row whose text does not parse becomes a
+    `bad_json` row.
     """
     for stretch in stretches:
         most = BATCH_ROWS if stretch.table is None else TABLE_ROWS

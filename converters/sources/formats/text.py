@@ -55,12 +55,9 @@ def read_blocks(stream: BinaryIO, where: str, size: int = BLOCK) -> Iterator[byt
 def read_utf8_blocks(
     stream: BinaryIO, where: str, encoding: str, newline: str = "\n", *, begins: bool = True
 ) -> Iterator[bytes]:
-    """A text file as blocks of UTF-8, lines ending in LF (or CR LF).
+    """A text file as blocks of UTF-8, lines ending in LF (or CR LF), without a byte order mark.
 
-    A byte order mark is left out where the stream `begins` the file.
-
-    Bytes that the encoding does not know come out as bytes that are not valid UTF-8. Errors of the
-    stream are `SourceError`s that name `where`.
+    Bytes that the encoding does not know come out as bytes that are not valid UTF-8.
     """
     plain = read_blocks(stream, where)
     legible = is_utf8(encoding.removesuffix("-sig"))
@@ -83,10 +80,7 @@ def _transcode_blocks(parts: Iterator[bytes], where: str, encoding: str) -> Iter
 
 
 def read_line_blocks(parts: Iterator[bytes]) -> Iterator[bytes | None]:
-    """Blocks of whole lines without the last LF; `TOO_LONG` for a line past MAX_ROW_BYTES.
-
-    A last line without its line end belongs to the last block, not to one of its own.
-    """
+    """Blocks of whole lines without the last LF; `TOO_LONG` for a line past MAX_ROW_BYTES."""
     carry: list[bytes] = []
     held = 0
     skipping = False

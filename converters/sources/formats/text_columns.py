@@ -6,6 +6,7 @@ closing quote as it comes, and closes a quoted cell that is open at the end.
 """
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -15,15 +16,10 @@ import pyarrow as pa
 _STAND_IN: Final = b"\x1f"  # for a delimiter of several bytes, which Arrow does not know
 _BLANK_LINE = re.compile(rb"(?:\A|\n)[\t \x0b\x0c\x1c-\x1f]+\r?(?:\n|\Z)")
 _MOST_BYTES: Final = 1 << 30  # of a block: Arrow counts its bytes in 32 bits
-_BOM: Final = b"\xef\xbb\xbf"
 
 
 class TextColumns:
-    """Parses blocks of whole lines of a table with a delimiter and a quote (`""` = none).
-
-    `places` are those of the columns that are wanted; `kind` is the type of all of them, text or
-    bytes.
-    """
+    """Parses blocks of whole lines of a table to the columns at `places`, all of one type."""
 
     def __init__(
         self, width: int, delimiter: str, quote: str, places: Sequence[int], kind: pa.DataType
@@ -84,7 +80,7 @@ class TextColumns:
         """Whether Arrow's rules are those of the readers: line ends, blank lines, delimiters."""
         if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
             return False
-        if not block or block.isspace() or block.startswith(_BOM) or len(block) > _MOST_BYTES:
+        if not block or block.isspace() or block.startswith(BOM_UTF8) or len(block) > _MOST_BYTES:
             return False
         if len(self._names) == 1 or (self._mark.isspace() and _BLANK_LINE.search(block)):
             return False

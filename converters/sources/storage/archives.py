@@ -157,10 +157,7 @@ _thread = _ThreadContainers()
 
 @contextmanager
 def keep_archive_open() -> Iterator[None]:
-    """Keep the archive of the member last closed open inside this block.
-
-    Members that are read one after the other then cost one pass over their archive, not one each.
-    """
+    """Keep the archive of the member last closed open: members in turn cost one pass over it."""
     _thread.askers += 1
     try:
         yield

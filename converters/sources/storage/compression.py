@@ -37,11 +37,7 @@ def peek_first_bytes(raw: BinaryIO) -> bytes:
 
 
 def open_decompressed(raw: BinaryIO, where: str) -> BinaryIO:
-    """The decompressed bytes of a stream, or the stream itself where it is not compressed.
-
-    Errors while it is read are `SourceError`s that name `where`; a stream that ends too early is
-    one of them, after all bytes before that point were given.
-    """
+    """The decompressed bytes of a stream, which may raise SourceError; itself if not compressed."""
     with translate_read_errors(where):
         codec = detect_compression(peek_first_bytes(raw))
     return raw if codec is None else open_unpacked(raw, where, codec, _CODECS[codec])

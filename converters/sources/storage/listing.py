@@ -1,10 +1,7 @@
 """Where files lie: local paths and fsspec URLs, found by file name, folder or glob.
 
 A `Place` is a small picklable value that says how the bytes of one file are opened; an `Entry` is a
-place with its name inside the source and what the storage knows about it.
-
-The globs of `source.files`: which names they choose.
-Folders that ingot itself wrote below a source: they are results and never data of that source.
+place with its name inside the source. Folders that ingot itself wrote are no data of that source.
 """
 
 import errno
@@ -79,20 +76,13 @@ def is_local(place: Place) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One file: its name inside the source, its place, and what the storage says about it.
+    """One file: its name inside the source, its place, and what the storage says about it."""
 
-    Attributes:
-        name: relative to the source, with `/`.
-        bytes: size on storage (of an archive's member: its uncompressed size).
-        mtime_ns: time of the last change, None where unknown.
-        etag: the storage's own mark of the content, None where it has none.
-    """
-
-    name: str
+    name: str  # relative to the source, with `/`
     place: Place
-    bytes: int
+    bytes: int  # as stored (of an archive's member: uncompressed)
     mtime_ns: int | None = None
-    etag: str | None = None
+    etag: str | None = None  # the storage's own mark of the content
 
     @property
     def tells_changes(self) -> bool:
@@ -102,19 +92,14 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listing:
-    """What a location names.
-
-    Attributes:
-        results: folders below it that hold what ingot wrote; their files are not in `entries`.
-        closed: the folders of tables that are not read, and why.
-    """
+    """What a location names."""
 
     base: str
     direct: bool
     entries: tuple[Entry, ...]
-    results: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()  # folders that hold what ingot wrote, which is not in `entries`
     unreadable: tuple[tuple[str, str], ...] = ()
-    closed: Mapping[str, str] = field(default_factory=dict)
+    closed: Mapping[str, str] = field(default_factory=dict)  # tables not read, and why
 
 
 def list_location(location: str, *, whole: bool = True) -> Listing:
@@ -284,14 +269,12 @@ def _is_odd_name(name: str) -> bool:
 def _remote_entry(file_system: Any, info: dict[str, Json], top: str) -> Entry:  # noqa: ANN401
     path = str(info["name"])
     url = str(file_system.unstrip_protocol(path))
-    size, mtime_ns, etag = int(info.get("size") or 0), entry_mtime_ns(info), entry_etag(info)
-    known = info.get("size")
+    size: int | None = info.get("size")
+    mtime_ns, etag = entry_mtime_ns(info), entry_etag(info)
     return Entry(
         name=_strip_query(url, path).removeprefix(top).removeprefix("/"),
-        place=RemoteFile(
-            url=url, size=None if known is None else size, etag=etag, mtime_ns=mtime_ns
-        ),
-        bytes=size,
+        place=RemoteFile(url=url, size=size, etag=etag, mtime_ns=mtime_ns),
+        bytes=size or 0,
         mtime_ns=mtime_ns,
         etag=etag,
     )
@@ -375,10 +358,7 @@ _UNFINISHED = re.compile(r"\..+\.ingot-.+")
 
 
 def drop_own_results(listing: Listing) -> Listing:
-    """The listing without the folders that hold results; their names are in its `results`.
-
-    Only the manifests that the listing shows are opened.
-    """
+    """The listing without the folders that hold results; their names are in its `results`."""
     if listing.direct:
         return listing
     entries = listing.entries

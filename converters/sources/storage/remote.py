@@ -106,11 +106,7 @@ def _http_status(error: BaseException) -> int | None:
 
 @contextmanager
 def translate_remote_errors(url: str) -> Iterator[None]:
-    """Translate what goes wrong between here and a remote storage, once.
-
-    Every storage has errors of its own without a common base. What says that the data is not there
-    or not allowed is a `SourceError`; all else means that the storage does not answer.
-    """
+    """Translate what goes wrong between here and a storage: each has errors of its own."""
     try:
         yield
     except SourceError:
