@@ -39,6 +39,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 from measuring import Row, add_options, keep_rows, timed
 
 from ingot.converters.sources import SourceSpec, readers
+from ingot.converters.sources.formats.detection import peek_file
 from ingot.converters.sources.storage.listing import list_location
 
 PAGE = 1000
@@ -219,7 +220,7 @@ def looked_at(top: Path, most: int) -> dict[str, float]:
     for entry in entries[:: max(1, len(entries) // most)]:
         kind = entry.name.partition(".")[2]
         started = time.perf_counter()
-        readers.sniff_file(entry, readers.peek_file(entry), SourceSpec())
+        readers.sniff_file(entry, peek_file(entry), SourceSpec())
         seconds[kind] += time.perf_counter() - started
         number[kind] += 1
     return {kind: 1e6 * seconds[kind] / number[kind] for kind in seconds}
