@@ -25,7 +25,6 @@ from ingot.converters.columnar.lance_files import (
     OpenFragment,
     find_version,
 )
-from ingot.converters.columnar.table_view import is_list
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.output.worker_pool import NOTHING, Inbox, Send, limit_process
 
@@ -411,5 +410,5 @@ def _longest_value(column: pa.Array) -> int:
     elif types.is_map(kind):
         inner = [column.keys, column.items]
     else:
-        inner = [column.values] if is_list(kind) else []
+        inner = [column.values] if types.is_list(kind) or types.is_large_list(kind) else []
     return max(map(_longest_value, inner), default=0)

@@ -92,7 +92,7 @@ def _conform(array: pa.Array, kind: pa.DataType) -> pa.Array:
         own = [(one, array.field(number)) for number, one in enumerate(array.type)]
         inner = [_seen_array(own, one, len(array)) for one in kind]
         return pa.StructArray.from_arrays(inner, fields=list(kind), mask=mask)
-    if is_list(kind) and is_list(array.type):
+    if _is_list(kind) and _is_list(array.type):
         inner, large = _conform(array.values, kind.value_type), pa.types.is_large_list(kind)
         offsets = array.offsets.cast(pa.int64() if large else pa.int32())
         made = pa.LargeListArray if large else pa.ListArray
@@ -106,7 +106,7 @@ def _conform(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return array if array.type == kind else array.cast(kind)
 
 
-def is_list(kind: pa.DataType) -> bool:
+def _is_list(kind: pa.DataType) -> bool:
     """True for the list types whose elements lie in one array."""
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 

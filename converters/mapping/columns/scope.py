@@ -9,7 +9,6 @@ from typing import Literal, NamedTuple
 
 import pyarrow as pa
 
-from ingot.converters.columnar.table_view import is_list
 from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.mapping.rows.values import PathStats
 from ingot.converters.paths import FILE, Index, Key, Mark, Names, Path, compile_path, steps_text
@@ -164,6 +163,11 @@ def field_names(kind: pa.DataType) -> list[str]:
     if len(set(names)) < len(names):
         raise NotColumnarError("two fields with one name")
     return names
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """True for the list types whose elements lie in one array."""
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def refuse_views(kind: pa.DataType) -> None:
