@@ -61,6 +61,9 @@ def test_the_ten_lines(folder: Path) -> None:
     refused = CliRunner().invoke(app, shlex.split(line))
     assert refused.exit_code == 1
     assert "files of former versions and deleted rows" in refused.output
+    around = CliRunner().invoke(app, shlex.split(line.replace("warehouse/chats ", "warehouse ")))
+    assert around.exit_code == 1
+    assert "files of former versions and deleted rows" in around.output
     (shown,) = re.findall(r"^    table +(.*)$", PAGE, re.M)
     assert shown in run("ingot run warehouse/chats --out shown --yes --mapper rules")
     assert shown in (folder / "shown/report.md").read_text()

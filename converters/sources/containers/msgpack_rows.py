@@ -38,9 +38,9 @@ _NAME: Final = re.compile(r"\.(msgpack|mpk)(\.\w{1,4})?$", re.IGNORECASE)
 _MAPS: Final = frozenset({*range(0x80, 0x90), 0xDE, 0xDF})
 # First bytes of a list, and how many bytes of its length follow.
 _LISTS: Final = {**dict.fromkeys(range(0x90, 0xA0), 0), 0xDC: 2, 0xDD: 4}
-# What a number begins with that is not finite; other bytes may look like it.
+# What a number begins with that is not finite; other bytes may look like it, up to its first one.
 _NOT_FINITE: Final = tuple(
-    map(re.compile, (rb"\xca[\x7f\xff][\x80-\xff]", rb"\xcb[\x7f\xff][\xf0-\xff]"))
+    map(re.compile, (rb"\xca(?=[\x7f\xff][\x80-\xff])", rb"\xcb(?=[\x7f\xff][\xf0-\xff])"))
 )
 _iso_time = value_converter(pa.timestamp("ns", tz="UTC"))
 

@@ -196,12 +196,13 @@ def _kind_of_folder(folder: Path) -> str | None:
     return None
 
 
-def refuse_table_files(folder: Path) -> None:
+def refuse_table_files(folders: Iterable[Path]) -> None:
     """Raise SourceError for the folder of a table, unless all of its files are of one version."""
-    kind, log = _kind_of_folder(folder), folder / _KINDS["Delta table"].log
-    if kind is not None and [one.name for one in log.glob("*")] != [f"{0:020}.json"]:
-        problem = f"{kind}: its folder holds files of former versions and deleted rows too"
-        raise SourceError(str(folder), problem, "convert it first, and build from the records")
+    for folder in sorted(folders):
+        kind, log = _kind_of_folder(folder), folder / _KINDS["Delta table"].log
+        if kind is not None and [one.name for one in log.glob("*")] != [f"{0:020}.json"]:
+            problem = f"{kind}: its folder holds files of former versions and deleted rows too"
+            raise SourceError(str(folder), problem, "convert it first, and build from the records")
 
 
 def split_version(location: str) -> tuple[str, str | None]:

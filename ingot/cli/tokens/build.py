@@ -276,9 +276,11 @@ def build_tokens(
             if keep_order:
                 log_event(watch, "info", "pipeline", "keep_order", said="the order is always kept")
             with _log_failure(watch):
-                if any((input_dir / name).is_dir() for name in LOG_FOLDERS):
-                    refuse_table_files(input_dir)
                 files = scan(input_dir, pattern, recursive=recursive)
+                folders = {parent for file in files for parent in file.path.absolute().parents}
+                logs = [one for one in folders if any((one / log).is_dir() for log in LOG_FOLDERS)]
+                if logs and input_dir.is_dir():
+                    refuse_table_files(logs)
                 size = sum(file.bytes for file in files)
                 log_event(watch, "info", "scanner", "scanned", files=len(files), bytes=size)
                 stats = build_data_set(
