@@ -15,6 +15,7 @@ from ingot.converters.convert.options import (
     WorkerCount,
 )
 from ingot.converters.json_yaml import OMIT
+from ingot.converters.output.sharding import JobShard, RayAddress, RunnerName
 from ingot.converters.rows import MappingDocument
 from ingot.converters.settings import Setting
 
@@ -102,6 +103,9 @@ class Order:
     limit: Limit = None
     overwrite: Overwrite = False
     workers: Annotated[WorkerCount, OMIT] = None
+    shard: Annotated[JobShard | None, OMIT] = None  # of `ingot convert` only
+    runner: Annotated[RunnerName, OMIT] = "processes"
+    ray_address: Annotated[RayAddress, OMIT] = None
     yes: Yes = False
     min_confidence: MinConfidence = None
     dry_run: Annotated[bool, Setting("Show what would be converted, and write nothing.")] = False

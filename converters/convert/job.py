@@ -19,7 +19,6 @@ those before it had.
 """
 
 import dataclasses
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -48,7 +47,9 @@ from ingot.converters.mapping.language import Mapping, to_document
 from ingot.converters.output.commit import FinishedResult, StagedResult, find_finished
 from ingot.converters.output.files import encode_json, output_errors
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
-from ingot.converters.output.worker_pool import Runner, Workers, results_in_order
+from ingot.converters.output.pieces import find_piece, piece_name, spread_tasks
+from ingot.converters.output.sharding import JobShard, check_complete
+from ingot.converters.output.worker_pool import Runner
 from ingot.converters.progress import Progress, Watch, peak_rss
 from ingot.converters.records.delta_log import write_delta_log
 from ingot.converters.sources import Source, SourceFile
@@ -77,6 +78,17 @@ class Result:
 ExtraFiles = Callable[[Manifest, Sequence[str]], dict[str, bytes]]
 
 
+@dataclass(frozen=True, kw_only=True)
+class PartDone:
+    """A part of a job is done: how many shards are its own, and of how many of the job."""
+
+    out: Path
+    shards: int
+    whole: int
+    rows: dict[str, int]
+    already_done: bool = False  # the whole result is there
+
+
 def convert(
     source: Source,
     mapping: Mapping,
@@ -91,7 +103,7 @@ def convert(
     """Convert a source into a folder that appears whole or not at all.
 
     What the mapping states about the files is applied to the source. `extra_run` are further
-    entries of run.json; without a runner the work is done in this process or a pool.
+    entries of run.json; without a runner the options say who does the work.
 
     Raises:
         SourceError: the source holds no data, or a file of it cannot be read to its end.
@@ -100,12 +112,48 @@ def convert(
         OutputError: the destination is taken or cannot be written.
     """
     options = options or ConvertOptions()
+    if options.shard is not None and not options.shard.merges:
+        raise ConversionError("", "`shard` is a part, not a conversion", "use `convert_part`")
     source, mapping = _apply_stated(source, mapping)
     if mapping.kind == "irrelevant":
         reason = "the mapping says so: it maps nothing"
         return finish_irrelevant(
             source, out, reason, options, extra_files=extra_files, extra_run=extra_run
         )
+    with _hold(source, mapping, out, options, progress) as held:
+        if isinstance(held, _Conversion):
+            return held.run(runner, extra_files, extra_run or {})
+        return held
+
+
+def convert_part(
+    source: Source,
+    mapping: Mapping,
+    out: Path,
+    options: ConvertOptions,
+    *,
+    progress: Watch | None = None,
+) -> PartDone:
+    """Do a part (`options.shard`) of a conversion; `convert` merges the parts. Raises as that."""
+    source, mapping = _apply_stated(source, mapping)
+    shard = options.shard or JobShard(0, 1)
+    for name in ("limit", "tokenizer"):
+        if getattr(options, name) is not None:
+            problem = f"`{name}` does not go with `shard`"
+            raise ConversionError("", problem, "convert all rows; then build tokens of the records")
+    if mapping.kind == "irrelevant":
+        return PartDone(out=out, shards=0, whole=0, rows={})
+    with _hold(source, mapping, out, options, progress) as held:
+        if isinstance(held, _Conversion):
+            return held.run_part(shard)
+        return PartDone(out=out, shards=0, whole=0, rows={}, already_done=True)
+
+
+@contextmanager
+def _hold(
+    source: Source, mapping: Mapping, out: Path, options: ConvertOptions, progress: Watch | None
+) -> Iterator["_Conversion | Result"]:
+    """Take hold of the destination; yields the result where it is there already."""
     if not source.files:
         hint = "; ".join(f"{one.name}: {one.why}" for one in source.left_out[:3])
         raise SourceError(source.location, "holds no file with data", hint)
@@ -114,19 +162,18 @@ def convert(
     identity = results.conversion_identity(
         source, mapping.kind, results.mapping_sha256(mapping), settled
     )
-    watch = progress or (lambda _: None)
-    with identity.stage(out, overwrite=options.overwrite) as staged:
+    with identity.stage(out, overwrite=options.overwrite, shard=options.shard) as staged:
         if staged.done:
-            return _existing_result(staged, staged.done)
-        job = _Conversion(
+            yield _existing_result(staged, staged.done)
+            return
+        yield _Conversion(
             source=source,
             identity=identity,
             mapping=mapping,
             options=options,
             staged=staged,
-            watch=watch,
+            watch=progress or (lambda _: None),
         )
-        return job.run(runner, extra_files, extra_run or {})
 
 
 def finish_irrelevant(
@@ -238,7 +285,7 @@ class _Conversion:
         # A shard sees that its files stay the same, but reads only its own piece of a large one.
         large = [file for file in self.source.files if cut and file.bytes > plan.SHARD_BYTES]
         with _time_stage(seconds, "convert"), unchanged_files(large):
-            planned = plan.plan_shards(self.source, cut=cut)
+            planned = self._plan(cut=cut)
             with plan.hash_cut_files(planned) as hashes:
                 shards = self._convert(planned, runner)
                 _enter_cut_files(planned, shards, hashes)
@@ -276,6 +323,29 @@ class _Conversion:
         first = counts.first_rejects
         return _commit_result(self.staged, self.identity, manifest, run, files, parts, first)
 
+    def run_part(self, shard: JobShard) -> PartDone:
+        """Convert the shards of one part of the job, and leave them for the merge."""
+        cut = not self.mapping.group
+        planned = self._plan(cut=cut)
+        own = shard.own([sum(plan.stored_bytes(file) for file in files) for files in planned])
+        meter = _Meter(watch=self.watch, shards=len(own))
+        tasks = (self._task(number, planned[number], hashes=True) for number in own)
+        for done in spread_tasks(self.options, convert_shard, tasks, len(own)):
+            meter.add(done)
+        rows = {"read": meter.rows, "written": meter.records}
+        return PartDone(out=self.staged.out, shards=len(own), whole=len(planned), rows=rows)
+
+    def _plan(self, *, cut: bool) -> list[tuple[SourceFile, ...]]:
+        shard = self.options.shard
+        if shard is None:
+            return plan.plan_shards(self.source, cut=cut)
+        planned = plan.plan_shards(self.source, cut=cut, shard=shard, work=self.staged.work)
+        if shard.merges:
+            places = (self.staged.work / piece_name(one) for one in range(len(planned)))
+            missing = [one for one, place in enumerate(places) if find_piece(place) is None]
+            check_complete(self.staged.out, missing, len(planned))
+        return planned
+
     def _pieces(
         self, planned: list[tuple[SourceFile, ...]], shards: list[ShardDocument]
     ) -> list[Piece]:
@@ -290,20 +360,21 @@ class _Conversion:
         meter = _Meter(watch=self.watch, shards=len(planned))
         if self.options.limit is not None:
             return list(self._limited(planned, self.options.limit, meter))
-        workers = max(1, min(self.options.workers or os.cpu_count() or 1, len(planned)))
         former = former_shards(find_finished(self.staged.out), self.identity)
-        tasks = (self._task(number, files, former=former) for number, files in enumerate(planned))
-        if runner is None and workers == 1:
-            return [meter.add(convert_shard(task, meter.tick)) for task in tasks]
-        if runner is None:
-            # This process converts, too: it has all that a new one would have to load.
-            others = workers - 1
-            with Workers(others) as spread:
-                done = results_in_order(
-                    spread, convert_shard, tasks, window=2 * others, here=convert_shard
-                )
-                return [meter.add(shard) for shard in done]
-        done = results_in_order(runner, convert_shard, tasks, window=4 * workers)
+        # Another machine hashes what it reads; here a thread does it beside the conversion.
+        hashes = self.options.runner == "ray"
+        tasks = (
+            self._task(number, files, former=former, hashes=hashes)
+            for number, files in enumerate(planned)
+        )
+        done = spread_tasks(
+            self.options,
+            convert_shard,
+            tasks,
+            len(planned),
+            here=lambda task: convert_shard(task, meter.tick),
+            runner=runner,
+        )
         return [meter.add(shard) for shard in done]
 
     def _limited(
@@ -321,6 +392,7 @@ class _Conversion:
         *,
         limit: int | None = None,
         former: dict[str, FormerShard] | None = None,
+        hashes: bool = False,
     ) -> ShardTask:
         source = self.source
         # Only its own files: a task travels to its worker.
@@ -336,6 +408,7 @@ class _Conversion:
             limit=limit,
             work=self.staged.work,
             former=former.get(shard_key(source, files) or "") if former else None,
+            hashes=hashes,
         )
 
     def _check(self, counts: results.Counts) -> None:
@@ -366,7 +439,7 @@ def _enter_cut_files(
 ) -> None:
     """Enter each file that was cut among the inputs of its first piece."""
     for (file, *_), shard in zip(planned, shards, strict=False):  # with a limit some have no shard
-        if file.piece and file.piece.start == 0 and not shard["taken_over"]:
+        if file.piece and file.piece.start == 0 and not shard["inputs"]:
             shard["inputs"] = [input_entry(file, hashes[file.name].result())]
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias
 
+from ingot.converters.output.sharding import RayAddress, RunnerName, Shard
 from ingot.converters.records import RecordFormat
 from ingot.converters.settings import Setting, existing_tokenizer
 
@@ -108,3 +109,6 @@ class ConvertOptions:
     tokenizer: Tokenizer = None
     overwrite: Overwrite = False
     workers: WorkerCount = None
+    shard: Shard = None
+    runner: RunnerName = "processes"
+    ray_address: RayAddress = None

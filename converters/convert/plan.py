@@ -4,17 +4,25 @@ Neighbours stand together up to `SHARD_BYTES` (as stored), a larger file alone, 
 file of lines in pieces of that size, for which it is read once before, to count its rows.
 """
 
+import hashlib
+import os
+import time
 from codecs import BOM_UTF8
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import chain
+from pathlib import Path
 from threading import Event
 from typing import Final
 
 import numpy as np
 
+from ingot.converters.json_yaml import load_json
+from ingot.converters.output.files import LockedError, encode_json, hold_lock, write_file
+from ingot.converters.output.sharding import JobShard
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import FilePiece, SourceSpec, hash_input
 from ingot.converters.sources.formats.text import is_utf8, read_blocks
@@ -22,12 +30,25 @@ from ingot.converters.sources.storage.archives import TarMember
 from ingot.converters.sources.storage.listing import LocalFile
 
 SHARD_BYTES = 64 << 20
+PLAN: Final = "plan-"
+_WAIT_SECONDS: Final = 0.2
 _BLOCK: Final = 4 << 20
 
 
-def plan_shards(source: Source, *, cut: bool = True) -> list[tuple[SourceFile, ...]]:
-    """The files of each shard, in order; large ones in pieces if `cut`. Raises SourceError."""
-    pieces = (_cut_lines(file, source.spec) if cut else [file] for file in source.files)
+def plan_shards(
+    source: Source, *, cut: bool = True, shard: JobShard | None = None, work: Path | None = None
+) -> list[tuple[SourceFile, ...]]:
+    """The files of each shard, in order; large ones in pieces if `cut`. Raises SourceError.
+
+    With `work`, the parts of a job count the rows of large files together: each once.
+    """
+    known: dict[str, list[SourceFile]] = {}
+    if cut and work is not None:
+        known = _cut_together(source, shard or JobShard(), work)
+    pieces = (
+        known.get(file.name) or (_cut_lines(file, source.spec) if cut else [file])
+        for file in source.files
+    )
     shards: list[list[SourceFile]] = []
     size = 0
     for file in chain.from_iterable(pieces):
@@ -38,6 +59,11 @@ def plan_shards(source: Source, *, cut: bool = True) -> list[tuple[SourceFile, .
         shards[-1].append(file)
         size += file.bytes
     return [tuple(shard) for shard in shards]
+
+
+def stored_bytes(file: SourceFile) -> int:
+    """The bytes of a file, or of the piece of it."""
+    return file.piece.size if file.piece else file.bytes
 
 
 @contextmanager
@@ -65,13 +91,43 @@ def _continues_archive(before: SourceFile, file: SourceFile) -> bool:
 
 def _cut_lines(file: SourceFile, spec: SourceSpec) -> list[SourceFile]:
     """Cut a file behind line ends into pieces of about `SHARD_BYTES`, where it can be cut."""
+    return _in_pieces(file, list(_line_pieces(file))) if _can_be_cut(file, spec) else [file]
+
+
+def _in_pieces(file: SourceFile, pieces: Sequence[FilePiece]) -> list[SourceFile]:
+    return [replace(file, piece=one) for one in pieces] if len(pieces) > 1 else [file]
+
+
+def _can_be_cut(file: SourceFile, spec: SourceSpec) -> bool:
     facts = file.facts
     lines = facts.format == "jsonl" or (facts.format == "text" and spec.root != "$")
     plain = facts.compression is None and facts.newline == "\n" and is_utf8(facts.encoding)
-    if not (lines and plain and file.bytes > SHARD_BYTES and isinstance(file.place, LocalFile)):
-        return [file]
-    pieces = list(_line_pieces(file))
-    return [replace(file, piece=one) for one in pieces] if len(pieces) > 1 else [file]
+    return lines and plain and file.bytes > SHARD_BYTES and isinstance(file.place, LocalFile)
+
+
+def _cut_together(source: Source, shard: JobShard, work: Path) -> dict[str, list[SourceFile]]:
+    """Cut the files that can be cut, beginning with others than the other parts; wait for those."""
+    large = [file for file in source.files if _can_be_cut(file, source.spec)]
+    first = len(large) * shard.number // max(1, shard.count)
+    left = deque([*large[first:], *large[:first]])
+    found: dict[str, list[SourceFile]] = {}
+    while left:
+        file = left.popleft()
+        digest = hashlib.sha256(os.fsencode(file.name)).hexdigest()[:16]
+        place = work / f"{PLAN}{digest}.json"
+        if not place.exists():
+            try:
+                with hold_lock(place.with_suffix(".lock"), remove=True):
+                    if not place.exists():
+                        pieces = [asdict(one) for one in _line_pieces(file)]
+                        write_file(place, encode_json({"pieces": pieces}))
+            except LockedError:  # another part counts its rows
+                left.append(file)
+                time.sleep(_WAIT_SECONDS)
+                continue
+        pieces = [FilePiece(**one) for one in load_json(place, own=True)["pieces"]]
+        found[file.name] = _in_pieces(file, pieces)
+    return found
 
 
 def _line_pieces(file: SourceFile) -> Iterator[FilePiece]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NotRequired, TypedDict, cast
 
 from ingot import __version__
 from ingot.converters.convert.options import ConvertOptions
-from ingot.converters.errors import ConversionError, IngotError
+from ingot.converters.errors import ConversionError, IngotError, OutputError
 from ingot.converters.json_yaml import json_digest
 from ingot.converters.mapping.columns.executor import UnifiedTable
 from ingot.converters.mapping.language import Mapping, to_document
@@ -16,6 +16,7 @@ from ingot.converters.mapping.rows.executor import UnifiedBatch
 from ingot.converters.output.commit import FinishedResult, StagedResult
 from ingot.converters.output.files import FileEntry, InputEntry, output_errors
 from ingot.converters.output.identity import RunIdentity
+from ingot.converters.output.pieces import SHARED_HINT, piece_name
 from ingot.converters.records import RecordFormat
 from ingot.converters.records.writers import part_name, reject_text
 from ingot.converters.rows import NonFinite, Reject, add_non_finite
@@ -35,11 +36,6 @@ ROW_COUNTS: Final = ("read", "converted", "rejected", "filtered")
 RECORD_COUNTS: Final = ("written", "rejected", "filtered", "duplicates", "ragged")
 TOKENS: Final = "tokens"
 _NAME_BYTES: Final = 100
-
-
-def shard_name(number: int) -> str:
-    """The name of a finished shard's folder."""
-    return f"{number:06d}"
 
 
 class CountsDocument(TypedDict):
@@ -326,12 +322,15 @@ def _number_folder(
     entries: list[FileEntry] = []
     for number, parts in enumerate(shards):
         for part in parts:
-            there = staged.work / shard_name(number) / part["path"]
+            there = staged.work / piece_name(number) / part["path"]
             name = f"{folder}/{part_name(len(entries), there.suffix.lstrip('.'))}"
             entries.append({"path": name, "bytes": part["bytes"], "sha256": part["sha256"]})
             # A run that was killed in here had moved some of them already.
             if there.exists():
                 there.rename(staged.result / name)
+            elif not (staged.result / name).exists():
+                problem = "was made elsewhere and is not there"
+                raise OutputError(str(there), problem, SHARED_HINT)
     return entries
 
 

@@ -14,11 +14,9 @@ from itertools import islice
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, TypedDict, TypeVar, cast
-from uuid import uuid4
 
 from ingot.converters.convert import result as results
 from ingot.converters.convert.result import Counts, CountsDocument, ShardDocument
-from ingot.converters.json_yaml import load_json
 from ingot.converters.mapping.bind import Mapping
 from ingot.converters.mapping.columns.executor import MappingExecutor, UnifiedTable
 from ingot.converters.mapping.rows.group import group_rows
@@ -26,12 +24,10 @@ from ingot.converters.output.commit import FinishedResult
 from ingot.converters.output.files import (
     FileEntry,
     InputEntry,
-    encode_json,
     file_entry,
-    output_errors,
-    sync_tree,
 )
 from ingot.converters.output.identity import RunIdentity
+from ingot.converters.output.pieces import do_piece, piece_name
 from ingot.converters.progress import peak_rss
 from ingot.converters.records import RecordFormat
 from ingot.converters.records.writers import (
@@ -236,9 +232,6 @@ def _adds_up(former: FinishedResult, pieces: Sequence[FormerShard]) -> bool:
     )
 
 
-SHARD_FILE = "shard.json"
-
-
 @dataclass(frozen=True, kw_only=True)
 class ShardTask:
     """What a worker is told: its files (those of `source`), what to do with them, and where."""
@@ -252,11 +245,12 @@ class ShardTask:
     limit: int | None  # of the rows that are read
     work: Path  # the folder in which the shard's own one appears
     former: FormerShard | None = None  # what a former result holds of the same shard
+    hashes: bool = False  # the first piece of a file also hashes the file
 
     @property
     def folder(self) -> Path:
         """Where the finished shard lies."""
-        return self.work / results.shard_name(self.number)
+        return self.work / piece_name(self.number)
 
 
 class _LimitedRows:
@@ -306,41 +300,23 @@ def first_rows(batch: Batch, count: int) -> Batch:
 
 def convert_shard(task: ShardTask, tick: Tick | None = None) -> ShardDocument:
     """Convert a shard, or find it done, or take it over."""
-    with output_errors(task.work):
-        done = task.folder / SHARD_FILE
-        if done.exists():
-            return cast("ShardDocument", load_json(done, own=True))
-        draft = task.work / f".{results.shard_name(task.number)}-{uuid4().hex[:8]}"
-        try:
-            return _finish_shard(task, draft, tick)
-        except BaseException:
-            shutil.rmtree(draft, ignore_errors=True)
-            raise
+    return do_piece(task.folder, lambda draft: _make_shard(task, draft, tick))
 
 
-def _finish_shard(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocument:
+def _make_shard(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocument:
     _clear_draft(draft)
     shard = task.former.take(draft) if task.former else None
     if shard is None:
         _clear_draft(draft)
         with unchanged_files(task.source.files):
             shard = _convert_rows(task, draft, tick)
-    (draft / SHARD_FILE).write_bytes(encode_json(shard))
-    sync_tree(draft)
-    # Give the shard its name; an equal one of an orphan that was there first is as good.
-    try:
-        draft.rename(task.folder)
-    except OSError:
-        if not (task.folder / SHARD_FILE).exists():
-            raise
-        shutil.rmtree(draft, ignore_errors=True)
     return shard
 
 
 def _clear_draft(draft: Path) -> None:
-    shutil.rmtree(draft, ignore_errors=True)
-    (draft / results.RECORDS_FOLDER).mkdir(parents=True)
-    (draft / results.REJECTED_FOLDER).mkdir()
+    for folder in (results.RECORDS_FOLDER, results.REJECTED_FOLDER):
+        shutil.rmtree(draft / folder, ignore_errors=True)
+        (draft / folder).mkdir()
 
 
 def _convert_rows(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocument:
@@ -375,7 +351,7 @@ def _convert_rows(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocum
     results.check_counts(counts.rows, task.source.location)
     return {
         **counts.to_document(),
-        "inputs": _input_entries(task.source, reading.whole_files()),
+        "inputs": _input_entries(task, reading.whole_files()),
         "parts": _part_entries(draft, results.RECORDS_FOLDER),
         "rejected_parts": _part_entries(draft, results.REJECTED_FOLDER),
         "seconds": round(time.monotonic() - started, 3),
@@ -401,14 +377,14 @@ def _part_entries(draft: Path, folder: str) -> list[FileEntry]:
     return [file_entry(draft, path.relative_to(draft)) for path in files]
 
 
-def _input_entries(source: Source, whole: list[SourceFile]) -> list[InputEntry]:
+def _input_entries(task: ShardTask, whole: list[SourceFile]) -> list[InputEntry]:
     hashed = {file.name for file in whole}
     return [
         input_entry(file)
         if file.name in hashed
         else {"name": file.name, "bytes": file.bytes, "sha256": None}
-        for file in source.files
-        if file.piece is None
+        for file in task.source.files
+        if file.piece is None or (task.hashes and file.piece.start == 0)
     ]
 
 

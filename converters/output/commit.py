@@ -25,6 +25,7 @@ from ingot.converters.output.files import (
     sync_tree,
     write_file,
 )
+from ingot.converters.output.sharding import COMMAND_FILE, JobShard, note_command
 from ingot.converters.rows import Json
 
 _PARTS = {
@@ -252,11 +253,12 @@ def _foreign_files(out: Path) -> list[str]:
 
 
 @contextmanager
-def _hold_destination(places: _Destination) -> Iterator[None]:
+def _hold_destination(places: _Destination, *, shared: bool = False) -> Iterator[None]:
     with ExitStack() as stack:
         with output_errors(places.out):
             try:
-                stack.enter_context(hold_lock(places.sibling("lock"), sign=True, remove=True))
+                lock = hold_lock(places.sibling("lock"), sign=True, remove=True, shared=shared)
+                stack.enter_context(lock)
             except LockedError as error:
                 problem = f"another run is writing there ({error})"
                 hint = "wait for it or choose another folder"
@@ -274,10 +276,12 @@ def _clear_stages(places: _Destination, keep: Path | None) -> list[str]:
     return [f"removed {len(stale)} unfinished run(s) with other inputs or options"]
 
 
-def _open_stage(places: _Destination, key: str, notes: list[str]) -> StagedResult:
+def _open_stage(
+    places: _Destination, key: str, notes: list[str], *, shared: bool = False
+) -> StagedResult:
     folder = places.sibling(f"stage-{key[:16]}")
-    notes += _clear_stages(places, keep=folder)
-    if find_finished(folder / "result"):
+    notes += [] if shared else _clear_stages(places, keep=folder)
+    if not shared and find_finished(folder / "result"):
         # Killed at the very end: what lies there may be the new result or, exchanged, the old one.
         places.discard(folder)
     resumed = folder.exists()
@@ -290,6 +294,9 @@ def _open_stage(places: _Destination, key: str, notes: list[str]) -> StagedResul
     )
     staged.work.mkdir(parents=True, exist_ok=True)
     staged.result.mkdir(exist_ok=True)
+    if shared:
+        note_command(staged.work / COMMAND_FILE)
+        return staged
     for cut in staged.result.glob(f".{MANIFEST}.*.tmp"):  # killed while the manifest was written
         cut.unlink()
     return staged
@@ -311,8 +318,9 @@ def stage(
     difference: Callable[[FinishedResult], str | None],
     overwrite: bool = False,
     keep_work: bool = False,
+    shard: JobShard | None = None,
 ) -> Iterator[StagedResult]:
-    """Take hold of a destination, for one run.
+    """Take hold of a destination, for one run, or together with the other parts of a job.
 
     The destination must not exist (an empty folder is accepted), or hold an equal result (then
     `done` is set), or another one and `overwrite` be true; folders with foreign files are never
@@ -323,24 +331,25 @@ def stage(
     places = _Destination(out=Path(os.path.realpath(out)))
     with output_errors(out):
         places.out.parent.mkdir(parents=True, exist_ok=True)
-    with _hold_destination(places):
+    shared = shard is not None and not shard.merges
+    with _hold_destination(places, shared=shared):
         with output_errors(out):
-            notes = _recover(places)
+            notes = [] if shared else _recover(places)
         there = find_finished(places.out)
         differs = difference(there) if there else None
         if there is not None and differs is None:
             with output_errors(out):
-                notes += _clear_stages(places, keep=None)
+                notes += [] if shared else _clear_stages(places, keep=None)
             one = places.out
             yield StagedResult(out=one, work=one, result=one, done=there, notes=tuple(notes))
             return
         with output_errors(out):
             _check_free(places.out, overwrite, differs)
-            staged = _open_stage(places, key, notes)
+            staged = _open_stage(places, key, notes, shared=shared)
         try:
             yield staged
         except (SourceError, ConversionError):
-            _clean_failed_run(places, staged, keep=keep_work)
+            _clean_failed_run(places, staged, keep=keep_work or shard is not None)
             raise
         except OutputError as error:
             _clean_failed_run(places, staged, keep=True)

@@ -161,25 +161,33 @@ class LockedError(Exception):
 
 @contextmanager
 def hold_lock(
-    path: Path, *, wait_s: float = 0.0, sign: bool = False, remove: bool = False
+    path: Path,
+    *,
+    wait_s: float = 0.0,
+    sign: bool = False,
+    remove: bool = False,
+    shared: bool = False,
 ) -> Iterator[int]:
-    """Hold a lock file; the operating system frees it when the process dies."""
-    descriptor = take_lock(path, wait_s=wait_s, sign=sign)
+    """Hold a lock file; the operating system frees it when the process dies.
+
+    A shared lock is held together with others that are, and its file stays.
+    """
+    descriptor = take_lock(path, wait_s=wait_s, sign=sign, shared=shared)
     try:
         yield descriptor
     finally:
-        if remove:
+        if remove and not shared:
             path.unlink(missing_ok=True)
         os.close(descriptor)
 
 
-def take_lock(path: Path, *, wait_s: float = 0.0, sign: bool = False) -> int:
+def take_lock(path: Path, *, wait_s: float = 0.0, sign: bool = False, shared: bool = False) -> int:
     """Take a lock as `hold_lock` does; the lock is held until the descriptor is closed."""
     deadline = time.monotonic() + wait_s
     while True:
         descriptor = os.open(path, _LOCK_FLAGS, 0o644)
         try:
-            if _try_lock(descriptor):
+            if _try_lock(descriptor, shared=shared):
                 # The former holder may have removed the file since it was opened here.
                 if _is_same_file(path, descriptor):
                     if sign:
@@ -199,9 +207,9 @@ def take_lock(path: Path, *, wait_s: float = 0.0, sign: bool = False) -> int:
         os.close(descriptor)
 
 
-def _try_lock(descriptor: int) -> bool:
+def _try_lock(descriptor: int, *, shared: bool = False) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

@@ -18,6 +18,7 @@ from ingot.converters.output.files import (
     list_files,
     output_errors,
 )
+from ingot.converters.output.sharding import JobShard
 from ingot.converters.progress import host_facts
 from ingot.converters.rows import Json
 
@@ -76,7 +77,12 @@ class RunIdentity:
         return stamps is not None and _without_none(stamps) == _without_none(self.stamped_inputs())
 
     def stage(
-        self, out: Path, *, overwrite: bool = False, keep_work: bool = False
+        self,
+        out: Path,
+        *,
+        overwrite: bool = False,
+        keep_work: bool = False,
+        shard: JobShard | None = None,
     ) -> AbstractContextManager[StagedResult]:
         """Take hold of a destination for this run, see `commit.stage`."""
         return stage(
@@ -85,6 +91,7 @@ class RunIdentity:
             difference=self.difference,
             overwrite=overwrite,
             keep_work=keep_work,
+            shard=shard,
         )
 
     def commit(

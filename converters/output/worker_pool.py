@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from itertools import islice
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
 
 import ingot
 from ingot.converters.errors import ConversionError
@@ -285,7 +285,42 @@ class TaskFailure:
     details: str = ""
 
 
-class Workers:
+class Spreading:
+    """A runner whose `jobs` tasks are done at a time, to be left when its work is done."""
+
+    jobs: int
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End what is under way."""
+
+    def submit(self, work: Callable[..., Any], /, *arguments: Any) -> "Future[Any]":  # noqa: ANN401
+        """Have `work(*arguments)` done."""
+        raise NotImplementedError
+
+    def spread(
+        self, work: Callable[[Task], Done], tasks: Sequence[Task], *, jobs: int | None = None
+    ) -> Iterator[tuple[Task, Done | TaskFailure]]:
+        """Yield every task with its result as it comes; at most `jobs` are under way at a time."""
+        pending, done = iter(tasks), False
+        try:
+            first = islice(pending, jobs or self.jobs)
+            busy: dict[Future[Done], Task] = {self.submit(work, task): task for task in first}
+            while busy:
+                future = wait(busy, return_when=FIRST_COMPLETED).done.pop()
+                task = busy.pop(future)
+                busy.update((self.submit(work, new), new) for new in islice(pending, 1))
+                result = _task_result(future)
+                yield task, result
+            done = True
+        finally:
+            if not done:  # the caller has stopped taking results
+                self.__exit__()
+
+
+class Workers(Spreading):
     """A runner of processes that work at one task each; they are started as they are needed."""
 
     def __init__(self, jobs: int) -> None:
@@ -295,9 +330,6 @@ class Workers:
         self._processes: set[WorkerProcess] = set()
         self._idle: list[WorkerProcess] = []
         self._ended = False
-
-    def __enter__(self) -> "Workers":
-        return self
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
@@ -333,25 +365,6 @@ class Workers:
             error.add_note(details)
             raise error
         return result
-
-    def spread(
-        self, work: Callable[[Task], Done], tasks: Sequence[Task], *, jobs: int | None = None
-    ) -> Iterator[tuple[Task, Done | TaskFailure]]:
-        """Yield every task with its result as it comes; at most `jobs` are under way at a time."""
-        pending, done = iter(tasks), False
-        try:
-            first = islice(pending, jobs or self.jobs)
-            busy: dict[Future[Done], Task] = {self.submit(work, task): task for task in first}
-            while busy:
-                future = wait(busy, return_when=FIRST_COMPLETED).done.pop()
-                task = busy.pop(future)
-                busy.update((self.submit(work, new), new) for new in islice(pending, 1))
-                result = _task_result(future)
-                yield task, result
-            done = True
-        finally:
-            if not done:  # the caller has stopped taking results
-                self.__exit__()
 
 
 def _task_result(future: "Future[Done]") -> Done | TaskFailure:

@@ -80,6 +80,9 @@ COMMANDS: dict[str, Later | typer.Typer] = {
         "commands.export:export",
         "Write a trainer's config for a finished result, and files where it needs another layout.",
     ),
+    "merge": Later(
+        "commands.merge:merge", "Put together what the parts of a job (`--shard I/N`) made."
+    ),
     "review": Later(
         "commands.review:review",
         "Show what changed mappings change on a sample: pass, warn or block (exit code 1).",

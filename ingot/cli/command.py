@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ingot.cli.console import print_error, replace_names, use_flags
 from ingot.converters.errors import ConversionError, IngotError, OutputError
+from ingot.converters.output.sharding import JobShard
 from ingot.converters.settings import (
     DeclaredSetting,
     Setting,
@@ -336,6 +338,17 @@ def _read_value(declared: DeclaredSetting, given: Any) -> Any:  # noqa: ANN401
     except (ConversionError, ValueError) as error:
         name = setting.metavar if setting.positional else _flags(declared)[0]
         raise typer.BadParameter(f"{name}: {error}") from error
+
+
+def show_part(out: Path, shard: JobShard, pieces: int, whole: int, *, as_json: bool) -> None:
+    """Say that a part of a job is done, and what comes next."""
+    from ingot.cli.console import note_line, print_json
+
+    if as_json:
+        print_json({"out": str(out), "shard": str(shard), "pieces": pieces, "of": whole})
+        return
+    note_line(f"part {shard} is done: {pieces:,} of {whole:,} pieces of the job")
+    note_line(f"when all {shard.count} parts are: ingot merge {shlex.quote(str(out))}")
 
 
 def check_free(file: Path | None, *, overwrite: bool) -> None:

@@ -10,7 +10,7 @@ from ingot.agent.model.endpoint import ModelSettings
 from ingot.agent.proposing.order import Order
 from ingot.cli import command as o
 from ingot.cli import display
-from ingot.cli.command import Only, check_free, command_options
+from ingot.cli.command import Only, check_free, command_options, show_part
 from ingot.cli.console import (
     is_interactive,
     note_line,
@@ -25,6 +25,7 @@ from ingot.cli.questions import ask_person, complete_order
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.errors import ConversionError, ReviewNeeded
 from ingot.converters.json_yaml import encode
+from ingot.converters.output.sharding import Shard
 from ingot.converters.rows import Safe
 from ingot.converters.settings import Setting
 
@@ -103,18 +104,24 @@ def convert(
         Order,
         Only(
             "source format query tokenizer records language source_name "
-            "limit dry_run overwrite workers allow_drift yes"
+            "limit dry_run overwrite workers allow_drift yes runner ray_address"
         ),
     ],
     out: o.OutFolder,
+    shard: Shard = None,
     as_json: o.Json = False,
 ) -> None:
     """Convert with a mapping file: no mapper, no model, no review."""
     from ingot.agent.context import Context
-    from ingot.agent.nodes.convert import convert_mapping
+    from ingot.agent.nodes.convert import convert_mapping, convert_part
 
-    order = complete_order(order, out=out, mapping=mapping)
+    order = replace(complete_order(order, out=out, mapping=mapping), shard=shard)
     context = Context()
+    if shard is not None and not shard.merges:
+        with progress_meter() as context.progress:
+            part = convert_part(order, context)
+        show_part(out, shard, part.shards, part.whole, as_json=as_json)
+        return
     with progress_meter() as context.progress:
         state = convert_mapping(order, context)
     end_run(state, context, as_json=as_json, gates_hold=False)

@@ -1,0 +1,149 @@
+"""Pieces of a job, done in this process, in several, on a cluster, or by the parts of a job.
+
+A piece writes into a folder that appears whole or not at all, with a document that says what came
+of it. A piece that is there is not done again, whoever did it.
+"""
+
+import os
+import shutil
+import socket
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar, cast
+from uuid import uuid4
+
+from ingot.converters.errors import OutputError
+from ingot.converters.json_yaml import load_json
+from ingot.converters.output.files import encode_json, output_errors, sync_tree
+from ingot.converters.output.sharding import JobShard, RunnerName, check_complete
+from ingot.converters.output.worker_pool import Runner, Workers, results_in_order
+
+Task = TypeVar("Task")
+Done = TypeVar("Done")
+PIECE_FILE: Final = "piece.json"
+SHARED_HINT: Final = "use storage that all machines share, or an object store"
+
+
+def piece_name(number: int) -> str:
+    """The name of a finished piece's folder."""
+    return f"{number:06d}"
+
+
+def find_piece(folder: Path) -> Any:  # noqa: ANN401 - what its maker returned
+    """What a finished piece says; None where it is not finished."""
+    done = folder / PIECE_FILE
+    return load_json(done, own=True) if done.exists() else None
+
+
+def do_piece(folder: Path, make: Callable[[Path], Done]) -> Done:
+    """Have a piece made in a draft that takes the name `folder`, or find it done.
+
+    `make` writes files into the draft and returns a JSON document. Raises OutputError.
+    """
+    with output_errors(folder.parent):
+        if (done := find_piece(folder)) is not None:
+            return cast("Done", done)
+        if not folder.parent.is_dir():  # making it would hide the piece from everybody else
+            problem = f"is not there on {socket.gethostname()}"
+            raise OutputError(str(folder.parent), problem, SHARED_HINT)
+        draft = folder.with_name(f".{folder.name}-{uuid4().hex[:8]}")
+        try:
+            draft.mkdir()
+            document = make(draft)
+            (draft / PIECE_FILE).write_bytes(encode_json(document))
+            sync_tree(draft)
+            try:
+                draft.rename(folder)
+            except OSError:  # an equal one of an orphan that was there first is as good
+                if find_piece(folder) is None:
+                    raise
+                shutil.rmtree(draft, ignore_errors=True)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+        return document
+
+
+class SpreadSettings(Protocol):
+    """Who does the pieces of a job; settings classes of jobs have these fields."""
+
+    @property
+    def workers(self) -> int | None:
+        """Processes of this machine; None: its cores."""
+
+    @property
+    def shard(self) -> JobShard | None:
+        """The part of the job that this run does."""
+
+    @property
+    def runner(self) -> RunnerName:
+        """Where pieces are done."""
+
+    @property
+    def ray_address(self) -> str | None:
+        """The cluster."""
+
+
+def spread_tasks(
+    settings: SpreadSettings,
+    work: Callable[[Task], Done],
+    tasks: Iterable[Task],
+    count: int,
+    *,
+    here: Callable[[Task], Done] | None = None,
+    runner: Runner | None = None,
+) -> Iterator[Done]:
+    """Yield the result of `work` for each of `count` tasks, in their order.
+
+    `here` does a task in this process, where it differs from `work`.
+    """
+    workers = max(1, min(settings.workers or os.cpu_count() or 1, count))
+    if runner is not None:
+        yield from results_in_order(runner, work, tasks, window=4 * workers)
+    elif settings.runner == "ray":
+        from ingot.converters.output.ray_workers import RayWorkers
+
+        with RayWorkers(settings.ray_address) as cluster:
+            yield from results_in_order(cluster, work, tasks, window=4 * cluster.jobs)
+    elif settings.runner == "local" or workers == 1:
+        yield from map(here or work, tasks)
+    else:
+        # This process works, too: it has all that a new one would have to load.
+        others = workers - 1
+        with Workers(others) as spread:
+            yield from results_in_order(spread, work, tasks, window=2 * others, here=work)
+
+
+def run_phase(
+    settings: SpreadSettings,
+    work: Callable[[Task], Done],
+    tasks: Sequence[Task],
+    folders: Sequence[Path],
+    sizes: Sequence[int],
+) -> list[Done] | None:
+    """Do all pieces of a phase; None where another part of the job has not done its own yet.
+
+    Args:
+        settings: who does them.
+        work: does a task, by `do_piece`.
+        tasks: one for each piece.
+        folders: where each piece appears.
+        sizes: bytes of each, so that parts get equal shares.
+
+    Raises:
+        OutputError: a merge finds that pieces are missing.
+    """
+    shard = settings.shard
+    if shard is not None and shard.merges:
+        missing = [at for at, folder in enumerate(folders) if find_piece(folder) is None]
+        check_complete(folders[0].parent if folders else "", missing, len(folders))
+    own = shard.own(sizes) if shard and not shard.merges else range(len(tasks))
+    done = spread_tasks(settings, work, (tasks[at] for at in own), len(own))
+    found = dict(zip(own, done, strict=True))
+    if len(found) < len(tasks):
+        found |= {
+            at: piece
+            for at, folder in enumerate(folders)
+            if at not in found and (piece := find_piece(folder)) is not None
+        }
+    return [found[at] for at in range(len(tasks))] if len(found) == len(tasks) else None

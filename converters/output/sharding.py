@@ -1,0 +1,135 @@
+"""Part of a job for each of several machines: `--shard I/N`, and what puts the parts together.
+
+Every part works in the unfinished result of the whole job, on storage that all machines share, and
+leaves what it finished there. A run that merges finds all of it done and commits what one machine
+would have written.
+"""
+
+import sys
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeAlias
+
+from ingot.converters.errors import OutputError
+from ingot.converters.json_yaml import find_json
+from ingot.converters.output.files import encode_json, write_file
+from ingot.converters.settings import Setting
+
+COMMAND_KIND: Final = "command"  # of an unfinished file beside a prefix
+COMMAND_FILE: Final = f"{COMMAND_KIND}.json"  # in the work of an unfinished folder
+MERGE: Final = "merge"
+SCALE: Final = "Scale"
+
+
+@dataclass(frozen=True, slots=True)
+class JobShard:
+    """Part `number` (from 0) of `count`; without a count: what merges the parts."""
+
+    number: int = 0
+    count: int = 0
+
+    @property
+    def merges(self) -> bool:
+        """Whether nothing is to be done but to put parts together."""
+        return not self.count
+
+    def __str__(self) -> str:
+        return MERGE if self.merges else f"{self.number}/{self.count}"
+
+    def own(self, sizes: Sequence[int]) -> range:
+        """The tasks of this part: neighbours, about as many bytes as every other part has.
+
+        Args:
+            sizes: the bytes of each task of the whole job, in order.
+        """
+        ends = list(accumulate((max(1, size) for size in sizes), initial=0))
+        first, last = (
+            bisect_left(ends, -(-ends[-1] * place // self.count), hi=len(sizes))
+            for place in (self.number, self.number + 1)
+        )
+        return range(first, last)
+
+
+def parse_shard(text: str) -> JobShard:
+    """Read `3/8`, or `merge`. Raises ValueError."""
+    if text == MERGE:
+        return JobShard()
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and int(number) < int(count)):
+        raise ValueError(f"{text!r} is not I/N with I from 0 to N-1, such as 0/8")
+    return JobShard(int(number), int(count))
+
+
+Shard: TypeAlias = Annotated[
+    JobShard | None,
+    Setting(
+        "Do part I (from 0) of N of the job, on storage that all parts share; `ingot merge` then "
+        "puts them together.",
+        metavar="I/N",
+        section=SCALE,
+        parse=parse_shard,
+        default="the whole job",
+    ),
+]
+RunnerName: TypeAlias = Annotated[
+    Literal["local", "processes", "ray"],
+    Setting(
+        "Who does the work: this process (local), several on this machine, or a Ray cluster.",
+        section=SCALE,
+    ),
+]
+RayAddress: TypeAlias = Annotated[
+    str | None,
+    Setting(
+        "Address of the Ray cluster, such as ray://HOST:10001 or auto.",
+        metavar="ADDRESS",
+        section=SCALE,
+        default="RAY_ADDRESS, or a cluster of this machine",
+    ),
+]
+
+
+def note_command(file: Path) -> None:
+    """Note the command line beside the parts that it makes, for `ingot merge`."""
+    if not file.exists():
+        write_file(file, encode_json({"arguments": sys.argv[1:], "folder": str(Path.cwd())}))
+
+
+def find_commands(place: Path) -> list[tuple[list[str], str]]:
+    """The commands of the jobs whose parts lie beside a folder or prefix, and where they ran.
+
+    They say `--shard merge` in place of their part.
+    """
+    found = []
+    for beside in place.absolute().parent.iterdir():  # not a glob: names may hold its characters
+        if beside.name.startswith(f".{place.name}.ingot-stage-"):
+            found += [beside / "work" / COMMAND_FILE]
+        elif beside.name == f"{place.name}.{COMMAND_KIND}.tmp":
+            found += [beside]
+    noted = [find_json(file, own=True) or {} for file in found]
+    return [
+        ([*_without_shard(map(str, one["arguments"])), "--shard", MERGE], str(one["folder"]))
+        for one in noted
+        if isinstance(one.get("arguments"), list) and "folder" in one
+    ]
+
+
+def _without_shard(words: Iterator[str]) -> list[str]:
+    left: list[str] = []
+    for word in words:
+        if word == "--shard":
+            next(words, None)
+        elif not word.startswith("--shard="):
+            left.append(word)
+    return left
+
+
+def check_complete(where: Path | str, missing: Sequence[int], whole: int) -> None:
+    """Refuse to merge where tasks of the job are not done. Raises OutputError."""
+    if missing:
+        problem = f"{len(missing):,} of {whole:,} pieces are not done, the first is {missing[0]:,}"
+        hint = "run the parts again (`--shard I/N`): what they finished is kept; then merge"
+        raise OutputError(str(where), problem, hint)

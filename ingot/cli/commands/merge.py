@@ -1,0 +1,33 @@
+"""`ingot merge`: the command that the parts of a job noted, once more, to put them together."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from ingot.cli.command import command_options
+from ingot.converters.errors import OutputError
+from ingot.converters.output.sharding import find_commands
+from ingot.converters.settings import Setting
+
+
+@command_options
+def merge(
+    *,
+    place: Annotated[
+        Path, Setting("The job's folder or prefix, as its command names it.", positional=True)
+    ],
+) -> None:
+    """Put together what the parts of a job (`--shard I/N`) made, and commit it.
+
+    Runs the command of the parts with `--shard merge`; refuses where a piece is missing.
+    """
+    from ingot.cli.app import app
+
+    found = find_commands(place)
+    if len(found) != 1:
+        problem = f"{len(found)} different jobs have parts there" if found else "has no parts"
+        hint = "run the command of the parts with `--shard merge`"
+        raise OutputError(str(place), problem, hint)
+    arguments, folder = found[0]
+    os.chdir(folder)
+    app(arguments, standalone_mode=False)
