@@ -125,8 +125,8 @@ def _cut_together(source: Source, shard: JobShard, work: Path) -> dict[str, list
                 left.append(file)
                 time.sleep(_WAIT_SECONDS)
                 continue
-        pieces = [FilePiece(**one) for one in load_json(place, own=True)["pieces"]]
-        found[file.name] = _in_pieces(file, pieces)
+        noted = load_json(place, own=True)["pieces"]
+        found[file.name] = _in_pieces(file, [FilePiece(**one) for one in noted])
     return found
 
 

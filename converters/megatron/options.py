@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Final, Literal
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import decode, encode
+from ingot.converters.output.sharding import RayAddress, RunnerName, Shard
 from ingot.converters.settings import Setting, limit_problems
 
 if TYPE_CHECKING:
@@ -275,6 +276,9 @@ class WorkOptions:
             default="beside the prefix",
         ),
     ] = None
+    shard: Shard = None
+    runner: RunnerName = "processes"
+    ray_address: RayAddress = None
 
     def __post_init__(self) -> None:
         for problem in limit_problems(self):

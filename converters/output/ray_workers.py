@@ -4,6 +4,7 @@ A task whose process or node dies is done again elsewhere. What a task writes ha
 that all nodes share.
 """
 
+import logging
 import os
 import traceback
 from collections.abc import Callable
@@ -32,11 +33,12 @@ class RayWorkers(Spreading):
         self._joined = ray.is_initialized()
         if not self._joined:
             try:
-                ray.init(address=address, log_to_driver=False, logging_level="error")
+                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
             except (ConnectionError, RuntimeError, ValueError) as error:
                 where = address or os.environ.get("RAY_ADDRESS", "this machine")
                 raise ConversionError(where, f"no Ray cluster: {error}", "is it up?") from error
-        self.jobs = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        self.jobs = max(1, int(resources.get("CPU", 1)))
         self._call = ray.remote(
             num_cpus=1, max_retries=_RETRIES, retry_exceptions=False, scheduling_strategy="SPREAD"
         )(_do_task)

@@ -45,9 +45,11 @@ class JobShard:
         Args:
             sizes: the bytes of each task of the whole job, in order.
         """
-        ends = list(accumulate((max(1, size) for size in sizes), initial=0))
+        ends = list(accumulate(max(1, size) for size in sizes))
+        middles = [end - max(1, size) / 2 for end, size in zip(ends, sizes, strict=True)]
+        whole = ends[-1] if ends else 0
         first, last = (
-            bisect_left(ends, -(-ends[-1] * place // self.count), hi=len(sizes))
+            bisect_left(middles, whole * place / self.count)
             for place in (self.number, self.number + 1)
         )
         return range(first, last)

@@ -48,7 +48,13 @@ from ingot.converters.megatron.run.recipe import (
     sample_texts,
 )
 from ingot.converters.megatron.tokenizer import check_special, load_tokenizer
-from ingot.converters.megatron.write.lanes import drop_engine, lane_numbers, recover_lanes
+from ingot.converters.megatron.write.lanes import (
+    drop_engine,
+    lane_numbers,
+    recover_lanes,
+    take_lane,
+    wrong_engines,
+)
 from ingot.converters.megatron.write.staging import (
     BuildIdentity,
     Staging,
@@ -60,6 +66,7 @@ from ingot.converters.megatron.write.staging import (
     sum_counts,
 )
 from ingot.converters.output.files import output_errors
+from ingot.converters.output.sharding import JobShard, check_complete, note_command
 from ingot.converters.progress import host_facts
 
 
@@ -69,10 +76,12 @@ def run_attempts(job: UnitRun) -> tuple[EngineChoice | None, dict[int, str]]:
     Gives the engine that it ended with (None = all was done before), and by number the files that
     no process survived, and why.
     """
-    with output_errors(job.place.prefix):
-        recover_lanes(job.place.base)
-    wrong = _distrusted_engines(job)
-    for engine in wrong:
+    shared = job.part is not None
+    if not shared:
+        with output_errors(job.place.prefix):
+            recover_lanes(job.place.base)
+    wrong = wrong_engines(job.place.base) if shared else _distrusted_engines(job)
+    for engine in () if shared else wrong:
         _forget_engine(job, engine, "it gave other ids than the reference elsewhere")
     choice = None
     while pending := job.pending():
@@ -81,6 +90,13 @@ def run_attempts(job: UnitRun) -> tuple[EngineChoice | None, dict[int, str]]:
         job.monitor({"kind": "plan", "bytes": size, "files": number, "units": len(pending)})
         job.monitor({"kind": "phase", "phase": "read"})
         try:
+            if job.work.runner == "ray" and not shared:
+                from ingot.converters.megatron.run.cluster import run_on_cluster
+
+                run_on_cluster(job, pending, choice)
+                with output_errors(job.place.prefix):  # of nodes that died with it
+                    recover_lanes(job.place.base, again=False)
+                continue
             if job.work.processes > 1:
                 return choice, run_processes(job, pending, choice)
             run_in_process(job, pending, choice)
@@ -98,7 +114,10 @@ def run_attempts(job: UnitRun) -> tuple[EngineChoice | None, dict[int, str]]:
 def _distrusted_engines(job: UnitRun) -> frozenset[str]:
     """Engines of finished units that are known to be wrong: a kill may have come before that."""
     engines = {stretch.engine for stretch in finished_units(job.place.base).values()}
-    return frozenset(name for name in engines - {"", *REFERENCES} if not _is_trusted(job, name))
+    known = wrong_engines(job.place.base)
+    return frozenset(
+        name for name in engines - {"", *REFERENCES} if name in known or not _is_trusted(job, name)
+    )
 
 
 def _is_trusted(job: UnitRun, engine: str) -> bool:
@@ -118,7 +137,7 @@ def _forget_engine(job: UnitRun, engine: str, problem: str) -> None:
     log_event(job.monitor, "error", "tokenizer", "engine_wrong", engine=engine, error=problem)
     job.monitor({"kind": "count", "error.engine": 1})
     with output_errors(job.place.prefix):
-        for lane in lane_numbers(job.place.base):
+        for lane in lane_numbers(job.place.base) if job.part is None else job.lanes:
             drop_engine(job.place.base, lane, engine)
 
 
@@ -161,6 +180,51 @@ def build(
             `fail_fast` the first row that is rejected.
         OutputError: another data set is there; what is unfinished differs; it cannot be written.
     """
+    made = _prepare(files, tokenizer, prefix, options, work, beside, monitor)
+    with open_staging(prefix, made.work.tmp_dir) as place:
+        if place.beside:
+            log_event(monitor, "warn", "writer", "tmp_dir_not_used", error=place.beside)
+        place.finish_commit()
+        return made.already_done() or made.make(place)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PartDone:
+    """A part of a build is done: how many units are its own, and of how many of the build."""
+
+    units: int
+    whole: int
+
+
+def build_part(
+    files: Sequence[InputFile],
+    tokenizer: Path | str,
+    prefix: Path,
+    options: BuildOptions | None,
+    work: WorkOptions,
+    *,
+    monitor: Monitor = ignore_message,
+) -> PartDone:
+    """Do the units of one part (`work.shard`) of a build; `build` merges them. Raises as that."""
+    if work.runner == "ray":
+        problem = "`shard` does not go with `runner` ray"
+        raise ConversionError(str(prefix), problem, "a cluster needs no parts")
+    made = _prepare(files, tokenizer, prefix, options, work, None, monitor)
+    with open_staging(prefix, work.tmp_dir, shared=True) as place:
+        if made.already_done():
+            return PartDone(units=0, whole=0)
+        return made.make_part(place, work.shard or JobShard(0, 1))
+
+
+def _prepare(
+    files: Sequence[InputFile],
+    tokenizer: Path | str,
+    prefix: Path,
+    options: BuildOptions | None,
+    work: WorkOptions | None,
+    beside: SideFiles | None,
+    monitor: Monitor,
+) -> "_Build":
     options, work = options or BuildOptions(), work or WorkOptions()
     beside = beside or SideFiles()
     if not files:
@@ -183,7 +247,7 @@ def build(
     facts: dict[str, object] = {"tokenizer": loaded.given, "vocabulary": loaded.vocabulary}
     facts |= {"dtype": recipe.rules.dtype, "input": layout.kind, "columns": list(layout.columns)}
     log_event(monitor, "info", "pipeline", "checked", **facts, eod_id=recipe.rules.eod)
-    made = _Build(
+    return _Build(
         files=files,
         recipe=recipe,
         prefix=prefix,
@@ -193,11 +257,6 @@ def build(
         run_file=beside.run or prefix.with_name(f"{prefix.name}.run.json"),
         monitor=monitor,
     )
-    with open_staging(prefix, work.tmp_dir) as place:
-        if place.beside:
-            log_event(monitor, "warn", "writer", "tmp_dir_not_used", error=place.beside)
-        place.finish_commit()
-        return made.already_done() or made.make(place)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -236,11 +295,31 @@ class _Build:
         hint = "name another prefix, or build with `overwrite`"
         raise OutputError(str(idx_path), f"{found}: {differs}", hint)
 
-    def make(self, place: Staging) -> TokenStats:
-        started = time.monotonic()
-        self._begin(place)
-        units = plan_units(list(self.files), whole_files=self.recipe.options.doc_boundary == "file")
-        job = UnitRun(
+    def make_part(self, place: Staging, shard: JobShard) -> PartDone:
+        place.join(self.identity(), note_command)
+        units = self._units()
+        own = shard.own([unit.bytes for unit in units])
+        lanes = [take_lane(place.base) for _ in range(self.work.processes)]
+        job = self._unit_run(place, units, lanes, own)
+        _, crashed = run_attempts(job)
+        for file, why in crashed.items():
+            hint = "see to the file, then run this part again"
+            raise SourceError(self.files[file].name, why, hint)
+        self.monitor({"kind": "phase", "phase": "done"})
+        return PartDone(units=len(own), whole=len(units))
+
+    def _units(self) -> list[Unit]:
+        whole_files = self.recipe.options.doc_boundary == "file"
+        return plan_units(list(self.files), whole_files=whole_files)
+
+    def _unit_run(
+        self,
+        place: Staging,
+        units: Sequence[Unit],
+        lanes: Sequence[int],
+        part: range | None = None,
+    ) -> UnitRun:
+        return UnitRun(
             files=self.files,
             units=units,
             recipe=self.recipe,
@@ -248,7 +327,19 @@ class _Build:
             place=place,
             choose=self._chosen,
             monitor=self.monitor,
+            lanes=lanes,
+            part=part,
         )
+
+    def make(self, place: Staging) -> TokenStats:
+        started = time.monotonic()
+        self._begin(place)
+        units = self._units()
+        if self.work.shard is not None:
+            there = finished_units(place.base)
+            missing = [unit.number for unit in units if unit.number not in there]
+            check_complete(self.prefix, missing, len(units))
+        job = self._unit_run(place, units, range(self.work.processes))
         choice, crashed = run_attempts(job)
         self.monitor({"kind": "phase", "phase": "merge"})
         stats = self._finish(place, units, crashed, started)
@@ -258,7 +349,11 @@ class _Build:
     def _begin(self, place: Staging) -> None:
         """Go on with what is unfinished, or clear it away."""
         now, then = self.identity(), place.identity()
-        if not self.work.resume or then is None:
+        merges = self.work.shard is not None
+        if then is None and merges:
+            hint = "run the parts with `--shard I/N` first"
+            raise OutputError(str(self.prefix), "has no parts to be merged", hint)
+        if then is None or not (self.work.resume or merges):
             place.begin(now)
             return
         differs = identity_difference(now, then)

@@ -54,6 +54,10 @@ class Assignment:
     options: BuildOptions
     layout: InputLayout
 
+    def in_lane(self, lane: int) -> LaneWork:
+        """The same work in another lane."""
+        return replace(self.job, lane=lane)
+
     def recipe(self) -> Recipe:
         """What makes documents."""
         recipe = make_recipe(load_tokenizer(self.tokenizer), self.options, self.layout)
@@ -68,6 +72,18 @@ def ingredient_hashes(recipe: Recipe) -> list[str]:
     """What files beside the inputs a recipe is made of: sha256 of tokenizer and template."""
     template = recipe.template
     return [recipe.loaded.sha256, "" if template is None else template.sha256]
+
+
+def make_assignment(job: UnitRun, choice: EngineChoice, lane: int) -> Assignment:
+    """What the process of a lane has to know."""
+    prefix, base = job.place.prefix.absolute(), job.place.base.absolute()
+    return Assignment(
+        job=replace(job.lane_work(choice, lane), prefix=prefix, base=base),
+        tokenizer=job.recipe.loaded.path.absolute(),
+        made_of=ingredient_hashes(job.recipe),
+        options=job.recipe.options,
+        layout=job.recipe.layout,
+    )
 
 
 def _do_units(inbox: Inbox, send: Send) -> int:
@@ -128,7 +144,7 @@ class _Supervisor:
         self._failures: dict[int, str] = {}
 
     def run(self) -> dict[int, str]:
-        for lane in range(min(self._job.work.processes, len(self._left))):
+        for lane in self._job.lanes[: len(self._left)]:
             self._start(lane)
         while self._open:
             worker, message = self._said.get()
@@ -143,19 +159,8 @@ class _Supervisor:
     def _start(self, lane: int) -> None:
         worker = self._workers[lane] = _Worker(lane, self._job.place.lock)
         threading.Thread(target=self._listen, args=(worker,), daemon=True).start()
-        worker.send(self._assignment(lane))
+        worker.send(make_assignment(self._job, self._choice, lane))
         self._give(worker)
-
-    def _assignment(self, lane: int) -> Assignment:
-        job, place = self._job, self._job.place
-        prefix, base = place.prefix.absolute(), place.base.absolute()
-        return Assignment(
-            job=replace(job.lane_work(self._choice, lane), prefix=prefix, base=base),
-            tokenizer=job.recipe.loaded.path.absolute(),
-            made_of=ingredient_hashes(job.recipe),
-            options=job.recipe.options,
-            layout=job.recipe.layout,
-        )
 
     def _listen(self, worker: _Worker) -> None:
         # A last message that is cut off, or a connection that was closed, ends it.

@@ -190,8 +190,10 @@ class UnitRun:
     # picks the engine for the units that are to be done, without those that were wrong before
     choose: Callable[[Sequence[Unit], frozenset[str]], EngineChoice]
     monitor: Monitor
+    lanes: Sequence[int]  # that this run writes, one for each process
+    part: range | None = None  # the units of this part of a job; other parts write other lanes
 
-    def lane_work(self, choice: EngineChoice, lane: int = 0) -> LaneWork:
+    def lane_work(self, choice: EngineChoice, lane: int) -> LaneWork:
         """What the process of a lane has to do."""
         return LaneWork(
             prefix=self.place.prefix,
@@ -205,7 +207,8 @@ class UnitRun:
     def pending(self) -> list[Unit]:
         """The units that are not finished."""
         finished = finished_units(self.place.base)
-        return [unit for unit in self.units if unit.number not in finished]
+        units = self.units if self.part is None else self.units[self.part.start : self.part.stop]
+        return [unit for unit in units if unit.number not in finished]
 
 
 class FileTally:
@@ -229,7 +232,9 @@ class FileTally:
 def run_in_process(job: UnitRun, pending: Sequence[Unit], choice: EngineChoice) -> None:
     """Do the units in this process, in the first lane."""
     files = FileTally(pending, job.monitor)
-    for unit, stretch in run_units(job.recipe, job.lane_work(choice), pending, job.monitor):
+    for unit, stretch in run_units(
+        job.recipe, job.lane_work(choice, job.lanes[0]), pending, job.monitor
+    ):
         files.done(unit, failed=stretch.failed is not None)
 
 

@@ -74,6 +74,18 @@ def lane_numbers(base: Path) -> list[int]:
     return sorted(found)
 
 
+def take_lane(base: Path) -> int:
+    """Begin a lane that nobody has, beside those of other parts; give its number."""
+    number = max(lane_numbers(base), default=0) + 1
+    while True:
+        try:
+            os.close(os.open(lane_file(base, number, "journal"), os.O_CREAT | os.O_EXCL, 0o666))
+        except FileExistsError:
+            number += 1
+        else:
+            return number
+
+
 def read_journal(base: Path, lane: int, *, check: bool = False) -> Journal:
     """Read a journal up to the first unit whose content is gone."""
     lines = list(_read_lines(lane_file(base, lane, "journal")))
@@ -94,10 +106,10 @@ def read_journal(base: Path, lane: int, *, check: bool = False) -> Journal:
     return Journal(stretches=stretches, ends=ends)
 
 
-def recover_lanes(base: Path) -> None:
+def recover_lanes(base: Path, *, again: bool = True) -> None:
     """Make the lanes of a build that was broken off hold what is sure, and nothing else.
 
-    Files that could not be read are to be tried again.
+    Files that could not be read are to be tried `again`.
     """
     for lane in lane_numbers(base):
         journal = read_journal(base, lane, check=True)
@@ -105,8 +117,18 @@ def recover_lanes(base: Path) -> None:
             path = lane_file(base, lane, kind)
             if _file_size(path) > end:
                 os.truncate(path, end)
-        if any(stretch.failed is not None for stretch in journal.stretches.values()):
+        if again and any(stretch.failed is not None for stretch in journal.stretches.values()):
             _append_line(base, lane, {"again": "failed"})
+
+
+def wrong_engines(base: Path) -> frozenset[str]:
+    """The engines that were found to be wrong in any lane."""
+    lines = (
+        line
+        for lane in lane_numbers(base)
+        for line in _read_lines(lane_file(base, lane, "journal"))
+    )
+    return frozenset(line["wrong_engine"] for _, line in lines if "wrong_engine" in line)
 
 
 def drop_engine(base: Path, lane: int, engine: str) -> None:

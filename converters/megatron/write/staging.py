@@ -21,7 +21,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -57,13 +57,23 @@ from ingot.converters.output.files import (
     sync_path,
 )
 from ingot.converters.output.identity import describe_difference
+from ingot.converters.output.sharding import COMMAND_KIND
 
 LOCK_SECONDS: Final = 10.0  # processes of a killed build end by themselves within this time
 _LOCK: Final = "build"
 _COMMIT: Final = "commit"
 _KINDS: Final = (
     *(_LOCK, "order", _COMMIT, "probe", "journal", *LANE_FILES),
-    *("idx", "mask_idx", "meta", "run", "merged_bin", "merged_mask", "merged_rejects"),
+    *(
+        COMMAND_KIND,
+        "idx",
+        "mask_idx",
+        "meta",
+        "run",
+        "merged_bin",
+        "merged_mask",
+        "merged_rejects",
+    ),
 )
 _ENDING: Final = re.compile(rf"\.({'|'.join(_KINDS)})(-[0-9]+)?\.tmp", re.ASCII)
 
@@ -114,6 +124,25 @@ class Staging:
             place = _unfinished_file(self.prefix, _LOCK)
             place.write_bytes(encode_json(noted, sort_keys=False))
             sync_path(place)
+
+    def join(self, identity: BuildIdentity, command: Callable[[Path], None]) -> None:
+        """Begin what is to be built together with other parts, or find that one has begun it."""
+        with output_errors(self.prefix):
+            begun = self.prefix.with_name(f".{self.prefix.name}.begin.lock")
+            with hold_lock(begun, wait_s=LOCK_SECONDS, remove=True):
+                noted = find_json(_unfinished_file(self.prefix, _LOCK), own=True) or {}
+                if not noted:
+                    self.begin(identity)
+                    command(_unfinished_file(self.prefix, COMMAND_KIND))
+                    return
+        differs = identity_difference(identity, noted["identity"])
+        if differs:
+            problem, hint = (
+                f"the parts of another build lie there: {differs}",
+                "name another prefix",
+            )
+            raise OutputError(str(self.prefix), problem, hint)
+        self.base = Path(text_to_name(noted["base"]))
 
     def clear(self) -> None:
         """Remove all unfinished files but the lock; the commit last, so that it can be finished."""
@@ -189,7 +218,7 @@ def _list_unfinished(base: Path) -> list[Path]:
 
 
 @contextmanager
-def open_staging(prefix: Path, tmp_dir: Path | None) -> Iterator[Staging]:
+def open_staging(prefix: Path, tmp_dir: Path | None, *, shared: bool = False) -> Iterator[Staging]:
     """The locked place of the unfinished data set of a prefix; its folder is made.
 
     An unfinished build is found where its files lie, whatever `tmp_dir` is now.
@@ -200,7 +229,7 @@ def open_staging(prefix: Path, tmp_dir: Path | None) -> Iterator[Staging]:
         with output_errors(prefix):
             prefix.parent.mkdir(parents=True, exist_ok=True)
             try:
-                lock = held.enter_context(hold_lock(own, wait_s=LOCK_SECONDS))
+                lock = held.enter_context(hold_lock(own, wait_s=LOCK_SECONDS, shared=shared))
             except LockedError as error:
                 problem, hint = "another build is writing it", "wait for it, or end it"
                 raise OutputError(str(prefix), problem, hint) from error
@@ -211,7 +240,9 @@ def open_staging(prefix: Path, tmp_dir: Path | None) -> Iterator[Staging]:
         try:
             yield place
         finally:
-            if set(_list_unfinished(place.base)) | set(_list_unfinished(prefix)) <= {own}:
+            if not shared and set(_list_unfinished(place.base)) | set(_list_unfinished(prefix)) <= {
+                own
+            }:
                 own.unlink(missing_ok=True)
 
 

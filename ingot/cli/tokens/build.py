@@ -4,7 +4,7 @@ import io
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Final, NamedTuple, cast
 
 import typer
 
-from ingot.cli.command import INTERRUPTED, command_options
+from ingot.cli.command import INTERRUPTED, command_options, show_part
 from ingot.cli.console import note_line, plain_text, print_error, safe_text, stderr_console
 from ingot.converters.megatron.options import (
     INPUT,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ingot.converters.megatron.metrics.messages import Monitor
     from ingot.converters.megatron.metrics.summary import BuildSummary
     from ingot.converters.megatron.metrics.watch import BuildProgress
+    from ingot.converters.megatron.read.input_files import InputFile
 
 _UNITS: Final = ("", "k", "M", "G", "T", "P")
 _BAR: Final = 24
@@ -262,7 +263,7 @@ def build_tokens(
     from ingot.converters.megatron.metrics.watch import Watch
     from ingot.converters.megatron.read.input_files import scan
     from ingot.converters.megatron.run.build import build as build_data_set
-    from ingot.converters.sources.tables.table_folders import LOG_FOLDERS, refuse_table_files
+    from ingot.converters.megatron.run.build import build_part
 
     threads = os.environ.get("RAYON_NUM_THREADS") or "1"
     if not (threads.isdecimal() and int(threads)):
@@ -277,12 +278,13 @@ def build_tokens(
                 log_event(watch, "info", "pipeline", "keep_order", said="the order is always kept")
             with _log_failure(watch):
                 files = scan(input_dir, pattern, recursive=recursive)
-                folders = {parent for file in files for parent in file.path.absolute().parents}
-                logs = [one for one in folders if any((one / log).is_dir() for log in LOG_FOLDERS)]
-                if logs and input_dir.is_dir():
-                    refuse_table_files(logs)
+                _refuse_tables(input_dir, files)
                 size = sum(file.bytes for file in files)
                 log_event(watch, "info", "scanner", "scanned", files=len(files), bytes=size)
+                if work.shard is not None and not work.shard.merges:
+                    part = build_part(files, tokenizer, output_prefix, options, work, monitor=watch)
+                    show_part(output_prefix, work.shard, part.units, part.whole, as_json=False)
+                    return
                 stats = build_data_set(
                     files, tokenizer, output_prefix, options, work, monitor=watch
                 )
@@ -297,6 +299,16 @@ def build_tokens(
         if not stats.already_done:
             print_summary(stderr_console(), summary)
         _print_result(output_prefix, stats)
+
+
+def _refuse_tables(input_dir: Path, files: "Sequence[InputFile]") -> None:
+    """Refuse files of a Delta table and its like, of which some rows may be deleted."""
+    from ingot.converters.sources.tables.table_folders import LOG_FOLDERS, refuse_table_files
+
+    folders = {parent for file in files for parent in file.path.absolute().parents}
+    logs = [one for one in folders if any((one / log).is_dir() for log in LOG_FOLDERS)]
+    if logs and input_dir.is_dir():
+        refuse_table_files(logs)
 
 
 @contextmanager
