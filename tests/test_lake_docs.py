@@ -12,11 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from ingot.agent.lake.lake_order import CORPUS, SETS
-from ingot.agent.lake.lake_state import FOLDER
 from ingot.cli.app import app
 from ingot.cli.lake.review import _CHOICES
 from ingot.converters.lake.catalog import SCHEMA, STATUS_WORDS, STATUSES
 from ingot.converters.lake.survey import data_set_name, is_card, set_folder
+from ingot.converters.output.sharding import LAKE_FOLDER as FOLDER
 from ingot.converters.sources.storage.listing import Entry, LocalFile
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -22,7 +22,8 @@ from ingot.converters.lake.survey import (
     mark_records,
     survey_lake,
 )
-from ingot.converters.output.worker_pool import TaskFailure, Workers
+from ingot.converters.output.sharding import JobShard
+from ingot.converters.output.worker_pool import Spreading, TaskFailure
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.documents.kinds import DOCUMENT
@@ -111,7 +112,7 @@ def _own_folders(order: LakeOrder) -> list[str]:
 
 
 def scan_files(
-    order: LakeOrder, entries: Sequence[Entry], workers: Workers, counted: Counted
+    order: LakeOrder, entries: Sequence[Entry], workers: Spreading, counted: Counted
 ) -> Iterator[SeenFile]:
     """Yield every file and what is in it, in the given order."""
     alone = names_alone(one.name for one in entries)
@@ -130,12 +131,34 @@ def scan_files(
     yield from (found.get(one.entry.name, one) for one in seen)
 
 
+def scan_part(
+    order: LakeOrder, listed: LakeListing, workers: Spreading, counted: Counted
+) -> list[str]:
+    """Look into the files of one part of a lake; the parts that have not done theirs yet."""
+    shard, entries = order.shard or JobShard(0, 1), listed.entries
+    own = shard.own([entry.bytes or 0 for entry in entries])
+    alone = names_alone(one.name for one in entries)
+    aside = {
+        one.name: "" for one in entries if one.name not in alone and side_file_reason(one.name)
+    }
+    mine = [one for one in entries[own.start : own.stop] if one.name not in aside]
+    scan = _Scan(order, SourceSpec(), workers, counted)
+    known = order.state.files()
+    new = [one for one in mine if not _is_known(one, known.get(one.name))]
+    _scan_new_files(scan, new, head_size(len(entries)))
+    stamps = [[one.name, _entry_stamp(one)] for one in entries]
+    digest = hashlib.sha256(json.dumps(stamps).encode()).hexdigest()
+    order.state.keep_note(f"{_PART}{shard}", digest, str)
+    parts = (JobShard(number, shard.count) for number in range(shard.count))
+    return [str(one) for one in parts if order.state.note(f"{_PART}{one}", str) != digest]
+
+
 class _Scan(NamedTuple):
     """How files are looked into, and who hears of it."""
 
     order: LakeOrder
     spec: SourceSpec
-    workers: Workers
+    workers: Spreading
     counted: Counted
 
     def key(self, entry: Entry) -> str:
@@ -171,6 +194,9 @@ def _is_known(entry: Entry, known: tuple[str, str] | None) -> bool:
 
 def _entry_stamp(entry: Entry) -> str:
     return json.dumps([__version__, entry.bytes, entry.mtime_ns, entry.etag])
+
+
+_PART: Final = "part "  # notes of what files a part of a run has looked into
 
 
 class _Chunk(NamedTuple):
@@ -293,7 +319,7 @@ class _Recognized:
     proposal: dict[str, Json] | None
 
 
-def find_sets(order: LakeOrder, listed: LakeListing, workers: Workers, hear: Counted) -> Survey:
+def find_sets(order: LakeOrder, listed: LakeListing, workers: Spreading, hear: Counted) -> Survey:
     """Put files together to data sets; what other commands read is looked at if files changed."""
     known = order.state.note(_RAW, dict[str, _Recognized]) or {}
     recognized: dict[str, _Recognized] = {}

@@ -18,6 +18,7 @@ from ingot.agent.proposing.order import (
 )
 from ingot.converters.convert.options import Language, Records, Tokenizer
 from ingot.converters.json_yaml import json_digest
+from ingot.converters.output.sharding import JobShard, RayAddress, RunnerName
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ingot.agent.proposing.llm.mapper import AskSettings
     from ingot.converters.lake.record_hashes import Splits
     from ingot.converters.lake.survey import DataSet
+    from ingot.converters.output.worker_pool import Spreading
 
 SETS: Final = "sets"
 CORPUS: Final = "corpus"
@@ -84,13 +86,27 @@ class LakeOrder:
         ),
     ] = False
     jobs: int = 1
+    shard: JobShard | None = None
+    runner: RunnerName = "processes"
+    ray_address: RayAddress = None
 
     @property
     def state(self) -> "LakeState":
         """What the lake remembers."""
         from ingot.agent.lake.lake_state import LakeState
 
-        return LakeState(self.out)
+        alone = self.shard is None and self.runner != "ray"
+        return LakeState(self.out, journal="WAL" if alone else "DELETE")
+
+    def open_workers(self) -> "Spreading":
+        """Return what the work is spread over."""
+        if self.runner == "ray":
+            from ingot.converters.output.ray_workers import RayWorkers
+
+            return RayWorkers(self.ray_address)
+        from ingot.converters.output.worker_pool import Workers
+
+        return Workers(1 if self.runner == "local" else self.jobs)
 
     @property
     def has_corpus(self) -> bool:

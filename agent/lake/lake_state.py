@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 from ingot.converters.errors import OutputError, error_text
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.lake.catalog import SetFacts
+from ingot.converters.output.sharding import LAKE_FOLDER
 from ingot.converters.output.sqlite_file import DATABASE_ERRORS, disk_full_hint, open_database
 
-FOLDER: Final = ".ingot-lake"
 _FILE: Final = "state.sqlite"
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS files (name TEXT PRIMARY KEY, stamp TEXT, facts TEXT, member TEXT);
@@ -40,8 +40,9 @@ class KnownSet(NamedTuple):
 class LakeState:
     """The state of the lake in a folder; every call is one transaction, from any process."""
 
-    def __init__(self, lake: Path) -> None:
-        self.folder = lake / FOLDER
+    def __init__(self, lake: Path, *, journal: str = "WAL") -> None:
+        self._journal = journal
+        self.folder = lake / LAKE_FOLDER
         self._file = self.folder / _FILE
         self._hint = f"delete {self.folder} to start again: existing results are kept"
 
@@ -49,7 +50,7 @@ class LakeState:
     def connected(self) -> Iterator[Connection]:
         """Open a connection for one transaction."""
         try:
-            connection = open_database(self._file)
+            connection = open_database(self._file, journal=self._journal)
         except OutputError as error:
             told = error.hint if "space" in error.hint else self._hint
             raise OutputError(error.where, error.problem, told) from error

@@ -34,7 +34,6 @@ from ingot.converters.lake.catalog import SetFacts
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.mapping.bind import load_mapping
 from ingot.converters.output.files import output_errors, write_file
-from ingot.converters.output.worker_pool import Workers
 from ingot.converters.rows import MappingDocument
 
 APPROVED: Final = Safe("its mapping is approved: the next run over the lake converts it")
@@ -120,7 +119,7 @@ def reject(order: LakeOrder, facts: SetFacts, data_set: DataSet) -> None:
 
 def find_data_sets(order: LakeOrder) -> dict[str, DataSet]:
     """Find the data sets as they are now, by name."""
-    with Workers(order.jobs) as workers:
+    with order.open_workers() as workers:
         found = find_sets(order, list_files(order), workers, lambda *_: None)
     return {one.name: one for one in found.sets}
 

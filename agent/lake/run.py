@@ -15,7 +15,7 @@ from typing import Final
 
 from ingot.agent.lake import shared_model
 from ingot.agent.lake.data_set import SetResult, SetTask, work_on_set
-from ingot.agent.lake.file_scan import find_sets, list_files
+from ingot.agent.lake.file_scan import find_sets, list_files, scan_part
 from ingot.agent.lake.lake_order import CORPUS, HASHES, MAPPINGS, LakeOrder, data_set_key, files_key
 from ingot.agent.lake.lake_state import KnownSet
 from ingot.agent.lake.shared_model import GONE, TurnQueue, shape_keys
@@ -38,7 +38,8 @@ from ingot.converters.output.files import (
     take_lock,
     write_file,
 )
-from ingot.converters.output.worker_pool import TaskFailure, Workers
+from ingot.converters.output.sharding import COMMAND_FILE, JobShard, note_command
+from ingot.converters.output.worker_pool import Spreading, TaskFailure
 from ingot.converters.records.schema import json_line
 
 _ROOT: Final = "root"
@@ -82,13 +83,44 @@ class LakeReport:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class PartDone:
+    """What a part of a run did: its data sets of all; or the parts whose files it waits for."""
+
+    sets: int = 0
+    whole: int = 0
+    waits_for: tuple[str, ...] = ()
+
+
+def run_part(order: LakeOrder, shard: JobShard, listen: Listener) -> PartDone:
+    """Do the part of a lake that `order.shard` names; a run that merges does the rest.
+
+    First each part looks into its own files, then, when all have, it works on its data sets.
+    """
+    now, listed = time.time_ns(), list_files(order)
+
+    def hear(*counts: int) -> None:
+        listen(LakeProgress("files", *counts))
+
+    with _lock_folder(order, shared=True), order.open_workers() as workers:
+        note_command(order.state.folder / COMMAND_FILE)
+        if waits := scan_part(order, listed, workers, hear):
+            return PartDone(waits_for=tuple(waits))
+        found = find_sets(order, listed, workers, hear)
+        by_size = sorted(found.sets, key=lambda one: -sum(f.bytes for f in one.source.files))
+        own = replace(found, sets=tuple(by_size[shard.number :: shard.count]))
+        written = {one.name for one in own.sets if _is_written(one, now, 0.0)}
+        _work_through(order, own, workers, listen, written)
+        return PartDone(sets=len(own.sets), whole=len(found.sets))
+
+
 def run_lake(
     order: LakeOrder, listen: Listener, *, settle: float = 0.0, watching: bool = False
 ) -> LakeReport:
     """Bring the lake's folder up to date with its data; an interrupted run is resumed."""
     begun, now, state = time.monotonic(), time.time_ns(), order.state
     listed = list_files(order)
-    with _lock_folder(order), Workers(order.jobs) as workers:
+    with _lock_folder(order), order.open_workers() as workers:
         found = find_sets(
             order, listed, workers, lambda *counts: listen(LakeProgress("files", *counts))
         )
@@ -111,6 +143,7 @@ def run_lake(
             "reasons": group_by_reason(left_out),
         }
         sets = _finish_run(order, _facts_with_gone(order, found), counts, workers, listen)
+        (state.folder / COMMAND_FILE).unlink(missing_ok=True)
         spent = (shared_model.count_spending if watching else shared_model.end_run)(state)
     return LakeReport(
         sets=tuple(sets),
@@ -133,7 +166,7 @@ def _set_by_file(found: Survey) -> dict[str, str]:
 
 
 def _work_through(
-    order: LakeOrder, found: Survey, workers: Workers, listen: Listener, written: set[str]
+    order: LakeOrder, found: Survey, workers: Spreading, listen: Listener, written: set[str]
 ) -> list[str]:
     kept = order.state.sets()
     todo = [
@@ -259,12 +292,12 @@ def _facts_with_gone(order: LakeOrder, found: Survey) -> list[SetFacts]:
 
 
 @contextmanager
-def _lock_folder(order: LakeOrder) -> Iterator[None]:
+def _lock_folder(order: LakeOrder, *, shared: bool = False) -> Iterator[None]:
     folder = order.state.folder
     with output_errors(order.out):
         (folder / HASHES).mkdir(parents=True, exist_ok=True)
         try:
-            descriptor = take_lock(folder / "lock")
+            descriptor = take_lock(folder / "lock", shared=shared)
         except LockedError as error:
             hint = "wait for it or choose another folder"
             raise OutputError(str(order.out), "another run is working there", hint) from error
@@ -272,7 +305,7 @@ def _lock_folder(order: LakeOrder) -> Iterator[None]:
         if (known := order.state.note(_ROOT, str)) not in (None, _lake_place(order)):
             problem = f"is the folder of another lake: {known}"
             raise OutputError(str(order.out), problem, "choose another folder for this one")
-        for one in (order.out, order.mappings):
+        for one in () if shared else (order.out, order.mappings):
             remove_unfinished(one)
         yield
     finally:
@@ -292,7 +325,7 @@ def _finish_run(
     order: LakeOrder,
     sets: Sequence[SetFacts],
     counts: dict[str, object],
-    workers: Workers,
+    workers: Spreading,
     listen: Listener,
 ) -> list[SetFacts]:
     """Find duplicates, write corpus, catalog and page; return the facts of all data sets."""
@@ -335,7 +368,7 @@ _Part = tuple[str, Path, Path, Path | None]
 
 
 def _write_corpus(
-    order: LakeOrder, sets: Sequence[SetFacts], drops: Mapping[str, Path], workers: Workers
+    order: LakeOrder, sets: Sequence[SetFacts], drops: Mapping[str, Path], workers: Spreading
 ) -> list[SetFacts]:
     """Write the corpus of all results; a data set that fails is left out of it."""
     folder = order.out / CORPUS

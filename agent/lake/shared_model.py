@@ -6,6 +6,7 @@ a run of the lake ends.
 """
 
 import os
+import socket
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -53,7 +54,7 @@ class _SpentNote:
 
     def with_mine(self, wanted: Spent | None) -> dict[str, Spent]:
         """Return what is reserved, with what this process wants; None = nothing."""
-        mine = str(os.getpid())
+        mine = f"{socket.gethostname()}:{os.getpid()}"
         others = {process: one for process, one in self.reserved.items() if process != mine}
         return others if wanted is None else {**others, mine: wanted}
 

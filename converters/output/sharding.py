@@ -20,6 +20,7 @@ from ingot.converters.settings import Setting
 
 COMMAND_KIND: Final = "command"  # of an unfinished file beside a prefix
 COMMAND_FILE: Final = f"{COMMAND_KIND}.json"  # in the work of an unfinished folder
+LAKE_FOLDER: Final = ".ingot-lake"  # what a lake remembers, in its output folder
 MERGE: Final = "merge"
 SCALE: Final = "Scale"
 
@@ -105,7 +106,7 @@ def find_commands(place: Path) -> list[tuple[list[str], str]]:
 
     They say `--shard merge` in place of their part.
     """
-    found = []
+    found = [one for one in (place / LAKE_FOLDER / COMMAND_FILE,) if one.exists()]
     for beside in place.absolute().parent.iterdir():  # not a glob: names may hold its characters
         if beside.name.startswith(f".{place.name}.ingot-stage-"):
             found += [beside / "work" / COMMAND_FILE]

@@ -12,13 +12,17 @@ _BUSY_S = 30.0
 DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 
 
-def open_database(file: Path) -> sqlite3.Connection:
-    """A connection to the file, in WAL mode so that several processes may write; any thread's."""
+def open_database(file: Path, *, journal: str = "WAL") -> sqlite3.Connection:
+    """A connection to the file, in WAL mode so that several processes may write; any thread's.
+
+    Processes of several machines need the journal `DELETE`: WAL works in one machine's memory.
+    """
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
         file.chmod(0o600)
-        return _configure(sqlite3.connect(file, timeout=_BUSY_S, check_same_thread=False))
+        connection = sqlite3.connect(file, timeout=_BUSY_S, check_same_thread=False)
+        return _configure(connection, journal)
     except (OSError, *DATABASE_ERRORS) as error:
         raise database_error(file, error) from error
 
@@ -41,9 +45,9 @@ def disk_full_hint(error: OSError | sqlite3.Error | UnicodeDecodeError) -> str:
     return "free some space on the disk and run again" if is_full else ""
 
 
-def _configure(connection: sqlite3.Connection) -> sqlite3.Connection:
+def _configure(connection: sqlite3.Connection, journal: str) -> sqlite3.Connection:
     try:
-        _set_wal_mode(connection)
+        _set_journal(connection, journal)
         connection.execute("PRAGMA secure_delete=ON")  # a forgotten run leaves no names behind
     except DATABASE_ERRORS:
         connection.close()
@@ -51,7 +55,7 @@ def _configure(connection: sqlite3.Connection) -> sqlite3.Connection:
     return connection
 
 
-def _set_wal_mode(connection: sqlite3.Connection) -> None:
+def _set_journal(connection: sqlite3.Connection, journal: str) -> None:
     """Waits for others itself: SQLite's own waiting does not cover a change of the mode."""
     import tenacity
 
@@ -61,7 +65,7 @@ def _set_wal_mode(connection: sqlite3.Connection) -> None:
         stop=tenacity.stop_after_delay(_BUSY_S),
         reraise=True,
     )
-    waiting(connection.execute, "PRAGMA journal_mode=WAL")
+    waiting(connection.execute, f"PRAGMA journal_mode={journal}")
 
 
 def _code(error: BaseException) -> int:

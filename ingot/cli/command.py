@@ -351,6 +351,17 @@ def show_part(out: Path, shard: JobShard, pieces: int, whole: int, *, as_json: b
     note_line(f"when all {shard.count} parts are: ingot merge {shlex.quote(str(out))}")
 
 
+def show_phase(out: Path, shard: JobShard, phase: str, *, as_json: bool) -> None:
+    """Say that a part has done a phase of a job, such as `1/2`, and others have not."""
+    from ingot.cli.console import note_line, print_json
+
+    if as_json:
+        print_json({"out": str(out), "shard": str(shard), "phase": phase})
+        return
+    note_line(f"part {shard} has done phase {phase}, and other parts have not")
+    note_line("when all parts have ended, run all of them again for the next phase")
+
+
 def check_free(file: Path | None, *, overwrite: bool) -> None:
     """Refuse to replace a file."""
     if file is not None and file.exists() and not overwrite:

@@ -15,7 +15,7 @@ import typer
 from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder
 from ingot.agent.model.endpoint import ModelSettings
 from ingot.cli import command as o
-from ingot.cli.command import Only, command_options
+from ingot.cli.command import Only, command_options, show_part, show_phase
 from ingot.cli.console import (
     note_line,
     open_bars,
@@ -28,6 +28,7 @@ from ingot.cli.console import (
 )
 from ingot.cli.display import count_text, print_grid
 from ingot.cli.model_options import ask_settings
+from ingot.converters.output.sharding import JobShard, Shard
 from ingot.converters.rows import Json
 from ingot.converters.settings import Setting
 
@@ -48,6 +49,17 @@ def _run_once(
 
     with _show_progress(quiet=quiet) as listen:
         return run_lake(order, listen, settle=settle, watching=watching)
+
+
+def _run_part(order: LakeOrder, shard: JobShard, *, as_json: bool) -> None:
+    from ingot.agent.lake.run import run_part
+
+    with _show_progress() as listen:
+        part = run_part(order, shard, listen)
+    if part.waits_for:
+        show_phase(order.out, shard, "1/2", as_json=as_json)
+    else:
+        show_part(order.out, shard, part.sets, part.whole, as_json=as_json)
 
 
 def watch_lake(order: LakeOrder, poll: float, *, as_json: bool) -> None:
@@ -79,10 +91,9 @@ def show_sets(order: LakeOrder, *, as_json: bool) -> None:
     from ingot.agent.lake.run import LakeProgress
     from ingot.agent.privacy import redact
     from ingot.converters.lake.survey import group_by_reason
-    from ingot.converters.output.worker_pool import Workers
 
     listed = list_files(order)
-    with _show_progress() as listen, Workers(order.jobs) as workers:
+    with _show_progress() as listen, order.open_workers() as workers:
         found = find_sets(
             order, listed, workers, lambda *counts: listen(LakeProgress("files", *counts))
         )
@@ -229,6 +240,7 @@ _WAITING = 4  # processes that may wait for a model while others work
 def run(
     *,
     order: Annotated[LakeOrder, Only(mappings=Path(MAPPINGS))],
+    shard: Shard = None,
     mappings: Annotated[
         Path | None,
         Setting(
@@ -291,9 +303,12 @@ def run(
         mappings=(mappings or order.out / MAPPINGS).absolute(),
         asking=asked,
         dedup=dedup is not None,
+        shard=shard,
         jobs=jobs or (os.cpu_count() or 1) + (_WAITING if asked else 0),
     )
-    if dry_run:
+    if shard is not None and not shard.merges:
+        _run_part(order, shard, as_json=as_json)
+    elif dry_run:
         show_sets(order, as_json=as_json)
     elif watch:
         watch_lake(order, poll, as_json=as_json)
