@@ -107,7 +107,10 @@ def find_commands(place: Path) -> list[tuple[list[str], str]]:
     They say `--shard merge` in place of their part.
     """
     found = [one for one in (place / LAKE_FOLDER / COMMAND_FILE,) if one.exists()]
-    for beside in place.absolute().parent.iterdir():  # not a glob: names may hold its characters
+    parent = place.absolute().parent
+    for beside in (
+        parent.iterdir() if parent.is_dir() else ()
+    ):  # not a glob: names may hold its characters
         if beside.name.startswith(f".{place.name}.ingot-stage-"):
             found += [beside / "work" / COMMAND_FILE]
         elif beside.name == f"{place.name}.{COMMAND_KIND}.tmp":

@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import Annotated
 
+import typer
+
 from ingot.cli.command import command_options
 from ingot.converters.errors import OutputError
 from ingot.converters.output.sharding import find_commands
@@ -30,4 +32,5 @@ def merge(
         raise OutputError(str(place), problem, hint)
     arguments, folder = found[0]
     os.chdir(folder)
-    app(arguments, standalone_mode=False)
+    if code := app(arguments, standalone_mode=False):
+        raise typer.Exit(code)
