@@ -21,7 +21,6 @@ from ingot.converters.sources.formats.row_chunks import TABLE_ROWS, RowChunk
 BATCH_BYTES = 1 << 20
 ARROW_FILE = b"ARROW1"
 ARROW_STREAM = b"\xff\xff\xff\xff"
-_SENT_ROWS = 16 * TABLE_ROWS  # of narrow rows; each batch that is sent has its cost
 _MOST_FEATHER = 256 << 20  # a file of version 1 is decoded as a whole
 
 
@@ -44,8 +43,7 @@ def parquet_rows(
     """The rows of a Parquet file, or of some of its row groups. Raises SourceError."""
     with open_parquet(stream, where) as file:
         rows, sizes = zip(*file.groups[:8], strict=True) if file.groups else ((), ())
-        most = rows_that_fit(sum(rows), sum(sizes), _SENT_ROWS)
-        batches = _slice_batches(file.batches(most, groups))
+        batches = file.batches(rows_that_fit(sum(rows), sum(sizes)), groups)
         yield from batch_chunks(batches, column_names(file.schema.names), where)
 
 
@@ -74,9 +72,9 @@ def read_other(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[Ro
         yield from batch_chunks(batches, names, where)
 
 
-def rows_that_fit(rows: int, size: int, most: int = TABLE_ROWS) -> int:
-    """How many rows have about BATCH_BYTES, where `rows` have `size`; 16 to `most`."""
-    return max(16, min(most, BATCH_BYTES * rows // size)) if rows and size else TABLE_ROWS
+def rows_that_fit(rows: int, size: int) -> int:
+    """How many rows have about BATCH_BYTES, where `rows` have `size`; at least 16."""
+    return max(16, min(TABLE_ROWS, BATCH_BYTES * rows // size)) if rows and size else TABLE_ROWS
 
 
 @contextmanager
