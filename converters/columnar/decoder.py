@@ -276,11 +276,11 @@ class _Decoder:
 
     def _rows_to_send(self, batch: pa.RecordBatch, asked: ReadRows) -> int:
         """How many rows of a decoded batch are sent at a time; of ORC it is a whole stripe."""
-        rows = batch.num_rows
+        rows: int = batch.num_rows
+        held: int = max(1, batch.nbytes)
         if self._other is not None:
-            size = batch.nbytes if asked.size is None else asked.size
-            return min(asked.rows, max(1, rows * size // max(1, batch.nbytes)))
-        most = max(1, rows * _DECODED_BYTES // max(_DECODED_BYTES, batch.nbytes))
+            return min(asked.rows, max(1, rows * (asked.size or held) // held))
+        most = max(1, rows * _DECODED_BYTES // max(_DECODED_BYTES, held))
         return max(most, -(-rows // _MOST_PARTS))
 
     def _stream_bytes(self, batch: pa.RecordBatch) -> memoryview:
