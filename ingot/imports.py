@@ -106,7 +106,8 @@ class LateFunction:
     def load(self) -> Callable[..., Any]:
         """Import the module and return the function."""
         module, _, name = self.place.partition(":")
-        function: Callable[..., Any] = getattr(import_module(module), name)
+        loaded = sys.modules.get(module) or import_module(module)
+        function: Callable[..., Any] = getattr(loaded, name)
         return function
 
     def __call__(self, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - what it returns

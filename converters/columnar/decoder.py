@@ -267,14 +267,21 @@ class _Decoder:
             rows += batch.num_rows
             with translate_read_errors(self._where):
                 valid = is_valid_batch(batch, number, self._where)
-                most = max(1, batch.num_rows * _DECODED_BYTES // max(_DECODED_BYTES, batch.nbytes))
-                most = max(most, -(-batch.num_rows // _MOST_PARTS))
-                most = most if self._other is None else asked.rows
+                most = self._rows_to_send(batch, asked)
             for start in range(0, batch.num_rows, most):
                 with translate_read_errors(self._where):
                     data = self._stream_bytes(batch.slice(start, most))
                 yield SentBatch(len(data), valid), data
             number += 1
+
+    def _rows_to_send(self, batch: pa.RecordBatch, asked: ReadRows) -> int:
+        """How many rows of a decoded batch are sent at a time; of ORC it is a whole stripe."""
+        rows: int = batch.num_rows
+        held: int = max(1, batch.nbytes)
+        if self._other is not None:
+            return min(asked.rows, max(1, rows * (asked.size or held) // held))
+        most = max(1, rows * _DECODED_BYTES // max(_DECODED_BYTES, held))
+        return max(most, -(-rows // _MOST_PARTS))
 
     def _stream_bytes(self, batch: pa.RecordBatch) -> memoryview:
         """A batch as an Arrow stream, good until the next; the file's own metadata stays."""

@@ -36,6 +36,7 @@ _ORPHANED: Final = 1
 _START: Final = "import os; from ingot.converters.output.worker_pool import main; os._exit(main())"
 _PIPE_BYTES: Final = 1 << 20  # of what a process sends, so that it is seldom waited for
 _MOST_RESULTS: Final = 256  # that wait for one before them
+_THREADS: Final = {"OPENBLAS_NUM_THREADS": "1"}  # numpy's would spin for 0.1 s, and do nothing
 NOTHING: Final = memoryview(b"")
 _PACKAGES: Final = Path(ingot.__file__).parents[1]
 
@@ -140,7 +141,7 @@ class WorkerProcess:
                 stdin=own_input,
                 stdout=own_output,
                 pass_fds=tuple(pass_fds),
-                env={**os.environ, "PYTHONPATH": found.rstrip(os.pathsep), **variables},
+                env={**_THREADS, **os.environ, "PYTHONPATH": found.rstrip(os.pathsep), **variables},
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -127,6 +127,9 @@ class FilePiece:
     row: int
 
 
+_ENTRY_FIELDS: Final = tuple(one.name for one in fields(Entry))
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceFile(Entry):
     """A file that is read: an `Entry` with the facts about how it is read.
@@ -140,7 +143,7 @@ class SourceFile(Entry):
     @classmethod
     def of(cls, entry: Entry, facts: FileFacts) -> "SourceFile":
         """An entry with its facts."""
-        known = {one.name: getattr(entry, one.name) for one in fields(Entry)}
+        known = {name: getattr(entry, name) for name in _ENTRY_FIELDS}
         return cls(**known, facts=facts)
 
     def open_raw(self) -> BinaryIO:

@@ -82,6 +82,7 @@ _MAGIC = [
         (rb"c[a-z_][\w.]{0,60}\n\w{1,60}\np\d\n", "a pickle, which is never read"),
     )
 ]
+_ANY_MAGIC = re.compile(b"|".join(magic.pattern for magic, _ in _MAGIC), re.DOTALL)
 # What is text, and is not read as lines unless `format` says so.
 MARKUP = [
     (re.compile(pattern, re.IGNORECASE), kind)
@@ -95,11 +96,13 @@ MARKUP = [
 ]
 
 
+_HIDDEN = frozenset({"__MACOSX", "__pycache__"})
+
+
 def side_file_reason(name: str) -> str | None:
     """Why a file of this name (relative to the source) is no data, or None where it may be."""
     *folders, base = name.split("/")
-    hidden = {"__MACOSX", "__pycache__"}.intersection(folders)
-    if hidden or any(part.startswith(".") for part in (base, *folders)):
+    if name.startswith(".") or "/." in name or not _HIDDEN.isdisjoint(folders):
         return "hidden"
     document = base.removesuffix(".jsonl")  # of which it may be the row, as `README.md.jsonl`
     if _SIDE_FILE_NAMES.fullmatch(base) and (document == base or not kinds.kind_by_name(document)):
@@ -244,4 +247,6 @@ def unread_hint(whys: Iterable[str]) -> str:
 
 def describe_magic(head: bytes) -> str | None:
     """What a file is whose first bytes say that it holds neither rows nor text; None for others."""
-    return next((kind for magic, kind in _MAGIC if magic.match(head)), None)
+    if not _ANY_MAGIC.match(head):
+        return None
+    return next(kind for magic, kind in _MAGIC if magic.match(head))

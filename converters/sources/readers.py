@@ -8,6 +8,7 @@ import io
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from ingot.converters.columnar.file_opening import PARQUET
@@ -301,8 +302,11 @@ def find_container(entry: Entry, seen: FilePeek, spec: SourceSpec) -> Container 
     return None
 
 
+_compile_magic = cache(partial(re.compile, flags=re.DOTALL))
+
+
 def _begins(pattern: bytes, seen: FilePeek) -> bool:
-    return bool(re.match(pattern, seen.head, re.DOTALL))
+    return bool(_compile_magic(pattern).match(seen.head))
 
 
 def _binary_facts(

@@ -189,9 +189,8 @@ def names_alone(names: Iterable[str]) -> frozenset[str]:
     return frozenset(
         name
         for held in folders.values()
-        if all(side_file_reason(one) for one in held)
-        for name in held
-        if may_be_data_alone(name)
+        if (alone := list(filter(may_be_data_alone, held))) and all(map(side_file_reason, held))
+        for name in alone
     )
 
 

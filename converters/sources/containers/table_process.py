@@ -8,7 +8,7 @@ import datetime as dt
 import math
 import os
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -63,7 +63,7 @@ class Workbook:
     """A workbook that calamine holds, in the process; the sheet that was read last is kept."""
 
     NEEDS = "a workbook", "python-calamine", "excel"
-    KEPT_BYTES = 16 << 20  # of a file; its cells need some ten times as much memory
+    KEPT_BYTES = 32 << 20  # of a file; its cells need some ten times as much memory
 
     def __init__(self, path: str) -> None:
         from python_calamine import CalamineWorkbook, PasswordError
@@ -106,14 +106,21 @@ class Workbook:
         filled = self._filled_rows(number)
         most = max(1, _CHUNK_CELLS // max(1, self._sheet.width))
         while rows := list(islice(filled, most)):
-            yield [list(map(_json_value, cells)) for cells in zip(*rows, strict=True)]
+            yield [_json_values(cells) for cells in zip(*rows, strict=True)]
 
     def _filled_rows(self, number: int) -> Iterator[list[Any]]:
         if number != self._number:
             self._sheet = None  # before there is another one
             self._sheet, self._number = self._book.get_sheet_by_index(number), number
-        rows = self._sheet.iter_rows() if self._sheet.start else ()
-        return (cells for cells in rows if any(_json_value(cell) is not None for cell in cells))
+        return _skip_empty_rows(self._sheet.iter_rows() if self._sheet.start else ())
+
+
+def _skip_empty_rows(rows: Iterable[list[Any]]) -> Iterator[list[Any]]:
+    for cells in rows:
+        for cell in cells:  # a generator for each row would take as long as the row
+            if _json_value(cell) is not None:
+                yield cells
+                break
 
 
 def _check_open_document(path: str) -> None:
@@ -127,6 +134,13 @@ def _json_value(cell: object) -> Any:  # noqa: ANN401
     """Excel stores integers as floats; an empty cell and one with an error are null."""
     convert = _CONVERTERS.get(cell.__class__)
     return convert(cell) if convert else cell
+
+
+def _json_values(cells: tuple[object, ...]) -> list[Any]:
+    """The values of a column; most columns have one type, whose converter is looked up once."""
+    kinds = {*map(type, cells)}
+    convert = _CONVERTERS.get(kinds.pop(), lambda cell: cell) if len(kinds) == 1 else _json_value
+    return list(map(convert, cells))
 
 
 def _number(number: float) -> float | None:

@@ -88,7 +88,8 @@ def document_kind(name: str, head: bytes) -> tuple[str, str] | None:
 
 def is_code(name: str) -> bool:
     """Whether a name is that of source code, and none of settings."""
-    return (kind_by_name(name) or ("", ""))[0] == CODE and not is_settings(name)
+    kind, language = kind_by_name(name) or ("", "")
+    return kind == CODE and language not in _SETTINGS
 
 
 def is_settings(name: str) -> bool:

@@ -67,8 +67,9 @@ def read_other(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[Ro
     where, form = str(file.place), file.facts.format
     with open_parquet(stream, where, form) as opened:
         names = column_names(opened.schema.names)
-        ((rows, size),) = opened.groups
-        yield from batch_chunks(opened.batches(rows_that_fit(rows, size)), names, where)
+        most = max(1, opened.groups[0][0])  # rows: all of the file
+        batches = _slice_batches(opened.batches(most, size=BATCH_BYTES))
+        yield from batch_chunks(batches, names, where)
 
 
 def rows_that_fit(rows: int, size: int) -> int:

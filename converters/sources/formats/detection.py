@@ -25,6 +25,7 @@ from ingot.converters.sources.formats.text import Encoding
 from ingot.converters.sources.storage.archives import archive_kind
 from ingot.converters.sources.storage.compression import (
     detect_compression,
+    open_as,
     open_decompressed,
     peek_first_bytes,
     read_bytes,
@@ -91,7 +92,7 @@ def peek_file(entry: Entry, size: int = HEAD) -> FilePeek:
     with entry.place.open() as raw:
         with translate_read_errors(where):
             codec = detect_compression(peek_first_bytes(raw))
-        stream = open_decompressed(raw, where)
+        stream = open_as(raw, where, codec)
         head = read_bytes(stream, size)
         if len(head) == size and b"\n" not in head and b"\r" not in head:
             head += read_bytes(stream, LONG_HEAD - size)

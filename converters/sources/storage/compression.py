@@ -17,6 +17,7 @@ _MAGIC = {
     b"BZh": "bz2",
     b"\xfd7zXZ\x00": "xz",
 }
+_ANY_MAGIC = tuple(_MAGIC)
 # Beyond this much output, more output per input byte than real text ever gives is refused.
 FREE_BYTES = 1 << 30
 MAX_RATIO = 1_100
@@ -24,7 +25,9 @@ MAX_RATIO = 1_100
 
 def detect_compression(head: bytes) -> str | None:
     """`gz`, `zst`, `bz2` or `xz` by the first bytes (at least 6 of them), else None."""
-    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
+    if not head.startswith(_ANY_MAGIC):
+        return None
+    return next(name for magic, name in _MAGIC.items() if head.startswith(magic))
 
 
 def peek_first_bytes(raw: BinaryIO) -> bytes:
@@ -40,6 +43,11 @@ def open_decompressed(raw: BinaryIO, where: str) -> BinaryIO:
     """The decompressed bytes of a stream, which may raise SourceError; itself if not compressed."""
     with translate_read_errors(where):
         codec = detect_compression(peek_first_bytes(raw))
+    return open_as(raw, where, codec)
+
+
+def open_as(raw: BinaryIO, where: str, codec: str | None) -> BinaryIO:
+    """As `open_decompressed` of a stream whose compression is known."""
     return raw if codec is None else open_unpacked(raw, where, codec, _CODECS[codec])
 
 

@@ -59,7 +59,7 @@ class LocalFile:
     def open(self) -> BinaryIO:
         """The bytes from the start, seekable. Raises SourceError."""
         with translate_read_errors(self.path):
-            return Path(self.path).open("rb")
+            return open(self.path, "rb")  # noqa: PTH123 - a Path takes half as long as opening
 
 
 def storage_places(place: Place) -> tuple[Place, ...]:
