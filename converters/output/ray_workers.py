@@ -6,15 +6,18 @@ that all nodes share.
 
 import logging
 import os
+import socket
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any, Final
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.output.worker_pool import Spreading, WorkerDiedError
 from ingot.imports import prepare_process
 
+_CONNECT_SECONDS: Final = 10.0
 _RETRIES: Final = 10  # of a task whose process or node died
 
 
@@ -33,8 +36,9 @@ class RayWorkers(Spreading):
         self._joined = ray.is_initialized()
         if not self._joined:
             try:
+                _check_reachable(address or os.environ.get("RAY_ADDRESS", ""))
                 ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-            except (ConnectionError, RuntimeError, ValueError) as error:
+            except (OSError, RuntimeError, ValueError) as error:
                 where = address or os.environ.get("RAY_ADDRESS", "this machine")
                 raise ConversionError(where, f"no Ray cluster: {error}", "is it up?") from error
         resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
@@ -50,7 +54,7 @@ class RayWorkers(Spreading):
     def submit(self, work: Callable[..., Any], /, *arguments: Any) -> "Future[Any]":  # noqa: ANN401
         """Have `work(*arguments)` done on a node."""
         result: Future[Any] = Future()
-        made = self._call.remote(work, arguments).future()
+        made = self._call.remote(str(Path.cwd()), work, arguments).future()
         made.add_done_callback(lambda one: self._settle(one, result))
         return result
 
@@ -67,11 +71,20 @@ class RayWorkers(Spreading):
         result.set_exception(error)
 
 
+def _check_reachable(address: str) -> None:
+    """Raise OSError where nothing answers: Ray itself would try for more than a minute."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
+
+
 def _do_task(
-    work: Callable[..., Any], arguments: tuple[Any, ...]
+    folder: str, work: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> tuple[Any, Exception | None, str]:
     prepare_process()
     try:
+        if Path(folder).is_dir():  # paths may be relative to the folder of the command
+            os.chdir(folder)
         return work(*arguments), None, ""
     except Exception as error:  # noqa: BLE001 - as it is, not as Ray wraps it
         return None, error, traceback.format_exc()
