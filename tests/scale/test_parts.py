@@ -46,6 +46,8 @@ def test_parts_give_the_bytes_of_one_machine(job: Job, tmp_path: Path, whole: di
     done = ingot(tmp_path, "merge", job.target)
     assert done.returncode == 0, done.stderr
     assert tree(tmp_path / RESULT) == whole
+    again = ingot(tmp_path, "merge", job.target)
+    assert again.returncode == 0, again.stderr
     left = {path.name for path in tmp_path.iterdir()} - {"src", "m.json", RESULT}
     assert not left
 

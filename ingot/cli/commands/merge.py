@@ -7,7 +7,10 @@ from typing import Annotated
 import typer
 
 from ingot.cli.command import command_options
+from ingot.cli.console import note_line
 from ingot.converters.errors import OutputError
+from ingot.converters.output.commit import find_finished
+from ingot.converters.output.identity import ALREADY_DONE
 from ingot.converters.output.sharding import find_commands
 from ingot.converters.settings import Setting
 
@@ -26,6 +29,9 @@ def merge(
     from ingot.cli.app import app
 
     found = find_commands(place)
+    if not found and (find_finished(place) or place.with_name(f"{place.name}.idx").exists()):
+        note_line(ALREADY_DONE)
+        return
     if len(found) != 1:
         problem = f"{len(found)} different jobs have parts there" if found else "has no parts"
         hint = "run the command of the parts with `--shard merge`"
