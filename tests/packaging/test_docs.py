@@ -20,8 +20,9 @@ from ingot.cli.app import app
 from ingot.converters.mapping.bind import parse
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-WITH_COMMANDS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DEPLOY = ROOT / "deploy/README.md"
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), DEPLOY])
+WITH_COMMANDS = [ROOT / "README.md", DEPLOY, *sorted((ROOT / "docs").glob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 CODE = re.compile(r"```.*?\n(.*?)```|^ {4}([^\n]*)$|`([^`\n]+)`", re.DOTALL | re.MULTILINE)
 INVOCATION = re.compile(r"(?<![\w./-])ingot +([a-z][\w-]*)( +[a-z][\w-]*)?([^\n|;&#]*)")
