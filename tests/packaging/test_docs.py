@@ -186,7 +186,9 @@ def test_glossary_lists_the_terms_of_the_documents():
 
 
 def test_documents_and_help_use_standard_terms():
-    texts = {page.name: page.read_text(encoding="utf-8") for page in WITH_COMMANDS}
+    texts = {
+        str(page.relative_to(ROOT)): page.read_text(encoding="utf-8") for page in WITH_COMMANDS
+    }
     for name, command in commands().items():
         helps = (getattr(p, "help", None) or "" for p in command.params)
         texts[name] = " ".join([command.help or "", *helps])
