@@ -20,8 +20,9 @@ from ingot.cli.app import app
 from ingot.converters.mapping.bind import parse
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-WITH_COMMANDS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DEPLOY = ROOT / "deploy/README.md"
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), DEPLOY])
+WITH_COMMANDS = [ROOT / "README.md", DEPLOY, *sorted((ROOT / "docs").glob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 CODE = re.compile(r"```.*?\n(.*?)```|^ {4}([^\n]*)$|`([^`\n]+)`", re.DOTALL | re.MULTILINE)
 INVOCATION = re.compile(r"(?<![\w./-])ingot +([a-z][\w-]*)( +[a-z][\w-]*)?([^\n|;&#]*)")
@@ -185,7 +186,9 @@ def test_glossary_lists_the_terms_of_the_documents():
 
 
 def test_documents_and_help_use_standard_terms():
-    texts = {page.name: page.read_text(encoding="utf-8") for page in WITH_COMMANDS}
+    texts = {
+        str(page.relative_to(ROOT)): page.read_text(encoding="utf-8") for page in WITH_COMMANDS
+    }
     for name, command in commands().items():
         helps = (getattr(p, "help", None) or "" for p in command.params)
         texts[name] = " ".join([command.help or "", *helps])
