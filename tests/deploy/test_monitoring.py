@@ -125,9 +125,15 @@ def test_dashboard_uses_the_variables_that_it_defines():
 
 
 def test_monitor_scrapes_the_port_that_the_jobs_serve():
-    (monitor,) = of_kind("PodMonitor")
-    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
-    labels = monitor["spec"]["selector"]["matchLabels"].items()
+    (monitor,) = of_kind("ServiceMonitor")
+    (endpoint,) = monitor["spec"]["endpoints"]
+    service = named("Service", "ingot-metrics")
+    assert (
+        monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    )
+    (port,) = service["spec"]["ports"]
+    assert endpoint["port"] == port["name"] == port["targetPort"]
+    labels = service["spec"]["selector"].items()
     served = {}
     for name, template in pod_templates().items():
         assert labels <= template["metadata"]["labels"].items()
