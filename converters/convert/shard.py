@@ -39,6 +39,7 @@ from ingot.converters.records.writers import (
     RejectWriter,
     first_reject_texts,
     part_name,
+    part_order,
 )
 from ingot.converters.rows import Batch, NonFinite, add_non_finite, count_non_finite
 from ingot.converters.sources import Source, SourceFile
@@ -211,10 +212,10 @@ def _take_entries(entries: Iterator[T], count: int) -> list[T]:
 
 
 def _folder_parts(former: FinishedResult, folder: str) -> list[FileEntry]:
-    """The parts of a folder by number: 99999 before 100000."""
+    """The parts of a folder by shard and number."""
     files = former.manifest["files"]
     own = [one for one in files if PurePosixPath(one["path"]).parent.name == folder]
-    return sorted(own, key=lambda one: (len(PurePosixPath(one["path"]).stem), one["path"]))
+    return sorted(own, key=lambda one: part_order(PurePosixPath(one["path"]).name))
 
 
 def _adds_up(former: FinishedResult, pieces: Sequence[FormerShard]) -> bool:
