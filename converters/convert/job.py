@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, cast
 
 from ingot.converters.convert import plan
 from ingot.converters.convert import result as results
-from ingot.converters.convert.options import ConvertOptions
+from ingot.converters.convert.options import ConvertOptions, check_store_options
 from ingot.converters.convert.result import Manifest, ShardDocument
 from ingot.converters.convert.shard import (
     PIECES,
@@ -43,10 +43,15 @@ from ingot.converters.convert.shard import (
     reusable_shards,
     shard_key,
 )
-from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.errors import (
+    CommittedElsewhereError,
+    ConversionError,
+    OutputError,
+    SourceError,
+)
 from ingot.converters.mapping.language import Mapping, to_document
 from ingot.converters.output.commit import FinishedResult, StagedResult, find_finished
-from ingot.converters.output.files import encode_json, output_errors
+from ingot.converters.output.files import encode_json, is_store_url, output_errors
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
 from ingot.converters.output.worker_pool import Runner, Workers, results_in_order
 from ingot.converters.progress import Progress, Watch, peak_rss
@@ -64,7 +69,7 @@ if TYPE_CHECKING:
 class Result:
     """A finished conversion; `already_done`: the folder held this result before."""
 
-    out: Path
+    out: Path | str  # a URL of an object store is a text
     manifest: Manifest
     run: dict[str, object]
     already_done: bool = False
@@ -80,7 +85,7 @@ ExtraFiles = Callable[[Manifest, Sequence[str]], dict[str, bytes]]
 def convert(
     source: Source,
     mapping: Mapping,
-    out: Path,
+    out: Path | str,
     options: ConvertOptions | None = None,
     *,
     progress: Watch | None = None,
@@ -88,7 +93,7 @@ def convert(
     extra_run: dict[str, object] | None = None,
     runner: Runner | None = None,
 ) -> Result:
-    """Convert a source into a folder that appears whole or not at all.
+    """Convert a source into a folder, or into an object store, that appears whole or not at all.
 
     What the mapping states about the files is applied to the source. `extra_run` are further
     entries of run.json; without a runner the work is done in this process or a pool.
@@ -109,29 +114,37 @@ def convert(
     if not source.files:
         hint = "; ".join(f"{one.name}: {one.why}" for one in source.left_out[:3])
         raise SourceError(source.location, "holds no file with data", hint)
+    if is_store_url(out):
+        check_store_options(str(out), options.records, options.tokenizer)
     _check_apart(source, out)
     settled = results.options_document(options, source.name)
     identity = results.conversion_identity(
         source, mapping.kind, results.mapping_sha256(mapping), settled
     )
     watch = progress or (lambda _: None)
-    with identity.stage(out, overwrite=options.overwrite) as staged:
-        if staged.done:
-            return _existing_result(staged, staged.done)
-        job = _Conversion(
-            source=source,
-            identity=identity,
-            mapping=mapping,
-            options=options,
-            staged=staged,
-            watch=watch,
-        )
-        return job.run(runner, extra_files, extra_run or {})
+    try:
+        with identity.stage(out, overwrite=options.overwrite) as staged:
+            if staged.done:
+                return _existing_result(staged, staged.done)
+            job = _Conversion(
+                source=source,
+                identity=identity,
+                mapping=mapping,
+                options=options,
+                staged=staged,
+                watch=watch,
+            )
+            return job.run(runner, extra_files, extra_run or {})
+    except CommittedElsewhereError:
+        with identity.stage(out) as staged:  # refuses where it is another result
+            if staged.done:
+                return _existing_result(staged, staged.done)
+        raise
 
 
 def finish_irrelevant(
     source: Source,
-    out: Path,
+    out: Path | str,
     reason: str,
     options: ConvertOptions | None = None,
     *,
@@ -168,7 +181,7 @@ def _commit_result(
     known = [*parts.records, *parts.rejected] if parts else []
     whole, facts = identity.commit(staged, manifest, run, known)
     return Result(
-        out=staged.out,
+        out=staged.place,
         manifest=cast("Manifest", whole),
         run=facts,
         notes=staged.notes,
@@ -176,12 +189,15 @@ def _commit_result(
     )
 
 
-def _check_apart(source: Source, out: Path) -> None:
+def _check_apart(source: Source, out: Path | str) -> None:
     """Refuse to replace a folder by what is made of its own files."""
-    top = out.resolve()
+    top = str(out).rstrip("/") if is_store_url(out) else str(Path(out).resolve())
     for file in source.files:
-        local = (one for one in storage_places(file.place) if isinstance(one, LocalFile))
-        if any(Path(one.path).resolve().is_relative_to(top) for one in local):
+        places = (
+            str(Path(one.path).resolve()) if isinstance(one, LocalFile) else str(one)
+            for one in storage_places(file.place)
+        )
+        if any(Path(one).is_relative_to(top) for one in places):
             problem = f"holds a file of the source: {file.name}"
             raise OutputError(str(out), problem, "choose a destination outside the source")
 
@@ -189,7 +205,7 @@ def _check_apart(source: Source, out: Path) -> None:
 def _existing_result(staged: StagedResult, done: FinishedResult) -> Result:
     notes = (*staged.notes, ALREADY_DONE)
     return Result(
-        out=staged.out,
+        out=staged.place,
         manifest=cast("Manifest", done.manifest),
         run=done.run,
         already_done=True,
@@ -271,6 +287,7 @@ class _Conversion:
             "shards_taken_over": sum(shard["taken_over"] for shard in shards),
             PIECES: self._pieces(planned, shards),
             "resumed": self.staged.resumed,
+            **({"shards_found": self.staged.shards_found} if self.staged.store else {}),
             "peak_rss_bytes": max([peak_rss(), *(shard["peak_rss"] for shard in shards)]),
         }
         first = counts.first_rejects
@@ -335,6 +352,7 @@ class _Conversion:
             format=self.options.records,
             limit=limit,
             work=self.staged.work,
+            store=self.staged.store,
             former=former.get(shard_key(source, files) or "") if former else None,
         )
 

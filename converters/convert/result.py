@@ -64,6 +64,7 @@ class ShardDocument(CountsDocument):
     seconds: float
     peak_rss: int
     taken_over: bool
+    etags: dict[str, str]  # of the parts that are in an object store
 
 
 class TokenCounts(TypedDict):
@@ -311,6 +312,8 @@ class Parts:
 
 def number_parts(staged: StagedResult, shards: list[ShardDocument]) -> Parts:
     """Move the parts of all shards into the result, under their final names."""
+    for one in shards:
+        staged.etags.update(one.get("etags", {}))  # an unfinished run of before has none
     with output_errors(staged.out):
         return Parts(
             records=_number_folder(staged, [one["parts"] for one in shards], RECORDS_FOLDER),
@@ -354,7 +357,7 @@ def make_tokens(
     if not parts.records:
         return None
     files = megatron.stamp_files(staged.result / entry["path"] for entry in parts.records)
-    last = PurePosixPath(parts.rejected[-1]["path"]).name if parts.rejected else None
+    shard = part_shard(PurePosixPath(parts.rejected[-1]["path"]).name) if parts.rejected else -1
     stats = megatron.build(
         files,
         tokenizer,
@@ -362,7 +365,7 @@ def make_tokens(
         megatron.BuildOptions(append_eod=True),
         megatron.WorkOptions(resume=True, overwrite=True, tmp_dir=staged.work),
         beside=megatron.SideFiles(
-            rejects=staged.result / REJECTED_FOLDER / part_name(part_shard(last) + 1 if last else 0, "jsonl"),
+            rejects=staged.result / REJECTED_FOLDER / part_name(shard + 1, "jsonl"),
             run=staged.work / "tokens.run.json",
         ),
         monitor=monitor,

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast
 from uuid import uuid4
 
 from ingot.converters.convert import result as results
@@ -41,7 +41,7 @@ from ingot.converters.records.writers import (
     part_name,
     part_order,
 )
-from ingot.converters.rows import Batch, NonFinite, add_non_finite, count_non_finite
+from ingot.converters.rows import Batch, Json, NonFinite, add_non_finite, count_non_finite
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import (
     absolute_location,
@@ -49,6 +49,9 @@ from ingot.converters.sources.facts import (
     input_stamp,
     unchanged_files,
 )
+
+if TYPE_CHECKING:
+    from ingot.converters.output.store_commit import ShardStore
 
 T = TypeVar("T")
 Tick = Callable[[int, int], None]  # is told the rows read and the records written
@@ -72,6 +75,7 @@ class FormerShard:
             return None
         return {
             **self.counts,
+            "etags": {},
             "first_rejects": self._first_rejects(),
             "inputs": self.inputs,
             "parts": parts,
@@ -253,6 +257,7 @@ class ShardTask:
     limit: int | None  # of the rows that are read
     work: Path  # the folder in which the shard's own one appears
     former: FormerShard | None = None  # what a former result holds of the same shard
+    store: "ShardStore | None" = None  # where the finished shard goes, if not into `work`
 
     @property
     def folder(self) -> Path:
@@ -307,6 +312,23 @@ def first_rows(batch: Batch, count: int) -> Batch:
 
 def convert_shard(task: ShardTask, tick: Tick | None = None) -> ShardDocument:
     """Convert a shard, or find it done, or take it over."""
+    if task.store is None:
+        return _convert_here(task, tick)
+    name = results.shard_name(task.number)
+    done = cast("ShardDocument | None", task.store.find_shard(name))
+    if done is None:
+        shard = _convert_here(task, tick)
+        parts = [
+            (task.folder / part["path"], final["path"])
+            for own in (shard["parts"], shard["rejected_parts"])
+            for part, final in zip(own, results.final_parts(task.number, own), strict=True)
+        ]
+        done = {**shard, "etags": task.store.put_shard(name, parts, cast("dict[str, Json]", shard))}
+        shutil.rmtree(task.folder)
+    return done
+
+
+def _convert_here(task: ShardTask, tick: Tick | None) -> ShardDocument:
     with output_errors(task.work):
         done = task.folder / SHARD_FILE
         if done.exists():
@@ -376,6 +398,7 @@ def _convert_rows(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocum
     results.check_counts(counts.rows, task.source.location)
     return {
         **counts.to_document(),
+        "etags": {},
         "inputs": _input_entries(task.source, reading.whole_files()),
         "parts": _part_entries(draft, results.RECORDS_FOLDER),
         "rejected_parts": _part_entries(draft, results.REJECTED_FOLDER),

@@ -106,7 +106,7 @@ def convert(
             "limit dry_run overwrite workers allow_drift yes"
         ),
     ],
-    out: o.OutFolder,
+    out: o.OutPlace,
     as_json: o.Json = False,
 ) -> None:
     """Convert with a mapping file: no mapper, no model, no review."""
@@ -124,7 +124,7 @@ def convert(
 def run(
     *,
     order: Order,
-    out: o.OutFolder,
+    out: o.OutPlace,
     mapping: Annotated[
         Path | None, Setting("Mapping file to use, instead of a proposal.", metavar="FILE")
     ] = None,
