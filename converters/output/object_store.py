@@ -257,7 +257,8 @@ def _ask(url: str, act: Callable[[], T]) -> T:
 
 def _client_error(error: BaseException) -> BaseException:
     """The error of the client that s3fs made an OSError of: it knows the status."""
-    return error.__cause__ if isinstance(error, OSError) and error.__cause__ else error
+    cause = error.__cause__
+    return cause if isinstance(error, OSError) and cause and http_status(cause) else error
 
 
 def _may_pass(error: BaseException) -> bool:

@@ -87,6 +87,7 @@ class ShardStore:
 
         Returns the ETags of the parts, where the store has them. Raises OutputError.
         """
+        self.check_claim()
         etags = {path: self._put_part(local, path) for local, path in parts}
         known = {path: etag for path, etag in etags.items() if etag is not None}
         entry = encode_json({**document, "etags": known})
@@ -94,7 +95,6 @@ class ShardStore:
         return known
 
     def _put_part(self, local: Path, path: str) -> str | None:
-        self.check_claim()
         try:
             return put_file(local, f"{self.url}/{path}", if_absent=True)
         except FileExistsError:  # of a run whose claim was replaced, or of a former result

@@ -126,7 +126,7 @@ def test_a_fault_that_stays_is_a_clear_error_and_leaves_nothing(
     monkeypatch.setenv("INGOT_STORAGE_RETRIES", "1")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
     s3.proxy.begin(once(Fault(status=503), turns=100))
-    with pytest.raises(OutputError, match="cannot be written: .*503.* run the same") as caught:
+    with pytest.raises(OutputError, match=r"cannot be written: .*503.* run the same") as caught:
         store.put_file(write(tmp_path, bytes(size)), f"s3://bucket/{tmp_path.name}/a")
     assert "hidden" not in str(caught.value)
     assert s3.names("bucket", tmp_path.name) == []
