@@ -10,6 +10,7 @@ IngotError
 │   ├── NoTokensError no text gives a token                   exit 1
 │   └── DriftError   the data's shape is not the mapping's    exit 1
 ├── OutputError      the destination cannot be written        exit 1
+│   └── CommittedElsewhereError another run committed first   exit 1
 ├── RevisionError    there is no such revision or repository  exit 2
 ├── ReviewNeeded     a person has to decide before going on   exit 3
 ├── BudgetReached    one more question passes a limit         exit 3
@@ -25,7 +26,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Final
+from typing import Final, cast
 
 
 class IngotError(Exception):
@@ -72,6 +73,10 @@ class NoTokensError(ConversionError):
 
 class OutputError(_LocatedError):
     """The destination cannot be written or is taken. Fields: where, problem, hint."""
+
+
+class CommittedElsewhereError(OutputError):
+    """Another run has committed a result there meanwhile. Fields: where, problem, hint."""
 
 
 class RevisionError(_LocatedError):
@@ -169,6 +174,43 @@ def error_text(error: BaseException) -> str:
     text = getattr(error, "strerror", None) or str(error)
     lines = str(text).strip().splitlines()
     return lines[0][:300] if lines else type(error).__name__
+
+
+TRANSIENT_STATUSES = (408, 425, 429)  # of the statuses that say that the request is wrong
+_NO_FILE = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+FINAL_ERRORS = (*_NO_FILE, ValueError, ImportError)
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether an error may be gone the next time."""
+    error = underlying_error(error)
+    if not isinstance(error, Exception) or isinstance(error, (SourceError, *FINAL_ERRORS)):
+        return False
+    status = http_status(error)
+    return status is None or not 300 <= status < 500 or status in TRANSIENT_STATUSES
+
+
+def underlying_error(error: BaseException) -> BaseException:
+    """What an error stands for: fsspec says of whatever ails a web address that it is not there."""
+    cause = error.__cause__
+    if (
+        not isinstance(error, FileNotFoundError)
+        or cause is None
+        or http_status(cause) in (404, 410)
+    ):
+        return error
+    of_client = type(cause).__module__.partition(".")[0] == "aiohttp"
+    return cause if of_client or isinstance(cause, ConnectionError | TimeoutError) else error
+
+
+def http_status(error: BaseException) -> int | None:
+    """The HTTP status in an error of a client: they name it differently."""
+    answer = getattr(error, "response", None)
+    if isinstance(answer, dict):  # botocore's
+        return cast("int | None", answer.get("ResponseMetadata", {}).get("HTTPStatusCode"))
+    named = {"status": error, "status_code": answer, "code": error}
+    told = (getattr(holder, name, None) for name, holder in named.items())
+    return next((one for one in told if isinstance(one, int)), None)
 
 
 class PanickedError(Exception):

@@ -1,9 +1,12 @@
 """How a setting is declared: once, as an annotated field of a frozen dataclass."""
 
+import os
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Final, get_args, get_origin
+
+from ingot.converters.errors import SourceError
 
 
 @dataclass(frozen=True)
@@ -96,3 +99,30 @@ def existing_tokenizer(text: str) -> str:
     if text.startswith("hf://") or Path(text).exists():
         return text
     raise ValueError(f"{text}: no such file or folder")
+
+
+_RETRIES: Final = "INGOT_STORAGE_RETRIES"
+_TIMEOUT: Final = "INGOT_STORAGE_TIMEOUT"
+
+
+def storage_retries() -> int:
+    """How often a request to a storage is repeated after a failure that may pass."""
+    return int(_number_setting(_RETRIES, 5, 0))
+
+
+def silence_timeout() -> float:
+    """Seconds without a byte after which a storage counts as gone. Raises SourceError."""
+    return _number_setting(_TIMEOUT, 30.0, 1.0)
+
+
+def _number_setting(name: str, usual: float, least: float) -> float:
+    text = os.environ.get(name)
+    if not text:
+        return usual
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not least <= value <= 86_400:
+        raise SourceError(name, f"{text[:40]!r} is no number from {least:g} to 86400", "correct it")
+    return value

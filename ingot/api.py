@@ -48,7 +48,7 @@ def convert(
 ) -> Result:
     """Convert a source with a mapping into a folder that appears whole or not at all."""
     bound, opened, _ = _bind(mapping, source)
-    return convert_source(opened, bound, Path(out), options)
+    return convert_source(opened, bound, out, options)
 
 
 def load(out: str | Path) -> Iterator[Record]:

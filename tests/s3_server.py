@@ -9,6 +9,9 @@ asks and how often it was asked before, so that nothing depends on threads.
 import http.client
 import os
 import random
+import re
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -64,6 +67,8 @@ class Fault:
         short: the body lacks so many bytes at its end, and its headers say so too.
         stall: seconds of silence in the middle of the body.
         rate: bytes a second.
+        half: the connection is reset in the middle of the body of the request.
+        lost: the request is carried out, and the connection ends before its answer.
     """
 
     status: int | None = None
@@ -71,6 +76,8 @@ class Fault:
     short: int = 0
     stall: float = 0
     rate: float | None = None
+    half: bool = False
+    lost: bool = False
 
 
 _NOTHING = Fault()
@@ -131,7 +138,7 @@ class Proxy:
             self._seen[seen] += 1
             self.tally.requests["LIST" if asked.is_listing else method] += 1
             fault = (self.plan(asked) if self.plan else None) or _NOTHING
-            for kind in ("status", "cut", "short", "stall", "rate"):
+            for kind in ("status", "cut", "short", "stall", "rate", "half", "lost"):
                 self.tally.faults[kind] += getattr(fault, kind) != getattr(_NOTHING, kind)
             return fault
 
@@ -156,9 +163,9 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def _pass(self) -> None:
-        body = self._body()
         fault = self.proxy.asked(self.command, self.path, self.headers.get("range"))
-        if fault.cut == -1:
+        body = self._body(half=fault.half)
+        if fault.cut == -1 or fault.half:
             self.close_connection = True
             return
         try:
@@ -171,11 +178,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _pass  # noqa: N815
 
-    def _body(self) -> bytes:
+    def _body(self, *, half: bool) -> bytes:
         if self.headers.get("expect", "").lower() == "100-continue":
             self.send_response_only(100)
             self.end_headers()
-        return self.rfile.read(int(self.headers.get("content-length") or 0))
+        if half:  # a close with a linger of 0 is a reset
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        return self.rfile.read(int(self.headers.get("content-length") or 0) // (1 + half))
 
     def _forward(self, body: bytes, fault: Fault) -> None:
         assert self.upstream is not None
@@ -186,6 +195,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.upstream.endheaders(body or None)
         answer = self.upstream.getresponse()
         data = answer.read()
+        if fault.lost:
+            self.close_connection = True
+            return
         size = int(answer.headers.get("content-length") or 0) if self.command == "HEAD" else 0
         kept = {k: v for k, v in answer.getheaders() if k.lower() not in _KEPT}
         self._answer(answer.status, kept, data[: len(data) - fault.short], size, fault)
@@ -240,6 +252,21 @@ class Storage:
             "AWS_SECRET_ACCESS_KEY": KEY,
             "AWS_DEFAULT_REGION": "us-east-1",
         }
+
+    def get(self, path: str) -> bytes:
+        """The answer to a request for a path, such as `/bucket/name`, past the proxy."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request("GET", urllib.parse.quote(path, safe="/?=&"), headers=_SIGNED)
+        answer = connection.getresponse()
+        data = answer.read()
+        connection.close()
+        assert answer.status == 200, (path, answer.status)
+        return data
+
+    def names(self, bucket: str, prefix: str) -> list[str]:
+        """The names of a bucket that begin so (at most 1000), past the proxy."""
+        told = self.get(f"/{bucket}?list-type=2&prefix={prefix}").decode()
+        return re.findall("<Key>(.*?)</Key>", told)
 
     def put(self, bucket: str, files: Mapping[str, bytes]) -> None:
         """Put files into a bucket, past the proxy; the bucket is made where it is not there."""

@@ -62,7 +62,9 @@ class LakeListing(NamedTuple):
 
 def list_files(order: LakeOrder) -> LakeListing:
     """List the files of the lake, without those that ingot writes."""
-    listing = read_tables(results.drop_own_results(list_location(order.root, whole=False)))
+    listing = read_tables(
+        results.drop_own_results(list_location(order.root, whole=False), order.root)
+    )
     local = any(is_local(entry.place) for entry in listing.entries[:1])
     own = [] if not local or listing.direct else _own_folders(order)
     entries: list[Entry] = []

@@ -99,8 +99,8 @@ def run_part(order: LakeOrder, shard: JobShard, listen: Listener) -> PartDone:
     """
     now, listed = time.time_ns(), list_files(order)
 
-    def hear(*counts: int) -> None:
-        listen(LakeProgress("files", *counts))
+    def hear(done: int, whole: int) -> None:
+        listen(LakeProgress("files", done, whole))
 
     with _lock_folder(order, shared=True), order.open_workers() as workers:
         note_command(order.state.folder / COMMAND_FILE)

@@ -21,6 +21,7 @@ from ingot.converters.convert.options import ConvertOptions
 from ingot.converters.convert.result import Manifest
 from ingot.converters.errors import ConversionError, Problem, SourceError
 from ingot.converters.json_yaml import decode, encode
+from ingot.converters.output.files import is_store_url
 
 
 def convert(state: State, context: Context) -> State:
@@ -45,7 +46,8 @@ def _convert_source(state: State, order: Order, context: Context, door: Door) ->
         report = report_text(state, manifest, [*map(door.text, rejects)], door)
         return {"report.md": report.encode(errors="backslashreplace")}  # names of files are bytes
 
-    out, options = Path(order.out or ""), conversion_options(order)
+    place = order.out or ""
+    out, options = place if is_store_url(place) else Path(place), conversion_options(order)
     usage, proposal = state.get("usage"), state["proposal"]
     extra_run = {"model": encode(usage) if usage else None}
     if proposal is None:
@@ -102,7 +104,7 @@ def convert_part(order: Order, context: Context) -> job.PartDone:
     proposal = state["proposal"]
     mapping = (proposal and proposal.mapping) or {}
     trial = try_out(context, order, mapping, where="the mapping")
-    out, options = Path(order.out or ""), conversion_options(order)
+    out, options = order.out or "", conversion_options(order)
     return job.convert_part(trial.source, trial.mapping, out, options, progress=context.progress)
 
 

@@ -20,9 +20,10 @@ from ingot.agent.state import (
     UnreadFiles,
     UnreadKind,
 )
+from ingot.converters.convert.options import check_store_options
 from ingot.converters.errors import SourceError
 from ingot.converters.output.commit import check_destination
-from ingot.converters.output.files import output_errors
+from ingot.converters.output.files import is_store_url, output_errors
 from ingot.converters.sources import Source, file_kinds
 from ingot.converters.sources.facts import LeftOut
 from ingot.converters.sources.file_kinds import DAMAGED_HINT
@@ -42,7 +43,13 @@ def discover(state: State, context: Context) -> State:
     """
     order = state["order"]
     if order.out and not order.dry_run:
-        _check_destination(Path(order.out))
+        if is_store_url(order.out):
+            from ingot.converters.output.store_commit import check_store
+
+            check_store_options(order.out, order.records, order.tokenizer)
+            check_store(order.out)
+        else:
+            _check_destination(Path(order.out))
         if order.tokenizer:
             context.check_tokenizer(order.tokenizer)
     source = context.source(order.source, order.spec)

@@ -10,14 +10,14 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ingot.agent.judging import policy
 from ingot.agent.privacy import Door
 from ingot.agent.reporting.report import mapping_bytes, proposal_text
 from ingot.agent.state import Order, State, Stopped
 from ingot.converters.errors import OutputError, ReviewNeeded
-from ingot.converters.output.files import output_errors, write_file
+from ingot.converters.output.files import is_store_url, output_errors, write_file
 from ingot.converters.rows import MappingDocument
 
 MAPPING, OTHER, REPORT = "mapping.json", "alternative.json", "report.md"
@@ -26,8 +26,8 @@ _IRRELEVANT_MAPPING: MappingDocument = {"version": 2, "text": None}
 
 
 def proposal_path(out: str) -> Path:
-    """Where the proposal of a run into `out` lies."""
-    path = Path(out)
+    """Where the proposal of a run into `out` lies; of one into an object store in this folder."""
+    path = Path(PurePosixPath(out).name if is_store_url(out) else out)
     if path.name in ("", ".."):
         path = path.resolve()
     if not path.name:

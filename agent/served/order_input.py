@@ -15,6 +15,7 @@ from ingot.agent.state import Order
 from ingot.converters.convert.options import language_code
 from ingot.converters.errors import ConversionError
 from ingot.converters.mapping.bind import ISO_639_1
+from ingot.converters.output.files import is_store_url
 from ingot.converters.rows import Json
 from ingot.converters.settings import DeclaredSetting, list_settings
 
@@ -227,6 +228,8 @@ def check_confined(order: Order, root: Path) -> None:
         raise ConversionError(order.source, "only files of this machine may be read here")
     # The readers expand it, what writes does not: looked at is what is used.
     _check_inside(str(Path(order.source.removeprefix("file://")).expanduser()), root)
+    if is_store_url(order.out or ""):
+        raise ConversionError(order.out or "", "only files of this machine may be written here")
     for place in (order.out, order.tokenizer):
         if place is not None:
             _check_inside(place, root)

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, cast
 
 from ingot.converters.convert import plan
 from ingot.converters.convert import result as results
-from ingot.converters.convert.options import ConvertOptions
+from ingot.converters.convert.options import ConvertOptions, check_store_options
 from ingot.converters.convert.result import Manifest, ShardDocument
 from ingot.converters.convert.shard import (
     PIECES,
@@ -42,10 +42,15 @@ from ingot.converters.convert.shard import (
     reusable_shards,
     shard_key,
 )
-from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.errors import (
+    CommittedElsewhereError,
+    ConversionError,
+    OutputError,
+    SourceError,
+)
 from ingot.converters.mapping.language import Mapping, to_document
 from ingot.converters.output.commit import FinishedResult, StagedResult, find_finished
-from ingot.converters.output.files import encode_json, output_errors
+from ingot.converters.output.files import encode_json, is_store_url, output_errors
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
 from ingot.converters.output.pieces import find_piece, piece_name, spread_tasks
 from ingot.converters.output.sharding import JobShard, check_complete
@@ -65,7 +70,7 @@ if TYPE_CHECKING:
 class Result:
     """A finished conversion; `already_done`: the folder held this result before."""
 
-    out: Path
+    out: Path | str  # a URL of an object store is a text
     manifest: Manifest
     run: dict[str, object]
     already_done: bool = False
@@ -82,7 +87,7 @@ ExtraFiles = Callable[[Manifest, Sequence[str]], dict[str, bytes]]
 class PartDone:
     """A part of a job is done: how many shards are its own, and of how many of the job."""
 
-    out: Path
+    out: Path | str
     shards: int
     whole: int
     rows: dict[str, int]
@@ -92,7 +97,7 @@ class PartDone:
 def convert(
     source: Source,
     mapping: Mapping,
-    out: Path,
+    out: Path | str,
     options: ConvertOptions | None = None,
     *,
     progress: Watch | None = None,
@@ -100,7 +105,7 @@ def convert(
     extra_run: dict[str, object] | None = None,
     runner: Runner | None = None,
 ) -> Result:
-    """Convert a source into a folder that appears whole or not at all.
+    """Convert a source into a folder, or into an object store, that appears whole or not at all.
 
     What the mapping states about the files is applied to the source. `extra_run` are further
     entries of run.json; without a runner the options say who does the work.
@@ -120,16 +125,25 @@ def convert(
         return finish_irrelevant(
             source, out, reason, options, extra_files=extra_files, extra_run=extra_run
         )
-    with _hold(source, mapping, out, options, progress) as held:
-        if isinstance(held, _Conversion):
-            return held.run(runner, extra_files, extra_run or {})
-        return held
+    if is_store_url(out):
+        check_store_options(str(out), options.records, options.tokenizer)
+    try:
+        with _hold(source, mapping, out, options, progress) as held:
+            if isinstance(held, _Conversion):
+                return held.run(runner, extra_files, extra_run or {})
+            return held
+    except CommittedElsewhereError:
+        alone = dataclasses.replace(options, overwrite=False)
+        with _hold(source, mapping, out, alone, progress) as held:  # refuses another result
+            if not isinstance(held, _Conversion):
+                return held
+        raise
 
 
 def convert_part(
     source: Source,
     mapping: Mapping,
-    out: Path,
+    out: Path | str,
     options: ConvertOptions,
     *,
     progress: Watch | None = None,
@@ -151,12 +165,18 @@ def convert_part(
 
 @contextmanager
 def _hold(
-    source: Source, mapping: Mapping, out: Path, options: ConvertOptions, progress: Watch | None
+    source: Source,
+    mapping: Mapping,
+    out: Path | str,
+    options: ConvertOptions,
+    progress: Watch | None,
 ) -> Iterator["_Conversion | Result"]:
     """Take hold of the destination; yields the result where it is there already."""
     if not source.files:
         hint = "; ".join(f"{one.name}: {one.why}" for one in source.left_out[:3])
         raise SourceError(source.location, "holds no file with data", hint)
+    if is_store_url(out):
+        check_store_options(str(out), options.records, options.tokenizer)
     _check_apart(source, out)
     settled = results.options_document(options, source.name)
     identity = results.conversion_identity(
@@ -178,7 +198,7 @@ def _hold(
 
 def finish_irrelevant(
     source: Source,
-    out: Path,
+    out: Path | str,
     reason: str,
     options: ConvertOptions | None = None,
     *,
@@ -215,7 +235,7 @@ def _commit_result(
     known = [*parts.records, *parts.rejected] if parts else []
     whole, facts = identity.commit(staged, manifest, run, known)
     return Result(
-        out=staged.out,
+        out=staged.place,
         manifest=cast("Manifest", whole),
         run=facts,
         notes=staged.notes,
@@ -223,12 +243,15 @@ def _commit_result(
     )
 
 
-def _check_apart(source: Source, out: Path) -> None:
+def _check_apart(source: Source, out: Path | str) -> None:
     """Refuse to replace a folder by what is made of its own files."""
-    top = out.resolve()
+    top = str(out).rstrip("/") if is_store_url(out) else str(Path(out).resolve())
     for file in source.files:
-        local = (one for one in storage_places(file.place) if isinstance(one, LocalFile))
-        if any(Path(one.path).resolve().is_relative_to(top) for one in local):
+        places = (
+            str(Path(one.path).resolve()) if isinstance(one, LocalFile) else str(one)
+            for one in storage_places(file.place)
+        )
+        if any(Path(one).is_relative_to(top) for one in places):
             problem = f"holds a file of the source: {file.name}"
             raise OutputError(str(out), problem, "choose a destination outside the source")
 
@@ -236,7 +259,7 @@ def _check_apart(source: Source, out: Path) -> None:
 def _existing_result(staged: StagedResult, done: FinishedResult) -> Result:
     notes = (*staged.notes, ALREADY_DONE)
     return Result(
-        out=staged.out,
+        out=staged.place,
         manifest=cast("Manifest", done.manifest),
         run=done.run,
         already_done=True,
@@ -318,6 +341,7 @@ class _Conversion:
             "shards_taken_over": sum(shard["taken_over"] for shard in shards),
             PIECES: self._pieces(planned, shards),
             "resumed": self.staged.resumed,
+            **({"shards_found": self.staged.shards_found} if self.staged.store else {}),
             "peak_rss_bytes": max([peak_rss(), *(shard["peak_rss"] for shard in shards)]),
         }
         first = counts.first_rejects
@@ -333,7 +357,7 @@ class _Conversion:
         for done in spread_tasks(self.options, convert_shard, tasks, len(own)):
             meter.add(done)
         rows = {"read": meter.rows, "written": meter.records}
-        return PartDone(out=self.staged.out, shards=len(own), whole=len(planned), rows=rows)
+        return PartDone(out=self.staged.place, shards=len(own), whole=len(planned), rows=rows)
 
     def _plan(self, *, cut: bool) -> list[tuple[SourceFile, ...]]:
         shard = self.options.shard
@@ -341,9 +365,14 @@ class _Conversion:
             return plan.plan_shards(self.source, cut=cut)
         planned = plan.plan_shards(self.source, cut=cut, shard=shard, work=self.staged.work)
         if shard.merges:
-            places = (self.staged.work / piece_name(one) for one in range(len(planned)))
-            missing = [one for one, place in enumerate(places) if find_piece(place) is None]
-            check_complete(self.staged.out, missing, len(planned))
+            store, names = self.staged.store, list(map(piece_name, range(len(planned))))
+            done = (
+                store.finished()
+                if store
+                else {one for one in names if find_piece(self.staged.work / one) is not None}
+            )
+            missing = [number for number, one in enumerate(names) if one not in done]
+            check_complete(self.staged.place, missing, len(planned))
         return planned
 
     def _pieces(
@@ -407,6 +436,7 @@ class _Conversion:
             format=self.options.records,
             limit=limit,
             work=self.staged.work,
+            store=self.staged.store,
             former=former.get(shard_key(source, files) or "") if former else None,
             hashes=hashes,
         )

@@ -3,11 +3,26 @@
 from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias
 
+from ingot.converters.errors import OutputError, redact_urls
 from ingot.converters.output.sharding import RayAddress, RunnerName, Shard
 from ingot.converters.records import RecordFormat
 from ingot.converters.settings import Setting, existing_tokenizer
 
 OUTPUT: Final = "Output"
+
+
+def check_store_options(url: str, records: RecordFormat, tokenizer: str | None) -> None:
+    """See that a result with these options can be written to an object store.
+
+    Raises OutputError.
+    """
+    where = redact_urls(url)
+    if tokenizer is not None:
+        hint = "leave --tokenizer out, and run `ingot tokens build` on a copy of the records"
+        raise OutputError(where, "tokens are not written to an object store", hint)
+    if records == "delta":
+        hint = "write them with --records parquet, or to a local folder"
+        raise OutputError(where, "Delta tables are not written to an object store", hint)
 
 
 def language_code(text: str) -> str:

@@ -2,8 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final, NotRequired, TypedDict, cast
 
 from ingot import __version__
@@ -18,7 +19,7 @@ from ingot.converters.output.files import FileEntry, InputEntry, output_errors
 from ingot.converters.output.identity import RunIdentity
 from ingot.converters.output.pieces import SHARED_HINT, piece_name
 from ingot.converters.records import RecordFormat
-from ingot.converters.records.writers import part_name, reject_text
+from ingot.converters.records.writers import part_name, part_shard, reject_text
 from ingot.converters.rows import NonFinite, Reject, add_non_finite
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import absolute_location, hash_input, input_stamp
@@ -59,6 +60,7 @@ class ShardDocument(CountsDocument):
     seconds: float
     peak_rss: int
     taken_over: bool
+    etags: dict[str, str]  # of the parts that are in an object store
 
 
 class TokenCounts(TypedDict):
@@ -305,7 +307,9 @@ class Parts:
 
 
 def number_parts(staged: StagedResult, shards: list[ShardDocument]) -> Parts:
-    """Move the parts of all shards into the result, numbered through in the order of the shards."""
+    """Move the parts of all shards into the result, under their final names."""
+    for one in shards:
+        staged.etags.update(one.get("etags", {}))  # an unfinished run of before has none
     with output_errors(staged.out):
         return Parts(
             records=_number_folder(staged, [one["parts"] for one in shards], RECORDS_FOLDER),
@@ -321,17 +325,26 @@ def _number_folder(
     (staged.result / folder).mkdir(exist_ok=True)
     entries: list[FileEntry] = []
     for number, parts in enumerate(shards):
-        for part in parts:
+        for part, entry in zip(parts, final_parts(number, parts), strict=True):
+            entries.append(entry)
             there = staged.work / piece_name(number) / part["path"]
-            name = f"{folder}/{part_name(len(entries), there.suffix.lstrip('.'))}"
-            entries.append({"path": name, "bytes": part["bytes"], "sha256": part["sha256"]})
             # A run that was killed in here had moved some of them already.
             if there.exists():
-                there.rename(staged.result / name)
-            elif not (staged.result / name).exists():
+                there.rename(staged.result / entry["path"])
+            elif staged.store is None and not (staged.result / entry["path"]).exists():
                 problem = "was made elsewhere and is not there"
                 raise OutputError(str(there), problem, SHARED_HINT)
     return entries
+
+
+def final_parts(shard: int, parts: Sequence[FileEntry]) -> list[FileEntry]:
+    """The parts of a shard under the names that they have in the result."""
+    places = [PurePosixPath(part["path"]) for part in parts]
+    names = [
+        place.with_name(part_name(shard, place.suffix.lstrip("."), further)).as_posix()
+        for further, place in enumerate(places)
+    ]
+    return [{**part, "path": name} for part, name in zip(parts, names, strict=True)]
 
 
 def make_tokens(
@@ -343,6 +356,7 @@ def make_tokens(
     if not parts.records:
         return None
     files = megatron.stamp_files(staged.result / entry["path"] for entry in parts.records)
+    shard = part_shard(PurePosixPath(parts.rejected[-1]["path"]).name) if parts.rejected else -1
     stats = megatron.build(
         files,
         tokenizer,
@@ -350,7 +364,7 @@ def make_tokens(
         megatron.BuildOptions(append_eod=True),
         megatron.WorkOptions(resume=True, overwrite=True, tmp_dir=staged.work),
         beside=megatron.SideFiles(
-            rejects=staged.result / REJECTED_FOLDER / part_name(len(parts.rejected), "jsonl"),
+            rejects=staged.result / REJECTED_FOLDER / part_name(shard + 1, "jsonl"),
             run=staged.work / "tokens.run.json",
         ),
         monitor=monitor,

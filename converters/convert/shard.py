@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as Lookup
@@ -13,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast
 
 from ingot.converters.convert import result as results
 from ingot.converters.convert.result import Counts, CountsDocument, ShardDocument
@@ -25,6 +26,7 @@ from ingot.converters.output.files import (
     FileEntry,
     InputEntry,
     file_entry,
+    output_errors,
 )
 from ingot.converters.output.identity import RunIdentity
 from ingot.converters.output.pieces import do_piece, piece_name
@@ -35,8 +37,9 @@ from ingot.converters.records.writers import (
     RejectWriter,
     first_reject_texts,
     part_name,
+    part_order,
 )
-from ingot.converters.rows import Batch, NonFinite, add_non_finite, count_non_finite
+from ingot.converters.rows import Batch, Json, NonFinite, add_non_finite, count_non_finite
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import (
     absolute_location,
@@ -44,6 +47,9 @@ from ingot.converters.sources.facts import (
     input_stamp,
     unchanged_files,
 )
+
+if TYPE_CHECKING:
+    from ingot.converters.output.store_commit import ShardStore
 
 T = TypeVar("T")
 Tick = Callable[[int, int], None]  # is told the rows read and the records written
@@ -67,6 +73,7 @@ class FormerShard:
             return None
         return {
             **self.counts,
+            "etags": {},
             "first_rejects": self._first_rejects(),
             "inputs": self.inputs,
             "parts": parts,
@@ -207,10 +214,10 @@ def _take_entries(entries: Iterator[T], count: int) -> list[T]:
 
 
 def _folder_parts(former: FinishedResult, folder: str) -> list[FileEntry]:
-    """The parts of a folder by number: 99999 before 100000."""
+    """The parts of a folder by shard and number."""
     files = former.manifest["files"]
     own = [one for one in files if PurePosixPath(one["path"]).parent.name == folder]
-    return sorted(own, key=lambda one: (len(PurePosixPath(one["path"]).stem), one["path"]))
+    return sorted(own, key=lambda one: part_order(PurePosixPath(one["path"]).name))
 
 
 def _adds_up(former: FinishedResult, pieces: Sequence[FormerShard]) -> bool:
@@ -246,6 +253,7 @@ class ShardTask:
     work: Path  # the folder in which the shard's own one appears
     former: FormerShard | None = None  # what a former result holds of the same shard
     hashes: bool = False  # the first piece of a file also hashes the file
+    store: "ShardStore | None" = None  # where the finished shard goes, if not into `work`
 
     @property
     def folder(self) -> Path:
@@ -300,7 +308,22 @@ def first_rows(batch: Batch, count: int) -> Batch:
 
 def convert_shard(task: ShardTask, tick: Tick | None = None) -> ShardDocument:
     """Convert a shard, or find it done, or take it over."""
-    return do_piece(task.folder, lambda draft: _make_shard(task, draft, tick))
+    if task.store is None:
+        return do_piece(task.folder, lambda draft: _make_shard(task, draft, tick))
+    name = piece_name(task.number)
+    done = cast("ShardDocument | None", task.store.find_shard(name))
+    if done is not None:
+        return done
+    with tempfile.TemporaryDirectory(prefix="ingot-") as folder, output_errors(folder):
+        draft = Path(folder)
+        shard = _make_shard(task, draft, tick)
+        parts = [
+            (draft / part["path"], final["path"])
+            for own in (shard["parts"], shard["rejected_parts"])
+            for part, final in zip(own, results.final_parts(task.number, own), strict=True)
+        ]
+        etags = task.store.put_shard(name, parts, cast("dict[str, Json]", shard))
+    return {**shard, "etags": etags}
 
 
 def _make_shard(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocument:
@@ -351,6 +374,7 @@ def _convert_rows(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocum
     results.check_counts(counts.rows, task.source.location)
     return {
         **counts.to_document(),
+        "etags": {},
         "inputs": _input_entries(task, reading.whole_files()),
         "parts": _part_entries(draft, results.RECORDS_FOLDER),
         "rejected_parts": _part_entries(draft, results.REJECTED_FOLDER),

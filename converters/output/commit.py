@@ -5,10 +5,11 @@ import errno
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
@@ -17,9 +18,11 @@ from ingot.converters.output.files import (
     HINTS,
     MANIFEST,
     RUN,
+    FileEntry,
     LockedError,
     encode_json,
     hold_lock,
+    list_files,
     output_errors,
     sync_path,
     sync_tree,
@@ -27,6 +30,9 @@ from ingot.converters.output.files import (
 )
 from ingot.converters.output.sharding import COMMAND_FILE, JobShard, note_command
 from ingot.converters.rows import Json
+
+if TYPE_CHECKING:
+    from ingot.converters.output.store_commit import ShardStore
 
 _PARTS = {
     "rows": {"read", "converted", "rejected", "filtered"},
@@ -74,7 +80,11 @@ class FinishedResult:
 
 def _own_manifest(folder: Path) -> dict[str, Json] | None:
     """The manifest of a folder that ingot wrote, damaged or not."""
-    manifest = find_json(folder / MANIFEST)
+    return own_manifest(find_json(folder / MANIFEST))
+
+
+def own_manifest(manifest: dict[str, Json] | None) -> dict[str, Json] | None:
+    """The manifest where ingot wrote it, else None."""
     versions = manifest.get("versions") if manifest else None
     return manifest if isinstance(versions, dict) and "ingot" in versions else None
 
@@ -86,7 +96,7 @@ def _has_all_files(folder: Path, manifest: dict[str, Json]) -> bool:
         return False
 
 
-def _has_counts(manifest: dict[str, Json]) -> bool:
+def has_counts(manifest: dict[str, Json]) -> bool:
     """Whether the manifest of records holds what everybody reads of it; of others nothing is."""
     if manifest.get("decision") not in ("pt", "sft", "irrelevant"):
         return True
@@ -100,7 +110,7 @@ def _has_counts(manifest: dict[str, Json]) -> bool:
 def find_finished(folder: Path) -> FinishedResult | None:
     """The finished result in a folder; None if there is none or a file of it is gone or cut."""
     manifest = _own_manifest(folder)
-    if manifest is None or not _has_counts(manifest) or not _has_all_files(folder, manifest):
+    if manifest is None or not has_counts(manifest) or not _has_all_files(folder, manifest):
         return None
     return FinishedResult(folder=folder, manifest=manifest, run=find_json(folder / RUN) or {})
 
@@ -151,6 +161,19 @@ class StagedResult:
     done: FinishedResult | None = None
     resumed: bool = False  # an unfinished equal run was found; `work` holds what it had finished
     notes: tuple[str, ...] = ()
+    store: "ShardStore | None" = None  # where shards go if the destination is an object store
+    shards_found: int = 0  # in the store, finished before this run began
+    etags: dict[str, str] = field(default_factory=dict)  # of the parts in the store
+
+    @property
+    def place(self) -> Path | str:
+        """The destination as people know it."""
+        return self.out
+
+    def list_files(self, known: Iterable[FileEntry]) -> list[FileEntry]:
+        """The files of the result but its manifest and run.json; `known` are not hashed again."""
+        with output_errors(self.out):
+            return list_files(self.result, known)
 
     def commit(self, manifest: dict[str, Json], run: dict[str, Json]) -> None:
         """Write run.json and, last, manifest.json, and give the result its name."""

@@ -70,13 +70,18 @@ class InputStamp(InputLabels):
     etag: NotRequired[str | None]
 
 
+def is_store_url(place: Path | str) -> bool:
+    """Whether a destination is a URL of an object store: a text such as `s3://BUCKET/FOLDER`."""
+    return isinstance(place, str) and "://" in place and not place.startswith("file://")
+
+
 @contextmanager
 def output_errors(where: Path | str) -> Iterator[None]:
     """Translate an operating system error that occurs while `where` is written; refuse a URL."""
     if _URL.search(str(where)):
         hint = "write to a local folder and copy it from there"
         url = re.sub(r":/(?=[^/])", "://", str(where), count=1)  # a `Path` has one slash
-        raise OutputError(url, "is a URL, and results are written to local disks only", hint)
+        raise OutputError(url, "is a URL, and this is written to local disks only", hint)
     try:
         yield
     except OSError as error:

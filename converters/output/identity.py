@@ -15,8 +15,7 @@ from ingot.converters.output.files import (
     FileEntry,
     InputEntry,
     InputStamp,
-    list_files,
-    output_errors,
+    is_store_url,
 )
 from ingot.converters.output.sharding import JobShard
 from ingot.converters.progress import host_facts
@@ -78,15 +77,22 @@ class RunIdentity:
 
     def stage(
         self,
-        out: Path,
+        out: Path | str,
         *,
         overwrite: bool = False,
         keep_work: bool = False,
         shard: JobShard | None = None,
     ) -> AbstractContextManager[StagedResult]:
-        """Take hold of a destination for this run, see `commit.stage`."""
+        """Take hold of a destination for this run: a folder, or the URL of an object store.
+
+        See `commit.stage` and `store_commit.stage_in_store`.
+        """
+        if is_store_url(out):
+            from ingot.converters.output.store_commit import stage_in_store
+
+            return stage_in_store(str(out), self, overwrite=overwrite, shard=shard)
         return stage(
-            out,
+            Path(out),
             key=self.key(),
             difference=self.difference,
             overwrite=overwrite,
@@ -102,9 +108,7 @@ class RunIdentity:
         known: Iterable[FileEntry] = (),
     ) -> tuple[dict[str, Json], dict[str, Json]]:
         """Complete and write manifest.json and run.json, and give the result its name."""
-        with output_errors(staged.out):
-            files = list_files(staged.result, known)
-        whole = {**self.settled, **manifest, "files": files}
+        whole = {**self.settled, **manifest, "files": staged.list_files(known)}
         facts = {
             **run,
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -15,7 +15,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from ingot.converters.errors import OutputError
 from ingot.converters.json_yaml import find_json
-from ingot.converters.output.files import encode_json, write_file
+from ingot.converters.output.files import encode_json, is_store_url, write_file
 from ingot.converters.settings import Setting
 
 COMMAND_KIND: Final = "command"  # of an unfinished file beside a prefix
@@ -98,14 +98,20 @@ RayAddress: TypeAlias = Annotated[
 def note_command(file: Path) -> None:
     """Note the command line beside the parts that it makes, for `ingot merge`."""
     if not file.exists():
-        write_file(file, encode_json({"arguments": sys.argv[1:], "folder": str(Path.cwd())}))
+        write_file(file, command_document())
 
 
-def find_commands(place: Path) -> list[tuple[list[str], str]]:
+def command_document() -> bytes:
+    """The command line of this process and its folder, as JSON."""
+    return encode_json({"arguments": sys.argv[1:], "folder": str(Path.cwd())})
+
+
+def find_commands(given: str) -> list[tuple[list[str], str]]:
     """The commands of the jobs whose parts lie beside a folder or prefix, and where they ran.
 
     They say `--shard merge` in place of their part.
     """
+    place = Path(given)
     found = [one for one in (place / LAKE_FOLDER / COMMAND_FILE,) if one.exists()]
     parent = place.absolute().parent
     for beside in (
@@ -116,6 +122,10 @@ def find_commands(place: Path) -> list[tuple[list[str], str]]:
         elif beside.name == f"{place.name}.{COMMAND_KIND}.tmp":
             found += [beside]
     noted = [find_json(file, own=True) or {} for file in found]
+    if is_store_url(given):
+        from ingot.converters.output.store_commit import find_store_commands
+
+        noted = find_store_commands(given)
     return [
         ([*_without_shard(map(str, one["arguments"])), "--shard", MERGE], str(one["folder"]))
         for one in noted

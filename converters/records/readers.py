@@ -18,6 +18,7 @@ from ingot.converters.records.schema import (
     to_batch,
     to_records,
 )
+from ingot.converters.records.writers import part_order
 from ingot.converters.rows import Json
 
 READ_ROWS: Final = 1_000
@@ -29,7 +30,7 @@ def record_files(location: Path | Sequence[Path]) -> list[Path]:
         return [file for item in location for file in record_files(item)]
     if location.is_dir():
         parts = [f for f in location.glob("part-*") if f.suffix in (".parquet", ".jsonl")]
-        return sorted(parts, key=lambda part: (len(part.stem), part.name))  # 99999 before 100000
+        return sorted(parts, key=lambda part: part_order(part.name))
     if not location.is_file():
         raise ConversionError(str(location), "no such file or folder", "name a folder of records")
     return [location]

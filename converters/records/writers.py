@@ -258,9 +258,24 @@ FOUND_CHARS: Final = 200  # of what a line holds
 _SHOWN_CHARS: Final = 100
 
 
-def part_name(part: int, record_format: str) -> str:
-    """File name of a part: `part-00000.parquet`, also of a Delta table."""
-    return f"part-{part:05d}.{'parquet' if record_format == 'delta' else record_format}"
+def part_name(part: int, record_format: str, further: int = 0) -> str:
+    """File name of a part: `part-00000.parquet`, also of a Delta table; `part-00000_001.parquet`.
+
+    In a result `part` is the number of a shard and `further` counts the parts behind its first.
+    """
+    more = f"_{further:03d}" if further else ""
+    return f"part-{part:05d}{more}.{'parquet' if record_format == 'delta' else record_format}"
+
+
+def part_shard(name: str) -> int:
+    """The number of the shard in the name of a part."""
+    return int(name.partition("-")[2].partition(".")[0].partition("_")[0])
+
+
+def part_order(name: str) -> tuple[int, str, int, str]:
+    """Sort key of the names of parts: 99999 before 100000, and `_999` before `_1000`."""
+    first, _, further = name.partition(".")[0].partition("_")
+    return len(first), first, len(further), name
 
 
 class RejectWriter(_PartFile[BinaryIO]):

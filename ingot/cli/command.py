@@ -340,7 +340,7 @@ def _read_value(declared: DeclaredSetting, given: Any) -> Any:  # noqa: ANN401
         raise typer.BadParameter(f"{name}: {error}") from error
 
 
-def show_part(out: Path, shard: JobShard, pieces: int, whole: int, *, as_json: bool) -> None:
+def show_part(out: Path | str, shard: JobShard, pieces: int, whole: int, *, as_json: bool) -> None:
     """Say that a part of a job is done, and what comes next."""
     from ingot.cli.console import note_line, print_json
 
@@ -371,6 +371,12 @@ def check_free(file: Path | None, *, overwrite: bool) -> None:
 Folder: TypeAlias = Annotated[Path, Setting("Folder of the data.", metavar="DIR", positional=True)]
 Json: TypeAlias = Annotated[bool, Setting("Print the result as JSON on stdout.", flag="json")]
 OutFolder: TypeAlias = Annotated[Path, Setting("Folder to create.", metavar="DIR", flag="out")]
+OutPlace: TypeAlias = Annotated[
+    str,
+    Setting(
+        "Folder to create, here or in an object store (s3://BUCKET/DIR).", metavar="DIR", flag="out"
+    ),
+]
 OutFile: TypeAlias = Annotated[
     Path | None,
     Setting("File to write.", metavar="FILE", flag="output", short="o", default="stdout"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingot.converters.errors import MappingError, OutputError, Problem
+from ingot.converters.output.files import is_store_url
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def complete_order(
-    order: "Order", *, out: Path | None = None, mapping: Path | None = None
+    order: "Order", *, out: Path | str | None = None, mapping: Path | None = None
 ) -> "Order":
     """Return the order with a destination, and with a mapping file in place of a mapper."""
     from ingot.converters.mapping.bind import load_mapping
 
     if out is not None:
-        order = replace(order, out=str(out))
+        order = replace(order, out=str(out if is_store_url(out) else Path(out)))
     if mapping is None:
         return order
     document = load_mapping(mapping)

@@ -30,13 +30,9 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 from fsspec.implementations.arrow import ArrowFSWrapper
 
-from ingot.converters.errors import SourceError, StorageError, redact_urls
-from ingot.converters.sources.storage.remote import (
-    HINT,
-    TRANSIENT_STATUSES,
-    entry_mtime_ns,
-    silence_timeout,
-)
+from ingot.converters.errors import TRANSIENT_STATUSES, SourceError, StorageError, redact_urls
+from ingot.converters.settings import silence_timeout
+from ingot.converters.sources.storage.remote import HINT, entry_mtime_ns
 
 _LISTING_TRIES = 5  # of one request, by the client itself: a listing is many of them
 _CONNECT_SECONDS = 10.0

@@ -17,7 +17,12 @@ from typing import Any, BinaryIO, Protocol
 
 import orjson
 
-from ingot.converters.errors import SourceError, redact_urls, translate_read_errors
+from ingot.converters.errors import (
+    SourceError,
+    redact_urls,
+    translate_read_errors,
+    underlying_error,
+)
 from ingot.converters.json_yaml import shorten_text
 from ingot.converters.rows import Json
 from ingot.converters.sources.storage.remote import (
@@ -28,7 +33,6 @@ from ingot.converters.sources.storage.remote import (
     entry_mtime_ns,
     find_file_system,
     pin_revision,
-    underlying_error,
 )
 
 __all__ = ["Entry", "Listing", "LocalFile", "Place", "RemoteFile", "file_stem", "list_location"]
@@ -353,15 +357,22 @@ _PROPOSAL = ".proposal"
 _PROPOSAL_FILES = frozenset({"mapping.json", "report.md"})
 _SAMPLE_PARTS = frozenset({"sample.json", "data"})
 _SAMPLE = re.compile(r"(.*\.sample)/(sample\.json|data/.*)", re.DOTALL)
-_LAKE = re.compile(r"(.+)/\.ingot-lake/state\.sqlite", re.DOTALL)
+# A lake, and a result that is being written in an object store.
+_LAKE = re.compile(r"(.+)/(?:\.ingot-lake/state\.sqlite|\.ingot-work/.+)", re.DOTALL)
+_STORE_WORK = ".ingot-work"
 _UNFINISHED = re.compile(r"\..+\.ingot-.+")
 
 
-def drop_own_results(listing: Listing) -> Listing:
+def drop_own_results(listing: Listing, location: str) -> Listing:
     """The listing without the folders that hold results; their names are in its `results`."""
     if listing.direct:
         return listing
     entries = listing.entries
+    names = {entry.name.partition("/")[0] for entry in entries}
+    if _STORE_WORK in names and _MANIFEST not in names:
+        problem = "is an unfinished result of ingot: it has no manifest"
+        hint = "wait for the run that writes it, or run that command again"
+        raise SourceError(redact_urls(location), problem, hint)
     found = set(_own_folders(entries))
     if not found:
         return listing

@@ -8,7 +8,6 @@ them. A file never ends before its size.
 """
 
 import io
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,47 +17,28 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
 from ingot.converters.errors import (
+    FINAL_ERRORS,
     SourceError,
     StorageError,
     error_text,
+    http_status,
+    is_transient,
     redact_urls,
     require_package,
     translate_read_errors,
+    underlying_error,
 )
 from ingot.converters.rows import Json
+from ingot.converters.settings import storage_retries
 
 if TYPE_CHECKING:
     from ingot.converters.sources.storage.buckets import BucketFile
 
 T = TypeVar("T")
 
-RETRIES: Final = "INGOT_STORAGE_RETRIES"
-TIMEOUT: Final = "INGOT_STORAGE_TIMEOUT"
 FIRST_RETRIES: Final = 2  # of what is asked first: a name that is wrong is not worth a long wait
 HINT: Final = "check the network, the name and the credentials"
 _FIRST_WAIT = 0.2  # seconds; each is three times the one before, and 15 at most
-TRANSIENT_STATUSES = (408, 425, 429)  # of the statuses that say that the request is wrong
-
-_NO_FILE = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
-_FINAL_ERRORS = (*_NO_FILE, ValueError, ImportError)
-
-
-def silence_timeout() -> float:
-    """Seconds without a byte after which a storage counts as gone. Raises SourceError."""
-    return _number_setting(TIMEOUT, 30.0, 1.0)
-
-
-def _number_setting(name: str, usual: float, least: float) -> float:
-    text = os.environ.get(name)
-    if not text:
-        return usual
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1
-    if not least <= value <= 86_400:
-        raise SourceError(name, f"{text[:40]!r} is no number from {least:g} to 86400", "correct it")
-    return value
 
 
 def call_with_retries(url: str, act: Callable[[], T], most: int = 86_400) -> T:
@@ -66,42 +46,13 @@ def call_with_retries(url: str, act: Callable[[], T], most: int = 86_400) -> T:
     from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
     again = Retrying(
-        stop=stop_after_attempt(1 + min(most, int(_number_setting(RETRIES, 5, 0)))),
+        stop=stop_after_attempt(1 + min(most, storage_retries())),
         wait=wait_exponential(multiplier=_FIRST_WAIT, exp_base=3, max=15),
         retry=retry_if_exception(is_transient),
         reraise=True,
     )
     with translate_remote_errors(url):
         return again(act)
-
-
-def is_transient(error: BaseException) -> bool:
-    """Whether an error may be gone the next time."""
-    error = underlying_error(error)
-    if not isinstance(error, Exception) or isinstance(error, (SourceError, *_FINAL_ERRORS)):
-        return False
-    status = _http_status(error)
-    return status is None or not 300 <= status < 500 or status in TRANSIENT_STATUSES
-
-
-def underlying_error(error: BaseException) -> BaseException:
-    """What an error stands for: fsspec says of whatever ails a web address that it is not there."""
-    cause = error.__cause__
-    if (
-        not isinstance(error, FileNotFoundError)
-        or cause is None
-        or _http_status(cause) in (404, 410)
-    ):
-        return error
-    of_client = type(cause).__module__.partition(".")[0] == "aiohttp"
-    return cause if of_client or isinstance(cause, ConnectionError | TimeoutError) else error
-
-
-def _http_status(error: BaseException) -> int | None:
-    """The HTTP status in an error of a client: they name it differently."""
-    named = {"status": error, "status_code": getattr(error, "response", None), "code": error}
-    told = (getattr(holder, name, None) for name, holder in named.items())
-    return next((one for one in told if isinstance(one, int)), None)
 
 
 @contextmanager
@@ -118,9 +69,9 @@ def translate_remote_errors(url: str) -> Iterator[None]:
 
 def _translate_error(url: str, error: BaseException) -> BaseException:
     """What an error of a storage is to ingot, without the user and password that it may quote."""
-    if isinstance(error, _FINAL_ERRORS):
+    if isinstance(error, FINAL_ERRORS):
         return error
-    if _http_status(error) in (401, 403):
+    if http_status(error) in (401, 403):
         return SourceError(redact_urls(url), "no permission to read it", "check the credentials")
     said = redact_urls(error_text(error))
     for part in filter(None, (urlsplit(url).username, urlsplit(url).password)):

@@ -235,7 +235,7 @@ def list_tables(location: str) -> Listing:
         if found != named:
             problem = f"its metadata file does not lie in a folder `metadata`: {redact_urls(found)}"
             raise SourceError(named, problem, "name the folder of the table")
-        return read_tables(drop_own_results(list_location(found)), version)
+        return read_tables(drop_own_results(list_location(found), found), version)
     listing = read_tables(list_location(metadata[1]), version, metadata[2])
     return replace(listing, base=named.rpartition(".")[2]) if found != named else listing
 

@@ -8,9 +8,11 @@ import typer
 
 from ingot.cli.command import command_options
 from ingot.cli.console import note_line
-from ingot.converters.errors import OutputError
+from ingot.converters.errors import OutputError, redact_urls
 from ingot.converters.output.commit import find_finished
+from ingot.converters.output.files import MANIFEST, is_store_url
 from ingot.converters.output.identity import ALREADY_DONE
+from ingot.converters.output.object_store import read_json
 from ingot.converters.output.sharding import find_commands
 from ingot.converters.settings import Setting
 
@@ -19,7 +21,7 @@ from ingot.converters.settings import Setting
 def merge(
     *,
     place: Annotated[
-        Path, Setting("The job's folder or prefix, as its command names it.", positional=True)
+        str, Setting("The job's folder or prefix, as its command names it.", positional=True)
     ],
 ) -> None:
     """Put together what the parts of a job (`--shard I/N`) made, and commit it.
@@ -29,14 +31,21 @@ def merge(
     from ingot.cli.app import app
 
     found = find_commands(place)
-    if not found and (find_finished(place) or place.with_name(f"{place.name}.idx").exists()):
+    if not found and _is_finished(place):
         note_line(ALREADY_DONE)
         return
     if len(found) != 1:
         problem = f"{len(found)} different jobs have parts there" if found else "has no parts"
         hint = "run the command of the parts with `--shard merge`"
-        raise OutputError(str(place), problem, hint)
+        raise OutputError(redact_urls(place), problem, hint)
     arguments, folder = found[0]
     os.chdir(folder)
     if code := app(arguments, standalone_mode=False):
         raise typer.Exit(code)
+
+
+def _is_finished(place: str) -> bool:
+    if is_store_url(place):
+        return read_json(f"{place.rstrip('/')}/{MANIFEST}") is not None
+    path = Path(place)
+    return find_finished(path) is not None or path.with_name(f"{path.name}.idx").exists()

@@ -107,7 +107,7 @@ def convert(
             "limit dry_run overwrite workers allow_drift yes runner ray_address"
         ),
     ],
-    out: o.OutFolder,
+    out: o.OutPlace,
     shard: Shard = None,
     as_json: o.Json = False,
 ) -> None:
@@ -131,7 +131,7 @@ def convert(
 def run(
     *,
     order: Order,
-    out: o.OutFolder,
+    out: o.OutPlace,
     mapping: Annotated[
         Path | None, Setting("Mapping file to use, instead of a proposal.", metavar="FILE")
     ] = None,

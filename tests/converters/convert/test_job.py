@@ -249,11 +249,25 @@ def test_parts_are_closed_at_their_bound(
     monkeypatch.setattr(writers, "PART_RECORDS", 100)
     run(many, tmp_path / "cut")
     cut = sorted((tmp_path / "cut/records").iterdir())
-    assert [p.name for p in cut] == [f"part-{n:05d}.parquet" for n in range(len(cut))]
+    further = [f"part-00000_{n:03d}.parquet" for n in range(1, len(cut))]
+    assert [p.name for p in cut] == ["part-00000.parquet", *further]
     assert len(cut) > 1
     assert list(read_records(tmp_path / "cut/records")) == list(
         read_records(tmp_path / "whole/records")
     )
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_a_part_is_named_after_its_shard(tmp_path: Path) -> None:
+    for number, text in enumerate(["good", None, "good"]):
+        write_rows(tmp_path / f"raw/{number}.jsonl", [{"text": text and text * 2000}] * 3)
+    run(tmp_path / "raw", tmp_path / "out", {"version": 2, "text": "text"})
+    names = sorted(p.relative_to(tmp_path / "out").as_posix() for p in tmp_path.glob("out/*/*"))
+    assert names == [
+        "records/part-00000.parquet",
+        "records/part-00002.parquet",
+        "rejected/part-00001.jsonl",
+    ]
 
 
 def shards_of(location: Path) -> list[list[str]]:
