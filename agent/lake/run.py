@@ -143,7 +143,6 @@ def run_lake(
             "reasons": group_by_reason(left_out),
         }
         sets = _finish_run(order, _facts_with_gone(order, found), counts, workers, listen)
-        (state.folder / COMMAND_FILE).unlink(missing_ok=True)
         spent = (shared_model.count_spending if watching else shared_model.end_run)(state)
     return LakeReport(
         sets=tuple(sets),
