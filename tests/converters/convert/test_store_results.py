@@ -189,7 +189,9 @@ def test_a_damaged_result_is_replaced_on_demand_only(plain_url: str, raw: Path) 
 
 @pytest.mark.parametrize("name", ["notes.txt", "records/part-00000.csv", "mapping.json"])
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_files_of_others_are_left_alone(plain_url: str, raw: Path, name: str, overwrite: bool) -> None:
+def test_files_of_others_are_left_alone(
+    plain_url: str, raw: Path, name: str, overwrite: bool
+) -> None:
     object_store.put_bytes(b"mine", f"{plain_url}/{name}")
     with pytest.raises(OutputError, match=f"not part of the result, such as {name}"):
         run(raw, plain_url, overwrite=overwrite)
@@ -363,7 +365,12 @@ def test_a_result_does_not_replace_its_own_source(plain_url: str, raw: Path) -> 
     for file in raw.iterdir():
         object_store.put_file(file, f"{plain_url}/records/{file.name}")
     with pytest.raises(OutputError, match="holds a file of the source"):
-        convert(open_source(f"{plain_url}/records"), bind(PT, ()), plain_url, ConvertOptions(overwrite=True))
+        convert(
+            open_source(f"{plain_url}/records"),
+            bind(PT, ()),
+            plain_url,
+            ConvertOptions(overwrite=True),
+        )
 
 
 def check_whole(storage: Storage, prefix: str) -> bool:
