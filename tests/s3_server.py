@@ -6,6 +6,7 @@ is cut off, too short, stalls or trickles. Plans that draw their faults know a r
 asks and how often it was asked before, so that nothing depends on threads.
 """
 
+import contextlib
 import http.client
 import os
 import random
@@ -153,6 +154,10 @@ class _Handler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         super().setup()
         self.upstream = http.client.HTTPConnection("127.0.0.1", self.proxy.upstream, timeout=60)
+
+    def handle(self) -> None:
+        with contextlib.suppress(ConnectionResetError):  # by a program that was killed
+            super().handle()
 
     def finish(self) -> None:
         if self.upstream is not None:

@@ -39,7 +39,7 @@ from ingot.converters.records.writers import (
     part_name,
     part_order,
 )
-from ingot.converters.rows import Batch, Json, NonFinite, add_non_finite, count_non_finite
+from ingot.converters.rows import Batch, NonFinite, add_non_finite, count_non_finite
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import (
     absolute_location,
@@ -322,7 +322,7 @@ def convert_shard(task: ShardTask, tick: Tick | None = None) -> ShardDocument:
             for own in (shard["parts"], shard["rejected_parts"])
             for part, final in zip(own, results.final_parts(task.number, own), strict=True)
         ]
-        etags = task.store.put_shard(name, parts, cast("dict[str, Json]", shard))
+        etags = task.store.put_shard(name, parts, shard)
     return {**shard, "etags": etags}
 
 

@@ -81,7 +81,7 @@ def output_errors(where: Path | str) -> Iterator[None]:
     if _URL.search(str(where)):
         hint = "write to a local folder and copy it from there"
         url = re.sub(r":/(?=[^/])", "://", str(where), count=1)  # a `Path` has one slash
-        raise OutputError(url, "is a URL, and this is written to local disks only", hint)
+        raise OutputError(url, "is a URL, and results are written to local disks only", hint)
     try:
         yield
     except OSError as error:

@@ -13,7 +13,7 @@ Before the manifest is created, every part is compared with what its shard said 
 
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -77,6 +77,11 @@ class ShardStore:
         """Where the shards of this result are entered."""
         return f"{STORE_WORK}/{self.key[:_KEY_CHARS]}"
 
+    def committed_error(self) -> CommittedElsewhereError:
+        """The error for a result that is there now, and was not when this run began."""
+        hint = "run again to see whether its result is the same"
+        return CommittedElsewhereError(self.where, "another run committed first", hint)
+
     def find_shard(self, name: str) -> dict[str, Json] | None:
         """What came of a shard, None where nobody has finished it."""
         return read_json(f"{self.url}/{self.folder}/{name}.json")
@@ -87,7 +92,7 @@ class ShardStore:
         return {name.stem for name in names if name.name != COMMAND_FILE}
 
     def put_shard(
-        self, name: str, parts: Iterable[tuple[Path, str]], document: dict[str, Json]
+        self, name: str, parts: Iterable[tuple[Path, str]], document: Mapping[str, object]
     ) -> dict[str, str]:
         """Put the parts of a shard, given with their names in the result, and then enter it.
 
@@ -113,8 +118,7 @@ class ShardStore:
         if claim is not None and claim.get("key") == self.key:
             return
         if claim is None and own_manifest(read_json(f"{self.url}/{MANIFEST}")):
-            hint = "run again to see whether its result is the same"
-            raise CommittedElsewhereError(self.where, "another run committed first", hint)
+            raise self.committed_error()
         problem = "another run has replaced what this one was writing there"
         raise OutputError(self.where, problem, "run again when nothing else writes there")
 
@@ -127,8 +131,8 @@ class StoredResult(StagedResult):
 
     @property
     def place(self) -> Path | str:
-        """The URL as it may be shown."""
-        return self.store.where
+        """The URL; it holds no secret, for those are refused."""
+        return self.store.url
 
     def list_files(self, known: Iterable[FileEntry]) -> list[FileEntry]:
         """The files of the result: the `known` ones are in the store, the others here."""
@@ -143,8 +147,9 @@ class StoredResult(StagedResult):
         self.store.check_claim()
         there = list_names(url)
         local = {one["path"] for one in files if (self.result / one["path"]).exists()}
-        strange = there.keys() - {one["path"] for one in files} - {MANIFEST, RUN}
-        self._delete_strange(name for name in strange if not name.startswith(f"{STORE_WORK}/"))
+        strange = there.keys() - {one["path"] for one in files} - {RUN, MANIFEST}
+        _check_foreign(self.store, filter(_is_own, strange), strange)
+        delete(url, filter(_is_own, strange))  # of a run that was replaced
         for one in files:
             if one["path"] not in local:
                 self._check_part(one, there.get(one["path"]))
@@ -155,18 +160,8 @@ class StoredResult(StagedResult):
         try:
             put_bytes(encode_json(manifest), f"{url}/{MANIFEST}", if_absent=True)
         except FileExistsError as error:
-            hint = "run again to see whether its result is the same"
-            raise CommittedElsewhereError(
-                self.store.where, "another run committed first", hint
-            ) from error
+            raise self.store.committed_error() from error
         _clear_work(self.store, there)
-
-    def _delete_strange(self, names: Iterable[str]) -> None:
-        """Delete parts of a replaced run; refuse whatever else came here."""
-        found = sorted(names)
-        if foreign := [name for name in found if not _is_own(name)]:
-            raise _foreign_error(self.store, foreign)
-        delete(self.store.url, found)
 
     def _check_part(self, part: FileEntry, there: StoredFile | None) -> None:
         """See that a part is what its shard put there; else its shard is to be converted again."""
@@ -186,9 +181,12 @@ def _is_own(name: str) -> bool:
     return name in _SMALL or _PARTS.fullmatch(name) is not None
 
 
-def _foreign_error(store: ShardStore, names: list[str]) -> OutputError:
-    problem = f"holds files that are not part of the result, such as {names[0]}"
-    return OutputError(store.where, problem, "move them away, or choose another folder")
+def _check_foreign(store: ShardStore, own: Iterable[str], there: Iterable[str]) -> None:
+    """Refuse files that neither a result nor a run of ingot has written."""
+    foreign = sorted(name for name in {*there} - {*own} if not name.startswith(f"{STORE_WORK}/"))
+    if foreign:
+        problem = f"holds files that are not part of the result, such as {foreign[0]}"
+        raise OutputError(store.where, problem, "move them away, or choose another folder")
 
 
 def check_store(url: str) -> None:
@@ -238,12 +236,12 @@ def stage_in_store(
             yield replace(held, done=found)
             return
         _check_free(store, there, manifest, overwrite=overwrite, differs=differs)
-        _claim(store, there, identity, overwrite=overwrite)
+        goes_on = _claim(store, there, identity, overwrite=overwrite)
         work.mkdir()
         result.mkdir()
         if shard is not None and not shard.merges:
             put_bytes(command_document(), f"{store.url}/{store.folder}/{COMMAND_FILE}")
-        done = len(store.finished())
+        done = goes_on * len(store.finished())
         try:
             yield replace(held, resumed=done > 0, shards_found=done)
         except WorkerDiedError:
@@ -267,42 +265,46 @@ def _check_free(
         problem = f"holds another result: {differs}" if differs else "holds a damaged result"
         hint = "choose another folder, or replace the result with `overwrite`"
         raise OutputError(store.where, problem, hint)
-    own = {one.get("path") for one in (manifest or {}).get("files") or []}
-    begun = manifest is not None or _CLAIM in there
-    own |= {MANIFEST} if manifest is not None else set()
-    strange = (name for name in there if not name.startswith(f"{STORE_WORK}/"))
-    if foreign := [one for one in strange if one not in own and not (begun and _is_own(one))]:
-        raise _foreign_error(store, foreign)
+    listed = {one.get("path") for one in (manifest or {}).get("files") or []}
+    begun = filter(_is_own, there) if manifest or _CLAIM in there else ()
+    _check_foreign(store, {*listed, *begun, *([MANIFEST] if manifest else [])}, there)
 
 
 def _claim(
     store: ShardStore, there: dict[str, StoredFile], identity: "RunIdentity", *, overwrite: bool
-) -> None:
-    """Claim the destination, and remove what is replaced."""
+) -> bool:
+    """Claim the destination, and remove what is replaced; whether an unfinished run goes on."""
     claim = read_json(f"{store.url}/{_CLAIM}")
-    if claim is not None and claim.get("key") != store.key:
+    ours = claim is not None and claim.get("key") == store.key
+    if ours and MANIFEST not in there:
+        return True
+    if claim is not None and not ours:
         if not overwrite:
             raise _claimed_error(store, claim, identity)
         delete(store.url, [_CLAIM])
-    ours = {
-        "key": store.key,
-        "settled": identity.settled,
-        "since": datetime.now(UTC).isoformat(timespec="seconds"),
-        "host": host_facts(),
-    }
-    if claim is None or claim.get("key") != store.key:
-        try:
-            put_bytes(encode_json(ours), f"{store.url}/{_CLAIM}", if_absent=True)
-        except FileExistsError:
-            first = read_json(f"{store.url}/{_CLAIM}") or {}
-            if first.get("key") != store.key:
-                raise _claimed_error(store, first, identity) from None
-            return
-    elif MANIFEST not in there:  # it goes on
-        return
+    if not ours and not _create_claim(store, identity):
+        return True
+    if MANIFEST not in there and read_json(f"{store.url}/{MANIFEST}") is not None:
+        delete(store.url, [_CLAIM])  # it came since the destination was listed
+        raise store.committed_error()
     # The manifest first, so that a result that lacks files never has one.
     rest = [name for name in there if name not in (MANIFEST, _CLAIM)]
     delete(store.url, [MANIFEST, *rest] if MANIFEST in there else rest)
+    return False
+
+
+def _create_claim(store: ShardStore, identity: "RunIdentity") -> bool:
+    """Create the claim; False where another writer of the same result has just done so."""
+    since = datetime.now(UTC).isoformat(timespec="seconds")
+    claim = {"key": store.key, "settled": identity.settled, "since": since, "host": host_facts()}
+    try:
+        put_bytes(encode_json(claim), f"{store.url}/{_CLAIM}", if_absent=True)
+    except FileExistsError:
+        first = read_json(f"{store.url}/{_CLAIM}") or {}
+        if first.get("key") == store.key:
+            return False
+        raise _claimed_error(store, first, identity) from None
+    return True
 
 
 def _claimed_error(

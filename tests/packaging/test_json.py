@@ -91,7 +91,8 @@ JSON = {
     "manifests, statistics and metadata on disk, of any version, before they are checked": """
         converters/json_yaml converters/megatron/indexed_dataset
         converters/megatron/inspect/inspection converters/megatron/inspect/merge
-        converters/output/commit converters/output/identity converters/recsys/criteo/inspect/folder
+        converters/output/commit converters/output/identity converters/output/object_store
+        converters/output/store_commit converters/recsys/criteo/inspect/folder
         converters/recsys/ctr/validation/figures
     """,
 }

@@ -65,6 +65,7 @@ def s3(_running: Storage, monkeypatch: pytest.MonkeyPatch) -> Storage:
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(object_store, "_FIRST_WAIT", 0.01)
     monkeypatch.setenv("INGOT_STORAGE_TIMEOUT", "1")
+    monkeypatch.setenv("INGOT_STORAGE_RETRIES", "3")
     _running.proxy.begin()
     return _running
 
@@ -74,6 +75,12 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "s3":
         request.getfixturevalue("s3")
         return f"s3://bucket/{tmp_path.name}/out"
+    return f"memory://{tmp_path.name}/out"
+
+
+@pytest.fixture
+def plain_url(tmp_path: Path) -> str:
+    """A store of fsspec that is nothing but that."""
     return f"memory://{tmp_path.name}/out"
 
 
@@ -170,23 +177,25 @@ def test_another_result_is_replaced_on_demand_only(url: str, raw: Path, tmp_path
     assert tree(url) == tree(tmp_path / "here")
 
 
-def test_a_damaged_result_is_replaced_on_demand_only(url: str, raw: Path) -> None:
-    run(raw, url)
-    before = tree(url)
-    object_store.delete(url, ["records/part-00001.parquet"])
+def test_a_damaged_result_is_replaced_on_demand_only(plain_url: str, raw: Path) -> None:
+    run(raw, plain_url)
+    before = tree(plain_url)
+    object_store.delete(plain_url, ["records/part-00001.parquet"])
     with pytest.raises(OutputError, match="holds a damaged result"):
-        run(raw, url)
-    run(raw, url, overwrite=True)
-    assert tree(url) == before
+        run(raw, plain_url)
+    run(raw, plain_url, overwrite=True)
+    assert tree(plain_url) == before
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "records/part-00000.csv", "mapping.json"])
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_files_of_others_are_left_alone(url: str, raw: Path, name: str, overwrite: bool) -> None:
-    object_store.put_bytes(b"mine", f"{url}/{name}")
+def test_files_of_others_are_left_alone(
+    plain_url: str, raw: Path, name: str, overwrite: bool
+) -> None:
+    object_store.put_bytes(b"mine", f"{plain_url}/{name}")
     with pytest.raises(OutputError, match=f"not part of the result, such as {name}"):
-        run(raw, url, overwrite=overwrite)
-    assert tree(url) == {name: b"mine"}
+        run(raw, plain_url, overwrite=overwrite)
+    assert tree(plain_url) == {name: b"mine"}
 
 
 class StoppedError(Exception):
@@ -279,6 +288,28 @@ def test_a_second_writer_of_the_same_result_finds_it_done(
     assert tree(url) == tree(tmp_path / "here")
 
 
+@pytest.mark.parametrize("same", [True, False])
+def test_a_result_that_came_before_the_claim_is_kept(
+    url: str, raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same: bool
+) -> None:
+    as_it_is = store_commit.list_names
+
+    def listed(place: str) -> Any:
+        found = as_it_is(place)
+        monkeypatch.setattr(store_commit, "list_names", as_it_is)
+        run(raw, url, PT if same else OTHER)  # from its beginning to its end
+        return found
+
+    monkeypatch.setattr(store_commit, "list_names", listed)
+    if same:
+        assert run(raw, url).already_done
+    else:
+        with pytest.raises(OutputError, match="holds another result: another mapping"):
+            run(raw, url)
+    run(raw, tmp_path / "here", PT if same else OTHER)
+    assert tree(url) == tree(tmp_path / "here")
+
+
 @pytest.mark.parametrize("what", ["gone", "of another size", "of other bytes"])
 def test_a_part_that_is_not_what_its_shard_says_is_never_committed(
     s3: Storage, raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
@@ -312,10 +343,10 @@ def test_strange_parts_go_and_strange_files_stop_the_commit(
     assert tree(unfinished) == tree(tmp_path / "here")
 
 
-def test_nothing_stays_of_rows_that_were_all_rejected(url: str, raw: Path) -> None:
+def test_nothing_stays_of_rows_that_were_all_rejected(plain_url: str, raw: Path) -> None:
     with pytest.raises(ConversionError, match="every row was rejected"):
-        run(raw, url, {"version": 2, "text": "nowhere"})
-    assert tree(url) == {}
+        run(raw, plain_url, {"version": 2, "text": "nowhere"})
+    assert tree(plain_url) == {}
 
 
 @pytest.mark.parametrize(
@@ -330,11 +361,16 @@ def test_what_a_store_cannot_have(raw: Path, options: dict[str, Any], problem: s
         run(raw, "memory://x/out", **options)
 
 
-def test_a_result_does_not_replace_its_own_source(url: str, raw: Path) -> None:
+def test_a_result_does_not_replace_its_own_source(plain_url: str, raw: Path) -> None:
     for file in raw.iterdir():
-        object_store.put_file(file, f"{url}/records/{file.name}")
+        object_store.put_file(file, f"{plain_url}/records/{file.name}")
     with pytest.raises(OutputError, match="holds a file of the source"):
-        convert(open_source(f"{url}/records"), bind(PT, ()), url, ConvertOptions(overwrite=True))
+        convert(
+            open_source(f"{plain_url}/records"),
+            bind(PT, ()),
+            plain_url,
+            ConvertOptions(overwrite=True),
+        )
 
 
 def check_whole(storage: Storage, prefix: str) -> bool:
@@ -372,8 +408,9 @@ def run_with_faults(s3: Storage, raw: Path, tmp_path: Path, seed: int) -> tuple[
     run(raw, here)
     errors, faults = 0, 0
     for turn in range(20):
-        most = 2 if turn % 2 else 20  # of the same request: 20 are more than there are retries
-        tally = s3.proxy.begin(drawn(seed * 100 + turn, 0.15, FAULTS, most))
+        # Every other time more than the retries can make good.
+        share, most = (0.15, 2) if turn % 2 else (0.5, 50)
+        tally = s3.proxy.begin(drawn(seed * 100 + turn, share, FAULTS, most))
         try:
             run(raw, f"s3://bucket/{prefix}", workers=1)
             break
