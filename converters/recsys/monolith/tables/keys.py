@@ -1,5 +1,6 @@
 """Number the features of rows by what tells the columns of a table apart."""
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -95,6 +96,24 @@ def _find_key(keys: NDArray[np.int64], count: int, table: NDArray[np.int32], key
 
 
 @kernel
+def add_keys(
+    wanted: NDArray[np.int64],
+    keys: NDArray[np.int64],
+    count: int,
+    table: NDArray[np.int32],
+    out: NDArray[np.int32],
+) -> int:
+    """Number keys that are whole, in their order; returns how many there are."""
+    for at in range(len(wanted)):
+        number = _find_key(keys, count, table, wanted[at])
+        if number == len(keys):
+            return count + 1
+        count = max(count, number + 1)
+        out[at] = number
+    return count
+
+
+@kernel
 def count_reordered(
     first: Places, raw: NDArray[np.bool_], numbers: NDArray[np.int32], places: Places
 ) -> int:
@@ -134,6 +153,17 @@ class FeatureKeys:
         names = frozen(np.array(known, np.int64))
         at = frozen(rows.first), parts, frozen(strange), names
         self.count = number_keys(*at, self._keys, self.count, self._table, out)
+        if self.count > MAX_KEYS:
+            raise too_many_columns(MAX_KEYS)
+        return out
+
+    def add(self, keys: Sequence[tuple[str, int, int, int, int]]) -> NDArray[np.int32]:
+        """int32[K], the numbers of keys of other features: name, occurrence, ids and kind."""
+        numbers = [self.names.setdefault(name.encode(), len(self.names)) for name, *_ in keys]
+        wanted = [(number, *key[1:]) for number, key in zip(numbers, keys, strict=True)]
+        out = np.empty(len(keys), np.int32)
+        rows = np.array(wanted, np.int64).reshape(-1, _PARTS)
+        self.count = add_keys(rows, self._keys, self.count, self._table, out)
         if self.count > MAX_KEYS:
             raise too_many_columns(MAX_KEYS)
         return out

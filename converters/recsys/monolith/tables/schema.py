@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -186,6 +186,16 @@ class TableSchema:
         return same_keys and self.columns == other.columns and self.arrow.equals(other.arrow)
 
 
+class SeenColumns(TypedDict):
+    """What a scan found, as JSON: keys in the order in which they were seen, see `FeatureKeys`."""
+
+    rows: int
+    keys: list[tuple[str, int, int, int, int]]
+    counts: list[int]  # rows of each key
+    special: list[str]
+    line_fields: list[str]
+
+
 class TableScan:
     """Finds the columns that rows need.
 
@@ -222,6 +232,27 @@ class TableScan:
         self._note_rows(rows)
         self._note_lines(seen.lines)
         return seen
+
+    def to_document(self) -> SeenColumns:
+        """What was found, for `join`."""
+        names = [name.decode() for name in self.keys.names]
+        keys = [self.keys.key(number) for number in range(self.keys.count)]
+        return {
+            "rows": self.rows,
+            "keys": [(names[name], *rest) for name, *rest in keys],
+            "counts": self._counts[: len(keys)].tolist(),
+            "special": sorted(self._special),
+            "line_fields": sorted(self._line_fields),
+        }
+
+    def join(self, found: SeenColumns) -> None:
+        """Take note of rows that another scan saw, as if they came now; not of their order."""
+        numbers = self.keys.add(found["keys"])
+        self._group()
+        self._counts[numbers] += np.array(found["counts"], np.int64)
+        self.rows += found["rows"]
+        self._special.update(found["special"])
+        self._line_fields.update(found["line_fields"])
 
     def _group(self) -> None:
         """Put keys that are new with those of the same name and occurrence."""
