@@ -8,8 +8,6 @@ import os
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
 from ingot.converters.errors import ConversionError
@@ -50,7 +48,7 @@ class RayWorkers(Spreading):
     def submit(self, work: Callable[..., Any], /, *arguments: Any) -> "Future[Any]":  # noqa: ANN401
         """Have `work(*arguments)` done on a node."""
         result: Future[Any] = Future()
-        made = self._call.remote(work, arguments, str(Path.cwd())).future()
+        made = self._call.remote(work, arguments).future()
         made.add_done_callback(lambda one: self._settle(one, result))
         return result
 
@@ -68,11 +66,9 @@ class RayWorkers(Spreading):
 
 
 def _do_task(
-    work: Callable[..., Any], arguments: tuple[Any, ...], folder: str
+    work: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> tuple[Any, Exception | None, str]:
     prepare_process()
-    with suppress(OSError):  # only relative paths need it
-        os.chdir(folder)
     try:
         return work(*arguments), None, ""
     except Exception as error:  # noqa: BLE001 - as it is, not as Ray wraps it

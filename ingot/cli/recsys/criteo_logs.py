@@ -64,9 +64,16 @@ def preprocess_criteo(
     if no_shuffle:
         settings = replace(settings, shuffle_seed=None)
     inputs = find_inputs(input_dir, days)
-    how = {"resume": resume, "overwrite": overwrite, "spread": spread}
     with show_parts(as_json=as_json), progress_meter() as progress:
-        done = preprocess(inputs, settings, out, progress=progress, **how)
+        done = preprocess(
+            inputs,
+            settings,
+            out,
+            resume=resume,
+            overwrite=overwrite,
+            progress=progress,
+            spread=spread,
+        )
     more = {"manifest": done.manifest, "stats": done.stats}
     display.print_result(done, _preprocess_lines(done), as_json=as_json, **more)
 

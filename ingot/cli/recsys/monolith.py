@@ -335,9 +335,8 @@ def convert_monolith(
     if as_json and out == "-":
         raise typer.BadParameter("--json and records cannot share stdout: name a file as OUT")
     settings = replace(settings, filters=filters)
-    how = {"overwrite": overwrite, "spread": spread}
     with show_parts(as_json=as_json), progress_meter() as progress:
-        done = convert(where, out, settings, progress=progress, **how)
+        done = convert(where, out, settings, overwrite=overwrite, progress=progress, spread=spread)
     if as_json:
         print_json(done.document())
         return

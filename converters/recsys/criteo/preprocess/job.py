@@ -136,11 +136,11 @@ class _Run:
         named = zip(self._inputs.parts, facts, strict=True)
         empty = [part.name for part, one in named if not one["rows"]]
         if len(empty) == len(facts):
-            lines = sum(one["lines"] for one in facts)
-            said = f"all {lines:,} lines are rejects" if lines else "the files are empty"
+            count = sum(one["lines"] for one in facts)
+            said = f"all {count:,} lines are rejects" if count else "the files are empty"
             for path in rejects[:1]:
-                with path.open(encoding="utf-8") as rejects:
-                    first = json.loads(next(rejects))
+                with path.open(encoding="utf-8") as lines:
+                    first = json.loads(next(lines))
                 said += f"; {first['file']} line {first['line']}: "
                 said += f"{PROBLEMS[first['reason']]}: {first['found']}"
             problem = f"no row can be written: {said}"

@@ -157,6 +157,12 @@ class FeatureKeys:
             raise too_many_columns(MAX_KEYS)
         return out
 
+    def list_keys(self) -> list[tuple[str, int, int, int, int]]:
+        """All keys in their order, as `key` has them, but for the name itself."""
+        names = [name.decode() for name in self.names]
+        found = (self.key(number) for number in range(self.count))
+        return [(names[name], nth, ident, other, kind) for name, nth, ident, other, kind in found]
+
     def add(self, keys: Sequence[tuple[str, int, int, int, int]]) -> NDArray[np.int32]:
         """int32[K], the numbers of keys of other features: name, occurrence, ids and kind."""
         numbers = [self.names.setdefault(name.encode(), len(self.names)) for name, *_ in keys]

@@ -235,11 +235,10 @@ class TableScan:
 
     def to_document(self) -> SeenColumns:
         """What was found, for `join`."""
-        names = [name.decode() for name in self.keys.names]
-        keys = [self.keys.key(number) for number in range(self.keys.count)]
+        keys = self.keys.list_keys()
         return {
             "rows": self.rows,
-            "keys": [(names[name], *rest) for name, *rest in keys],
+            "keys": keys,
             "counts": self._counts[: len(keys)].tolist(),
             "special": sorted(self._special),
             "line_fields": sorted(self._line_fields),
