@@ -105,7 +105,8 @@ def preprocess(
             watch = progress or (lambda _: None)
             if spread.is_any:
                 return _PieceRun(inputs, settings, identity, staged, watch).run(spread)
-            run = _WholeRun(inputs, settings, identity, staged, watch, resume=resume)
+            run = _WholeRun(inputs, settings, identity, staged, watch)
+            run.take_up(resume=resume)
             try:
                 return run.run()
             except (SourceError, ConversionError):
@@ -207,12 +208,11 @@ class _PieceRun(_Run):
         if spread.runner != "local":  # a thread for each process
             spread = replace(spread, workers=spread.workers or settings.workers)
             settings = replace(settings, threads=1)
-        vocab = settings.vocab and settings.vocab.absolute()
         one = StepTask(
             step="read",
             number=0,
             inputs=self._inputs,
-            settings=replace(settings, vocab=vocab),
+            settings=settings,
             work=work,
             shuffled=self._shuffled,
         )
@@ -248,19 +248,12 @@ class _PieceRun(_Run):
 class _WholeRun(_Run):
     """One run of this process, from its inputs to the committed folder."""
 
-    def __init__(
-        self,
-        inputs: Inputs,
-        settings: Settings,
-        identity: RunIdentity,
-        staged: StagedResult,
-        watch: Watch,
-        *,
-        resume: bool,
-    ) -> None:
-        super().__init__(inputs, settings, identity, staged, watch)
+    def take_up(self, *, resume: bool) -> None:
+        """Find what a run that was broken off left, or clear it away."""
         self._rows: dict[str, int] = {}
-        self._reading = ReadPhase(inputs, settings, self._work, staged.result, self._tell)
+        inputs, staged = self._inputs, self._staged
+        how = self._work, staged.result, self._tell
+        self._reading = ReadPhase(inputs, self._settings, *how)
         # What serves this run of one that was broken off stays.
         known, parts = self._reading.resumed_parts(), len(inputs.parts)
         if not resume or (known < parts and self._reading.begun()):

@@ -1,10 +1,12 @@
 """The steps of a run as pieces of a job, each done by any process of any machine.
 
-read-000000/     a part, with ids of its own: parts/NAME/ as in `work_folder`, vocab/
-join-000000/     a column: vocab/cat_0.parquet; by parts the ids of the part's own values
-join-000026/     the places of shuffled rows
-arrange-000000/  a part: its ids, or where it is shuffled its rows, by buckets
-gather-000000/   the arrays of a shuffled part
+    read-000000/     a part, with ids of its own: parts/NAME/ as in `work_folder`, vocab/
+    join-000000/     a column: vocab/cat_0.parquet; by parts the ids of the part's own values
+    join-000026/     the places of shuffled rows
+    arrange-000000/  a part: its ids, or where it is shuffled its rows, by buckets
+    gather-000000/   the arrays of a shuffled part
+
+A piece that is there is whole.
 """
 
 import shutil

@@ -161,7 +161,8 @@ class ConversionRun:
             pieces.join_scans(phases.run("scan", pieces.scan_stream, scans, sizes), schema)
         done = phases.run("convert", pieces.convert_stream, tasks, sizes)
         for file, piece in zip(files, done, strict=True):
-            self._add(file, *pieces.read_counts(piece))
+            bad = piece["first_bad"] and SourceError(*piece["first_bad"])
+            self._add(file, decode(Counts, piece["counts"]), bad)
             self.reordered += piece["reordered"]
             self.settings.filters.matched.update(piece["matched"])
         self._check_any_usable()

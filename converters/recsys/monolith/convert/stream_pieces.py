@@ -1,20 +1,21 @@
 """Streams of a conversion as pieces of a job, each done by any process of any machine.
 
-000000/NAME.pb, rejects.jsonl    what the first stream became
-scan-000000/                     the columns that its rows need, of a table
-schema/                          the columns that the rows of all streams need
+    000000/NAME.pb, rejects.jsonl    what the first stream became
+    scan-000000/                     the columns that its rows need, of a table
+    schema/                          the columns that the rows of all streams need
+
+A piece that is there is whole.
 """
 
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
-from ingot.converters.errors import SourceError
-from ingot.converters.json_yaml import decode, encode
-from ingot.converters.output.files import FileEntry, InputEntry, file_entry
+from ingot.converters.json_yaml import encode
+from ingot.converters.output.files import file_entry
 from ingot.converters.output.pieces import do_piece, find_piece
-from ingot.converters.recsys.monolith.convert.settings import Counts, Settings
+from ingot.converters.recsys.monolith.convert.settings import Settings
 from ingot.converters.recsys.monolith.convert.stream import (
     SINKS,
     Sink,
@@ -23,20 +24,9 @@ from ingot.converters.recsys.monolith.convert.stream import (
 )
 from ingot.converters.recsys.monolith.streams import REJECTS
 from ingot.converters.recsys.monolith.tables.rows_to_arrow import TableSink
-from ingot.converters.recsys.monolith.tables.schema import SeenColumns, TableScan
+from ingot.converters.recsys.monolith.tables.schema import TableScan
 from ingot.converters.sources.facts import input_entry, unchanged_files
 from ingot.converters.sources.storage.listing import Entry
-
-
-class StreamDone(TypedDict):
-    """What became of a stream, as the document of its piece."""
-
-    counts: object  # `Counts`
-    matched: list[str]  # see `Filters.matched`
-    reordered: int
-    first_bad: list[str] | None  # where, problem
-    input: InputEntry
-    file: FileEntry
 
 
 @dataclass(frozen=True)
@@ -50,10 +40,10 @@ class StreamTask:
     schema: Path  # of a table: the piece with the columns of all streams
 
 
-def scan_stream(task: StreamTask) -> SeenColumns:
+def scan_stream(task: StreamTask) -> dict[str, Any]:
     """Find the columns that the rows of a stream need."""
 
-    def scan(_: Path) -> SeenColumns:
+    def scan(_: Path) -> dict[str, Any]:
         found = TableScan()
         with unchanged_files([task.file]):
             for rows in StreamConverter(task.file, task.settings).rows():
@@ -63,7 +53,7 @@ def scan_stream(task: StreamTask) -> SeenColumns:
     return do_piece(task.folder, scan)
 
 
-def join_scans(scans: list[SeenColumns], folder: Path) -> None:
+def join_scans(scans: list[dict[str, Any]], folder: Path) -> None:
     """Join the columns of all streams, in the order of these."""
     whole = TableScan()
     for one in scans:
@@ -71,12 +61,12 @@ def join_scans(scans: list[SeenColumns], folder: Path) -> None:
     do_piece(folder, lambda _: whole.to_document())
 
 
-def convert_stream(task: StreamTask) -> StreamDone:
-    """Convert a stream."""
+def convert_stream(task: StreamTask) -> dict[str, Any]:
+    """Convert a stream; returns what became of it, see `ConversionRun.write_pieces`."""
     return do_piece(task.folder, partial(_convert_stream, task))
 
 
-def _convert_stream(task: StreamTask, draft: Path) -> StreamDone:
+def _convert_stream(task: StreamTask, draft: Path) -> dict[str, Any]:
     filters = replace(task.settings.filters, matched=set())
     settings, path, scan = replace(task.settings, filters=filters), draft / task.made, TableScan()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,9 +91,3 @@ def _convert_stream(task: StreamTask, draft: Path) -> StreamDone:
         "input": entry,
         "file": file_entry(draft, Path(task.made)),
     }
-
-
-def read_counts(done: StreamDone) -> tuple[Counts, SourceError | None]:
-    """What was counted of a stream, and the first record or row that could not be used."""
-    bad = done["first_bad"]
-    return decode(Counts, done["counts"]), SourceError(*bad) if bad else None

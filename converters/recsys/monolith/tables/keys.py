@@ -1,7 +1,6 @@
 """Number the features of rows by what tells the columns of a table apart."""
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,19 +156,18 @@ class FeatureKeys:
             raise too_many_columns(MAX_KEYS)
         return out
 
-    def list_keys(self) -> list[tuple[str, int, int, int, int]]:
-        """All keys in their order, as `key` has them, but for the name itself."""
+    def to_document(self) -> dict[str, Any]:
+        """Return names, and all keys by the numbers of these, as JSON."""
         names = [name.decode() for name in self.names]
-        found = (self.key(number) for number in range(self.count))
-        return [(names[name], nth, ident, other, kind) for name, nth, ident, other, kind in found]
+        return {"names": names, "keys": self._keys[: self.count].tolist()}
 
-    def add(self, keys: Sequence[tuple[str, int, int, int, int]]) -> NDArray[np.int32]:
-        """int32[K], the numbers of keys of other features: name, occurrence, ids and kind."""
-        numbers = [self.names.setdefault(name.encode(), len(self.names)) for name, *_ in keys]
-        wanted = [(number, *key[1:]) for number, key in zip(numbers, keys, strict=True)]
-        out = np.empty(len(keys), np.int32)
-        rows = np.array(wanted, np.int64).reshape(-1, _PARTS)
-        self.count = add_keys(rows, self._keys, self.count, self._table, out)
+    def join(self, found: dict[str, Any]) -> NDArray[np.int32]:
+        """int32[K], the numbers of the keys of such a document; new ones follow those known."""
+        known = [self.names.setdefault(name.encode(), len(self.names)) for name in found["names"]]
+        wanted = np.array(found["keys"], np.int64).reshape(-1, _PARTS)
+        wanted[:, 0] = np.array(known, np.int64)[wanted[:, 0]]
+        out = np.empty(len(wanted), np.int32)
+        self.count = add_keys(wanted, self._keys, self.count, self._table, out)
         if self.count > MAX_KEYS:
             raise too_many_columns(MAX_KEYS)
         return out

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal, NamedTuple, TypedDict
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -186,16 +186,6 @@ class TableSchema:
         return same_keys and self.columns == other.columns and self.arrow.equals(other.arrow)
 
 
-class SeenColumns(TypedDict):
-    """What a scan found, as JSON: keys in the order in which they were seen, see `FeatureKeys`."""
-
-    rows: int
-    keys: list[tuple[str, int, int, int, int]]
-    counts: list[int]  # rows of each key
-    special: list[str]
-    line_fields: list[str]
-
-
 class TableScan:
     """Finds the columns that rows need.
 
@@ -233,20 +223,19 @@ class TableScan:
         self._note_lines(seen.lines)
         return seen
 
-    def to_document(self) -> SeenColumns:
-        """What was found, for `join`."""
-        keys = self.keys.list_keys()
+    def to_document(self) -> dict[str, Any]:
+        """Return what `join` takes, as JSON; keys are in the order in which they were seen."""
         return {
             "rows": self.rows,
-            "keys": keys,
-            "counts": self._counts[: len(keys)].tolist(),
+            "keys": self.keys.to_document(),
+            "counts": self._counts[: self.keys.count].tolist(),
             "special": sorted(self._special),
             "line_fields": sorted(self._line_fields),
         }
 
-    def join(self, found: SeenColumns) -> None:
+    def join(self, found: dict[str, Any]) -> None:
         """Take note of rows that another scan saw, as if they came now; not of their order."""
-        numbers = self.keys.add(found["keys"])
+        numbers = self.keys.join(found["keys"])
         self._group()
         self._counts[numbers] += np.array(found["counts"], np.int64)
         self.rows += found["rows"]

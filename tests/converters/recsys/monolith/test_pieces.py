@@ -120,5 +120,5 @@ def test_a_bad_record_ends_the_part_that_has_it(raw: Path, tmp_path: Path) -> No
     settings, out = Settings(source="example", target="example"), tmp_path / "out"
     with pytest.raises(SourceError, match=r"c\.pb"):
         convert(str(raw), f"{out}/", settings, spread=Spread(shard=JobShard(0, 1)))
-    with pytest.raises(OutputError, match="3 of 5 pieces are not done, the first is 2"):
+    with pytest.raises(OutputError, match="4 of 5 pieces are not done, the first is 1"):
         convert(str(raw), f"{out}/", settings, spread=Spread(shard=JobShard()))
