@@ -87,7 +87,8 @@ def preprocess(
         problem = "holds the vocabularies that this run continues, and would be replaced"
         raise OutputError(str(out), problem, "choose another folder")
     if spread.is_any and not resume:
-        raise ConversionError("", "pieces are always taken up", "leave out `resume`, or `spread`")
+        hint = "to start again, delete the unfinished folder beside the destination"
+        raise ConversionError("", "`shard` and `runner` always resume", hint)
     identity = run_identity(inputs, settings)
     # Files are known by the parts that were read of them: those that changed are read again.
     key = identity.key() if spread.is_any else json_digest([identity.settled, identity.place])
