@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NotRequired, TypedDict, cast
 
 from ingot import __version__
 from ingot.converters.convert.options import ConvertOptions
-from ingot.converters.errors import ConversionError, IngotError
+from ingot.converters.errors import ConversionError, IngotError, OutputError
 from ingot.converters.json_yaml import json_digest
 from ingot.converters.mapping.columns.executor import UnifiedTable
 from ingot.converters.mapping.language import Mapping, to_document
@@ -16,7 +16,7 @@ from ingot.converters.mapping.rows.executor import UnifiedBatch
 from ingot.converters.output.commit import FinishedResult, StagedResult
 from ingot.converters.output.files import FileEntry, InputEntry, output_errors
 from ingot.converters.output.identity import RunIdentity
-from ingot.converters.output.pieces import piece_name, take_file
+from ingot.converters.output.pieces import SHARED_HINT, piece_name
 from ingot.converters.records import RecordFormat
 from ingot.converters.records.writers import part_name, reject_text
 from ingot.converters.rows import NonFinite, Reject, add_non_finite
@@ -325,7 +325,12 @@ def _number_folder(
             there = staged.work / piece_name(number) / part["path"]
             name = f"{folder}/{part_name(len(entries), there.suffix.lstrip('.'))}"
             entries.append({"path": name, "bytes": part["bytes"], "sha256": part["sha256"]})
-            take_file(there, staged.result / name)
+            # A run that was killed in here had moved some of them already.
+            if there.exists():
+                there.rename(staged.result / name)
+            elif not (staged.result / name).exists():
+                problem = "was made elsewhere and is not there"
+                raise OutputError(str(there), problem, SHARED_HINT)
     return entries
 
 
