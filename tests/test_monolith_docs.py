@@ -22,6 +22,7 @@ from ingot.converters.recsys.monolith.tables.column_plan import inferred_kind
 from ingot.schemas.monolith import example_pb2, line_id_pb2
 
 ROOT = Path(__file__).resolve().parent.parent
+GOLDEN = Path(__file__).parent / "golden/monolith"
 EXAMPLE = ROOT / "examples/monolith"
 TEXT = (ROOT / "docs/monolith.md").read_text(encoding="utf-8")
 CLI = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
@@ -68,13 +69,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.chdir(root)
         for name in ("feed.pb", "clicks.parquet", "clicks.yaml"):
             shutil.copy(EXAMPLE / name, root)
+        (root / "streams").mkdir()
+        shutil.copy(GOLDEN / "mono_example_sortid.pb", root / "streams")
         for command in commands(TEXT):
             run(command)
         yield root
 
 
 def test_every_command_runs(place: Path) -> None:
-    assert len(commands(TEXT)) == 10
+    assert len(commands(TEXT)) == 11
     assert (place / "again.pb").stat().st_size > 10_000
 
 

@@ -17,6 +17,7 @@ from ingot.converters.json_yaml import load_json
 from ingot.converters.output.files import encode_json, output_errors, sync_tree
 from ingot.converters.output.sharding import JobShard, RunnerName, check_complete
 from ingot.converters.output.worker_pool import Runner, Workers, results_in_order
+from ingot.converters.progress import Progress, Watch
 
 Task = TypeVar("Task")
 Done = TypeVar("Done")
@@ -62,6 +63,16 @@ def do_piece(folder: Path, make: Callable[[Path], Done]) -> Done:
             shutil.rmtree(draft, ignore_errors=True)
             raise
         return document
+
+
+def take_file(there: Path, to: Path) -> None:
+    """Move a file of a piece into the result, or find it moved. Raises OutputError."""
+    with output_errors(to):
+        to.parent.mkdir(parents=True, exist_ok=True)
+        if there.exists():
+            there.rename(to)
+        elif not to.exists():
+            raise OutputError(str(there), "was made elsewhere and is not there", SHARED_HINT)
 
 
 class SpreadSettings(Protocol):
@@ -120,6 +131,7 @@ def run_phase(
     tasks: Sequence[Task],
     folders: Sequence[Path],
     sizes: Sequence[int],
+    tell: Callable[[int], object] = lambda _: None,
 ) -> list[Done] | None:
     """Do all pieces of a phase; None where another part of the job has not done its own yet.
 
@@ -129,6 +141,7 @@ def run_phase(
         tasks: one for each piece.
         folders: where each piece appears.
         sizes: bytes of each, so that parts get equal shares.
+        tell: is called with how many pieces of this run are done, whenever one is.
 
     Raises:
         OutputError: a merge finds that pieces are missing.
@@ -139,11 +152,71 @@ def run_phase(
         check_complete(folders[0].parent if folders else "", missing, len(folders))
     own = shard.own(sizes) if shard and not shard.merges else range(len(tasks))
     done = spread_tasks(settings, work, (tasks[at] for at in own), len(own))
-    found = dict(zip(own, done, strict=True))
+    found: dict[int, Done] = {}
+    for at, piece in zip(own, done, strict=True):
+        found[at] = piece
+        tell(len(found))
     if len(found) < len(tasks):
         found |= {
-            at: piece
+            at: other
             for at, folder in enumerate(folders)
-            if at not in found and (piece := find_piece(folder)) is not None
+            if at not in found and (other := find_piece(folder)) is not None
         }
     return [found[at] for at in range(len(tasks))] if len(found) == len(tasks) else None
+
+
+class PartDone(Exception):  # noqa: N818 - no error
+    """A part of a job has done its own `pieces` of the `whole` ones of a phase, and ends.
+
+    `phase`, such as `1/2`, is one that other parts have not done yet; None after the last one.
+    """
+
+    def __init__(
+        self, out: Path, shard: JobShard, pieces: int, whole: int, phase: str | None
+    ) -> None:
+        super().__init__(f"part {shard}")
+        self.out, self.shard, self.phase = out, shard, phase
+        self.pieces, self.whole = pieces, whole
+
+
+class PieceTask(Protocol):
+    """A task, by `do_piece`."""
+
+    @property
+    def folder(self) -> Path:
+        """Where its piece appears."""
+
+
+APiece = TypeVar("APiece", bound=PieceTask)
+
+
+class Phases:
+    """The phases of a job, `count` of them; each begins when all pieces of the last one are there.
+
+    `watch` hears how many pieces of this run are done.
+    """
+
+    def __init__(self, spread: SpreadSettings, out: Path, count: int, watch: Watch) -> None:
+        self._spread, self._out, self._count, self._watch = spread, out, count, watch
+        self._number = 0
+
+    def run(
+        self, name: str, work: Callable[[APiece], Done], tasks: Sequence[APiece], sizes: list[int]
+    ) -> list[Done]:
+        """Do the next phase, and return what came of its pieces. Raises PartDone as `run_phase`."""
+        self._number += 1
+        shard = self._spread.shard
+        own = shard.own(sizes) if shard and not shard.merges else None
+        whole = len(tasks) if own is None else len(own)
+
+        def tell(done: int) -> None:
+            far = {"shards_done": done, "shards": whole, "rows": 0, "records": 0}
+            self._watch(Progress(stage=name, **far))
+
+        folders = [task.folder for task in tasks]
+        done = run_phase(self._spread, work, tasks, folders, sizes, tell)
+        last = self._number == self._count
+        if done is None or (own is not None and last):
+            phase = None if last else f"{self._number}/{self._count}"
+            raise PartDone(self._out, shard or JobShard(), whole, len(tasks), phase)
+        return done

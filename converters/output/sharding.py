@@ -95,6 +95,37 @@ RayAddress: TypeAlias = Annotated[
 ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """Who does the pieces of a job; see `pieces.run_phase`."""
+
+    runner: RunnerName = "local"
+    workers: Annotated[
+        int | None,
+        Setting(
+            "Number of processes; given alone, it says `runner` processes.",
+            metavar="N",
+            section=SCALE,
+            minimum=1,
+            default="one per core, at most one per file",
+        ),
+    ] = None
+    shard: Shard = None
+    ray_address: RayAddress = None
+
+    def __post_init__(self) -> None:
+        if self.workers and self.runner == "local":
+            object.__setattr__(self, "runner", "processes")
+
+    @property
+    def is_any(self) -> bool:
+        """Whether the job is done in pieces; else this process does it as a whole."""
+        return self.runner != "local" or self.shard is not None
+
+
+WHOLE: Final = Spread()  # this process does the job as a whole
+
+
 def note_command(file: Path) -> None:
     """Note the command line beside the parts that it makes, for `ingot merge`."""
     if not file.exists():

@@ -362,6 +362,21 @@ def show_phase(out: Path, shard: JobShard, phase: str, *, as_json: bool) -> None
     note_line("when all parts have ended, run all of them again for the next phase")
 
 
+@contextmanager
+def show_parts(*, as_json: bool) -> Iterator[None]:
+    """End the command where a part of a job has done what it can, and say so."""
+    from ingot.converters.output.pieces import PartDone
+
+    try:
+        yield
+    except PartDone as part:
+        if part.phase:
+            show_phase(part.out, part.shard, part.phase, as_json=as_json)
+        else:
+            show_part(part.out, part.shard, part.pieces, part.whole, as_json=as_json)
+        raise typer.Exit from part
+
+
 def check_free(file: Path | None, *, overwrite: bool) -> None:
     """Refuse to replace a file."""
     if file is not None and file.exists() and not overwrite:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from ingot.cli import command as o
 from ingot.cli import display
-from ingot.cli.command import command_options
+from ingot.cli.command import Only, command_options, show_parts
 from ingot.cli.console import plain_text, print_json, progress_meter, stdout_console
 from ingot.converters.convert.options import Overwrite
+from ingot.converters.output.sharding import Spread
 from ingot.converters.recsys.criteo.preprocess.settings import RUN, SHUFFLE, Settings
 from ingot.converters.settings import Setting
 
@@ -53,6 +54,7 @@ def preprocess_criteo(
         Setting("Resume an interrupted run, or start again.", section=RUN, negative="no-resume"),
     ] = True,
     overwrite: Overwrite = False,
+    spread: Annotated[Spread, Only("runner shard ray_address")],
     as_json: o.Json = False,
 ) -> None:
     """Write the arrays of every day, the vocabularies of the 26 columns, and statistics."""
@@ -62,9 +64,15 @@ def preprocess_criteo(
     if no_shuffle:
         settings = replace(settings, shuffle_seed=None)
     inputs = find_inputs(input_dir, days)
-    with progress_meter() as progress:
+    with show_parts(as_json=as_json), progress_meter() as progress:
         done = preprocess(
-            inputs, settings, out, resume=resume, overwrite=overwrite, progress=progress
+            inputs,
+            settings,
+            out,
+            resume=resume,
+            overwrite=overwrite,
+            progress=progress,
+            spread=spread,
         )
     more = {"manifest": done.manifest, "stats": done.stats}
     display.print_result(done, _preprocess_lines(done), as_json=as_json, **more)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ingot.cli import command as o
-from ingot.cli.command import command_options
+from ingot.cli.command import command_options, show_parts
 from ingot.cli.console import plain_text, print_json, progress_meter, stderr_console, stdout_console
 from ingot.cli.display import drop_empty_columns, note_rows, print_grid
 from ingot.converters.convert.options import Overwrite
+from ingot.converters.output.sharding import Spread
 from ingot.converters.recsys.monolith.contract import REASONS
 from ingot.converters.recsys.monolith.convert.settings import Filters, Settings
 from ingot.converters.recsys.monolith.frames.framing import StreamHints
@@ -319,6 +320,7 @@ def convert_monolith(
     settings: Settings,
     filters: Filters,
     overwrite: Overwrite = False,
+    spread: Spread,
     as_json: o.Json = False,
 ) -> None:
     """Convert streams of Examples, ExampleBatches and Instances, and Parquet tables.
@@ -333,8 +335,8 @@ def convert_monolith(
     if as_json and out == "-":
         raise typer.BadParameter("--json and records cannot share stdout: name a file as OUT")
     settings = replace(settings, filters=filters)
-    with progress_meter() as progress:
-        done = convert(where, out, settings, overwrite=overwrite, progress=progress)
+    with show_parts(as_json=as_json), progress_meter() as progress:
+        done = convert(where, out, settings, overwrite=overwrite, progress=progress, spread=spread)
     if as_json:
         print_json(done.document())
         return

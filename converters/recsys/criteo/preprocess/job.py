@@ -2,23 +2,33 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.json_yaml import json_digest
 from ingot.converters.output.commit import StagedResult, stage
-from ingot.converters.output.files import check_unchanged, encode_json, file_entry, output_errors
+from ingot.converters.output.files import (
+    FileEntry,
+    check_unchanged,
+    encode_json,
+    file_entry,
+    output_errors,
+)
 from ingot.converters.output.identity import CommittedResult, RunIdentity, existing_result
+from ingot.converters.output.sharding import WHOLE, Spread
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss
 from ingot.converters.recsys.criteo.contract import KEYS, REJECTS, STATS
 from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, run_identity
 from ingot.converters.recsys.criteo.preprocess.part_reader import (
     PartCounts,
+    PartFacts,
     ReadPhase,
     part_entry,
     stats_document,
@@ -65,6 +75,7 @@ def preprocess(
     resume: bool = True,
     overwrite: bool = False,
     progress: Watch | None = None,
+    spread: Spread = WHOLE,
 ) -> CommittedResult:
     """Write a folder of preprocessed Criteo data, see `contract`.
 
@@ -75,20 +86,28 @@ def preprocess(
     if settings.vocab is not None and settings.vocab.resolve() == out.resolve():
         problem = "holds the vocabularies that this run continues, and would be replaced"
         raise OutputError(str(out), problem, "choose another folder")
+    if spread.is_any and not resume:
+        hint = "to start again, delete the unfinished folder beside the destination"
+        raise ConversionError("", "`shard` and `runner` always resume", hint)
     identity = run_identity(inputs, settings)
+    # Files are known by the parts that were read of them: those that changed are read again.
+    key = identity.key() if spread.is_any else json_digest([identity.settled, identity.place])
     with stage(
         out,
-        # Files are known by the parts that were read of them: those that changed are read again.
-        key=json_digest([identity.settled, identity.place]),
+        key=key,
         difference=identity.difference,
         overwrite=overwrite,
         keep_work=True,
+        shard=spread.shard,
     ) as staged:
         if done := existing_result(staged):
             return done
         with output_errors(staged.work):
             watch = progress or (lambda _: None)
-            run = _Run(inputs, settings, identity, staged, watch, resume=resume)
+            if spread.is_any:
+                return _PieceRun(inputs, settings, identity, staged, watch).run(spread)
+            run = _WholeRun(inputs, settings, identity, staged, watch)
+            run.take_up(resume=resume)
             try:
                 return run.run()
             except (SourceError, ConversionError):
@@ -97,7 +116,7 @@ def preprocess(
 
 
 class _Run:
-    """One run, from its inputs to the committed folder."""
+    """One run, and how it ends."""
 
     def __init__(
         self,
@@ -106,8 +125,6 @@ class _Run:
         identity: RunIdentity,
         staged: StagedResult,
         watch: Watch,
-        *,
-        resume: bool,
     ) -> None:
         self._inputs, self._settings, self._identity = inputs, settings, identity
         self._staged, self._watch = staged, watch
@@ -115,9 +132,129 @@ class _Run:
         self._shuffled = 0 if settings.shuffle_seed is None else inputs.shuffled
         self._work = WorkFolder(staged.work)
         self._clock = Clock()
-        self._rows: dict[str, int] = {}
         self._notes = [*staged.notes, *inputs.notes]
-        self._reading = ReadPhase(inputs, settings, self._work, staged.result, self._tell)
+
+    def _check_rows(self, facts: Sequence[PartFacts], rejects: Sequence[Path]) -> None:
+        named = zip(self._inputs.parts, facts, strict=True)
+        empty = [part.name for part, one in named if not one["rows"]]
+        if len(empty) == len(facts):
+            count = sum(one["lines"] for one in facts)
+            said = f"all {count:,} lines are rejects" if count else "the files are empty"
+            for path in rejects[:1]:
+                with path.open(encoding="utf-8") as lines:
+                    first = json.loads(next(lines))
+                said += f"; {first['file']} line {first['line']}: "
+                said += f"{PROBLEMS[first['reason']]}: {first['found']}"
+            problem = f"no row can be written: {said}"
+            raise ConversionError(self._inputs.where, problem, "are these the files?")
+        if empty:
+            self._notes.append(f"without a row: {', '.join(empty)}")
+
+    def _commit(
+        self,
+        facts: Sequence[PartFacts],
+        columns: Sequence[dict[str, int]],
+        rejects: Sequence[Path],
+        known: Sequence[FileEntry] = (),
+    ) -> CommittedResult:
+        self._clock.start("hash")
+        result = self._staged.result
+        read = list(zip(self._inputs.parts, facts, strict=True))
+        parts = [
+            part_entry(part.name, part.entry.name, one, shuffled=number < self._shuffled)
+            for number, (part, one) in enumerate(read)
+        ]
+        for column in columns:
+            del column["remapped"]
+        stats = stats_document(parts, facts, columns)
+        if rejects:
+            with (result / REJECTS).open("wb") as whole:
+                for path in rejects:
+                    with path.open("rb") as part_rejects:
+                        shutil.copyfileobj(part_rejects, whole)
+        (result / STATS).write_bytes(encode_json(stats, sort_keys=False))
+        hashed = {entry["path"] for entry in known}
+        paths = [path.relative_to(result) for path in result.glob("*.npy")]
+        with ThreadPoolExecutor(self._settings.workers, "hash") as pool:
+            left = (path for path in paths if path.name not in hashed)
+            arrays = [*known, *pool.map(partial(file_entry, result), left)]
+        staged = replace(self._staged, notes=tuple(self._notes))
+        manifest, _ = self._identity.commit(
+            staged,
+            {
+                "inputs": [input_entry(p.entry, one.get("sha256"), part=p.name) for p, one in read],
+                "rows": stats["rows"],
+                "rejects": stats["rejects"],
+            },
+            {
+                "encode": self._settings.encode,
+                "threads": self._settings.workers,
+                "seconds": self._clock.seconds(),
+                "peak_rss_bytes": peak_rss(),
+            },
+            arrays,
+        )
+        return CommittedResult(out=staged.out, manifest=manifest, stats=stats, notes=staged.notes)
+
+
+class _PieceRun(_Run):
+    """A run in pieces."""
+
+    def run(self, spread: Spread) -> CommittedResult:
+        """Do the pieces of this run; where all are there, put them together."""
+        from ingot.converters.output.pieces import Phases, take_file
+        from ingot.converters.recsys.criteo.preprocess.part_pieces import StepTask, do_step
+
+        settings, work, parts = self._settings, self._staged.work, self._inputs.parts
+        if spread.runner != "local":  # a thread for each process
+            spread = replace(spread, workers=spread.workers or settings.workers)
+            settings = replace(settings, threads=1)
+        one = StepTask(
+            step="read",
+            number=0,
+            inputs=self._inputs,
+            settings=settings,
+            work=work,
+            shuffled=self._shuffled,
+        )
+        phases = Phases(spread, self._staged.out, 4 if self._shuffled else 3, self._watch)
+
+        def do(step: str, sizes: list[int]) -> list[Any]:
+            self._clock.start(step)
+            tasks = [replace(one, step=step, number=number) for number in range(len(sizes))]
+            return phases.run(step, do_step, tasks, sizes)
+
+        before = self._inputs.stamps()
+        read = do("read", [part.entry.bytes for part in parts])
+        check_unchanged(before, self._inputs.again().stamps())
+        facts, rows = [piece["facts"] for piece in read], [piece["facts"]["rows"] for piece in read]
+        folders = [WorkFolder(one.other("read", n)).part(part.name) for n, part in enumerate(parts)]
+        rejects = [path for folder in folders if (path := folder / REJECTS).exists()]
+        self._check_rows(facts, rejects)
+        distinct = [sum(columns) for columns in zip(*(p["distinct"] for p in read), strict=True)]
+        joined = do("join", [*distinct, *[sum(rows)] * bool(self._shuffled)])[: len(KEYS)]
+        made = {"read": read, "join": joined, "arrange": do("arrange", rows)}
+        if self._shuffled:
+            made["gather"] = do("gather", rows[: self._shuffled])
+        files: list[FileEntry] = []
+        for step, pieces in made.items():
+            for number, piece in enumerate(pieces):
+                for entry in piece.get("files", ()):
+                    there = one.other(step, number) / entry["path"]
+                    take_file(there, self._staged.result / entry["path"])
+                    files.append(entry)
+        return self._commit(facts, [piece["facts"] for piece in joined], rejects, files)
+
+
+class _WholeRun(_Run):
+    """One run of this process, from its inputs to the committed folder."""
+
+    def take_up(self, *, resume: bool) -> None:
+        """Find what a run that was broken off left, or clear it away."""
+        self._rows: dict[str, int] = {}
+        inputs, staged = self._inputs, self._staged
+        how = self._work, staged.result, self._tell
+        self._reading = ReadPhase(inputs, self._settings, *how)
         # What serves this run of one that was broken off stays.
         known, parts = self._reading.resumed_parts(), len(inputs.parts)
         if not resume or (known < parts and self._reading.begun()):
@@ -142,10 +279,9 @@ class _Run:
             self._reading.run()
         check_unchanged([one["stamp"] for one in self._reading.facts()], before)
         check_unchanged(before, self._inputs.again().stamps())
-        self._check_rows()
+        self._check_rows(self._reading.facts(), self._rejects())
         self._arrange()
-        self._clock.start("hash")
-        return self._commit()
+        return self._commit(self._reading.facts(), self._reading.columns(), self._rejects())
 
     def _tell(self, stage_name: str, done: int, rows: int) -> None:
         self._clock.start(stage_name)
@@ -155,23 +291,6 @@ class _Run:
         self._watch(
             Progress(stage=stage_name, shards_done=done, shards=total, rows=so_far, records=so_far)
         )
-
-    def _check_rows(self) -> None:
-        facts = self._reading.facts()
-        named = zip(self._inputs.parts, facts, strict=True)
-        empty = [part.name for part, one in named if not one["rows"]]
-        if len(empty) == len(facts):
-            lines = sum(one["lines"] for one in facts)
-            said = f"all {lines:,} lines are rejects" if lines else "the files are empty"
-            for path in self._rejects()[:1]:
-                with path.open(encoding="utf-8") as rejects:
-                    first = json.loads(next(rejects))
-                said += f"; {first['file']} line {first['line']}: "
-                said += f"{PROBLEMS[first['reason']]}: {first['found']}"
-            problem = f"no row can be written: {said}"
-            raise ConversionError(self._inputs.where, problem, "are these the files?")
-        if empty:
-            self._notes.append(f"without a row: {', '.join(empty)}")
 
     def _arrange(self) -> None:
         """Write the arrays: training days shuffled, others as they are."""
@@ -215,44 +334,6 @@ class _Run:
             self._work.drop(source.name)
         shuffle.gather(lambda rows: self._tell("write", 0, rows))
         self._work.done("gathered", {})
-
-    def _commit(self) -> CommittedResult:
-        result, facts = self._staged.result, self._reading.facts()
-        read = list(zip(self._inputs.parts, facts, strict=True))
-        parts = [
-            part_entry(part.name, part.entry.name, one, shuffled=number < self._shuffled)
-            for number, (part, one) in enumerate(read)
-        ]
-        columns = self._reading.columns()
-        for column in columns:
-            del column["remapped"]
-        stats = stats_document(parts, facts, columns)
-        if rejects := self._rejects():
-            with (result / REJECTS).open("wb") as whole:
-                for path in rejects:
-                    with path.open("rb") as part_rejects:
-                        shutil.copyfileobj(part_rejects, whole)
-        (result / STATS).write_bytes(encode_json(stats, sort_keys=False))
-        paths = [path.relative_to(result) for path in result.glob("*.npy")]
-        with ThreadPoolExecutor(self._settings.workers, "hash") as pool:
-            arrays = list(pool.map(partial(file_entry, result), paths))
-        staged = replace(self._staged, notes=tuple(self._notes))
-        manifest, _ = self._identity.commit(
-            staged,
-            {
-                "inputs": [input_entry(p.entry, one.get("sha256"), part=p.name) for p, one in read],
-                "rows": stats["rows"],
-                "rejects": stats["rejects"],
-            },
-            {
-                "encode": self._settings.encode,
-                "threads": self._settings.workers,
-                "seconds": self._clock.seconds(),
-                "peak_rss_bytes": peak_rss(),
-            },
-            arrays,
-        )
-        return CommittedResult(out=staged.out, manifest=manifest, stats=stats, notes=staged.notes)
 
     def _rejects(self) -> list[Path]:
         paths = [self._work.part(part.name) / REJECTS for part in self._inputs.parts]

@@ -80,8 +80,8 @@ class Settings:
     threads: Annotated[
         int,
         Setting(
-            "Number of threads, 0.4 GB of memory each; 0 = one per core, at most 16. "
-            "The result is the same.",
+            "Number of threads, or processes with `runner`, 0.4 GB of memory each; 0 = one per "
+            "core, at most 16. The result is the same.",
             metavar="N",
             section=RUN,
             minimum=0,

@@ -142,6 +142,16 @@ _ROWS: Final = 1 << 16
 
 def write_part(source: PartRows, work: WorkFolder, result: Path, threads: int) -> None:
     """Write the arrays of a part; they are on the disk afterwards. May be done again."""
+    path = write_sparse(source, result, threads)
+    for kind in ("dense", "labels"):
+        ready = work.part(source.name) / f"{kind}.npy"
+        if ready.exists():
+            ready.rename(result / array_name(source.name, kind))
+    work.sync(path, result)
+
+
+def write_sparse(source: PartRows, result: Path, threads: int) -> Path:
+    """Write the ids of a part, and return where."""
     path = result / array_name(source.name, "sparse")
     contract.create_array(path, "sparse", source.rows)
 
@@ -155,11 +165,7 @@ def write_part(source: PartRows, work: WorkFolder, result: Path, threads: int) -
 
     with ThreadPoolExecutor(threads, "write") as pool:
         deque(pool.map(write_rows, range(0, source.rows, _ROWS)), maxlen=0)
-    for kind in ("dense", "labels"):
-        ready = work.part(source.name) / f"{kind}.npy"
-        if ready.exists():
-            ready.rename(result / array_name(source.name, kind))
-    work.sync(path, result)
+    return path
 
 
 _WIDTH: Final = 2 + DENSE + SPARSE
@@ -193,15 +199,17 @@ class Shuffle:
         seed: int,
         threads: int,
         bucket: int,
+        places: NDArray[np.uint32] | None = None,
     ) -> None:
         self._parts, self._work, self._result = tuple(parts), work, result
         self._rows = sum(rows for _, rows in parts)
         bucket = min(bucket, max(_LEAST_BUCKET, self._rows // _BUCKETS))
         self._threads, self._bucket = threads, bucket
         self._block = -(-bucket // 2)
-        self._places = inverse_permutation(self._rows, seed)
+        self._places = inverse_permutation(self._rows, seed) if places is None else places
         self._ends = np.zeros(-(-self._rows // bucket), np.int64)  # records of each bucket so far
         self._read = 0  # rows so far
+        self._own: tuple[str, int] | None = None  # the one part that is written; None: all
 
     def pass_over(self, rows: int) -> None:
         """Rows whose records a broken-off run left in the buckets."""
@@ -226,6 +234,17 @@ class Shuffle:
             for task in tasks:
                 task.result()
         self._work.sync(*(self._work.bucket(int(at)) for at in np.flatnonzero(written)))
+
+    def scatter_alone(self, source: PartRows) -> list[int]:
+        """Write the records of one part, whose places `places` are, into the file of all buckets.
+
+        Returns how many records of each bucket follow one another there.
+        """
+        counts = np.zeros(len(self._ends), np.int64)
+        count_buckets(self._places, self._bucket, counts)
+        self._ends = np.cumsum(counts) - counts
+        self.scatter(source, lambda _: None)
+        return list(map(int, counts))
 
     def _next_places(self, rows: int) -> NDArray[np.uint32]:
         self._read += rows
@@ -262,10 +281,34 @@ class Shuffle:
                 for number in some:
                     self._work.bucket(number).unlink()
 
+    def gather_alone(self, number: int, scattered: Sequence[tuple[Path, list[int]]]) -> None:
+        """Write the arrays of one part, of what `scatter_alone` made of every part."""
+        begin = sum(rows for _, rows in self._parts[:number])
+        self._own, end = self._parts[number], begin + self._parts[number][1]
+        for kind in contract.KINDS:
+            contract.create_array(self._result / array_name(self._own[0], kind), kind, end - begin)
+        counts = np.array([one for _, one in scattered], np.int64)
+        starts = np.cumsum(counts, axis=1) - counts
+
+        def gather(bucket: int) -> None:
+            records = [
+                np.fromfile(path, np.uint32, count[bucket] * _WIDTH, offset=start[bucket] * _RECORD)
+                for (path, _), count, start in zip(scattered, counts, starts, strict=True)
+                if count[bucket]
+            ]
+            self._arrange(bucket, np.concatenate(records))
+
+        with ThreadPoolExecutor(self._threads, "shuffle") as pool:
+            buckets = range(begin // self._bucket, -(-end // self._bucket))
+            deque(pool.map(gather, buckets), maxlen=0)
+
     def _gather(self, number: int) -> int:
+        return self._arrange(number, np.fromfile(self._work.bucket(number), np.uint32))
+
+    def _arrange(self, number: int, flat: NDArray[np.uint32]) -> int:
         first = number * self._bucket
         rows = min(self._bucket, self._rows - first)
-        records = np.fromfile(self._work.bucket(number), np.uint32).reshape(-1, _WIDTH)
+        records = flat.reshape(-1, _WIDTH)
         if len(records) != rows:
             problem = f"holds {len(records):,} of {rows:,} rows: something else changed it"
             raise OutputError(
@@ -286,7 +329,7 @@ class Shuffle:
         begin = 0
         for name, rows in self._parts:
             start, stop = max(first, begin), min(first + len(values), begin + rows)
-            if start < stop:
+            if start < stop and self._own in (None, (name, rows)):
                 own = values[start - first : stop - first]
                 offset = contract.HEADER + (start - begin) * contract.row_bytes(kind)
                 _write_at(self._result / array_name(name, kind), own, offset)

@@ -61,6 +61,21 @@ class Ids:
         self._assign(np.ascontiguousarray(values), np.empty(len(values), np.int32))
         self._counts[before : self.count] = 0
 
+    def ids_of_seen(
+        self, values: NDArray[np.uint32], counts: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.uint32]]:
+        """The same of distinct values that were seen so many times each."""
+        self._settle(int(counts.sum()))
+        ids, fresh = self.ids(values)
+        own, more = ids >= contract.FIRST_ID, counts - 1
+        for at in np.flatnonzero(own & (more >= self._settled)).tolist():
+            number = int(ids[at]) - contract.FIRST_ID
+            self._beyond[number] = self._beyond.get(number, 0) + int(more[at])
+            more[at] = 0
+        self._counts[ids[own] - contract.FIRST_ID] += more[own].astype(np.uint32)
+        self.unseen += int(more[~own].sum())
+        return ids, fresh
+
     def ids(self, values: NDArray[np.uint32]) -> tuple[NDArray[np.int32], NDArray[np.uint32]]:
         """The ids of values, and the new ones among these, in order."""
         self._settle(len(values))
@@ -230,9 +245,14 @@ class Column:
         for start in range(0, length, _ROWS):
             self._map.restore(logged[start : start + _ROWS])
 
-    def encode(self, values: NDArray[np.uint32]) -> NDArray[np.int32]:
-        """The ids of values; new ones are logged."""
-        ids, fresh = self._map.ids(np.ascontiguousarray(values))
+    def encode(
+        self, values: NDArray[np.uint32], counts: NDArray[np.int64] | None = None
+    ) -> NDArray[np.int32]:
+        """The ids of values, or of distinct ones with their counts; new ones are logged."""
+        values = np.ascontiguousarray(values)
+        ids, fresh = (
+            self._map.ids(values) if counts is None else self._map.ids_of_seen(values, counts)
+        )
         if len(fresh):
             append_values(cast("BinaryIO", self._log), fresh)
         return ids

@@ -1,6 +1,5 @@
 """Convert streams of Monolith's messages, and Parquet tables, into each other."""
 
-import json
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
@@ -13,11 +12,24 @@ from ingot import __version__
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.output.commit import StagedResult
-from ingot.converters.output.files import InputStamp, check_unchanged, output_errors, whole_file
+from ingot.converters.output.files import (
+    FileEntry,
+    InputEntry,
+    InputStamp,
+    check_unchanged,
+    output_errors,
+    whole_file,
+)
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
+from ingot.converters.output.sharding import WHOLE, Spread
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss
 from ingot.converters.recsys.monolith.convert.settings import Counts, Settings, Target
-from ingot.converters.recsys.monolith.convert.stream import SINKS, Sink, StreamConverter
+from ingot.converters.recsys.monolith.convert.stream import (
+    SINKS,
+    Sink,
+    StreamConverter,
+    reject_writer,
+)
 from ingot.converters.recsys.monolith.frames.compression import SUFFIXES, compression_by_name
 from ingot.converters.recsys.monolith.streams import (
     REJECTS,
@@ -32,7 +44,7 @@ from ingot.converters.sources.facts import (
     input_stamp,
     unchanged_files,
 )
-from ingot.converters.sources.storage.listing import Entry
+from ingot.converters.sources.storage.listing import Entry, list_location
 
 FORMAT: Final = 1
 _NAMED: Final = {
@@ -93,7 +105,7 @@ class ConversionRun:
     def __init__(self, inputs: Inputs, settings: Settings, watch: Watch) -> None:
         self.inputs, self.settings, self._watch = inputs, settings, watch
         self._files = self._rows = 0
-        self._done: list[tuple[Entry, StreamConverter]] = []
+        self._done: list[tuple[Entry, Counts, SourceError | None]] = []
         self.counts, self.reordered = Counts(), 0
 
     def write(
@@ -113,16 +125,52 @@ class ConversionRun:
         self._check_any_usable()
 
     def _write_streams(self, sink_of: SinkOpener, rejects: BinaryIO) -> None:
-        def reject(document: dict[str, object]) -> None:
-            rejects.write(json.dumps(document).encode() + b"\n")
-
         self._done, self.counts, self._rows = [], Counts(), 0
+        reject = reject_writer(rejects)
         for number, file in enumerate(self.inputs.files):
             self._files = number
             stream = StreamConverter(file, self.settings, reject, self._report)
             stream.write_to(sink_of(file, stream.counts))
-            self._done.append((file, stream))
-            self.counts.add(stream.counts)
+            self._add(file, stream.counts, stream.first_bad)
+
+    def _add(self, file: Entry, counts: Counts, bad: SourceError | None) -> None:
+        self._done.append((file, counts, bad))
+        self.counts.add(counts)
+
+    def write_pieces(
+        self, made: dict[str, str], staged: StagedResult, spread: Spread
+    ) -> tuple[list[InputEntry], list[FileEntry]]:
+        """Convert every stream as a piece of the job; return the files read and written."""
+        from ingot.converters.output.pieces import Phases, piece_name, take_file
+        from ingot.converters.recsys.monolith.convert import stream_pieces as pieces
+
+        files, schema = self.inputs.files, staged.work / "schema"
+        tasks = [
+            pieces.StreamTask(
+                file, made[file.name], self.settings, staged.work / piece_name(number), schema
+            )
+            for number, file in enumerate(files)
+        ]
+        sizes, table = [file.bytes for file in files], self.settings.target == "parquet"
+        phases = Phases(spread, staged.out, 1 + table, self._watch)
+        if table:
+            scans = [
+                replace(one, folder=one.folder.with_name(f"scan-{n}"))
+                for n, one in enumerate(tasks)
+            ]
+            pieces.join_scans(phases.run("scan", pieces.scan_stream, scans, sizes), schema)
+        done = phases.run("convert", pieces.convert_stream, tasks, sizes)
+        for file, piece in zip(files, done, strict=True):
+            bad = piece["first_bad"] and SourceError(*piece["first_bad"])
+            self._add(file, decode(Counts, piece["counts"]), bad)
+            self.reordered += piece["reordered"]
+            self.settings.filters.matched.update(piece["matched"])
+        self._check_any_usable()
+        with (staged.result / REJECTS).open("wb") as rejects:
+            for task in tasks:
+                take_file(task.folder / task.made, staged.result / task.made)
+                rejects.write((task.folder / REJECTS).read_bytes())
+        return [piece["input"] for piece in done], [piece["file"] for piece in done]
 
     def _write_tables(self, out_of: OutputOpener, rejects: BinaryIO, *, once: bool) -> None:
         """Write tables with the columns that the first rows have; anew where that is not all."""
@@ -152,7 +200,7 @@ class ConversionRun:
             )
 
     def _check_any_usable(self) -> None:
-        first = next((one.first_bad for _, one in self._done if one.first_bad), None)
+        first = next((bad for *_, bad in self._done if bad), None)
         if first is None or self.counts.written or self.counts.filtered:
             return
         rejects = sum(self.counts.rejects.values())
@@ -166,7 +214,7 @@ class ConversionRun:
         return ConversionResult(
             out=out,
             counts=self.counts,
-            streams=tuple(StreamResult(file.name, one.counts) for file, one in self._done),
+            streams=tuple(StreamResult(file.name, counts) for file, counts, _ in self._done),
             reordered=self.reordered,
             unmatched=self.settings.filters.unmatched(),
             rejects=rejects,
@@ -233,19 +281,26 @@ def convert(
     *,
     overwrite: bool = False,
     progress: Watch | None = None,
+    spread: Spread = WHOLE,
 ) -> ConversionResult:
-    """Convert streams; in memory are blocks of 4 MiB, a record, an ExampleBatch, a row group."""
+    """Convert streams; in memory are blocks of 4 MiB, a record, an ExampleBatch, a row group.
+
+    Raises PartDone where `spread` says to do a part.
+    """
     watch = progress or (lambda _: None)
+    into = out.endswith("/") or Path(out).is_dir()
+    if spread.is_any and (STDIN in (source, out) or (list_location(source).direct and not into)):
+        problem = "is one stream, which `shard`, `runner` and `workers` do not divide"
+        raise OutputError(out, problem, "name folders, or leave these out")
     with _open_inputs(source, out, settings) as inputs:
         run = ConversionRun(inputs, settings, watch)
         if out == STDOUT:
             return _convert_to_stdout(run)
-        folder = out.endswith("/") or Path(out).is_dir()
-        if source == STDIN and folder:
+        if source == STDIN and into:
             raise OutputError(out, "is a folder", "name a file: standard input becomes one file")
-        if inputs.direct and not folder:
+        if inputs.direct and not into:
             return _convert_to_file(run, Path(out), overwrite=overwrite)
-        return _convert_to_folder(run, Path(out), overwrite=overwrite)
+        return _convert_to_folder(run, Path(out), spread, overwrite=overwrite)
 
 
 def _open_inputs(source: str, out: str, settings: Settings) -> AbstractContextManager[Inputs]:
@@ -292,15 +347,17 @@ def emptied(stream: BinaryIO) -> BinaryIO:
     return stream
 
 
-def _convert_to_folder(run: ConversionRun, out: Path, *, overwrite: bool) -> ConversionResult:
+def _convert_to_folder(
+    run: ConversionRun, out: Path, spread: Spread, *, overwrite: bool
+) -> ConversionResult:
     inputs, settings = run.inputs, run.settings
     made = output_names(inputs, settings.target, settings.out_compression or "none")
     identity = conversion_identity(inputs, settings)
-    with identity.stage(out, overwrite=overwrite) as staged:
+    with identity.stage(out, overwrite=overwrite, shard=spread.shard) as staged:
         if staged.done:
             return _earlier_result(staged)
         with output_errors(staged.result):
-            return _write_folder(run, identity, made, staged)
+            return _write_folder(run, identity, made, staged, spread)
 
 
 def _earlier_result(staged: StagedResult) -> ConversionResult:
@@ -322,7 +379,11 @@ def _earlier_result(staged: StagedResult) -> ConversionResult:
 
 
 def _write_folder(
-    run: ConversionRun, identity: RunIdentity, made: dict[str, str], staged: StagedResult
+    run: ConversionRun,
+    identity: RunIdentity,
+    made: dict[str, str],
+    staged: StagedResult,
+    spread: Spread,
 ) -> ConversionResult:
     clock, opened = Clock(), ExitStack()
 
@@ -335,13 +396,17 @@ def _write_folder(
 
     rejects = staged.result / REJECTS
     clock.start("convert")
+    known: list[FileEntry] = []
     with unchanged_files(run.inputs.files):
-        with rejects.open("wb") as rejected, opened:
-            run.write(open_output, run.settings.out_compression or "none", rejected)
+        if spread.is_any:
+            entries, known = run.write_pieces(made, staged, spread)
+        else:
+            with rejects.open("wb") as rejected, opened:
+                run.write(open_output, run.settings.out_compression or "none", rejected)
+            clock.start("finish")
+            entries = [input_entry(file) for file in run.inputs.files]
         if not run.counts.rejects:
             rejects.unlink()
-        clock.start("finish")
-        entries = [input_entry(file) for file in run.inputs.files]
     check_unchanged(_input_stamps(run.inputs), _input_stamps(find_inputs(run.inputs.where)))
     rejects_file = staged.out / REJECTS if run.counts.rejects else None
     result = run.result(str(staged.out), rejects_file, staged.notes)
@@ -352,5 +417,6 @@ def _write_folder(
         staged,
         {"inputs": entries, **result.figures()},
         {"seconds": clock.seconds(), "peak_rss_bytes": peak_rss()},
+        known,
     )
     return result

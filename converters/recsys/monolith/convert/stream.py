@@ -1,6 +1,7 @@
 """Convert one stream: read and filter its rows, and write them as records or as a table."""
 
 import dataclasses
+import json
 import operator
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -182,6 +183,13 @@ def verbatim_records(records: Records) -> tuple[Records, Rows, list[Bad]]:
 
 
 Reject = Callable[[dict[str, object]], object]  # takes a reject, as rejects.jsonl has it
+
+
+def reject_writer(file: BinaryIO) -> Reject:
+    """Return what appends rejects to a file, a line each."""
+    return lambda document: file.write(json.dumps(document).encode() + b"\n")
+
+
 _HINT = "set `skip_bad` to count what is bad and go on"
 
 

@@ -1,6 +1,6 @@
 """Number the features of rows by what tells the columns of a table apart."""
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,6 +95,24 @@ def _find_key(keys: NDArray[np.int64], count: int, table: NDArray[np.int32], key
 
 
 @kernel
+def add_keys(
+    wanted: NDArray[np.int64],
+    keys: NDArray[np.int64],
+    count: int,
+    table: NDArray[np.int32],
+    out: NDArray[np.int32],
+) -> int:
+    """Number keys that are whole, in their order; returns how many there are."""
+    for at in range(len(wanted)):
+        number = _find_key(keys, count, table, wanted[at])
+        if number == len(keys):
+            return count + 1
+        count = max(count, number + 1)
+        out[at] = number
+    return count
+
+
+@kernel
 def count_reordered(
     first: Places, raw: NDArray[np.bool_], numbers: NDArray[np.int32], places: Places
 ) -> int:
@@ -134,6 +152,22 @@ class FeatureKeys:
         names = frozen(np.array(known, np.int64))
         at = frozen(rows.first), parts, frozen(strange), names
         self.count = number_keys(*at, self._keys, self.count, self._table, out)
+        if self.count > MAX_KEYS:
+            raise too_many_columns(MAX_KEYS)
+        return out
+
+    def to_document(self) -> dict[str, Any]:
+        """Return names, and all keys by the numbers of these, as JSON."""
+        names = [name.decode() for name in self.names]
+        return {"names": names, "keys": self._keys[: self.count].tolist()}
+
+    def join(self, found: dict[str, Any]) -> NDArray[np.int32]:
+        """int32[K], the numbers of the keys of such a document; new ones follow those known."""
+        known = [self.names.setdefault(name.encode(), len(self.names)) for name in found["names"]]
+        wanted = np.array(found["keys"], np.int64).reshape(-1, _PARTS)
+        wanted[:, 0] = np.array(known, np.int64)[wanted[:, 0]]
+        out = np.empty(len(wanted), np.int32)
+        self.count = add_keys(wanted, self._keys, self.count, self._table, out)
         if self.count > MAX_KEYS:
             raise too_many_columns(MAX_KEYS)
         return out

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -222,6 +222,25 @@ class TableScan:
         self._note_rows(rows)
         self._note_lines(seen.lines)
         return seen
+
+    def to_document(self) -> dict[str, Any]:
+        """Return what `join` takes, as JSON; keys are in the order in which they were seen."""
+        return {
+            "rows": self.rows,
+            "keys": self.keys.to_document(),
+            "counts": self._counts[: self.keys.count].tolist(),
+            "special": sorted(self._special),
+            "line_fields": sorted(self._line_fields),
+        }
+
+    def join(self, found: dict[str, Any]) -> None:
+        """Take note of rows that another scan saw, as if they came now; not of their order."""
+        numbers = self.keys.join(found["keys"])
+        self._group()
+        self._counts[numbers] += np.array(found["counts"], np.int64)
+        self.rows += found["rows"]
+        self._special.update(found["special"])
+        self._line_fields.update(found["line_fields"])
 
     def _group(self) -> None:
         """Put keys that are new with those of the same name and occurrence."""
