@@ -98,7 +98,8 @@ class SplitWriter(files.FinishedBlock):
                     self._writer.close()
                 path = self._folder / f"part-{group // GROUPS_PER_FILE:05d}.parquet"
                 self._writer = pq.ParquetWriter(path, self._schema, compression="snappy")
-            self._writer.write_table(table, row_group_size=GROUP_ROWS)
+            # In one chunk: where pages end depends on chunks, and these on how the rows came.
+            self._writer.write_table(table.combine_chunks(), row_group_size=GROUP_ROWS)
 
 
 FEATUREMAP: Final = "featuremap.yaml"
