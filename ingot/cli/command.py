@@ -340,12 +340,19 @@ def _read_value(declared: DeclaredSetting, given: Any) -> Any:  # noqa: ANN401
         raise typer.BadParameter(f"{name}: {error}") from error
 
 
-def show_part(out: Path, shard: JobShard, pieces: int, whole: int, *, as_json: bool) -> None:
-    """Say that a part of a job is done, and what comes next."""
+def show_part(
+    out: Path, shard: JobShard, pieces: int, whole: int, *, as_json: bool, waits: str = ""
+) -> None:
+    """Say that a part of a job is done, and what comes next; `waits`: the phase that is not."""
     from ingot.cli.console import note_line, print_json
 
     if as_json:
-        print_json({"out": str(out), "shard": str(shard), "pieces": pieces, "of": whole})
+        document = {"out": str(out), "shard": str(shard), "pieces": pieces, "of": whole}
+        print_json({**document, "waits": waits} if waits else document)
+        return
+    if waits:
+        note_line(f"{waits}: this part has done its {pieces:,} of {whole:,} pieces")
+        note_line("run the parts again when all are through with it")
         return
     note_line(f"part {shard} is done: {pieces:,} of {whole:,} pieces of the job")
     note_line(f"when all {shard.count} parts are: ingot merge {shlex.quote(str(out))}")

@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from ingot.converters.errors import ConversionError
+from ingot.converters.output.sharding import SCALE, RayAddress, RunnerName, Shard
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
@@ -38,6 +39,30 @@ class RawFiles:
         if self.skeleton is not None and self.common is not None:
             return Aliccp(skeleton=self.skeleton, common=self.common)
         return PlainTable(table=self.table or "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """Who does the work of a build; by default one process, in one pass."""
+
+    workers: Annotated[
+        int | None,
+        Setting(
+            "Number of processes of this machine, if `runner` is processes.",
+            metavar="N",
+            section=SCALE,
+            minimum=1,
+            default="cores",
+        ),
+    ] = None
+    shard: Shard = None
+    runner: RunnerName = "local"
+    ray_address: RayAddress = None
+
+    @property
+    def in_pieces(self) -> bool:
+        """Whether the work is cut into pieces, which another run may take over."""
+        return self.shard is not None or self.runner != "local"
 
 
 @dataclass(frozen=True, kw_only=True)
