@@ -246,7 +246,7 @@ def build(
         from ingot.converters.recsys.ctr.build.spread_build import PartDone, build_in_pieces
 
         found = build_in_pieces(inputs, chosen, out, spread, **options)
-        if isinstance(found, PartDone):
+        if isinstance(found, PartDone) and spread.shard is not None:
             waits = "phase 1 of 2" if found.waits else ""
             show_part(out, spread.shard, found.pieces, found.whole, as_json=as_json, waits=waits)
             return

@@ -22,11 +22,7 @@ from ingot.converters.recsys.ctr.build.row_collector import Collector, Rows, enc
 from ingot.converters.recsys.ctr.contract import Profile
 from ingot.converters.recsys.ctr.featuremap import FeatureMap, load, to_document
 from ingot.converters.recsys.ctr.table.table_files import TableFile
-from ingot.converters.recsys.ctr.table.table_rows import (
-    open_table_files,
-    read_table,
-    read_table_files,
-)
+from ingot.converters.recsys.ctr.table.table_rows import open_table_files, read_table
 from ingot.converters.sources.facts import hash_input, input_entry, input_stamp
 from ingot.converters.sources.storage.archives import open_window
 from ingot.converters.sources.storage.compression import (
@@ -36,7 +32,6 @@ from ingot.converters.sources.storage.compression import (
 )
 from ingot.converters.sources.storage.listing import Entry, list_location
 
-PIECE_BYTES: Final = 128 << 20  # about; of the raw files, as stored
 _MOST_ROWS: Final = 1 << 40  # of a piece
 
 
@@ -82,35 +77,31 @@ class Aliccp:
             expected = "no table, as `skeleton` and `common` are read"
             raise _contradiction_error("/table", expected, "a table: is it meant for `table`?")
 
-    def pieces(self, featuremap: FeatureMap) -> list[InputPiece]:
-        """Cut the files into pieces, those that are not compressed by their lines."""
-        pieces = []
+    def pieces(self, _: FeatureMap, size: int | None = None) -> Iterator[InputPiece]:
+        """Yield the files, or whole lines of about `size` bytes of those not compressed."""
         for role in ("common", "skeleton"):
             entry = _only_file(self.places()[role])
             with entry.place.open() as raw:
                 plain = raw.seekable() and detect_compression(peek_first_bytes(raw)) is None
-            if entry.bytes is None or not plain:
-                pieces.append(InputPiece(role=role, entries=(entry,)))
+            if size is None or not plain or not entry.bytes:
+                yield InputPiece(role=role, entries=(entry,))
                 continue
-            for start in range(0, max(1, entry.bytes), PIECE_BYTES):
-                stop = min(start + PIECE_BYTES, entry.bytes)
-                pieces.append(InputPiece(role=role, entries=(entry,), start=start, stop=stop))
-        return pieces
+            for start in range(0, entry.bytes, size):
+                stop = min(start + size, entry.bytes)
+                yield InputPiece(role=role, entries=(entry,), start=start, stop=stop)
 
     def feed(
-        self, collector: Collector, featuremap: FeatureMap, piece: InputPiece | None = None
+        self, collector: Collector, featuremap: FeatureMap, piece: InputPiece
     ) -> Iterator[tuple[str, Rows]]:
-        """Read all, or a piece, into a collector; gives a stage and the rows after each block."""
-        for role in ("common", "skeleton") if piece is None else (piece.role,):
-            part = piece or InputPiece(role=role, entries=(_only_file(self.places()[role]),))
-            if role == "common":
-                for rows in self._rows(part, aliccp.COMMON, _fields(featuremap, 1), collector):
-                    collector.add_common(rows)
-                    yield "common features", rows
-            else:
-                for rows in self._rows(part, aliccp.SKELETON, _fields(featuremap, 0), collector):
-                    collector.add_rows(rows)
-                    yield "rows", rows
+        """Read a piece into a collector; gives a stage and the rows after each block."""
+        if piece.role == "common":
+            for rows in self._rows(piece, aliccp.COMMON, _fields(featuremap, 1), collector):
+                collector.add_common(rows)
+                yield "common features", rows
+        else:
+            for rows in self._rows(piece, aliccp.SKELETON, _fields(featuremap, 0), collector):
+                collector.add_rows(rows)
+                yield "rows", rows
 
     def _rows(
         self, piece: InputPiece, layout: aliccp.Layout, fields: aliccp.Fields, collector: Collector
@@ -160,32 +151,21 @@ class PlainTable:
             expected = "entity_id, y_ctr and y_cvr, the table's columns"
             raise _contradiction_error("/table", expected, "nothing (a drafted featuremap has it)")
 
-    def pieces(self, featuremap: FeatureMap) -> list[InputPiece]:
-        """Put neighbouring files together to pieces."""
+    def pieces(self, featuremap: FeatureMap, size: int | None = None) -> Iterator[InputPiece]:
+        """Yield all files, or neighbours of about `size` bytes."""
         files = open_table_files(self.table, featuremap)
         ends = accumulate(one.file.bytes for one in files)
-        groups = groupby(files, lambda _: next(ends) // PIECE_BYTES)
-        parts = (tuple(group) for _, group in groups)
-        return [
-            InputPiece(
-                role="table",
-                entries=tuple(one.file for one in part),
-                files=part,
-                first=number * _MOST_ROWS,
-            )
-            for number, part in enumerate(parts)
-        ]
+        groups = groupby(files, lambda _: next(ends) // size if size else 0)
+        for number, (_, group) in enumerate(groups):
+            part = tuple(group)
+            entries, first = tuple(one.file for one in part), number * _MOST_ROWS
+            yield InputPiece(role="table", entries=entries, files=part, first=first)
 
     def feed(
-        self, collector: Collector, featuremap: FeatureMap, piece: InputPiece | None = None
+        self, collector: Collector, featuremap: FeatureMap, piece: InputPiece
     ) -> Iterator[tuple[str, Rows]]:
-        """Read all, or a piece, into a collector; gives a stage and the rows after each block."""
-        blocks = (
-            read_table(self.table, featuremap)
-            if piece is None
-            else read_table_files(self.table, featuremap, piece.files, piece.first)
-        )
-        for block in blocks:
+        """Read a piece into a collector; gives a stage and the rows after each block."""
+        for block in read_table(self.table, featuremap, piece.files, piece.first):
             rows = encode_block(block, collector.tokens, collector.entities.names)
             collector.add_rows(rows)
             yield "rows", rows

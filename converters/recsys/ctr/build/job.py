@@ -2,9 +2,9 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Final
 
@@ -242,8 +242,8 @@ class Build:
 
     def run(self) -> dict[str, Json]:
         """Read the input and write the splits; gives the content of stats.json."""
-        with self.closing():
-            self.read()
+        with closing(self):
+            self.read(self._inputs.pieces(self._featuremap))
             rows, codes = self.fit()
             self.clock.start("write")
             for split, spool in enumerate(self.collector.spools):
@@ -251,24 +251,23 @@ class Build:
             sums = {name: one.sums for name, one in rows.encoders.items()}
             return {**self.stats(), "splits": split_stats(rows.labels, sums)}
 
-    @contextmanager
-    def closing(self) -> Iterator[None]:
-        """Close the files in the end."""
-        try:
-            yield
-        finally:
-            with suppress(OutputError):  # it failed before, and that is told
-                self._files.close()
+    def close(self) -> None:
+        """Close the files where that has not been done."""
+        with suppress(OutputError):  # it failed before, and that is told
+            self._files.close()
 
-    def read(self, piece: InputPiece | None = None) -> int:
-        """Collect the rows of the input, or of a piece of it; gives how many were read."""
+    def read(self, pieces: Iterable[InputPiece]) -> int:
+        """Collect the rows of pieces of the input; gives how many were read."""
         rows: Counter[str] = Counter()
         good: Counter[str] = Counter()
-        for stage_name, block in self._inputs.feed(self.collector, self._featuremap, piece):
+        for is_start, stage_name, block in (
+            (piece.is_start, *found)
+            for piece in pieces
+            for found in self._inputs.feed(self.collector, self._featuremap, piece)
+        ):
             self.clock.start(stage_name)
             rows[stage_name] += block.read
             good[stage_name] += len(block.rows)
-            is_start = piece is None or piece.is_start
             if is_start and not good[stage_name] and rows[stage_name] >= _ENOUGH:
                 said = f"none of the first {rows[stage_name]:,} rows of a file can be read"
                 said += _first_rejects(self.collector)

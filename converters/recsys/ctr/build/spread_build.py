@@ -5,24 +5,25 @@ codes and fits the vocabularies. Then every file of rows is written from the pie
 """
 
 import json
+import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from ingot.converters.errors import OutputError
 from ingot.converters.json_yaml import load_json
 from ingot.converters.output.commit import StagedResult
 from ingot.converters.output.files import encode_json, output_errors
 from ingot.converters.output.identity import STATS, CommittedResult, existing_result
-from ingot.converters.output.pieces import SHARED_HINT, do_piece, piece_name, run_phase
-from ingot.converters.output.sharding import JobShard
+from ingot.converters.output.pieces import do_piece, piece_name, run_phase
 from ingot.converters.progress import Clock
 from ingot.converters.recsys.ctr.build import job
 from ingot.converters.recsys.ctr.build.encoder import Encoder, EntityStore, FeatureSums, LabelSums
@@ -38,7 +39,8 @@ from ingot.converters.sources.facts import unchanged_files
 
 _SCAN, _JOIN, _WRITE = "scan", "join", "write"  # folders of pieces
 _CODES: Final = "codes.npz"
-_ROWS: Final = "rows"
+_ROWS: Final = "rows/part-00000.parquet"
+PIECE_BYTES: Final = 128 << 20  # about; of the raw files, as stored
 _ARRAYS: Final = ("ids", "ranks", "priorities")  # of an encoder
 _Document = dict[str, Json]
 
@@ -63,138 +65,71 @@ def build_in_pieces(
     """Build as `job.build` does; with `spread.shard` do what that part of the build can do now."""
     inputs.check(featuremap)
     known = load_vocabularies(vocab, featuremap) if vocab is not None else None
-    identity = build_identity(inputs, featuremap, known, out)
+    identity, clock = build_identity(inputs, featuremap, known, out), Clock()
     with identity.stage(out, overwrite=overwrite, shard=spread.shard) as staged:
         if done := existing_result(staged):
             return done
-        pieces = inputs.pieces(featuremap)
-        made = _Pieces(inputs, featuremap, staged, spread, pieces)
-        start = partial(job.Build, inputs, featuremap, known)
-        if spread.shard is None or spread.shard.merges:
-            merge = partial(made.merge, start)
-            return job.commit_build(inputs, featuremap, identity, staged, Clock(), merge)
-        return made.do_part(start, spread.shard)
-
-
-class _Pieces:
-    """The phases of a build."""
-
-    def __init__(
-        self,
-        inputs: Inputs,
-        featuremap: FeatureMap,
-        staged: StagedResult,
-        spread: Spread,
-        pieces: list[InputPiece],
-    ) -> None:
-        self._inputs, self._featuremap, self._spread = inputs, featuremap, spread
-        self._work, self._result = staged.work, staged.result
-        self._pieces = pieces
-        self._sizes = [piece.size for piece in pieces]
-        with output_errors(staged.out):
+        work, part = staged.work, spread.shard if spread.shard and spread.shard.count else None
+        with output_errors(out):
             for name in (_SCAN, _WRITE):
-                (self._work / name).mkdir(exist_ok=True)
+                (work / name).mkdir(exist_ok=True)
+        clock.start(_SCAN)
+        pieces = list(inputs.pieces(featuremap, PIECE_BYTES))
+        sizes = [piece.size for piece in pieces]
+        places = [_folder(work, _SCAN, at) for at in range(len(pieces))]
+        scan = partial(_scan_piece, inputs, featuremap)
+        scanned = run_phase(spread, scan, list(zip(places, pieces, strict=True)), places, sizes)
+        if scanned is None:
+            return PartDone(len(part.own(sizes)) if part else 0, len(sizes), waits=True)
+        clock.start(_JOIN)
+        found = list(zip(pieces, places, scanned, strict=True))
+        fit = partial(_fit_pieces, inputs, featuremap, known, found)
+        joined = do_piece(work / _JOIN, fit)
+        clock.start(_WRITE)
+        tasks = _plan_files([document["rows"] for document in scanned], joined["shifts"])
+        sizes = [sum(end - first for _, first, end, _ in task.parts) for task in tasks]
+        places = [_folder(work, _WRITE, at) for at in range(len(tasks))]
+        written = run_phase(spread, partial(_write_piece, work, featuremap), tasks, places, sizes)
+        if part or written is None:
+            return PartDone(len(part.own(sizes)) if part else 0, len(sizes), waits=False)
+        _move_files(staged, tasks)
+        splits = _sum_splits(featuremap, tasks, written, joined)
+        stats = {**load_json(work / _JOIN / STATS, own=True), "splits": splits}
+        return job.commit_build(inputs, featuremap, identity, staged, clock, lambda: stats)
 
-    def do_part(self, start: Callable[..., job.Build], shard: JobShard) -> PartDone:
-        """Scan a part's pieces of the input or, once all are, write its files of rows."""
-        sizes, scanned = self._sizes, self._scan()
-        if scanned is not None:
-            tasks = self._plan_files(scanned, self._join(start, scanned))
-            sizes = [task.size for task in tasks]
-            self._write(tasks)
-        return PartDone(len(shard.own(sizes)), len(sizes), waits=scanned is None)
 
-    def merge(self, start: Callable[..., job.Build]) -> _Document:
-        """Do what is left and put it into the result; gives the content of stats.json."""
-        scanned = self._scan() or []
-        joined = self._join(start, scanned)
-        tasks = self._plan_files(scanned, joined)
-        written = self._write(tasks) or []
-        self._move_files(tasks)
-        labels = [LabelSums() for _ in SPLITS]
-        sums = {one.name: FeatureSums(one) for one in self._featuremap.features}
-        for task, document in zip(tasks, written, strict=True):
-            labels[task.split].join(document["labels"])
-        for document in (joined, *written):
-            for name, entry in document["features"].items():
-                sums[name].join(entry)
-        stats: _Document = load_json(self._work / _JOIN / STATS, own=True)
-        return {**stats, "splits": job.split_stats(labels, sums)}
+def _folder(work: Path, phase: str, number: int) -> Path:
+    return work / phase / piece_name(number)
 
-    def _scan(self) -> list[_Document] | None:
-        scan = partial(_scan_piece, self._work / _SCAN, self._inputs, self._featuremap)
-        tasks = list(enumerate(self._pieces))
-        folders = [self._work / _SCAN / piece_name(at) for at in range(len(tasks))]
-        return run_phase(self._spread, scan, tasks, folders, self._sizes)
 
-    def _write(self, tasks: "list[_FileTask]") -> list[_Document] | None:
-        write = partial(_write_piece, self._work, self._featuremap)
-        folders = [self._work / _WRITE / piece_name(task.number) for task in tasks]
-        return run_phase(self._spread, write, tasks, folders, [task.size for task in tasks])
-
-    def _join(self, start: Callable[..., job.Build], scanned: list[_Document]) -> _Document:
-        return do_piece(self._work / _JOIN, lambda draft: self._fit(start, scanned, draft))
-
-    def _fit(
-        self, start: Callable[..., job.Build], scanned: list[_Document], draft: Path
-    ) -> _Document:
-        """Collect what the pieces found as if one process had read the input, and fit on it."""
-        build = start(draft, draft, lambda _: None)
-        read: Counter[str] = Counter()
-        shifts, codes = [], []
-        with build.closing():
-            for at, (piece, document) in enumerate(zip(self._pieces, scanned, strict=True)):
-                folder, before = self._work / _SCAN / piece_name(at), read[piece.role]
-                codes.append(_join_piece(build.collector, folder, piece, document, before))
-                shifts.append(before - piece.first)
-                read[piece.role] += document["read"]
-            rows, joint = build.fit()
-            stats = build.stats()
-        for at, (tokens, entities) in enumerate(codes):
-            places, lines = joint.places[tokens], joint.lines[entities]
-            np.savez(draft / f"{at}.npz", places=places, lines=lines)
-        for feature in self._featuremap.of_src(0):
-            for name, array in zip(_ARRAYS, rows.encoders[feature.name].arrays, strict=True):
-                np.save(draft / f"{feature.name}.{name}.npy", array)
-        (draft / STATS).write_bytes(encode_json(stats, sort_keys=False))
-        shared = (one.name for one in self._featuremap.of_src(1))
-        features = {name: rows.encoders[name].sums.to_document() for name in shared}
-        return {"shifts": shifts, "features": features}
-
-    def _plan_files(self, scanned: list[_Document], joined: _Document) -> "list[_FileTask]":
-        room = job.GROUP_ROWS * job.GROUPS_PER_FILE
-        tasks: list[_FileTask] = []
-        for split in range(len(SPLITS)):
-            ends = np.cumsum([0, *(document["rows"][split] for document in scanned)]).tolist()
-            for first in range(0, max(1, ends[-1]), room):
-                parts = [
-                    (at, max(first - begin, 0), min(first + room, end) - begin, shift)
-                    for at, ((begin, end), shift) in enumerate(
-                        zip(pairwise(ends), joined["shifts"], strict=True)
-                    )
-                    if max(first, begin) < min(first + room, end)
-                ]
-                tasks.append(_FileTask(len(tasks), split, first // room, tuple(parts)))
-        return tasks
-
-    def _move_files(self, tasks: "list[_FileTask]") -> None:
-        joined = self._work / _JOIN
-        moves = {joined / name: self._result / name for name in (job.VOCAB_FOLDER, REJECTS)}
-        if not (joined / REJECTS).exists() and not (self._result / REJECTS).exists():
-            del moves[joined / REJECTS]
-        for task in tasks:
-            folder = self._work / _WRITE / piece_name(task.number) / _ROWS
-            name = f"{SPLITS[task.split]}/part-{task.file:05d}.parquet"
-            moves[folder / "part-00000.parquet"] = self._result / name
-        with output_errors(self._result):
-            for there, place in moves.items():
-                place.parent.mkdir(exist_ok=True)
-                # A merge that was killed in here had moved some of them already.
-                if there.exists():
-                    there.rename(place)
-                elif not place.exists():
-                    problem = "was made elsewhere and is not there"
-                    raise OutputError(str(there), problem, SHARED_HINT)
+def _fit_pieces(
+    inputs: Inputs,
+    featuremap: FeatureMap,
+    known: dict[str, pa.Table] | None,
+    found: list[tuple[InputPiece, Path, _Document]],
+    draft: Path,
+) -> _Document:
+    """Collect what the pieces found as if one process had read the input, and fit on it."""
+    build = job.Build(inputs, featuremap, known, draft, draft, lambda _: None)
+    read: Counter[str] = Counter()
+    shifts, codes = [], []
+    with closing(build):
+        for piece, folder, document in found:
+            before = read[piece.role]
+            codes.append(_join_piece(build.collector, folder, piece, document, before))
+            shifts.append(before - piece.first)
+            read[piece.role] += document["read"]
+        rows, joint = build.fit()
+        stats = build.stats()
+    for at, (tokens, entities) in enumerate(codes):
+        np.savez(draft / f"{at}.npz", places=joint.places[tokens], lines=joint.lines[entities])
+    for feature in featuremap.of_src(0):
+        for name, array in zip(_ARRAYS, rows.encoders[feature.name].arrays, strict=True):
+            np.save(draft / f"{feature.name}.{name}.npy", array)
+    (draft / STATS).write_bytes(encode_json(stats, sort_keys=False))
+    shared = (one.name for one in featuremap.of_src(1))
+    features = {name: rows.encoders[name].sums.to_document() for name in shared}
+    return {"shifts": shifts, "features": features}
 
 
 class _FileTask(NamedTuple):
@@ -202,31 +137,74 @@ class _FileTask(NamedTuple):
 
     number: int
     split: int
-    file: int
-    parts: tuple[tuple[int, int, int, int], ...]
-
-    @property
-    def size(self) -> int:
-        return sum(end - first for _, first, end, _ in self.parts)
+    name: str
+    parts: list[tuple[int, int, int, int]]
 
 
-def _scan_piece(
-    folder: Path, inputs: Inputs, featuremap: FeatureMap, task: tuple[int, InputPiece]
+def _plan_files(rows: list[list[int]], shifts: list[int]) -> list[_FileTask]:
+    room = job.GROUP_ROWS * job.GROUPS_PER_FILE
+    tasks: list[_FileTask] = []
+    for split, counts in enumerate(zip(*rows, strict=True)):
+        ends = [0, *accumulate(counts)]
+        for first in range(0, max(1, ends[-1]), room):
+            last = min(first + room, ends[-1])
+            parts = [
+                (at, max(first, begin) - begin, min(last, end) - begin, shifts[at])
+                for at, (begin, end) in enumerate(pairwise(ends))
+                if max(first, begin) < min(last, end)
+            ]
+            name = f"{SPLITS[split]}/part-{first // room:05d}.parquet"
+            tasks.append(_FileTask(len(tasks), split, name, parts))
+    return tasks
+
+
+def _move_files(staged: StagedResult, tasks: list[_FileTask]) -> None:
+    joined, result = staged.work / _JOIN, staged.result
+    with output_errors(staged.out):
+        if (joined / job.VOCAB_FOLDER).exists():  # moved first: what is there is of a killed build
+            shutil.rmtree(result)
+            for split in SPLITS:
+                (result / split).mkdir(parents=True)
+        moves = {joined / name: result / name for name in (job.VOCAB_FOLDER, REJECTS)}
+        for task in tasks:
+            moves[_folder(staged.work, _WRITE, task.number) / _ROWS] = result / task.name
+        for there, place in moves.items():
+            # A merge that was killed in here had moved some of them already.
+            if there.exists() or not (place.exists() or there.name == REJECTS):
+                there.rename(place)
+
+
+def _sum_splits(
+    featuremap: FeatureMap, tasks: list[_FileTask], written: list[_Document], joined: _Document
 ) -> _Document:
-    number, piece = task
+    labels = [LabelSums() for _ in SPLITS]
+    sums = {one.name: FeatureSums(one) for one in featuremap.features}
+    for task, document in zip(tasks, written, strict=True):
+        labels[task.split].join(document["labels"])
+    for document in (joined, *written):
+        for name, entry in document["features"].items():
+            sums[name].join(entry)
+    return job.split_stats(labels, sums)
+
+
+def _scan_piece(inputs: Inputs, featuremap: FeatureMap, task: tuple[Path, InputPiece]) -> _Document:
+    folder, piece = task
 
     def scan(draft: Path) -> _Document:
         build = job.Build(inputs, featuremap, None, draft, draft, lambda _: None)
         collector, entities = build.collector, build.collector.entities
-        with build.closing(), unchanged_files(piece.entries):
-            read = build.read(piece)
+        with closing(build), unchanged_files(piece.entries):
+            read = build.read([piece])
             collector.close()
         entities.settle()
         text, ends = collector.tokens.arena()
         names, name_ends = entities.names.arena()
-        arrays = {"text": text, "ends": ends, "owners": collector.tokens.owners()}
-        arrays |= {"names": names, "name_ends": name_ends, "counts": collector.train_counts()}
-        np.savez(draft / _CODES, **arrays, lines=entities.lines, rows=entities.rows)
+        np.savez(
+            draft / _CODES,
+            **{"text": text, "ends": ends, "owners": collector.tokens.owners()},
+            **{"names": names, "name_ends": name_ends, "counts": collector.train_counts()},
+            **{"lines": entities.lines, "rows": entities.rows},
+        )
         return {
             "read": read,
             "dropped": collector.dropped,
@@ -235,7 +213,7 @@ def _scan_piece(
             "counts": collector.counts,
         }
 
-    return do_piece(folder / piece_name(number), scan)
+    return do_piece(folder, scan)
 
 
 def _join_piece(
@@ -272,9 +250,9 @@ def _write_piece(work: Path, featuremap: FeatureMap, task: _FileTask) -> _Docume
         encoders = {one.name: Encoder(one, *_open_arrays(joined, one.name)) for one in own}
         store = EntityStore(joined / job.STORE, featuremap.of_src(1)).open()
         rows = job.RowEncoder(featuremap, encoders, store)
-        with job.SplitWriter(draft / _ROWS, rows.schema) as writer:
+        with job.SplitWriter(draft / "rows", rows.schema) as writer:
             for at, first, end, shift in task.parts:
-                folder = work / _SCAN / piece_name(at)
+                folder = _folder(work, _SCAN, at)
                 scanned, codes = np.load(folder / _CODES), np.load(joined / f"{at}.npz")
                 names = join_texts(scanned["names"], scanned["name_ends"])
                 whole = Codes(places=codes["places"], lines=codes["lines"], names=names)
@@ -286,7 +264,7 @@ def _write_piece(work: Path, featuremap: FeatureMap, task: _FileTask) -> _Docume
         features = {name: one.sums.to_document() for name, one in encoders.items()}
         return {"labels": rows.labels[task.split].to_json(), "features": features}
 
-    return do_piece(work / _WRITE / piece_name(task.number), write)
+    return do_piece(_folder(work, _WRITE, task.number), write)
 
 
 def _open_arrays(joined: Path, name: str) -> Iterator[NDArray[np.generic]]:

@@ -51,15 +51,18 @@ class _Plan:
         return tuple(dict.fromkeys(one for one in named if one is not None))
 
 
-def read_table(path: str, featuremap: FeatureMap) -> Iterator[RawBlock]:
-    """The rows of a plain table, in order; how they are batched changes nothing else."""
-    return read_table_files(path, featuremap, open_table_files(path, featuremap))
-
-
-def read_table_files(
-    path: str, featuremap: FeatureMap, files: Sequence[TableFile], first: int = 0
+def read_table(
+    path: str, featuremap: FeatureMap, files: Sequence[TableFile] = (), first: int = 0
 ) -> Iterator[RawBlock]:
-    """The rows of some files of a table, numbered from `first`."""
+    """The rows of a plain table, in order; how they are batched changes nothing else.
+
+    Args:
+        path: where it is.
+        featuremap: what is wanted of it.
+        files: those of its files that are read, all by default.
+        first: number of the first row.
+    """
+    files = files or open_table_files(path, featuremap)
     return _raw_blocks(files, _make_plan(path, featuremap), first)
 
 
