@@ -5,6 +5,8 @@ import json
 import random
 import subprocess
 import sys
+import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ingot.cli.app import app
 from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.output.identity import CommittedResult
 from ingot.converters.output.sharding import JobShard
@@ -228,6 +231,31 @@ def test_a_pool_of_processes(
     assert tree(made.out) == tree(whole.out)
 
 
+def test_the_commands(
+    aliccp: Aliccp,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    whole = job.build(aliccp, MAP, tmp_path / "whole")
+    (tmp_path / "map.yaml").write_bytes((whole.out / "featuremap.yaml").read_bytes())
+    out = str(tmp_path / "parts")
+    raw = ["--skeleton", aliccp.skeleton, "--common", aliccp.common]
+    command = ["ctr", "build", *raw, "--featuremap", str(tmp_path / "map.yaml"), "--out", out]
+
+    def run(*arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["ingot", *arguments])
+        app(list(arguments), standalone_mode=False)
+        return "".join(capsys.readouterr())
+
+    assert "phase 1 of 2: this part has done its 4 of 6" in run(*command, "--shard", "0/2")
+    assert f"ingot merge {out}" in run(*command, "--shard", "1/2")
+    run(*command, "--shard", "0/2")
+    run("merge", out)
+    assert tree(tmp_path / "parts") == tree(whole.out)
+    assert "already" in run(*command, "--shard", "0/2")
+
+
 @pytest.fixture
 def cluster() -> Iterator[Any]:
     pytest.importorskip("ray")
@@ -288,19 +316,29 @@ def test_parts_that_are_killed_twenty_times(
         command = [sys.executable, "-c", PART, *places, str(tmp_path / "parts"), shard]
         return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
-    chance, kills, merged = random.Random(7), 0, False
-    while not merged:
-        shard = chance.choice(["0/2", "1/2", *["merge"] * (kills >= 20)])
-        process = start(shard)
-        try:
-            # The beginning is imports and compiled kernels being loaded.
-            process.wait(chance.uniform(1.5, 5) if kills < 20 else None)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            kills += 1
-        said = process.communicate()[0]
-        merged = said == "merged\n"
-    assert kills >= 20
+    def drafts(phase: str) -> set[str]:
+        """Drafts of pieces, also of those that were killed."""
+        work = next(iter(tmp_path.glob(".parts.ingot-stage-*/work")), tmp_path)
+        return {path.name for path in work.glob(".join-*" if phase == "join" else f"{phase}/.*")}
+
+    def kill_in(phase: str) -> bool:
+        """Start a part and kill it in the middle of a piece of a phase, if it comes there."""
+        before, process = drafts(phase), start(chance.choice(["0/2", "1/2"]))
+        while process.poll() is None and drafts(phase) <= before:
+            time.sleep(0.005)
+        time.sleep(chance.uniform(0, 0.2))
+        process.kill()
+        process.communicate()
+        return process.returncode == -9
+
+    chance, kills = random.Random(7), Counter[str]()
+    for phase, wanted in (("scan", 8), ("join", 4), ("write", 8)):
+        while kills[phase] < wanted:
+            kills[phase] += kill_in(phase)
+    assert kills == {"scan": 8, "join": 4, "write": 8}
+    for shard in ("0/2", "1/2"):
+        assert start(shard).communicate()[0] == "False\n"
+    assert start("merge").communicate()[0] == "merged\n"
     monkeypatch.setattr(job, "GROUPS_PER_FILE", 1)
     monkeypatch.setattr(job, "GROUP_ROWS", 16_384)
     inputs = Aliccp(skeleton=places[0], common=places[1])
