@@ -38,6 +38,7 @@ from ingot.converters.output.files import (
     take_lock,
     write_file,
 )
+from ingot.converters.output.pieces import PartDone
 from ingot.converters.output.sharding import COMMAND_FILE, JobShard, note_command
 from ingot.converters.output.worker_pool import Spreading, TaskFailure
 from ingot.converters.records.schema import json_line
@@ -83,16 +84,7 @@ class LakeReport:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class PartDone:
-    """What a part of a run did: its data sets of all; or the parts whose files it waits for."""
-
-    sets: int = 0
-    whole: int = 0
-    waits_for: tuple[str, ...] = ()
-
-
-def run_part(order: LakeOrder, shard: JobShard, listen: Listener) -> PartDone:
+def _run_part(order: LakeOrder, shard: JobShard, listen: Listener) -> PartDone:
     """Do the part of a lake that `order.shard` names; a run that merges does the rest.
 
     First each part looks into its own files, then, when all have, it works on its data sets.
@@ -104,20 +96,25 @@ def run_part(order: LakeOrder, shard: JobShard, listen: Listener) -> PartDone:
 
     with _lock_folder(order, shared=True), order.open_workers() as workers:
         note_command(order.state.folder / COMMAND_FILE)
-        if waits := scan_part(order, listed, workers, hear):
-            return PartDone(waits_for=tuple(waits))
+        if scan_part(order, listed, workers, hear):
+            return PartDone.of(order.out, shard, [one.bytes or 0 for one in listed.entries], "1/2")
         found = find_sets(order, listed, workers, hear)
         by_size = sorted(found.sets, key=lambda one: -sum(f.bytes for f in one.source.files))
         own = replace(found, sets=tuple(by_size[shard.number :: shard.count]))
         written = {one.name for one in own.sets if _is_written(one, now, 0.0)}
         _work_through(order, own, workers, listen, written)
-        return PartDone(sets=len(own.sets), whole=len(found.sets))
+        return PartDone(order.out, shard, len(own.sets), len(found.sets), None)
 
 
 def run_lake(
     order: LakeOrder, listen: Listener, *, settle: float = 0.0, watching: bool = False
 ) -> LakeReport:
-    """Bring the lake's folder up to date with its data; an interrupted run is resumed."""
+    """Bring the lake's folder up to date with its data; an interrupted run is resumed.
+
+    Raises PartDone where the order is a part of a run.
+    """
+    if order.shard is not None and not order.shard.merges:
+        raise _run_part(order, order.shard, listen)
     begun, now, state = time.monotonic(), time.time_ns(), order.state
     listed = list_files(order)
     with _lock_folder(order), order.open_workers() as workers:

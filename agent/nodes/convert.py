@@ -90,33 +90,20 @@ def try_mapping(order: Order, context: Context) -> State:
 
 
 def convert_mapping(order: Order, context: Context) -> State:
-    """The state after a conversion; rows that the mapping does not fit are rejected and listed."""
-    state = _try_order(order, context)
-    state = {**state, "review": Review(decision="dry_run" if order.dry_run else "approve")}
-    if not order.dry_run:
-        state = {**state, **convert(state, context)}
-    return {**state, **report(state)}
+    """The state after a conversion; rows that the mapping does not fit are rejected and listed.
 
-
-def convert_part(order: Order, context: Context) -> job.PartDone:
-    """Do the part of a conversion that `order.shard` names."""
-    state = _try_order(order, context)
-    proposal = state["proposal"]
-    mapping = (proposal and proposal.mapping) or {}
-    trial = try_out(context, order, mapping, where="the mapping")
-    out, options = order.out or "", conversion_options(order)
-    return job.convert_part(trial.source, trial.mapping, out, options, progress=context.progress)
-
-
-def _try_order(order: Order, context: Context) -> State:
-    """The state after the sample; raises where the mapping cannot serve."""
+    Raises PartDone where the order is a part of a conversion.
+    """
     state = try_mapping(order, context)
     fatal = [one for one in state["problems"] if _is_fatal_problem(one, state)]
     if fatal:
         where = order.mapping_file or "mapping"
         said = "; ".join(map(str, fatal))
         raise ConversionError(where, said, f"ingot check {where} {order.source} shows more")
-    return state
+    state = {**state, "review": Review(decision="dry_run" if order.dry_run else "approve")}
+    if not order.dry_run:
+        state = {**state, **convert(state, context)}
+    return {**state, **report(state)}
 
 
 def _is_fatal_problem(problem: Problem, state: State) -> bool:

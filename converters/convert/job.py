@@ -52,7 +52,7 @@ from ingot.converters.mapping.language import Mapping, to_document
 from ingot.converters.output.commit import FinishedResult, StagedResult, find_finished
 from ingot.converters.output.files import encode_json, is_store_url, output_errors
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
-from ingot.converters.output.pieces import find_piece, piece_name, spread_tasks
+from ingot.converters.output.pieces import PartDone, find_piece, piece_name, spread_tasks
 from ingot.converters.output.sharding import JobShard, check_complete
 from ingot.converters.output.worker_pool import Runner
 from ingot.converters.progress import Progress, Watch, peak_rss
@@ -83,17 +83,6 @@ class Result:
 ExtraFiles = Callable[[Manifest, Sequence[str]], dict[str, bytes]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class PartDone:
-    """A part of a job is done: how many shards are its own, and of how many of the job."""
-
-    out: Path | str
-    shards: int
-    whole: int
-    rows: dict[str, int]
-    already_done: bool = False  # the whole result is there
-
-
 def convert(
     source: Source,
     mapping: Mapping,
@@ -111,14 +100,15 @@ def convert(
     entries of run.json; without a runner the options say who does the work.
 
     Raises:
+        PartDone: this was a part of the job (`options.shard`); `merge` puts the parts together.
         SourceError: the source holds no data, or a file of it cannot be read to its end.
         ConversionError: every row was rejected (the message names the most frequent reasons and
             the first rejected rows; nothing is kept), or the tokenizer does not serve.
         OutputError: the destination is taken or cannot be written.
     """
     options = options or ConvertOptions()
-    if options.shard is not None and not options.shard.merges:
-        raise ConversionError("", "`shard` is a part, not a conversion", "use `convert_part`")
+    if options.shard is not None:
+        _check_part(options)
     source, mapping = _apply_stated(source, mapping)
     if mapping.kind == "irrelevant":
         reason = "the mapping says so: it maps nothing"
@@ -140,27 +130,12 @@ def convert(
         raise
 
 
-def convert_part(
-    source: Source,
-    mapping: Mapping,
-    out: Path | str,
-    options: ConvertOptions,
-    *,
-    progress: Watch | None = None,
-) -> PartDone:
-    """Do a part (`options.shard`) of a conversion; `convert` merges the parts. Raises as that."""
-    source, mapping = _apply_stated(source, mapping)
-    shard = options.shard or JobShard(0, 1)
+def _check_part(options: ConvertOptions) -> None:
+    """Refuse what only a run over all rows can do."""
     for name in ("limit", "tokenizer"):
         if getattr(options, name) is not None:
             problem = f"`{name}` does not go with `shard`"
             raise ConversionError("", problem, "convert all rows; then build tokens of the records")
-    if mapping.kind == "irrelevant":
-        return PartDone(out=out, shards=0, whole=0, rows={})
-    with _hold(source, mapping, out, options, progress) as held:
-        if isinstance(held, _Conversion):
-            return held.run_part(shard)
-        return PartDone(out=out, shards=0, whole=0, rows={}, already_done=True)
 
 
 @contextmanager
@@ -300,6 +275,8 @@ class _Conversion:
     def run(
         self, runner: Runner | None, extra_files: ExtraFiles | None, extra_run: dict[str, object]
     ) -> Result:
+        if self.options.shard is not None and not self.options.shard.merges:
+            raise self._convert_part(self.options.shard)
         seconds: dict[str, float] = {}
         with output_errors(self.staged.out):
             discard_drafts(self.staged.work)
@@ -347,17 +324,17 @@ class _Conversion:
         first = counts.first_rejects
         return _commit_result(self.staged, self.identity, manifest, run, files, parts, first)
 
-    def run_part(self, shard: JobShard) -> PartDone:
+    def _convert_part(self, shard: JobShard) -> PartDone:
         """Convert the shards of one part of the job, and leave them for the merge."""
         cut = not self.mapping.group
         planned = self._plan(cut=cut)
-        own = shard.own([sum(plan.stored_bytes(file) for file in files) for files in planned])
+        sizes = [sum(plan.stored_bytes(file) for file in files) for files in planned]
+        own = shard.own(sizes)
         meter = _Meter(watch=self.watch, shards=len(own))
         tasks = (self._task(number, planned[number], hashes=True) for number in own)
         for done in spread_tasks(self.options, convert_shard, tasks, len(own)):
             meter.add(done)
-        rows = {"read": meter.rows, "written": meter.records}
-        return PartDone(out=self.staged.place, shards=len(own), whole=len(planned), rows=rows)
+        return PartDone.of(self.staged.place, shard, sizes)
 
     def _plan(self, *, cut: bool) -> list[tuple[SourceFile, ...]]:
         shard = self.options.shard

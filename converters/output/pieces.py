@@ -172,11 +172,19 @@ class PartDone(Exception):  # noqa: N818 - no error
     """
 
     def __init__(
-        self, out: Path, shard: JobShard, pieces: int, whole: int, phase: str | None
+        self, out: Path | str, shard: JobShard, pieces: int, whole: int, phase: str | None
     ) -> None:
         super().__init__(f"part {shard}")
         self.out, self.shard, self.phase = out, shard, phase
         self.pieces, self.whole = pieces, whole
+
+    @staticmethod
+    def of(
+        out: Path | str, shard: JobShard | None, sizes: Sequence[int], phase: str | None = None
+    ) -> "PartDone":
+        """Of a job with pieces of these sizes in bytes."""
+        shard = shard or JobShard(0, 1)
+        return PartDone(out, shard, len(shard.own(sizes)), len(sizes), phase)
 
 
 class PieceTask(Protocol):

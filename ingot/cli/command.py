@@ -28,7 +28,6 @@ from typer.core import TyperCommand, TyperGroup
 
 from ingot.cli.console import print_error, replace_names, use_flags
 from ingot.converters.errors import ConversionError, IngotError, OutputError
-from ingot.converters.output.sharding import JobShard
 from ingot.converters.settings import (
     DeclaredSetting,
     Setting,
@@ -340,40 +339,25 @@ def _read_value(declared: DeclaredSetting, given: Any) -> Any:  # noqa: ANN401
         raise typer.BadParameter(f"{name}: {error}") from error
 
 
-def show_part(out: Path | str, shard: JobShard, pieces: int, whole: int, *, as_json: bool) -> None:
-    """Say that a part of a job is done, and what comes next."""
-    from ingot.cli.console import note_line, print_json
-
-    if as_json:
-        print_json({"out": str(out), "shard": str(shard), "pieces": pieces, "of": whole})
-        return
-    note_line(f"part {shard} is done: {pieces:,} of {whole:,} pieces of the job")
-    note_line(f"when all {shard.count} parts are: ingot merge {shlex.quote(str(out))}")
-
-
-def show_phase(out: Path, shard: JobShard, phase: str, *, as_json: bool) -> None:
-    """Say that a part has done a phase of a job, such as `1/2`, and others have not."""
-    from ingot.cli.console import note_line, print_json
-
-    if as_json:
-        print_json({"out": str(out), "shard": str(shard), "phase": phase})
-        return
-    note_line(f"part {shard} has done phase {phase}, and other parts have not")
-    note_line("when all parts have ended, run all of them again for the next phase")
-
-
 @contextmanager
-def show_parts(*, as_json: bool) -> Iterator[None]:
-    """End the command where a part of a job has done what it can, and say so."""
+def show_parts(*, as_json: bool = False) -> Iterator[None]:
+    """End the command where a part of a job has done what it can; say so, and what comes next."""
+    from ingot.cli.console import note_line, print_json
     from ingot.converters.output.pieces import PartDone
 
     try:
         yield
     except PartDone as part:
-        if part.phase:
-            show_phase(part.out, part.shard, part.phase, as_json=as_json)
+        out, shard, done = str(part.out), part.shard, f"{part.pieces:,} of {part.whole:,} pieces"
+        if as_json:
+            document = {"out": out, "shard": str(shard), "pieces": part.pieces, "of": part.whole}
+            print_json({**document, "waits": part.phase} if part.phase else document)
+        elif part.phase:
+            note_line(f"part {shard} has done its {done} of phase {part.phase}; others have not")
+            note_line("when all parts have ended, run all of them again for the next phase")
         else:
-            show_part(part.out, part.shard, part.pieces, part.whole, as_json=as_json)
+            note_line(f"part {shard} is done: {done} of the job")
+            note_line(f"when all {shard.count} parts are: ingot merge {shlex.quote(out)}")
         raise typer.Exit from part
 
 

@@ -66,6 +66,7 @@ from ingot.converters.megatron.write.staging import (
     sum_counts,
 )
 from ingot.converters.output.files import output_errors
+from ingot.converters.output.pieces import PartDone
 from ingot.converters.output.sharding import JobShard, check_complete, note_command
 from ingot.converters.progress import host_facts
 
@@ -175,45 +176,24 @@ def build(
         monitor: hears how it goes, see `messages`.
 
     Raises:
+        PartDone: this was a part of the build (`work.shard`).
         SourceError: no file can be read.
         ConversionError: the tokenizer or the options do not serve; no document has a token; with
             `fail_fast` the first row that is rejected.
         OutputError: another data set is there; what is unfinished differs; it cannot be written.
     """
     made = _prepare(files, tokenizer, prefix, options, work, beside, monitor)
-    with open_staging(prefix, made.work.tmp_dir) as place:
+    shard = made.work.shard
+    part = None if shard is None or shard.merges else shard
+    with open_staging(prefix, made.work.tmp_dir, shared=part is not None) as place:
         if place.beside:
             log_event(monitor, "warn", "writer", "tmp_dir_not_used", error=place.beside)
-        place.finish_commit()
-        return made.already_done() or made.make(place)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PartDone:
-    """A part of a build is done: how many units are its own, and of how many of the build."""
-
-    units: int
-    whole: int
-
-
-def build_part(
-    files: Sequence[InputFile],
-    tokenizer: Path | str,
-    prefix: Path,
-    options: BuildOptions | None,
-    work: WorkOptions,
-    *,
-    monitor: Monitor = ignore_message,
-) -> PartDone:
-    """Do the units of one part (`work.shard`) of a build; `build` merges them. Raises as that."""
-    if work.runner == "ray":
-        problem = "`shard` does not go with `runner` ray"
-        raise ConversionError(str(prefix), problem, "a cluster needs no parts")
-    made = _prepare(files, tokenizer, prefix, options, work, None, monitor)
-    with open_staging(prefix, work.tmp_dir, shared=True) as place:
-        if made.already_done():
-            return PartDone(units=0, whole=0)
-        return made.make_part(place, work.shard or JobShard(0, 1))
+        if part is None:
+            place.finish_commit()
+        done = made.already_done()
+        if done is None and part is not None:
+            raise made.make_part(place, part)
+        return done or made.make(place)
 
 
 def _prepare(
@@ -297,16 +277,19 @@ class _Build:
 
     def make_part(self, place: Staging, shard: JobShard) -> PartDone:
         place.join(self.identity(), note_command)
+        if self.work.runner == "ray":
+            problem = "`shard` does not go with `runner` ray"
+            raise ConversionError(str(self.prefix), problem, "a cluster needs no parts")
         units = self._units()
-        own = shard.own([unit.bytes for unit in units])
+        sizes = [unit.bytes for unit in units]
         lanes = [take_lane(place.base) for _ in range(self.work.processes)]
-        job = self._unit_run(place, units, lanes, own)
+        job = self._unit_run(place, units, lanes, shard.own(sizes))
         _, crashed = run_attempts(job)
         for file, why in crashed.items():
             hint = "see to the file, then run this part again"
             raise SourceError(self.files[file].name, why, hint)
         self.monitor({"kind": "phase", "phase": "done"})
-        return PartDone(units=len(own), whole=len(units))
+        return PartDone.of(self.prefix, shard, sizes)
 
     def _units(self) -> list[Unit]:
         whole_files = self.recipe.options.doc_boundary == "file"

@@ -10,7 +10,7 @@ from ingot.agent.model.endpoint import ModelSettings
 from ingot.agent.proposing.order import Order
 from ingot.cli import command as o
 from ingot.cli import display
-from ingot.cli.command import Only, check_free, command_options, show_part
+from ingot.cli.command import Only, check_free, command_options, show_parts
 from ingot.cli.console import (
     is_interactive,
     note_line,
@@ -113,16 +113,11 @@ def convert(
 ) -> None:
     """Convert with a mapping file: no mapper, no model, no review."""
     from ingot.agent.context import Context
-    from ingot.agent.nodes.convert import convert_mapping, convert_part
+    from ingot.agent.nodes.convert import convert_mapping
 
     order = replace(complete_order(order, out=out, mapping=mapping), shard=shard)
     context = Context()
-    if shard is not None and not shard.merges:
-        with progress_meter() as context.progress:
-            part = convert_part(order, context)
-        show_part(out, shard, part.shards, part.whole, as_json=as_json)
-        return
-    with progress_meter() as context.progress:
+    with show_parts(as_json=as_json), progress_meter() as context.progress:
         state = convert_mapping(order, context)
     end_run(state, context, as_json=as_json, gates_hold=False)
 

@@ -15,7 +15,7 @@ import typer
 from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder
 from ingot.agent.model.endpoint import ModelSettings
 from ingot.cli import command as o
-from ingot.cli.command import Only, command_options, show_part, show_phase
+from ingot.cli.command import Only, command_options, show_parts
 from ingot.cli.console import (
     note_line,
     open_bars,
@@ -28,7 +28,7 @@ from ingot.cli.console import (
 )
 from ingot.cli.display import count_text, print_grid
 from ingot.cli.model_options import ask_settings
-from ingot.converters.output.sharding import JobShard, Shard
+from ingot.converters.output.sharding import Shard
 from ingot.converters.rows import Json
 from ingot.converters.settings import Setting
 
@@ -49,17 +49,6 @@ def _run_once(
 
     with _show_progress(quiet=quiet) as listen:
         return run_lake(order, listen, settle=settle, watching=watching)
-
-
-def _run_part(order: LakeOrder, shard: JobShard, *, as_json: bool) -> None:
-    from ingot.agent.lake.run import run_part
-
-    with _show_progress() as listen:
-        part = run_part(order, shard, listen)
-    if part.waits_for:
-        show_phase(order.out, shard, "1/2", as_json=as_json)
-    else:
-        show_part(order.out, shard, part.sets, part.whole, as_json=as_json)
 
 
 def watch_lake(order: LakeOrder, poll: float, *, as_json: bool) -> None:
@@ -306,14 +295,13 @@ def run(
         shard=shard,
         jobs=jobs or (os.cpu_count() or 1) + (_WAITING if asked else 0),
     )
-    if shard is not None and not shard.merges:
-        _run_part(order, shard, as_json=as_json)
-    elif dry_run:
+    if dry_run:
         show_sets(order, as_json=as_json)
     elif watch:
         watch_lake(order, poll, as_json=as_json)
     else:
-        report = _run_once(order)
+        with show_parts(as_json=as_json):
+            report = _run_once(order)
         _show_report(order, report, as_json=as_json)
         if strict and any(one.status in _OPEN for one in report.sets):
             raise typer.Exit(1)

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ingot.cli import command as o
 from ingot.cli import display
-from ingot.cli.command import check_free, command_options
+from ingot.cli.command import check_free, command_options, show_parts
 from ingot.cli.console import (
     note_line,
     open_bars,
@@ -20,6 +20,7 @@ from ingot.cli.console import (
     stdout_console,
 )
 from ingot.converters.convert.options import Overwrite
+from ingot.converters.output.sharding import Spread
 from ingot.converters.recsys.ctr.settings import ChosenColumns, Overrides, RawFiles
 from ingot.converters.settings import Setting, existing_folder
 
@@ -232,6 +233,7 @@ def build(
         ),
     ] = None,
     overrides: Overrides,
+    spread: Spread,
     overwrite: Overwrite = False,
     as_json: o.Json = False,
 ) -> None:
@@ -240,8 +242,15 @@ def build(
     from ingot.converters.recsys.ctr.featuremap import load
 
     inputs, chosen = raw.inputs(), overrides.apply_to(load(featuremap))
-    with progress_meter() as progress:
-        done = build_ctr(inputs, chosen, out, vocab=vocab, overwrite=overwrite, progress=progress)
+    options: Any = {"vocab": vocab, "overwrite": overwrite}
+    if spread.is_any:
+        from ingot.converters.recsys.ctr.build.spread_build import build_in_pieces
+
+        with show_parts(as_json=as_json):
+            done = build_in_pieces(inputs, chosen, out, spread, **options)
+    else:
+        with progress_meter() as progress:
+            done = build_ctr(inputs, chosen, out, **options, progress=progress)
     more = {"manifest": done.manifest, "stats": done.stats}
     display.print_result(done, _build_lines(done), as_json=as_json, **more)
 

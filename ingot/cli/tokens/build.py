@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Final, NamedTuple, cast
 
 import typer
 
-from ingot.cli.command import INTERRUPTED, command_options, show_part
+from ingot.cli.command import INTERRUPTED, command_options, show_parts
 from ingot.cli.console import note_line, plain_text, print_error, safe_text, stderr_console
 from ingot.converters.megatron.options import (
     INPUT,
@@ -263,7 +263,6 @@ def build_tokens(
     from ingot.converters.megatron.metrics.watch import Watch
     from ingot.converters.megatron.read.input_files import scan
     from ingot.converters.megatron.run.build import build as build_data_set
-    from ingot.converters.megatron.run.build import build_part
 
     threads = os.environ.get("RAYON_NUM_THREADS") or "1"
     if not (threads.isdecimal() and int(threads)):
@@ -276,15 +275,11 @@ def build_tokens(
         with Watch(watching) as watch:
             if keep_order:
                 log_event(watch, "info", "pipeline", "keep_order", said="the order is always kept")
-            with _log_failure(watch):
+            with show_parts(), _log_failure(watch):
                 files = scan(input_dir, pattern, recursive=recursive)
                 _refuse_tables(input_dir, files)
                 size = sum(file.bytes for file in files)
                 log_event(watch, "info", "scanner", "scanned", files=len(files), bytes=size)
-                if work.shard is not None and not work.shard.merges:
-                    part = build_part(files, tokenizer, output_prefix, options, work, monitor=watch)
-                    show_part(output_prefix, work.shard, part.units, part.whole, as_json=False)
-                    return
                 stats = build_data_set(
                     files, tokenizer, output_prefix, options, work, monitor=watch
                 )

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +16,9 @@ from ingot.converters.recsys.ctr import contract
 from ingot.converters.recsys.ctr.build import selection_kernels as selection
 from ingot.converters.recsys.ctr.build.row_collector import Collector, Tokens
 from ingot.converters.recsys.ctr.build.vocabulary import Vocabulary
-from ingot.converters.recsys.ctr.featuremap import HASH, HYBRID, VOCAB, Feature, FeatureMap
+from ingot.converters.recsys.ctr.featuremap import HASH, HYBRID, VOCAB, Feature
 from ingot.converters.recsys.ctr.table.table_cells import MALFORMED
+from ingot.converters.rows import Json
 
 _NAMES: Final = ("missing", "tokens", "distinct_before", "cut_rows", "oov", "tail")
 """The columns of `FeatureSums.counts`, as the kernels number them."""
@@ -35,7 +36,8 @@ class FeatureSums:
         # Rows without a token, tokens written, distinct tokens before the selection, rows that
         # lost tokens, out of vocabulary, in a tail; the sums of absolute values before and after.
         self.counts = np.zeros((len(contract.SPLITS), len(_NAMES)), np.int64)
-        self.values = np.zeros((len(contract.SPLITS), 2), np.float64)
+        # The last axis: the sum, and what rounding took from it.
+        self.values = np.zeros((len(contract.SPLITS), 2, 2), np.float64)
         self._lengths = np.zeros((len(contract.SPLITS), 1), np.int64)
 
     def add_lengths(
@@ -49,6 +51,21 @@ class FeatureSums:
             self._lengths = larger
         np.add.at(self._lengths, (splits, lengths), weights)
 
+    def to_document(self) -> dict[str, Json]:
+        """All sums, for `join`."""
+        arrays = {"counts": self.counts, "values": self.values, "lengths": self._lengths}
+        return {name: array.tolist() for name, array in arrays.items()}
+
+    def join(self, document: dict[str, Json]) -> None:
+        """Add the sums of other rows."""
+        self.counts += np.array(document["counts"], np.int64)
+        for at in np.ndindex(self.values.shape[:2]):
+            for number in np.array(document["values"], np.float64)[at]:
+                selection.add_exactly(self.values[at], number)
+        for split, counts in enumerate(np.array(document["lengths"], np.int64)):
+            splits = np.full(len(counts), split, np.uint8)
+            self.add_lengths(np.arange(len(counts), dtype=np.int32), splits, counts)
+
     def to_json(self, split: int) -> dict[str, object]:
         """The feature's entry of a split in stats.json."""
         entry: dict[str, object] = dict(zip(_NAMES, self.counts[split].tolist(), strict=True))
@@ -60,7 +77,7 @@ class FeatureSums:
         )
         if lengths is not None:
             lengths["mean"] = round(lengths["mean"], 4)
-        before, kept = self.values[split].tolist()
+        before, kept = self.values[split].sum(axis=1).tolist()
         shown = multi and self._feature.use_value and before > 0
         entry["value_kept"] = round(kept / before, 6) if shown else None
         return entry
@@ -92,6 +109,13 @@ class LabelSums:
         for name in contract.LABELS:
             self._sums[name] += int(np.count_nonzero(labels[name]))
         self._anomalies += int(np.count_nonzero(labels["y_cvr"] > labels["y_ctr"]))
+
+    def join(self, document: dict[str, Json]) -> None:
+        """Add the sums of other rows, which `to_json` gave."""
+        self.rows += document["rows"]
+        self._anomalies += document["funnel_anomalies"]
+        for name in contract.LABELS:
+            self._sums[name] += document[name]
 
     def to_json(self) -> dict[str, object]:
         """The labels' part of a split in stats.json."""
@@ -125,17 +149,17 @@ class Encoded:
 
 
 class Encoder:
-    """Selects and encodes the tokens of one feature; `ids`: of each token, sorted by text."""
+    """Selects and encodes the tokens of one feature; `arrays`: their ids, ranks and priorities."""
 
-    def __init__(self, feature: Feature, featuremap: FeatureMap, vocabulary: Vocabulary) -> None:
-        self.feature = feature
-        self.ids = contract.ids_of(feature, featuremap, vocabulary.texts, vocabulary.ranks)
+    def __init__(self, feature: Feature, *arrays: NDArray[Any]) -> None:
+        self.feature, self.arrays = feature, arrays
+        ids, ranks, priorities = arrays
         self.sums = FeatureSums(feature)
         # By rank: the contract's tail has the numbers of the head.
-        tails = vocabulary.ranks >= (feature.vocab_num_tokens or 0)
+        tails = ranks >= (feature.vocab_num_tokens or 0)
         self._vocabulary = selection.TokenIds(
-            ids=self.ids,
-            priorities=vocabulary.priorities,
+            ids=ids,
+            priorities=priorities,
             tails=tails if feature.encoding == HYBRID else np.zeros_like(tails),
             oov=contract.OOV if feature.encoding == VOCAB else -1,
             missing_id=contract.MISSING,
@@ -182,17 +206,20 @@ _UNKNOWN: Final = len(contract.SPLITS)
 
 
 class _Column:
-    """The cells of one feature."""
+    """The cells of one feature: written once, then opened."""
 
     def __init__(self, feature: Feature, path: Path) -> None:
         self._feature = feature
-        self._paths = (path.with_suffix(".ids"), path.with_suffix(".values"))
-        with output_errors(path):
-            self._files: list[BinaryIO] = [one.open("wb") for one in self._paths]
+        self._paths = tuple(path.with_suffix(f".{name}") for name in ("ids", "values", "lengths"))
+        self._files: list[BinaryIO] = []
         self._lengths: list[NDArray[np.int32]] = []
         self._offsets = np.zeros(1, np.int64)
         self._ids: NDArray[np.uint32] = np.empty(0, np.uint32)
         self._values: NDArray[np.float32] = np.empty(0, np.float32)
+
+    def begin(self) -> None:
+        with output_errors(self._paths[0]):
+            self._files = [one.open("wb") for one in self._paths[:2]]
 
     def add(self, cells: Encoded) -> None:
         if cells.offsets is not None:
@@ -208,14 +235,18 @@ class _Column:
                 files.callback(file.close)
 
     def finish(self) -> None:
-        """Close the files and map them; the pages are the system's to drop."""
         self.close()
+        if self._lengths:
+            with output_errors(self._paths[2]):
+                np.concatenate(self._lengths).tofile(self._paths[2])
+
+    def open(self) -> None:
+        """Map the files; the pages are the system's to drop."""
         self._ids = np.memmap(self._paths[0], np.uint32, "r")
         if self._feature.use_value:
             self._values = np.memmap(self._paths[1], np.float32, "r")
-        if self._lengths:
-            lengths = np.concatenate(self._lengths)
-            self._lengths = []
+        if self._feature.is_multi_hot:
+            lengths = np.fromfile(self._paths[2], np.int32)
             self._offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
     def take(self, lines: NDArray[np.int64]) -> Encoded:
@@ -229,20 +260,32 @@ class _Column:
 
 
 class EntityStore:
-    """Every feature of common features, encoded once for every line."""
+    """Every feature of common features, encoded once for every line, in a folder."""
 
-    def __init__(self, folder: Path, encoders: Sequence[Encoder], fields: Sequence[int]) -> None:
-        """Make an empty one."""
+    def __init__(self, folder: Path, features: Sequence[Feature]) -> None:
+        places = (folder / str(at) for at in range(len(features)))
+        self._columns = {one.name: _Column(one, next(places)) for one in features}
         with output_errors(folder):
             folder.mkdir(exist_ok=True)
-        self._encoders = list(zip(encoders, fields, strict=True))
-        self._columns = {
-            one.feature.name: _Column(one.feature, folder / str(at))
-            for at, one in enumerate(encoders)
-        }
 
-    def fill(self, collector: Collector, places: NDArray[np.uint32]) -> None:
-        """Encode the lines of common features."""
+    def open(self) -> Self:
+        """Open what was filled, here or elsewhere."""
+        for column in self._columns.values():
+            column.open()
+        return self
+
+    def fill(
+        self,
+        encoders: Sequence[tuple[Encoder, int]],
+        collector: Collector,
+        places: NDArray[np.uint32],
+    ) -> NDArray[np.int64]:
+        """Encode the lines of common features; gives the line of each entity.
+
+        `encoders`: each with the number of its field.
+        """
+        for column in self._columns.values():
+            column.begin()
         entities = collector.entities
         unknown = entities.lines < 0
         weights = [entities.rows[unknown & (entities.splits == at)].sum() for at in range(_UNKNOWN)]
@@ -252,7 +295,7 @@ class EntityStore:
             codes=np.empty(0, np.int32),
             values=np.empty(0, np.float32),
         )
-        for encoder, _ in self._encoders:
+        for encoder, _ in encoders:
             cells = encoder.encode(no_tokens, places, splits, np.array(weights, np.int64))
             self._columns[encoder.feature.name].add(cells)
         by_line = collector.weights()
@@ -262,13 +305,12 @@ class EntityStore:
             first += len(rows.rows)
             # A line serves the rows of one entity, and they are all in one split.
             splits, times = part.argmax(axis=0).astype(np.uint8), part.max(axis=0)
-            for encoder, field in self._encoders:
+            for encoder, field in encoders:
                 cells = encoder.encode(rows.tokens[field], places, splits, times)
                 self._columns[encoder.feature.name].add(cells)
         for column in self._columns.values():
             column.finish()
-        self._lines = entities.lines + _UNKNOWN
-        self._lines[unknown] = 0
+        return np.where(unknown, 0, entities.lines + _UNKNOWN)
 
     def close(self) -> None:
         """Close the files; again is no harm."""
@@ -276,6 +318,6 @@ class EntityStore:
             for column in self._columns.values():
                 files.callback(column.close)
 
-    def take(self, feature: Feature, entities: NDArray[np.int32]) -> Encoded:
-        """The cells of a feature for rows with these entities."""
-        return self._columns[feature.name].take(self._lines[entities])
+    def take(self, feature: Feature, lines: NDArray[np.int64]) -> Encoded:
+        """The cells of a feature in lines."""
+        return self._columns[feature.name].take(lines)

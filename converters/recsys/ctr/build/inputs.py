@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import accumulate, groupby
 from pathlib import Path
 from threading import Event
-from typing import Final
+from typing import BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,10 +21,42 @@ from ingot.converters.recsys.ctr.build import aliccp
 from ingot.converters.recsys.ctr.build.row_collector import Collector, Rows, encode_block
 from ingot.converters.recsys.ctr.contract import Profile
 from ingot.converters.recsys.ctr.featuremap import FeatureMap, load, to_document
-from ingot.converters.recsys.ctr.table.table_rows import read_table
+from ingot.converters.recsys.ctr.table.table_files import TableFile
+from ingot.converters.recsys.ctr.table.table_rows import open_table_files, read_table
 from ingot.converters.sources.facts import hash_input, input_entry, input_stamp
-from ingot.converters.sources.storage.compression import open_decompressed
+from ingot.converters.sources.storage.archives import open_window
+from ingot.converters.sources.storage.compression import (
+    detect_compression,
+    open_decompressed,
+    peek_first_bytes,
+)
 from ingot.converters.sources.storage.listing import Entry, list_location
+
+_MOST_ROWS: Final = 1 << 40  # of a piece
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputPiece:
+    """A part of the input that can be read alone: lines of a file, or files of a table."""
+
+    role: str
+    entries: tuple[Entry, ...]
+    start: int = 0  # the lines that begin at these places of the file
+    stop: int | None = None  # None: the whole file
+    files: tuple[TableFile, ...] = ()
+    first: int = 0  # number of the first row: rows of a table without an id differ by it
+
+    @property
+    def is_start(self) -> bool:
+        """Whether the input of this role begins with it."""
+        return not (self.start or self.first)
+
+    @property
+    def size(self) -> int:
+        """Bytes, as stored."""
+        if self.stop is not None:
+            return self.stop - self.start
+        return sum(entry.bytes or 0 for entry in self.entries)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,27 +77,62 @@ class Aliccp:
             expected = "no table, as `skeleton` and `common` are read"
             raise _contradiction_error("/table", expected, "a table: is it meant for `table`?")
 
-    def feed(self, collector: Collector, featuremap: FeatureMap) -> Iterator[tuple[str, Rows]]:
-        """Read everything into a collector; gives a stage and the rows after each block."""
-        shared = _fields(featuremap, 1)
-        for rows in self._rows(self.common, aliccp.COMMON, shared, collector):
-            collector.add_common(rows)
-            yield "common features", rows
-        own = _fields(featuremap, 0)
-        for rows in self._rows(self.skeleton, aliccp.SKELETON, own, collector):
-            collector.add_rows(rows)
-            yield "rows", rows
+    def pieces(self, _: FeatureMap, size: int | None = None) -> Iterator[InputPiece]:
+        """Yield the files, or whole lines of about `size` bytes of those not compressed."""
+        for role in ("common", "skeleton"):
+            entry = _only_file(self.places()[role])
+            with entry.place.open() as raw:
+                plain = raw.seekable() and detect_compression(peek_first_bytes(raw)) is None
+            if size is None or not plain or not entry.bytes:
+                yield InputPiece(role=role, entries=(entry,))
+                continue
+            for start in range(0, entry.bytes, size):
+                stop = min(start + size, entry.bytes)
+                yield InputPiece(role=role, entries=(entry,), start=start, stop=stop)
+
+    def feed(
+        self, collector: Collector, featuremap: FeatureMap, piece: InputPiece
+    ) -> Iterator[tuple[str, Rows]]:
+        """Read a piece into a collector; gives a stage and the rows after each block."""
+        if piece.role == "common":
+            for rows in self._rows(piece, aliccp.COMMON, _fields(featuremap, 1), collector):
+                collector.add_common(rows)
+                yield "common features", rows
+        else:
+            for rows in self._rows(piece, aliccp.SKELETON, _fields(featuremap, 0), collector):
+                collector.add_rows(rows)
+                yield "rows", rows
 
     def _rows(
-        self, place: str, layout: aliccp.Layout, fields: aliccp.Fields, collector: Collector
+        self, piece: InputPiece, layout: aliccp.Layout, fields: aliccp.Fields, collector: Collector
     ) -> Iterator[Rows]:
-        entries = list_location(place).entries
-        if len(entries) != 1:
-            problem = f"{len(entries)} files are there, one is read"
-            raise SourceError(place, problem, "name the file itself")
+        (entry,), where = piece.entries, self.places()[piece.role]
         codes, size = (collector.tokens, collector.entities.names), self.block_bytes
-        with entries[0].place.open() as raw, open_decompressed(raw, place) as stream:
-            yield from aliccp.read_rows(stream, entries[0].name, layout, fields, *codes, size)
+        with entry.place.open() as raw:
+            if piece.stop is None:
+                opened = open_decompressed(raw, where)
+            else:
+                start, stop = (_line_start(raw, at) for at in (piece.start, piece.stop))
+                opened = open_window(raw, start, stop - start)
+            with opened as stream:
+                yield from aliccp.read_rows(stream, entry.name, layout, fields, *codes, size)
+
+
+def _only_file(place: str) -> Entry:
+    entries = list_location(place).entries
+    if len(entries) != 1:
+        problem = f"{len(entries)} files are there, one is read"
+        raise SourceError(place, problem, "name the file itself")
+    return entries[0]
+
+
+def _line_start(raw: BinaryIO, place: int) -> int:
+    """The start of the first line that begins at a place or behind it."""
+    if place:
+        raw.seek(place - 1)
+        raw.readline()
+        return raw.tell()
+    return 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,9 +151,21 @@ class PlainTable:
             expected = "entity_id, y_ctr and y_cvr, the table's columns"
             raise _contradiction_error("/table", expected, "nothing (a drafted featuremap has it)")
 
-    def feed(self, collector: Collector, featuremap: FeatureMap) -> Iterator[tuple[str, Rows]]:
-        """Read everything into a collector; gives a stage and the rows after each block."""
-        for block in read_table(self.table, featuremap):
+    def pieces(self, featuremap: FeatureMap, size: int | None = None) -> Iterator[InputPiece]:
+        """Yield all files, or neighbours of about `size` bytes."""
+        files = open_table_files(self.table, featuremap)
+        ends = accumulate(one.file.bytes for one in files)
+        groups = groupby(files, lambda _: next(ends) // size if size else 0)
+        for number, (_, group) in enumerate(groups):
+            part = tuple(group)
+            entries, first = tuple(one.file for one in part), number * _MOST_ROWS
+            yield InputPiece(role="table", entries=entries, files=part, first=first)
+
+    def feed(
+        self, collector: Collector, featuremap: FeatureMap, piece: InputPiece
+    ) -> Iterator[tuple[str, Rows]]:
+        """Read a piece into a collector; gives a stage and the rows after each block."""
+        for block in read_table(self.table, featuremap, piece.files, piece.first):
             rows = encode_block(block, collector.tokens, collector.entities.names)
             collector.add_rows(rows)
             yield "rows", rows

@@ -2,8 +2,9 @@
 
 import shutil
 from collections import Counter
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Final
 
@@ -18,14 +19,16 @@ from ingot.converters.output.commit import StagedResult
 from ingot.converters.output.identity import STATS, CommittedResult, RunIdentity, existing_result
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss
 from ingot.converters.recsys.ctr.build import encoder
+from ingot.converters.recsys.ctr.build.encoder import EntityStore
 from ingot.converters.recsys.ctr.build.inputs import (
+    InputPiece,
     Inputs,
     build_identity,
     file_stamps,
     hash_in_background,
     list_files,
 )
-from ingot.converters.recsys.ctr.build.row_collector import Collector, Rows, Spool
+from ingot.converters.recsys.ctr.build.row_collector import Codes, Collector, Rows, Spool
 from ingot.converters.recsys.ctr.build.vocabulary import (
     Interner,
     Vocabulary,
@@ -34,8 +37,9 @@ from ingot.converters.recsys.ctr.build.vocabulary import (
     save_vocabulary,
     vocabulary_table,
 )
-from ingot.converters.recsys.ctr.contract import LABELS, SPLITS, TRAIN, processed_schema
+from ingot.converters.recsys.ctr.contract import LABELS, SPLITS, TRAIN, ids_of, processed_schema
 from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap, dump, to_document
+from ingot.converters.rows import Json
 from ingot.converters.sources.facts import unchanged_files
 
 GROUP_ROWS: Final = 16_384
@@ -98,11 +102,13 @@ class SplitWriter(files.FinishedBlock):
                     self._writer.close()
                 path = self._folder / f"part-{group // GROUPS_PER_FILE:05d}.parquet"
                 self._writer = pq.ParquetWriter(path, self._schema, compression="snappy")
-            self._writer.write_table(table, row_group_size=GROUP_ROWS)
+            # In one chunk: where pages end depends on chunks, and these on how the rows came.
+            self._writer.write_table(table.combine_chunks(), row_group_size=GROUP_ROWS)
 
 
 FEATUREMAP: Final = "featuremap.yaml"
 VOCAB_FOLDER: Final = "vocab"
+STORE: Final = "entities"
 _ENOUGH: Final = 1_000
 """Rejects without one good row after which a file is another than it should be."""
 _CELLS: Final = 32 << 20
@@ -133,7 +139,8 @@ def build(
                 folder.mkdir()
         watch = progress or (lambda _: None)
         try:
-            return _Build(inputs, featuremap, known, identity, staged, watch).run()
+            made = Build(inputs, featuremap, known, staged.work, staged.result, watch)
+            return commit_build(inputs, featuremap, identity, staged, made.clock, made.run)
         except BaseException:
             # Nothing of it is gone on with, and it may be large; the error at hand is what counts.
             for folder in (staged.work, staged.result):
@@ -141,58 +148,133 @@ def build(
             raise
 
 
-class _Build:
-    """One build, from its inputs to the committed folder."""
+def commit_build(
+    inputs: Inputs,
+    featuremap: FeatureMap,
+    identity: RunIdentity,
+    staged: StagedResult,
+    clock: Clock,
+    make: Callable[[], dict[str, Json]],
+) -> CommittedResult:
+    """Have everything made but stats.json, of which `make` returns the content, and commit it."""
+    result = staged.result
+    with hash_in_background(inputs) as hashes:
+        with unchanged_files(entry for _, entry in list_files(inputs)):
+            stats = make()
+            clock.start("hash")
+            entries = hashes.result()
+        files.check_unchanged(identity.stamps or (), file_stamps(inputs))
+        with files.output_errors(staged.out):
+            (result / FEATUREMAP).write_text(dump(to_document(featuremap)), "utf-8")
+            (result / STATS).write_bytes(files.encode_json(stats, sort_keys=False))
+        manifest, _ = identity.commit(
+            staged,
+            {"inputs": entries, "rows": stats["rows"], "rejects": stats["rejects"]},
+            {"seconds": clock.seconds(), "peak_rss_bytes": peak_rss()},
+        )
+    return CommittedResult(out=staged.out, manifest=manifest, stats=stats, notes=staged.notes)
+
+
+class RowEncoder:
+    """Encodes rows, and sums up what stats.json says of them."""
+
+    def __init__(
+        self, featuremap: FeatureMap, encoders: dict[str, encoder.Encoder], store: EntityStore
+    ) -> None:
+        self.schema = processed_schema(featuremap)
+        self.labels = [encoder.LabelSums() for _ in SPLITS]
+        self.encoders = encoders
+        self._featuremap, self._store = featuremap, store
+        # Few at a time where lists may be long: a row can name an entity with very many tokens.
+        longest = sum(one.max_len or 0 for one in featuremap.features)
+        self.step = min(GROUP_ROWS, max(_FEWEST, _CELLS // max(1, longest)))
+
+    def encode(self, split: int, rows: Rows, codes: Codes) -> pa.RecordBatch:
+        """Return the contract's columns of rows of a split."""
+        labels = self._label_columns(rows)
+        self.labels[split].add(labels)
+        entities = codes.names.take(pa.array(rows.entities))
+        columns = [pa.array(labels[name]) for name in LABELS]
+        columns += [pa.array(rows.rows), entities.cast(pa.string())]
+        for feature in self._featuremap.features:
+            columns += self._cells(feature, split, rows, codes).columns(feature)
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _cells(self, feature: Feature, split: int, rows: Rows, codes: Codes) -> encoder.Encoded:
+        if feature.src == 1:
+            return self._store.take(feature, codes.lines[rows.entities])
+        own = [source for source in self._featuremap.sources if source[0] == 0]
+        count = len(rows.rows)
+        splits, weights = np.full(count, split, np.uint8), np.ones(count, np.int64)
+        tokens = rows.tokens[own.index(feature.source)]
+        return self.encoders[feature.name].encode(tokens, codes.places, splits, weights)
+
+    def _label_columns(self, rows: Rows) -> dict[str, NDArray[np.float32]]:
+        clicks, purchases = rows.clicks.astype(np.float32), rows.purchases.astype(np.float32)
+        both = clicks * purchases
+        exposed = self._featuremap.click_mask == "exposed"
+        return {
+            "y_ctr": clicks,
+            "y_cvr": both if self._featuremap.funnel == "coerce" else purchases,
+            "y_ctcvr": both,
+            "click_mask": np.ones_like(clicks) if exposed else clicks,
+        }
+
+
+class Build:
+    """One build in this process, to all of the result but stats.json."""
 
     def __init__(
         self,
         inputs: Inputs,
         featuremap: FeatureMap,
         known: dict[str, pa.Table] | None,
-        identity: RunIdentity,
-        staged: StagedResult,
+        work: Path,
+        result: Path,
         watch: Watch,
     ) -> None:
         self._inputs, self._featuremap, self._known = inputs, featuremap, known
-        self._identity, self._staged, self._watch = identity, staged, watch
-        self._schema = processed_schema(featuremap)
-        self._collector = Collector(staged.work, staged.result, featuremap)
-        self._labels = [encoder.LabelSums() for _ in SPLITS]
-        self._clock = Clock()
+        self._work, self._result, self._watch = work, result, watch
+        self.collector = Collector(work, result, featuremap)
+        self.clock = Clock()
         self._files = ExitStack()
-        self._files.callback(self._collector.close)
+        self._files.callback(self.collector.close)
 
-    def run(self) -> CommittedResult:
-        with hash_in_background(self._inputs) as hashes:
-            try:
-                with unchanged_files(entry for _, entry in list_files(self._inputs)):
-                    self._read()
-                    self._check_rows()
-                    self._clock.start("rank")
-                    self._encode()
-                    stats = self._stats()
-                    self._clock.start("hash")
-                    entries = hashes.result()
-                return self._commit(stats, entries)
-            finally:
-                with suppress(OutputError):  # it failed before, and that is told
-                    self._files.close()
+    def run(self) -> dict[str, Json]:
+        """Read the input and write the splits; gives the content of stats.json."""
+        with closing(self):
+            self.read(self._inputs.pieces(self._featuremap))
+            rows, codes = self.fit()
+            self.clock.start("write")
+            for split, spool in enumerate(self.collector.spools):
+                self._write_split(split, spool, rows, codes)
+            sums = {name: one.sums for name, one in rows.encoders.items()}
+            return {**self.stats(), "splits": split_stats(rows.labels, sums)}
 
-    def _read(self) -> None:
+    def close(self) -> None:
+        """Close the files where that has not been done."""
+        with suppress(OutputError):  # it failed before, and that is told
+            self._files.close()
+
+    def read(self, pieces: Iterable[InputPiece]) -> int:
+        """Collect the rows of pieces of the input; gives how many were read."""
         rows: Counter[str] = Counter()
         good: Counter[str] = Counter()
-        for stage_name, block in self._inputs.feed(self._collector, self._featuremap):
-            self._clock.start(stage_name)
+        for is_start, stage_name, block in (
+            (piece.is_start, *found)
+            for piece in pieces
+            for found in self._inputs.feed(self.collector, self._featuremap, piece)
+        ):
+            self.clock.start(stage_name)
             rows[stage_name] += block.read
             good[stage_name] += len(block.rows)
-            if not good[stage_name] and rows[stage_name] >= _ENOUGH:
+            if is_start and not good[stage_name] and rows[stage_name] >= _ENOUGH:
                 said = f"none of the first {rows[stage_name]:,} rows of a file can be read"
-                said += _first_rejects(self._collector)
+                said += _first_rejects(self.collector)
                 hint = "is each file given under its own option?"
                 raise ConversionError(self._where(), said, hint)
             self._tell(stage_name, rows[stage_name], 0)
-        self._clock.start("count")
-        self._collector.finish()
+        return rows.total()
 
     def _where(self) -> str:
         return ", ".join(self._inputs.places().values())
@@ -204,7 +286,7 @@ class _Build:
         )
 
     def _check_rows(self) -> None:
-        collector = self._collector
+        collector = self.collector
         rows = [spool.rows for spool in collector.spools]
         where = self._where()
         if not sum(rows):
@@ -220,32 +302,41 @@ class _Build:
             hint = "raise `train_fraction`, or give a `vocab` folder"
             raise ConversionError(where, problem, hint)
 
-    def _encode(self) -> None:
-        """Rank the tokens, encode the common features, then write the rows."""
-        collector, featuremap = self._collector, self._featuremap
+    def fit(self) -> tuple[RowEncoder, Codes]:
+        """Rank the tokens of all rows and encode the common features."""
+        collector, featuremap = self.collector, self._featuremap
+        self.clock.start("count")
+        collector.finish()
+        self._check_rows()
+        self.clock.start("rank")
         known = None
         if self._known is not None:
             by_feature = {one.source: one.name for one in reversed(featuremap.features)}
             known = [self._known[by_feature[source]] for source in featuremap.sources]
-        counts = collector.token_counts[: collector.tokens.count]
         places, vocabularies = fit_vocabularies(
-            collector.tokens, counts, len(featuremap.sources), known
+            collector.tokens, collector.train_counts(), len(featuremap.sources), known
         )
         by_source = dict(zip(featuremap.sources, vocabularies, strict=True))
         collector.tokens = Interner()  # its texts are in the vocabularies now
-        self._encoders = {
-            one.name: encoder.Encoder(one, featuremap, by_source[one.source])
-            for one in featuremap.features
-        }
-        self._save_vocabularies(by_source)
-        self._clock.start("encode common features")
-        self._store = self._fill_store(places)
-        self._clock.start("write")
-        for split, spool in enumerate(collector.spools):
-            self._write_split(split, spool, places)
+        encoders = {}
+        for one in featuremap.features:
+            fitted = by_source[one.source]
+            ids = ids_of(one, featuremap, fitted.texts, fitted.ranks)
+            encoders[one.name] = encoder.Encoder(one, ids, fitted.ranks, fitted.priorities)
+        self._save_vocabularies(by_source, encoders)
+        self.clock.start("encode common features")
+        shared, sources = featuremap.of_src(1), [one for one in featuremap.sources if one[0] == 1]
+        store = EntityStore(self._work / STORE, shared)
+        self._files.callback(store.close)
+        fields = [(encoders[one.name], sources.index(one.source)) for one in shared]
+        lines = store.fill(fields, collector, places)
+        codes = Codes(places=places, lines=lines, names=collector.entities.names.texts())
+        return RowEncoder(featuremap, encoders, store.open()), codes
 
-    def _save_vocabularies(self, by_source: dict[tuple[int, str], Vocabulary]) -> None:
-        folder = self._staged.result / VOCAB_FOLDER
+    def _save_vocabularies(
+        self, by_source: dict[tuple[int, str], Vocabulary], encoders: dict[str, encoder.Encoder]
+    ) -> None:
+        folder = self._result / VOCAB_FOLDER
         with files.output_errors(folder):
             folder.mkdir()
         self._vocab_stats = {}
@@ -253,75 +344,24 @@ class _Build:
             vocabulary = by_source[feature.source]
             path = folder / f"{feature.name}.parquet"
             if self._known is None:
-                table = vocabulary_table(vocabulary, self._encoders[feature.name].ids)
+                table = vocabulary_table(vocabulary, encoders[feature.name].arrays[0])
             else:
                 table = self._known[feature.name]
             save_vocabulary(path, table)
             self._vocab_stats[feature.name] = encoder.vocabulary_entry(feature, vocabulary)
 
-    def _fill_store(self, places: NDArray[np.uint32]) -> encoder.EntityStore:
-        features = self._featuremap.of_src(1)
-        sources = [source for source in self._featuremap.sources if source[0] == 1]
-        encoders = [self._encoders[feature.name] for feature in features]
-        fields = [sources.index(feature.source) for feature in features]
-        store = encoder.EntityStore(self._staged.work / "entities", encoders, fields)
-        self._files.callback(store.close)
-        store.fill(self._collector, places)
-        return store
-
-    def _write_split(self, split: int, spool: Spool, places: NDArray[np.uint32]) -> None:
-        folder = self._staged.result / SPLITS[split]
-        total = sum(one.rows for one in self._collector.spools)
-        before = sum(one.rows for one in self._collector.spools[:split])
-        with SplitWriter(folder, self._schema) as writer:
-            # Few at a time where lists may be long: a row can name an entity with very many tokens.
-            longest = sum(one.max_len or 0 for one in self._featuremap.features)
-            for rows in spool.read(min(GROUP_ROWS, max(_FEWEST, _CELLS // max(1, longest)))):
-                writer.write(self._batch(split, rows, places))
+    def _write_split(self, split: int, spool: Spool, rows: RowEncoder, codes: Codes) -> None:
+        total = sum(one.rows for one in self.collector.spools)
+        before = sum(one.rows for one in self.collector.spools[:split])
+        with SplitWriter(self._result / SPLITS[split], rows.schema) as writer:
+            for some in spool.read(rows.step):
+                writer.write(rows.encode(split, some, codes))
                 self._tell("write", before + writer.rows, total)
 
-    def _batch(self, split: int, rows: Rows, places: NDArray[np.uint32]) -> pa.RecordBatch:
-        labels = self._label_columns(rows)
-        self._labels[split].add(labels)
-        entities = self._collector.entities.names.texts().take(pa.array(rows.entities))
-        columns = [pa.array(labels[name]) for name in LABELS]
-        columns += [pa.array(rows.rows), entities.cast(pa.string())]
-        for feature in self._featuremap.features:
-            columns += self._cells(feature, split, rows, places).columns(feature)
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
-
-    def _cells(
-        self, feature: Feature, split: int, rows: Rows, places: NDArray[np.uint32]
-    ) -> encoder.Encoded:
-        if feature.src == 1:
-            return self._store.take(feature, rows.entities)
-        own = [source for source in self._featuremap.sources if source[0] == 0]
-        count = len(rows.rows)
-        splits, weights = np.full(count, split, np.uint8), np.ones(count, np.int64)
-        tokens = rows.tokens[own.index(feature.source)]
-        return self._encoders[feature.name].encode(tokens, places, splits, weights)
-
-    def _label_columns(self, rows: Rows) -> dict[str, NDArray[np.float32]]:
-        clicks, purchases = rows.clicks.astype(np.float32), rows.purchases.astype(np.float32)
-        both = clicks * purchases
-        exposed = self._featuremap.click_mask == "exposed"
-        return {
-            "y_ctr": clicks,
-            "y_cvr": both if self._featuremap.funnel == "coerce" else purchases,
-            "y_ctcvr": both,
-            "click_mask": np.ones_like(clicks) if exposed else clicks,
-        }
-
-    def _stats(self) -> dict[str, object]:
-        collector, names = self._collector, [one.name for one in self._featuremap.features]
-        rows = {split: one.rows for split, one in zip(SPLITS, self._labels, strict=True)}
-        splits = {
-            split: {
-                **self._labels[at].to_json(),
-                "features": {name: self._encoders[name].sums.to_json(at) for name in names},
-            }
-            for at, split in enumerate(SPLITS)
-        }
+    def stats(self) -> dict[str, Json]:
+        """What stats.json says of all but the encoded rows."""
+        collector = self.collector
+        rows = {split: one.rows for split, one in zip(SPLITS, collector.spools, strict=True)}
         return {
             "rows": {
                 "read": collector.read,
@@ -334,22 +374,22 @@ class _Build:
             "entities": collector.entity_counts(),
             "tokens": {name: collector.counts[name] for name in encoder.TOKENS},
             "samples": {"repeated": collector.repeats.count()},
-            "splits": splits,
+            "splits": {},
             "vocab": self._vocab_stats,
         }
 
-    def _commit(self, stats: dict[str, object], inputs: list[files.InputEntry]) -> CommittedResult:
-        staged, result = self._staged, self._staged.result
-        files.check_unchanged(self._identity.stamps or (), file_stamps(self._inputs))
-        with files.output_errors(staged.out):
-            (result / FEATUREMAP).write_text(dump(to_document(self._featuremap)), "utf-8")
-            (result / STATS).write_bytes(files.encode_json(stats, sort_keys=False))
-        manifest, _ = self._identity.commit(
-            staged,
-            {"inputs": inputs, "rows": stats["rows"], "rejects": stats["rejects"]},
-            {"seconds": self._clock.seconds(), "peak_rss_bytes": peak_rss()},
-        )
-        return CommittedResult(out=staged.out, manifest=manifest, stats=stats, notes=staged.notes)
+
+def split_stats(
+    labels: list[encoder.LabelSums], sums: dict[str, encoder.FeatureSums]
+) -> dict[str, Json]:
+    """What stats.json says of the rows of each split."""
+    return {
+        split: {
+            **labels[at].to_json(),
+            "features": {name: one.to_json(at) for name, one in sums.items()},
+        }
+        for at, split in enumerate(SPLITS)
+    }
 
 
 def _first_rejects(collector: Collector) -> str:

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -70,6 +70,15 @@ def encode_block(block: RawBlock, interner: Interner, entities: Interner) -> Row
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Codes:
+    """What the codes of rows stand for."""
+
+    places: NDArray[np.uint32]  # of each token: its place in the sorted texts of its field
+    lines: NDArray[np.int64]  # of each entity: its line in the store
+    names: pa.LargeBinaryArray  # of each entity
+
+
 _CODES, _VALUES = pa.list_(pa.int32()), pa.list_(pa.float32())
 _COLUMNS: Final = pa.schema(
     {"row_id": pa.int64(), "click": pa.uint8(), "purchase": pa.uint8(), "entity": pa.int32()}
@@ -82,6 +91,7 @@ class Spool:
     def __init__(self, path: Path, fields: int) -> None:
         self.rows = 0
         self._path, self._fields = path, fields
+        self._adopted: list[tuple[Path, NDArray[np.int32]]] = []
         lists = [pair for at in range(fields) for pair in ((f"c{at}", _CODES), (f"v{at}", _VALUES))]
         self._schema = pa.schema([*_COLUMNS, *lists])
         with output_errors(path):
@@ -97,7 +107,7 @@ class Spool:
             with output_errors(self._path):
                 self._writer.write_batch(batch)
         self.rows += batch.num_rows
-        return self._rows(batch)
+        return _to_rows(batch, self._fields)
 
     def close(self) -> None:
         """Finish the file; again is no harm."""
@@ -106,14 +116,18 @@ class Spool:
         with output_errors(self._path), self._sink:
             self._writer.close()
 
+    def adopt(self, path: Path, rows: int, codes: NDArray[np.int32]) -> None:
+        """Read another spool behind this one; `codes` gives the token codes of this build."""
+        self.rows += rows
+        self._adopted.append((path, codes))
+
     def read(self, most: int | None = None) -> Iterator[Rows]:
         """What was written, as the batches that it was written in."""
-        with pa.OSFile(str(self._path)) as source:
-            reader = pa.ipc.open_file(source)
-            for at in range(reader.num_record_batches):
-                batch = reader.get_batch(at)
-                for first in range(0, batch.num_rows, most or batch.num_rows):
-                    yield self._rows(batch.slice(first, most))
+        yield from read_spool(self._path, self._fields, most)
+        for path, codes in self._adopted:
+            for rows in read_spool(path, self._fields, most):
+                tokens = tuple(replace(one, codes=codes[one.codes]) for one in rows.tokens)
+                yield replace(rows, tokens=tokens)
 
     def _batch(self, rows: Rows) -> pa.RecordBatch:
         columns = [rows.rows, rows.clicks, rows.purchases, rows.entities]
@@ -124,20 +138,36 @@ class Spool:
             arrays.append(pa.ListArray.from_arrays(offsets, pa.array(one.values)))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _rows(self, batch: pa.RecordBatch) -> Rows:
-        names = ("rows", "clicks", "purchases", "entities")
-        columns = {
-            name: batch.column(at).to_numpy(zero_copy_only=False) for at, name in enumerate(names)
-        }
-        tokens = tuple(
-            Tokens(
-                offsets=batch.column(at).offsets.to_numpy(),
-                codes=batch.column(at).values.to_numpy(),
-                values=batch.column(at + 1).values.to_numpy(),
-            )
-            for at in range(4, 4 + 2 * self._fields, 2)
+
+def read_spool(
+    path: Path, fields: int, most: int | None = None, start: int = 0, stop: int | None = None
+) -> Iterator[Rows]:
+    """Yield rows `start` to `stop` of a spool, at most `most` at a time."""
+    with pa.OSFile(str(path)) as source:
+        reader = pa.ipc.open_file(source)
+        done = 0
+        for at in range(reader.num_record_batches):
+            batch = reader.get_batch(at)
+            end = batch.num_rows if stop is None else min(batch.num_rows, stop - done)
+            for first in range(max(0, start - done), end, most or max(1, batch.num_rows)):
+                yield _to_rows(batch.slice(first, min(most or end, end - first)), fields)
+            done += batch.num_rows
+
+
+def _to_rows(batch: pa.RecordBatch, fields: int) -> Rows:
+    names = ("rows", "clicks", "purchases", "entities")
+    columns = {
+        name: batch.column(at).to_numpy(zero_copy_only=False) for at, name in enumerate(names)
+    }
+    tokens = tuple(
+        Tokens(
+            offsets=batch.column(at).offsets.to_numpy(),
+            codes=batch.column(at).values.to_numpy(),
+            values=batch.column(at + 1).values.to_numpy(),
         )
-        return Rows(**columns, samples=None, tokens=tokens)
+        for at in range(4, 4 + 2 * fields, 2)
+    )
+    return Rows(**columns, samples=None, tokens=tokens)
 
 
 PART: Final = 1 << 22  # hashes that are sorted at a time: 32 MiB
@@ -239,6 +269,19 @@ class Entities:
         """Count rows."""
         np.add.at(self._rows, entities, 1)
 
+    def join(
+        self,
+        entities: NDArray[np.int32],
+        lines: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        first: int,
+    ) -> None:
+        """Add what a piece, whose lines begin at `first`, has of its entities, each once."""
+        self.settle()
+        known = lines >= 0
+        self._lines[entities[known]] = lines[known] + first
+        self._rows[entities] += rows
+
 
 class Collector:
     """Reads common features and rows, and keeps what the second pass needs."""
@@ -263,14 +306,16 @@ class Collector:
 
     def add_common(self, rows: Rows) -> None:
         """Keep lines of common features."""
-        self._note(rows, self.common_rejects)
+        self.counts.update(rows.counts)
+        self.note_rejects(rows.rejects, self.common_rejects)
         self.entities.add_lines(rows.entities, self.common.rows)
         self.common.write(rows)
 
     def add_rows(self, rows: Rows) -> None:
         """Keep rows, each with its split, as the funnel policy wants them."""
         self.read += rows.read
-        self._note(rows, self.rejects)
+        self.counts.update(rows.counts)
+        self.note_rejects(rows.rejects, self.rejects)
         self.entities.settle()
         if rows.samples is not None:
             self.repeats.add(rows.samples)
@@ -339,12 +384,17 @@ class Collector:
             },
         }
 
-    def _note(self, rows: Rows, reasons: Counter[str]) -> None:
-        self.counts.update(rows.counts)
-        reasons.update(reject.reason for reject in rows.rejects)
+    def train_counts(self) -> NDArray[np.int64]:
+        """How often each token is in train rows, int64; may be added to."""
+        self._grow_counts()
+        return self.token_counts[: self.tokens.count]
+
+    def note_rejects(self, rejects: Sequence[Reject], reasons: Counter[str]) -> None:
+        """Count rejects and append them to the file."""
+        reasons.update(reject.reason for reject in rejects)
         missing = _FIRST_REJECTS - len(self.first_rejects)
-        self.first_rejects += rows.rejects[:missing] if missing > 0 else ()
-        lines = [json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in rows.rejects]
+        self.first_rejects += rejects[:missing] if missing > 0 else ()
+        lines = [json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in rejects]
         if lines:
             with output_errors(self._rejects), self._rejects.open("a", encoding="utf-8") as file:
                 file.writelines(lines)

@@ -236,6 +236,15 @@ def _encode_chosen(
     return total
 
 
+@kernel
+def add_exactly(pair: NDArray[np.float64], number: float) -> None:
+    """Add to a sum and note what rounding takes, so that parts of it can be added up later."""
+    total = pair[0] + number
+    there = total - pair[0]
+    pair[1] += (pair[0] - (total - there)) + (number - there)
+    pair[0] = total
+
+
 @allocating_kernel
 def select_lists(
     lists: TokenLists,
@@ -284,8 +293,9 @@ def select_lists(
             counts[split, TOKENS] += weight * kept
             counts[split, DISTINCT] += weight * count
             counts[split, CUT_ROWS] += weight * (kept < count)
-            sums[split, VALUE_BEFORE] += weight * np.abs(scratch.distinct[:count]).sum()
-            sums[split, VALUE_KEPT] += weight * share
+            total = weight * np.abs(scratch.distinct[:count]).sum()
+            add_exactly(sums[split, VALUE_BEFORE], total)
+            add_exactly(sums[split, VALUE_KEPT], weight * share)
         out_offsets[row + 1] = place
     return out_offsets, out_ids[:place], out_values[:place], before
 

@@ -75,14 +75,14 @@ class Interner:
         """The field of each code."""
         return self._table.owners[: self.count]
 
+    def arena(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """The bytes of all codes, uint8, and where each code's end, int64[n + 1] from 0."""
+        ends = self._table.ends[: self.count + 1]
+        return self._table.arena[: ends[-1]], ends
+
     def texts(self) -> pa.LargeBinaryArray:
         """The bytes of each code, without a copy."""
-        ends = self._table.ends[: self.count + 1]
-        offsets = pa.py_buffer(ends)
-        arena = pa.py_buffer(self._table.arena[: ends[-1]])
-        return pa.LargeBinaryArray.from_buffers(
-            pa.large_binary(), self.count, [None, offsets, arena]
-        )
+        return join_texts(*self.arena())
 
     def _make_room(self, tokens: int, size: int) -> None:
         most = self.count + tokens
@@ -105,6 +105,12 @@ class Interner:
             table = table._replace(slots=slots)
             rehash_slots(slots, table.hashes, self.count)
         self._table = table
+
+
+def join_texts(arena: NDArray[np.uint8], ends: NDArray[np.int64]) -> pa.LargeBinaryArray:
+    """The texts that `Interner.arena` gives, without a copy."""
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(arena)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(ends) - 1, buffers)
 
 
 _Element = TypeVar("_Element", bound=np.generic)

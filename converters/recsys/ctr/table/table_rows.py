@@ -51,8 +51,23 @@ class _Plan:
         return tuple(dict.fromkeys(one for one in named if one is not None))
 
 
-def read_table(path: str, featuremap: FeatureMap) -> Iterator[RawBlock]:
-    """The rows of a plain table, in order; how they are batched changes nothing else."""
+def read_table(
+    path: str, featuremap: FeatureMap, files: Sequence[TableFile] = (), first: int = 0
+) -> Iterator[RawBlock]:
+    """The rows of a plain table, in order; how they are batched changes nothing else.
+
+    Args:
+        path: where it is.
+        featuremap: what is wanted of it.
+        files: those of its files that are read, all by default.
+        first: number of the first row.
+    """
+    files = files or open_table_files(path, featuremap)
+    return _raw_blocks(files, _make_plan(path, featuremap), first)
+
+
+def open_table_files(path: str, featuremap: FeatureMap) -> list[TableFile]:
+    """The files of a plain table, each with the columns that a featuremap names."""
     plan = _make_plan(path, featuremap)
     source = open_table(path)
     files = [with_columns(file, plan.columns) for file in source.files]
@@ -60,7 +75,7 @@ def read_table(path: str, featuremap: FeatureMap) -> Iterator[RawBlock]:
         where = path if len(files) == 1 else f"{path}: {table.file.name}"
         if problems := tuple(_unknown_columns(featuremap, table.columns)):
             raise FeaturemapError(where, problems)
-    return _raw_blocks(files, plan)
+    return files
 
 
 def _make_plan(path: str, featuremap: FeatureMap) -> _Plan:
@@ -103,9 +118,9 @@ def _unknown_columns(featuremap: FeatureMap, columns: Sequence[str]) -> Iterator
             yield Problem(pointer, "unknown_column", expected, name, *nearest)
 
 
-def _raw_blocks(files: Sequence[TableFile], plan: _Plan) -> Iterator[RawBlock]:
+def _raw_blocks(files: Sequence[TableFile], plan: _Plan, first: int) -> Iterator[RawBlock]:
     held, rows, size = list[RawBlock](), 0, 0
-    for piece, block in _small_blocks(files, plan):
+    for piece, block in _small_blocks(files, plan, first):
         if held and (rows + piece.read > BATCH_ROWS or size > _BATCH_BYTES):
             yield _join_blocks(held)
             held, rows, size = [], 0, 0
@@ -116,9 +131,10 @@ def _raw_blocks(files: Sequence[TableFile], plan: _Plan) -> Iterator[RawBlock]:
         yield _join_blocks(held)
 
 
-def _small_blocks(files: Sequence[TableFile], plan: _Plan) -> Iterator[tuple[Piece, RawBlock]]:
+def _small_blocks(
+    files: Sequence[TableFile], plan: _Plan, first: int
+) -> Iterator[tuple[Piece, RawBlock]]:
     """The rows as the files give them, at most `BATCH_ROWS` at a time."""
-    first = 0  # the row before this file's
     for table in files:
         done = 0
         for piece in read_pieces(table, plan.columns):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -80,6 +81,20 @@ def test_bytes_do_not_depend_on_the_batches(tmp_path: Path) -> None:
         [one.read_bytes() for one in write(tmp_path / str(number), sizes)]
         for number, sizes in enumerate(([33], [1] * 33, [7, 0, 20, 6], [5, 5, 5, 5, 5, 5, 3]))
     ]
+    assert all(one == written[0] for one in written)
+
+
+def test_bytes_of_many_pages_do_not_depend_on_the_batches(tmp_path: Path) -> None:
+    numbers = np.random.default_rng(5).integers(0, 1 << 40, (20_000, 40))
+    ids = pa.FixedSizeListArray.from_arrays(numbers.ravel(), 40).cast(SCHEMA.field("ids").type)
+    rows = pa.array(range(20_000), pa.int64())
+    whole = pa.RecordBatch.from_arrays([rows, ids], schema=SCHEMA)
+    written = []
+    for step in (20_000, 3_000, 777):
+        with SplitWriter(tmp_path / str(step), SCHEMA) as writer:
+            for first in range(0, 20_000, step):
+                writer.write(whole.slice(first, step))
+        written.append((tmp_path / str(step) / "part-00000.parquet").read_bytes())
     assert all(one == written[0] for one in written)
 
 
