@@ -1,6 +1,7 @@
 """The `ingot` command: all subcommands by name. A command's module is imported when it is named."""
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -135,5 +136,22 @@ def ingot(
             "--version", callback=_print_version, is_eager=True, help="Print the version."
         ),
     ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="INGOT_CONFIG",
+            metavar="FILE",
+            help="File of settings (TOML).",
+            show_default="ingot.toml in the current folder, if it exists",
+        ),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            envvar="INGOT_PROFILE",
+            metavar="NAME",
+            help="Profile of the file whose settings win over its others.",
+        ),
+    ] = None,
 ) -> None:
     """Convert raw data sets to training files: one reviewed mapping, exact conversion."""

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -102,16 +103,37 @@ class Commands(TyperGroup):
 class Command(TyperCommand):
     """A command; in its errors, settings that are named in backticks are shown as flags."""
 
-    def make_context(self, *given: Any, **named: Any) -> Any:  # noqa: ANN401
-        """Parse the command line."""
+    def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401
+        super().__init__(*given, **named)
+        self.origins: dict[str, str] = {}  # of configured values, by parameter
+        for one in self.params:  # `configured_values` reads the variables, this one's among them
+            one.value_from_envvar = lambda _: None  # type: ignore[method-assign]
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: Any = None,  # noqa: ANN401
+        **named: Any,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401
+        """Parse the command line; what does not stand there is configured, or a default."""
         with _usage_errors():
-            return super().make_context(*given, **named)
+            if not {"-h", "--help"} & set(args):  # help needs no configuration, nor a right one
+                from ingot.cli.configuration import configured_values
+
+                words = [*(parent.command_path.split()[1:] if parent else ()), info_name or ""]
+                common = parent.find_root().params if parent else {}
+                chosen = common.get("config"), common.get("profile")
+                values = configured_values(self, " ".join(words), *chosen)
+                self.origins = {name: value.origin for name, value in values.items()}
+                named["default_map"] = {name: value.text for name, value in values.items()}
+            return super().make_context(info_name, args, parent, **named)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
         """Run the command; a mistake in ingot itself still shows its traceback."""
         try:
             use_flags({one.name: one.opts[0] for one in self.params if one.opts[0][0] == "-"})
-            with _usage_errors():
+            with _usage_errors(ctx):
                 return super().invoke(ctx)
         except IngotError as error:
             print_error(*_error_parts(error))
@@ -152,8 +174,12 @@ def command_group(
 
 
 @contextmanager
-def _usage_errors() -> Iterator[None]:
-    """Print a usage error as one line like any other error; help for an empty line stays help."""
+def _usage_errors(running: Any = None) -> Iterator[None]:  # noqa: ANN401
+    """Print a usage error as one line like any other error; help for an empty line stays help.
+
+    Args:
+        running: the context of the command that runs, if one does.
+    """
     try:
         yield
     except _UsageError as error:
@@ -161,10 +187,22 @@ def _usage_errors() -> Iterator[None]:
             raise
         problem = " ".join(error.format_message().split()).removeprefix("Invalid value: ")
         problem = problem.replace("': Value error, ", "': ", 1)  # pydantic's word, in newer typer
-        context = getattr(error, "ctx", None)
+        context = getattr(error, "ctx", None) or running
         path = context.command_path if context else "ingot"
-        print_error(f"{problem.rstrip('.')} (usage: {path} --help)")
+        origin = _origin_of_value(context, problem) if context else ""
+        print_error(f"{problem.rstrip('.')}{origin} (usage: {path} --help)")
         raise typer.Exit(_USAGE) from error
+
+
+def _origin_of_value(context: Any, problem: str) -> str:  # noqa: ANN401
+    """Return where the value that a usage error is about was configured, in words."""
+    flags = re.findall(r"--[a-z][\w-]*", problem)[:1]
+    for name, origin in getattr(context.command, "origins", {}).items():
+        option = next(one for one in context.command.params if one.name == name)
+        source = context.get_parameter_source(name)
+        if set(flags) & set(option.opts) and getattr(source, "name", "") == "DEFAULT_MAP":
+            return f", set in {origin}"
+    return ""
 
 
 def _error_parts(error: IngotError) -> tuple[str, list[str]]:
