@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+Level = Literal["trace", "debug", "info", "warn", "error"]  # of a log line
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ from ingot.converters.output.files import (
     write_file,
 )
 from ingot.converters.output.worker_pool import TaskFailure, Workers
+from ingot.converters.progress import TerminatedError, until_stopping
 from ingot.converters.records.schema import json_line
 
 _ROOT: Final = "root"
@@ -159,7 +160,7 @@ def _work_through(
         ended: dict[str, str] = {}
         put_off: dict[str, str] = {}
         for task, result in workers.spread(
-            work_on_set, tasks, jobs=1 if turns.runs_alone else None
+            work_on_set, until_stopping(tasks), jobs=1 if turns.runs_alone else None
         ):
             facts = _keep_result(order, task, result)
             whose = put_off if facts is None else ended
@@ -167,6 +168,8 @@ def _work_through(
             if facts is not None:
                 done += 1
                 listen(LakeProgress("data sets", done, len(todo), facts=facts))
+        if len(ended) + len(put_off) < len(tasks):
+            raise TerminatedError
         turns.settle(ended, put_off)
     return [one.name for one in todo]
 

@@ -49,7 +49,14 @@ from ingot.converters.output.commit import FinishedResult, StagedResult, find_fi
 from ingot.converters.output.files import encode_json, output_errors
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
 from ingot.converters.output.worker_pool import Runner, Workers, results_in_order
-from ingot.converters.progress import Progress, Watch, peak_rss
+from ingot.converters.progress import (
+    Progress,
+    TerminatedError,
+    Watch,
+    peak_rss,
+    raise_if_stopping,
+    until_stopping,
+)
 from ingot.converters.records.delta_log import write_delta_log
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import SourceSpec, input_entry, unchanged_files
@@ -241,6 +248,8 @@ class _Conversion:
             planned = plan.plan_shards(self.source, cut=cut)
             with plan.hash_cut_files(planned) as hashes:
                 shards = self._convert(planned, runner)
+                if self.options.limit is None and len(shards) < len(planned):
+                    raise TerminatedError
                 _enter_cut_files(planned, shards, hashes)
         counts = results.Counts()
         for shard in shards:
@@ -288,11 +297,13 @@ class _Conversion:
         self, planned: list[tuple[SourceFile, ...]], runner: Runner | None
     ) -> list[ShardDocument]:
         meter = _Meter(watch=self.watch, shards=len(planned))
+        meter.tick(0, 0)  # inputs and destination are open
         if self.options.limit is not None:
             return list(self._limited(planned, self.options.limit, meter))
         workers = max(1, min(self.options.workers or os.cpu_count() or 1, len(planned)))
         former = former_shards(find_finished(self.staged.out), self.identity)
-        tasks = (self._task(number, files, former=former) for number, files in enumerate(planned))
+        numbered = until_stopping(enumerate(planned))
+        tasks = (self._task(number, files, former=former) for number, files in numbered)
         if runner is None and workers == 1:
             return [meter.add(convert_shard(task, meter.tick)) for task in tasks]
         if runner is None:
@@ -311,6 +322,7 @@ class _Conversion:
     ) -> Iterator[ShardDocument]:
         for number, files in enumerate(planned):
             if meter.rows < limit:
+                raise_if_stopping()
                 task = self._task(number, files, limit=limit - meter.rows)
                 yield meter.add(convert_shard(task, meter.tick))
 
@@ -380,12 +392,14 @@ class _Meter:
     done: int = 0
     rows: int = 0
     records: int = 0
+    rejects: int = 0
 
     def add(self, shard: ShardDocument) -> ShardDocument:
         """Count a finished shard."""
         self.done += 1
         self.rows += shard["rows"]["read"]
         self.records += shard["records"].get("written", 0)  # a shard may have no row
+        self.rejects += shard["rows"]["rejected"]
         self.tick(0, 0)
         return shard
 
@@ -398,6 +412,7 @@ class _Meter:
                 shards=self.shards,
                 rows=self.rows + rows,
                 records=self.records + records,
+                rejects=self.rejects,
             )
         )
 
@@ -410,4 +425,5 @@ class _Meter:
         amounts = message_amounts(message)
         self.done += amounts["units"] if message["kind"] == "count" else 0
         self.records += amounts["records"]
+        self.rejects += amounts["failed_records"]
         self.tick(0, 0)

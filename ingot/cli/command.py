@@ -107,7 +107,7 @@ class Command(TyperCommand):
         super().__init__(*given, **named)
         self.origins: dict[str, str] = {}  # of configured values, by parameter
         for one in self.params:  # `configured_values` reads the variables, this one's among them
-            one.value_from_envvar = lambda _: None  # type: ignore[method-assign]
+            one.value_from_envvar = lambda ctx: None  # type: ignore[method-assign]
 
     def make_context(
         self,
@@ -139,6 +139,11 @@ class Command(TyperCommand):
             print_error(*_error_parts(error))
             raise typer.Exit(error.exit_code) from error
         except KeyboardInterrupt as error:
+            from ingot.converters.progress import TERMINATED, TerminatedError
+
+            if isinstance(error, TerminatedError):
+                print_error("terminated: what is finished is kept; run the same command again")
+                raise typer.Exit(TERMINATED) from error
             print_error("interrupted: nothing was replaced; run the same command again")
             raise typer.Exit(INTERRUPTED) from error
 

@@ -7,19 +7,24 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Literal
 
 from ingot.converters.rows import Json
+from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
     from rich.text import Text
 
+    from ingot.converters.monitoring import JobWatch
     from ingot.converters.progress import Progress, Watch
 
 _PIPE_WIDTH = 160
+_SHOWN = "Logging and metrics"
 _NAME = re.compile(r"`([a-z]\w*)`")
 _flags: dict[str, str] = {}
 
@@ -118,13 +123,82 @@ def open_bars() -> Iterator[Callable[[str, int, int, str], None]]:
         bars.stop()
 
 
+@dataclass(frozen=True, kw_only=True)
+class JobOptions:
+    """How a long job is watched."""
+
+    metrics_port: Annotated[
+        int | None,
+        Setting(
+            "Port of HTTP /metrics, /healthz and /readyz; 0 = any free one.",
+            metavar="INT",
+            section=_SHOWN,
+            minimum=0,
+            maximum=65_535,
+            default="none",
+        ),
+    ] = None
+    log_format: Annotated[
+        Literal["text", "json"],
+        Setting("Progress on stderr for people (text), or as lines of JSON.", section=_SHOWN),
+    ] = "text"
+    log_file: Annotated[
+        Path | None,
+        Setting("File for lines of JSON, instead of stderr.", metavar="PATH", section=_SHOWN),
+    ] = None
+
+
 @contextmanager
-def progress_meter() -> Iterator["Watch"]:
-    """Show the progress of a conversion, on stderr and only if that is a terminal."""
+def open_job(name: str, options: JobOptions) -> Iterator["JobWatch | None"]:
+    """Show a long job by log lines and metrics where they are asked for; SIGTERM drains it."""
+    with ExitStack() as stack:
+        stack.enter_context(drain_job())
+        is_json, port = options.log_format == "json", options.metrics_port
+        if port is None and not is_json and options.log_file is None:
+            yield None
+            return
+        from ingot.agent.privacy import redact
+        from ingot.converters.monitoring import JobWatch
+
+        log: IO[bytes] | None = sys.stderr.buffer if is_json else None
+        if options.log_file is not None:
+            log = stack.enter_context(open_log(options.log_file))
+        yield stack.enter_context(JobWatch(name, port, log, redact))
+
+
+def open_log(path: Path) -> IO[bytes]:
+    """Open a file to append lines to; its folder is made."""
+    from ingot.converters.output.files import output_errors
+
+    with output_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("ab", buffering=0)
+
+
+@contextmanager
+def drain_job() -> Iterator[None]:
+    """Let SIGTERM drain the job, see `drain_on_sigterm`; a wrong INGOT_GRACE is a usage error."""
+    import typer
+
+    from ingot.converters.progress import drain_on_sigterm, grace_seconds
+
+    try:
+        grace = grace_seconds()
+    except ValueError as error:
+        raise typer.BadParameter(f"INGOT_GRACE: {error}") from error
+    with drain_on_sigterm(grace):
+        yield
+
+
+@contextmanager
+def progress_meter(job: "JobWatch | None" = None) -> Iterator["Watch"]:
+    """Show the progress of a conversion to the watch of the job, and on stderr if a terminal."""
 
     def watch(progress: "Progress") -> None:
         amounts = f"{progress.rows:,} rows, {progress.records:,} records"
         move(progress.stage, progress.shards_done, progress.shards, amounts)
+        if job is not None:
+            job(progress)
 
     with open_bars() as move:
         yield watch

@@ -60,7 +60,7 @@ from ingot.converters.megatron.write.staging import (
     sum_counts,
 )
 from ingot.converters.output.files import output_errors
-from ingot.converters.progress import host_facts
+from ingot.converters.progress import host_facts, raise_if_stopping
 
 
 def run_attempts(job: UnitRun) -> tuple[EngineChoice | None, dict[int, str]]:
@@ -76,13 +76,17 @@ def run_attempts(job: UnitRun) -> tuple[EngineChoice | None, dict[int, str]]:
         _forget_engine(job, engine, "it gave other ids than the reference elsewhere")
     choice = None
     while pending := job.pending():
+        raise_if_stopping()
         choice = job.choose(pending, wrong)
         size, number = sum(unit.bytes for unit in pending), len({unit.file for unit in pending})
         job.monitor({"kind": "plan", "bytes": size, "files": number, "units": len(pending)})
         job.monitor({"kind": "phase", "phase": "read"})
         try:
             if job.work.processes > 1:
-                return choice, run_processes(job, pending, choice)
+                crashed = run_processes(job, pending, choice)
+                if job.pending():
+                    raise_if_stopping()
+                return choice, crashed
             run_in_process(job, pending, choice)
         except EngineWrongError as error:
             if error.engine not in FAST_ENGINES or error.engine in wrong:

@@ -12,8 +12,10 @@ from ingot.cli import command as o
 from ingot.cli import display
 from ingot.cli.command import Only, check_free, command_options
 from ingot.cli.console import (
+    JobOptions,
     is_interactive,
     note_line,
+    open_job,
     plain_text,
     print_json,
     progress_meter,
@@ -31,6 +33,7 @@ from ingot.converters.settings import Setting
 if TYPE_CHECKING:
     from ingot.agent.context import Context
     from ingot.agent.state import State
+    from ingot.converters.monitoring import JobWatch
 
 _NO_TERMINAL = Safe("a person must approve the proposal, but there is no terminal and no --yes")
 _WHY = {
@@ -107,6 +110,7 @@ def convert(
         ),
     ],
     out: o.OutFolder,
+    watching: JobOptions,
     as_json: o.Json = False,
 ) -> None:
     """Convert with a mapping file: no mapper, no model, no review."""
@@ -115,7 +119,7 @@ def convert(
 
     order = complete_order(order, out=out, mapping=mapping)
     context = Context()
-    with progress_meter() as context.progress:
+    with open_job("convert", watching) as job, progress_meter(job) as context.progress:
         state = convert_mapping(order, context)
     end_run(state, context, as_json=as_json, gates_hold=False)
 
@@ -129,6 +133,7 @@ def run(
         Path | None, Setting("Mapping file to use, instead of a proposal.", metavar="FILE")
     ] = None,
     llm: ModelSettings,
+    watching: JobOptions,
     as_json: o.Json = False,
 ) -> None:
     """Propose a mapping from a sample, check it, ask for approval, and convert.
@@ -136,10 +141,14 @@ def run(
     Writes records/, rejected/, tokens/, mapping.json, report.md and manifest.json into DIR.
     """
     order = complete_order(order, out=out, mapping=mapping)
-    _run_session(order, run_context(llm, order.mapper), as_json=as_json)
+    context = run_context(llm, order.mapper)
+    with open_job("run", watching) as job:
+        _run_session(order, context, job, as_json=as_json)
 
 
-def _run_session(order: Order, context: "Context", *, as_json: bool) -> None:
+def _run_session(
+    order: Order, context: "Context", job: "JobWatch | None", *, as_json: bool
+) -> None:
     from ingot.agent.nodes.report import run_outcome
     from ingot.agent.reporting.proposal_folder import remove_proposal
     from ingot.agent.session import open_session, run_once
@@ -148,7 +157,7 @@ def _run_session(order: Order, context: "Context", *, as_json: bool) -> None:
         end_run(run_once(order, context), context, as_json=as_json)
         return
     with open_session(order, context) as current:
-        with progress_meter() as context.progress:
+        with progress_meter(job) as context.progress:
             state = current.begin()
         if current.is_at_rest():  # a budget is exhausted; the run can be resumed
             if as_json:
@@ -162,7 +171,7 @@ def _run_session(order: Order, context: "Context", *, as_json: bool) -> None:
                     print_json(encode(waiting))
                 stop_midway(state, _NO_TERMINAL, context)
             answer = ask_person(state, context)
-            with progress_meter() as context.progress:
+            with progress_meter(job) as context.progress:
                 state = current.answer(answer)
         current.forget()
     if state["outcome"].status in ("done", "already_done", "irrelevant"):

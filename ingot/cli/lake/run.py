@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,8 +16,10 @@ from ingot.agent.model.endpoint import ModelSettings
 from ingot.cli import command as o
 from ingot.cli.command import Only, command_options
 from ingot.cli.console import (
+    JobOptions,
     note_line,
     open_bars,
+    open_job,
     plain_text,
     print_json,
     print_line,
@@ -34,6 +35,8 @@ from ingot.converters.settings import Setting
 if TYPE_CHECKING:
     from ingot.agent.lake.run import LakeProgress, LakeReport
     from ingot.converters.lake.catalog import SetFacts
+    from ingot.converters.monitoring import JobWatch
+    from ingot.converters.progress import Progress
 
 _ROWS = ("converted", "rejected", "filtered")
 _OPEN = ("waiting", "resting", "failed")
@@ -42,24 +45,33 @@ _MOST_SHOWN = 20
 
 
 def _run_once(
-    order: LakeOrder, *, quiet: bool = False, settle: float = 0.0, watching: bool = False
+    order: LakeOrder,
+    job: "JobWatch | None",
+    *,
+    quiet: bool = False,
+    settle: float = 0.0,
+    watching: bool = False,
 ) -> "LakeReport":
     from ingot.agent.lake.run import run_lake
 
-    with _show_progress(quiet=quiet) as listen:
+    with _show_progress(job, quiet=quiet) as listen:
         return run_lake(order, listen, settle=settle, watching=watching)
 
 
-def watch_lake(order: LakeOrder, poll: float, *, as_json: bool) -> None:
+def watch_lake(
+    order: LakeOrder, poll: float, job: "JobWatch | None", *, quiet: bool, as_json: bool
+) -> None:
     """Run again and again until interrupted; print runs that changed something."""
     from ingot.agent.lake.shared_model import end_run
     from ingot.converters.errors import OutputError, SourceError
+    from ingot.converters.progress import TerminatedError, sleep_until_stopping
 
     known: tuple[SetFacts, ...] | None = None
     try:
         while True:
             try:
-                report = _run_once(order, quiet=known is not None, settle=poll, watching=True)
+                quiet = quiet or known is not None
+                report = _run_once(order, job, quiet=quiet, settle=poll, watching=True)
                 if report.sets != known:
                     _show_report(order, report, as_json=as_json)
                 known = report.sets
@@ -67,7 +79,13 @@ def watch_lake(order: LakeOrder, poll: float, *, as_json: bool) -> None:
                 if known is None:
                     raise
                 note_line(f"could not read the lake: {error}", "yellow")  # it may come back
-            time.sleep(poll)
+            if job is not None:
+                job.waiting = True
+            sleep_until_stopping(poll)
+            if job is not None:
+                job.waiting = False
+    except TerminatedError:  # the same command goes on, within its budget
+        raise
     except KeyboardInterrupt:
         stderr_console().print("stopped watching")
         end_run(order.state)  # a killed run resumes within its budget; a stopped one has ended
@@ -185,10 +203,20 @@ def _set_document(facts: "SetFacts") -> dict[str, Json]:
 
 
 @contextmanager
-def _show_progress(*, quiet: bool = False) -> Iterator["Callable[[LakeProgress], None]"]:
-    """Yield a listener that moves bars on a terminal, and else prints a line per data set."""
+def _show_progress(
+    job: "JobWatch | None" = None, *, quiet: bool = False
+) -> Iterator["Callable[[LakeProgress], None]"]:
+    """Yield a listener that moves bars on a terminal, and else prints a line per data set.
+
+    The watch of the job hears it all, also if `quiet`.
+    """
+    totals: Counter[str] = Counter()
 
     def listen(now: "LakeProgress") -> None:
+        if job is not None:
+            job(_job_progress(now, totals))
+        if quiet:
+            return
         if sys.stderr.isatty():
             if now.whole:
                 move(now.stage, now.done, now.whole, _bar_text(now))
@@ -196,11 +224,20 @@ def _show_progress(*, quiet: bool = False) -> Iterator["Callable[[LakeProgress],
             style = _STYLES.get(now.facts.status, "") if now.facts else ""
             note_line(line, style)
 
-    if quiet:
-        yield lambda _: None
-        return
     with open_bars() as move:
         yield listen
+
+
+def _job_progress(now: "LakeProgress", totals: Counter[str]) -> "Progress":
+    """Return what the watch of a job takes; the rows of data sets that are done are added up."""
+    from ingot.converters.progress import Progress
+
+    if now.facts is not None:
+        rows, records = Counter(now.facts.rows), Counter(now.facts.records)
+        rejects = rows["rejected"] + records["rejected"]
+        totals.update(rows=rows["read"], records=records["written"], rejects=rejects)
+    amounts = {name: totals[name] for name in ("rows", "records", "rejects")}
+    return Progress(stage=now.stage, shards_done=now.done, shards=now.whole, **amounts)
 
 
 def _bar_text(now: "LakeProgress") -> str:
@@ -274,6 +311,7 @@ def run(
     strict: Annotated[
         bool, Setting("Exit with 1 if a data set is waiting, postponed or failed.")
     ] = False,
+    watching: JobOptions,
     as_json: o.Json = False,
 ) -> None:
     """Convert the new and changed data sets of a lake.
@@ -295,10 +333,13 @@ def run(
     )
     if dry_run:
         show_sets(order, as_json=as_json)
-    elif watch:
-        watch_lake(order, poll, as_json=as_json)
-    else:
-        report = _run_once(order)
-        _show_report(order, report, as_json=as_json)
-        if strict and any(one.status in _OPEN for one in report.sets):
-            raise typer.Exit(1)
+        return
+    quiet = watching.log_format == "json" and watching.log_file is None
+    with open_job("lake run", watching) as job:
+        if watch:
+            watch_lake(order, poll, job, quiet=quiet, as_json=as_json)
+            return
+        report = _run_once(order, job, quiet=quiet)
+    _show_report(order, report, as_json=as_json)
+    if strict and any(one.status in _OPEN for one in report.sets):
+        raise typer.Exit(1)

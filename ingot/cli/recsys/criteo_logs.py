@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 from ingot.cli import command as o
 from ingot.cli import display
 from ingot.cli.command import command_options
-from ingot.cli.console import plain_text, print_json, progress_meter, stdout_console
+from ingot.cli.console import (
+    JobOptions,
+    open_job,
+    plain_text,
+    print_json,
+    progress_meter,
+    stdout_console,
+)
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.recsys.criteo.preprocess.settings import RUN, SHUFFLE, Settings
 from ingot.converters.settings import Setting
@@ -53,6 +60,7 @@ def preprocess_criteo(
         Setting("Resume an interrupted run, or start again.", section=RUN, negative="no-resume"),
     ] = True,
     overwrite: Overwrite = False,
+    watching: JobOptions,
     as_json: o.Json = False,
 ) -> None:
     """Write the arrays of every day, the vocabularies of the 26 columns, and statistics."""
@@ -61,8 +69,8 @@ def preprocess_criteo(
 
     if no_shuffle:
         settings = replace(settings, shuffle_seed=None)
-    inputs = find_inputs(input_dir, days)
-    with progress_meter() as progress:
+    with open_job("criteo preprocess", watching) as job, progress_meter(job) as progress:
+        inputs = find_inputs(input_dir, days)
         done = preprocess(
             inputs, settings, out, resume=resume, overwrite=overwrite, progress=progress
         )

@@ -10,8 +10,10 @@ from ingot.cli import command as o
 from ingot.cli import display
 from ingot.cli.command import check_free, command_options
 from ingot.cli.console import (
+    JobOptions,
     note_line,
     open_bars,
+    open_job,
     plain_text,
     print_json,
     print_line,
@@ -233,6 +235,7 @@ def build(
     ] = None,
     overrides: Overrides,
     overwrite: Overwrite = False,
+    watching: JobOptions,
     as_json: o.Json = False,
 ) -> None:
     """Write train/ and valid/ with the documented schema, vocabularies and statistics."""
@@ -240,7 +243,7 @@ def build(
     from ingot.converters.recsys.ctr.featuremap import load
 
     inputs, chosen = raw.inputs(), overrides.apply_to(load(featuremap))
-    with progress_meter() as progress:
+    with open_job("ctr build", watching) as job, progress_meter(job) as progress:
         done = build_ctr(inputs, chosen, out, vocab=vocab, overwrite=overwrite, progress=progress)
     more = {"manifest": done.manifest, "stats": done.stats}
     display.print_result(done, _build_lines(done), as_json=as_json, **more)

@@ -14,7 +14,15 @@ import typer
 
 from ingot.cli import command as o
 from ingot.cli.command import command_options
-from ingot.cli.console import plain_text, print_json, progress_meter, stderr_console, stdout_console
+from ingot.cli.console import (
+    JobOptions,
+    open_job,
+    plain_text,
+    print_json,
+    progress_meter,
+    stderr_console,
+    stdout_console,
+)
 from ingot.cli.display import drop_empty_columns, note_rows, print_grid
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.recsys.monolith.contract import REASONS
@@ -319,6 +327,7 @@ def convert_monolith(
     settings: Settings,
     filters: Filters,
     overwrite: Overwrite = False,
+    watching: JobOptions,
     as_json: o.Json = False,
 ) -> None:
     """Convert streams of Examples, ExampleBatches and Instances, and Parquet tables.
@@ -333,7 +342,7 @@ def convert_monolith(
     if as_json and out == "-":
         raise typer.BadParameter("--json and records cannot share stdout: name a file as OUT")
     settings = replace(settings, filters=filters)
-    with progress_meter() as progress:
+    with open_job("monolith convert", watching) as job, progress_meter(job) as progress:
         done = convert(where, out, settings, overwrite=overwrite, progress=progress)
     if as_json:
         print_json(done.document())

@@ -181,6 +181,7 @@ class _Build:
     def _read(self) -> None:
         rows: Counter[str] = Counter()
         good: Counter[str] = Counter()
+        self._tell("rows", 0, 0)  # inputs and destination are open
         for stage_name, block in self._inputs.feed(self._collector, self._featuremap):
             self._clock.start(stage_name)
             rows[stage_name] += block.read
@@ -199,9 +200,8 @@ class _Build:
 
     def _tell(self, stage_name: str, rows: int, total: int) -> None:
         done = rows if total else 0
-        self._watch(
-            Progress(stage=stage_name, shards_done=done, shards=total, rows=rows, records=rows)
-        )
+        far = {"rows": rows, "records": rows, "rejects": self._collector.rejects.total()}
+        self._watch(Progress(stage=stage_name, shards_done=done, shards=total, **far))
 
     def _check_rows(self) -> None:
         collector = self._collector

@@ -119,10 +119,13 @@ class ConversionRun:
         self._done, self.counts, self._rows = [], Counts(), 0
         for number, file in enumerate(self.inputs.files):
             self._files = number
+            self._report(0)
             stream = StreamConverter(file, self.settings, reject, self._report)
             stream.write_to(sink_of(file, stream.counts))
             self._done.append((file, stream))
             self.counts.add(stream.counts)
+        self._files = len(self.inputs.files)
+        self._report(0)
 
     def _write_tables(self, out_of: OutputOpener, rejects: BinaryIO, *, once: bool) -> None:
         """Write tables with the columns that the first rows have; anew where that is not all."""
@@ -176,6 +179,7 @@ class ConversionRun:
     def _report(self, rows: int) -> None:
         self._rows += rows
         far = {"rows": self._rows, "records": self._rows, "shards": len(self.inputs.files)}
+        far |= {"rejects": sum(self.counts.rejects.values())}
         self._watch(Progress(stage="convert", shards_done=self._files, **far))
 
 
