@@ -5,7 +5,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from socketserver import TCPServer, ThreadingMixIn
@@ -16,7 +16,7 @@ import orjson
 
 from ingot.converters.errors import ConversionError, error_text
 from ingot.converters.json_yaml import shorten_text
-from ingot.converters.progress import Progress, TerminatedError, is_stopping
+from ingot.converters.progress import WAITING, Progress, TerminatedError, is_stopping
 from ingot.converters.settings import Level
 
 if TYPE_CHECKING:
@@ -45,13 +45,11 @@ class JobWatch:
     def __init__(
         self, job: str, port: int | None, log: IO[bytes] | None, redact: Callable[[str], str]
     ) -> None:
-        self.waiting = False  # it sleeps on purpose
         self._job, self._port, self._redact = job, port, redact
         self._log = LogStream(log, "info") if log else None
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._stages: dict[str, Progress] = {}
-        self._stage = ""
-        self._shown: Progress | None = None
+        self._now: Progress | None = None
         self._begun = self._moved = time.monotonic()
         self._cpu = self._memory = 0.0
         self._server: MetricsServer | None = None
@@ -59,18 +57,18 @@ class JobWatch:
     def __call__(self, progress: Progress) -> None:
         """Take the progress, from any thread."""
         with self._lock:
-            if self._stages.get(progress.stage) != progress:
+            before, self._now = self._now, progress
+            if progress != before:
                 self._moved = time.monotonic()
-            begins, self._stage = progress.stage != self._stage, progress.stage
             self._stages[progress.stage] = progress
-        if begins:
-            self._say("info", "stage", **self._fields())
+        if before is None or before.stage != progress.stage:
+            self._say("info", "stage")
 
     def __enter__(self) -> "JobWatch":
         self._say("info", "started")
         if self._port is not None:
-            registry = make_registry(self._families)
             address = "0.0.0.0", self._port  # every interface, as a pod needs it
+            registry = make_registry(self._families)
             self._server = MetricsServer(*address, registry, self.trouble, self.ready)
             self._say("info", "serving", port=self._server.port)
         self._thread = threading.Thread(target=self._run, name="job watch", daemon=True)
@@ -80,94 +78,76 @@ class JobWatch:
     def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
         self._ended.set()
         self._thread.join()
-        fields = {**self._fields(), "seconds": round(time.monotonic() - self._begun, 3)}
+        seconds = round(time.monotonic() - self._begun, 3)
         if error is None:
-            self._say("info", "finished", **fields)
+            self._say("info", "finished", seconds=seconds)
         elif isinstance(error, KeyboardInterrupt):
-            by_signal = isinstance(error, TerminatedError)
-            self._say("warn", "terminated" if by_signal else "interrupted", **fields)
+            event = "terminated" if isinstance(error, TerminatedError) else "interrupted"
+            self._say("warn", event, seconds=seconds)
         else:
-            self._say("error", "failed", **fields, error=self._redact(error_text(error)))
+            text = self._redact(error_text(error))
+            self._say("error", "failed", seconds=seconds, error=text)
         if self._server:
             self._server.close()
 
     def trouble(self) -> str | None:
         """Why the job is not healthy, None if it is: nothing moves, and no process works."""
         self._look()
-        with self._lock:
-            waited = time.monotonic() - self._moved
-            if waited <= _STALL or self.waiting or not self._stages:
-                return None
-            return f"stall: no progress for {waited:.0f} s in stage {self._stage}"
+        waited, now = time.monotonic() - self._moved, self._now
+        if now is None or now.stage == WAITING or waited <= _STALL:
+            return None
+        return f"stall: no progress for {waited:.0f} s in stage {now.stage}"
 
     def ready(self) -> bool:
         """Whether the job has opened its inputs and its destination, and is not asked to end."""
-        return bool(self._stages) and not is_stopping()
+        return self._now is not None and not is_stopping()
 
     def _run(self) -> None:
-        drains = False
+        shown = None
         while not self._ended.wait(_INTERVAL):
             self._look()
-            if is_stopping() and not drains:
-                drains = True
-                self._say("warn", "draining", **self._fields())
-            elif (now := self._stages.get(self._stage)) != self._shown:
-                self._shown = now
-                self._say("info", "progress", **self._fields())
+            if (now := (self._now, is_stopping())) != shown:
+                shown = now
+                self._say("info", "draining" if is_stopping() else "progress")
 
     def _look(self) -> None:
         """Measure the processes. A job that uses the processor moves, also within a large shard."""
-        cpu, memory = measure_processes()
-        with self._lock:
-            self._memory = memory
-            if abs(cpu - self._cpu) >= _BUSY:
-                self._cpu, self._moved = cpu, time.monotonic()
-
-    def _fields(self) -> dict[str, object]:
-        with self._lock:
-            now = self._stages.get(self._stage)
-        known = {} if now is None else vars(now)
-        return {name: value for name, value in known.items() if value is not None}
+        cpu, self._memory = measure_processes()
+        if abs(cpu - self._cpu) >= _BUSY:
+            self._cpu, self._moved = cpu, time.monotonic()
 
     def _say(self, level: Level, event: str, **fields: object) -> None:
         if self._log:
             head = {"level": level, "component": self._job, "event": event}
-            self._log.write({**head, **fields})
+            self._log.write({**head, **(vars(self._now) if self._now else {}), **fields})
 
-    def _families(self) -> Iterable["Metric"]:
+    def _families(self) -> Iterator["Metric"]:
         from prometheus_client.core import CounterMetricFamily as Counter
         from prometheus_client.core import GaugeMetricFamily as Gauge
 
         self._look()
         with self._lock:
-            stages, memory = dict(self._stages), self._memory
-        yield _job_gauge("up", "1 while the job runs", self._job, 1)
-        yield _job_gauge("memory_bytes", "Memory of all processes", self._job, memory)
-        for name, text in _COUNTERS.items():
-            family = Gauge if name.startswith("shards") else Counter
-            metric = family(f"ingot_{name}", text, labels=["job", "stage"])
+            stages = dict(self._stages)
+        for name, text, value in (
+            ("up", "1 while the job runs", 1),
+            ("memory_bytes", "Memory of all processes", self._memory),
+        ):
+            gauge = Gauge(f"ingot_{name}", text, labels=["job"])
+            gauge.add_metric([self._job], value)
+            yield gauge
+        for family, name, text in (
+            (Counter, "rows", "Rows read"),
+            (Counter, "records", "Records written"),
+            (Counter, "rejects", "Rows and records rejected"),
+            (Gauge, "shards_done", "Shards, files or data sets finished"),
+            (Gauge, "shards", "Shards, files or data sets there are"),
+        ):
+            shown = "shards_total" if name == "shards" else name
+            metric = family(f"ingot_{shown}", text, labels=["job", "stage"])
             for stage, progress in stages.items():
-                value = getattr(progress, "shards" if name == "shards_total" else name)
-                if value is not None:
+                if (value := getattr(progress, name)) is not None:
                     metric.add_metric([self._job, stage], value)
             yield metric
-
-
-_COUNTERS: Final = {
-    "rows": "Rows read",
-    "records": "Records written",
-    "rejects": "Rows and records rejected",
-    "shards_done": "Shards, files or data sets finished",
-    "shards_total": "Shards, files or data sets there are",
-}
-
-
-def _job_gauge(name: str, text: str, job: str, value: float) -> "Metric":
-    from prometheus_client.core import GaugeMetricFamily
-
-    gauge = GaugeMetricFamily(f"ingot_{name}", text, labels=["job"])
-    gauge.add_metric([job], value)
-    return gauge
 
 
 def measure_processes() -> tuple[float, int]:

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import resource
 import signal
 import sys
@@ -10,8 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Final, TypeVar
+
+from ingot.converters.errors import ConversionError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +32,7 @@ class Progress:
 
 Watch = Callable[[Progress], None]
 
+WAITING: Final = "waiting"  # the stage of a job that sleeps on purpose
 TERMINATED: Final = 143  # the exit code: 128 and the number of SIGTERM
 _GRACE: Final = 20.0  # seconds; Kubernetes kills after 30
 _AGAIN: Final = 5.0  # seconds until what did not end is asked once more
@@ -44,48 +49,33 @@ def is_stopping() -> bool:
     return _stopping.is_set()
 
 
-def sleep_until_stopping(seconds: float) -> None:
-    """Wait so long, or until the job is to end. Raises TerminatedError."""
-    _stopping.wait(seconds)
-    raise_if_stopping()
-
-
-def raise_if_stopping() -> None:
-    """Raise TerminatedError if the job is to end; for places where all before is finished."""
-    if _stopping.is_set():
+def raise_if_stopping(wait: float = 0.0) -> None:
+    """Raise TerminatedError if the job is to end, now or within `wait` seconds."""
+    if _stopping.wait(wait):
         raise TerminatedError
 
 
 def until_stopping(tasks: Iterable[_Task]) -> Iterator[_Task]:
     """Yield the tasks, and no more of them once the job is to end."""
-    for task in tasks:
-        if _stopping.is_set():
-            return
-        yield task
-
-
-def grace_seconds() -> float:
-    """Return how long a job may go on after SIGTERM: INGOT_GRACE, or 20. Raises ValueError."""
-    grace = float(os.environ.get("INGOT_GRACE") or _GRACE)
-    if not 0 <= grace < threading.TIMEOUT_MAX:
-        raise ValueError(f"it takes seconds from 0 on, not {grace}")
-    return grace
+    return takewhile(lambda _: not _stopping.is_set(), tasks)
 
 
 @contextmanager
-def drain_on_sigterm(grace: float) -> Iterator[None]:
+def drain_on_sigterm() -> Iterator[None]:
     """Take SIGTERM as a request to end the job: what is under way is finished.
 
-    After `grace` seconds TerminatedError is raised; a second SIGTERM ends the process at once. In
-    another thread than the main one signals stay as they are.
+    After INGOT_GRACE seconds (20) TerminatedError is raised; a second SIGTERM ends the process at
+    once. In another thread than the main one signals stay as they are.
     """
-    late = threading.Event()
+    late, given = threading.Event(), os.environ.get("INGOT_GRACE") or str(_GRACE)
+    if not re.fullmatch(r"\d{1,6}(\.\d+)?", given):
+        raise ConversionError("INGOT_GRACE", f"takes seconds, not {given}")
 
     def begin(*_: object) -> None:
         if _stopping.is_set():
             os._exit(TERMINATED)  # worker processes end with their parent
         _stopping.set()
-        signal.setitimer(signal.ITIMER_REAL, max(grace, 1e-3), _AGAIN)
+        signal.setitimer(signal.ITIMER_REAL, max(float(given), 1e-3), _AGAIN)
 
     def end(*_: object) -> None:
         late.set()

@@ -39,7 +39,7 @@ from ingot.converters.output.files import (
     write_file,
 )
 from ingot.converters.output.worker_pool import TaskFailure, Workers
-from ingot.converters.progress import TerminatedError, until_stopping
+from ingot.converters.progress import raise_if_stopping, until_stopping
 from ingot.converters.records.schema import json_line
 
 _ROOT: Final = "root"
@@ -169,7 +169,7 @@ def _work_through(
                 done += 1
                 listen(LakeProgress("data sets", done, len(todo), facts=facts))
         if len(ended) + len(put_off) < len(tasks):
-            raise TerminatedError
+            raise_if_stopping()
         turns.settle(ended, put_off)
     return [one.name for one in todo]
 

@@ -49,14 +49,7 @@ from ingot.converters.output.commit import FinishedResult, StagedResult, find_fi
 from ingot.converters.output.files import encode_json, output_errors
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
 from ingot.converters.output.worker_pool import Runner, Workers, results_in_order
-from ingot.converters.progress import (
-    Progress,
-    TerminatedError,
-    Watch,
-    peak_rss,
-    raise_if_stopping,
-    until_stopping,
-)
+from ingot.converters.progress import Progress, Watch, peak_rss, raise_if_stopping, until_stopping
 from ingot.converters.records.delta_log import write_delta_log
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import SourceSpec, input_entry, unchanged_files
@@ -249,7 +242,7 @@ class _Conversion:
             with plan.hash_cut_files(planned) as hashes:
                 shards = self._convert(planned, runner)
                 if self.options.limit is None and len(shards) < len(planned):
-                    raise TerminatedError
+                    raise_if_stopping()
                 _enter_cut_files(planned, shards, hashes)
         counts = results.Counts()
         for shard in shards:

@@ -128,6 +128,14 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+_CONFIG = typer.Option(
+    envvar="INGOT_CONFIG", metavar="FILE", help="Settings (TOML). By default, ./ingot.toml."
+)
+_PROFILE = typer.Option(
+    envvar="INGOT_PROFILE", metavar="NAME", help="Profile of that file whose settings win."
+)
+
+
 @app.callback()
 def ingot(
     version: Annotated[
@@ -136,22 +144,7 @@ def ingot(
             "--version", callback=_print_version, is_eager=True, help="Print the version."
         ),
     ] = False,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="INGOT_CONFIG",
-            metavar="FILE",
-            help="File of settings (TOML).",
-            show_default="ingot.toml in the current folder, if it exists",
-        ),
-    ] = None,
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            envvar="INGOT_PROFILE",
-            metavar="NAME",
-            help="Profile of the file whose settings win over its others.",
-        ),
-    ] = None,
+    config: Annotated[Path | None, _CONFIG] = None,
+    profile: Annotated[str | None, _PROFILE] = None,
 ) -> None:
     """Convert raw data sets to training files: one reviewed mapping, exact conversion."""

@@ -180,11 +180,7 @@ def command_group(
 
 @contextmanager
 def _usage_errors(running: Any = None) -> Iterator[None]:  # noqa: ANN401
-    """Print a usage error as one line like any other error; help for an empty line stays help.
-
-    Args:
-        running: the context of the command that runs, if one does.
-    """
+    """Print a usage error as one line like any other error; help for an empty line stays help."""
     try:
         yield
     except _UsageError as error:

@@ -1,9 +1,10 @@
 """Values of options from environment variables and `ingot.toml`; docs/configuration.md says how."""
 
 import os
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -11,8 +12,7 @@ import typer
 import typer.main
 
 _FILE: Final = "ingot.toml"
-_PROFILE: Final = "profile"
-_OF_INGOT: Final = ("config", _PROFILE)  # options of `ingot` itself
+_OF_INGOT: Final = ("config", "profile")  # options of `ingot` itself
 # Who writes a file into a folder of data must not choose who gets the user's key and rows.
 _ONLY_NAMED: Final = ("base-url", "preset")
 _ALIASES: Final = {"parquet2mbt": "tokens build"}
@@ -27,7 +27,7 @@ class Value(NamedTuple):
 
 
 class _Table(NamedTuple):
-    heading: str  # of the file, `ingot.toml [convert]`
+    heading: str  # `ingot.toml [convert]`
     entries: Mapping[str, Any]
     shared: bool  # it holds for every command that has an option
 
@@ -55,19 +55,15 @@ def configured_values(
     Raises:
         typer.BadParameter: the file cannot be read, or holds what it must not hold.
     """
-    path = _ALIASES.get(path, path)
-    flags = command_flags(command)
-    named = config or (Path(os.environ["INGOT_CONFIG"]) if os.getenv("INGOT_CONFIG") else None)
-    profile = profile or os.environ.get("INGOT_PROFILE") or None
+    path, found = _ALIASES.get(path, path), {}
+    named = config or os.environ.get("INGOT_CONFIG")
+    profile = profile or os.environ.get("INGOT_PROFILE")
     tables: list[_Table] = []
     if named or Path(_FILE).is_file():
-        tables = _read_tables(named or Path(_FILE), path, profile, trusted=named is not None)
-        for table in tables:
-            _check_table(table, flags)
+        tables = _read_tables(Path(named or _FILE), path, profile, trusted=bool(named))
     elif profile:
         raise typer.BadParameter(f"profile {profile!r}: there is no {_FILE} in this folder")
-    found = {}
-    for flag, option in flags.items():
+    for flag, option in command_flags(command).items():
         value = _read_variable(path, flag, option) or _find_entry(tables, flag, option)
         if value is not None:
             found[option.name] = value
@@ -76,82 +72,67 @@ def configured_values(
 
 def variable_names(path: str, flag: str, option: Any) -> list[str]:  # noqa: ANN401
     """Return the variables that set an option, the first of which wins."""
-    own = f"INGOT_{path}_{flag}"
-    short = [] if flag in _OF_INGOT else [f"INGOT_{flag}"]
-    further = [option.envvar] if isinstance(option.envvar, str) else option.envvar or []
-    names = [name.upper().replace("-", "_").replace(" ", "_") for name in (own, *short)]
-    return list(dict.fromkeys([*names, *further]))
+    words = [f"{path} {flag}"] if flag in _OF_INGOT else [f"{path} {flag}", flag]
+    own = [f"ingot {one}".replace("-", "_").replace(" ", "_").upper() for one in words]
+    declared = [option.envvar] if isinstance(option.envvar, str) else option.envvar or []
+    return list(dict.fromkeys([*own, *declared]))
 
 
 def _read_variable(path: str, flag: str, option: Any) -> Value | None:  # noqa: ANN401
     for name in variable_names(path, flag, option):
         if text := os.environ.get(name):
-            return Value(_split_words(text) if option.multiple else text, name)
+            return Value(shlex.split(text) if option.multiple else text, name)
     return None
-
-
-def _split_words(text: str) -> list[str]:
-    import shlex
-
-    return shlex.split(text)
 
 
 def _find_entry(tables: Iterable[_Table], flag: str, option: Any) -> Value | None:  # noqa: ANN401
     for table in tables:
         if flag in table.entries and not (table.shared and flag in _OF_INGOT):
             entry = table.entries[flag]
-            if isinstance(entry, list) and not option.multiple:
-                entry = ",".join(_spell(one, flag, table) for one in entry)
-            items = entry if isinstance(entry, list) else [entry]
-            texts = [_spell(one, flag, table) for one in items]
-            return Value(texts if option.multiple else texts[0], table.heading)
+            texts = [_spell(one, flag, table) for one in entry] if isinstance(entry, list) else None
+            if option.multiple:
+                return Value(texts or [_spell(entry, flag, table)], table.heading)
+            text = _spell(entry, flag, table) if texts is None else ",".join(texts)
+            return Value(text, table.heading)
     return None
 
 
 def _spell(entry: object, flag: str, table: _Table) -> str:
     """Return a value of TOML as it would stand on the command line."""
-    if isinstance(entry, bool):
-        return str(entry).lower()
-    if isinstance(entry, str | int | float):
-        return str(entry)
-    raise typer.BadParameter(f"{table.heading}: {flag} is neither a text nor a number nor a list")
+    if not isinstance(entry, str | int | float):
+        problem = "is neither a text nor a number nor a list"
+        raise typer.BadParameter(f"{table.heading}: {flag} {problem}")
+    return str(entry).lower() if isinstance(entry, bool) else str(entry)
 
 
 def _read_tables(file: Path, path: str, profile: str | None, *, trusted: bool) -> list[_Table]:
-    """Return the tables that hold for a command, the strongest first."""
-    document = _read_document(file)
-    _refuse_secrets(document, str(file))
-    profiles = document.pop(_PROFILE, {})
-    chosen = [_Table(str(file), document, shared=True)]
-    if profile is not None:
-        if not (isinstance(profiles, dict) and isinstance(profiles.get(profile), dict)):
-            raise typer.BadParameter(f"{file}: no [profile.{profile}]{_nearest(profile, profiles)}")
-        chosen.insert(0, _Table(f"{file} [profile.{profile}]", profiles[profile], shared=True))
-    tables = []
-    for table in chosen:
-        _check_names(table.entries, table.heading)
-        entries: Any = table.entries
-        for word in path.split():
-            entries = entries.get(word, {}) if isinstance(entries, dict) else {}
-        inside = table.heading.removeprefix(str(file)).strip(" []")
-        heading = f"{file} [{'.'.join([*filter(None, [inside]), *path.split()])}]"
-        tables += [_Table(heading, entries, shared=False), table]
-    for table in () if trusted else tables:
-        for flag in filter(table.entries.__contains__, _ONLY_NAMED):
-            problem = f"{flag} is read only from a file that you name"
-            raise typer.BadParameter(f"{table.heading}: {problem} with --config or INGOT_CONFIG")
-    return tables
-
-
-def _read_document(file: Path) -> dict[str, Any]:
+    """Return the tables that hold for a command, the strongest first; the whole file is checked."""
     import tomllib
 
     try:
-        return tomllib.loads(file.read_text("utf-8"))
+        document = tomllib.loads(file.read_text("utf-8"))
     except OSError as error:
         raise typer.BadParameter(f"{file}: cannot read it: {error.strerror}") from error
     except ValueError as error:
         raise typer.BadParameter(f"{file}: is not TOML: {error}") from error
+    _refuse_secrets(document, str(file))
+    profiles = document.pop("profile", {})
+    inside = profiles.values() if isinstance(profiles, dict) else [profiles]
+    if not all(isinstance(one, dict) for one in inside):
+        raise typer.BadParameter(f"{file}: profile is not a table of tables, [profile.NAME]")
+    named = {f"profile.{name}": entries for name, entries in profiles.items()}
+    if profile and f"profile.{profile}" not in named:
+        raise typer.BadParameter(f"{file}: no [profile.{profile}]{_nearest(profile, profiles)}")
+    for name, entries in {"": document, **named}.items():
+        _check_entries(entries, f"{file} [{name}]" if name else str(file), trusted=trusted)
+    tables = []
+    for name in ([f"profile.{profile}"] if profile else []) + [""]:
+        entries = named.get(name, document)
+        own = reduce(lambda inner, word: inner.get(word, {}), path.split(), entries)
+        words = ".".join(filter(None, (name, *path.split())))
+        tables.append(_Table(f"{file} [{words}]", own, shared=False))
+        tables.append(_Table(f"{file} [{name}]" if name else str(file), entries, shared=True))
+    return tables
 
 
 def _refuse_secrets(entries: Mapping[str, Any], heading: str) -> None:
@@ -169,60 +150,29 @@ def _refuse_secrets(entries: Mapping[str, Any], heading: str) -> None:
             raise typer.BadParameter(f"{heading}: what {name} holds {problem}")
 
 
-def _check_table(table: _Table, flags: Mapping[str, Any]) -> None:
-    """Refuse keys that no option has. Other commands are imported only if this one lacks a key."""
-    for key, entry in table.entries.items():
-        if key in flags or (table.shared and isinstance(entry, dict)):
-            continue
-        known = set(flags)
-        if table.shared:
-            known.update(*map(command_flags, all_commands().values()))
-        if key not in known:
-            near = _nearest(key, known)
-            raise typer.BadParameter(f"{table.heading}: unknown option {key!r}{near}")
-
-
-def _check_names(entries: Mapping[str, Any], heading: str, path: str = "") -> None:
-    """Refuse tables that no command has, and options in the table of a group of commands."""
-    paths = _command_paths()
-    for name, entry in entries.items():
-        inner = f"{path} {name}".strip()
-        if not isinstance(entry, dict) and not path:
-            continue  # a shared option
-        if isinstance(entry, dict) and any(one.startswith(f"{inner} ") for one in paths):
-            _check_names(entry, heading, inner)
-        elif not isinstance(entry, dict):
-            problem = f"is not the table of one command: put {name} into one below it"
-            raise typer.BadParameter(f"{heading}: [{path}] {problem}")
-        elif inner not in paths:
-            shown = inner.replace(" ", ".")
-            near = _nearest(shown, [one.replace(" ", ".") for one in paths])
-            raise typer.BadParameter(f"{heading}: no command {shown}{near}")
-
-
-@cache
-def _command_paths() -> dict[str, tuple[Any, str]]:
-    """Return the group and name of every command by the words that call it; imports none."""
-    from ingot.cli.app import app
-
-    found = {}
-
-    def walk(group: Any, words: str) -> None:  # noqa: ANN401
-        for name, later in group.later.items():
-            path = f"{words} {name}".strip()
-            if isinstance(later, typer.Typer):
-                walk(group.get_command(None, name), path)
+def _check_entries(
+    entries: Mapping[str, Any], heading: str, path: str = "", *, trusted: bool
+) -> None:
+    """Refuse tables that no command has, and keys that no option has, here and below."""
+    commands = all_commands()
+    command = commands.get(path)
+    flags = set[str]().union(*map(command_flags, [command] if command else commands.values()))
+    for key, entry in entries.items():
+        inner, problem = f"{path} {key}".strip(), ""
+        if isinstance(entry, dict) and command is None:
+            if any(f"{one} ".startswith(f"{inner} ") for one in commands):
+                _check_entries(entry, heading, inner, trusted=trusted)
             else:
-                found[path] = group, name
-
-    walk(typer.main.get_command(app), "")
-    return found
-
-
-@cache
-def all_commands() -> dict[str, Any]:
-    """Return every command by the words that call it; imports all of them."""
-    return {path: group.get_command(None, name) for path, (group, name) in _command_paths().items()}
+                problem = f"no command {inner}{_nearest(inner, commands)}"
+        elif command is None and path:
+            problem = f"{path} is no command: put {key} into the table of one below it"
+        elif key not in flags:
+            problem = f"unknown option {key!r}{_nearest(key, flags)}"
+        elif key in _ONLY_NAMED and not trusted:
+            problem = f"{key} is read only from a file that you name with --config or INGOT_CONFIG"
+        if problem:
+            where = f" [{path.replace(' ', '.')}]" if path else ""
+            raise typer.BadParameter(f"{heading}{where}: {problem}")
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:
@@ -230,15 +180,30 @@ def _nearest(word: str, known: Iterable[str]) -> str:
     return f"; nearest: {near[0]}" if near else ""
 
 
-def list_configured(config: Path | None, profile: str | None) -> list[tuple[str, Value, str]]:
-    """Return flag, value and the commands of every configured value that holds somewhere."""
-    found: dict[tuple[str, str, str], tuple[Value, list[str]]] = {}
+@cache
+def all_commands() -> dict[str, Any]:
+    """Return every command by the words that call it; imports all of them."""
+    from ingot.cli.app import app
+
+    def walk(group: Any, words: tuple[str, ...]) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
+        for name in group.later:
+            command = group.get_command(None, name)
+            if hasattr(command, "later"):
+                yield from walk(command, (*words, name))
+            else:
+                yield " ".join((*words, name)), command
+
+    return dict(walk(typer.main.get_command(app), ()))
+
+
+def list_configured(config: Path | None, profile: str | None) -> Iterator[tuple[str, str, str]]:
+    """Yield flag, value and origin (with its commands) of every value that holds somewhere."""
+    found: dict[tuple[str, str, str], list[str]] = {}
     for path, command in all_commands().items():
         flags = {one.name: flag for flag, one in command_flags(command).items()}
-        for name, value in configured_values(command, path, config, profile).items():
-            key = flags[name], str(value.text), value.origin
-            found.setdefault(key, (value, []))[1].append(path)
-    return [
-        (flag, value, ", ".join(paths[:_MOST_NAMED]) + ", ..." * (len(paths) > _MOST_NAMED))
-        for (flag, *_), (value, paths) in found.items()
-    ]
+        for name, (text, origin) in configured_values(command, path, config, profile).items():
+            value = text if isinstance(text, str) else ", ".join(text)
+            found.setdefault((flags[name], value, origin), []).append(path)
+    for (flag, value, origin), paths in found.items():
+        more = ", ..." if len(paths) > _MOST_NAMED else ""
+        yield flag, value, f"from {origin}, for {', '.join(paths[:_MOST_NAMED])}{more}"

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Literal
 
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
     from ingot.converters.progress import Progress, Watch
 
 _PIPE_WIDTH = 160
-_SHOWN = "Logging and metrics"
+_shown = partial(Setting, section="Logging and metrics")
 _NAME = re.compile(r"`([a-z]\w*)`")
 _flags: dict[str, str] = {}
+_jobs: list["JobWatch"] = []  # the one that runs
 
 
 def safe_text(text: str) -> str:
@@ -129,41 +131,45 @@ class JobOptions:
 
     metrics_port: Annotated[
         int | None,
-        Setting(
+        _shown(
             "Port of HTTP /metrics, /healthz and /readyz; 0 = any free one.",
             metavar="INT",
-            section=_SHOWN,
             minimum=0,
             maximum=65_535,
-            default="none",
         ),
     ] = None
     log_format: Annotated[
         Literal["text", "json"],
-        Setting("Progress on stderr for people (text), or as lines of JSON.", section=_SHOWN),
+        _shown("Progress on stderr for people (text), or as lines of JSON."),
     ] = "text"
     log_file: Annotated[
-        Path | None,
-        Setting("File for lines of JSON, instead of stderr.", metavar="PATH", section=_SHOWN),
+        Path | None, _shown("File for lines of JSON, instead of stderr.", metavar="PATH")
     ] = None
 
+    @contextmanager
+    def open(self, name: str) -> Iterator[None]:
+        """Show a job by log lines and metrics where they are asked for; SIGTERM drains it."""
+        from ingot.converters.progress import drain_on_sigterm
 
-@contextmanager
-def open_job(name: str, options: JobOptions) -> Iterator["JobWatch | None"]:
-    """Show a long job by log lines and metrics where they are asked for; SIGTERM drains it."""
-    with ExitStack() as stack:
-        stack.enter_context(drain_job())
-        is_json, port = options.log_format == "json", options.metrics_port
-        if port is None and not is_json and options.log_file is None:
-            yield None
-            return
-        from ingot.agent.privacy import redact
-        from ingot.converters.monitoring import JobWatch
+        with ExitStack() as stack:
+            stack.enter_context(drain_on_sigterm())
+            log: IO[bytes] | None = sys.stderr.buffer if self.log_format == "json" else None
+            if self.log_file is not None:
+                log = stack.enter_context(open_log(self.log_file))
+            if log is not None or self.metrics_port is not None:
+                from ingot.agent.privacy import redact
+                from ingot.converters.monitoring import JobWatch
 
-        log: IO[bytes] | None = sys.stderr.buffer if is_json else None
-        if options.log_file is not None:
-            log = stack.enter_context(open_log(options.log_file))
-        yield stack.enter_context(JobWatch(name, port, log, redact))
+                job = stack.enter_context(JobWatch(name, self.metrics_port, log, redact))
+                _jobs.append(job)
+                stack.callback(_jobs.remove, job)
+            yield
+
+
+def tell_job(progress: "Progress") -> None:
+    """Tell the watch of the job that runs, if there is one."""
+    for job in _jobs:
+        job(progress)
 
 
 def open_log(path: Path) -> IO[bytes]:
@@ -176,29 +182,13 @@ def open_log(path: Path) -> IO[bytes]:
 
 
 @contextmanager
-def drain_job() -> Iterator[None]:
-    """Let SIGTERM drain the job, see `drain_on_sigterm`; a wrong INGOT_GRACE is a usage error."""
-    import typer
-
-    from ingot.converters.progress import drain_on_sigterm, grace_seconds
-
-    try:
-        grace = grace_seconds()
-    except ValueError as error:
-        raise typer.BadParameter(f"INGOT_GRACE: {error}") from error
-    with drain_on_sigterm(grace):
-        yield
-
-
-@contextmanager
-def progress_meter(job: "JobWatch | None" = None) -> Iterator["Watch"]:
-    """Show the progress of a conversion to the watch of the job, and on stderr if a terminal."""
+def progress_meter() -> Iterator["Watch"]:
+    """Show the progress of a conversion to the job's watch, and on stderr if it is a terminal."""
 
     def watch(progress: "Progress") -> None:
         amounts = f"{progress.rows:,} rows, {progress.records:,} records"
         move(progress.stage, progress.shards_done, progress.shards, amounts)
-        if job is not None:
-            job(progress)
+        tell_job(progress)
 
     with open_bars() as move:
         yield watch

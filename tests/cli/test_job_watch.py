@@ -197,11 +197,11 @@ def test_a_job_without_progress_and_without_work_is_not_healthy(monkeypatch: Any
         busy[0] += 5  # within a large shard
         assert job.trouble() is None
         time.sleep(0.1)
-        job.waiting = True
-        assert job.trouble() is None
-        job.waiting = False
         job(far(1))  # the same again
         assert job.trouble() is not None
+        job(far(1, progress.WAITING))
+        time.sleep(0.1)
+        assert job.trouble() is None
         job(far(2))
         assert job.trouble() is None
 

@@ -15,7 +15,6 @@ from ingot.cli.console import (
     JobOptions,
     is_interactive,
     note_line,
-    open_job,
     plain_text,
     print_json,
     progress_meter,
@@ -33,7 +32,6 @@ from ingot.converters.settings import Setting
 if TYPE_CHECKING:
     from ingot.agent.context import Context
     from ingot.agent.state import State
-    from ingot.converters.monitoring import JobWatch
 
 _NO_TERMINAL = Safe("a person must approve the proposal, but there is no terminal and no --yes")
 _WHY = {
@@ -119,7 +117,7 @@ def convert(
 
     order = complete_order(order, out=out, mapping=mapping)
     context = Context()
-    with open_job("convert", watching) as job, progress_meter(job) as context.progress:
+    with watching.open("convert"), progress_meter() as context.progress:
         state = convert_mapping(order, context)
     end_run(state, context, as_json=as_json, gates_hold=False)
 
@@ -141,14 +139,11 @@ def run(
     Writes records/, rejected/, tokens/, mapping.json, report.md and manifest.json into DIR.
     """
     order = complete_order(order, out=out, mapping=mapping)
-    context = run_context(llm, order.mapper)
-    with open_job("run", watching) as job:
-        _run_session(order, context, job, as_json=as_json)
+    with watching.open("run"):
+        _run_session(order, run_context(llm, order.mapper), as_json=as_json)
 
 
-def _run_session(
-    order: Order, context: "Context", job: "JobWatch | None", *, as_json: bool
-) -> None:
+def _run_session(order: Order, context: "Context", *, as_json: bool) -> None:
     from ingot.agent.nodes.report import run_outcome
     from ingot.agent.reporting.proposal_folder import remove_proposal
     from ingot.agent.session import open_session, run_once
@@ -157,7 +152,7 @@ def _run_session(
         end_run(run_once(order, context), context, as_json=as_json)
         return
     with open_session(order, context) as current:
-        with progress_meter(job) as context.progress:
+        with progress_meter() as context.progress:
             state = current.begin()
         if current.is_at_rest():  # a budget is exhausted; the run can be resumed
             if as_json:
@@ -171,7 +166,7 @@ def _run_session(
                     print_json(encode(waiting))
                 stop_midway(state, _NO_TERMINAL, context)
             answer = ask_person(state, context)
-            with progress_meter(job) as context.progress:
+            with progress_meter() as context.progress:
                 state = current.answer(answer)
         current.forget()
     if state["outcome"].status in ("done", "already_done", "irrelevant"):

@@ -19,13 +19,13 @@ from ingot.cli.console import (
     JobOptions,
     note_line,
     open_bars,
-    open_job,
     plain_text,
     print_json,
     print_line,
     safe_text,
     stderr_console,
     stdout_console,
+    tell_job,
 )
 from ingot.cli.display import count_text, print_grid
 from ingot.cli.model_options import ask_settings
@@ -35,8 +35,6 @@ from ingot.converters.settings import Setting
 if TYPE_CHECKING:
     from ingot.agent.lake.run import LakeProgress, LakeReport
     from ingot.converters.lake.catalog import SetFacts
-    from ingot.converters.monitoring import JobWatch
-    from ingot.converters.progress import Progress
 
 _ROWS = ("converted", "rejected", "filtered")
 _OPEN = ("waiting", "resting", "failed")
@@ -45,33 +43,31 @@ _MOST_SHOWN = 20
 
 
 def _run_once(
-    order: LakeOrder,
-    job: "JobWatch | None",
-    *,
-    quiet: bool = False,
-    settle: float = 0.0,
-    watching: bool = False,
+    order: LakeOrder, *, quiet: bool = False, settle: float = 0.0, watching: bool = False
 ) -> "LakeReport":
     from ingot.agent.lake.run import run_lake
 
-    with _show_progress(job, quiet=quiet) as listen:
+    with _show_progress(quiet=quiet) as listen:
         return run_lake(order, listen, settle=settle, watching=watching)
 
 
-def watch_lake(
-    order: LakeOrder, poll: float, job: "JobWatch | None", *, quiet: bool, as_json: bool
-) -> None:
+def watch_lake(order: LakeOrder, poll: float, *, quiet: bool, as_json: bool) -> None:
     """Run again and again until interrupted; print runs that changed something."""
     from ingot.agent.lake.shared_model import end_run
     from ingot.converters.errors import OutputError, SourceError
-    from ingot.converters.progress import TerminatedError, sleep_until_stopping
+    from ingot.converters.progress import (
+        WAITING,
+        Progress,
+        TerminatedError,
+        raise_if_stopping,
+    )
 
     known: tuple[SetFacts, ...] | None = None
     try:
         while True:
             try:
                 quiet = quiet or known is not None
-                report = _run_once(order, job, quiet=quiet, settle=poll, watching=True)
+                report = _run_once(order, quiet=quiet, settle=poll, watching=True)
                 if report.sets != known:
                     _show_report(order, report, as_json=as_json)
                 known = report.sets
@@ -79,11 +75,9 @@ def watch_lake(
                 if known is None:
                     raise
                 note_line(f"could not read the lake: {error}", "yellow")  # it may come back
-            if job is not None:
-                job.waiting = True
-            sleep_until_stopping(poll)
-            if job is not None:
-                job.waiting = False
+            waits = {"shards_done": 0, "shards": 0, "rows": 0, "records": 0}
+            tell_job(Progress(stage=WAITING, **waits))
+            raise_if_stopping(poll)
     except TerminatedError:  # the same command goes on, within its budget
         raise
     except KeyboardInterrupt:
@@ -203,18 +197,21 @@ def _set_document(facts: "SetFacts") -> dict[str, Json]:
 
 
 @contextmanager
-def _show_progress(
-    job: "JobWatch | None" = None, *, quiet: bool = False
-) -> Iterator["Callable[[LakeProgress], None]"]:
+def _show_progress(*, quiet: bool = False) -> Iterator["Callable[[LakeProgress], None]"]:
     """Yield a listener that moves bars on a terminal, and else prints a line per data set.
 
     The watch of the job hears it all, also if `quiet`.
     """
-    totals: Counter[str] = Counter()
+    from ingot.converters.progress import Progress
+
+    totals: Counter[str] = Counter(rows=0, records=0, rejects=0)
 
     def listen(now: "LakeProgress") -> None:
-        if job is not None:
-            job(_job_progress(now, totals))
+        if now.facts is not None:
+            rows, records = Counter(now.facts.rows), Counter(now.facts.records)
+            totals.update(rows=rows["read"], records=records["written"])
+            totals.update(rejects=rows["rejected"] + records["rejected"])
+        tell_job(Progress(stage=now.stage, shards_done=now.done, shards=now.whole, **totals))
         if quiet:
             return
         if sys.stderr.isatty():
@@ -226,18 +223,6 @@ def _show_progress(
 
     with open_bars() as move:
         yield listen
-
-
-def _job_progress(now: "LakeProgress", totals: Counter[str]) -> "Progress":
-    """Return what the watch of a job takes; the rows of data sets that are done are added up."""
-    from ingot.converters.progress import Progress
-
-    if now.facts is not None:
-        rows, records = Counter(now.facts.rows), Counter(now.facts.records)
-        rejects = rows["rejected"] + records["rejected"]
-        totals.update(rows=rows["read"], records=records["written"], rejects=rejects)
-    amounts = {name: totals[name] for name in ("rows", "records", "rejects")}
-    return Progress(stage=now.stage, shards_done=now.done, shards=now.whole, **amounts)
 
 
 def _bar_text(now: "LakeProgress") -> str:
@@ -335,11 +320,11 @@ def run(
         show_sets(order, as_json=as_json)
         return
     quiet = watching.log_format == "json" and watching.log_file is None
-    with open_job("lake run", watching) as job:
+    with watching.open("lake run"):
         if watch:
-            watch_lake(order, poll, job, quiet=quiet, as_json=as_json)
+            watch_lake(order, poll, quiet=quiet, as_json=as_json)
             return
-        report = _run_once(order, job, quiet=quiet)
+        report = _run_once(order, quiet=quiet)
     _show_report(order, report, as_json=as_json)
     if strict and any(one.status in _OPEN for one in report.sets):
         raise typer.Exit(1)

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from ingot.cli import command as o
 from ingot.cli import display
 from ingot.cli.command import command_options
-from ingot.cli.console import (
-    JobOptions,
-    open_job,
-    plain_text,
-    print_json,
-    progress_meter,
-    stdout_console,
-)
+from ingot.cli.console import JobOptions, plain_text, print_json, progress_meter, stdout_console
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.recsys.criteo.preprocess.settings import RUN, SHUFFLE, Settings
 from ingot.converters.settings import Setting
@@ -69,8 +62,8 @@ def preprocess_criteo(
 
     if no_shuffle:
         settings = replace(settings, shuffle_seed=None)
-    with open_job("criteo preprocess", watching) as job, progress_meter(job) as progress:
-        inputs = find_inputs(input_dir, days)
+    inputs = find_inputs(input_dir, days)
+    with watching.open("criteo preprocess"), progress_meter() as progress:
         done = preprocess(
             inputs, settings, out, resume=resume, overwrite=overwrite, progress=progress
         )

@@ -13,7 +13,6 @@ from ingot.cli.console import (
     JobOptions,
     note_line,
     open_bars,
-    open_job,
     plain_text,
     print_json,
     print_line,
@@ -243,7 +242,7 @@ def build(
     from ingot.converters.recsys.ctr.featuremap import load
 
     inputs, chosen = raw.inputs(), overrides.apply_to(load(featuremap))
-    with open_job("ctr build", watching) as job, progress_meter(job) as progress:
+    with watching.open("ctr build"), progress_meter() as progress:
         done = build_ctr(inputs, chosen, out, vocab=vocab, overwrite=overwrite, progress=progress)
     more = {"manifest": done.manifest, "stats": done.stats}
     display.print_result(done, _build_lines(done), as_json=as_json, **more)

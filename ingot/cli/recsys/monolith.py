@@ -16,7 +16,6 @@ from ingot.cli import command as o
 from ingot.cli.command import command_options
 from ingot.cli.console import (
     JobOptions,
-    open_job,
     plain_text,
     print_json,
     progress_meter,
@@ -342,7 +341,7 @@ def convert_monolith(
     if as_json and out == "-":
         raise typer.BadParameter("--json and records cannot share stdout: name a file as OUT")
     settings = replace(settings, filters=filters)
-    with open_job("monolith convert", watching) as job, progress_meter(job) as progress:
+    with watching.open("monolith convert"), progress_meter() as progress:
         done = convert(where, out, settings, overwrite=overwrite, progress=progress)
     if as_json:
         print_json(done.document())

@@ -14,7 +14,6 @@ import typer
 
 from ingot.cli.command import INTERRUPTED, command_options
 from ingot.cli.console import (
-    drain_job,
     note_line,
     open_log,
     plain_text,
@@ -270,6 +269,7 @@ def build_tokens(
     from ingot.converters.megatron.metrics.watch import Watch
     from ingot.converters.megatron.read.input_files import scan
     from ingot.converters.megatron.run.build import build as build_data_set
+    from ingot.converters.progress import drain_on_sigterm
     from ingot.converters.sources.tables.table_folders import LOG_FOLDERS, refuse_table_files
 
     threads = os.environ.get("RAYON_NUM_THREADS") or "1"
@@ -286,7 +286,7 @@ def build_tokens(
         with Watch(watching) as watch:
             if keep_order:
                 log_event(watch, "info", "pipeline", "keep_order", said="the order is always kept")
-            with _log_failure(watch), drain_job():
+            with _log_failure(watch), drain_on_sigterm():
                 files = scan(input_dir, pattern, recursive=recursive)
                 folders = {parent for file in files for parent in file.path.absolute().parents}
                 logs = [one for one in folders if any((one / log).is_dir() for log in LOG_FOLDERS)]

@@ -136,7 +136,6 @@ class _Run:
     def run(self) -> CommittedResult:
         """Do what is left of the run."""
         compile_kernels()
-        self._tell("read", self._reading.resumed_parts(), 0)  # inputs and destination are open
         before = self._inputs.stamps()
         with unchanged_files(part.entry for part in self._inputs.parts):
             self._reading.run()

@@ -181,7 +181,6 @@ class _Build:
     def _read(self) -> None:
         rows: Counter[str] = Counter()
         good: Counter[str] = Counter()
-        self._tell("rows", 0, 0)  # inputs and destination are open
         for stage_name, block in self._inputs.feed(self._collector, self._featuremap):
             self._clock.start(stage_name)
             rows[stage_name] += block.read

@@ -119,7 +119,6 @@ class ConversionRun:
         self._done, self.counts, self._rows = [], Counts(), 0
         for number, file in enumerate(self.inputs.files):
             self._files = number
-            self._report(0)
             stream = StreamConverter(file, self.settings, reject, self._report)
             stream.write_to(sink_of(file, stream.counts))
             self._done.append((file, stream))
@@ -179,7 +178,6 @@ class ConversionRun:
     def _report(self, rows: int) -> None:
         self._rows += rows
         far = {"rows": self._rows, "records": self._rows, "shards": len(self.inputs.files)}
-        far |= {"rejects": sum(self.counts.rejects.values())}
         self._watch(Progress(stage="convert", shards_done=self._files, **far))
 
 
