@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,7 +108,7 @@ def test_a_second_sigterm_ends_at_once(tmp_path: Path) -> None:
     assert tree(scene.out) == scene.whole
 
 
-def test_a_wrong_grace_is_a_usage_error(tmp_path: Path) -> None:
+def test_a_wrong_grace_is_an_error(tmp_path: Path) -> None:
     scene_job = BY_NAME["convert"]
     scene_job.prepare(tmp_path)
     for grace in ("soon", "-1", "nan"):
@@ -118,13 +119,15 @@ def test_a_wrong_grace_is_a_usage_error(tmp_path: Path) -> None:
             capture_output=True,
             text=True,
         )
-        assert done.returncode == 2, grace
-        assert "INGOT_GRACE" in done.stderr
+        assert done.returncode == 1, grace
+        assert done.stderr == f"error: INGOT_GRACE: takes seconds, not {grace}\n"
 
 
-def test_what_a_library_makes_of_the_end_is_still_the_end() -> None:
+def test_what_a_library_makes_of_the_end_is_still_the_end(monkeypatch: Any) -> None:
+    monkeypatch.setenv("INGOT_GRACE", "0.05")
+
     def end() -> None:
-        with progress.drain_on_sigterm(0.05):
+        with progress.drain_on_sigterm():
             signal.raise_signal(signal.SIGTERM)
             assert progress.is_stopping()
             assert list(progress.until_stopping([1, 2])) == []
