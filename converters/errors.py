@@ -334,3 +334,15 @@ def redact_urls(text: str) -> str:
 
 def _hide_value(found: re.Match[str]) -> str:
     return f"{found[1]}***" if found[1] else found[0]
+
+
+class PartDone(Exception):  # noqa: N818 - no error
+    """A part of a job (`--shard`) has done its own `pieces` of the `whole` ones, and ends.
+
+    `phase`, such as `1/2`, is one that other parts have not done yet; None after the last one.
+    """
+
+    def __init__(self, out: str, shard: str, pieces: int, whole: int, phase: str | None) -> None:
+        super().__init__(f"part {shard} is done")
+        self.out, self.shard, self.phase = out, shard, phase
+        self.pieces, self.whole = pieces, whole

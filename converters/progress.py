@@ -1,28 +1,101 @@
-"""Progress of a run, its memory and its time, and the machine that it runs on."""
+"""Progress of a run, requests to end it, its memory and time, and the machine that it runs on."""
 
 import os
 import platform
+import re
 import resource
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
+from typing import Final, TypeVar
+
+from ingot.converters.errors import ConversionError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far a run is: the stage (`convert`, `tokens`), shards done and planned, rows, records."""
+    """How far a run is: the stage (`convert`, `tokens`), shards done and planned, and amounts."""
 
     stage: str
     shards_done: int
     shards: int
     rows: int
     records: int
+    rejects: int | None = None  # rows and records; None = not known
 
 
 Watch = Callable[[Progress], None]
+
+WAITING: Final = "waiting"  # the stage of a job that sleeps on purpose
+TERMINATED: Final = 143  # the exit code: 128 and the number of SIGTERM
+_GRACE: Final = 20.0  # seconds; Kubernetes kills after 30
+_AGAIN: Final = 5.0  # seconds until what did not end is asked once more
+_Task = TypeVar("_Task")
+_stopping = threading.Event()
+
+
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM ended the job. What is finished is kept, and the same command goes on."""
+
+
+def is_stopping() -> bool:
+    """Whether the job is to end: nothing new is begun."""
+    return _stopping.is_set()
+
+
+def raise_if_stopping(wait: float = 0.0) -> None:
+    """Raise TerminatedError if the job is to end, now or within `wait` seconds."""
+    if _stopping.wait(wait):
+        raise TerminatedError
+
+
+def until_stopping(tasks: Iterable[_Task]) -> Iterator[_Task]:
+    """Yield the tasks, and no more of them once the job is to end."""
+    return takewhile(lambda _: not _stopping.is_set(), tasks)
+
+
+@contextmanager
+def drain_on_sigterm() -> Iterator[None]:
+    """Take SIGTERM as a request to end the job: what is under way is finished.
+
+    After INGOT_GRACE seconds (20) TerminatedError is raised; a second SIGTERM ends the process at
+    once. In another thread than the main one signals stay as they are.
+    """
+    late, given = threading.Event(), os.environ.get("INGOT_GRACE") or str(_GRACE)
+    if not re.fullmatch(r"\d{1,6}(\.\d+)?", given):
+        raise ConversionError("INGOT_GRACE", f"takes seconds, not {given}")
+
+    def begin(*_: object) -> None:
+        if _stopping.is_set():
+            os._exit(TERMINATED)  # worker processes end with their parent
+        _stopping.set()
+        signal.setitimer(signal.ITIMER_REAL, max(float(given), 1e-3), _AGAIN)
+
+    def end(*_: object) -> None:
+        late.set()
+        raise TerminatedError
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = signal.signal(signal.SIGTERM, begin), signal.signal(signal.SIGALRM, end)
+    try:
+        yield
+    except Exception as error:
+        if late.is_set():  # a library made another error of it
+            raise TerminatedError from error
+        raise
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGTERM, former[0])
+        signal.signal(signal.SIGALRM, former[1])
+        _stopping.clear()
 
 
 def peak_rss() -> int:

@@ -4,9 +4,11 @@ import os
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
 from ingot.converters.errors import SourceError
+
+Level = Literal["trace", "debug", "info", "warn", "error"]  # of a log line
 
 
 @dataclass(frozen=True)

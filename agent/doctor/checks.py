@@ -22,7 +22,7 @@ class Check:
     """What one check found.
 
     Attributes:
-        group: `installation`, `places` or `endpoint`.
+        group: `installation`, `configuration`, `places` or `endpoint`.
         state: `fail` = ingot cannot work with it, `skipped` = not there or not looked at.
         hint: what to do; empty = nothing.
     """

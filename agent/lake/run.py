@@ -23,7 +23,7 @@ from ingot.agent.model.budget import Spent
 from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
 from ingot.agent.proposing.proposal import SURE_CONFIDENCE
 from ingot.agent.reporting.proposal_folder import MAPPING
-from ingot.converters.errors import IngotError, OutputError
+from ingot.converters.errors import IngotError, OutputError, PartDone
 from ingot.converters.lake import corpus
 from ingot.converters.lake.catalog import SetFacts, Split, encodable_value, write_catalog
 from ingot.converters.lake.duplicates import Duplicates, find_or_recall
@@ -38,9 +38,10 @@ from ingot.converters.output.files import (
     take_lock,
     write_file,
 )
-from ingot.converters.output.pieces import PartDone
+from ingot.converters.output.pieces import part_done
 from ingot.converters.output.sharding import COMMAND_FILE, JobShard, note_command
 from ingot.converters.output.worker_pool import Spreading, TaskFailure
+from ingot.converters.progress import raise_if_stopping, until_stopping
 from ingot.converters.records.schema import json_line
 
 _ROOT: Final = "root"
@@ -97,13 +98,13 @@ def _run_part(order: LakeOrder, shard: JobShard, listen: Listener) -> PartDone:
     with _lock_folder(order, shared=True), order.open_workers() as workers:
         note_command(order.state.folder / COMMAND_FILE)
         if scan_part(order, listed, workers, hear):
-            return PartDone.of(order.out, shard, [one.bytes or 0 for one in listed.entries], "1/2")
+            return part_done(order.out, shard, [one.bytes or 0 for one in listed.entries], "1/2")
         found = find_sets(order, listed, workers, hear)
         by_size = sorted(found.sets, key=lambda one: -sum(f.bytes for f in one.source.files))
         own = replace(found, sets=tuple(by_size[shard.number :: shard.count]))
         written = {one.name for one in own.sets if _is_written(one, now, 0.0)}
         _work_through(order, own, workers, listen, written)
-        return PartDone(order.out, shard, len(own.sets), len(found.sets), None)
+        return PartDone(str(order.out), str(shard), len(own.sets), len(found.sets), None)
 
 
 def run_lake(
@@ -188,7 +189,7 @@ def _work_through(
         ended: dict[str, str] = {}
         put_off: dict[str, str] = {}
         for task, result in workers.spread(
-            work_on_set, tasks, jobs=1 if turns.runs_alone else None
+            work_on_set, until_stopping(tasks), jobs=1 if turns.runs_alone else None
         ):
             facts = _keep_result(order, task, result)
             whose = put_off if facts is None else ended
@@ -196,6 +197,8 @@ def _work_through(
             if facts is not None:
                 done += 1
                 listen(LakeProgress("data sets", done, len(todo), facts=facts))
+        if len(ended) + len(put_off) < len(tasks):
+            raise_if_stopping()
         turns.settle(ended, put_off)
     return [one.name for one in todo]
 

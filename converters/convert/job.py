@@ -46,16 +46,17 @@ from ingot.converters.errors import (
     CommittedElsewhereError,
     ConversionError,
     OutputError,
+    PartDone,
     SourceError,
 )
 from ingot.converters.mapping.language import Mapping, to_document
 from ingot.converters.output.commit import FinishedResult, StagedResult, find_finished
 from ingot.converters.output.files import encode_json, is_store_url, output_errors
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
-from ingot.converters.output.pieces import PartDone, find_piece, piece_name, spread_tasks
+from ingot.converters.output.pieces import find_piece, part_done, piece_name, spread_tasks
 from ingot.converters.output.sharding import JobShard, check_complete
 from ingot.converters.output.worker_pool import Runner
-from ingot.converters.progress import Progress, Watch, peak_rss
+from ingot.converters.progress import Progress, Watch, peak_rss, raise_if_stopping
 from ingot.converters.records.delta_log import write_delta_log
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import SourceSpec, input_entry, unchanged_files
@@ -288,6 +289,8 @@ class _Conversion:
             planned = self._plan(cut=cut)
             with plan.hash_cut_files(planned) as hashes:
                 shards = self._convert(planned, runner)
+                if self.options.limit is None and len(shards) < len(planned):
+                    raise_if_stopping()
                 _enter_cut_files(planned, shards, hashes)
         counts = results.Counts()
         for shard in shards:
@@ -334,7 +337,9 @@ class _Conversion:
         tasks = (self._task(number, planned[number], hashes=True) for number in own)
         for done in spread_tasks(self.options, convert_shard, tasks, len(own)):
             meter.add(done)
-        return PartDone.of(self.staged.place, shard, sizes)
+        if meter.done < len(own):
+            raise_if_stopping()
+        return part_done(self.staged.place, shard, sizes)
 
     def _plan(self, *, cut: bool) -> list[tuple[SourceFile, ...]]:
         shard = self.options.shard
@@ -364,6 +369,7 @@ class _Conversion:
         self, planned: list[tuple[SourceFile, ...]], runner: Runner | None
     ) -> list[ShardDocument]:
         meter = _Meter(watch=self.watch, shards=len(planned))
+        meter.tick(0, 0)  # inputs and destination are open
         if self.options.limit is not None:
             return list(self._limited(planned, self.options.limit, meter))
         former = former_shards(find_finished(self.staged.out), self.identity)
@@ -388,6 +394,7 @@ class _Conversion:
     ) -> Iterator[ShardDocument]:
         for number, files in enumerate(planned):
             if meter.rows < limit:
+                raise_if_stopping()
                 task = self._task(number, files, limit=limit - meter.rows)
                 yield meter.add(convert_shard(task, meter.tick))
 
@@ -460,12 +467,14 @@ class _Meter:
     done: int = 0
     rows: int = 0
     records: int = 0
+    rejects: int = 0
 
     def add(self, shard: ShardDocument) -> ShardDocument:
         """Count a finished shard."""
         self.done += 1
         self.rows += shard["rows"]["read"]
         self.records += shard["records"].get("written", 0)  # a shard may have no row
+        self.rejects += shard["rows"]["rejected"]
         self.tick(0, 0)
         return shard
 
@@ -478,6 +487,7 @@ class _Meter:
                 shards=self.shards,
                 rows=self.rows + rows,
                 records=self.records + records,
+                rejects=self.rejects,
             )
         )
 
@@ -490,4 +500,5 @@ class _Meter:
         amounts = message_amounts(message)
         self.done += amounts["units"] if message["kind"] == "count" else 0
         self.records += amounts["records"]
+        self.rejects += amounts["failed_records"]
         self.tick(0, 0)

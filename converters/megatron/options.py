@@ -12,14 +12,13 @@ from typing import IO, TYPE_CHECKING, Annotated, Final, Literal
 from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.output.sharding import RayAddress, RunnerName, Shard
-from ingot.converters.settings import Setting, limit_problems
+from ingot.converters.settings import Level, Setting, limit_problems
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.metrics.watch import BuildProgress
 
 LongDocs = Literal["filter", "split", "truncate"]
 EmptyDocs = Literal["index", "drop", "eod"]
-Level = Literal["trace", "debug", "info", "warn", "error"]
 
 RAYON: Final = "RAYON_NUM_THREADS"
 INPUT: Final = "Input"

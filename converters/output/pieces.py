@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar, cast
 from uuid import uuid4
 
-from ingot.converters.errors import OutputError
+from ingot.converters.errors import OutputError, PartDone
 from ingot.converters.json_yaml import load_json
 from ingot.converters.output.files import encode_json, output_errors, sync_tree
 from ingot.converters.output.sharding import JobShard, RunnerName, check_complete
 from ingot.converters.output.worker_pool import Runner, Workers, results_in_order
-from ingot.converters.progress import Progress, Watch
+from ingot.converters.progress import Progress, Watch, raise_if_stopping, until_stopping
 
 Task = TypeVar("Task")
 Done = TypeVar("Done")
@@ -106,9 +106,11 @@ def spread_tasks(
 ) -> Iterator[Done]:
     """Yield the result of `work` for each of `count` tasks, in their order.
 
+    No more of them are begun once the job is to end.
     `here` does a task in this process, where it differs from `work`.
     """
     workers = max(1, min(settings.workers or os.cpu_count() or 1, count))
+    tasks = until_stopping(tasks)
     if runner is not None:
         yield from results_in_order(runner, work, tasks, window=4 * workers)
     elif settings.runner == "ray":
@@ -153,9 +155,11 @@ def run_phase(
     own = shard.own(sizes) if shard and not shard.merges else range(len(tasks))
     done = spread_tasks(settings, work, (tasks[at] for at in own), len(own))
     found: dict[int, Done] = {}
-    for at, piece in zip(own, done, strict=True):
+    for at, piece in zip(own, done, strict=False):
         found[at] = piece
         tell(len(found))
+    if len(found) < len(own):  # the job is to end
+        raise_if_stopping()
     if len(found) < len(tasks):
         found |= {
             at: other
@@ -165,26 +169,12 @@ def run_phase(
     return [found[at] for at in range(len(tasks))] if len(found) == len(tasks) else None
 
 
-class PartDone(Exception):  # noqa: N818 - no error
-    """A part of a job has done its own `pieces` of the `whole` ones of a phase, and ends.
-
-    `phase`, such as `1/2`, is one that other parts have not done yet; None after the last one.
-    """
-
-    def __init__(
-        self, out: Path | str, shard: JobShard, pieces: int, whole: int, phase: str | None
-    ) -> None:
-        super().__init__(f"part {shard}")
-        self.out, self.shard, self.phase = out, shard, phase
-        self.pieces, self.whole = pieces, whole
-
-    @staticmethod
-    def of(
-        out: Path | str, shard: JobShard | None, sizes: Sequence[int], phase: str | None = None
-    ) -> "PartDone":
-        """Of a job with pieces of these sizes in bytes."""
-        shard = shard or JobShard(0, 1)
-        return PartDone(out, shard, len(shard.own(sizes)), len(sizes), phase)
+def part_done(
+    out: Path | str, shard: JobShard | None, sizes: Sequence[int], phase: str | None = None
+) -> PartDone:
+    """What says that a part of a job with pieces of these sizes in bytes is done."""
+    shard = shard or JobShard(0, 1)
+    return PartDone(str(out), str(shard), len(shard.own(sizes)), len(sizes), phase)
 
 
 class PieceTask(Protocol):
@@ -226,5 +216,5 @@ class Phases:
         last = self._number == self._count
         if done is None or (own is not None and last):
             phase = None if last else f"{self._number}/{self._count}"
-            raise PartDone(self._out, shard or JobShard(), whole, len(tasks), phase)
+            raise part_done(self._out, shard, sizes, phase)
         return done

@@ -1,8 +1,8 @@
 """Spread work over processes; one that dies takes its own task with it, and no other.
 
-A process is a fresh Python that gets what it has to do through a pipe. It leaves the keyboard to
-its parent and ends on the spot when the parent does, so no orphan goes on writing. A runner is
-anything with `submit`; nothing that a job writes depends on which runner it had.
+A process is a fresh Python that gets what it has to do through a pipe. It leaves the keyboard and
+SIGTERM to its parent and ends on the spot when the parent does, so no orphan goes on writing. A
+runner is anything with `submit`; nothing that a job writes depends on which runner it had.
 """
 
 import atexit
@@ -133,8 +133,8 @@ class WorkerProcess:
         received, own_output = os.pipe()
         with contextlib.suppress(AttributeError, OSError):  # not everywhere, not so many
             fcntl.fcntl(received, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        # It never hears an interrupt from the terminal: its parent does.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        # It hears no interrupt of the terminal and no request to end: its parent does.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         try:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-c", _START],
@@ -302,7 +302,7 @@ class Spreading:
         raise NotImplementedError
 
     def spread(
-        self, work: Callable[[Task], Done], tasks: Sequence[Task], *, jobs: int | None = None
+        self, work: Callable[[Task], Done], tasks: Iterable[Task], *, jobs: int | None = None
     ) -> Iterator[tuple[Task, Done | TaskFailure]]:
         """Yield every task with its result as it comes; at most `jobs` are under way at a time."""
         pending, done = iter(tasks), False

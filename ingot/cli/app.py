@@ -1,6 +1,7 @@
 """The `ingot` command: all subcommands by name. A command's module is imported when it is named."""
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -130,6 +131,14 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+_CONFIG = typer.Option(
+    envvar="INGOT_CONFIG", metavar="FILE", help="Settings (TOML). By default, ./ingot.toml."
+)
+_PROFILE = typer.Option(
+    envvar="INGOT_PROFILE", metavar="NAME", help="Profile of that file whose settings win."
+)
+
+
 @app.callback()
 def ingot(
     version: Annotated[
@@ -138,5 +147,7 @@ def ingot(
             "--version", callback=_print_version, is_eager=True, help="Print the version."
         ),
     ] = False,
+    config: Annotated[Path | None, _CONFIG] = None,
+    profile: Annotated[str | None, _PROFILE] = None,
 ) -> None:
     """Convert raw data sets to training files: one reviewed mapping, exact conversion."""

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,7 +28,7 @@ import typer.main
 from typer.core import TyperCommand, TyperGroup
 
 from ingot.cli.console import print_error, replace_names, use_flags
-from ingot.converters.errors import ConversionError, IngotError, OutputError
+from ingot.converters.errors import ConversionError, IngotError, OutputError, PartDone
 from ingot.converters.settings import (
     DeclaredSetting,
     Setting,
@@ -103,21 +104,47 @@ class Commands(TyperGroup):
 class Command(TyperCommand):
     """A command; in its errors, settings that are named in backticks are shown as flags."""
 
-    def make_context(self, *given: Any, **named: Any) -> Any:  # noqa: ANN401
-        """Parse the command line."""
+    def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401
+        super().__init__(*given, **named)
+        self.origins: dict[str, str] = {}  # of configured values, by parameter
+        for one in self.params:  # `configured_values` reads the variables, this one's among them
+            one.value_from_envvar = lambda ctx: None  # type: ignore[method-assign]
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: Any = None,  # noqa: ANN401
+        **named: Any,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401
+        """Parse the command line; what does not stand there is configured, or a default."""
         with _usage_errors():
-            return super().make_context(*given, **named)
+            if not {"-h", "--help"} & set(args):  # help needs no configuration, nor a right one
+                from ingot.cli.configuration import configured_values
+
+                words = [*(parent.command_path.split()[1:] if parent else ()), info_name or ""]
+                common = parent.find_root().params if parent else {}
+                chosen = common.get("config"), common.get("profile")
+                values = configured_values(self, " ".join(words), *chosen)
+                self.origins = {name: value.origin for name, value in values.items()}
+                named["default_map"] = {name: value.text for name, value in values.items()}
+            return super().make_context(info_name, args, parent, **named)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
         """Run the command; a mistake in ingot itself still shows its traceback."""
         try:
             use_flags({one.name: one.opts[0] for one in self.params if one.opts[0][0] == "-"})
-            with _usage_errors():
+            with _usage_errors(ctx):
                 return super().invoke(ctx)
         except IngotError as error:
             print_error(*_error_parts(error))
             raise typer.Exit(error.exit_code) from error
         except KeyboardInterrupt as error:
+            from ingot.converters.progress import TERMINATED, TerminatedError
+
+            if isinstance(error, TerminatedError):
+                print_error("terminated: what is finished is kept; run the same command again")
+                raise typer.Exit(TERMINATED) from error
             print_error("interrupted: nothing was replaced; run the same command again")
             raise typer.Exit(INTERRUPTED) from error
 
@@ -153,7 +180,7 @@ def command_group(
 
 
 @contextmanager
-def _usage_errors() -> Iterator[None]:
+def _usage_errors(running: Any = None) -> Iterator[None]:  # noqa: ANN401
     """Print a usage error as one line like any other error; help for an empty line stays help."""
     try:
         yield
@@ -162,10 +189,22 @@ def _usage_errors() -> Iterator[None]:
             raise
         problem = " ".join(error.format_message().split()).removeprefix("Invalid value: ")
         problem = problem.replace("': Value error, ", "': ", 1)  # pydantic's word, in newer typer
-        context = getattr(error, "ctx", None)
+        context = getattr(error, "ctx", None) or running
         path = context.command_path if context else "ingot"
-        print_error(f"{problem.rstrip('.')} (usage: {path} --help)")
+        origin = _origin_of_value(context, problem) if context else ""
+        print_error(f"{problem.rstrip('.')}{origin} (usage: {path} --help)")
         raise typer.Exit(_USAGE) from error
+
+
+def _origin_of_value(context: Any, problem: str) -> str:  # noqa: ANN401
+    """Return where the value that a usage error is about was configured, in words."""
+    flags = re.findall(r"--[a-z][\w-]*", problem)[:1]
+    for name, origin in getattr(context.command, "origins", {}).items():
+        option = next(one for one in context.command.params if one.name == name)
+        source = context.get_parameter_source(name)
+        if set(flags) & set(option.opts) and getattr(source, "name", "") == "DEFAULT_MAP":
+            return f", set in {origin}"
+    return ""
 
 
 def _error_parts(error: IngotError) -> tuple[str, list[str]]:
@@ -343,21 +382,23 @@ def _read_value(declared: DeclaredSetting, given: Any) -> Any:  # noqa: ANN401
 def show_parts(*, as_json: bool = False) -> Iterator[None]:
     """End the command where a part of a job has done what it can; say so, and what comes next."""
     from ingot.cli.console import note_line, print_json
-    from ingot.converters.output.pieces import PartDone
 
     try:
         yield
     except PartDone as part:
-        out, shard, done = str(part.out), part.shard, f"{part.pieces:,} of {part.whole:,} pieces"
+        done = f"{part.pieces:,} of {part.whole:,} pieces"
         if as_json:
-            document = {"out": out, "shard": str(shard), "pieces": part.pieces, "of": part.whole}
-            print_json({**document, "waits": part.phase} if part.phase else document)
+            document = {"out": part.out, "shard": part.shard, "pieces": part.pieces}
+            waits = {"waits": part.phase} if part.phase else {}
+            print_json({**document, "of": part.whole, **waits})
         elif part.phase:
-            note_line(f"part {shard} has done its {done} of phase {part.phase}; others have not")
+            note_line(
+                f"part {part.shard} has done its {done} of phase {part.phase}; others have not"
+            )
             note_line("when all parts have ended, run all of them again for the next phase")
         else:
-            note_line(f"part {shard} is done: {done} of the job")
-            note_line(f"when all {shard.count} parts are: ingot merge {shlex.quote(out)}")
+            note_line(f"part {part.shard} is done: {done} of the job")
+            note_line(f"when all parts are: ingot merge {shlex.quote(part.out)}")
         raise typer.Exit from part
 
 

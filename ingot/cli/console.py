@@ -7,21 +7,28 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Literal
 
 from ingot.converters.rows import Json
+from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
     from rich.text import Text
 
+    from ingot.converters.monitoring import JobWatch
     from ingot.converters.progress import Progress, Watch
 
 _PIPE_WIDTH = 160
+_shown = partial(Setting, section="Logging and metrics")
 _NAME = re.compile(r"`([a-z]\w*)`")
 _flags: dict[str, str] = {}
+_jobs: list["JobWatch"] = []  # the one that runs
 
 
 def safe_text(text: str) -> str:
@@ -118,13 +125,70 @@ def open_bars() -> Iterator[Callable[[str, int, int, str], None]]:
         bars.stop()
 
 
+@dataclass(frozen=True, kw_only=True)
+class JobOptions:
+    """How a long job is watched."""
+
+    metrics_port: Annotated[
+        int | None,
+        _shown(
+            "Port of HTTP /metrics, /healthz and /readyz; 0 = any free one.",
+            metavar="INT",
+            minimum=0,
+            maximum=65_535,
+        ),
+    ] = None
+    log_format: Annotated[
+        Literal["text", "json"],
+        _shown("Progress on stderr for people (text), or as lines of JSON."),
+    ] = "text"
+    log_file: Annotated[
+        Path | None, _shown("File for lines of JSON, instead of stderr.", metavar="PATH")
+    ] = None
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[None]:
+        """Show a job by log lines and metrics where they are asked for; SIGTERM drains it."""
+        from ingot.converters.progress import drain_on_sigterm
+
+        with ExitStack() as stack:
+            stack.enter_context(drain_on_sigterm())
+            log: IO[bytes] | None = sys.stderr.buffer if self.log_format == "json" else None
+            if self.log_file is not None:
+                log = stack.enter_context(open_log(self.log_file))
+            if log is not None or self.metrics_port is not None:
+                from ingot.agent.privacy import redact
+                from ingot.converters.monitoring import JobWatch
+
+                job = stack.enter_context(JobWatch(name, self.metrics_port, log, redact))
+                _jobs.append(job)
+                stack.callback(_jobs.remove, job)
+            yield
+
+
+def tell_job(progress: "Progress") -> None:
+    """Tell the watch of the job that runs, if there is one."""
+    for job in _jobs:
+        job(progress)
+
+
+def open_log(path: Path) -> IO[bytes]:
+    """Open a file to append lines to; its folder is made."""
+    from ingot.converters.output.files import output_errors
+
+    with output_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("ab", buffering=0)
+
+
 @contextmanager
 def progress_meter() -> Iterator["Watch"]:
-    """Show the progress of a conversion, on stderr and only if that is a terminal."""
+    """Show the progress of a conversion to the job's watch, and on stderr if it is a terminal."""
 
     def watch(progress: "Progress") -> None:
         amounts = f"{progress.rows:,} rows, {progress.records:,} records"
         move(progress.stage, progress.shards_done, progress.shards, amounts)
+        tell_job(progress)
 
     with open_bars() as move:
         yield watch

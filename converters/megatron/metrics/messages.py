@@ -1,4 +1,4 @@
-"""Define the messages that a token build sends while it runs, their sums and the lines of its log.
+"""Define the messages that a token build sends while it runs, and their sums.
 
 A message is a flat JSON object. The kinds:
 
@@ -13,26 +13,17 @@ A message is a flat JSON object. The kinds:
 Counters are `COUNTERS` and `error.TYPE`; those of another process carry `worker`.
 """
 
-import json
 import math
-import sys
-import threading
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from itertools import accumulate
-from typing import IO, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
-import orjson
-
-from ingot.converters.json_yaml import shorten_text
-from ingot.converters.megatron.options import Level
+from ingot.converters.settings import Level
 
 Component = Literal["scanner", "reader", "tokenizer", "writer", "pipeline"]
 Stage = Literal["reader", "preprocess", "tokenize", "write", "index"]
-
-LOG_LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 
 Message = Mapping[str, object]
 Monitor = Callable[[Message], None]  # takes messages from any thread, quickly, and never raises
@@ -216,121 +207,3 @@ class Rates:
             return 0.0
         (first, before), (last, after) = self._seen[0], self._seen[-1]
         return (after[name] - before[name]) / max(last - first, 1e-9)
-
-
-MAX_LINE: Final = 16_384
-_LARGEST: Final = 2**63 - 1
-# Characters of a text and members of a list or object: as a rule, and where the line is too long.
-_ROOMY: Final = (2_000, 64)
-_TIGHT: Final = (100, 8)
-_DEPTH: Final = 4
-_CUT: Final = "…"  # how many more there were follows
-_HEAD: Final = ("level", "component", "event")
-
-
-def log_line(message: Message, moment: datetime) -> bytes:
-    """The line of a `log` message, with its line break: valid JSON, at most `MAX_LINE` bytes."""
-    named = {name: message.get(name, "") for name in _HEAD}
-    rest = {n: v for n, v in message.items() if n not in named and n not in ("kind", "ts")}
-    ts = moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    for text, members in (_ROOMY, _TIGHT):
-        fields = _tidy_fields({**named, **rest}, text, members + len(named), _DEPTH)
-        line = _escape_line(orjson.dumps({"ts": ts, **fields}))
-        if len(line) <= MAX_LINE:
-            return line
-    head = _tidy_fields(named, _TIGHT[0], len(named), 1)
-    return _escape_line(orjson.dumps({"ts": ts, **head, "fields_left_out": len(rest)}))
-
-
-class LogStream:
-    """Where the lines of a build go; takes messages from any thread and never raises."""
-
-    def __init__(self, stream: IO[bytes] | None, level: Level) -> None:
-        self.lost = 0
-        self._stream: IO[bytes] | None = _unbuffered_stream(stream)
-        self._lowest = LOG_LEVELS.index(level)
-        self._torn = False
-        self._lock = threading.Lock()
-
-    def heard(self, message: Message) -> bool:
-        """Whether the level of a message is high enough; an unknown level is."""
-        level = message.get("level")
-        return level not in LOG_LEVELS or LOG_LEVELS.index(level) >= self._lowest
-
-    def write(self, message: Message) -> None:
-        """Write the line of a `log` message, whatever its level, or count it as lost."""
-        line = log_line(message, datetime.now(UTC))
-        with self._lock:
-            if self._stream is None:
-                self.lost += 1
-                return
-            try:  # a torn line is ended before the next
-                self._torn = not _write_whole(self._stream, b"\n" + line if self._torn else line)
-            except (BrokenPipeError, ValueError):
-                self._stream = None  # nobody reads it any more, or it is closed
-                self._torn = True
-            except OSError:
-                self._torn = True
-            self.lost += self._torn
-
-
-def _unbuffered_stream(stream: IO[bytes] | None) -> IO[bytes] | None:
-    """The stream below the buffers: what a failed write leaves in a buffer fails again at exit."""
-    buffered = getattr(sys.stdout, "buffer", None) if stream is None else stream
-    if buffered is None:
-        return None
-    try:
-        (sys.stdout if stream is None else buffered).flush()
-    except (OSError, ValueError):
-        return None
-    raw: IO[bytes] = getattr(buffered, "raw", buffered)
-    return raw
-
-
-def _write_whole(stream: IO[bytes], line: bytes) -> bool:
-    """Whether the whole line went out; a stream may take a part of it."""
-    left = memoryview(line)
-    while left:
-        taken = stream.write(left)
-        if not taken:
-            return False
-        left = left[taken:]
-    stream.flush()
-    return True
-
-
-def _tidy_fields(
-    fields: dict[str, object], text: int, members: int, depth: int
-) -> dict[str, object]:
-    some = list(fields.items())[:members]
-    kept = {_cut_text(str(k), _TIGHT[0]): _tidy_value(v, text, members, depth - 1) for k, v in some}
-    return kept if len(fields) <= members else {**kept, _CUT: len(fields) - members}
-
-
-def _tidy_value(value: object, text: int, members: int, depth: int) -> object:
-    """The value as orjson takes it: texts valid and cut, few members, no depth."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, float):
-        return float(value)
-    if isinstance(value, int):
-        return int(value) if -_LARGEST <= value <= _LARGEST else _cut_text(hex(value), text)
-    if depth and isinstance(value, dict):
-        return _tidy_fields(value, text, members, depth)
-    if depth and isinstance(value, list | tuple):
-        several = [_tidy_value(one, text, members, depth - 1) for one in value[:members]]
-        return several if len(value) <= members else [*several, f"{_CUT} {len(value) - members}"]
-    return _cut_text(value if isinstance(value, str) else f"({type(value).__name__})", text)
-
-
-def _cut_text(text: str, limit: int) -> str:
-    """The text without lone surrogates, cut with a mark."""
-    return shorten_text(text, limit).encode("utf-8", "backslashreplace").decode()
-
-
-def _escape_line(line: bytes) -> bytes:
-    """The line with its break; what no terminal should be sent is escaped as JSON does."""
-    shown = line.decode()
-    if not shown.isprintable():
-        shown = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in shown)
-    return shown.encode() + b"\n"

@@ -13,7 +13,6 @@ from ingot.converters.megatron.metrics.messages import COUNTERS, MessageTotals, 
 from ingot.converters.progress import peak_rss
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric
 
 MB: Final = 1_000_000
@@ -320,20 +319,6 @@ def metric_fields(state: MetricsState) -> dict[str, object]:
         **dict(shown[3:]),
         **({"error": state.trouble} if state.trouble else {}),
     }
-
-
-def make_registry(collect: Callable[[], Iterable["Metric"]]) -> "CollectorRegistry":
-    """A registry of its own whose metrics are what `collect` gives when it is asked."""
-    from prometheus_client import CollectorRegistry
-    from prometheus_client.registry import Collector
-
-    class Asked(Collector):
-        def collect(self) -> Iterable["Metric"]:
-            return collect()
-
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(Asked())
-    return registry
 
 
 def metric_families(state: MetricsState) -> Iterator["Metric"]:

@@ -1,19 +1,10 @@
 """Watch a running build: log, metrics and progress bar from its messages; alarms when it stalls."""
 
-import json
-import socket
-import sys
 import threading
-from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
-from socketserver import TCPServer, ThreadingMixIn
-from typing import TYPE_CHECKING, Any, Final
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from typing import TYPE_CHECKING, Final
 
-from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.metrics.messages import (
-    LogStream,
     Message,
     MessageTotals,
     Rates,
@@ -27,17 +18,16 @@ from ingot.converters.megatron.metrics.summary import (
     Resources,
     ResourceSample,
     eta_seconds,
-    make_registry,
     metric_families,
     metric_fields,
     summarize_build,
 )
-from ingot.converters.megatron.options import Level, WatchOptions
+from ingot.converters.megatron.options import WatchOptions
+from ingot.converters.monitoring import LogStream, MetricsServer, make_registry
+from ingot.converters.progress import is_stopping
+from ingot.converters.settings import Level
 
 if TYPE_CHECKING:
-    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
-
-    from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric
 
 
@@ -190,7 +180,8 @@ class Watch:
         options = self._options
         if options.exporter == "prometheus":
             registry = make_registry(self._families)
-            self._server = MetricsServer(options.host, options.port, registry, self.trouble)
+            where = options.host, options.port
+            self._server = MetricsServer(*where, registry, self.trouble, self.ready)
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
         self._thread.start()
         return self
@@ -218,6 +209,10 @@ class Watch:
         """Why the build is not healthy, None if it is."""
         with self._lock:
             return self._alarms.trouble(self._totals, self._clock())
+
+    def ready(self) -> bool:
+        """Whether the build has opened its inputs and destination, and is not asked to end."""
+        return self._totals.phase != "start" and not is_stopping()
 
     def look(self, *, last: bool = False) -> None:
         """Look at the time: alarms, progress, and what is due every interval."""
@@ -303,102 +298,3 @@ class Watch:
 
     def _line(self, event: str, shown: dict[str, object]) -> None:
         self._log.write(_log_message("info", event, **shown))
-
-
-_MOST_CONNECTIONS: Final = 16
-_PATIENCE: Final = 5.0  # seconds for a client to say something
-_POLL: Final = 0.1
-
-
-class _Handler(WSGIRequestHandler):
-    """Answers one request; requests are not logged."""
-
-    timeout = _PATIENCE
-    server_version = "ingot"
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Log nothing."""
-
-
-class MetricsServer(ThreadingMixIn, WSGIServer):
-    """Serves `/metrics` and `/healthz`, a few connections at a time, until it is closed."""
-
-    daemon_threads = False  # server_close waits for them
-    request_queue_size = _MOST_CONNECTIONS
-
-    def __init__(
-        self, host: str, port: int, registry: "CollectorRegistry", trouble: Callable[[], str | None]
-    ) -> None:
-        self._open: set[Any] = set()
-        try:
-            super().__init__((host, port), _Handler)
-        except (OSError, OverflowError) as error:
-            hint = "choose another port; 0 takes any free one"
-            problem = f"cannot serve metrics there: {error}"
-            raise ConversionError(f"{host}:{port}", problem, hint) from error
-        self.set_app(_make_app(registry, trouble))
-        self.port = self.server_port
-        self._thread = threading.Thread(
-            target=self.serve_forever, args=(_POLL,), name="metrics", daemon=True
-        )
-        self._thread.start()
-
-    def close(self) -> None:
-        """Stop and end the connections; closing again does no harm."""
-        self.shutdown()
-        for connection in list(self._open):
-            with suppress(OSError):  # it has just ended
-                connection.shutdown(socket.SHUT_RDWR)
-        self.server_close()
-        self._thread.join()
-
-    def server_bind(self) -> None:
-        """Bind without asking the name service who we are."""
-        TCPServer.server_bind(self)
-        self.server_name, self.server_port = "", self.server_address[1]
-        self.setup_environ()
-
-    def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ANN401
-        """Whether one more connection is welcome."""
-        welcome = len(self._open) < _MOST_CONNECTIONS
-        if welcome:
-            self._open.add(request)
-        return welcome
-
-    def shutdown_request(self, request: Any) -> None:  # noqa: ANN401
-        """Forget a connection that ends."""
-        self._open.discard(request)
-        super().shutdown_request(request)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
-        """A client that goes away is no error."""
-        if not isinstance(sys.exc_info()[1], OSError):
-            super().handle_error(request, client_address)
-
-
-def _make_app(
-    registry: "CollectorRegistry", trouble: Callable[[], str | None]
-) -> "WSGIApplication":
-    from prometheus_client import make_wsgi_app
-
-    metrics = make_wsgi_app(registry)
-
-    def app(environ: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:
-        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
-        status, kind = "404 Not Found", "text/plain; charset=utf-8"
-        body = b"/metrics and /healthz are here\n"
-        if method not in ("GET", "HEAD"):
-            status, kind = "501 Not Implemented", "text/plain"
-            body = b"only GET and HEAD are served\n"
-        elif path == "/metrics":
-            found = metrics({**environ, "REQUEST_METHOD": "GET"}, start)
-            return [] if method == "HEAD" else found
-        elif path == "/healthz":
-            reason = trouble()
-            state = {"status": "ok"} if reason is None else {"status": "failing", "reason": reason}
-            status = "200 OK" if reason is None else "503 Service Unavailable"
-            kind, body = "application/json", json.dumps(state).encode() + b"\n"
-        start(status, [("Content-Type", kind), ("Cache-Control", "no-store")])
-        return [] if method == "HEAD" else [body]
-
-    return app

@@ -12,7 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ingot.converters.errors import ConversionError, NoTokensError, OutputError, SourceError
+from ingot.converters.errors import (
+    ConversionError,
+    NoTokensError,
+    OutputError,
+    PartDone,
+    SourceError,
+)
 from ingot.converters.json_yaml import decode, find_json
 from ingot.converters.megatron.engines.choice import choose_engine
 from ingot.converters.megatron.engines.engine import REFERENCES, EngineChoice, EngineWrongError
@@ -66,9 +72,9 @@ from ingot.converters.megatron.write.staging import (
     sum_counts,
 )
 from ingot.converters.output.files import output_errors
-from ingot.converters.output.pieces import PartDone
+from ingot.converters.output.pieces import part_done
 from ingot.converters.output.sharding import JobShard, check_complete, note_command
-from ingot.converters.progress import host_facts
+from ingot.converters.progress import host_facts, raise_if_stopping
 
 
 def run_attempts(job: UnitRun) -> tuple[EngineChoice | None, dict[int, str]]:
@@ -86,6 +92,7 @@ def run_attempts(job: UnitRun) -> tuple[EngineChoice | None, dict[int, str]]:
         _forget_engine(job, engine, "it gave other ids than the reference elsewhere")
     choice = None
     while pending := job.pending():
+        raise_if_stopping()
         choice = job.choose(pending, wrong)
         size, number = sum(unit.bytes for unit in pending), len({unit.file for unit in pending})
         job.monitor({"kind": "plan", "bytes": size, "files": number, "units": len(pending)})
@@ -99,7 +106,10 @@ def run_attempts(job: UnitRun) -> tuple[EngineChoice | None, dict[int, str]]:
                     recover_lanes(job.place.base, again=False)
                 continue
             if job.work.processes > 1:
-                return choice, run_processes(job, pending, choice)
+                crashed = run_processes(job, pending, choice)
+                if job.pending():
+                    raise_if_stopping()
+                return choice, crashed
             run_in_process(job, pending, choice)
         except EngineWrongError as error:
             if error.engine not in FAST_ENGINES or error.engine in wrong:
@@ -289,7 +299,7 @@ class _Build:
             hint = "see to the file, then run this part again"
             raise SourceError(self.files[file].name, why, hint)
         self.monitor({"kind": "phase", "phase": "done"})
-        return PartDone.of(self.prefix, shard, sizes)
+        return part_done(self.prefix, shard, sizes)
 
     def _units(self) -> list[Unit]:
         whole_files = self.recipe.options.doc_boundary == "file"

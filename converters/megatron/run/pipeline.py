@@ -41,6 +41,7 @@ from ingot.converters.megatron.text.documents import (
 from ingot.converters.megatron.write.lanes import Lane, LaneStretch
 from ingot.converters.megatron.write.unit_writer import TokenizedShard, UnitWriter
 from ingot.converters.output.files import output_errors
+from ingot.converters.progress import until_stopping
 from ingot.converters.rows import Reject
 
 if TYPE_CHECKING:
@@ -248,7 +249,7 @@ class _Pipeline:
 
     def _read_all(self, units: Iterable[Unit]) -> None:
         try:
-            for unit in units:
+            for unit in until_stopping(units):
                 self._read(unit)
                 if self._stop.is_set():
                     return

@@ -24,6 +24,7 @@ from ingot.converters.megatron.run.recipe import FileTally, Recipe, UnitRun, mak
 from ingot.converters.megatron.tokenizer import load_tokenizer
 from ingot.converters.megatron.write.lanes import read_journal
 from ingot.converters.output.worker_pool import Inbox, Send, WorkerProcess
+from ingot.converters.progress import is_stopping
 
 _SENT_ERRORS: Final = (ConversionError, SourceError, OutputError, EngineWrongError)
 
@@ -146,7 +147,7 @@ class _Supervisor:
     def run(self) -> dict[int, str]:
         for lane in self._job.lanes[: len(self._left)]:
             self._start(lane)
-        while self._open:
+        while self._open and not (is_stopping() and self._is_idle()):
             worker, message = self._said.get()
             if self._workers.get(worker.lane) is not worker:
                 continue  # it was replaced
@@ -155,6 +156,9 @@ class _Supervisor:
             else:
                 self._heard(worker, message)
         return self._failures
+
+    def _is_idle(self) -> bool:
+        return not any(worker.given for worker in self._workers.values())
 
     def _start(self, lane: int) -> None:
         worker = self._workers[lane] = _Worker(lane, self._job.place.lock)
@@ -172,7 +176,7 @@ class _Supervisor:
 
     def _give(self, worker: _Worker) -> None:
         """Units up to `AHEAD`; one that was in a process that died is given alone."""
-        while self._left and len(worker.given) < UNITS_AHEAD:
+        while not is_stopping() and self._left and len(worker.given) < UNITS_AHEAD:
             units = (self._left[0], *worker.given)
             if worker.given and any(self._deaths[unit.number] for unit in units):
                 return
@@ -217,7 +221,7 @@ class _Supervisor:
             hint = "read what they wrote to standard error, or build with `processes` 1"
             raise ConversionError(str(self._job.place.prefix), problem, hint)
         self._left.extendleft(reversed(worker.given))
-        if self._left:
+        if self._left and not is_stopping():
             self._start(worker.lane)
         for other in self._workers.values():
             self._give(other)

@@ -1,7 +1,10 @@
 """`ingot doctor`: check the installation and a model's endpoint."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
 
 from ingot.agent.model.endpoint import EndpointSettings
 from ingot.cli import command as o
@@ -21,7 +24,7 @@ _INDENT = 2 + _STATE + 2 + _NAME + 2
 
 
 @command_options
-def doctor(endpoint: EndpointSettings, as_json: o.Json = False) -> None:
+def doctor(ctx: typer.Context, endpoint: EndpointSettings, as_json: o.Json = False) -> None:
     """Check the installation, the folders that ingot writes to, and a model's endpoint.
 
     An endpoint gets up to six small questions, none of which contains your data.
@@ -29,7 +32,7 @@ def doctor(endpoint: EndpointSettings, as_json: o.Json = False) -> None:
     """
     from ingot.agent.doctor.checks import raise_if_failed
 
-    looked, found = _checks(endpoint), []
+    looked, found = _checks(endpoint, ctx.find_root().params), []
     if as_json:
         found = list(looked)
         print_json({"checks": [encode(one) for one in found]})
@@ -41,7 +44,7 @@ def doctor(endpoint: EndpointSettings, as_json: o.Json = False) -> None:
     raise_if_failed(found)
 
 
-def _checks(settings: EndpointSettings) -> Iterator["Check"]:
+def _checks(settings: EndpointSettings, common: Mapping[str, Any]) -> Iterator["Check"]:
     """Return the checks, each run when it is asked for; a wrong preset raises at once."""
     from itertools import chain
 
@@ -49,7 +52,8 @@ def _checks(settings: EndpointSettings) -> Iterator["Check"]:
     from ingot.agent.model.cache import Store
 
     asked = find_endpoint(settings)
-    of_machine = chain(checks.installation_checks(), folders.folder_checks())
+    configuration = _configuration_checks(common.get("config"), common.get("profile"))
+    of_machine = chain(checks.installation_checks(), configuration, folders.folder_checks())
     if asked is None:
         return chain(
             of_machine, [endpoint_checks.missing_endpoint_check(settings.model, settings.base_url)]
@@ -57,6 +61,16 @@ def _checks(settings: EndpointSettings) -> Iterator["Check"]:
     return chain(
         of_machine, endpoint_checks.endpoint_checks(asked, Store(folders.find_state_folder()))
     )
+
+
+def _configuration_checks(config: Path | None, profile: str | None) -> Iterator["Check"]:
+    """Return the configured values that hold, where they come from, and for which commands."""
+    from ingot.agent.doctor.checks import Check
+    from ingot.agent.privacy import redact
+    from ingot.cli.configuration import list_configured
+
+    for flag, value, origin in list_configured(config, profile):
+        yield Check("configuration", flag, "ok", f"{redact(value)}  {origin}")
 
 
 def _show_result(console: "Console", check: "Check", *, heading: bool) -> None:

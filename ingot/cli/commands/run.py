@@ -12,6 +12,7 @@ from ingot.cli import command as o
 from ingot.cli import display
 from ingot.cli.command import Only, check_free, command_options, show_parts
 from ingot.cli.console import (
+    JobOptions,
     is_interactive,
     note_line,
     plain_text,
@@ -109,6 +110,7 @@ def convert(
     ],
     out: o.OutPlace,
     shard: Shard = None,
+    watching: JobOptions,
     as_json: o.Json = False,
 ) -> None:
     """Convert with a mapping file: no mapper, no model, no review."""
@@ -117,7 +119,11 @@ def convert(
 
     order = replace(complete_order(order, out=out, mapping=mapping), shard=shard)
     context = Context()
-    with show_parts(as_json=as_json), progress_meter() as context.progress:
+    with (
+        show_parts(as_json=as_json),
+        watching.open("convert"),
+        progress_meter() as context.progress,
+    ):
         state = convert_mapping(order, context)
     end_run(state, context, as_json=as_json, gates_hold=False)
 
@@ -131,6 +137,7 @@ def run(
         Path | None, Setting("Mapping file to use, instead of a proposal.", metavar="FILE")
     ] = None,
     llm: ModelSettings,
+    watching: JobOptions,
     as_json: o.Json = False,
 ) -> None:
     """Propose a mapping from a sample, check it, ask for approval, and convert.
@@ -138,7 +145,8 @@ def run(
     Writes records/, rejected/, tokens/, mapping.json, report.md and manifest.json into DIR.
     """
     order = complete_order(order, out=out, mapping=mapping)
-    _run_session(order, run_context(llm, order.mapper), as_json=as_json)
+    with watching.open("run"):
+        _run_session(order, run_context(llm, order.mapper), as_json=as_json)
 
 
 def _run_session(order: Order, context: "Context", *, as_json: bool) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from ingot.agent.model.endpoint import ModelSettings
 from ingot.cli import command as o
 from ingot.cli.command import Only, command_options, show_parts
 from ingot.cli.console import (
+    JobOptions,
     note_line,
     open_bars,
     plain_text,
@@ -25,6 +25,7 @@ from ingot.cli.console import (
     safe_text,
     stderr_console,
     stdout_console,
+    tell_job,
 )
 from ingot.cli.display import count_text, print_grid
 from ingot.cli.model_options import ask_settings
@@ -51,16 +52,23 @@ def _run_once(
         return run_lake(order, listen, settle=settle, watching=watching)
 
 
-def watch_lake(order: LakeOrder, poll: float, *, as_json: bool) -> None:
+def watch_lake(order: LakeOrder, poll: float, *, quiet: bool, as_json: bool) -> None:
     """Run again and again until interrupted; print runs that changed something."""
     from ingot.agent.lake.shared_model import end_run
     from ingot.converters.errors import OutputError, SourceError
+    from ingot.converters.progress import (
+        WAITING,
+        Progress,
+        TerminatedError,
+        raise_if_stopping,
+    )
 
     known: tuple[SetFacts, ...] | None = None
     try:
         while True:
             try:
-                report = _run_once(order, quiet=known is not None, settle=poll, watching=True)
+                quiet = quiet or known is not None
+                report = _run_once(order, quiet=quiet, settle=poll, watching=True)
                 if report.sets != known:
                     _show_report(order, report, as_json=as_json)
                 known = report.sets
@@ -68,7 +76,11 @@ def watch_lake(order: LakeOrder, poll: float, *, as_json: bool) -> None:
                 if known is None:
                     raise
                 note_line(f"could not read the lake: {error}", "yellow")  # it may come back
-            time.sleep(poll)
+            waits = {"shards_done": 0, "shards": 0, "rows": 0, "records": 0}
+            tell_job(Progress(stage=WAITING, **waits))
+            raise_if_stopping(poll)
+    except TerminatedError:  # the same command goes on, within its budget
+        raise
     except KeyboardInterrupt:
         stderr_console().print("stopped watching")
         end_run(order.state)  # a killed run resumes within its budget; a stopped one has ended
@@ -186,9 +198,22 @@ def _set_document(facts: "SetFacts") -> dict[str, Json]:
 
 @contextmanager
 def _show_progress(*, quiet: bool = False) -> Iterator["Callable[[LakeProgress], None]"]:
-    """Yield a listener that moves bars on a terminal, and else prints a line per data set."""
+    """Yield a listener that moves bars on a terminal, and else prints a line per data set.
+
+    The watch of the job hears it all, also if `quiet`.
+    """
+    from ingot.converters.progress import Progress
+
+    totals: Counter[str] = Counter(rows=0, records=0, rejects=0)
 
     def listen(now: "LakeProgress") -> None:
+        if now.facts is not None:
+            rows, records = Counter(now.facts.rows), Counter(now.facts.records)
+            totals.update(rows=rows["read"], records=records["written"])
+            totals.update(rejects=rows["rejected"] + records["rejected"])
+        tell_job(Progress(stage=now.stage, shards_done=now.done, shards=now.whole, **totals))
+        if quiet:
+            return
         if sys.stderr.isatty():
             if now.whole:
                 move(now.stage, now.done, now.whole, _bar_text(now))
@@ -196,9 +221,6 @@ def _show_progress(*, quiet: bool = False) -> Iterator["Callable[[LakeProgress],
             style = _STYLES.get(now.facts.status, "") if now.facts else ""
             note_line(line, style)
 
-    if quiet:
-        yield lambda _: None
-        return
     with open_bars() as move:
         yield listen
 
@@ -275,6 +297,7 @@ def run(
     strict: Annotated[
         bool, Setting("Exit with 1 if a data set is waiting, postponed or failed.")
     ] = False,
+    watching: JobOptions,
     as_json: o.Json = False,
 ) -> None:
     """Convert the new and changed data sets of a lake.
@@ -297,11 +320,13 @@ def run(
     )
     if dry_run:
         show_sets(order, as_json=as_json)
-    elif watch:
-        watch_lake(order, poll, as_json=as_json)
-    else:
-        with show_parts(as_json=as_json):
-            report = _run_once(order)
-        _show_report(order, report, as_json=as_json)
-        if strict and any(one.status in _OPEN for one in report.sets):
-            raise typer.Exit(1)
+        return
+    quiet = watching.log_format == "json" and watching.log_file is None
+    with show_parts(as_json=as_json), watching.open("lake run"):
+        if watch:
+            watch_lake(order, poll, quiet=quiet, as_json=as_json)
+            return
+        report = _run_once(order, quiet=quiet)
+    _show_report(order, report, as_json=as_json)
+    if strict and any(one.status in _OPEN for one in report.sets):
+        raise typer.Exit(1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from ingot.cli import command as o
 from ingot.cli import display
 from ingot.cli.command import Only, command_options, show_parts
-from ingot.cli.console import plain_text, print_json, progress_meter, stdout_console
+from ingot.cli.console import JobOptions, plain_text, print_json, progress_meter, stdout_console
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.output.sharding import Spread
 from ingot.converters.recsys.criteo.preprocess.settings import RUN, SHUFFLE, Settings
@@ -55,6 +55,7 @@ def preprocess_criteo(
     ] = True,
     overwrite: Overwrite = False,
     spread: Annotated[Spread, Only("runner shard ray_address")],
+    watching: JobOptions,
     as_json: o.Json = False,
 ) -> None:
     """Write the arrays of every day, the vocabularies of the 26 columns, and statistics."""
@@ -64,7 +65,11 @@ def preprocess_criteo(
     if no_shuffle:
         settings = replace(settings, shuffle_seed=None)
     inputs = find_inputs(input_dir, days)
-    with show_parts(as_json=as_json), progress_meter() as progress:
+    with (
+        show_parts(as_json=as_json),
+        watching.open("criteo preprocess"),
+        progress_meter() as progress,
+    ):
         done = preprocess(
             inputs,
             settings,

@@ -10,6 +10,7 @@ from ingot.cli import command as o
 from ingot.cli import display
 from ingot.cli.command import check_free, command_options, show_parts
 from ingot.cli.console import (
+    JobOptions,
     note_line,
     open_bars,
     plain_text,
@@ -235,6 +236,7 @@ def build(
     overrides: Overrides,
     spread: Spread,
     overwrite: Overwrite = False,
+    watching: JobOptions,
     as_json: o.Json = False,
 ) -> None:
     """Write train/ and valid/ with the documented schema, vocabularies and statistics."""
@@ -243,13 +245,16 @@ def build(
 
     inputs, chosen = raw.inputs(), overrides.apply_to(load(featuremap))
     options: Any = {"vocab": vocab, "overwrite": overwrite}
-    if spread.is_any:
-        from ingot.converters.recsys.ctr.build.spread_build import build_in_pieces
+    with (
+        show_parts(as_json=as_json),
+        watching.open("ctr build"),
+        progress_meter() as progress,
+    ):
+        if spread.is_any:
+            from ingot.converters.recsys.ctr.build.spread_build import build_in_pieces
 
-        with show_parts(as_json=as_json):
             done = build_in_pieces(inputs, chosen, out, spread, **options)
-    else:
-        with progress_meter() as progress:
+        else:
             done = build_ctr(inputs, chosen, out, **options, progress=progress)
     more = {"manifest": done.manifest, "stats": done.stats}
     display.print_result(done, _build_lines(done), as_json=as_json, **more)

@@ -14,7 +14,14 @@ import typer
 
 from ingot.cli import command as o
 from ingot.cli.command import command_options, show_parts
-from ingot.cli.console import plain_text, print_json, progress_meter, stderr_console, stdout_console
+from ingot.cli.console import (
+    JobOptions,
+    plain_text,
+    print_json,
+    progress_meter,
+    stderr_console,
+    stdout_console,
+)
 from ingot.cli.display import drop_empty_columns, note_rows, print_grid
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.output.sharding import Spread
@@ -321,6 +328,7 @@ def convert_monolith(
     filters: Filters,
     overwrite: Overwrite = False,
     spread: Spread,
+    watching: JobOptions,
     as_json: o.Json = False,
 ) -> None:
     """Convert streams of Examples, ExampleBatches and Instances, and Parquet tables.
@@ -335,7 +343,11 @@ def convert_monolith(
     if as_json and out == "-":
         raise typer.BadParameter("--json and records cannot share stdout: name a file as OUT")
     settings = replace(settings, filters=filters)
-    with show_parts(as_json=as_json), progress_meter() as progress:
+    with (
+        show_parts(as_json=as_json),
+        watching.open("monolith convert"),
+        progress_meter() as progress,
+    ):
         done = convert(where, out, settings, overwrite=overwrite, progress=progress, spread=spread)
     if as_json:
         print_json(done.document())

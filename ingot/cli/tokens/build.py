@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Final, NamedTuple, cast
@@ -13,7 +13,14 @@ from typing import IO, TYPE_CHECKING, Annotated, Final, NamedTuple, cast
 import typer
 
 from ingot.cli.command import INTERRUPTED, command_options, show_parts
-from ingot.cli.console import note_line, plain_text, print_error, safe_text, stderr_console
+from ingot.cli.console import (
+    note_line,
+    open_log,
+    plain_text,
+    print_error,
+    safe_text,
+    stderr_console,
+)
 from ingot.converters.megatron.options import (
     INPUT,
     LOGGING,
@@ -263,19 +270,23 @@ def build_tokens(
     from ingot.converters.megatron.metrics.watch import Watch
     from ingot.converters.megatron.read.input_files import scan
     from ingot.converters.megatron.run.build import build as build_data_set
+    from ingot.converters.progress import drain_on_sigterm
 
     threads = os.environ.get("RAYON_NUM_THREADS") or "1"
     if not (threads.isdecimal() and int(threads)):
         raise typer.BadParameter(f"RAYON_NUM_THREADS is {threads!r}, not a number of 1 or more")
     if truncate:
         options = replace(options, long_docs="truncate")
-    with token_meter(shown=progress) as meter, _open_log(log_file) as file:
+    with (
+        token_meter(shown=progress) as meter,
+        open_log(log_file) if log_file else nullcontext() as file,
+    ):
         log_stream = file or meter.log_stream
         watching = replace(watching, log_stream=log_stream, progress=meter.progress)
         with Watch(watching) as watch:
             if keep_order:
                 log_event(watch, "info", "pipeline", "keep_order", said="the order is always kept")
-            with show_parts(), _log_failure(watch):
+            with show_parts(), _log_failure(watch), drain_on_sigterm():
                 files = scan(input_dir, pattern, recursive=recursive)
                 _refuse_tables(input_dir, files)
                 size = sum(file.bytes for file in files)
@@ -320,6 +331,7 @@ def _ignore_closed_output() -> Iterator[None]:
 def _log_failure(monitor: "Monitor") -> Iterator[None]:
     from ingot.converters.errors import IngotError
     from ingot.converters.megatron.metrics.messages import log_event
+    from ingot.converters.progress import TERMINATED, TerminatedError
 
     try:
         yield
@@ -327,19 +339,11 @@ def _log_failure(monitor: "Monitor") -> Iterator[None]:
         log_event(monitor, "error", "pipeline", "failed", error=str(error))
         raise
     except KeyboardInterrupt as error:
-        log_event(monitor, "error", "pipeline", "interrupted")
-        print_error("interrupted: run the same command with --resume to continue")
-        raise typer.Exit(INTERRUPTED) from error
-
-
-def _open_log(path: Path | None) -> AbstractContextManager[IO[bytes] | None]:
-    from ingot.converters.output.files import output_errors
-
-    if path is None:
-        return nullcontext()
-    with output_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path.open("ab", buffering=0)
+        by_signal = isinstance(error, TerminatedError)
+        event = "terminated" if by_signal else "interrupted"
+        log_event(monitor, "error", "pipeline", event)
+        print_error(f"{event}: run the same command with --resume to continue")
+        raise typer.Exit(TERMINATED if by_signal else INTERRUPTED) from error
 
 
 def _print_result(prefix: Path, stats: "TokenStats") -> None:

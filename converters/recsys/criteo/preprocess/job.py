@@ -23,7 +23,7 @@ from ingot.converters.output.files import (
 )
 from ingot.converters.output.identity import CommittedResult, RunIdentity, existing_result
 from ingot.converters.output.sharding import WHOLE, Spread
-from ingot.converters.progress import Clock, Progress, Watch, peak_rss
+from ingot.converters.progress import Clock, Progress, Watch, peak_rss, raise_if_stopping
 from ingot.converters.recsys.criteo.contract import KEYS, REJECTS, STATS
 from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, run_identity
 from ingot.converters.recsys.criteo.preprocess.part_reader import (
@@ -273,7 +273,6 @@ class _WholeRun(_Run):
     def run(self) -> CommittedResult:
         """Do what is left of the run."""
         compile_kernels()
-        self._clock.start("read")
         before = self._inputs.stamps()
         with unchanged_files(part.entry for part in self._inputs.parts):
             self._reading.run()
@@ -299,6 +298,7 @@ class _WholeRun(_Run):
             self._shuffle(sources[: self._shuffled])
         for source in sources[self._shuffled :]:
             if self._work.facts(f"placed-{source.name}") is None:
+                raise_if_stopping()
                 self._tell("write", 0, 0)
                 write_part(source, self._work, self._staged.result, self._settings.workers)
                 self._work.done(f"placed-{source.name}", {})
@@ -327,6 +327,7 @@ class _WholeRun(_Run):
         shuffle = Shuffle(parts, self._work, self._staged.result, *how)
         for source in sources:
             if self._work.facts(f"scattered-{source.name}") is None:
+                raise_if_stopping()
                 shuffle.scatter(source, lambda rows: self._tell("shuffle", 0, rows))
                 self._work.done(f"scattered-{source.name}", {})
             else:

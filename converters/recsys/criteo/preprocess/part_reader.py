@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.output.files import InputStamp
+from ingot.converters.progress import raise_if_stopping
 from ingot.converters.recsys.criteo.contract import DENSE_NAMES, HEADER, KEYS
 from ingot.converters.recsys.criteo.preprocess import raw_lines, work_folder
 from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, Part, open_part
@@ -338,6 +339,7 @@ class ReadPhase:
         for number, (part, stamp) in enumerate(self._stamp_parts()):
             if number < taken_up:
                 continue
+            raise_if_stopping()
             tell = partial(self._tell, "read", number)
             facts = PartReader(part, self._work, self._settings, kind, encode, tell).read()
             self._work.sync(self._work.part(part.name))
@@ -347,6 +349,7 @@ class ReadPhase:
     def _one_by_one(self) -> None:
         for at, key in enumerate(KEYS):
             if self._work.facts(_finish_step(key)) is None:
+                raise_if_stopping()
                 column = Column(self._work, at, self._settings)
                 column.open_log(0)
                 try:

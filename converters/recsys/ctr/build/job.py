@@ -281,9 +281,8 @@ class Build:
 
     def _tell(self, stage_name: str, rows: int, total: int) -> None:
         done = rows if total else 0
-        self._watch(
-            Progress(stage=stage_name, shards_done=done, shards=total, rows=rows, records=rows)
-        )
+        far = {"rows": rows, "records": rows, "rejects": self.collector.rejects.total()}
+        self._watch(Progress(stage=stage_name, shards_done=done, shards=total, **far))
 
     def _check_rows(self) -> None:
         collector = self.collector

@@ -23,7 +23,7 @@ from ingot.converters.json_yaml import load_json
 from ingot.converters.output.commit import StagedResult
 from ingot.converters.output.files import encode_json, output_errors
 from ingot.converters.output.identity import STATS, CommittedResult, existing_result
-from ingot.converters.output.pieces import PartDone, do_piece, piece_name, run_phase
+from ingot.converters.output.pieces import do_piece, part_done, piece_name, run_phase
 from ingot.converters.output.sharding import Spread
 from ingot.converters.progress import Clock
 from ingot.converters.recsys.ctr.build import job
@@ -72,7 +72,7 @@ def build_in_pieces(
         scan = partial(_scan_piece, inputs, featuremap)
         scanned = run_phase(spread, scan, list(zip(places, pieces, strict=True)), places, sizes)
         if scanned is None:
-            raise PartDone.of(out, part, sizes, "1/2")
+            raise part_done(out, part, sizes, "1/2")
         clock.start(_JOIN)
         found = list(zip(pieces, places, scanned, strict=True))
         fit = partial(_fit_pieces, inputs, featuremap, known, found)
@@ -83,7 +83,7 @@ def build_in_pieces(
         places = [_folder(work, _WRITE, at) for at in range(len(tasks))]
         written = run_phase(spread, partial(_write_piece, work, featuremap), tasks, places, sizes)
         if part or written is None:
-            raise PartDone.of(out, part, sizes)
+            raise part_done(out, part, sizes)
         _move_files(staged, tasks)
         splits = _sum_splits(featuremap, tasks, written, joined)
         stats = {**load_json(work / _JOIN / STATS, own=True), "splits": splits}
@@ -193,9 +193,14 @@ def _scan_piece(inputs: Inputs, featuremap: FeatureMap, task: tuple[Path, InputP
         names, name_ends = entities.names.arena()
         np.savez(
             draft / _CODES,
-            **{"text": text, "ends": ends, "owners": collector.tokens.owners()},
-            **{"names": names, "name_ends": name_ends, "counts": collector.train_counts()},
-            **{"lines": entities.lines, "rows": entities.rows},
+            text=text,
+            ends=ends,
+            owners=collector.tokens.owners(),
+            names=names,
+            name_ends=name_ends,
+            counts=collector.train_counts(),
+            lines=np.asarray(entities.lines),
+            rows=np.asarray(entities.rows),
         )
         return {
             "read": read,

@@ -132,6 +132,8 @@ class ConversionRun:
             stream = StreamConverter(file, self.settings, reject, self._report)
             stream.write_to(sink_of(file, stream.counts))
             self._add(file, stream.counts, stream.first_bad)
+        self._files = len(self.inputs.files)
+        self._report(0)
 
     def _add(self, file: Entry, counts: Counts, bad: SourceError | None) -> None:
         self._done.append((file, counts, bad))

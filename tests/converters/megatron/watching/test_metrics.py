@@ -13,10 +13,10 @@ from ingot.converters.megatron.metrics.summary import (
     MetricsState,
     ResourceSample,
     eta_seconds,
-    make_registry,
     metric_families,
     metric_fields,
 )
+from ingot.converters.monitoring import make_registry
 
 
 def state_of(

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from ingot.converters.errors import ConversionError, OutputError
+from ingot.converters.errors import ConversionError, OutputError, PartDone
 from ingot.converters.output.identity import CommittedResult
-from ingot.converters.output.pieces import PartDone
 from ingot.converters.output.sharding import JobShard, Spread
 from ingot.converters.recsys.criteo.preprocess.inputs import find_inputs
 from ingot.converters.recsys.criteo.preprocess.job import preprocess

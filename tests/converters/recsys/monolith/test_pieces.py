@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingot.converters.errors import OutputError, SourceError
-from ingot.converters.output.pieces import PartDone
+from ingot.converters.errors import OutputError, PartDone, SourceError
 from ingot.converters.output.sharding import JobShard, Spread
 from ingot.converters.recsys.monolith.convert.job import convert
 from ingot.converters.recsys.monolith.convert.settings import Filters, LabelTest, Settings

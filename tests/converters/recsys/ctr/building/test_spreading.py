@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingot.cli.app import app
-from ingot.converters.errors import ConversionError, OutputError
+from ingot.converters.errors import ConversionError, OutputError, PartDone
 from ingot.converters.output.identity import CommittedResult
 from ingot.converters.output.sharding import JobShard, Spread
 from ingot.converters.recsys.ctr.build import job, spread_build
@@ -286,12 +286,12 @@ def test_a_ray_cluster(
 PART = """
 import sys
 from pathlib import Path
-from ingot.converters.output.pieces import PartDone
+from ingot.converters.errors import PartDone
 from ingot.converters.output.sharding import parse_shard
 from ingot.converters.recsys.ctr.build import job, spread_build
 from ingot.converters.recsys.ctr.build.inputs import Aliccp
 from ingot.converters.recsys.ctr.featuremap import load
-from ingot.converters.output.pieces import PartDone
+from ingot.converters.errors import PartDone
 from ingot.converters.output.sharding import Spread
 
 spread_build.PIECE_BYTES, job.GROUPS_PER_FILE = 1 << 20, 1

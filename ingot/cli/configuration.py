@@ -1,0 +1,209 @@
+"""Values of options from environment variables and `ingot.toml`; docs/configuration.md says how."""
+
+import os
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from functools import cache, reduce
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import typer
+import typer.main
+
+_FILE: Final = "ingot.toml"
+_OF_INGOT: Final = ("config", "profile")  # options of `ingot` itself
+# Who writes a file into a folder of data must not choose who gets the user's key and rows.
+_ONLY_NAMED: Final = ("base-url", "preset")
+_ALIASES: Final = {"parquet2mbt": "tokens build"}
+_MOST_NAMED: Final = 3
+
+
+class Value(NamedTuple):
+    """A value as it would stand on the command line, and where it comes from."""
+
+    text: str | list[str]
+    origin: str
+
+
+class _Table(NamedTuple):
+    heading: str  # `ingot.toml [convert]`
+    entries: Mapping[str, Any]
+    shared: bool  # it holds for every command that has an option
+
+
+def command_flags(command: Any) -> dict[str, Any]:  # noqa: ANN401 - click's, or typer's own
+    """Return the options of a command by their long flags, without the dashes."""
+    options = (one for one in command.params if one.param_type_name == "option")
+    return {flag[2:]: one for one in options for flag in one.opts if flag.startswith("--")}
+
+
+def configured_values(
+    command: Any,  # noqa: ANN401
+    path: str,
+    config: Path | None = None,
+    profile: str | None = None,
+) -> dict[str, Value]:
+    """Return the configured values of a command by the names of its parameters.
+
+    Args:
+        command: the command, whose options are looked for.
+        path: the words that call it, such as `tokens build`.
+        config: the file; None = INGOT_CONFIG, or ingot.toml in the current folder if it exists.
+        profile: the profile of the file; None = INGOT_PROFILE, or none.
+
+    Raises:
+        typer.BadParameter: the file cannot be read, or holds what it must not hold.
+    """
+    path, found = _ALIASES.get(path, path), {}
+    named = config or os.environ.get("INGOT_CONFIG")
+    profile = profile or os.environ.get("INGOT_PROFILE")
+    tables: list[_Table] = []
+    if named or Path(_FILE).is_file():
+        tables = _read_tables(Path(named or _FILE), path, profile, trusted=bool(named))
+    elif profile:
+        raise typer.BadParameter(f"profile {profile!r}: there is no {_FILE} in this folder")
+    for flag, option in command_flags(command).items():
+        value = _read_variable(path, flag, option) or _find_entry(tables, flag, option)
+        if value is not None:
+            found[option.name] = value
+    return found
+
+
+def variable_names(path: str, flag: str, option: Any) -> list[str]:  # noqa: ANN401
+    """Return the variables that set an option, the first of which wins."""
+    words = [f"{path} {flag}"] if flag in _OF_INGOT else [f"{path} {flag}", flag]
+    own = [f"ingot {one}".replace("-", "_").replace(" ", "_").upper() for one in words]
+    declared = [option.envvar] if isinstance(option.envvar, str) else option.envvar or []
+    return list(dict.fromkeys([*own, *declared]))
+
+
+def _read_variable(path: str, flag: str, option: Any) -> Value | None:  # noqa: ANN401
+    for name in variable_names(path, flag, option):
+        if text := os.environ.get(name):
+            return Value(shlex.split(text) if option.multiple else text, name)
+    return None
+
+
+def _find_entry(tables: Iterable[_Table], flag: str, option: Any) -> Value | None:  # noqa: ANN401
+    for table in tables:
+        if flag in table.entries and not (table.shared and flag in _OF_INGOT):
+            entry = table.entries[flag]
+            texts = [_spell(one, flag, table) for one in entry] if isinstance(entry, list) else None
+            if option.multiple:
+                return Value(texts or [_spell(entry, flag, table)], table.heading)
+            text = _spell(entry, flag, table) if texts is None else ",".join(texts)
+            return Value(text, table.heading)
+    return None
+
+
+def _spell(entry: object, flag: str, table: _Table) -> str:
+    """Return a value of TOML as it would stand on the command line."""
+    if not isinstance(entry, str | int | float):
+        problem = "is neither a text nor a number nor a list"
+        raise typer.BadParameter(f"{table.heading}: {flag} {problem}")
+    return str(entry).lower() if isinstance(entry, bool) else str(entry)
+
+
+def _read_tables(file: Path, path: str, profile: str | None, *, trusted: bool) -> list[_Table]:
+    """Return the tables that hold for a command, the strongest first; the whole file is checked."""
+    import tomllib
+
+    try:
+        document = tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise typer.BadParameter(f"{file}: cannot read it: {error.strerror}") from error
+    except ValueError as error:
+        raise typer.BadParameter(f"{file}: is not TOML: {error}") from error
+    _refuse_secrets(document, str(file))
+    profiles = document.pop("profile", {})
+    inside = profiles.values() if isinstance(profiles, dict) else [profiles]
+    if not all(isinstance(one, dict) for one in inside):
+        raise typer.BadParameter(f"{file}: profile is not a table of tables, [profile.NAME]")
+    named = {f"profile.{name}": entries for name, entries in profiles.items()}
+    if profile and f"profile.{profile}" not in named:
+        raise typer.BadParameter(f"{file}: no [profile.{profile}]{_nearest(profile, profiles)}")
+    for name, entries in {"": document, **named}.items():
+        _check_entries(entries, f"{file} [{name}]" if name else str(file), trusted=trusted)
+    tables = []
+    for name in ([f"profile.{profile}"] if profile else []) + [""]:
+        entries = named.get(name, document)
+        own = reduce(lambda inner, word: inner.get(word, {}), path.split(), entries)
+        words = ".".join(filter(None, (name, *path.split())))
+        tables.append(_Table(f"{file} [{words}]", own, shared=False))
+        tables.append(_Table(f"{file} [{name}]" if name else str(file), entries, shared=True))
+    return tables
+
+
+def _refuse_secrets(entries: Mapping[str, Any], heading: str) -> None:
+    """Refuse a key of a service, by its name or its look; the message does not show it."""
+    from ingot.agent.privacy.secrets import find_tokens, find_url_credentials, is_secret_name
+
+    for name, entry in entries.items():
+        if isinstance(entry, dict):
+            _refuse_secrets(entry, f"{heading} [{name}]")
+            continue
+        texts = map(str, entry if isinstance(entry, list) else [entry])
+        shown = any([*find_tokens(one), *find_url_credentials(one)] for one in texts)
+        if shown or is_secret_name(name):
+            problem = "looks like a key or password: keys are read only from the environment"
+            raise typer.BadParameter(f"{heading}: what {name} holds {problem}")
+
+
+def _check_entries(
+    entries: Mapping[str, Any], heading: str, path: str = "", *, trusted: bool
+) -> None:
+    """Refuse tables that no command has, and keys that no option has, here and below."""
+    commands = all_commands()
+    command = commands.get(path)
+    flags = set[str]().union(*map(command_flags, [command] if command else commands.values()))
+    for key, entry in entries.items():
+        inner, problem = f"{path} {key}".strip(), ""
+        if isinstance(entry, dict) and command is None:
+            if any(f"{one} ".startswith(f"{inner} ") for one in commands):
+                _check_entries(entry, heading, inner, trusted=trusted)
+            else:
+                problem = f"no command {inner}{_nearest(inner, commands)}"
+        elif command is None and path:
+            problem = f"{path} is no command: put {key} into the table of one below it"
+        elif key not in flags:
+            problem = f"unknown option {key!r}{_nearest(key, flags)}"
+        elif key in _ONLY_NAMED and not trusted:
+            problem = f"{key} is read only from a file that you name with --config or INGOT_CONFIG"
+        if problem:
+            where = f" [{path.replace(' ', '.')}]" if path else ""
+            raise typer.BadParameter(f"{heading}{where}: {problem}")
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    near = get_close_matches(word, sorted(known), n=1, cutoff=0.5)
+    return f"; nearest: {near[0]}" if near else ""
+
+
+@cache
+def all_commands() -> dict[str, Any]:
+    """Return every command by the words that call it; imports all of them."""
+    from ingot.cli.app import app
+
+    def walk(group: Any, words: tuple[str, ...]) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
+        for name in group.later:
+            command = group.get_command(None, name)
+            if hasattr(command, "later"):
+                yield from walk(command, (*words, name))
+            else:
+                yield " ".join((*words, name)), command
+
+    return dict(walk(typer.main.get_command(app), ()))
+
+
+def list_configured(config: Path | None, profile: str | None) -> Iterator[tuple[str, str, str]]:
+    """Yield flag, value and origin (with its commands) of every value that holds somewhere."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for path, command in all_commands().items():
+        flags = {one.name: flag for flag, one in command_flags(command).items()}
+        for name, (text, origin) in configured_values(command, path, config, profile).items():
+            value = text if isinstance(text, str) else ", ".join(text)
+            found.setdefault((flags[name], value, origin), []).append(path)
+    for (flag, value, origin), paths in found.items():
+        more = ", ..." if len(paths) > _MOST_NAMED else ""
+        yield flag, value, f"from {origin}, for {', '.join(paths[:_MOST_NAMED])}{more}"

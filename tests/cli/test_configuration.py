@@ -1,0 +1,222 @@
+"""Options from variables and `ingot.toml`: their order, what is refused, and what doctor shows."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from ingot.cli.app import app
+from ingot.cli.configuration import (
+    all_commands,
+    command_flags,
+    configured_values,
+    variable_names,
+)
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+OTHER_VARIABLES = ("INGOT_HOME", "INGOT_STORAGE_RETRIES", "INGOT_STORAGE_TIMEOUT")
+OTHER_VARIABLES += ("INGOT_SERVE_ROOT", "INGOT_PEERS", "INGOT_CONFIG", "INGOT_PROFILE")
+COMMANDS = sorted(all_commands())
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def value(path: str, name: str, profile: str | None = None) -> Any:
+    found = configured_values(all_commands()[path], path, profile=profile)
+    return found[name].text if name in found else None
+
+
+def ingot(*words: str) -> Any:
+    return CliRunner().invoke(app, words)
+
+
+LAYERS = (
+    ("top level", 'records = "a"', {}),
+    ("command table", '[convert]\nrecords = "b"', {}),
+    ("profile", '[profile.p]\nrecords = "c"', {}),
+    ("command table of a profile", '[profile.p.convert]\nrecords = "d"', {}),
+    ("variable", "", {"INGOT_RECORDS": "e"}),
+    ("variable of a command", "", {"INGOT_CONVERT_RECORDS": "f"}),
+)
+
+
+@pytest.mark.parametrize("strongest", range(len(LAYERS)), ids=[one[0] for one in LAYERS])
+def test_the_strongest_layer_wins(strongest, folder, monkeypatch):
+    for _, text, variables in LAYERS[: strongest + 1]:
+        with (folder / "ingot.toml").open("a") as file:
+            file.write(f"{text}\n")
+        for name, word in variables.items():
+            monkeypatch.setenv(name, word)
+    profile = "p" if strongest >= 2 else None
+    assert value("convert", "records", profile) == "abcdef"[strongest]
+    if strongest < 2:
+        assert value("run", "records") == "a"
+
+
+def test_the_command_line_wins_over_all(folder, monkeypatch):
+    (folder / "ingot.toml").write_text('out = "from_file"\nyes = true\n')
+    monkeypatch.setenv("INGOT_OUT", "from_variable")
+    monkeypatch.setenv("INGOT_RUN_RECORDS", "jsonl")
+    source = str(EXAMPLES / "zh_exam")
+    assert ingot("run", source, "--out", "typed").exit_code == 0
+    assert (folder / "typed/records/part-00000.jsonl").exists()
+    assert ingot("convert", "typed/mapping.json", source).exit_code == 0
+    assert (folder / "from_variable/records/part-00000.parquet").exists()
+    assert not (folder / "from_file").exists()
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_option_of_every_command_has_its_variables(path, monkeypatch):
+    command = all_commands()[path]
+    for flag, option in command_flags(command).items():
+        names = variable_names(path, flag, option)
+        assert names[0] == f"INGOT_{path}_{flag}".upper().replace("-", "_").replace(" ", "_")
+        for name in reversed(names):
+            monkeypatch.setenv(name, name)
+            expected = [name] if option.multiple else name
+            found = configured_values(command, path)[option.name]
+            assert (found.text, found.origin) == (expected, name)
+        for name in names:
+            monkeypatch.delenv(name)
+
+
+def test_no_variable_means_two_things():
+    own: set[str] = set()
+    short: set[str] = set()
+    for path, command in all_commands().items():
+        for flag, option in command_flags(command).items():
+            names = variable_names(path, flag, option)
+            own.add(names[0])
+            short.update(names[1:])
+    assert own & short == set()
+    assert (own | short) & set(OTHER_VARIABLES) == set()
+
+
+def test_unknown_variables_are_ignored(monkeypatch):
+    monkeypatch.setenv("INGOT_NO_SUCH_OPTION", "1")
+    monkeypatch.setenv("INGOT_RECORDS", "")
+    assert configured_values(all_commands()["convert"], "convert") == {}
+
+
+def test_values_have_the_types_of_the_command_line(folder, monkeypatch):
+    (folder / "ingot.toml").write_text(
+        '[tokens.build]\ntext-cols = ["a", "b"]\nmax-tokens = 512\nloss-mask = false\n'
+    )
+    command = all_commands()["tokens build"]
+    given = ["--input-dir", ".", "--output-prefix", "x", "--tokenizer", "."]
+    parent = typer.main.get_command(app).make_context("ingot", ["tokens"], resilient_parsing=True)
+    group = parent.command.get_command(parent, "tokens")
+    inner = group.make_context("tokens", ["build"], parent=parent, resilient_parsing=True)
+    context = command.make_context("build", given, parent=inner)
+    assert context.params["text_cols"] == "a,b"
+    assert context.params["max_tokens"] == 512
+    assert context.params["loss_mask"] is False
+    repeated = [
+        (path, one.name)
+        for path, command in all_commands().items()
+        for flag, one in command_flags(command).items()
+        if one.multiple
+    ]
+    path, name = repeated[0]
+    flag = next(f for f, one in command_flags(all_commands()[path]).items() if one.name == name)
+    monkeypatch.setenv(f"INGOT_{flag.upper().replace('-', '_')}", "one 'two three'")
+    assert value(path, name) == ["one", "two three"]
+
+
+WRONG = {
+    "unknown option 'worker'; nearest: workers": "worker = 3",
+    "[convert]: unknown option 'reccords'; nearest: records": '[convert]\nreccords = "x"',
+    "no command convrt; nearest: convert": "[convrt]\nworkers = 1",
+    "[tokens]: no command tokens biuld; nearest: tokens build": "[tokens.biuld]\nworkers = 1",
+    "[tokens]: tokens is no command: put workers": "[tokens]\nworkers = 1",
+    "[profile.q] [lake.run]: unknown option 'x'": "[profile.q.lake.run]\nx = 1",
+    "is not TOML": "a == 1",
+    "profile is not a table of tables": 'profile = "night"',
+    "is not a table of tables": "[profile]\nworkers = 1",
+    "what api-key holds looks like a key": 'api-key = "x"',
+    "what language holds looks like a key": f'language = "sk-{"a1B2" * 12}"',
+    "what base-url holds looks like a key": 'base-url = "http://me:secret9@host"',
+    "base-url is read only from a file that you name": 'base-url = "http://host"',
+    "[profile.p]: preset is read only": '[profile.p]\npreset = "openai"',
+    "yes is neither a text": "[convert]\nyes = {a = 1}",
+    "'--limit': Input should": "limit = -4",
+}
+
+
+@pytest.mark.parametrize("problem", WRONG)
+def test_what_is_wrong_in_the_file_is_refused(problem, folder):
+    (folder / "ingot.toml").write_text(WRONG[problem])
+    profile = ["--profile", "p"] if "[profile.p]" in problem else []
+    done = ingot(*profile, "convert", "mapping.json", "data", "--out", "x")
+    assert done.exit_code == 2
+    assert problem in done.stderr
+    assert "ingot.toml" in done.stderr
+    assert "secret9" not in done.stderr
+    assert "a1B2" not in done.stderr
+
+
+def test_a_named_file_may_name_the_endpoint(folder):
+    (folder / "ours.toml").write_text('base-url = "http://host/v1"\n')
+    command = all_commands()["run"]
+    found = configured_values(command, "run", folder / "ours.toml")
+    assert found["base_url"].text == "http://host/v1"
+
+
+def test_missing_files_and_profiles_are_errors(folder):
+    for words in (["--config", "no.toml"], ["--profile", "p"]):
+        assert ingot(*words, "doctor").exit_code == 2
+    (folder / "ingot.toml").write_text("[profile.nights]\n")
+    done = ingot("--profile", "night", "doctor")
+    assert (done.exit_code, "nearest: nights" in done.stderr) == (2, True)
+
+
+def test_an_error_names_the_variable_and_not_a_flag_that_was_typed(monkeypatch):
+    monkeypatch.setenv("INGOT_WORKERS", "x")
+    words = ("convert", "mapping.json", "data", "--out", "x")
+    assert "set in INGOT_WORKERS" in ingot(*words).stderr
+    typed = ingot(*words, "--workers", "y")
+    assert "'--workers'" in typed.stderr
+    assert "INGOT_WORKERS" not in typed.stderr
+
+
+def test_help_reads_no_configuration(folder, monkeypatch):
+    before = ingot("convert", "--help").stdout
+    (folder / "ingot.toml").write_text("nonsense = 1\n")
+    monkeypatch.setenv("INGOT_WORKERS", "3")
+    assert ingot("convert", "--help").stdout == before
+
+
+def test_doctor_shows_what_holds_and_no_secret(folder, monkeypatch):
+    (folder / "ingot.toml").write_text('workers = 3\n[convert]\nworkers = 4\nlanguage = "de"\n')
+    monkeypatch.setenv("INGOT_RUN_LANGUAGE", f"sk-{'a1B2' * 12}")
+    done = ingot("doctor", "--json")
+    checks = json.loads(done.stdout)["checks"]
+    shown = [(c["name"], c["figure"]) for c in checks if c["group"] == "configuration"]
+    assert ("workers", "4  from ingot.toml [convert], for convert") in shown
+    assert any("INGOT_RUN_LANGUAGE" in figure for _, figure in shown)
+    assert not any("INGOT_HOME" in figure for _, figure in shown)
+    assert "a1B2" not in done.stdout
+    (folder / "ingot.toml").write_text("[convert]\nworker = 4\n")
+    done = ingot("doctor")
+    assert done.exit_code == 2
+    assert "[convert]: unknown option 'worker'; nearest: workers" in done.stderr
+
+
+def test_parquet2mbt_has_the_variables_of_token_builds(folder):
+    (folder / "ingot.toml").write_text("[tokens.build]\ndtype = 'nonsense'\n")
+    code = "from ingot.__main__ import parquet2mbt; parquet2mbt()"
+    given = ("--input-dir", ".", "--output-prefix", "x", "--tokenizer", ".")
+    done = subprocess.run(
+        [sys.executable, "-c", code, *given], capture_output=True, text=True, cwd=folder
+    )
+    assert done.returncode == 2
+    assert "set in ingot.toml [tokens.build]" in done.stderr

@@ -1,0 +1,243 @@
+"""Long jobs over HTTP and in lines of JSON: real processes, real requests."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.openmetrics import exposition
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
+from prometheus_client.parser import text_string_to_metric_families
+
+from ingot.converters import monitoring, progress
+from ingot.converters.monitoring import JobWatch, make_registry
+from ingot.converters.progress import Progress
+from tests.attack import kills
+
+JOBS = {job.name: job for job in kills.JOBS}
+WATCHED = ("convert", "run", "ctr", "criteo", "monolith", "lake")
+Ask = tuple[int, str]
+
+
+def get(port: int, path: str) -> Ask:
+    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def events(log: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def samples(text: str) -> dict[tuple[str, str], float]:
+    """Values by name and stage; the text is parsed as Prometheus does."""
+    families = text_string_to_metric_families(text)
+    return {
+        (one.name, one.labels.get("stage", "")): one.value for f in families for one in f.samples
+    }
+
+
+@contextmanager
+def started(folder: Path, *words: str, **variables: str) -> Iterator[tuple[Any, int]]:
+    """A process that serves, and its port."""
+    log = folder / "log"
+    surroundings = {**os.environ, **variables, "INGOT_METRICS_PORT": "0", "INGOT_LOG_FILE": "log"}
+    process = subprocess.Popen(
+        [sys.executable, *words],
+        cwd=folder,
+        env=surroundings,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        served: list[int] = []
+        while not served and process.poll() is None:
+            served = [one["port"] for one in events(log) if one["event"] == "serving"]
+            time.sleep(0.005)
+        assert served, process.communicate()[1]
+        yield process, served[0]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def await_ready(process: Any, port: int) -> None:
+    end = time.monotonic() + 30
+    while get(port, "/readyz")[0] != 200 and time.monotonic() < end:
+        assert process.poll() is None
+        time.sleep(0.005)
+    assert get(port, "/readyz") == (200, "ready\n")
+
+
+def test_a_conversion_is_served_and_drains(tmp_path: Path) -> None:
+    kills._write_rows(tmp_path / "raw", 1, 500_000)
+    kills._mapping(tmp_path, "m.json", ["question", "answer"])
+    words = ("-m", "ingot", "convert", "m.json", "raw", "--out", "o", "--workers", "1")
+    with started(tmp_path, *words, INGOT_GRACE="0.5") as (process, port):
+        first = get(port, "/readyz")
+        assert first in ((200, "ready\n"), (503, "not ready\n"))
+        await_ready(process, port)
+        assert get(port, "/healthz") == (200, '{"status": "ok"}\n')
+        status, text = get(port, "/metrics")
+        found = samples(text)
+        assert status == 200
+        assert found["ingot_up", ""] == 1
+        assert found["ingot_shards_total", "convert"] == 1
+        assert found["ingot_shards_done", "convert"] == 0
+        assert found["ingot_rejects_total", "convert"] == 0
+        assert found["ingot_memory_bytes", ""] > 10_000_000
+        assert {("ingot_rows_total", "convert"), ("ingot_records_total", "convert")} < set(found)
+        assert 'job="convert"' in text
+        process.send_signal(signal.SIGTERM)
+        while get(port, "/readyz") != (503, "not ready\n"):  # Python hears it between two calls
+            time.sleep(0.005)
+        assert get(port, "/healthz")[0] == 200
+        assert process.wait(30) == 143
+    said = events(tmp_path / "log")
+    names = [one["event"] for one in said]
+    assert names[:2] == ["started", "serving"]
+    assert names[-1] == "terminated"
+    assert "stage" in names
+    for one in said:
+        assert list(one)[:4] == ["ts", "level", "component", "event"]
+        assert one["component"] == "convert"
+
+
+@pytest.mark.parametrize("name", WATCHED)
+def test_every_long_job_logs_its_counts(name: str, tmp_path: Path) -> None:
+    job = JOBS[name]
+    job.prepare(tmp_path)
+    (tmp_path / "log").unlink(missing_ok=True)
+    done = subprocess.run(
+        job.command("--log-format", "json", "--metrics-port", "0"),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    said = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    assert [one["event"] for one in said][:2] == ["started", "serving"]
+    last = said[-1]
+    assert last["event"] == "finished"
+    assert last["component"] == " ".join(job.words[:2] if job.words[1] in TWO else job.words[:1])
+    assert last["seconds"] > 0
+    amounts = [one["rows"] for one in said if one["event"] in ("stage", "progress", "finished")]
+    assert max(amounts) > 0
+    if name == "lake":  # its lines for people are left out
+        assert len(said) == len(done.stderr.splitlines())
+
+
+TWO = ("build", "preprocess", "convert", "run")
+
+
+def test_a_lake_that_waits_is_healthy_and_ends(tmp_path: Path) -> None:
+    kills._write_rows(tmp_path / "raw/set", 2, 40)
+    for file in (tmp_path / "raw/set").iterdir():
+        os.utime(file, (0, 0))  # what changed a moment ago is for a later run
+    words = ("-m", "ingot", "lake", "run", "raw", "--out", "o", "--yes", "--mapper", "rules")
+    with started(tmp_path, *words, "--watch", "--poll", "60") as (process, port):
+        await_ready(process, port)
+        end = time.monotonic() + 30
+        while not (tmp_path / "o/index.html").exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        found = samples(get(port, "/metrics")[1])
+        assert found["ingot_rows_total", "data sets"] == 80
+        time.sleep(0.5)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 143
+
+
+def test_a_taken_port_is_an_error(tmp_path: Path) -> None:
+    kills._write_rows(tmp_path / "raw", 1, 3)
+    kills._mapping(tmp_path, "m.json", ["question", "answer"])
+    server = monitoring.MetricsServer("127.0.0.1", 0, make_registry(list), lambda: None)
+    try:
+        words = ("convert", "m.json", "raw", "--out", "o", "--metrics-port", str(server.port))
+        command = [sys.executable, "-m", "ingot", *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    finally:
+        server.close()
+    assert done.returncode == 1
+    assert "cannot serve metrics there" in done.stderr
+
+
+def far(rows: int, stage: str = "convert") -> Progress:
+    return Progress(stage=stage, shards_done=1, shards=4, rows=rows, records=rows, rejects=2)
+
+
+def watch(log: io.BytesIO | None = None) -> JobWatch:
+    return JobWatch("convert", 0, log, lambda text: text.replace("secret", "***"))
+
+
+def test_a_job_without_progress_and_without_work_is_not_healthy(monkeypatch: Any) -> None:
+    busy = [10.0]
+    monkeypatch.setattr(monitoring, "measure_processes", lambda: (busy[0], 1))
+    monkeypatch.setattr(monitoring, "_STALL", 0.05)
+    with watch() as job:
+        time.sleep(0.1)
+        assert job.trouble() is None  # nothing has begun
+        assert not job.ready()
+        job(far(1))
+        assert (job.trouble(), job.ready()) == (None, True)
+        time.sleep(0.1)
+        assert "no progress" in (job.trouble() or "")
+        busy[0] += 5  # within a large shard
+        assert job.trouble() is None
+        time.sleep(0.1)
+        job(far(1))  # the same again
+        assert job.trouble() is not None
+        job(far(1, progress.WAITING))
+        time.sleep(0.1)
+        assert job.trouble() is None
+        job(far(2))
+        assert job.trouble() is None
+
+
+def test_all_formats_of_metrics_can_be_read() -> None:
+    with watch() as job:
+        job(far(7))
+        job(far(9, "tokens"))
+        registry = make_registry(job._families)
+        text = exposition.generate_latest(registry).decode()
+        names = {one.name for one in open_metrics(text)}
+        assert {"ingot_up", "ingot_rows", "ingot_records", "ingot_rejects"} <= names
+        found = samples(get(job._server.port, "/metrics")[1])  # type: ignore[union-attr]
+        assert found["ingot_rows_total", "convert"] == 7
+        assert found["ingot_rows_total", "tokens"] == 9
+        assert found["ingot_rejects_total", "convert"] == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "event"),
+    [
+        (ValueError("the secret is out"), "failed"),
+        (KeyboardInterrupt(), "interrupted"),
+        (progress.TerminatedError(), "terminated"),
+    ],
+)
+def test_the_last_line_says_how_a_job_ended(error: BaseException, event: str) -> None:
+    log = io.BytesIO()
+
+    def end() -> None:
+        with watch(log) as job:
+            job(far(3))
+            raise error
+
+    with pytest.raises(type(error)):
+        end()
+    last = json.loads(log.getvalue().splitlines()[-1])
+    assert (last["event"], last["rows"]) == (event, 3)
+    assert last.get("error", "***") in ("***", "the *** is out")
