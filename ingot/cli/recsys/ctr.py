@@ -20,6 +20,7 @@ from ingot.cli.console import (
     stdout_console,
 )
 from ingot.converters.convert.options import Overwrite
+from ingot.converters.output.sharding import JobShard
 from ingot.converters.recsys.ctr.settings import ChosenColumns, Overrides, RawFiles, Spread
 from ingot.converters.settings import Setting, existing_folder
 
@@ -246,9 +247,9 @@ def build(
         from ingot.converters.recsys.ctr.build.spread_build import PartDone, build_in_pieces
 
         found = build_in_pieces(inputs, chosen, out, spread, **options)
-        if isinstance(found, PartDone) and spread.shard is not None:
-            waits = "phase 1 of 2" if found.waits else ""
-            show_part(out, spread.shard, found.pieces, found.whole, as_json=as_json, waits=waits)
+        if isinstance(found, PartDone):
+            shard, waits = spread.shard or JobShard(), "phase 1 of 2" if found.waits else ""
+            show_part(out, shard, found.pieces, found.whole, as_json=as_json, waits=waits)
             return
         done = found
     else:

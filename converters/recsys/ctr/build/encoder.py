@@ -18,7 +18,6 @@ from ingot.converters.recsys.ctr.build.row_collector import Collector, Tokens
 from ingot.converters.recsys.ctr.build.vocabulary import Vocabulary
 from ingot.converters.recsys.ctr.featuremap import HASH, HYBRID, VOCAB, Feature
 from ingot.converters.recsys.ctr.table.table_cells import MALFORMED
-from ingot.converters.rows import Json
 
 _NAMES: Final = ("missing", "tokens", "distinct_before", "cut_rows", "oov", "tail")
 """The columns of `FeatureSums.counts`, as the kernels number them."""
@@ -51,12 +50,12 @@ class FeatureSums:
             self._lengths = larger
         np.add.at(self._lengths, (splits, lengths), weights)
 
-    def to_document(self) -> dict[str, Json]:
-        """All sums, for `join`."""
+    def to_document(self) -> dict[str, list[Any]]:
+        """Return all sums, for `join`."""
         arrays = {"counts": self.counts, "values": self.values, "lengths": self._lengths}
         return {name: array.tolist() for name, array in arrays.items()}
 
-    def join(self, document: dict[str, Json]) -> None:
+    def join(self, document: Mapping[str, list[Any]]) -> None:
         """Add the sums of other rows."""
         self.counts += np.array(document["counts"], np.int64)
         for at in np.ndindex(self.values.shape[:2]):
@@ -110,14 +109,14 @@ class LabelSums:
             self._sums[name] += int(np.count_nonzero(labels[name]))
         self._anomalies += int(np.count_nonzero(labels["y_cvr"] > labels["y_ctr"]))
 
-    def join(self, document: dict[str, Json]) -> None:
+    def join(self, document: Mapping[str, int]) -> None:
         """Add the sums of other rows, which `to_json` gave."""
         self.rows += document["rows"]
         self._anomalies += document["funnel_anomalies"]
         for name in contract.LABELS:
             self._sums[name] += document[name]
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, int]:
         """The labels' part of a split in stats.json."""
         return {"rows": self.rows, **self._sums, "funnel_anomalies": self._anomalies}
 

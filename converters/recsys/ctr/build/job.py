@@ -39,7 +39,6 @@ from ingot.converters.recsys.ctr.build.vocabulary import (
 )
 from ingot.converters.recsys.ctr.contract import LABELS, SPLITS, TRAIN, ids_of, processed_schema
 from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap, dump, to_document
-from ingot.converters.rows import Json
 from ingot.converters.sources.facts import unchanged_files
 
 GROUP_ROWS: Final = 16_384
@@ -154,7 +153,7 @@ def commit_build(
     identity: RunIdentity,
     staged: StagedResult,
     clock: Clock,
-    make: Callable[[], dict[str, Json]],
+    make: Callable[[], dict[str, object]],
 ) -> CommittedResult:
     """Have everything made but stats.json, of which `make` returns the content, and commit it."""
     result = staged.result
@@ -240,7 +239,7 @@ class Build:
         self._files = ExitStack()
         self._files.callback(self.collector.close)
 
-    def run(self) -> dict[str, Json]:
+    def run(self) -> dict[str, object]:
         """Read the input and write the splits; gives the content of stats.json."""
         with closing(self):
             self.read(self._inputs.pieces(self._featuremap))
@@ -358,7 +357,7 @@ class Build:
                 writer.write(rows.encode(split, some, codes))
                 self._tell("write", before + writer.rows, total)
 
-    def stats(self) -> dict[str, Json]:
+    def stats(self) -> dict[str, object]:
         """What stats.json says of all but the encoded rows."""
         collector = self.collector
         rows = {split: one.rows for split, one in zip(SPLITS, collector.spools, strict=True)}
@@ -381,7 +380,7 @@ class Build:
 
 def split_stats(
     labels: list[encoder.LabelSums], sums: dict[str, encoder.FeatureSums]
-) -> dict[str, Json]:
+) -> dict[str, object]:
     """What stats.json says of the rows of each split."""
     return {
         split: {

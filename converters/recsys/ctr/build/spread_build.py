@@ -201,9 +201,14 @@ def _scan_piece(inputs: Inputs, featuremap: FeatureMap, task: tuple[Path, InputP
         names, name_ends = entities.names.arena()
         np.savez(
             draft / _CODES,
-            **{"text": text, "ends": ends, "owners": collector.tokens.owners()},
-            **{"names": names, "name_ends": name_ends, "counts": collector.train_counts()},
-            **{"lines": entities.lines, "rows": entities.rows},
+            text=text,
+            ends=ends,
+            owners=collector.tokens.owners(),
+            counts=collector.train_counts(),
+            names=names,
+            name_ends=name_ends,
+            lines=entities.lines,
+            rows=entities.rows,
         )
         return {
             "read": read,
