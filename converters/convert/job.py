@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, cast
 
 from ingot.converters.convert import plan
 from ingot.converters.convert import result as results
+from ingot.converters.convert.meter import ShardMeter
 from ingot.converters.convert.options import ConvertOptions, check_store_options
 from ingot.converters.convert.result import Manifest, ShardDocument
 from ingot.converters.convert.shard import (
@@ -56,14 +57,13 @@ from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
 from ingot.converters.output.pieces import find_piece, part_done, piece_name, spread_tasks
 from ingot.converters.output.sharding import JobShard, check_complete
 from ingot.converters.output.worker_pool import Runner
-from ingot.converters.progress import Progress, Watch, peak_rss, raise_if_stopping
+from ingot.converters.progress import Watch, peak_rss, raise_if_stopping
 from ingot.converters.records.delta_log import write_delta_log
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import SourceSpec, input_entry, unchanged_files
 from ingot.converters.sources.storage.listing import LocalFile, storage_places
 
 if TYPE_CHECKING:
-    from ingot.converters.megatron.metrics.messages import Message
     from ingot.converters.records.schema import RecordKind
 
 
@@ -333,7 +333,7 @@ class _Conversion:
         planned = self._plan(cut=cut)
         sizes = [sum(plan.stored_bytes(file) for file in files) for files in planned]
         own = shard.own(sizes)
-        meter = _Meter(watch=self.watch, shards=len(own))
+        meter = ShardMeter(watch=self.watch, shards=len(own))
         tasks = (self._task(number, planned[number], hashes=True) for number in own)
         for done in spread_tasks(self.options, convert_shard, tasks, len(own)):
             meter.add(done)
@@ -368,7 +368,7 @@ class _Conversion:
     def _convert(
         self, planned: list[tuple[SourceFile, ...]], runner: Runner | None
     ) -> list[ShardDocument]:
-        meter = _Meter(watch=self.watch, shards=len(planned))
+        meter = ShardMeter(watch=self.watch, shards=len(planned))
         meter.tick(0, 0)  # inputs and destination are open
         if self.options.limit is not None:
             return list(self._limited(planned, self.options.limit, meter))
@@ -390,7 +390,7 @@ class _Conversion:
         return [meter.add(shard) for shard in done]
 
     def _limited(
-        self, planned: list[tuple[SourceFile, ...]], limit: int, meter: "_Meter"
+        self, planned: list[tuple[SourceFile, ...]], limit: int, meter: ShardMeter
     ) -> Iterator[ShardDocument]:
         for number, files in enumerate(planned):
             if meter.rows < limit:
@@ -441,7 +441,7 @@ class _Conversion:
         if self.options.tokenizer is None:
             return None
         rows, shards = counts.rows["read"], len(parts.records)
-        meter = _Meter(watch=self.watch, stage=results.TOKENS, shards=shards, rows=rows)
+        meter = ShardMeter(watch=self.watch, stage=results.TOKENS, shards=shards, rows=rows)
         name = results.tokens_name(self.options.source_name or self.source.name)
         return results.make_tokens(self.staged, parts, self.options.tokenizer, name, meter.hear)
 
@@ -455,50 +455,3 @@ def _enter_cut_files(
     for (file, *_), shard in zip(planned, shards, strict=False):  # with a limit some have no shard
         if file.piece and file.piece.start == 0 and not shard["inputs"]:
             shard["inputs"] = [input_entry(file, hashes[file.name].result())]
-
-
-@dataclass(kw_only=True)
-class _Meter:
-    """Adds shards up and tells the watcher, also what a token build says."""
-
-    watch: Watch
-    shards: int
-    stage: str = "convert"
-    done: int = 0
-    rows: int = 0
-    records: int = 0
-    rejects: int = 0
-
-    def add(self, shard: ShardDocument) -> ShardDocument:
-        """Count a finished shard."""
-        self.done += 1
-        self.rows += shard["rows"]["read"]
-        self.records += shard["records"].get("written", 0)  # a shard may have no row
-        self.rejects += shard["rows"]["rejected"]
-        self.tick(0, 0)
-        return shard
-
-    def tick(self, rows: int, records: int) -> None:
-        """Tell how far the present shard is."""
-        self.watch(
-            Progress(
-                stage=self.stage,
-                shards_done=self.done,
-                shards=self.shards,
-                rows=self.rows + rows,
-                records=self.records + records,
-                rejects=self.rejects,
-            )
-        )
-
-    def hear(self, message: "Message") -> None:
-        """Take a message of a token build."""
-        if message["kind"] not in ("plan", "count"):
-            return
-        from ingot.converters.megatron.metrics.messages import message_amounts
-
-        amounts = message_amounts(message)
-        self.done += amounts["units"] if message["kind"] == "count" else 0
-        self.records += amounts["records"]
-        self.rejects += amounts["failed_records"]
-        self.tick(0, 0)
