@@ -35,7 +35,6 @@ from ingot.converters.convert.result import Manifest, ShardDocument
 from ingot.converters.convert.shard import (
     PIECES,
     FormerShard,
-    Piece,
     ShardTask,
     convert_shard,
     discard_drafts,
@@ -287,7 +286,8 @@ class _Conversion:
         large = [file for file in self.source.files if cut and file.bytes > plan.SHARD_BYTES]
         with _time_stage(seconds, "convert"), unchanged_files(large):
             planned = self._plan(cut=cut)
-            with plan.hash_cut_files(planned) as hashes:
+            elsewhere = self.options.runner == "ray"  # where shards hash what they are cut of
+            with plan.hash_cut_files(() if elsewhere else planned) as hashes:
                 shards = self._convert(planned, runner)
                 if self.options.limit is None and len(shards) < len(planned):
                     raise_if_stopping()
@@ -314,18 +314,19 @@ class _Conversion:
         # People read the mapping: role before content, as the language has it.
         files = {"mapping.json": encode_json(to_document(self.mapping), sort_keys=False)}
         files |= extra_files(manifest, counts.first_rejects) if extra_files else {}
+        keys = [shard_key(self.source, files) for files in planned]
         run = {
             **extra_run,
             "seconds": seconds,
             "shards": len(shards),
             "shards_taken_over": sum(shard["taken_over"] for shard in shards),
-            PIECES: self._pieces(planned, shards),
+            PIECES: [] if self.options.limit else reusable_shards(keys, shards),
             "resumed": self.staged.resumed,
             **({"shards_found": self.staged.shards_found} if self.staged.store else {}),
             "peak_rss_bytes": max([peak_rss(), *(shard["peak_rss"] for shard in shards)]),
         }
-        first = counts.first_rejects
-        return _commit_result(self.staged, self.identity, manifest, run, files, parts, first)
+        told = counts.first_rejects
+        return _commit_result(self.staged, self.identity, manifest, run, files, parts, told)
 
     def _convert_part(self, shard: JobShard) -> PartDone:
         """Convert the shards of one part of the job, and leave them for the merge."""
@@ -357,14 +358,6 @@ class _Conversion:
             check_complete(self.staged.place, missing, len(planned))
         return planned
 
-    def _pieces(
-        self, planned: list[tuple[SourceFile, ...]], shards: list[ShardDocument]
-    ) -> list[Piece]:
-        """What a later run may take over; with a limit nothing."""
-        if self.options.limit is not None:
-            return []
-        return reusable_shards([shard_key(self.source, files) for files in planned], shards)
-
     def _convert(
         self, planned: list[tuple[SourceFile, ...]], runner: Runner | None
     ) -> list[ShardDocument]:
@@ -373,7 +366,6 @@ class _Conversion:
         if self.options.limit is not None:
             return list(self._limited(planned, self.options.limit, meter))
         former = former_shards(find_finished(self.staged.out), self.identity)
-        # Another machine hashes what it reads; here a thread does it beside the conversion.
         hashes = self.options.runner == "ray"
         tasks = (
             self._task(number, files, former=former, hashes=hashes)
@@ -454,4 +446,5 @@ def _enter_cut_files(
     """Enter each file that was cut among the inputs of its first piece."""
     for (file, *_), shard in zip(planned, shards, strict=False):  # with a limit some have no shard
         if file.piece and file.piece.start == 0 and not shard["inputs"]:
-            shard["inputs"] = [input_entry(file, hashes[file.name].result())]
+            known = hashes.get(file.name)
+            shard["inputs"] = [input_entry(file, known and known.result())]

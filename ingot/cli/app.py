@@ -82,7 +82,8 @@ COMMANDS: dict[str, Later | typer.Typer] = {
         "Write a trainer's config for a finished result, and files where it needs another layout.",
     ),
     "merge": Later(
-        "commands.merge:merge", "Put together what the parts of a job (`--shard I/N`) made."
+        "commands.merge:merge",
+        "Put together what the parts of a job (`--shard I/N`) made, and commit it.",
     ),
     "review": Later(
         "commands.review:review",

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from ingot import __version__
 from ingot.cli.app import app
-from ingot.converters.convert import job, plan
+from ingot.converters.convert import plan
+from ingot.converters.output import pieces
 
 MAPPING = {
     "version": 2,
@@ -107,13 +108,13 @@ def test_any_number_of_workers_gives_equal_bytes(
     for number in range(4):
         (folder / f"{number}.jsonl").write_bytes(data.read_bytes())
 
-    class Pool(job.Workers):
+    class Pool(pieces.Workers):
         def __init__(self, jobs: int) -> None:
             opened.append(jobs)
             super().__init__(jobs)
 
     monkeypatch.setattr(plan, "SHARD_BYTES", 1)
-    monkeypatch.setattr(job, "Workers", Pool)
+    monkeypatch.setattr(pieces, "Workers", Pool)
     for number in (1, 2, 9):
         out = tmp_path / f"c{number}"
         ingot("convert", mapping, folder, "--out", out, "--workers", number)

@@ -18,8 +18,9 @@ from prometheus_client.openmetrics import exposition
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from ingot.converters import monitoring, progress
-from ingot.converters.monitoring import JobWatch, make_registry
+from ingot.converters import progress
+from ingot.converters.output import monitoring
+from ingot.converters.output.monitoring import JobWatch, make_registry
 from ingot.converters.progress import Progress
 from tests.attack import kills
 

@@ -93,7 +93,8 @@ JSON = {
         converters/megatron/inspect/inspection converters/megatron/inspect/merge
         converters/output/commit converters/output/identity converters/output/object_store
         converters/output/store_commit converters/recsys/criteo/inspect/folder
-        converters/recsys/ctr/validation/figures
+        converters/recsys/ctr/build/encoder converters/recsys/ctr/build/job
+        converters/recsys/ctr/build/spread_build converters/recsys/ctr/validation/figures
     """,
 }
 LISTED = [place for places in JSON.values() for place in places.split()]

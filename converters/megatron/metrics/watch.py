@@ -23,7 +23,7 @@ from ingot.converters.megatron.metrics.summary import (
     summarize_build,
 )
 from ingot.converters.megatron.options import WatchOptions
-from ingot.converters.monitoring import LogStream, MetricsServer, make_registry
+from ingot.converters.output.monitoring import LogStream, MetricsServer, make_registry
 from ingot.converters.progress import is_stopping
 from ingot.converters.settings import Level
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.monitoring import MAX_LINE, LogStream, log_line
+from ingot.converters.output.monitoring import MAX_LINE, LogStream, log_line
 
 MOMENT = datetime(2026, 3, 1, 12, 30, 15, 123_456, tzinfo=UTC)
 

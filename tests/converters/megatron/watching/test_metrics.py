@@ -16,7 +16,7 @@ from ingot.converters.megatron.metrics.summary import (
     metric_families,
     metric_fields,
 )
-from ingot.converters.monitoring import make_registry
+from ingot.converters.output.monitoring import make_registry
 
 
 def state_of(

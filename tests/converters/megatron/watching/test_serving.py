@@ -13,7 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.monitoring import MetricsServer
+from ingot.converters.output.monitoring import MetricsServer
 
 
 @contextmanager
