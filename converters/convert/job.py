@@ -447,4 +447,4 @@ def _enter_cut_files(
     for (file, *_), shard in zip(planned, shards, strict=False):  # with a limit some have no shard
         if file.piece and file.piece.start == 0 and not shard["inputs"]:
             known = hashes.get(file.name)
-            shard["inputs"] = [input_entry(file, known and known.result())]
+            shard["inputs"] = [input_entry(file, known.result() if known else None)]
