@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
 
 from ingot.converters.errors import OutputError
-from ingot.converters.json_yaml import find_json
-from ingot.converters.output.files import encode_json, is_store_url, write_file
 from ingot.converters.settings import Setting
 
 COMMAND_KIND: Final = "command"  # of an unfinished file beside a prefix
@@ -128,12 +126,16 @@ WHOLE: Final = Spread()  # this process does the job as a whole
 
 def note_command(file: Path) -> None:
     """Note the command line beside the parts that it makes, for `ingot merge`."""
+    from ingot.converters.output.files import write_file
+
     if not file.exists():
         write_file(file, command_document())
 
 
 def command_document() -> bytes:
     """The command line of this process and its folder, as JSON."""
+    from ingot.converters.output.files import encode_json
+
     return encode_json({"arguments": sys.argv[1:], "folder": str(Path.cwd())})
 
 
@@ -142,6 +144,9 @@ def find_commands(given: str) -> list[tuple[list[str], str]]:
 
     They say `--shard merge` in place of their part.
     """
+    from ingot.converters.json_yaml import find_json
+    from ingot.converters.output.files import is_store_url
+
     place = Path(given)
     found = [one for one in (place / LAKE_FOLDER / COMMAND_FILE,) if one.exists()]
     parent = place.absolute().parent

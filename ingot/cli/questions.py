@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingot.converters.errors import MappingError, OutputError, Problem
-from ingot.converters.output.files import is_store_url
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context
@@ -24,6 +23,7 @@ def complete_order(
 ) -> "Order":
     """Return the order with a destination, and with a mapping file in place of a mapper."""
     from ingot.converters.mapping.bind import load_mapping
+    from ingot.converters.output.files import is_store_url
 
     if out is not None:
         order = replace(order, out=str(out if is_store_url(out) else Path(out)))
