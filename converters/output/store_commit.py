@@ -88,8 +88,12 @@ class ShardStore:
 
     def finished(self) -> set[str]:
         """The names of the shards that are finished."""
-        names = (Path(name) for name in list_names(f"{self.url}/{self.folder}"))
-        return {name.stem for name in names if name.name != COMMAND_FILE}
+        return self.shards_among(list_names(self.url))
+
+    def shards_among(self, names: Iterable[str]) -> set[str]:
+        """The names of the shards that files of the destination enter."""
+        own = (Path(name) for name in names if name.startswith(f"{self.folder}/"))
+        return {name.stem for name in own if name.name != COMMAND_FILE}
 
     def put_shard(
         self, name: str, parts: Iterable[tuple[Path, str]], document: Mapping[str, object]
@@ -241,7 +245,7 @@ def stage_in_store(
         result.mkdir()
         if shard is not None and not shard.merges:
             put_bytes(command_document(), f"{store.url}/{store.folder}/{COMMAND_FILE}")
-        done = goes_on * len(store.finished())
+        done = goes_on * len(store.shards_among(there))
         try:
             yield replace(held, resumed=done > 0, shards_found=done)
         except WorkerDiedError:

@@ -250,7 +250,7 @@ def test_the_commands(
         app(list(arguments), standalone_mode=False)
         return "".join(capsys.readouterr())
 
-    assert "phase 1 of 2: this part has done its 4 of 6" in run(*command, "--shard", "0/2")
+    assert "of 6 pieces of phase 1/2" in run(*command, "--shard", "0/2")
     assert f"ingot merge {out}" in run(*command, "--shard", "1/2")
     run(*command, "--shard", "0/2")
     run("merge", out)
