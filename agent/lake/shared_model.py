@@ -6,7 +6,7 @@ a run of the lake ends.
 """
 
 import os
-import socket
+import platform
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -54,7 +54,7 @@ class _SpentNote:
 
     def with_mine(self, wanted: Spent | None) -> dict[str, Spent]:
         """Return what is reserved, with what this process wants; None = nothing."""
-        mine = f"{socket.gethostname()}:{os.getpid()}"
+        mine = f"{platform.node()}:{os.getpid()}"
         others = {process: one for process, one in self.reserved.items() if process != mine}
         return others if wanted is None else {**others, mine: wanted}
 

@@ -16,6 +16,7 @@ from ingot.converters.convert.options import language_code
 from ingot.converters.errors import ConversionError
 from ingot.converters.mapping.bind import ISO_639_1
 from ingot.converters.output.files import is_store_url
+from ingot.converters.output.sharding import SCALE
 from ingot.converters.rows import Json
 from ingot.converters.settings import DeclaredSetting, list_settings
 
@@ -56,7 +57,12 @@ def _option_hint(declared: DeclaredSetting) -> tuple[str, str]:
     return setting.metavar or " or ".join(choices), setting.help
 
 
-_DECLARED = {one.name: one for one in list_settings(Order) if not one.setting.positional}
+# Where the work is done is not for those who are served.
+_DECLARED = {
+    one.name: one
+    for one in list_settings(Order)
+    if not one.setting.positional and one.setting.section != SCALE
+}
 # What a person may type, by the name of the field; `source` stands by itself.
 TYPED_OPTIONS = {"out": _NAME, **{name: _value_schema(one) for name, one in _DECLARED.items()}}
 _OPTION_HINTS = {
