@@ -115,8 +115,6 @@ def convert(
         return finish_irrelevant(
             source, out, reason, options, extra_files=extra_files, extra_run=extra_run
         )
-    if is_store_url(out):
-        check_store_options(str(out), options.records, options.tokenizer)
     try:
         with _hold(source, mapping, out, options, progress) as held:
             if isinstance(held, _Conversion):
@@ -286,7 +284,8 @@ class _Conversion:
         large = [file for file in self.source.files if cut and file.bytes > plan.SHARD_BYTES]
         with _time_stage(seconds, "convert"), unchanged_files(large):
             planned = self._plan(cut=cut)
-            elsewhere = self.options.runner == "ray"  # where shards hash what they are cut of
+            # Parts of a job, and nodes, hash what their shards are cut of.
+            elsewhere = self.options.runner == "ray" or self.options.shard is not None
             with plan.hash_cut_files(() if elsewhere else planned) as hashes:
                 shards = self._convert(planned, runner)
                 if self.options.limit is None and len(shards) < len(planned):

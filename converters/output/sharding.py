@@ -150,9 +150,8 @@ def find_commands(given: str) -> list[tuple[list[str], str]]:
     place = Path(given)
     found = [one for one in (place / LAKE_FOLDER / COMMAND_FILE,) if one.exists()]
     parent = place.absolute().parent
-    for beside in (
-        parent.iterdir() if parent.is_dir() else ()
-    ):  # not a glob: names may hold its characters
+    # Not a glob: names may hold its characters.
+    for beside in parent.iterdir() if parent.is_dir() else ():
         if beside.name.startswith(f".{place.name}.ingot-stage-"):
             found += [beside / "work" / COMMAND_FILE]
         elif beside.name == f"{place.name}.{COMMAND_KIND}.tmp":

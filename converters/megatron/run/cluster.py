@@ -20,6 +20,7 @@ from ingot.converters.megatron.write.lanes import take_lane
 from ingot.converters.megatron.write.staging import finished_units
 from ingot.converters.output.ray_workers import RayWorkers
 from ingot.converters.output.worker_pool import results_in_order
+from ingot.converters.progress import until_stopping
 
 GROUP_BYTES: Final = 512 << 20  # of the input, at most, that one task does
 _GROUPS: Final = 3  # for each processor of the cluster, at least, where there are units
@@ -65,9 +66,9 @@ def run_on_cluster(job: UnitRun, pending: Sequence[Unit], choice: EngineChoice) 
     with RayWorkers(job.work.ray_address) as cluster:
         work = partial(_tokenize_group, make_assignment(job, choice, 0))
         groups = group_units(pending, cluster.jobs)
-        for group, done in zip(
-            groups, results_in_order(cluster, work, groups, window=2 * cluster.jobs), strict=True
-        ):
+        begun = until_stopping(groups)
+        results = results_in_order(cluster, work, begun, window=2 * cluster.jobs)
+        for group, done in zip(groups, results, strict=False):  # fewer where the job is to end
             for message in done.messages:
                 job.monitor(message)
             for unit in group:
