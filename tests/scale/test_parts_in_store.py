@@ -1,0 +1,44 @@
+"""Parts of a conversion into an object store, and their merge."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.s3_server import Storage, s3_storage
+from tests.scale.jobs import JOBS, RESULT, ingot
+
+
+@pytest.fixture
+def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
+    with s3_storage() as made:
+        made.put("bucket", {})
+        for name, value in made.environment().items():
+            monkeypatch.setenv(name, value)
+        made.proxy.begin()
+        yield made
+
+
+def test_parts_give_the_manifest_of_one_machine(storage: Storage, tmp_path: Path) -> None:
+    from ingot.converters.output.object_store import list_names, read_json
+
+    job, url = JOBS["convert"], "s3://bucket/o"
+    job.prepare(tmp_path)
+    assert ingot(tmp_path, *job.words).returncode == 0
+    words = (*job.words[:-1], url)
+    for number in (1, 0):
+        if number == 0:
+            refused = ingot(tmp_path, "merge", url)
+            assert refused.returncode == 1
+            assert "pieces are not done" in refused.stderr
+        done = ingot(tmp_path, *words, "--shard", f"{number}/2")
+        assert done.returncode == 0, done.stderr
+        assert read_json(f"{url}/manifest.json") is None
+    done = ingot(tmp_path, "merge", url)
+    assert done.returncode == 0, done.stderr
+    assert read_json(f"{url}/manifest.json") == json.loads(
+        (tmp_path / RESULT / "manifest.json").read_bytes()
+    )
+    assert not [name for name in list_names(url) if name.startswith(".ingot-work")]
+    assert ingot(tmp_path, "merge", url).returncode == 0
