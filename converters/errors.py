@@ -343,6 +343,9 @@ class PartDone(Exception):  # noqa: N818 - no error
     """
 
     def __init__(self, out: str, shard: str, pieces: int, whole: int, phase: str | None) -> None:
-        super().__init__(f"part {shard} is done")
+        super().__init__(out, shard, pieces, whole, phase)
         self.out, self.shard, self.phase = out, shard, phase
         self.pieces, self.whole = pieces, whole
+
+    def __str__(self) -> str:
+        return f"part {self.shard} is done"

@@ -20,6 +20,8 @@ SAMPLES = [
     errors.ParametersError("hot.json", (errors.Problem("/seeding", "schema", "a word", "1"),)),
     errors.RevisionError("'side'", "no such revision in this repository", "git fetch"),
     errors.NoTokensError("tokens/a", "not a single token"),
+    errors.CommittedElsewhereError("s3://out", "was written by another run meanwhile"),
+    errors.PartDone("out", "1/4", 3, 12, "1/2"),
     errors.PanickedError("panic: index out of bounds"),
     errors.DriftError("data", "has another shape", "--allow-drift"),
     errors.BudgetReached("run", "3 of 3 calls are spent", "--llm-max-calls"),
