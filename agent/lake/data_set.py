@@ -1,5 +1,6 @@
 """Take one data set of a lake from its files to its facts, in a process of its own."""
 
+import json
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from typing import Final
 from ingot.agent.context import Context, state_home
 from ingot.agent.judging.policy import review_by_gates
 from ingot.agent.judging.trial import spec_of_document
-from ingot.agent.lake.lake_order import SETS, LakeOrder
+from ingot.agent.lake.lake_order import LakeOrder
 from ingot.agent.lake.shared_model import LakeLedger, PostponedError, SharedModel
 from ingot.agent.model.cache import Store
 from ingot.agent.nodes.convert import convert_mapping
@@ -45,7 +46,7 @@ from ingot.converters.lake.catalog import SetFacts, Status
 from ingot.converters.lake.statistics import measure_records
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.mapping.bind import load_mapping
-from ingot.converters.output.commit import find_finished
+from ingot.converters.output.commit import find_result, read_small_file
 from ingot.converters.output.files import output_errors
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.facts import LeftOut
@@ -133,11 +134,18 @@ def work_on_set(task: SetTask) -> SetResult:
         facts = _failed_facts(known, error)
         done = SetResult(facts=facts, again=isinstance(error, _PASSING))
     facts = done.facts or known
-    if not facts.result and find_finished(task.order.result(facts.name)) is not None:
+    if not facts.result and _has_result(task.order, facts.name):
         kept = Safe("(the result of an earlier run is still there: it is not in the corpus)")
         why = joined([facts.why, kept], " ")
-        facts = replace(facts, result=f"{SETS}/{facts.name}", why=why)
+        facts = replace(facts, result=task.order.result_name(facts.name), why=why)
     return replace(done, facts=facts.as_text())
+
+
+def _has_result(order: LakeOrder, name: str) -> bool:
+    try:
+        return find_result(order.result(name)) is not None
+    except OutputError:  # of a store that does not answer
+        return False
 
 
 def _failed_facts(facts: SetFacts, error: IngotError) -> SetFacts:
@@ -319,7 +327,7 @@ def _settled_facts(
 ) -> SetFacts:
     """Return the facts of a result, whose records are measured, and pin rows beside its mapping."""
     lake, name = task.order, known.name
-    done = find_finished(lake.result(name))
+    done = find_result(lake.result(name))
     if done is None:
         raise OutputError(str(lake.result(name)), "was removed meanwhile", "run again")
     remove_proposal(order)
@@ -336,14 +344,15 @@ def _settled_facts(
         rejects=manifest["rejects"],
         tokens=tokens.get("tokens"),
         sequences=tokens.get("sequences"),
-        figures=measure_records(done.folder, lake.hashes(name), _shown_text(order, context)),
+        figures=measure_records(done.place, lake.hashes(name), _shown_text(order, context)),
         mapping=None,
         mapping_file=None,
-        result=f"{SETS}/{name}",
+        result=lake.result_name(name),
     )
     if manifest["decision"] == "irrelevant":
         return facts
-    mapping, file = load_json(done.folder / MAPPING), _relative_name(lake.mapping(name), lake.out)
+    mapping = json.loads(read_small_file(done.place, MAPPING))
+    file = _relative_name(lake.mapping(name), lake.out)
     facts = replace(facts, status="converted", mapping=mapping, mapping_file=file)
     return _pin_rows(task, facts, mapping, context) if lake.pin else facts
 

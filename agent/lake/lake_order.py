@@ -16,8 +16,9 @@ from ingot.agent.proposing.order import (
     ShareValues,
     Yes,
 )
-from ingot.converters.convert.options import Language, Records, Tokenizer
+from ingot.converters.convert.options import OUTPUT, Language, Records, Tokenizer
 from ingot.converters.json_yaml import json_digest
+from ingot.converters.output.files import join_place
 from ingot.converters.output.sharding import JobShard, RayAddress, RunnerName
 from ingot.converters.settings import Setting
 
@@ -41,6 +42,15 @@ def _read_splits(text: str) -> "Splits":
     return parse_splits(text)
 
 
+def _read_results(text: str) -> str:
+    from ingot.converters.output.files import is_store_url
+    from ingot.converters.output.object_store import check_url
+
+    if not is_store_url(text):
+        raise ValueError(f"{text!r} is not a URL of an object store, such as s3://BUCKET/FOLDER")
+    return check_url(text)
+
+
 @dataclass(frozen=True, kw_only=True)
 class LakeOrder:
     """A run over a lake; `asking` is how a model may be asked, None = none is."""
@@ -54,6 +64,16 @@ class LakeOrder:
         ),
     ]
     out: Annotated[Path, Setting("Output folder: results, mappings and catalog.", metavar="DIR")]
+    results: Annotated[
+        str | None,
+        Setting(
+            "URL of an object store (s3://BUCKET/FOLDER): results and corpus are written below it.",
+            metavar="URL",
+            section=OUTPUT,
+            parse=_read_results,
+            default="DIR",
+        ),
+    ] = None
     mappings: Path
     mapper: Mapper = "auto"
     asking: "AskSettings | None" = None
@@ -113,8 +133,21 @@ class LakeOrder:
         """Whether a corpus is written beside the results; tokens are made from it then."""
         return self.dedup or self.splits is not None
 
-    def result(self, name: str) -> Path:
-        """Return the folder of a data set's result."""
+    @property
+    def corpus(self) -> Path | str:
+        """The folder or URL of the corpus."""
+        return join_place(self.results or self.out, CORPUS)
+
+    def result(self, name: str) -> Path | str:
+        """Return the folder or URL of a data set's result."""
+        return join_place(self.results or self.out, SETS, name)
+
+    def result_name(self, name: str) -> str:
+        """Return the same as the catalog has it: relative to the lake's folder, or the URL."""
+        return "/".join(filter(None, (self.results, SETS, name)))
+
+    def set_folder(self, name: str) -> Path:
+        """Return the local folder of a data set, beside which its proposal lies."""
         return self.out / SETS / name
 
     def mapping(self, name: str) -> Path:
@@ -133,7 +166,8 @@ class LakeOrder:
         """The order of one data set, as its graph gets it; nobody is asked on its way."""
         return Order(
             source=data_set.source.location,
-            out=str(self.result(data_set.name)),
+            out=str(self.set_folder(data_set.name)),
+            store=str(self.result(data_set.name)) if self.results else None,
             mode=self.mode,
             mapper=self.mapper,
             tokenizer=None if self.has_corpus else self.tokenizer,
@@ -165,19 +199,24 @@ def files_key(data_set: "DataSet") -> str:
     return hashlib.sha256(json.dumps(document).encode()).hexdigest()
 
 
-def data_set_key(order: LakeOrder, data_set: "DataSet", *, mapping: Path | None = None) -> str:
-    """Return a hash of all that a data set's state depends on: equal = nothing is to be done."""
+def data_set_key(order: LakeOrder, data_set: "DataSet", *, mapping: bytes | None = None) -> str:
+    """Return a hash of all that a data set's state depends on: equal = nothing is to be done.
+
+    `mapping` is the content of a mapping that counts in place of the approved one.
+    """
     from ingot.converters.convert.result import VERSIONS
 
-    mapping = mapping or order.mapping(data_set.name)
+    file = order.mapping(data_set.name)
+    if mapping is None and file.is_file():
+        mapping = file.read_bytes()
     document: dict[str, object] = {
         "versions": VERSIONS,
         **_file_stamps(data_set),
         "options": [order.records, order.language, order.has_corpus or _tokenizer_identity(order)],
         "pin": order.pin,
     }
-    if mapping.is_file():
-        document["mapping"] = hashlib.sha256(mapping.read_bytes()).hexdigest()
+    if mapping is not None:
+        document["mapping"] = hashlib.sha256(mapping).hexdigest()
         document["allow_drift"] = order.allow_drift
     else:  # what a proposal and its approval depend on
         asking = order.asking

@@ -61,7 +61,7 @@ def waiting_sets(order: LakeOrder, *, rejected: bool = False) -> list[SetFacts]:
 
 def proposal_file(order: LakeOrder, name: str) -> Path:
     """Return where the proposed mapping of a data set lies, or would."""
-    return proposal_path(str(order.result(name))) / MAPPING
+    return proposal_path(str(order.set_folder(name))) / MAPPING
 
 
 # --- decisions
@@ -191,7 +191,7 @@ def _waiting_state(order: LakeOrder, data_set: DataSet) -> State | None:
     if not (folder / RUNS_FILE).is_file():
         return None
     with open_checkpoints(folder) as saver:
-        of_set = Order(source="", out=str(order.result(data_set.name)))
+        of_set = Order(source="", out=str(order.set_folder(data_set.name)))
         held = Session(graph=keeping_graph(saver), order=of_set, context=Context(), key="")
         values = held.graph.get_state(held.config).values
     if not values.get("proposal"):

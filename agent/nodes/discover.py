@@ -42,14 +42,15 @@ def discover(state: State, context: Context) -> State:
     before a model or a person is asked.
     """
     order = state["order"]
-    if order.out and not order.dry_run:
-        if is_store_url(order.out):
+    out = order.store or order.out
+    if out and not order.dry_run:
+        if is_store_url(out):
             from ingot.converters.output.store_commit import check_store
 
-            check_store_options(order.out, order.records, order.tokenizer)
-            check_store(order.out)
+            check_store_options(out, order.records, order.tokenizer)
+            check_store(out)
         else:
-            _check_destination(Path(order.out))
+            _check_destination(Path(out))
         if order.tokenizer:
             context.check_tokenizer(order.tokenizer)
     source = context.source(order.source, order.spec)

@@ -1,18 +1,22 @@
 """Facts of one data set of a lake, and `catalog.parquet`: a row of them per data set."""
 
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ingot.converters.convert.result import RECORDS_FOLDER
 from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.output.commit import FinishedResult
 from ingot.converters.output.files import output_errors, whole_file
+from ingot.converters.records.readers import read_batches
+from ingot.converters.records.writers import part_order
 from ingot.converters.rows import EMPTY_TEXT, Json, MappingDocument, Safe
 
 Status = Literal[
@@ -104,12 +108,36 @@ class SetFacts:
         return decode(SetFacts, encodable_value(encode(self)))
 
 
-def check_record_count(result: FinishedResult, records: int) -> None:
-    """Hold the records that were read to the manifest of their result."""
-    written = result.manifest["records"]["written"]
+def read_result(result: FinishedResult) -> Iterator[pa.RecordBatch]:
+    """Stream the records of a result, see `read_batches`; a part in a store is copied here.
+
+    Raises:
+        ConversionError: a part cannot be read, or there are not as many records as its manifest
+            says.
+        OutputError: a part in a store is gone or has other bytes.
+    """
+    records, written = 0, result.manifest["records"]["written"]
+    for batch in _read_parts(result):
+        records += batch.num_rows
+        yield batch
     if records != written:
         problem = f"holds {records} records, its manifest says {written}"
-        raise ConversionError(str(result.folder), problem, "convert the data set again")
+        raise ConversionError(str(result.place), problem, "convert the data set again")
+
+
+def _read_parts(result: FinishedResult) -> Iterator[pa.RecordBatch]:
+    if result.url is None:
+        yield from read_batches(result.folder / RECORDS_FOLDER)
+        return
+    from ingot.converters.output.object_store import get_file
+
+    parts = [PurePosixPath(one["path"]) for one in result.manifest["files"]]
+    hashes = {one["path"]: one["sha256"] for one in result.manifest["files"]}
+    records = [part for part in parts if part.parent.name == RECORDS_FOLDER]
+    for part in sorted(records, key=lambda one: part_order(one.name)):
+        with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
+            url, local = f"{result.url}/{part}", Path(folder, part.name)
+            yield from read_batches(get_file(url, local, hashes[str(part)]))
 
 
 def encodable_value(value: Json) -> Json:
@@ -205,7 +233,7 @@ _COLUMNS: Final[tuple[tuple[str, pa.DataType, str], ...]] = (
     ("card_tasks", _TEXTS, "tasks that the card names"),
     ("fingerprint", pa.string(), "SHA-256 of the shape of its rows"),
     ("mapping_file", pa.string(), "relative to the lake's folder, or absolute"),
-    ("result", pa.string(), "folder of the result, relative to the lake's folder"),
+    ("result", pa.string(), "folder of the result, relative to the lake's folder, or its URL"),
 )
 # Where a column is found that is not a field of its name.
 _VALUES: Final[dict[str, ColumnValue]] = {

@@ -38,19 +38,21 @@ from ingot.converters.convert import result as manifests
 from ingot.converters.convert.result import RECORDS_FOLDER, Manifest
 from ingot.converters.errors import ConversionError, NoTokensError
 from ingot.converters.json_yaml import find_json
-from ingot.converters.lake.catalog import Split, check_record_count
+from ingot.converters.lake.catalog import Split, read_result
 from ingot.converters.lake.duplicates import drop_mask, open_drops, open_hashes
 from ingot.converters.lake.record_hashes import ALL, Hashes, Splits, hash_heads, hash_records
 from ingot.converters.output.commit import (
     FinishedResult,
     StagedResult,
-    find_finished,
+    find_result,
     remove_result,
 )
 from ingot.converters.output.files import (
+    MANIFEST,
     FileEntry,
     encode_json,
     file_entry,
+    join_place,
     output_errors,
     sync_tree,
     write_file,
@@ -58,7 +60,6 @@ from ingot.converters.output.files import (
 from ingot.converters.output.identity import RunIdentity
 from ingot.converters.progress import peak_rss
 from ingot.converters.records.delta_log import write_delta_log
-from ingot.converters.records.readers import read_batches
 from ingot.converters.records.writers import PartsWriter
 
 _WRITTEN: Final = "written.json"  # in the work folder: the records are there, and these
@@ -73,16 +74,16 @@ class CorpusOptions:
 
 
 def write_corpus(
-    result: Path,
-    corpus: Path,
+    result: Path | str,
+    corpus: Path | str,
     name: str,
     options: CorpusOptions | None = None,
     *,
     drops: Path | None = None,
     hashed: Path | None = None,
 ) -> tuple[Split, ...]:
-    """Write one data set's part of every split."""
-    found = find_finished(result)
+    """Write one data set's part of every split; each place is a folder or a URL."""
+    found = find_result(result)
     if found is None or found.manifest["decision"] not in ("pt", "sft"):
         problem = "holds no finished result with records"
         raise ConversionError(str(result), problem, "convert the data set first")
@@ -96,7 +97,7 @@ def write_corpus(
     with ExitStack() as stack:
         held: dict[str, StagedResult] = {}
         for split in made.options.splits.names:
-            staging = made.identity(split).stage(corpus / split / name, overwrite=True)
+            staging = made.identity(split).stage(join_place(corpus, split, name), overwrite=True)
             held[split] = stack.enter_context(staging)
         pending = [_PendingSplit(made, split, one) for split, one in held.items() if not one.done]
         made.write_records(pending)
@@ -110,8 +111,10 @@ def write_corpus(
         return tuple(made.split_facts(split, written[split]) for split in held)
 
 
-def sweep_corpus(corpus: Path, kept: Iterable[tuple[str, str]]) -> list[str]:
+def sweep_corpus(corpus: Path | str, kept: Iterable[tuple[str, str]]) -> list[str]:
     """Delete what an earlier run wrote and this one did not: other splits, sets that are gone."""
+    if isinstance(corpus, str):
+        return _sweep_store(corpus, {f"{split}/{name}" for split, name in kept})
     wanted = {corpus / split / name for split, name in kept}
     with output_errors(corpus):
         there = sorted(corpus.glob("[!.]*/[!.]*/manifest.json"))
@@ -123,8 +126,20 @@ def sweep_corpus(corpus: Path, kept: Iterable[tuple[str, str]]) -> list[str]:
     return [one.relative_to(corpus).as_posix() for one in removed]
 
 
-def _is_corpus(folder: Path) -> bool:
-    found = find_finished(folder)
+def _sweep_store(corpus: str, kept: set[str]) -> list[str]:
+    from ingot.converters.output.object_store import list_names
+    from ingot.converters.output.store_commit import remove_stored
+
+    there = [PurePosixPath(name) for name in list_names(corpus)]
+    found = {str(one.parent) for one in there if one.name == MANIFEST and len(one.parts) == 3}
+    removed = [name for name in sorted(found - kept) if _is_corpus(f"{corpus}/{name}")]
+    for name in removed:
+        remove_stored(f"{corpus}/{name}")
+    return removed
+
+
+def _is_corpus(place: Path | str) -> bool:
+    found = find_result(place)
     options = found.manifest.get("options") if found else None
     return isinstance(options, dict) and "corpus" in options
 
@@ -176,14 +191,13 @@ class _Corpus:
             for one in waiting:
                 one.open_records(stack)
             start = 0
-            for batch in read_batches(self.result.folder / RECORDS_FOLDER):
+            for batch in read_result(self.result):
                 places, out = self._places(batch, start), np.zeros(batch.num_rows, np.bool_)
                 if self.drops is not None:
                     out = drop_mask(self.drops, start, batch.num_rows)
                 for one in waiting:
                     one.take(batch, places == self.options.splits.names.index(one.split), out)
                 start += batch.num_rows
-            check_record_count(self.result, start)
         for one in waiting:
             one.close_records()
 
@@ -196,7 +210,7 @@ class _Corpus:
         if known is not None and not np.array_equal(known, found):
             problem = "its hashes belong to other records"
             hint = "delete `.ingot-lake/hashes` and run again: it is made anew"
-            raise ConversionError(str(self.result.folder), problem, hint)
+            raise ConversionError(str(self.result.place), problem, hint)
         return self.options.splits.places(hash_heads(found))
 
     def split_facts(self, split: str, manifest: Manifest) -> Split:

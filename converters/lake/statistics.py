@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingot.converters.convert.result import RECORDS_FOLDER
 from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import map_leaves
-from ingot.converters.lake.catalog import Figures, check_record_count
+from ingot.converters.lake.catalog import Figures, read_result
 from ingot.converters.lake.duplicates import find_duplicates
 from ingot.converters.lake.record_hashes import (
     WIDTH,
@@ -23,9 +22,9 @@ from ingot.converters.lake.record_hashes import (
     hash_records,
     write_header,
 )
-from ingot.converters.output.commit import find_finished
+from ingot.converters.output.commit import find_result
 from ingot.converters.output.files import output_errors, whole_file
-from ingot.converters.records.readers import kind_of_schema, read_batches
+from ingot.converters.records.readers import kind_of_schema
 from ingot.converters.records.schema import KINDS, Record
 from ingot.converters.rows import Json, Safe
 from ingot.converters.sources.text_kinds import recognize_language
@@ -104,19 +103,18 @@ _LANGUAGE_CHARS: Final = 40
 _POWERS: Final = np.array([1 << power for power in range(63)], np.int64)
 
 
-def measure_records(result: Path, hashed: Path, redact: Callable[[str], Safe]) -> Figures:
+def measure_records(result: Path | str, hashed: Path, redact: Callable[[str], Safe]) -> Figures:
     """Read the records of a finished result once."""
-    done = find_finished(result)
+    done = find_result(result)
     if done is None:
         raise ConversionError(str(result), "holds no finished result", "convert the data set again")
     taken = _RecordTally()
     with output_errors(hashed), whole_file(hashed) as stream:
         write_header(stream, 0, WIDTH)  # how many there are is known at the end
-        for part in taken.take(read_batches(result / RECORDS_FOLDER)):
+        for part in taken.take(read_result(done)):
             stream.write(part.data)
         stream.seek(0)
         write_header(stream, taken.records, WIDTH)
-        check_record_count(done, taken.records)
     work = hashed.with_name(f".{hashed.name}.bins")
     within = find_duplicates({"": hashed}, work=work).sets[""].within
     return replace(taken.figures(redact), within=within)

@@ -75,6 +75,11 @@ def is_store_url(place: Path | str) -> bool:
     return isinstance(place, str) and "://" in place and not place.startswith("file://")
 
 
+def join_place(place: Path | str, *names: str) -> Path | str:
+    """Return what lies below a destination, which is a folder or a URL."""
+    return "/".join((place, *names)) if isinstance(place, str) else place.joinpath(*names)
+
+
 @contextmanager
 def output_errors(where: Path | str) -> Iterator[None]:
     """Translate an operating system error that occurs while `where` is written; refuse a URL."""

@@ -16,6 +16,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -29,6 +30,7 @@ from ingot.converters.errors import (
     is_transient,
     redact_urls,
 )
+from ingot.converters.output.files import hash_file
 from ingot.converters.rows import Json
 from ingot.converters.settings import silence_timeout, storage_retries
 
@@ -100,11 +102,27 @@ def put_bytes(data: bytes, url: str, *, if_absent: bool = False) -> None:
             raise
 
 
+def get_file(url: str, local: Path, sha256: str) -> Path:
+    """Copy a file of a result to a local path; raise OutputError if it is not that content."""
+    system, path = _open_store(url)
+    with suppress(FileNotFoundError):
+        _ask(url, lambda: system.get_file(path, str(local)))
+    if not local.is_file() or hash_file(local) != sha256:
+        problem = "is gone, or is not what the manifest of its result says"
+        raise OutputError(redact_urls(url), problem, "delete that manifest and run again")
+    return local
+
+
+def read_bytes(url: str) -> bytes:
+    """The content of a small file. Raises OutputError, FileNotFoundError."""
+    system, path = _open_store(url)
+    return cast(bytes, _ask(url, lambda: system.cat_file(path)))
+
+
 def read_json(url: str) -> dict[str, Json] | None:
     """The JSON object behind a URL; None where there is no such file, or it holds none."""
-    system, path = _open_store(url)
     try:
-        document = json.loads(cast(bytes, _ask(url, lambda: system.cat_file(path))))
+        document = json.loads(read_bytes(url))
     except (FileNotFoundError, ValueError):
         return None
     return document if isinstance(document, dict) else None

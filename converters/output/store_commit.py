@@ -139,9 +139,11 @@ class StoredResult(StagedResult):
         return self.store.url
 
     def list_files(self, known: Iterable[FileEntry]) -> list[FileEntry]:
-        """The files of the result: the `known` ones are in the store, the others here."""
+        """The files of the result; of the `known` ones those that are not here are in the store."""
         with output_errors(self.out):
-            files = [*list_files(self.result), *known]
+            files = list_files(self.result, known := list(known))
+            here = {one["path"] for one in files}
+            files += [one for one in known if one["path"] not in here]
         return sorted(files, key=lambda one: Path(one["path"]))
 
     def commit(self, manifest: dict[str, Json], run: dict[str, Json]) -> None:
@@ -208,7 +210,21 @@ def _find_finished(
     if any(name not in there or there[name].bytes != size for name, size in sizes):
         return None
     run = read_json(f"{store.url}/{RUN}") or {}
-    return FinishedResult(folder=Path(store.where), manifest=manifest, run=run)
+    return FinishedResult(folder=Path(store.where), manifest=manifest, run=run, url=store.url)
+
+
+def find_stored(url: str) -> FinishedResult | None:
+    """The finished result at a URL, see `commit.find_finished`. Raises OutputError."""
+    there, manifest = list_names(url), own_manifest(read_json(f"{url}/{MANIFEST}"))
+    return _find_finished(ShardStore(url=url, key=""), there, manifest)
+
+
+def remove_stored(url: str) -> None:
+    """Delete the result at a URL, its manifest first; files of others stay."""
+    manifest = own_manifest(read_json(f"{url}/{MANIFEST}")) or {}
+    listed = {one.get("path") for one in manifest.get("files") or []}
+    there = [name for name in list_names(url) if name in listed or _is_own(name)]
+    delete(url, [MANIFEST, *there])
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from ingot.converters.convert.job import finish_irrelevant
 from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.export.job import export
 from ingot.converters.json_yaml import validator
-from ingot.converters.lake import corpus
+from ingot.converters.lake import catalog
 from ingot.converters.lake.catalog import Split
 from ingot.converters.lake.corpus import CorpusOptions, sweep_corpus, write_corpus
 from ingot.converters.lake.duplicates import find_duplicates
@@ -152,7 +152,7 @@ def test_done_is_done_and_other_options_replace(lake: Path) -> None:
 def test_parts_are_closed_at_their_bound(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writers, "PART_RECORDS", 50)
     monkeypatch.setattr("ingot.converters.records.readers.READ_ROWS", 40)
-    monkeypatch.setattr(corpus, "read_batches", lambda at: read_batches_of(at, 40))
+    monkeypatch.setattr(catalog, "read_batches", lambda at: read_batches_of(at, 40))
     write_corpus(lake / "sets/a", lake / "corpus", "a")
     names = sorted(one.name for one in (lake / "corpus/all/a/records").iterdir())
     assert names == [f"part-0000{number}.parquet" for number in range(3)]
