@@ -85,6 +85,7 @@ class Context:
         progress: told how far a conversion is, None = nobody listens.
         root: the folder that an order must not leave, None = any place will do.
         served: whether this is a server's run, whose person can be asked at any time.
+        store: URL for the result in place of the order's folder; lakes set it.
         cards: what is said beside the data, by the location that is ordered; evidence, see
             `ingot.agent.proposing.cards`.
     """
@@ -94,6 +95,7 @@ class Context:
     progress: Watch | None = None
     root: Path | None = None
     served: bool = False
+    store: str | None = None
     cards: Mapping[str, Card] = field(default_factory=dict)
     _sources: dict[OpenedKey, Source] = field(default_factory=dict)
     _samples: dict[OpenedKey, Sample] = field(default_factory=dict)

@@ -1,8 +1,8 @@
 """Take one data set of a lake from its files to its facts, in a process of its own."""
 
-import json
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -46,8 +46,9 @@ from ingot.converters.lake.catalog import SetFacts, Status
 from ingot.converters.lake.statistics import measure_records
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.mapping.bind import load_mapping
-from ingot.converters.output.commit import find_result, read_small_file
 from ingot.converters.output.files import output_errors
+from ingot.converters.output.object_store import read_json
+from ingot.converters.output.store_commit import find_result
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.facts import LeftOut
 from ingot.converters.sources.file_kinds import unread_format
@@ -79,8 +80,9 @@ def _first_reasons(files: Sequence[LeftOut]) -> str:
     return "; ".join(f"{one.name}: {one.why}" for one in files[:3])
 
 
-def _relative_name(file: Path, lake: Path) -> str:
-    return str(file.relative_to(lake)) if file.is_relative_to(lake) else str(file)
+def _relative_name(place: Path | str, lake: Path) -> str:
+    below = isinstance(place, Path) and place.is_relative_to(lake)
+    return str(Path(place).relative_to(lake)) if below else str(place)
 
 
 # What may be otherwise in the next run although nothing of the data changed.
@@ -134,18 +136,13 @@ def work_on_set(task: SetTask) -> SetResult:
         facts = _failed_facts(known, error)
         done = SetResult(facts=facts, again=isinstance(error, _PASSING))
     facts = done.facts or known
-    if not facts.result and _has_result(task.order, facts.name):
-        kept = Safe("(the result of an earlier run is still there: it is not in the corpus)")
-        why = joined([facts.why, kept], " ")
-        facts = replace(facts, result=task.order.result_name(facts.name), why=why)
+    result = task.order.result(facts.name)
+    with suppress(OutputError):  # a store that does not answer is in the facts
+        if not facts.result and find_result(result) is not None:
+            kept = Safe("(the result of an earlier run is still there: it is not in the corpus)")
+            why = joined([facts.why, kept], " ")
+            facts = replace(facts, result=_relative_name(result, task.order.out), why=why)
     return replace(done, facts=facts.as_text())
-
-
-def _has_result(order: LakeOrder, name: str) -> bool:
-    try:
-        return find_result(order.result(name)) is not None
-    except OutputError:  # of a store that does not answer
-        return False
 
 
 def _failed_facts(facts: SetFacts, error: IngotError) -> SetFacts:
@@ -179,6 +176,7 @@ def _process_set(task: SetTask, known: SetFacts) -> SetResult:
         return SetResult(facts=replace(known, decision="irrelevant", why=why))
     context = data_set_context(data_set)
     context.asking = _open_model(order)
+    context.store = str(order.result(data_set.name)) if order.results else None
     if data_set.cards and (card := find_card(data_set.cards)) is not None:
         context.cards = {source.location: card}
     file = order.mapping(data_set.name)
@@ -327,9 +325,9 @@ def _settled_facts(
 ) -> SetFacts:
     """Return the facts of a result, whose records are measured, and pin rows beside its mapping."""
     lake, name = task.order, known.name
-    done = find_result(lake.result(name))
+    done = find_result(place := lake.result(name))
     if done is None:
-        raise OutputError(str(lake.result(name)), "was removed meanwhile", "run again")
+        raise OutputError(str(place), "was removed meanwhile", "run again")
     remove_proposal(order)
     manifest = done.manifest
     tokens = manifest["tokens"] or {}
@@ -344,15 +342,15 @@ def _settled_facts(
         rejects=manifest["rejects"],
         tokens=tokens.get("tokens"),
         sequences=tokens.get("sequences"),
-        figures=measure_records(done.place, lake.hashes(name), _shown_text(order, context)),
+        figures=measure_records(place, lake.hashes(name), _shown_text(order, context)),
         mapping=None,
         mapping_file=None,
-        result=lake.result_name(name),
+        result=_relative_name(place, lake.out),
     )
     if manifest["decision"] == "irrelevant":
         return facts
-    mapping = json.loads(read_small_file(done.place, MAPPING))
-    file = _relative_name(lake.mapping(name), lake.out)
+    local, file = isinstance(place, Path), _relative_name(lake.mapping(name), lake.out)
+    mapping = load_json(done.folder / MAPPING) if local else read_json(f"{place}/{MAPPING}") or {}
     facts = replace(facts, status="converted", mapping=mapping, mapping_file=file)
     return _pin_rows(task, facts, mapping, context) if lake.pin else facts
 

@@ -18,7 +18,6 @@ from ingot.agent.proposing.order import (
 )
 from ingot.converters.convert.options import OUTPUT, Language, Records, Tokenizer
 from ingot.converters.json_yaml import json_digest
-from ingot.converters.output.files import join_place
 from ingot.converters.output.sharding import JobShard, RayAddress, RunnerName
 from ingot.converters.settings import Setting
 
@@ -42,15 +41,6 @@ def _read_splits(text: str) -> "Splits":
     return parse_splits(text)
 
 
-def _read_results(text: str) -> str:
-    from ingot.converters.output.files import is_store_url
-    from ingot.converters.output.object_store import check_url
-
-    if not is_store_url(text):
-        raise ValueError(f"{text!r} is not a URL of an object store, such as s3://BUCKET/FOLDER")
-    return check_url(text)
-
-
 @dataclass(frozen=True, kw_only=True)
 class LakeOrder:
     """A run over a lake; `asking` is how a model may be asked, None = none is."""
@@ -67,10 +57,9 @@ class LakeOrder:
     results: Annotated[
         str | None,
         Setting(
-            "URL of an object store (s3://BUCKET/FOLDER): results and corpus are written below it.",
+            "URL (s3://BUCKET/FOLDER) of an object store for sets/ and corpus/.",
             metavar="URL",
             section=OUTPUT,
-            parse=_read_results,
             default="DIR",
         ),
     ] = None
@@ -133,22 +122,13 @@ class LakeOrder:
         """Whether a corpus is written beside the results; tokens are made from it then."""
         return self.dedup or self.splits is not None
 
-    @property
-    def corpus(self) -> Path | str:
-        """The folder or URL of the corpus."""
-        return join_place(self.results or self.out, CORPUS)
+    def place(self, *names: str) -> Path | str:
+        """Return a folder of results, or its URL."""
+        return "/".join((self.results, *names)) if self.results else self.out.joinpath(*names)
 
     def result(self, name: str) -> Path | str:
         """Return the folder or URL of a data set's result."""
-        return join_place(self.results or self.out, SETS, name)
-
-    def result_name(self, name: str) -> str:
-        """Return the same as the catalog has it: relative to the lake's folder, or the URL."""
-        return "/".join(filter(None, (self.results, SETS, name)))
-
-    def set_folder(self, name: str) -> Path:
-        """Return the local folder of a data set, beside which its proposal lies."""
-        return self.out / SETS / name
+        return self.place(SETS, name)
 
     def mapping(self, name: str) -> Path:
         """Return the file of a data set's approved mapping."""
@@ -166,8 +146,7 @@ class LakeOrder:
         """The order of one data set, as its graph gets it; nobody is asked on its way."""
         return Order(
             source=data_set.source.location,
-            out=str(self.set_folder(data_set.name)),
-            store=str(self.result(data_set.name)) if self.results else None,
+            out=str(self.out / SETS / data_set.name),  # beside it lies a proposal that waits
             mode=self.mode,
             mapper=self.mapper,
             tokenizer=None if self.has_corpus else self.tokenizer,
@@ -199,23 +178,19 @@ def files_key(data_set: "DataSet") -> str:
     return hashlib.sha256(json.dumps(document).encode()).hexdigest()
 
 
-def data_set_key(order: LakeOrder, data_set: "DataSet", *, mapping: bytes | None = None) -> str:
-    """Return a hash of all that a data set's state depends on: equal = nothing is to be done.
-
-    `mapping` is the content of a mapping that counts in place of the approved one.
-    """
+def data_set_key(order: LakeOrder, data_set: "DataSet", *, mapping: bytes = b"") -> str:
+    """Return a hash of all that a data set's state depends on: equal = nothing is to be done."""
     from ingot.converters.convert.result import VERSIONS
 
     file = order.mapping(data_set.name)
-    if mapping is None and file.is_file():
-        mapping = file.read_bytes()
+    mapping = mapping or (file.read_bytes() if file.is_file() else b"")
     document: dict[str, object] = {
         "versions": VERSIONS,
         **_file_stamps(data_set),
         "options": [order.records, order.language, order.has_corpus or _tokenizer_identity(order)],
         "pin": order.pin,
     }
-    if mapping is not None:
+    if mapping:
         document["mapping"] = hashlib.sha256(mapping).hexdigest()
         document["allow_drift"] = order.allow_drift
     else:  # what a proposal and its approval depend on

@@ -14,7 +14,7 @@ from ingot.agent.context import RUNS_FILE, Context, open_checkpoints
 from ingot.agent.judging.policy import failed_gates, gates_of_state
 from ingot.agent.lake.data_set import data_set_context
 from ingot.agent.lake.file_scan import find_sets, list_files
-from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder, files_key
+from ingot.agent.lake.lake_order import MAPPINGS, SETS, LakeOrder, files_key
 from ingot.agent.lake.lake_state import LakeState
 from ingot.agent.nodes import convert
 from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
@@ -61,7 +61,7 @@ def waiting_sets(order: LakeOrder, *, rejected: bool = False) -> list[SetFacts]:
 
 def proposal_file(order: LakeOrder, name: str) -> Path:
     """Return where the proposed mapping of a data set lies, or would."""
-    return proposal_path(str(order.set_folder(name))) / MAPPING
+    return proposal_path(str(order.out / SETS / name)) / MAPPING
 
 
 # --- decisions
@@ -191,7 +191,7 @@ def _waiting_state(order: LakeOrder, data_set: DataSet) -> State | None:
     if not (folder / RUNS_FILE).is_file():
         return None
     with open_checkpoints(folder) as saver:
-        of_set = Order(source="", out=str(order.set_folder(data_set.name)))
+        of_set = Order(source="", out=str(order.out / SETS / data_set.name))
         held = Session(graph=keeping_graph(saver), order=of_set, context=Context(), key="")
         values = held.graph.get_state(held.config).values
     if not values.get("proposal"):

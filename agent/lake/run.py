@@ -17,14 +17,13 @@ from typing import Final
 from ingot.agent.lake import shared_model
 from ingot.agent.lake.data_set import SetResult, SetTask, work_on_set
 from ingot.agent.lake.file_scan import find_sets, list_files, scan_part
-from ingot.agent.lake.lake_order import HASHES, MAPPINGS, LakeOrder, data_set_key, files_key
+from ingot.agent.lake.lake_order import CORPUS, HASHES, MAPPINGS, LakeOrder, data_set_key, files_key
 from ingot.agent.lake.lake_state import KnownSet
 from ingot.agent.lake.shared_model import GONE, TurnQueue, shape_keys
 from ingot.agent.model.budget import Spent
 from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
 from ingot.agent.proposing.proposal import SURE_CONFIDENCE
-from ingot.agent.reporting.proposal_folder import MAPPING
-from ingot.converters.convert.options import check_store_options
+from ingot.agent.reporting.report import mapping_bytes
 from ingot.converters.errors import IngotError, OutputError, PartDone
 from ingot.converters.lake import corpus
 from ingot.converters.lake.catalog import SetFacts, Split, encodable_value, write_catalog
@@ -32,10 +31,8 @@ from ingot.converters.lake.duplicates import Duplicates, find_or_recall
 from ingot.converters.lake.page import render_lake_page
 from ingot.converters.lake.record_hashes import ALL, HASHES_HEADER, WIDTH
 from ingot.converters.lake.survey import DataSet, Survey, group_by_reason
-from ingot.converters.output.commit import find_result, read_small_file
 from ingot.converters.output.files import (
     LockedError,
-    is_store_url,
     output_errors,
     remove_unfinished,
     take_lock,
@@ -43,6 +40,7 @@ from ingot.converters.output.files import (
 )
 from ingot.converters.output.pieces import part_done
 from ingot.converters.output.sharding import COMMAND_FILE, JobShard, note_command
+from ingot.converters.output.store_commit import find_result
 from ingot.converters.output.worker_pool import Spreading, TaskFailure
 from ingot.converters.progress import raise_if_stopping, until_stopping
 from ingot.converters.records.schema import json_line
@@ -95,7 +93,6 @@ def _run_part(order: LakeOrder, shard: JobShard, listen: Listener) -> PartDone:
 
     First each part looks into its own files, then, when all have, it works on its data sets.
     """
-    _check_results(order)
     now, listed = time.time_ns(), list_files(order)
 
     def hear(done: int, whole: int) -> None:
@@ -122,15 +119,14 @@ def run_lake(
     """
     if order.shard is not None and not order.shard.merges:
         raise _run_part(order, order.shard, listen)
-    _check_results(order)
     begun, now, state = time.monotonic(), time.time_ns(), order.state
     listed = list_files(order)
     with _lock_folder(order), order.open_workers() as workers:
         found = find_sets(
             order, listed, workers, lambda *counts: listen(LakeProgress("files", *counts))
         )
+        state.keep_note(_RESULTS, order.results, str)
         state.keep_note(_ROOT, _lake_place(order), str)
-        state.keep_note(_RESULTS, order.results or "", str)
         state.keep_note(MAPPINGS, str(order.mappings), str)
         state.keep_members(_set_by_file(found))
         shared_model.begin_run(state)
@@ -160,15 +156,6 @@ def run_lake(
     )
 
 
-def _check_results(order: LakeOrder) -> None:
-    """See that a store can be reached and may hold what is ordered. Raises OutputError."""
-    if order.results:
-        from ingot.converters.output.store_commit import check_store
-
-        check_store_options(order.results, order.records, order.tokenizer)
-        check_store(order.results)
-
-
 def _set_by_file(found: Survey) -> dict[str, str]:
     members: dict[str, str] = {}
     for one in found.sets:
@@ -184,7 +171,7 @@ def _work_through(
 ) -> list[str]:
     kept = order.state.sets()
     by_size = sorted(found.sets, key=lambda one: -sum(f.bytes for f in one.source.files))
-    with ThreadPoolExecutor(_THREADS) as threads:  # storage is asked for every result
+    with ThreadPoolExecutor(_THREADS) as threads:  # each asks the storage
         due = threads.map(lambda one: _is_due(order, one, kept.get(one.name)), by_size)
         todo = [one for one, is_due in zip(by_size, due, strict=True) if is_due]
     todo = [one for one in todo if one.name not in written]
@@ -234,14 +221,13 @@ def _keep_result(
     if result.facts is None:
         return None
     converted = result.facts.status == "converted"
-    file, key, executed = order.mapping(name), "" if result.again else task.key, b""
-    if converted and not (task.has_mapping and file.exists()):
-        executed = read_small_file(order.result(name), MAPPING)
-    if key and executed:
+    executed, file = mapping_bytes(result.facts.mapping or {}), order.mapping(name)
+    key = "" if result.again else task.key
+    if key and converted and not task.has_mapping:
         # Of the executed mapping: its file may have been edited since, a change of its own.
         key = data_set_key(order, task.data_set, mapping=executed)
     state.keep(_key_with_first(order, key, result.waits_for), result.facts)
-    if executed and not file.exists():  # last: a set of a run that is killed before is not done
+    if converted and not file.exists():  # last: a set of a run that is killed before is not done
         with output_errors(file):
             file.parent.mkdir(parents=True, exist_ok=True)
             write_file(file, executed)
@@ -298,7 +284,7 @@ def _facts_with_gone(order: LakeOrder, found: Survey) -> list[SetFacts]:
     for name, kept in order.state.sets().items():
         if name in there:
             sets.append(kept.facts)
-        elif kept.facts.result and _is_there(order.out, kept.facts.result):
+        elif kept.facts.result and find_result(order.result(name)) is not None:
             gone = Safe("its files were removed; its result is kept")
             facts = replace(kept.facts, status="gone", why=gone, hint=EMPTY_TEXT)
             order.state.keep("", facts)
@@ -306,12 +292,6 @@ def _facts_with_gone(order: LakeOrder, found: Survey) -> list[SetFacts]:
         else:
             order.state.drop(name)
     return sets
-
-
-def _is_there(out: Path, result: str) -> bool:
-    if is_store_url(result):
-        return find_result(result) is not None
-    return (out / result).is_dir()
 
 
 @contextmanager
@@ -325,12 +305,13 @@ def _lock_folder(order: LakeOrder, *, shared: bool = False) -> Iterator[None]:
             hint = "wait for it or choose another folder"
             raise OutputError(str(order.out), "another run is working there", hint) from error
     try:
-        if (known := order.state.note(_ROOT, str)) not in (None, _lake_place(order)):
+        known, results = order.state.note(_ROOT, str), order.state.note(_RESULTS, str)
+        if known is not None and results != order.results:
+            problem = f"is the folder of a lake with its results in {results or 'it'}"
+            raise OutputError(str(order.out), problem, "name the same place, or choose another DIR")
+        if known not in (None, _lake_place(order)):
             problem = f"is the folder of another lake: {known}"
             raise OutputError(str(order.out), problem, "choose another folder for this one")
-        if (place := order.state.note(_RESULTS, str)) not in (None, order.results or ""):
-            problem = f"is the folder of a lake with its results in {place or order.out}"
-            raise OutputError(str(order.out), problem, "name the same place, or choose another DIR")
         for one in () if shared else (order.out, order.mappings):
             remove_unfinished(one)
         yield
@@ -367,7 +348,7 @@ def _finish_run(
         listen(LakeProgress("corpus"))
         sets = _write_corpus(order, sets, found.drops, workers)
     else:
-        corpus.sweep_corpus(order.corpus, ())
+        corpus.sweep_corpus(order.place(CORPUS), ())
     listen(LakeProgress("catalog"))
     write_catalog(sets, order.out / CATALOG)
     told = {
@@ -397,6 +378,7 @@ def _write_corpus(
     order: LakeOrder, sets: Sequence[SetFacts], drops: Mapping[str, Path], workers: Spreading
 ) -> list[SetFacts]:
     """Write the corpus of all results; a data set that fails is left out of it."""
+    folder = order.place(CORPUS)
     options = corpus.CorpusOptions(splits=order.splits or ALL, tokenizer=order.tokenizer)
     parts = [
         (one.name, order.result(one.name), order.hashes(one.name), drops.get(one.name))
@@ -405,13 +387,13 @@ def _write_corpus(
     ]
     written: dict[str, tuple[Split, ...]] = {}
     failed: dict[str, str] = {}
-    for (name, *_), splits in workers.spread(partial(_write_part, order.corpus, options), parts):
+    for (name, *_), splits in workers.spread(partial(_write_part, folder, options), parts):
         if isinstance(splits, str | TaskFailure):
             failed[name] = splits if isinstance(splits, str) else splits.why
         else:
             written[name] = splits
     kept = [(split.name, name) for name, splits in written.items() for split in splits]
-    corpus.sweep_corpus(order.corpus, kept)
+    corpus.sweep_corpus(folder, kept)
     return [_with_splits(one, written.get(one.name, ()), failed.get(one.name)) for one in sets]
 
 

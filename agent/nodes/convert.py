@@ -46,7 +46,7 @@ def _convert_source(state: State, order: Order, context: Context, door: Door) ->
         report = report_text(state, manifest, [*map(door.text, rejects)], door)
         return {"report.md": report.encode(errors="backslashreplace")}  # names of files are bytes
 
-    place = order.store or order.out or ""
+    place = context.store or order.out or ""
     out, options = place if is_store_url(place) else Path(place), conversion_options(order)
     usage, proposal = state.get("usage"), state["proposal"]
     extra_run = {"model": encode(usage) if usage else None}

@@ -42,8 +42,7 @@ def discover(state: State, context: Context) -> State:
     before a model or a person is asked.
     """
     order = state["order"]
-    out = order.store or order.out
-    if out and not order.dry_run:
+    if (out := context.store or order.out) and not order.dry_run:
         if is_store_url(out):
             from ingot.converters.output.store_commit import check_store
 

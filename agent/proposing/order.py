@@ -83,7 +83,6 @@ class Order:
 
     Attributes:
         out: folder to be written, None where nothing is written (`map`, a dry run).
-        store: URL where the result of a data set of a lake goes; its proposal lies beside `out`.
         mapper: a name of `ingot.agent.proposing.proposal.TURNS`; `file` where `mapping` is given.
         mapping: the document of a mapping file that the user gave.
         mapping_file: its path, for messages.
@@ -93,7 +92,6 @@ class Order:
     format: Annotated[SourceFormat, OMIT] = None
     query: Annotated[SourceQuery, OMIT] = None
     out: str | None = None
-    store: Annotated[str | None, OMIT] = None
     mode: Mode = "auto"
     mapper: Mapper = "auto"
     mapping: MappingDocument | None = None

@@ -185,7 +185,7 @@ def finish_irrelevant(
     with identity.stage(out, overwrite=options.overwrite) as staged:
         if staged.done:
             return _existing_result(staged, staged.done)
-        with output_errors(out):
+        with output_errors(staged.out):
             (staged.result / results.RECORDS_FOLDER).mkdir(exist_ok=True)
         manifest = results.build_manifest(identity, source, results.Counts(), reason=reason)
         files = extra_files(manifest, ()) if extra_files else {}

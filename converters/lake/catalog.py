@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -14,7 +14,8 @@ from ingot.converters.convert.result import RECORDS_FOLDER
 from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.output.commit import FinishedResult
-from ingot.converters.output.files import output_errors, whole_file
+from ingot.converters.output.files import hash_file, output_errors, whole_file
+from ingot.converters.output.object_store import fetch_file
 from ingot.converters.records.readers import read_batches
 from ingot.converters.records.writers import part_order
 from ingot.converters.rows import EMPTY_TEXT, Json, MappingDocument, Safe
@@ -108,36 +109,39 @@ class SetFacts:
         return decode(SetFacts, encodable_value(encode(self)))
 
 
-def read_result(result: FinishedResult) -> Iterator[pa.RecordBatch]:
-    """Stream the records of a result, see `read_batches`; a part in a store is copied here.
+def read_result(place: Path | str, result: FinishedResult) -> Iterator[pa.RecordBatch]:
+    """Stream the records of a result as `read_batches` does, from its folder or URL.
+
+    A part in an object store is copied to a temporary folder while it is read.
 
     Raises:
-        ConversionError: a part cannot be read, or there are not as many records as its manifest
-            says.
-        OutputError: a part in a store is gone or has other bytes.
+        ConversionError: records cannot be read, or are not those of the manifest.
+        SourceError: a part in a store cannot be read.
     """
     records, written = 0, result.manifest["records"]["written"]
-    for batch in _read_parts(result):
-        records += batch.num_rows
-        yield batch
+    with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
+        for part in _local_parts(place, result, Path(folder)):
+            for batch in read_batches(part):
+                records += batch.num_rows
+                yield batch
     if records != written:
         problem = f"holds {records} records, its manifest says {written}"
-        raise ConversionError(str(result.place), problem, "convert the data set again")
+        raise ConversionError(str(place), problem, "convert the data set again")
 
 
-def _read_parts(result: FinishedResult) -> Iterator[pa.RecordBatch]:
-    if result.url is None:
-        yield from read_batches(result.folder / RECORDS_FOLDER)
+def _local_parts(place: Path | str, result: FinishedResult, folder: Path) -> Iterator[Path]:
+    if isinstance(place, Path):
+        yield place / RECORDS_FOLDER
         return
-    from ingot.converters.output.object_store import get_file
-
-    parts = [PurePosixPath(one["path"]) for one in result.manifest["files"]]
-    hashes = {one["path"]: one["sha256"] for one in result.manifest["files"]}
-    records = [part for part in parts if part.parent.name == RECORDS_FOLDER]
-    for part in sorted(records, key=lambda one: part_order(one.name)):
-        with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
-            url, local = f"{result.url}/{part}", Path(folder, part.name)
-            yield from read_batches(get_file(url, local, hashes[str(part)]))
+    found = {one["path"]: one["sha256"] for one in result.manifest["files"]}
+    parts = [name for name in found if name.startswith(f"{RECORDS_FOLDER}/")]
+    for name in sorted(parts, key=lambda one: part_order(Path(one).name)):
+        local = folder / f"part-{Path(name).suffix}"  # one part at a time
+        fetch_file(f"{place}/{name}", local)
+        if hash_file(local) != found[name]:
+            problem = "is not what its manifest lists"
+            raise ConversionError(f"{place}/{name}", problem, "delete the manifest and run again")
+        yield local
 
 
 def encodable_value(value: Json) -> Json:

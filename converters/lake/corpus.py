@@ -44,7 +44,6 @@ from ingot.converters.lake.record_hashes import ALL, Hashes, Splits, hash_heads,
 from ingot.converters.output.commit import (
     FinishedResult,
     StagedResult,
-    find_result,
     remove_result,
 )
 from ingot.converters.output.files import (
@@ -52,12 +51,13 @@ from ingot.converters.output.files import (
     FileEntry,
     encode_json,
     file_entry,
-    join_place,
     output_errors,
     sync_tree,
     write_file,
 )
 from ingot.converters.output.identity import RunIdentity
+from ingot.converters.output.object_store import list_names
+from ingot.converters.output.store_commit import find_result, remove_stored
 from ingot.converters.progress import peak_rss
 from ingot.converters.records.delta_log import write_delta_log
 from ingot.converters.records.writers import PartsWriter
@@ -82,12 +82,13 @@ def write_corpus(
     drops: Path | None = None,
     hashed: Path | None = None,
 ) -> tuple[Split, ...]:
-    """Write one data set's part of every split; each place is a folder or a URL."""
+    """Write one data set's part of every split; result and corpus are folders or URLs."""
     found = find_result(result)
     if found is None or found.manifest["decision"] not in ("pt", "sft"):
         problem = "holds no finished result with records"
         raise ConversionError(str(result), problem, "convert the data set first")
     made = _Corpus(
+        place=result,
         result=found,
         name=name,
         options=options or CorpusOptions(),
@@ -97,7 +98,9 @@ def write_corpus(
     with ExitStack() as stack:
         held: dict[str, StagedResult] = {}
         for split in made.options.splits.names:
-            staging = made.identity(split).stage(join_place(corpus, split, name), overwrite=True)
+            place = f"{corpus}/{split}/{name}"
+            place = place if isinstance(corpus, str) else Path(place)
+            staging = made.identity(split).stage(place, overwrite=True)
             held[split] = stack.enter_context(staging)
         pending = [_PendingSplit(made, split, one) for split, one in held.items() if not one.done]
         made.write_records(pending)
@@ -126,16 +129,13 @@ def sweep_corpus(corpus: Path | str, kept: Iterable[tuple[str, str]]) -> list[st
     return [one.relative_to(corpus).as_posix() for one in removed]
 
 
-def _sweep_store(corpus: str, kept: set[str]) -> list[str]:
-    from ingot.converters.output.object_store import list_names
-    from ingot.converters.output.store_commit import remove_stored
-
-    there = [PurePosixPath(name) for name in list_names(corpus)]
-    found = {str(one.parent) for one in there if one.name == MANIFEST and len(one.parts) == 3}
-    removed = [name for name in sorted(found - kept) if _is_corpus(f"{corpus}/{name}")]
-    for name in removed:
-        remove_stored(f"{corpus}/{name}")
-    return removed
+def _sweep_store(corpus: str, wanted: set[str]) -> list[str]:
+    there = (name.rpartition("/") for name in list_names(corpus))
+    folders = {folder for folder, _, name in there if name == MANIFEST and folder.count("/") == 1}
+    gone = [one for one in sorted(folders - wanted) if _is_corpus(f"{corpus}/{one}")]
+    for one in gone:
+        remove_stored(f"{corpus}/{one}")
+    return gone
 
 
 def _is_corpus(place: Path | str) -> bool:
@@ -148,6 +148,7 @@ def _is_corpus(place: Path | str) -> bool:
 class _Corpus:
     """One data set on its way into the corpus."""
 
+    place: Path | str
     result: FinishedResult
     name: str
     options: CorpusOptions
@@ -191,7 +192,7 @@ class _Corpus:
             for one in waiting:
                 one.open_records(stack)
             start = 0
-            for batch in read_result(self.result):
+            for batch in read_result(self.place, self.result):
                 places, out = self._places(batch, start), np.zeros(batch.num_rows, np.bool_)
                 if self.drops is not None:
                     out = drop_mask(self.drops, start, batch.num_rows)
@@ -210,7 +211,7 @@ class _Corpus:
         if known is not None and not np.array_equal(known, found):
             problem = "its hashes belong to other records"
             hint = "delete `.ingot-lake/hashes` and run again: it is made anew"
-            raise ConversionError(str(self.result.place), problem, hint)
+            raise ConversionError(str(self.place), problem, hint)
         return self.options.splits.places(hash_heads(found))
 
     def split_facts(self, split: str, manifest: Manifest) -> Split:

@@ -22,8 +22,8 @@ from ingot.converters.lake.record_hashes import (
     hash_records,
     write_header,
 )
-from ingot.converters.output.commit import find_result
 from ingot.converters.output.files import output_errors, whole_file
+from ingot.converters.output.store_commit import find_result
 from ingot.converters.records.readers import kind_of_schema
 from ingot.converters.records.schema import KINDS, Record
 from ingot.converters.rows import Json, Safe
@@ -111,7 +111,7 @@ def measure_records(result: Path | str, hashed: Path, redact: Callable[[str], Sa
     taken = _RecordTally()
     with output_errors(hashed), whole_file(hashed) as stream:
         write_header(stream, 0, WIDTH)  # how many there are is known at the end
-        for part in taken.take(read_result(done)):
+        for part in taken.take(read_result(result, done)):
             stream.write(part.data)
         stream.seek(0)
         write_header(stream, taken.records, WIDTH)

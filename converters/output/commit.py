@@ -71,20 +71,11 @@ def exchange_folders(first: Path, second: Path) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class FinishedResult:
-    """A committed result: its folder, its manifest and its run.json (empty where that is gone).
-
-    Of a result in an object store `url` is set, and `folder` is for messages alone.
-    """
+    """A committed result: its folder, its manifest and its run.json (empty where that is gone)."""
 
     folder: Path
     manifest: dict[str, Json]
     run: dict[str, Json]
-    url: str | None = None
-
-    @property
-    def place(self) -> Path | str:
-        """Its folder or URL."""
-        return self.url or self.folder
 
 
 def _own_manifest(folder: Path) -> dict[str, Json] | None:
@@ -122,24 +113,6 @@ def find_finished(folder: Path) -> FinishedResult | None:
     if manifest is None or not has_counts(manifest) or not _has_all_files(folder, manifest):
         return None
     return FinishedResult(folder=folder, manifest=manifest, run=find_json(folder / RUN) or {})
-
-
-def find_result(place: Path | str) -> FinishedResult | None:
-    """As `find_finished`, in a folder or at the URL of an object store. Raises OutputError."""
-    if not isinstance(place, str):
-        return find_finished(place)
-    from ingot.converters.output.store_commit import find_stored
-
-    return find_stored(place)
-
-
-def read_small_file(place: Path | str, name: str) -> bytes:
-    """Return a file of a result in a folder or at a URL. Raises OSError, OutputError."""
-    if not isinstance(place, str):
-        return (place / name).read_bytes()
-    from ingot.converters.output.object_store import read_bytes
-
-    return read_bytes(f"{place}/{name}")
 
 
 @dataclass(frozen=True, kw_only=True)

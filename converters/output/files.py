@@ -75,9 +75,15 @@ def is_store_url(place: Path | str) -> bool:
     return isinstance(place, str) and "://" in place and not place.startswith("file://")
 
 
-def join_place(place: Path | str, *names: str) -> Path | str:
-    """Return what lies below a destination, which is a folder or a URL."""
-    return "/".join((place, *names)) if isinstance(place, str) else place.joinpath(*names)
+def cache_folder(name: str) -> Path | None:
+    """Where this user's commands keep what can be made again; None for a user without a home."""
+    if home := os.environ.get("INGOT_HOME"):
+        return Path(home) / name
+    cached = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        return (cached if cached.is_absolute() else Path.home() / ".cache") / "ingot" / name
+    except RuntimeError:
+        return None
 
 
 @contextmanager

@@ -26,7 +26,13 @@ from ingot.converters.errors import (
     OutputError,
     redact_urls,
 )
-from ingot.converters.output.commit import FinishedResult, StagedResult, has_counts, own_manifest
+from ingot.converters.output.commit import (
+    FinishedResult,
+    StagedResult,
+    find_finished,
+    has_counts,
+    own_manifest,
+)
 from ingot.converters.output.files import (
     MANIFEST,
     RUN,
@@ -139,11 +145,10 @@ class StoredResult(StagedResult):
         return self.store.url
 
     def list_files(self, known: Iterable[FileEntry]) -> list[FileEntry]:
-        """The files of the result; of the `known` ones those that are not here are in the store."""
+        """The files of the result: those here, and the `known` others, which are in the store."""
         with output_errors(self.out):
-            files = list_files(self.result, known := list(known))
-            here = {one["path"] for one in files}
-            files += [one for one in known if one["path"] not in here]
+            files = list_files(self.result)
+            files += [one for one in known if not (self.result / one["path"]).exists()]
         return sorted(files, key=lambda one: Path(one["path"]))
 
     def commit(self, manifest: dict[str, Json], run: dict[str, Json]) -> None:
@@ -195,9 +200,24 @@ def _check_foreign(store: ShardStore, own: Iterable[str], there: Iterable[str]) 
         raise OutputError(store.where, problem, "move them away, or choose another folder")
 
 
-def check_store(url: str) -> None:
-    """See that a store can be reached, before anything costly is done. Raises OutputError."""
-    read_json(f"{check_url(url)}/{_CLAIM}")
+def check_store(url: str) -> str:
+    """Return the checked URL of a store that can be reached. Raises OutputError."""
+    read_json(f"{(url := check_url(url))}/{_CLAIM}")
+    return url
+
+
+def find_result(place: Path | str) -> FinishedResult | None:
+    """As `find_finished`, in a folder or at the URL of an object store. Raises OutputError."""
+    if isinstance(place, Path):
+        return find_finished(place)
+    manifest = own_manifest(read_json(f"{place}/{MANIFEST}"))
+    return _find_finished(ShardStore(url=place, key=""), list_names(place), manifest)
+
+
+def remove_stored(url: str) -> None:
+    """Delete the result at a URL, its manifest first; files of others stay."""
+    listed = {one["path"] for one in (read_json(f"{url}/{MANIFEST}") or {}).get("files", [])}
+    delete(url, [MANIFEST, *(name for name in list_names(url) if name in listed or _is_own(name))])
 
 
 def _find_finished(
@@ -210,21 +230,7 @@ def _find_finished(
     if any(name not in there or there[name].bytes != size for name, size in sizes):
         return None
     run = read_json(f"{store.url}/{RUN}") or {}
-    return FinishedResult(folder=Path(store.where), manifest=manifest, run=run, url=store.url)
-
-
-def find_stored(url: str) -> FinishedResult | None:
-    """The finished result at a URL, see `commit.find_finished`. Raises OutputError."""
-    there, manifest = list_names(url), own_manifest(read_json(f"{url}/{MANIFEST}"))
-    return _find_finished(ShardStore(url=url, key=""), there, manifest)
-
-
-def remove_stored(url: str) -> None:
-    """Delete the result at a URL, its manifest first; files of others stay."""
-    manifest = own_manifest(read_json(f"{url}/{MANIFEST}")) or {}
-    listed = {one.get("path") for one in manifest.get("files") or []}
-    there = [name for name in list_names(url) if name in listed or _is_own(name)]
-    delete(url, [MANIFEST, *there])
+    return FinishedResult(folder=Path(store.where), manifest=manifest, run=run)
 
 
 @contextmanager

@@ -318,6 +318,12 @@ def run(
         shard=shard,
         jobs=jobs or (os.cpu_count() or 1) + (_WAITING if asked else 0),
     )
+    if order.results is not None:
+        from ingot.converters.convert.options import check_store_options
+        from ingot.converters.output.store_commit import check_store
+
+        check_store_options(order.results, order.records, order.tokenizer)
+        order = replace(order, results=check_store(order.results))
     if dry_run:
         show_sets(order, as_json=as_json)
         return
