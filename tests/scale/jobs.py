@@ -11,13 +11,21 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.converters.recsys.criteo.lines import content
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # Small shards make many pieces.
 _PROGRAM = (
     "from ingot.converters.convert import plan; plan.SHARD_BYTES = 60_000; "
     "from ingot.__main__ import main; main()"
 )
+_CTR_PROGRAM = (
+    "from ingot.converters.recsys.ctr.build import spread_build; "
+    f"spread_build.PIECE_BYTES = 1 << 20; {_PROGRAM}"
+)
 RESULT = "o"
+_STREAM = Path(__file__).parents[1] / "golden/monolith/mono_example_sortid.pb"
+_GENERATOR = Path(__file__).parents[2] / "benchmarks/ctr/generate.py"
 
 
 @dataclass(frozen=True)
@@ -33,9 +41,10 @@ class Job:
 
 def ingot(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     """Run the command line in a process of its own."""
+    program = _CTR_PROGRAM if words[0] == "ctr" else _PROGRAM
     surroundings = {**os.environ, "NO_COLOR": "1", "RAY_DEDUP_LOGS": "0"}
     return subprocess.run(
-        [sys.executable, "-c", _PROGRAM, *words],
+        [sys.executable, "-c", program, *words],
         cwd=folder,
         env=surroundings,
         capture_output=True,
@@ -89,6 +98,24 @@ def _write_lake(folder: Path) -> None:
         (place / "data.jsonl").write_text("\n".join([*lines, ""]))
 
 
+def _write_days(folder: Path) -> None:
+    (folder / "src").mkdir()
+    for day in range(5):
+        text = content(4000 + 100 * day, day, values=900) + b"no row\n"
+        (folder / f"src/day_{day}").write_bytes(text)
+
+
+def _write_streams(folder: Path) -> None:
+    (folder / "src").mkdir()
+    for number in range(12):
+        (folder / f"src/{number}.pb").write_bytes(_STREAM.read_bytes() * (40 + number))
+
+
+def _write_ctr(folder: Path) -> None:
+    command = [sys.executable, str(_GENERATOR), str(folder / "src"), "--scale", "0.004"]
+    subprocess.run(command, check=True, capture_output=True)
+
+
 TOKENIZER = str(EXAMPLES / "tokenizer/tokenizer.json")
 _TOKENS = ("tokens", "build", "--input-dir", "src", "--tokenizer", TOKENIZER, "--append-eod")
 JOBS = {
@@ -97,5 +124,27 @@ JOBS = {
         Job("convert", _write_texts, ("convert", "m.json", "src", "--out", "o")),
         Job("tokens", _write_tables, (*_TOKENS, "--output-prefix", "o/t"), target="o/t"),
         Job("lake", _write_lake, ("lake", "run", "src", "--out", "o", "--yes"), phases=2),
+    )
+}
+_RARE = ("--frequency-threshold", "3", "--threads", "1")
+_RAW = (
+    *("--skeleton", "src/sample_skeleton_train.csv"),
+    *("--common", "src/common_features_train.csv"),
+)
+# Their parts are tested beside each of them.
+RECSYS_JOBS = {
+    job.name: job
+    for job in (
+        Job(
+            "criteo",
+            _write_days,
+            ("criteo", "preprocess", "--input-dir", "src", *_RARE, "--out", "o"),
+        ),
+        Job(
+            "monolith",
+            _write_streams,
+            ("monolith", "convert", "src", "o/", "--from", "example", "--to", "parquet"),
+        ),
+        Job("ctr", _write_ctr, ("ctr", "build", *_RAW, "--featuremap", "aliccp", "--out", "o")),
     )
 }

@@ -1,29 +1,16 @@
 """Parts of a conversion into an object store, and their merge."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from tests.s3_server import Storage, s3_storage
+from tests.s3_server import Storage
 from tests.scale.jobs import JOBS, RESULT, ingot
 
 
-@pytest.fixture
-def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
-    with s3_storage() as made:
-        made.put("bucket", {})
-        for name, value in made.environment().items():
-            monkeypatch.setenv(name, value)
-        made.proxy.begin()
-        yield made
-
-
-def test_parts_give_the_manifest_of_one_machine(storage: Storage, tmp_path: Path) -> None:
+def test_parts_give_the_manifest_of_one_machine(s3: Storage, tmp_path: Path) -> None:
     from ingot.converters.output.object_store import list_names, read_json
 
-    job, url = JOBS["convert"], "s3://bucket/o"
+    job, url = JOBS["convert"], f"s3://bucket/{tmp_path.name}"
     job.prepare(tmp_path)
     assert ingot(tmp_path, *job.words).returncode == 0
     words = (*job.words[:-1], url)

@@ -5,7 +5,6 @@ import random
 import shutil
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 from ingot.converters.errors import ConversionError
 from ingot.converters.output.ray_workers import RayWorkers
 from ingot.converters.output.worker_pool import TaskFailure, WorkerDiedError, results_in_order
-from tests.scale.jobs import JOBS, RESULT, Job, ingot, tree
+from tests.scale.jobs import JOBS, RECSYS_JOBS, RESULT, Job, ingot, tree
 
 pytestmark = [
     # Ray leaves sockets of processes that were killed to the garbage collector.
@@ -22,43 +21,45 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
+ALL = {**JOBS, **RECSYS_JOBS}
 KILLS = int(os.environ.get("RAY_KILLS", "2"))
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    utils = pytest.importorskip("ray.cluster_utils")
-    made = utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-    made.nodes = [made.add_node(num_cpus=1) for _ in range(2)]
-    made.wait_for_nodes()
-    yield made
-    made.shutdown()
+def kill_node(ray_cluster: Any, number: int) -> None:
+    ray_cluster.remove_node(ray_cluster.nodes[number], allow_graceful=False)
+    ray_cluster.nodes[number] = ray_cluster.add_node(num_cpus=1)
 
 
-def kill_node(cluster: Any, number: int) -> None:
-    cluster.remove_node(cluster.nodes[number], allow_graceful=False)
-    cluster.nodes[number] = cluster.add_node(num_cpus=1)
+@pytest.mark.more
+@pytest.mark.parametrize("job", ALL.values(), ids=ALL)
+def test_a_cluster_makes_what_one_machine_makes(job: Job, ray_cluster: Any, tmp_path: Path) -> None:
+    job.prepare(tmp_path)
+    assert ingot(tmp_path, *job.words).returncode == 0
+    whole = tree(tmp_path / RESULT)
+    shutil.rmtree(tmp_path / RESULT)
+    done = ingot(tmp_path, *job.words, "--runner", "ray", "--ray-address", ray_cluster.address)
+    assert done.returncode == 0, done.stderr
+    assert tree(tmp_path / RESULT) == whole
 
 
-# One job in every run of the suite's second half; the others take longer, and use the same workers.
-@pytest.fixture(
-    params=[
-        pytest.param(name, marks=pytest.mark.more if name == "convert" else pytest.mark.long)
-        for name in JOBS
-    ]
+# One job in every run of the suite's second half; the others use the same workers.
+@pytest.mark.parametrize(
+    "job",
+    [
+        pytest.param(
+            job, id=name, marks=getattr(pytest.mark, "more" if name == "convert" else "long")
+        )
+        for name, job in ALL.items()
+    ],
 )
-def job(request: pytest.FixtureRequest) -> Job:
-    return JOBS[request.param]
-
-
 def test_killed_nodes_change_no_byte(
-    job: Job, cluster: Any, tmp_path: Path, record_property: Any
+    job: Job, ray_cluster: Any, tmp_path: Path, record_property: Any
 ) -> None:
     job.prepare(tmp_path)
     assert ingot(tmp_path, *job.words).returncode == 0
     whole = tree(tmp_path / RESULT)
     shutil.rmtree(tmp_path / RESULT)
-    words = (*job.words, "--runner", "ray", "--ray-address", cluster.address)
+    words = (*job.words, "--runner", "ray", "--ray-address", ray_cluster.address)
     started = time.monotonic()
     done = ingot(tmp_path, *words)
     calm = time.monotonic() - started
@@ -72,7 +73,7 @@ def test_killed_nodes_change_no_byte(
         run.start()
         time.sleep(dice.uniform(0.3, 0.95) * calm)
         midway += run.is_alive()
-        kill_node(cluster, dice.randrange(2))
+        kill_node(ray_cluster, dice.randrange(2))
         run.join()
         assert ended[0].returncode == 0, ended[0].stderr
         assert tree(tmp_path / RESULT) == whole
@@ -92,8 +93,8 @@ def _die(number: int) -> int:
 
 
 @pytest.mark.more
-def test_results_and_errors_come_as_from_other_runners(cluster: Any) -> None:
-    with RayWorkers(cluster.address) as workers:
+def test_results_and_errors_come_as_from_other_runners(ray_cluster: Any) -> None:
+    with RayWorkers(ray_cluster.address) as workers:
         assert workers.jobs >= 2
         assert list(results_in_order(workers, _double, range(10), window=4)) == list(
             range(0, 20, 2)
@@ -107,8 +108,8 @@ def test_results_and_errors_come_as_from_other_runners(cluster: Any) -> None:
 
 
 @pytest.mark.more
-def test_a_task_that_kills_every_process(cluster: Any) -> None:
-    with RayWorkers(cluster.address) as workers:
+def test_a_task_that_kills_every_process(ray_cluster: Any) -> None:
+    with RayWorkers(ray_cluster.address) as workers:
         with pytest.raises(WorkerDiedError, match="died") as raised:
             list(results_in_order(workers, _die, range(5), window=2))
         assert "11 times" in raised.value.how
