@@ -98,8 +98,8 @@ def write_corpus(
     with ExitStack() as stack:
         held: dict[str, StagedResult] = {}
         for split in made.options.splits.names:
-            place = f"{corpus}/{split}/{name}"
-            place = place if isinstance(corpus, str) else Path(place)
+            url = isinstance(corpus, str)
+            place = f"{corpus}/{split}/{name}" if url else Path(corpus, split, name)
             staging = made.identity(split).stage(place, overwrite=True)
             held[split] = stack.enter_context(staging)
         pending = [_PendingSplit(made, split, one) for split, one in held.items() if not one.done]

@@ -79,7 +79,7 @@ def check_url(url: str) -> str:
         raise OutputError(redact_urls(url), "keys are not taken from a URL", hint)
     if not rest or any(part in ("", ".", "..") for part in rest.split("/")[scheme == "hdfs" :]):
         problem = "names no bucket, or has empty parts, `.` or `..`"
-        raise OutputError(url, problem, f"{scheme}://BUCKET/FOLDER")
+        raise OutputError(url, problem, f"{scheme if rest else 's3'}://BUCKET/FOLDER")
     return f"{'s3' if scheme == 's3a' else scheme}://{rest}"
 
 
