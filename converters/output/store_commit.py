@@ -145,10 +145,9 @@ class StoredResult(StagedResult):
         return self.store.url
 
     def list_files(self, known: Iterable[FileEntry]) -> list[FileEntry]:
-        """The files of the result: those here, and the `known` others, which are in the store."""
+        """The files of the result: the `known` ones are in the store, the others here."""
         with output_errors(self.out):
-            files = list_files(self.result)
-            files += [one for one in known if not (self.result / one["path"]).exists()]
+            files = [*list_files(self.result), *known]
         return sorted(files, key=lambda one: Path(one["path"]))
 
     def commit(self, manifest: dict[str, Json], run: dict[str, Json]) -> None:

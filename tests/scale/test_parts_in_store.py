@@ -1,10 +1,11 @@
-"""Parts of a conversion into an object store, and their merge."""
+"""Parts of a conversion and of a lake into an object store, and their merge."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.s3_server import Storage
-from tests.scale.jobs import JOBS, RESULT, ingot
+from tests.scale.jobs import JOBS, RESULT, ingot, tree
 
 
 def test_parts_give_the_manifest_of_one_machine(s3: Storage, tmp_path: Path) -> None:
@@ -29,3 +30,25 @@ def test_parts_give_the_manifest_of_one_machine(s3: Storage, tmp_path: Path) -> 
     )
     assert not [name for name in list_names(url) if name.startswith(".ingot-work")]
     assert ingot(tmp_path, "merge", url).returncode == 0
+
+
+def test_parts_of_a_lake_at_once_give_the_results_of_one_machine(
+    s3: Storage, tmp_path: Path
+) -> None:
+    job, prefix = JOBS["lake"], tmp_path.name
+    job.prepare(tmp_path)
+    assert ingot(tmp_path, *job.words).returncode == 0
+    words = (*job.words[:3], "--out", "parts", "--results", f"s3://bucket/{prefix}", "--yes")
+    for _ in range(job.phases):
+        with ThreadPoolExecutor(2) as threads:
+            done = threads.map(lambda n: ingot(tmp_path, *words, "--shard", f"{n}/2"), range(2))
+        assert [one.returncode for one in done] == [0, 0]
+    merged = ingot(tmp_path, "merge", "parts")
+    assert merged.returncode == 0, merged.stderr
+    assert "0 of them new or changed" in merged.stderr
+    names = [name for name in s3.names("bucket", f"{prefix}/") if not name.endswith("run.json")]
+    there = {name.removeprefix(f"{prefix}/"): s3.get(f"/bucket/{name}") for name in names}
+    whole = tree(tmp_path / RESULT)
+    assert there == {name: data for name, data in whole.items() if name.startswith("sets/")}
+    assert whole.keys() - there.keys() == tree(tmp_path / "parts").keys()
+    assert ingot(tmp_path, "merge", "parts").returncode == 0

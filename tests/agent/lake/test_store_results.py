@@ -178,7 +178,7 @@ def test_one_lake_has_one_place_of_results(s3: Storage, raw: Path, tmp_path: Pat
     for more in ((), ("--results", "s3://bucket/else")):
         told = CliRunner().invoke(app, [*words, *more], env={"COLUMNS": "500"})
         assert told.exit_code == 1
-        assert f"is the folder of a lake with its results in {RESULTS}" in told.output
+        assert f"is the folder of another lake: {raw}, with --results {RESULTS}" in told.output
     assert not (out / "sets/talks").exists()
 
 
