@@ -98,9 +98,7 @@ def write_corpus(
     with ExitStack() as stack:
         held: dict[str, StagedResult] = {}
         for split in made.options.splits.names:
-            place = f"{corpus}/{split}/{name}"
-            place = place if isinstance(corpus, str) else Path(place)
-            staging = made.identity(split).stage(place, overwrite=True)
+            staging = made.identity(split).stage(f"{corpus}/{split}/{name}", overwrite=True)
             held[split] = stack.enter_context(staging)
         pending = [_PendingSplit(made, split, one) for split, one in held.items() if not one.done]
         made.write_records(pending)
