@@ -22,6 +22,7 @@ from ingot.converters.output.store_commit import (
     PUT_NAMES,
     ShardStore,
     StoredResult,
+    check_claimed,
     find_equal,
     note_part,
     take_claim,
