@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import configured_endpoint
+from ingot.agent.model.sqlite_file import database_error, open_database
 from ingot.agent.privacy import Door
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.proposal import (
@@ -28,7 +29,6 @@ from ingot.agent.proposing.proposal import (
 )
 from ingot.converters.errors import ModelError
 from ingot.converters.mapping.bind import observed_paths
-from ingot.converters.output.sqlite_file import database_error, open_database
 from ingot.converters.progress import Watch
 from ingot.converters.sources import Source, open_source
 from ingot.converters.sources.facts import SourceSpec

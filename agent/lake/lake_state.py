@@ -11,11 +11,11 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import Any, Final, NamedTuple, TypeVar
 
+from ingot.agent.model.sqlite_file import DATABASE_ERRORS, disk_full_hint, open_database
 from ingot.converters.errors import OutputError, error_text
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.lake.catalog import SetFacts
 from ingot.converters.output.sharding import LAKE_FOLDER
-from ingot.converters.output.sqlite_file import DATABASE_ERRORS, disk_full_hint, open_database
 
 _FILE: Final = "state.sqlite"
 _TABLES: Final = """

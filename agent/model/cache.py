@@ -13,8 +13,8 @@ from json import dumps, loads
 from pathlib import Path
 
 from ingot.agent.model.endpoint import Endpoint, service_url
+from ingot.agent.model.sqlite_file import database_error, open_database
 from ingot.converters.json_yaml import decode, encode
-from ingot.converters.output.sqlite_file import database_error, open_database
 from ingot.converters.rows import Json
 
 CACHE_FILE = "models.sqlite"

@@ -54,7 +54,7 @@ from ingot.converters.output.commit import FinishedResult, StagedResult, find_fi
 from ingot.converters.output.files import encode_json, is_store_url, output_errors
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
 from ingot.converters.output.pieces import find_piece, part_done, piece_name, spread_tasks
-from ingot.converters.output.sharding import JobShard, check_complete
+from ingot.converters.output.sharding import JobShard, Spread, check_complete
 from ingot.converters.output.worker_pool import Runner
 from ingot.converters.progress import Watch, peak_rss, raise_if_stopping
 from ingot.converters.records.delta_log import write_delta_log
@@ -155,7 +155,9 @@ def _hold(
     identity = results.conversion_identity(
         source, mapping.kind, results.mapping_sha256(mapping), settled
     )
-    with identity.stage(out, overwrite=options.overwrite, shard=options.shard) as staged:
+    with identity.stage(
+        out, overwrite=options.overwrite, spread=Spread(shard=options.shard), by_shards=True
+    ) as staged:
         if staged.done:
             yield _existing_result(staged, staged.done)
             return
@@ -182,7 +184,7 @@ def finish_irrelevant(
     options = options or ConvertOptions()
     settled = results.options_document(dataclasses.replace(options, tokenizer=None), source.name)
     identity = results.conversion_identity(source, "irrelevant", None, settled)
-    with identity.stage(out, overwrite=options.overwrite) as staged:
+    with identity.stage(out, overwrite=options.overwrite, by_shards=True) as staged:
         if staged.done:
             return _existing_result(staged, staged.done)
         with output_errors(staged.out):

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ingot.converters.errors import IngotError, SourceError
 from ingot.converters.json_yaml import json_digest, load_json, shorten_text
@@ -17,7 +17,7 @@ from ingot.converters.output.files import (
     InputStamp,
     is_store_url,
 )
-from ingot.converters.output.sharding import JobShard
+from ingot.converters.output.sharding import WHOLE, Spread
 from ingot.converters.progress import host_facts
 from ingot.converters.rows import Json
 
@@ -79,25 +79,33 @@ class RunIdentity:
         self,
         out: Path | str,
         *,
+        key: str | None = None,
         overwrite: bool = False,
         keep_work: bool = False,
-        shard: JobShard | None = None,
+        spread: Spread = WHOLE,
+        by_shards: bool = False,
     ) -> AbstractContextManager[StagedResult]:
         """Take hold of a destination for this run: a folder, or the URL of an object store.
 
-        See `commit.stage` and `store_commit.stage_in_store`.
+        See `commit.stage`, and of stores `store_put.stage_to_put`, or, where the job puts its
+        shards as it finishes them (`by_shards`), `store_commit.stage_in_store`. `key` is that of
+        the unfinished run, where it is not the identity's.
         """
         if is_store_url(out):
             from ingot.converters.output.store_commit import stage_in_store
+            from ingot.converters.output.store_put import stage_to_put
 
-            return stage_in_store(str(out), self, overwrite=overwrite, shard=shard)
+            if by_shards:
+                return stage_in_store(str(out), self, overwrite=overwrite, shard=spread.shard)
+            how: Any = {"overwrite": overwrite, "keep_work": keep_work}
+            return stage_to_put(str(out), self, spread, key=key or self.key(), **how)
         return stage(
             Path(out),
-            key=self.key(),
+            key=key or self.key(),
             difference=self.difference,
             overwrite=overwrite,
             keep_work=keep_work,
-            shard=shard,
+            shard=spread.shard,
         )
 
     def commit(
@@ -123,9 +131,9 @@ class RunIdentity:
 
 @dataclass(frozen=True, kw_only=True)
 class CommittedResult:
-    """A result in its folder; `already_done`: it was there before, nothing was done."""
+    """A result in its place; `already_done`: it was there before, nothing was done."""
 
-    out: Path
+    out: Path | str  # a URL of an object store is a text
     manifest: dict[str, Json]
     stats: dict[str, Json] = field(default_factory=dict)  # what its stats.json says, if it has one
     already_done: bool = False
@@ -138,13 +146,18 @@ def existing_result(staged: StagedResult) -> CommittedResult | None:
         return None
     path = staged.done.folder / STATS
     try:
-        stats = load_json(path) if path.exists() else {}
+        if isinstance(staged.place, str):
+            from ingot.converters.output.object_store import read_json
+
+            stats = read_json(f"{staged.place}/{STATS}") or {}
+        else:
+            stats = load_json(path) if path.exists() else {}
     except (OSError, ValueError) as error:
         hint = "is it a folder that ingot wrote?"
         raise SourceError(str(path), f"cannot be read: {error}", hint) from error
     manifest, notes = staged.done.manifest, (*staged.notes, ALREADY_DONE)
     return CommittedResult(
-        out=staged.out, manifest=manifest, stats=stats, already_done=True, notes=notes
+        out=staged.place, manifest=manifest, stats=stats, already_done=True, notes=notes
     )
 
 

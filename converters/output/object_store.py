@@ -228,6 +228,11 @@ def _fetch_listed(url: str, folder: Path, file: FileEntry) -> None:
     draft.replace(local)
 
 
+def holds_file(there: StoredFile, url: str, local: Path) -> bool:
+    """Whether a file that was listed holds what a local one holds."""
+    return _is_same(there, url, local, by_size=False)
+
+
 def _is_same(there: StoredFile, url: str, local: Path, *, by_size: bool = True) -> bool:
     """Whether a store holds what a local file holds; by its size alone where there is no ETag."""
     if there.bytes != local.stat().st_size:

@@ -194,7 +194,7 @@ class Phases:
     `watch` hears how many pieces of this run are done.
     """
 
-    def __init__(self, spread: SpreadSettings, out: Path, count: int, watch: Watch) -> None:
+    def __init__(self, spread: SpreadSettings, out: Path | str, count: int, watch: Watch) -> None:
         self._spread, self._out, self._count, self._watch = spread, out, count, watch
         self._number = 0
 

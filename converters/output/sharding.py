@@ -110,6 +110,16 @@ class Spread:
     ] = None
     shard: Shard = None
     ray_address: RayAddress = None
+    tmp_dir: Annotated[
+        Path | None,
+        Setting(
+            "Folder for what is unfinished of a result in an object store; with several machines "
+            "one that all of them share.",
+            metavar="DIR",
+            section=SCALE,
+            default="a folder of this user in the system's temporary one",
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         if self.workers and self.runner == "local":

@@ -3,17 +3,20 @@
     OUT/records/, OUT/rejected/         the parts, under their final names from the beginning
     OUT/.ingot-work/claim.json          which result is being written there, and since when
     OUT/.ingot-work/KEY/000012.json     what came of a shard; its parts are there
+    OUT/.ingot-work/KEY/files.json      the files of a result that is put as a whole
     OUT/manifest.json                   written last, only where there is none
 
 A store has no renames and no locks. So a run claims its destination by creating `claim.json`, which
 one of several different runs can do; runs of the same identity share a claim, for they write equal
 bytes. A shard that has a file in `.ingot-work` is not converted again, by whomever it was written.
 Before the manifest is created, every part is compared with what its shard said of it.
+Results of jobs that put no shards: see store_put.
 """
 
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -45,6 +48,7 @@ from ingot.converters.output.object_store import (
     StoredFile,
     check_url,
     delete,
+    holds_file,
     holds_sha256,
     list_names,
     put_bytes,
@@ -53,17 +57,19 @@ from ingot.converters.output.object_store import (
 )
 from ingot.converters.output.sharding import COMMAND_FILE, JobShard, command_document
 from ingot.converters.output.worker_pool import WorkerDiedError
-from ingot.converters.progress import host_facts
+from ingot.converters.progress import host_facts, raise_if_stopping
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
     from ingot.converters.output.identity import RunIdentity
 
 STORE_WORK: Final = ".ingot-work"
-_CLAIM: Final = f"{STORE_WORK}/claim.json"
+CLAIM: Final = f"{STORE_WORK}/claim.json"
 _PARTS: Final = re.compile(r"(records|rejected)/part-\d+(_\d+)?\.(parquet|jsonl)")
 _SMALL: Final = frozenset({"mapping.json", "report.md", RUN})
 _KEY_CHARS: Final = 16
+PUT_NAMES: Final = "files.json"  # of a result that is put as a whole
+_PUTS: Final = 4  # files at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +130,7 @@ class ShardStore:
 
     def check_claim(self) -> None:
         """See that this result is still the one that is written here. Raises OutputError."""
-        claim = read_json(f"{self.url}/{_CLAIM}")
+        claim = read_json(f"{self.url}/{CLAIM}")
         if claim is not None and claim.get("key") == self.key:
             return
         if claim is None and own_manifest(read_json(f"{self.url}/{MANIFEST}")):
@@ -158,13 +164,21 @@ class StoredResult(StagedResult):
         there = list_names(url)
         local = {one["path"] for one in files if (self.result / one["path"]).exists()}
         strange = there.keys() - {one["path"] for one in files} - {RUN, MANIFEST}
-        _check_foreign(self.store, filter(_is_own, strange), strange)
-        delete(url, filter(_is_own, strange))  # of a run that was replaced
+        own = strange & _find_own(url, there)
+        _check_foreign(self.store, own, strange)
+        delete(url, own)  # of a run that was replaced
         for one in files:
             if one["path"] not in local:
                 self._check_part(one, there.get(one["path"]))
-        for name in sorted(local):
-            put_file(self.result / name, f"{url}/{name}")
+
+        def put(name: str) -> None:
+            raise_if_stopping()
+            here, place = self.result / name, f"{url}/{name}"
+            if name not in there or not holds_file(there[name], place, here):
+                put_file(here, place)
+
+        with ThreadPoolExecutor(_PUTS) as threads:
+            list(threads.map(put, sorted(local)))
         put_bytes(encode_json(run), f"{url}/{RUN}")
         self.store.check_claim()
         try:
@@ -187,8 +201,12 @@ class StoredResult(StagedResult):
         raise OutputError(self.store.where, problem, hint)
 
 
-def _is_own(name: str) -> bool:
-    return name in _SMALL or _PARTS.fullmatch(name) is not None
+def _find_own(url: str, there: Iterable[str]) -> set[str]:
+    """Those of some names that ingot has put, or was going to put when it was killed."""
+    entered = [name for name in there if re.fullmatch(rf"{STORE_WORK}/[^/]+/{PUT_NAMES}", name)]
+    documents = (read_json(f"{url}/{name}") or {} for name in entered)
+    named = _SMALL.union(*(one.get("files", ()) for one in documents))
+    return {name for name in there if name in named or _PARTS.fullmatch(name)}
 
 
 def _check_foreign(store: ShardStore, own: Iterable[str], there: Iterable[str]) -> None:
@@ -201,7 +219,7 @@ def _check_foreign(store: ShardStore, own: Iterable[str], there: Iterable[str]) 
 
 def check_store(url: str) -> str:
     """Return the checked URL of a store that can be reached. Raises OutputError."""
-    read_json(f"{(url := check_url(url))}/{_CLAIM}")
+    read_json(f"{(url := check_url(url))}/{CLAIM}")
     return url
 
 
@@ -216,7 +234,9 @@ def find_result(place: Path | str) -> FinishedResult | None:
 def remove_stored(url: str) -> None:
     """Delete the result at a URL, its manifest first; files of others stay."""
     listed = {one["path"] for one in (read_json(f"{url}/{MANIFEST}") or {}).get("files", [])}
-    delete(url, [MANIFEST, *(name for name in list_names(url) if name in listed or _is_own(name))])
+    there = list_names(url)
+    own = _find_own(url, there)
+    delete(url, [MANIFEST, *(name for name in there if name in listed or name in own)])
 
 
 def _find_finished(
@@ -230,6 +250,34 @@ def _find_finished(
         return None
     run = read_json(f"{store.url}/{RUN}") or {}
     return FinishedResult(folder=Path(store.where), manifest=manifest, run=run)
+
+
+def find_equal(
+    store: ShardStore, identity: "RunIdentity", *, overwrite: bool
+) -> tuple[dict[str, StoredFile], FinishedResult | None]:
+    """The files that are there, and the equal result; refuse what is not to be replaced."""
+    there = list_names(store.url)
+    manifest = own_manifest(read_json(f"{store.url}/{MANIFEST}")) if MANIFEST in there else None
+    found = _find_finished(store, there, manifest)
+    differs = identity.difference(found) if found else None
+    if found is not None and differs is None:
+        _clear_work(store, there)
+        return there, found
+    if manifest is not None and not overwrite:
+        problem = f"holds another result: {differs}" if differs else "holds a damaged result"
+        hint = "choose another folder, or replace the result with `overwrite`"
+        raise OutputError(store.where, problem, hint)
+    own = {one.get("path") for one in (manifest or {}).get("files") or []}
+    if manifest or CLAIM in there:
+        own |= _find_own(store.url, there)
+    _check_foreign(store, {*own, *([MANIFEST] if manifest else [])}, there)
+    return there, None
+
+
+def note_part(store: ShardStore, shard: JobShard | None) -> None:
+    """Note the command of a part of a job, for `ingot merge`."""
+    if shard is not None and not shard.merges:
+        put_bytes(command_document(), f"{store.url}/{store.folder}/{COMMAND_FILE}")
 
 
 @contextmanager
@@ -249,23 +297,17 @@ def stage_in_store(
     same identity.
     """
     store = ShardStore(url=check_url(url), key=identity.key())
-    there = list_names(store.url)
-    manifest = own_manifest(read_json(f"{store.url}/{MANIFEST}")) if MANIFEST in there else None
-    found = _find_finished(store, there, manifest)
-    differs = identity.difference(found) if found else None
+    there, found = find_equal(store, identity, overwrite=overwrite)
     with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
         work, result = Path(folder, "work"), Path(folder, "result")
         held = StoredResult(out=result, work=work, result=result, store=store)
-        if found is not None and differs is None:
-            _clear_work(store, there)
+        if found is not None:
             yield replace(held, done=found)
             return
-        _check_free(store, there, manifest, overwrite=overwrite, differs=differs)
-        goes_on = _claim(store, there, identity, overwrite=overwrite)
+        goes_on = take_claim(store, there, identity, overwrite=overwrite)
         work.mkdir()
         result.mkdir()
-        if shard is not None and not shard.merges:
-            put_bytes(command_document(), f"{store.url}/{store.folder}/{COMMAND_FILE}")
+        note_part(store, shard)
         done = goes_on * len(store.shards_among(there))
         try:
             yield replace(held, resumed=done > 0, shards_found=done)
@@ -277,43 +319,32 @@ def stage_in_store(
             raise
 
 
-def _check_free(
-    store: ShardStore,
-    there: dict[str, StoredFile],
-    manifest: dict[str, Json] | None,
-    *,
-    overwrite: bool,
-    differs: str | None,
-) -> None:
-    """Refuse files of others, and without `overwrite` a result."""
-    if manifest is not None and not overwrite:
-        problem = f"holds another result: {differs}" if differs else "holds a damaged result"
-        hint = "choose another folder, or replace the result with `overwrite`"
-        raise OutputError(store.where, problem, hint)
-    listed = {one.get("path") for one in (manifest or {}).get("files") or []}
-    begun = filter(_is_own, there) if manifest or _CLAIM in there else ()
-    _check_foreign(store, {*listed, *begun, *([MANIFEST] if manifest else [])}, there)
+def check_claimed(store: ShardStore, identity: "RunIdentity") -> None:
+    """Refuse a destination where another result is being written. Raises OutputError."""
+    claim = read_json(f"{store.url}/{CLAIM}")
+    if claim is not None and claim.get("key") != store.key:
+        raise _claimed_error(store, claim, identity)
 
 
-def _claim(
+def take_claim(
     store: ShardStore, there: dict[str, StoredFile], identity: "RunIdentity", *, overwrite: bool
 ) -> bool:
     """Claim the destination, and remove what is replaced; whether an unfinished run goes on."""
-    claim = read_json(f"{store.url}/{_CLAIM}")
+    claim = read_json(f"{store.url}/{CLAIM}")
     ours = claim is not None and claim.get("key") == store.key
     if ours and MANIFEST not in there:
         return True
     if claim is not None and not ours:
         if not overwrite:
             raise _claimed_error(store, claim, identity)
-        delete(store.url, [_CLAIM])
+        delete(store.url, [CLAIM])
     if not ours and not _create_claim(store, identity):
         return True
     if MANIFEST not in there and read_json(f"{store.url}/{MANIFEST}") is not None:
-        delete(store.url, [_CLAIM])  # it came since the destination was listed
+        delete(store.url, [CLAIM])  # it came since the destination was listed
         raise store.committed_error()
     # The manifest first, so that a result that lacks files never has one.
-    rest = [name for name in there if name not in (MANIFEST, _CLAIM)]
+    rest = [name for name in there if name not in (MANIFEST, CLAIM)]
     delete(store.url, [MANIFEST, *rest] if MANIFEST in there else rest)
     return False
 
@@ -323,9 +354,9 @@ def _create_claim(store: ShardStore, identity: "RunIdentity") -> bool:
     since = datetime.now(UTC).isoformat(timespec="seconds")
     claim = {"key": store.key, "settled": identity.settled, "since": since, "host": host_facts()}
     try:
-        put_bytes(encode_json(claim), f"{store.url}/{_CLAIM}", if_absent=True)
+        put_bytes(encode_json(claim), f"{store.url}/{CLAIM}", if_absent=True)
     except FileExistsError:
-        first = read_json(f"{store.url}/{_CLAIM}") or {}
+        first = read_json(f"{store.url}/{CLAIM}") or {}
         if first.get("key") == store.key:
             return False
         raise _claimed_error(store, first, identity) from None
@@ -356,13 +387,13 @@ def _discard(store: ShardStore) -> None:
     with suppress(OutputError):  # people are told what is wrong with the data
         store.check_claim()
         there = list_names(store.url)
-        delete(store.url, filter(_is_own, there))
+        delete(store.url, _find_own(store.url, there))
         _clear_work(store, there)
 
 
 def _clear_work(store: ShardStore, there: Iterable[str]) -> None:
     """Remove the shards of a result, then its claim; those of another one stay."""
     delete(store.url, [name for name in there if name.startswith(f"{store.folder}/")])
-    claim = read_json(f"{store.url}/{_CLAIM}") if _CLAIM in there else None
+    claim = read_json(f"{store.url}/{CLAIM}") if CLAIM in there else None
     if claim is not None and claim.get("key") == store.key:
-        delete(store.url, [_CLAIM])
+        delete(store.url, [CLAIM])

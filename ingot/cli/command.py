@@ -410,7 +410,6 @@ def check_free(file: Path | None, *, overwrite: bool) -> None:
 
 Folder: TypeAlias = Annotated[Path, Setting("Folder of the data.", metavar="DIR", positional=True)]
 Json: TypeAlias = Annotated[bool, Setting("Print the result as JSON on stdout.", flag="json")]
-OutFolder: TypeAlias = Annotated[Path, Setting("Folder to create.", metavar="DIR", flag="out")]
 OutPlace: TypeAlias = Annotated[
     str,
     Setting(

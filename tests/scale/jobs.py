@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,12 +39,16 @@ class Job:
     phases: int = 1
 
 
+def program(words: Sequence[str]) -> str:
+    """What runs a command line with small shards."""
+    return _CTR_PROGRAM if words[0] == "ctr" else _PROGRAM
+
+
 def ingot(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     """Run the command line in a process of its own."""
-    program = _CTR_PROGRAM if words[0] == "ctr" else _PROGRAM
     surroundings = {**os.environ, "NO_COLOR": "1", "RAY_DEDUP_LOGS": "0"}
     return subprocess.run(
-        [sys.executable, "-c", program, *words],
+        [sys.executable, "-c", program(words), *words],
         cwd=folder,
         env=surroundings,
         capture_output=True,

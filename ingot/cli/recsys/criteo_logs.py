@@ -37,7 +37,7 @@ def preprocess_criteo(
             "Folder or URL with day_0, day_1, ... or train.txt, plain or compressed.", metavar="DIR"
         ),
     ],
-    out: o.OutFolder,
+    out: o.OutPlace,
     days: Annotated[
         tuple[int, ...] | None,
         Setting(
@@ -54,7 +54,7 @@ def preprocess_criteo(
         Setting("Resume an interrupted run, or start again.", section=RUN, negative="no-resume"),
     ] = True,
     overwrite: Overwrite = False,
-    spread: Annotated[Spread, Only("runner shard ray_address")],
+    spread: Annotated[Spread, Only("runner shard ray_address tmp_dir")],
     watching: JobOptions,
     as_json: o.Json = False,
 ) -> None:
@@ -86,7 +86,7 @@ def preprocess_criteo(
 def _preprocess_lines(done: "CommittedResult") -> Iterator[tuple[str, str]]:
     stats = done.stats
     yield "rows", f"{stats['rows']:,} of {stats['lines']:,} lines"
-    yield from display.reject_lines(stats["rejects"], done.out / "rejects.jsonl")
+    yield from display.reject_lines(stats["rejects"], f"{done.out}/rejects.jsonl")
     yield from ((part["name"], _part_text(part)) for part in stats["parts"])
     values = sum(column["distinct"] for column in stats["sparse"])
     largest = max(stats["sparse"], key=lambda column: column["distinct"])
@@ -241,7 +241,7 @@ def write_multihot(
             metavar="FILE",
         ),
     ],
-    out: o.OutFolder,
+    out: o.OutPlace,
     tables: Annotated[
         Path | None,
         Setting(

@@ -220,7 +220,7 @@ def _vocab_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
 @command_options
 def build(
     *,
-    out: o.OutFolder,
+    out: o.OutPlace,
     featuremap: Annotated[
         str, Setting("Featuremap: aliccp, or a YAML file (docs/ctr.md).", metavar="NAME|FILE")
     ],
@@ -244,7 +244,7 @@ def build(
     from ingot.converters.recsys.ctr.featuremap import load
 
     inputs, chosen = raw.inputs(), overrides.apply_to(load(featuremap))
-    options: Any = {"vocab": vocab, "overwrite": overwrite}
+    options: Any = {"vocab": vocab, "overwrite": overwrite, "spread": spread}
     with (
         show_parts(as_json=as_json),
         watching.open("ctr build"),
@@ -253,7 +253,7 @@ def build(
         if spread.is_any:
             from ingot.converters.recsys.ctr.build.spread_build import build_in_pieces
 
-            done = build_in_pieces(inputs, chosen, out, spread, **options)
+            done = build_in_pieces(inputs, chosen, out, **options)
         else:
             done = build_ctr(inputs, chosen, out, **options, progress=progress)
     more = {"manifest": done.manifest, "stats": done.stats}
@@ -266,7 +266,7 @@ def _build_lines(done: "CommittedResult") -> Iterator[tuple[str, str]]:
     parts = _parts_text(rows, "train", "valid", "rejected", "dropped")
     yield "rows", f"{rows['read']:,} read: {parts}"
     common = {f"{why}, of common features": n for why, n in stats["common_rejects"].items()}
-    yield from display.reject_lines({**stats["rejects"], **common}, done.out / "rejects.jsonl")
+    yield from display.reject_lines({**stats["rejects"], **common}, f"{done.out}/rejects.jsonl")
     for name, split in stats["splits"].items():
         rows, clicks = split["rows"], split["y_ctr"]
         text = f"{rows:,} rows"

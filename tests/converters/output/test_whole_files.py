@@ -2,9 +2,9 @@
 
 import pytest
 
+from ingot.agent.model.sqlite_file import open_database
 from ingot.converters.errors import OutputError
 from ingot.converters.output.files import remove_unfinished, whole_file
-from ingot.converters.output.sqlite_file import open_database
 
 
 def test_it_appears_at_the_end(tmp_path):

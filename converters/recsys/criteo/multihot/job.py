@@ -154,7 +154,7 @@ def multi_hot_name(part: str) -> str:
 def materialize(
     folder: Path,
     config: Config,
-    out: Path,
+    out: Path | str,
     *,
     tables: Path | None = None,
     threads: int = 0,
@@ -168,7 +168,7 @@ def materialize(
     ids are counted.
     """
     for what, place in (("the data", folder), ("the tables", tables)):
-        if place is not None and place.resolve().is_relative_to(out.resolve()):
+        if place is not None and place.resolve().is_relative_to(Path(out).resolve()):
             said = f"is where {what} are, or a folder around it"
             raise OutputError(str(out), said, "choose another folder")
     selection = locate_arrays(folder, "all")
@@ -277,7 +277,7 @@ class _Run:
             {**facts, "peak_rss_bytes": peak_rss()},
             known,
         )
-        return CommittedResult(out=staged.out, manifest=manifest, notes=staged.notes)
+        return CommittedResult(out=staged.place, manifest=manifest, notes=staged.notes)
 
 
 # The archives have the bytes of `numpy.savez`, in the form that Python wrote before 3.11.4, which

@@ -13,7 +13,7 @@ import numpy as np
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.json_yaml import json_digest
-from ingot.converters.output.commit import StagedResult, stage
+from ingot.converters.output.commit import StagedResult
 from ingot.converters.output.files import (
     FileEntry,
     check_unchanged,
@@ -70,7 +70,7 @@ def compile_kernels() -> None:
 def preprocess(
     inputs: Inputs,
     settings: Settings,
-    out: Path,
+    out: Path | str,
     *,
     resume: bool = True,
     overwrite: bool = False,
@@ -83,7 +83,7 @@ def preprocess(
     once more) or, with `encode="columns"`, the largest of them; then 4 bytes a training row; and up
     to 0.4 GB a thread.
     """
-    if settings.vocab is not None and settings.vocab.resolve() == out.resolve():
+    if settings.vocab is not None and settings.vocab.resolve() == Path(out).resolve():
         problem = "holds the vocabularies that this run continues, and would be replaced"
         raise OutputError(str(out), problem, "choose another folder")
     if spread.is_any and not resume:
@@ -92,13 +92,12 @@ def preprocess(
     identity = run_identity(inputs, settings)
     # Files are known by the parts that were read of them: those that changed are read again.
     key = identity.key() if spread.is_any else json_digest([identity.settled, identity.place])
-    with stage(
+    with identity.stage(
         out,
         key=key,
-        difference=identity.difference,
         overwrite=overwrite,
         keep_work=True,
-        shard=spread.shard,
+        spread=spread,
     ) as staged:
         if done := existing_result(staged):
             return done
@@ -194,7 +193,7 @@ class _Run:
             },
             arrays,
         )
-        return CommittedResult(out=staged.out, manifest=manifest, stats=stats, notes=staged.notes)
+        return CommittedResult(out=staged.place, manifest=manifest, stats=stats, notes=staged.notes)
 
 
 class _PieceRun(_Run):
@@ -217,7 +216,7 @@ class _PieceRun(_Run):
             work=work,
             shuffled=self._shuffled,
         )
-        phases = Phases(spread, self._staged.out, 4 if self._shuffled else 3, self._watch)
+        phases = Phases(spread, self._staged.place, 4 if self._shuffled else 3, self._watch)
 
         def do(step: str, sizes: list[int]) -> list[Any]:
             self._clock.start(step)

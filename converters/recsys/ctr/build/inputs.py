@@ -219,7 +219,7 @@ FORMAT: Final = 1
 
 
 def build_identity(
-    inputs: Inputs, featuremap: FeatureMap, known: dict[str, pa.Table] | None, out: Path
+    inputs: Inputs, featuremap: FeatureMap, known: dict[str, pa.Table] | None, out: Path | str
 ) -> RunIdentity:
     """Return what decides the bytes of a build; `known`: saved vocabularies that are used."""
     return RunIdentity(
@@ -241,10 +241,10 @@ def build_identity(
     )
 
 
-def _featuremap_changes(out: Path, featuremap: FeatureMap) -> str:
+def _featuremap_changes(out: Path | str, featuremap: FeatureMap) -> str:
     """What differs from the featuremap of a finished build, as far as its folder shows it."""
     try:
-        theirs = to_document(load(out / "featuremap.yaml"))
+        theirs = to_document(load(Path(out) / "featuremap.yaml"))
     except IngotError:
         return ""
     words = {"features": "other features", "table": "other table columns"}

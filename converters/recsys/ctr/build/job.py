@@ -17,6 +17,7 @@ from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.output import files
 from ingot.converters.output.commit import StagedResult
 from ingot.converters.output.identity import STATS, CommittedResult, RunIdentity, existing_result
+from ingot.converters.output.sharding import WHOLE, Spread
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss
 from ingot.converters.recsys.ctr.build import encoder
 from ingot.converters.recsys.ctr.build.encoder import EntityStore
@@ -120,17 +121,18 @@ _FEWEST: Final = 256
 def build(
     inputs: Inputs,
     featuremap: FeatureMap,
-    out: Path,
+    out: Path | str,
     *,
     vocab: Path | None = None,
     overwrite: bool = False,
     progress: Watch | None = None,
+    spread: Spread = WHOLE,
 ) -> CommittedResult:
     """Write a folder of the processed contract; with `vocab` nothing is fitted on train rows."""
     inputs.check(featuremap)
     known = load_vocabularies(vocab, featuremap) if vocab is not None else None
     identity = build_identity(inputs, featuremap, known, out)
-    with identity.stage(out, overwrite=overwrite) as staged:
+    with identity.stage(out, overwrite=overwrite, spread=spread) as staged:
         if done := existing_result(staged):
             return done
         with files.output_errors(staged.out):  # a killed build left nothing that could be resumed
@@ -172,7 +174,7 @@ def commit_build(
             {"inputs": entries, "rows": stats["rows"], "rejects": stats["rejects"]},
             {"seconds": clock.seconds(), "peak_rss_bytes": peak_rss()},
         )
-    return CommittedResult(out=staged.out, manifest=manifest, stats=stats, notes=staged.notes)
+    return CommittedResult(out=staged.place, manifest=manifest, stats=stats, notes=staged.notes)
 
 
 class RowEncoder:

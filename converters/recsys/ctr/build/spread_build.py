@@ -48,7 +48,7 @@ _Document = dict[str, Json]
 def build_in_pieces(
     inputs: Inputs,
     featuremap: FeatureMap,
-    out: Path,
+    out: Path | str,
     spread: Spread,
     *,
     vocab: Path | None = None,
@@ -58,11 +58,11 @@ def build_in_pieces(
     inputs.check(featuremap)
     known = load_vocabularies(vocab, featuremap) if vocab is not None else None
     identity, clock = build_identity(inputs, featuremap, known, out), Clock()
-    with identity.stage(out, overwrite=overwrite, shard=spread.shard) as staged:
+    with identity.stage(out, overwrite=overwrite, spread=spread) as staged:
         if done := existing_result(staged):
             return done
         work, part = staged.work, spread.shard if spread.shard and spread.shard.count else None
-        with output_errors(out):
+        with output_errors(work):
             for name in (_SCAN, _WRITE):
                 (work / name).mkdir(exist_ok=True)
         clock.start(_SCAN)

@@ -17,6 +17,7 @@ from ingot.converters.output.files import (
     InputEntry,
     InputStamp,
     check_unchanged,
+    is_store_url,
     output_errors,
     whole_file,
 )
@@ -154,7 +155,7 @@ class ConversionRun:
             for number, file in enumerate(files)
         ]
         sizes, table = [file.bytes for file in files], self.settings.target == "parquet"
-        phases = Phases(spread, staged.out, 1 + table, self._watch)
+        phases = Phases(spread, staged.place, 1 + table, self._watch)
         if table:
             scans = [
                 replace(one, folder=one.folder.with_name(f"scan-{n}"))
@@ -210,7 +211,7 @@ class ConversionRun:
         raise SourceError(first.where, problem, "check `source`, `framing` and `compression`")
 
     def result(
-        self, out: str, rejects: Path | None = None, notes: tuple[str, ...] = ()
+        self, out: str, rejects: Path | str | None = None, notes: tuple[str, ...] = ()
     ) -> "ConversionResult":
         """Return what was converted into `out`."""
         return ConversionResult(
@@ -252,7 +253,7 @@ class ConversionResult:
     streams: tuple[StreamResult, ...] = ()
     reordered: int = 0
     unmatched: tuple[str, ...] = ()
-    rejects: Path | None = None  # the file that tells what was bad; None where nothing was
+    rejects: Path | str | None = None  # the file that tells what was bad; None where nothing was
     already_done: bool = False
     notes: tuple[str, ...] = ()
 
@@ -290,7 +291,7 @@ def convert(
     Raises PartDone where `spread` says to do a part.
     """
     watch = progress or (lambda _: None)
-    into = out.endswith("/") or Path(out).is_dir()
+    into = out.endswith("/") or is_store_url(out) or Path(out).is_dir()
     if spread.is_any and (STDIN in (source, out) or (list_location(source).direct and not into)):
         problem = "is one stream, which `shard`, `runner` and `workers` do not divide"
         raise OutputError(out, problem, "name folders, or leave these out")
@@ -302,7 +303,7 @@ def convert(
             raise OutputError(out, "is a folder", "name a file: standard input becomes one file")
         if inputs.direct and not into:
             return _convert_to_file(run, Path(out), overwrite=overwrite)
-        return _convert_to_folder(run, Path(out), spread, overwrite=overwrite)
+        return _convert_to_folder(run, out, spread, overwrite=overwrite)
 
 
 def _open_inputs(source: str, out: str, settings: Settings) -> AbstractContextManager[Inputs]:
@@ -350,12 +351,12 @@ def emptied(stream: BinaryIO) -> BinaryIO:
 
 
 def _convert_to_folder(
-    run: ConversionRun, out: Path, spread: Spread, *, overwrite: bool
+    run: ConversionRun, out: str, spread: Spread, *, overwrite: bool
 ) -> ConversionResult:
     inputs, settings = run.inputs, run.settings
     made = output_names(inputs, settings.target, settings.out_compression or "none")
     identity = conversion_identity(inputs, settings)
-    with identity.stage(out, overwrite=overwrite, shard=spread.shard) as staged:
+    with identity.stage(out, overwrite=overwrite, spread=spread) as staged:
         if staged.done:
             return _earlier_result(staged)
         with output_errors(staged.result):
@@ -364,17 +365,17 @@ def _convert_to_folder(
 
 def _earlier_result(staged: StagedResult) -> ConversionResult:
     manifest = staged.done.manifest if staged.done else {}
-    rejects = staged.out / REJECTS
+    counts = decode(Counts, manifest["counts"])
     return ConversionResult(
-        out=str(staged.out),
-        counts=decode(Counts, manifest["counts"]),
+        out=str(staged.place),
+        counts=counts,
         streams=tuple(
             StreamResult(one["name"], decode(Counts, one), one["made"])
             for one in manifest["streams"]
         ),
         reordered=manifest["reordered"],
         unmatched=tuple(manifest["unmatched"]),
-        rejects=rejects if rejects.exists() else None,
+        rejects=f"{staged.place}/{REJECTS}" if counts.rejects else None,
         already_done=True,
         notes=(*staged.notes, ALREADY_DONE),
     )
@@ -410,8 +411,8 @@ def _write_folder(
         if not run.counts.rejects:
             rejects.unlink()
     check_unchanged(_input_stamps(run.inputs), _input_stamps(find_inputs(run.inputs.where)))
-    rejects_file = staged.out / REJECTS if run.counts.rejects else None
-    result = run.result(str(staged.out), rejects_file, staged.notes)
+    rejects_file = f"{staged.place}/{REJECTS}" if run.counts.rejects else None
+    result = run.result(str(staged.place), rejects_file, staged.notes)
     result = replace(
         result, streams=tuple(replace(one, made=made[one.name]) for one in result.streams)
     )
