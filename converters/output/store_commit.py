@@ -55,8 +55,11 @@ if TYPE_CHECKING:
 
 STORE_WORK: Final = ".ingot-work"
 _CLAIM: Final = f"{STORE_WORK}/claim.json"
-_PARTS: Final = re.compile(r"(records|rejected)/part-\d+(_\d+)?\.(parquet|jsonl)")
-_SMALL: Final = frozenset({"mapping.json", "report.md", RUN})
+_PARTS: Final = re.compile(
+    r"(records|rejected)/part-\d+(_\d+)?\.(parquet|jsonl)"
+    r"|shard-\d+(\.loss_mask)?\.(bin|idx|meta\.json|rejects\.jsonl)"
+)
+_SMALL: Final = frozenset({"mapping.json", "report.md", "blend.txt", RUN})
 _KEY_CHARS: Final = 16
 
 

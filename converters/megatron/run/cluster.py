@@ -4,15 +4,14 @@ A lane of a worker that died stays as it is: what it finished is in its journal,
 does the rest begins another lane, so that nobody writes where a worker that is only slow goes on.
 """
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from ingot.converters.megatron.engines.engine import EngineChoice, EngineWrongError
-from ingot.converters.megatron.metrics.messages import Message, message_amounts
-from ingot.converters.megatron.read.input_files import Unit
+from ingot.converters.megatron.metrics.messages import Message, MessageSummary
+from ingot.converters.megatron.read.input_files import Unit, group_neighbours
 from ingot.converters.megatron.run.pipeline import run_units
 from ingot.converters.megatron.run.processes import Assignment, make_assignment
 from ingot.converters.megatron.run.recipe import FileTally, UnitRun
@@ -24,30 +23,6 @@ from ingot.converters.progress import until_stopping
 
 GROUP_BYTES: Final = 512 << 20  # of the input, at most, that one task does
 _GROUPS: Final = 3  # for each processor of the cluster, at least, where there are units
-_MOST_LINES: Final = 100  # of the log that a task sends
-
-
-@dataclass(kw_only=True)
-class _Heard:
-    """What a task says of its work: sums of its messages, and the lines that people should see."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    stages: Counter[str] = field(default_factory=Counter)
-    lines: list[Message] = field(default_factory=list)
-
-    def hear(self, message: Message) -> None:
-        match message:
-            case {"kind": "count"}:
-                self.counts.update(message_amounts(message))
-            case {"kind": "stage", "stage": str(stage), "seconds": int() | float() as seconds}:
-                self.stages[stage] += seconds  # type: ignore[assignment]
-            case {"kind": "log", "level": "warn" | "error"} if len(self.lines) < _MOST_LINES:
-                self.lines.append(message)
-
-    def messages(self) -> list[Message]:
-        stages = self.stages.items()
-        told = [{"kind": "stage", "stage": name, "seconds": spent} for name, spent in stages]
-        return [*self.lines, *told, {"kind": "count", **self.counts}]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +40,9 @@ def run_on_cluster(job: UnitRun, pending: Sequence[Unit], choice: EngineChoice) 
     wrong = None
     with RayWorkers(job.work.ray_address) as cluster:
         work = partial(_tokenize_group, make_assignment(job, choice, 0))
-        groups = group_units(pending, cluster.jobs)
+        # An engine is opened for each task.
+        share = sum(unit.bytes for unit in pending) / (_GROUPS * cluster.jobs)
+        groups = group_neighbours(pending, min(GROUP_BYTES, share))
         begun = until_stopping(groups)
         results = results_in_order(cluster, work, begun, window=2 * cluster.jobs)
         for group, done in zip(groups, results, strict=False):  # fewer where the job is to end
@@ -79,21 +56,6 @@ def run_on_cluster(job: UnitRun, pending: Sequence[Unit], choice: EngineChoice) 
     return {}
 
 
-def group_units(units: Sequence[Unit], jobs: int) -> list[list[Unit]]:
-    """Neighbours that one task does: an engine is opened for each task."""
-    whole = sum(unit.bytes for unit in units)
-    most = min(GROUP_BYTES, whole / (_GROUPS * jobs))
-    groups: list[list[Unit]] = []
-    size = 0
-    for unit in units:
-        if not groups or size + unit.bytes > most:
-            groups.append([])
-            size = 0
-        groups[-1].append(unit)
-        size += unit.bytes
-    return groups
-
-
 def _tokenize_group(assignment: Assignment, units: Sequence[Unit]) -> _GroupDone:
     """Do what is not done yet of some units, in a new lane."""
     job = assignment.job
@@ -102,12 +64,12 @@ def _tokenize_group(assignment: Assignment, units: Sequence[Unit]) -> _GroupDone
         one.number: there[one.number].failed is not None for one in units if one.number in there
     }
     left = [unit for unit in units if unit.number not in there]
-    heard = _Heard()
+    heard = MessageSummary()
     wrong = None
     if left:
         try:
             lane = assignment.in_lane(take_lane(job.base))
-            for unit, stretch in run_units(assignment.recipe(), lane, left, heard.hear):
+            for unit, stretch in run_units(assignment.made_of.recipe(), lane, left, heard.hear):
                 failed[unit.number] = stretch.failed is not None
         except EngineWrongError as error:
             wrong = error

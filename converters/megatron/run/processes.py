@@ -11,17 +11,14 @@ import threading
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final, TypeAlias
 
 from ingot.converters.errors import ConversionError, IngotError, OutputError, SourceError
 from ingot.converters.megatron.engines.engine import EngineChoice, EngineWrongError
 from ingot.converters.megatron.metrics.messages import log_event
-from ingot.converters.megatron.options import BuildOptions
-from ingot.converters.megatron.read.input_files import InputLayout, Unit
+from ingot.converters.megatron.read.input_files import Unit
 from ingot.converters.megatron.run.pipeline import LaneWork, run_units
-from ingot.converters.megatron.run.recipe import FileTally, Recipe, UnitRun, make_recipe
-from ingot.converters.megatron.tokenizer import load_tokenizer
+from ingot.converters.megatron.run.recipe import FileTally, Ingredients, UnitRun
 from ingot.converters.megatron.write.lanes import read_journal
 from ingot.converters.output.worker_pool import Inbox, Send, WorkerProcess
 from ingot.converters.progress import is_stopping
@@ -50,29 +47,11 @@ class Assignment:
     """What a process has to know."""
 
     job: LaneWork
-    tokenizer: Path
-    made_of: list[str]  # what the recipe has to be made of, see `ingredient_hashes`
-    options: BuildOptions
-    layout: InputLayout
+    made_of: Ingredients
 
     def in_lane(self, lane: int) -> LaneWork:
         """The same work in another lane."""
         return replace(self.job, lane=lane)
-
-    def recipe(self) -> Recipe:
-        """What makes documents."""
-        recipe = make_recipe(load_tokenizer(self.tokenizer), self.options, self.layout)
-        if ingredient_hashes(recipe) != self.made_of:
-            problem = "it or the chat template changed while the build ran"
-            hint = "put back what was there, then build again with `resume`"
-            raise ConversionError(str(self.tokenizer), problem, hint)
-        return recipe
-
-
-def ingredient_hashes(recipe: Recipe) -> list[str]:
-    """What files beside the inputs a recipe is made of: sha256 of tokenizer and template."""
-    template = recipe.template
-    return [recipe.loaded.sha256, "" if template is None else template.sha256]
 
 
 def make_assignment(job: UnitRun, choice: EngineChoice, lane: int) -> Assignment:
@@ -80,10 +59,7 @@ def make_assignment(job: UnitRun, choice: EngineChoice, lane: int) -> Assignment
     prefix, base = job.place.prefix.absolute(), job.place.base.absolute()
     return Assignment(
         job=replace(job.lane_work(choice, lane), prefix=prefix, base=base),
-        tokenizer=job.recipe.loaded.path.absolute(),
-        made_of=ingredient_hashes(job.recipe),
-        options=job.recipe.options,
-        layout=job.recipe.layout,
+        made_of=job.recipe.ingredients(),
     )
 
 
@@ -98,7 +74,12 @@ def _do_units(inbox: Inbox, send: Send) -> int:
         os.sched_setaffinity(0, own or cores)
     try:
         for unit, stretch in run_units(
-            assignment.recipe(), job, inbox, send, begin=lambda: send(Ready()), end=inbox.close
+            assignment.made_of.recipe(),
+            job,
+            inbox,
+            send,
+            begin=lambda: send(Ready()),
+            end=inbox.close,
         ):
             send(UnitDone(unit.number, stretch.failed is not None))
     except _SENT_ERRORS as error:
