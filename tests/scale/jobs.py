@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -15,6 +16,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 # Small shards make many pieces.
 _PROGRAM = (
     "from ingot.converters.convert import plan; plan.SHARD_BYTES = 60_000; "
+    "from ingot.converters.megatron.run import store_build; store_build.SHARD_BYTES = 9_000; "
     "from ingot.__main__ import main; main()"
 )
 RESULT = "o"
@@ -54,6 +56,26 @@ def tree(folder: Path) -> dict[str, bytes]:
         and ".ingot-lake" not in name
         and name != "catalog.parquet"  # holds the place of each data set
     }
+
+
+def joined_tokens(folder: Path, url: str) -> dict[str, bytes]:
+    """The shards of a token data set in a store put together, as `tree` has the local one."""
+    from ingot.converters.megatron.inspect.merge import merge_data_sets
+    from ingot.converters.output.object_store import read_json
+
+    manifest = read_json(f"{url}/manifest.json")
+    assert manifest is not None
+    copy = folder / "copy"
+    copy.mkdir()
+    system, path = fsspec.core.url_to_fs(
+        url, endpoint_url=os.environ["AWS_ENDPOINT_URL"], use_listings_cache=False
+    )
+    system.get(f"{path}/", f"{copy}/", recursive=True)
+    merge_data_sets([copy / name for name in manifest["shards"]], folder / "joined" / "t")
+    meta = json.loads((folder / RESULT / "t.meta.json").read_bytes())
+    assert manifest["data_set"] == meta
+    assert len(manifest["shards"]) > 3
+    return {name: data for name, data in tree(folder / "joined").items() if "meta" not in name}
 
 
 def _write_texts(folder: Path) -> None:

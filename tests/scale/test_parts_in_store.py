@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.s3_server import Storage, s3_storage
-from tests.scale.jobs import JOBS, RESULT, ingot
+from tests.scale.jobs import JOBS, RESULT, ingot, joined_tokens, tree
 
 
 @pytest.fixture
@@ -42,3 +42,27 @@ def test_parts_give_the_manifest_of_one_machine(storage: Storage, tmp_path: Path
     )
     assert not [name for name in list_names(url) if name.startswith(".ingot-work")]
     assert ingot(tmp_path, "merge", url).returncode == 0
+
+
+def test_parts_of_tokens_are_the_local_data_set(storage: Storage, tmp_path: Path) -> None:
+    """Input and output in the store; part 1 has run when part 0 begins."""
+    job, url = JOBS["tokens"], "s3://bucket/t"
+    job.prepare(tmp_path)
+    assert ingot(tmp_path, *job.words).returncode == 0
+    storage.put(
+        "bucket", {f"src/{one.name}": one.read_bytes() for one in (tmp_path / "src").iterdir()}
+    )
+    words = [{"src": "s3://bucket/src", "o/t": url}.get(word, word) for word in job.words]
+    for number in (1, 0):
+        done = ingot(tmp_path, *words, "--shard", f"{number}/2", "--processes", "2")
+        assert done.returncode == 0, done.stderr
+    done = ingot(tmp_path, "merge", url)
+    assert done.returncode == 0, done.stderr
+    whole = {name: data for name, data in tree(tmp_path / RESULT).items() if "meta" not in name}
+    assert joined_tokens(tmp_path, url) == whole
+    again = ingot(tmp_path, *words)
+    assert again.returncode == 0, again.stderr
+    assert "nothing to do" in again.stderr
+    refused = ingot(tmp_path, *words[:-1], "elsewhere")
+    assert refused.returncode == 1
+    assert "where the output is a URL too" in refused.stderr

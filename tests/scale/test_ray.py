@@ -14,7 +14,8 @@ import pytest
 from ingot.converters.errors import ConversionError
 from ingot.converters.output.ray_workers import RayWorkers
 from ingot.converters.output.worker_pool import TaskFailure, WorkerDiedError, results_in_order
-from tests.scale.jobs import JOBS, RESULT, Job, ingot, tree
+from tests.s3_server import Storage, s3_storage
+from tests.scale.jobs import JOBS, RESULT, Job, ingot, joined_tokens, tree
 
 pytestmark = [
     # Ray leaves sockets of processes that were killed to the garbage collector.
@@ -26,7 +27,17 @@ KILLS = int(os.environ.get("RAY_KILLS", "2"))
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
+def storage() -> Iterator[Storage]:
+    """A store that the nodes know from their environment."""
+    with s3_storage() as made, pytest.MonkeyPatch.context() as patch:
+        made.put("bucket", {})
+        for name, value in made.environment().items():
+            patch.setenv(name, value)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def cluster(storage: Storage) -> Iterator[Any]:
     utils = pytest.importorskip("ray.cluster_utils")
     made = utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     made.nodes = [made.add_node(num_cpus=1) for _ in range(2)]
@@ -77,6 +88,33 @@ def test_killed_nodes_change_no_byte(
         assert ended[0].returncode == 0, ended[0].stderr
         assert tree(tmp_path / RESULT) == whole
     record_property("killed in the middle of a run", f"{midway} of {KILLS}")
+
+
+@pytest.mark.long
+def test_tokens_in_a_store_of_a_node_that_is_killed(
+    cluster: Any, storage: Storage, tmp_path: Path
+) -> None:
+    job, url = JOBS["tokens"], "s3://bucket/t"
+    job.prepare(tmp_path)
+    assert ingot(tmp_path, *job.words).returncode == 0
+    storage.put(
+        "bucket", {f"src/{one.name}": one.read_bytes() for one in (tmp_path / "src").iterdir()}
+    )
+    words = [{"src": "s3://bucket/src", "o/t": url}.get(word, word) for word in job.words]
+    ended: list[Any] = []
+    words += ["--runner", "ray", "--ray-address", cluster.address]
+    run = threading.Thread(target=lambda: ended.append(ingot(tmp_path, *words)))
+    run.start()
+    limit = time.monotonic() + 120
+    while run.is_alive() and not any(
+        name.endswith(".idx") for name in storage.names("bucket", "t/")
+    ):
+        assert time.monotonic() < limit
+    kill_node(cluster, 0)
+    run.join()
+    assert ended[0].returncode == 0, ended[0].stderr
+    whole = {name: data for name, data in tree(tmp_path / RESULT).items() if "meta" not in name}
+    assert joined_tokens(tmp_path, url) == whole
 
 
 def _double(number: int) -> int:
