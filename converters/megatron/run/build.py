@@ -34,7 +34,6 @@ from ingot.converters.megatron.indexed_dataset import (
 from ingot.converters.megatron.metrics.messages import Monitor, ignore_message, log_event
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
 from ingot.converters.megatron.read.input_files import InputFile, Unit, find_layout, plan_units
-from ingot.converters.megatron.run.processes import run_processes
 from ingot.converters.megatron.run.recipe import (
     ChooseEngine,
     DataSetMeta,
@@ -87,27 +86,23 @@ def run_attempts(job: UnitRun) -> tuple[EngineChoice | None, dict[int, str]]:
     wrong = wrong_engines(job.place.base) if shared else _distrusted_engines(job)
     for engine in () if shared else wrong:
         _forget_engine(job, engine, "it gave other ids than the reference elsewhere")
-    choice = None
-    while pending := job.pending():
+    choice, crashed, cluster = None, dict[int, str](), job.work.runner == "ray" and not shared
+    while pending := [unit for unit in job.pending() if unit.file not in crashed]:
         raise_if_stopping()
         choice = job.choose(pending, wrong)
         size, number = sum(unit.bytes for unit in pending), len({unit.file for unit in pending})
         job.monitor({"kind": "plan", "bytes": size, "files": number, "units": len(pending)})
         job.monitor({"kind": "phase", "phase": "read"})
         try:
-            if job.work.runner == "ray" and not shared:
-                from ingot.converters.megatron.run.cluster import run_on_cluster
+            if cluster or job.work.processes > 1:
+                from ingot.converters.megatron.run.unit_groups import run_groups
 
-                run_on_cluster(job, pending, choice)
+                crashed |= run_groups(job, pending, choice)
+            else:
+                run_in_process(job, pending, choice)
+            if cluster:
                 with output_errors(job.place.prefix):  # of nodes that died with it
                     recover_lanes(job.place.base, again=False)
-                continue
-            if job.work.processes > 1:
-                crashed = run_processes(job, pending, choice)
-                if job.pending():
-                    raise_if_stopping()
-                return choice, crashed
-            run_in_process(job, pending, choice)
         except EngineWrongError as error:
             if error.engine not in FAST_ENGINES or error.engine in wrong:
                 problem = f"the library contradicts itself about its ids: {error}"
@@ -116,7 +111,7 @@ def run_attempts(job: UnitRun) -> tuple[EngineChoice | None, dict[int, str]]:
             wrong |= {error.engine}
             keep_verdict(_engine_case(job.recipe, error.engine), failed_verdict(error.text))
             _forget_engine(job, error.engine, str(error))
-    return choice, {}
+    return choice, crashed
 
 
 def _distrusted_engines(job: UnitRun) -> frozenset[str]:

@@ -247,7 +247,7 @@ class UnitRun:
             prefix=self.place.prefix,
             base=self.place.base,
             lane=lane,
-            files=self.files,
+            files=dict(enumerate(self.files)),
             work=self.work,
             choice=choice,
         )
