@@ -1,9 +1,9 @@
 """Do the units of a build in several processes of this machine, or on a Ray cluster.
 
-A task is a group of neighbouring units: a single one in processes of this machine, as many as share
-the opening of an engine on a cluster. It writes into a lane that no other task writes meanwhile.
-When its process dies, what it had finished is in its lane, and the rest is done again, each unit by
-itself. The file of a unit that `MOST_DEATHS` processes died of fails.
+A task is a group of neighbouring units. It writes into a lane that no other task writes meanwhile;
+its process keeps the engine for the next task. When a process dies, what it had finished is in its
+lane, and the rest is done again, each unit by itself. The file of a unit that `MOST_DEATHS`
+processes died of fails.
 """
 
 import os
@@ -26,8 +26,10 @@ from ingot.converters.output.worker_pool import Spreading, WorkerDiedError, Work
 from ingot.converters.progress import is_stopping
 
 MOST_DEATHS: Final = 3
-_CLUSTER_BYTES: Final = 512 << 20  # of the input, at most, in a task of a cluster
-_GROUPS: Final = 3  # for each processor of the cluster, at least, where there are units
+# Of the input, at most, in a group: a job that is to end finishes those that are begun.
+_LOCAL_BYTES: Final = 128 << 20
+_CLUSTER_BYTES: Final = 512 << 20
+_GROUPS: Final = 3  # for each process, at least, where there are units
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,22 +54,18 @@ def run_groups(job: UnitRun, pending: Sequence[Unit], choice: EngineChoice) -> d
         from ingot.converters.output.ray_workers import RayWorkers
 
         with RayWorkers(job.work.ray_address) as cluster:
-            share = sum(unit.bytes for unit in pending) / (_GROUPS * cluster.jobs)
-            groups.left.extend(group_neighbours(pending, min(_CLUSTER_BYTES, share)))
-            groups.run(cluster, choice, [None] * 2 * cluster.jobs)
+            groups.run(cluster, choice, [None] * 2 * cluster.jobs, _CLUSTER_BYTES)
     else:
-        groups.left.extend([unit] for unit in pending)
         lanes = list(job.lanes[: len(pending)])
         with Workers(len(lanes), hear=groups.hear, pass_fds=[job.place.lock]) as processes:
-            groups.run(processes, choice, lanes)
+            groups.run(processes, choice, lanes, _LOCAL_BYTES)
     return groups.failures
 
 
 class _Groups:
     def __init__(self, job: UnitRun, pending: Sequence[Unit]) -> None:
-        self.left: deque[list[Unit]] = deque()
         self.failures: dict[int, str] = {}
-        self._job = job
+        self._job, self._pending = job, pending
         self._files = FileTally(pending, job.monitor)
         self._deaths: Counter[int] = Counter()  # by unit
         self._begun: set[object] = set()  # lanes of tasks that have begun
@@ -80,17 +78,24 @@ class _Groups:
         else:
             self._job.monitor(message)
 
-    def run(self, runner: Spreading, choice: EngineChoice, lanes: list[int | None]) -> None:
-        """Do all groups, one in each lane at a time; None: in one that the task takes."""
+    def run(
+        self, runner: Spreading, choice: EngineChoice, lanes: list[int | None], most: int
+    ) -> None:
+        """Do groups of at most so many bytes, one in each lane at a time.
+
+        A lane that is None is one that the task takes.
+        """
+        share = sum(unit.bytes for unit in self._pending) / (_GROUPS * runner.jobs)
+        left = deque(group_neighbours(self._pending, min(most, share)))
         job = self._job
         prefix, base = job.place.prefix.absolute(), job.place.base.absolute()
         work = replace(job.lane_work(choice, 0), prefix=prefix, base=base, files={})
         opening = _Opening(work=work, made_of=job.recipe.ingredients())
         busy: dict[Future[_GroupDone], tuple[list[Unit], int | None]] = {}
         error: IngotError | None = None
-        while busy or (self.left and not (error or is_stopping())):
-            while lanes and self.left and not (error or is_stopping()):
-                group, lane = self.left.popleft(), lanes.pop(0)
+        while busy or (left and not (error or is_stopping())):
+            while lanes and left and not (error or is_stopping()):
+                group, lane = left.popleft(), lanes.pop(0)
                 self._begun.discard(lane)
                 files = {unit.file: job.files[unit.file] for unit in group}
                 busy[runner.submit(_do_group, opening, files, group, lane)] = group, lane
@@ -100,7 +105,8 @@ class _Groups:
             try:
                 failed, messages = future.result()
             except WorkerDiedError as death:
-                self._handle_death(group, lane, death.how.removeprefix("ended by "))
+                again = self._handle_death(group, lane, death.how.removeprefix("ended by "))
+                left.extendleft([unit] for unit in reversed(again))
             except IngotError as raised:
                 error = error or raised
             else:
@@ -117,7 +123,8 @@ class _Groups:
                 self._files.done(unit, failed=failed[unit.number])
         return [unit for unit in group if unit.number not in failed]
 
-    def _handle_death(self, group: Sequence[Unit], lane: int | None, how: str) -> None:
+    def _handle_death(self, group: Sequence[Unit], lane: int | None, how: str) -> list[Unit]:
+        """Count what is done and who is to blame; returns the units to be done again."""
         there = finished_units(self._job.place.base)
         rest = self._count(group, {number: one.failed is not None for number, one in there.items()})
         monitor = self._job.monitor
@@ -135,7 +142,7 @@ class _Groups:
         guilty = {unit.number: True for unit in rest if self._deaths[unit.number] >= MOST_DEATHS}
         why = f"{MOST_DEATHS} worker processes crashed on this file ({how})"
         self.failures |= {unit.file: why for unit in rest if unit.number in guilty}
-        self.left.extendleft([unit] for unit in reversed(self._count(rest, guilty)))
+        return self._count(rest, guilty)
 
 
 # In the processes
