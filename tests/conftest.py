@@ -4,11 +4,15 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
 
 from tests.kernels import compile_kernels
+
+if TYPE_CHECKING:
+    from tests.s3_server import Storage
 
 # Tests run side by side: the threads of several trainings would only wait for each other. Read when
 # torch is imported, so it is set here.
@@ -71,3 +75,37 @@ def _own_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
 def repository() -> Path:
     """The root of the checkout that the tests belong to."""
     return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def _s3_server() -> "Iterator[Storage]":
+    from tests.s3_server import s3_storage
+
+    with s3_storage() as storage:
+        storage.put("bucket", {})
+        yield storage
+
+
+@pytest.fixture
+def s3(_s3_server: "Storage", monkeypatch: pytest.MonkeyPatch) -> "Storage":
+    """An S3 server with the bucket `bucket`, of which the environment tells; no faults yet."""
+    from ingot.converters.output import object_store
+
+    for name, value in _s3_server.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(object_store, "_FIRST_WAIT", 0.01)
+    monkeypatch.setenv("INGOT_STORAGE_TIMEOUT", "2")
+    monkeypatch.setenv("INGOT_STORAGE_RETRIES", "3")
+    _s3_server.proxy.begin()
+    return _s3_server
+
+
+@pytest.fixture(scope="module")
+def ray_cluster() -> Iterator[Any]:
+    """A Ray cluster of two nodes with a processor each, beside a head that does no tasks."""
+    utils = pytest.importorskip("ray.cluster_utils")
+    made = utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    made.nodes = [made.add_node(num_cpus=1) for _ in range(2)]
+    made.wait_for_nodes()
+    yield made
+    made.shutdown()

@@ -75,6 +75,17 @@ def is_store_url(place: Path | str) -> bool:
     return isinstance(place, str) and "://" in place and not place.startswith("file://")
 
 
+def cache_folder(name: str) -> Path | None:
+    """Where this user's commands keep what can be made again; None for a user without a home."""
+    if home := os.environ.get("INGOT_HOME"):
+        return Path(home) / name
+    cached = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        return (cached if cached.is_absolute() else Path.home() / ".cache") / "ingot" / name
+    except RuntimeError:
+        return None
+
+
 @contextmanager
 def output_errors(where: Path | str) -> Iterator[None]:
     """Translate an operating system error that occurs while `where` is written; refuse a URL."""

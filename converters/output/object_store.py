@@ -13,9 +13,13 @@ earlier request may have been lost.
 
 import hashlib
 import json
+import math
 import os
 import re
-from collections.abc import Callable, Iterable
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -24,10 +28,22 @@ from typing import Any, Final, TypeVar, cast
 from ingot.converters.errors import (
     IngotError,
     OutputError,
+    SourceError,
+    StorageError,
     error_text,
     http_status,
     is_transient,
     redact_urls,
+)
+from ingot.converters.output.files import (
+    MANIFEST,
+    FileEntry,
+    cache_folder,
+    encode_json,
+    hash_file,
+    hold_lock,
+    output_errors,
+    write_file,
 )
 from ingot.converters.rows import Json
 from ingot.converters.settings import silence_timeout, storage_retries
@@ -146,6 +162,71 @@ def holds_sha256(url: str, sha256: str) -> bool:
         return digest.hexdigest()
 
     return _ask(url, read) == sha256
+
+
+@contextmanager
+def _read_errors(url: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise SourceError(redact_urls(url), "is not there", "check the spelling") from error
+    except OutputError as error:
+        raise StorageError(*error.args) from error
+
+
+def fetch_file(url: str, local: Path) -> None:
+    """Get a file of a store; `local` is there as a whole or not at all. Raises SourceError."""
+    system, path = _open_store(url)
+    draft = local.with_name(f".{local.name}.{os.getpid()}.tmp")
+    try:
+        with _read_errors(url):
+            _ask(url, lambda: system.get_file(path, str(draft)))
+        draft.replace(local)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def fetch_result(url: str) -> Path:
+    """A local copy of a finished result, in the user's cache until somebody deletes it there.
+
+    Every file is got once, and compared with the manifest. Several processes may do this at a time.
+
+    Raises SourceError: there is no finished result, or a file is not what the manifest lists.
+    """
+    url = check_url(url)
+    with _read_errors(url):
+        manifest = read_json(f"{url}/{MANIFEST}")
+    files: list[FileEntry] | None = (manifest or {}).get("files")
+    if manifest is None or not isinstance(files, list):
+        raise SourceError(redact_urls(url), "holds no finished result", f"it has no {MANIFEST}")
+    data = encode_json(manifest)
+    folder = cache_folder("results") or Path(tempfile.gettempdir(), "ingot-results")
+    folder /= hashlib.sha256(data).hexdigest()[:32]
+    with output_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with hold_lock(folder.with_suffix(".lock"), wait_s=math.inf):
+            if not (folder / MANIFEST).exists():
+                with ThreadPoolExecutor(_CONCURRENCY) as threads:
+                    list(threads.map(partial(_fetch_listed, url, folder), files))
+                write_file(folder / MANIFEST, data)
+    return folder
+
+
+def _fetch_listed(url: str, folder: Path, file: FileEntry) -> None:
+    """Get a file of a result; one that is there was compared when it came."""
+    place = f"{url}/{file['path']}"
+    local = folder / file["path"]
+    if not local.resolve().is_relative_to(folder.resolve()):
+        raise SourceError(redact_urls(place), "lies outside the result", "is it ingot's manifest?")
+    if local.exists():
+        return
+    local.parent.mkdir(parents=True, exist_ok=True)
+    draft = local.with_name(f".{local.name}.draft")
+    fetch_file(place, draft)
+    if hash_file(draft) != file["sha256"]:
+        draft.unlink()
+        raise SourceError(redact_urls(place), "is not what the manifest lists", "convert it again")
+    draft.replace(local)
 
 
 def _is_same(there: StoredFile, url: str, local: Path, *, by_size: bool = True) -> bool:
@@ -272,7 +353,7 @@ def _may_pass(error: BaseException) -> bool:
 def _output_error(url: str, error: Exception, told: BaseException) -> OutputError:
     where = redact_urls(url)
     if isinstance(error, PermissionError) or http_status(told) in (401, 403):
-        return OutputError(where, "no permission to write to it", "check the credentials")
+        return OutputError(where, "no permission", "check the credentials")
     if isinstance(error, FileNotFoundError):
         return OutputError(where, "no such bucket", "make it, or check the spelling")
-    return OutputError(where, f"cannot be written: {redact_urls(error_text(told))}", _HINT)
+    return OutputError(where, f"the request failed: {redact_urls(error_text(told))}", _HINT)

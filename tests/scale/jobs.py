@@ -8,9 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from ingot.converters.json_yaml import load_json
+from ingot.converters.megatron.inspect.merge import local_data_set
+from tests.converters.recsys.criteo.lines import content
+from tests.s3_server import Storage
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # Small shards make many pieces.
@@ -19,7 +23,13 @@ _PROGRAM = (
     "from ingot.converters.megatron.run import store_build; store_build.SHARD_BYTES = 9_000; "
     "from ingot.__main__ import main; main()"
 )
+_CTR_PROGRAM = (
+    "from ingot.converters.recsys.ctr.build import spread_build; "
+    f"spread_build.PIECE_BYTES = 1 << 20; {_PROGRAM}"
+)
 RESULT = "o"
+_STREAM = Path(__file__).parents[1] / "golden/monolith/mono_example_sortid.pb"
+_GENERATOR = Path(__file__).parents[2] / "benchmarks/ctr/generate.py"
 
 
 @dataclass(frozen=True)
@@ -35,9 +45,10 @@ class Job:
 
 def ingot(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     """Run the command line in a process of its own."""
+    program = _CTR_PROGRAM if words[0] == "ctr" else _PROGRAM
     surroundings = {**os.environ, "NO_COLOR": "1", "RAY_DEDUP_LOGS": "0"}
     return subprocess.run(
-        [sys.executable, "-c", _PROGRAM, *words],
+        [sys.executable, "-c", program, *words],
         cwd=folder,
         env=surroundings,
         capture_output=True,
@@ -58,24 +69,23 @@ def tree(folder: Path) -> dict[str, bytes]:
     }
 
 
-def joined_tokens(folder: Path, url: str) -> dict[str, bytes]:
-    """The shards of a token data set in a store put together, as `tree` has the local one."""
-    from ingot.converters.megatron.inspect.merge import merge_data_sets
-    from ingot.converters.output.object_store import read_json
+def in_store(job: Job, s3: Storage, folder: Path) -> tuple[list[str], str]:
+    """Do a job on this machine; its command with input and output in a store, and its URL."""
+    job.prepare(folder)
+    assert ingot(folder, *job.words).returncode == 0
+    source = {f"{folder.name}/src/{p.name}": p.read_bytes() for p in (folder / "src").iterdir()}
+    s3.put("bucket", source)
+    place = f"s3://bucket/{folder.name}"
+    names = {"src": f"{place}/src", job.target: f"{place}/out"}
+    return [names.get(word, word) for word in job.words], f"{place}/out"
 
-    manifest = read_json(f"{url}/manifest.json")
-    assert manifest is not None
-    copy = folder / "copy"
-    copy.mkdir()
-    system, path = fsspec.core.url_to_fs(
-        url, endpoint_url=os.environ["AWS_ENDPOINT_URL"], use_listings_cache=False
-    )
-    system.get(f"{path}/", f"{copy}/", recursive=True)
-    merge_data_sets([copy / name for name in manifest["shards"]], folder / "joined" / "t")
-    meta = json.loads((folder / RESULT / "t.meta.json").read_bytes())
-    assert manifest["data_set"] == meta
-    assert len(manifest["shards"]) > 3
-    return {name: data for name, data in tree(folder / "joined").items() if "meta" not in name}
+
+def joined_tokens(folder: Path, url: str) -> dict[str, bytes]:
+    """The data set of several shards in a store as `tree` has the local one."""
+    prefix = local_data_set(url)
+    assert len((load_json(prefix.parent / "manifest.json"))["shards"]) > 3
+    ends = ("bin", "idx", "meta.json")
+    return {f"t.{end}": prefix.with_name(f"{prefix.name}.{end}").read_bytes() for end in ends}
 
 
 def _write_texts(folder: Path) -> None:
@@ -111,6 +121,24 @@ def _write_lake(folder: Path) -> None:
         (place / "data.jsonl").write_text("\n".join([*lines, ""]))
 
 
+def _write_days(folder: Path) -> None:
+    (folder / "src").mkdir()
+    for day in range(5):
+        text = content(4000 + 100 * day, day, values=900) + b"no row\n"
+        (folder / f"src/day_{day}").write_bytes(text)
+
+
+def _write_streams(folder: Path) -> None:
+    (folder / "src").mkdir()
+    for number in range(12):
+        (folder / f"src/{number}.pb").write_bytes(_STREAM.read_bytes() * (40 + number))
+
+
+def _write_ctr(folder: Path) -> None:
+    command = [sys.executable, str(_GENERATOR), str(folder / "src"), "--scale", "0.004"]
+    subprocess.run(command, check=True, capture_output=True)
+
+
 TOKENIZER = str(EXAMPLES / "tokenizer/tokenizer.json")
 _TOKENS = ("tokens", "build", "--input-dir", "src", "--tokenizer", TOKENIZER, "--append-eod")
 JOBS = {
@@ -119,5 +147,27 @@ JOBS = {
         Job("convert", _write_texts, ("convert", "m.json", "src", "--out", "o")),
         Job("tokens", _write_tables, (*_TOKENS, "--output-prefix", "o/t"), target="o/t"),
         Job("lake", _write_lake, ("lake", "run", "src", "--out", "o", "--yes"), phases=2),
+    )
+}
+_RARE = ("--frequency-threshold", "3", "--threads", "1")
+_RAW = (
+    *("--skeleton", "src/sample_skeleton_train.csv"),
+    *("--common", "src/common_features_train.csv"),
+)
+# Their parts are tested beside each of them.
+RECSYS_JOBS = {
+    job.name: job
+    for job in (
+        Job(
+            "criteo",
+            _write_days,
+            ("criteo", "preprocess", "--input-dir", "src", *_RARE, "--out", "o"),
+        ),
+        Job(
+            "monolith",
+            _write_streams,
+            ("monolith", "convert", "src", "o/", "--from", "example", "--to", "parquet"),
+        ),
+        Job("ctr", _write_ctr, ("ctr", "build", *_RAW, "--featuremap", "aliccp", "--out", "o")),
     )
 }

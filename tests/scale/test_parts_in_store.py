@@ -1,29 +1,16 @@
 """Parts of a conversion into an object store, and their merge."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from tests.s3_server import Storage, s3_storage
-from tests.scale.jobs import JOBS, RESULT, ingot, joined_tokens, tree
+from tests.s3_server import Storage
+from tests.scale.jobs import JOBS, RESULT, in_store, ingot, joined_tokens, tree
 
 
-@pytest.fixture
-def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
-    with s3_storage() as made:
-        made.put("bucket", {})
-        for name, value in made.environment().items():
-            monkeypatch.setenv(name, value)
-        made.proxy.begin()
-        yield made
-
-
-def test_parts_give_the_manifest_of_one_machine(storage: Storage, tmp_path: Path) -> None:
+def test_parts_give_the_manifest_of_one_machine(s3: Storage, tmp_path: Path) -> None:
     from ingot.converters.output.object_store import list_names, read_json
 
-    job, url = JOBS["convert"], "s3://bucket/o"
+    job, url = JOBS["convert"], f"s3://bucket/{tmp_path.name}"
     job.prepare(tmp_path)
     assert ingot(tmp_path, *job.words).returncode == 0
     words = (*job.words[:-1], url)
@@ -44,22 +31,15 @@ def test_parts_give_the_manifest_of_one_machine(storage: Storage, tmp_path: Path
     assert ingot(tmp_path, "merge", url).returncode == 0
 
 
-def test_parts_of_tokens_are_the_local_data_set(storage: Storage, tmp_path: Path) -> None:
+def test_parts_of_tokens_are_the_local_data_set(s3: Storage, tmp_path: Path) -> None:
     """Input and output in the store; part 1 has run when part 0 begins."""
-    job, url = JOBS["tokens"], "s3://bucket/t"
-    job.prepare(tmp_path)
-    assert ingot(tmp_path, *job.words).returncode == 0
-    storage.put(
-        "bucket", {f"src/{one.name}": one.read_bytes() for one in (tmp_path / "src").iterdir()}
-    )
-    words = [{"src": "s3://bucket/src", "o/t": url}.get(word, word) for word in job.words]
+    words, url = in_store(JOBS["tokens"], s3, tmp_path)
     for number in (1, 0):
         done = ingot(tmp_path, *words, "--shard", f"{number}/2", "--processes", "2")
         assert done.returncode == 0, done.stderr
     done = ingot(tmp_path, "merge", url)
     assert done.returncode == 0, done.stderr
-    whole = {name: data for name, data in tree(tmp_path / RESULT).items() if "meta" not in name}
-    assert joined_tokens(tmp_path, url) == whole
+    assert joined_tokens(tmp_path, url) == tree(tmp_path / RESULT)
     again = ingot(tmp_path, *words)
     assert again.returncode == 0, again.stderr
     assert "nothing to do" in again.stderr

@@ -5,7 +5,6 @@ import random
 import shutil
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,8 @@ import pytest
 from ingot.converters.errors import ConversionError
 from ingot.converters.output.ray_workers import RayWorkers
 from ingot.converters.output.worker_pool import TaskFailure, WorkerDiedError, results_in_order
-from tests.s3_server import Storage, s3_storage
-from tests.scale.jobs import JOBS, RESULT, Job, ingot, joined_tokens, tree
+from tests.s3_server import Storage
+from tests.scale.jobs import JOBS, RECSYS_JOBS, RESULT, Job, in_store, ingot, joined_tokens, tree
 
 pytestmark = [
     # Ray leaves sockets of processes that were killed to the garbage collector.
@@ -23,53 +22,45 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
+ALL = {**JOBS, **RECSYS_JOBS}
 KILLS = int(os.environ.get("RAY_KILLS", "2"))
 
 
-@pytest.fixture(scope="module")
-def storage() -> Iterator[Storage]:
-    """A store that the nodes know from their environment."""
-    with s3_storage() as made, pytest.MonkeyPatch.context() as patch:
-        made.put("bucket", {})
-        for name, value in made.environment().items():
-            patch.setenv(name, value)
-        yield made
+def kill_node(ray_cluster: Any, number: int) -> None:
+    ray_cluster.remove_node(ray_cluster.nodes[number], allow_graceful=False)
+    ray_cluster.nodes[number] = ray_cluster.add_node(num_cpus=1)
 
 
-@pytest.fixture(scope="module")
-def cluster(storage: Storage) -> Iterator[Any]:
-    utils = pytest.importorskip("ray.cluster_utils")
-    made = utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-    made.nodes = [made.add_node(num_cpus=1) for _ in range(2)]
-    made.wait_for_nodes()
-    yield made
-    made.shutdown()
+@pytest.mark.more
+@pytest.mark.parametrize("job", ALL.values(), ids=ALL)
+def test_a_cluster_makes_what_one_machine_makes(job: Job, ray_cluster: Any, tmp_path: Path) -> None:
+    job.prepare(tmp_path)
+    assert ingot(tmp_path, *job.words).returncode == 0
+    whole = tree(tmp_path / RESULT)
+    shutil.rmtree(tmp_path / RESULT)
+    done = ingot(tmp_path, *job.words, "--runner", "ray", "--ray-address", ray_cluster.address)
+    assert done.returncode == 0, done.stderr
+    assert tree(tmp_path / RESULT) == whole
 
 
-def kill_node(cluster: Any, number: int) -> None:
-    cluster.remove_node(cluster.nodes[number], allow_graceful=False)
-    cluster.nodes[number] = cluster.add_node(num_cpus=1)
-
-
-# One job in every run of the suite's second half; the others take longer, and use the same workers.
-@pytest.fixture(
-    params=[
-        pytest.param(name, marks=pytest.mark.more if name == "convert" else pytest.mark.long)
-        for name in JOBS
-    ]
+# One job in every run of the suite's second half; the others use the same workers.
+@pytest.mark.parametrize(
+    "job",
+    [
+        pytest.param(
+            job, id=name, marks=getattr(pytest.mark, "more" if name == "convert" else "long")
+        )
+        for name, job in ALL.items()
+    ],
 )
-def job(request: pytest.FixtureRequest) -> Job:
-    return JOBS[request.param]
-
-
 def test_killed_nodes_change_no_byte(
-    job: Job, cluster: Any, tmp_path: Path, record_property: Any
+    job: Job, ray_cluster: Any, tmp_path: Path, record_property: Any
 ) -> None:
     job.prepare(tmp_path)
     assert ingot(tmp_path, *job.words).returncode == 0
     whole = tree(tmp_path / RESULT)
     shutil.rmtree(tmp_path / RESULT)
-    words = (*job.words, "--runner", "ray", "--ray-address", cluster.address)
+    words = (*job.words, "--runner", "ray", "--ray-address", ray_cluster.address)
     started = time.monotonic()
     done = ingot(tmp_path, *words)
     calm = time.monotonic() - started
@@ -83,7 +74,7 @@ def test_killed_nodes_change_no_byte(
         run.start()
         time.sleep(dice.uniform(0.3, 0.95) * calm)
         midway += run.is_alive()
-        kill_node(cluster, dice.randrange(2))
+        kill_node(ray_cluster, dice.randrange(2))
         run.join()
         assert ended[0].returncode == 0, ended[0].stderr
         assert tree(tmp_path / RESULT) == whole
@@ -92,29 +83,22 @@ def test_killed_nodes_change_no_byte(
 
 @pytest.mark.long
 def test_tokens_in_a_store_of_a_node_that_is_killed(
-    cluster: Any, storage: Storage, tmp_path: Path
+    ray_cluster: Any, s3: Storage, tmp_path: Path
 ) -> None:
-    job, url = JOBS["tokens"], "s3://bucket/t"
-    job.prepare(tmp_path)
-    assert ingot(tmp_path, *job.words).returncode == 0
-    storage.put(
-        "bucket", {f"src/{one.name}": one.read_bytes() for one in (tmp_path / "src").iterdir()}
-    )
-    words = [{"src": "s3://bucket/src", "o/t": url}.get(word, word) for word in job.words]
+    for number in range(2):  # the new ones know the store from the environment
+        kill_node(ray_cluster, number)
+    words, url = in_store(JOBS["tokens"], s3, tmp_path)
+    words += ["--runner", "ray", "--ray-address", ray_cluster.address]
     ended: list[Any] = []
-    words += ["--runner", "ray", "--ray-address", cluster.address]
     run = threading.Thread(target=lambda: ended.append(ingot(tmp_path, *words)))
     run.start()
-    limit = time.monotonic() + 120
-    while run.is_alive() and not any(
-        name.endswith(".idx") for name in storage.names("bucket", "t/")
-    ):
+    limit, place = time.monotonic() + 120, f"{tmp_path.name}/out/"
+    while run.is_alive() and not any(n.endswith(".idx") for n in s3.names("bucket", place)):
         assert time.monotonic() < limit
-    kill_node(cluster, 0)
+    kill_node(ray_cluster, 0)
     run.join()
     assert ended[0].returncode == 0, ended[0].stderr
-    whole = {name: data for name, data in tree(tmp_path / RESULT).items() if "meta" not in name}
-    assert joined_tokens(tmp_path, url) == whole
+    assert joined_tokens(tmp_path, url) == tree(tmp_path / RESULT)
 
 
 def _double(number: int) -> int:
@@ -130,8 +114,8 @@ def _die(number: int) -> int:
 
 
 @pytest.mark.more
-def test_results_and_errors_come_as_from_other_runners(cluster: Any) -> None:
-    with RayWorkers(cluster.address) as workers:
+def test_results_and_errors_come_as_from_other_runners(ray_cluster: Any) -> None:
+    with RayWorkers(ray_cluster.address) as workers:
         assert workers.jobs >= 2
         assert list(results_in_order(workers, _double, range(10), window=4)) == list(
             range(0, 20, 2)
@@ -145,8 +129,8 @@ def test_results_and_errors_come_as_from_other_runners(cluster: Any) -> None:
 
 
 @pytest.mark.more
-def test_a_task_that_kills_every_process(cluster: Any) -> None:
-    with RayWorkers(cluster.address) as workers:
+def test_a_task_that_kills_every_process(ray_cluster: Any) -> None:
+    with RayWorkers(ray_cluster.address) as workers:
         with pytest.raises(WorkerDiedError, match="died") as raised:
             list(results_in_order(workers, _die, range(5), window=2))
         assert "11 times" in raised.value.how

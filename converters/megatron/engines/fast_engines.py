@@ -36,7 +36,7 @@ from ingot.converters.megatron.engines.engine import (
 )
 from ingot.converters.megatron.tokenizer import TokenizerFile
 from ingot.converters.megatron.tokenizer_files import UnloadableError
-from ingot.converters.output.files import write_file
+from ingot.converters.output.files import cache_folder, write_file
 
 if TYPE_CHECKING:
     import awkward
@@ -366,19 +366,6 @@ def keep_verdict(case: VerdictCase, verdict: Verdict) -> None:
 
 
 def _verdict_path(case: VerdictCase, checks: int) -> Path | None:
-    folder = _verdict_folder()
+    folder = cache_folder("engines")
     digest = hashlib.sha256(json.dumps(case.key(checks)).encode()).hexdigest()
     return None if folder is None else folder / f"{case.engine}-{digest[:32]}.json"
-
-
-def _verdict_folder() -> Path | None:
-    home = os.environ.get("INGOT_HOME")
-    if home:
-        return Path(home) / "engines"
-    cached = os.environ.get("XDG_CACHE_HOME")
-    if cached and Path(cached).is_absolute():
-        return Path(cached) / "ingot" / "engines"
-    try:
-        return Path.home() / ".cache" / "ingot" / "engines"
-    except RuntimeError:  # a user without a home
-        return None

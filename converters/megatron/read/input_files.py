@@ -47,7 +47,7 @@ class InputFile:
     bytes: int
     mtime_ns: int  # when it was changed last, nanoseconds since 1970
     inode: tuple[int, int] = (0, 0)  # its number and when it was changed last
-    stored: Stored | None = None  # where it is if not on this machine, see `fetch_file`
+    stored: Stored | None = None  # where it is if not on this machine, see `fetch_input`
     etag: str | None = None  # the store's own mark of its content
     problem: str = ""  # why it cannot be read, where that is known
 
@@ -111,7 +111,7 @@ def _list_names(folder: Path, recursive: bool) -> Iterator[str]:
         yield from ((place / name).as_posix() for name in names if not name.startswith("."))
 
 
-def fetch_file(file: InputFile, to: Path) -> InputFile:
+def fetch_input(file: InputFile, to: Path) -> InputFile:
     """Copy a file of a store to a path of this machine, if it is not on it.
 
     What cannot be read fails when it is read, as a local file does. Raises StorageError, where the

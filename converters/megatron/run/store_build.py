@@ -35,7 +35,7 @@ from ingot.converters.megatron.options import BuildOptions, WorkOptions
 from ingot.converters.megatron.read.input_files import (
     InputFile,
     Unit,
-    fetch_file,
+    fetch_input,
     find_layout,
     group_neighbours,
     plan_units,
@@ -130,7 +130,7 @@ def _fetch_sample(
     """The files; those of a store up to the first that serves are fetched."""
     served = False
     for number, file in enumerate(files):
-        near = file if served else fetch_file(file, _local_path(folder, number, file))
+        near = file if served else fetch_input(file, _local_path(folder, number, file))
         if not served and file.stored is not None:
             try:
                 find_layout([near], columns)
@@ -285,7 +285,7 @@ def build_shard(
         prefix = folder / "shard" / shard_name(task.number)
         made = Build(
             files=[
-                fetch_file(file, _local_path(folder, number, file))
+                fetch_input(file, _local_path(folder, number, file))
                 for number, file in enumerate(task.files)
             ],
             recipe=task.made_of.recipe(),

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.mapping.bind import bind
 from ingot.converters.output import object_store, store_commit
 from ingot.converters.sources import open_source
-from tests.s3_server import Asked, Fault, Storage, drawn, s3_storage
+from tests.s3_server import Asked, Fault, Storage, drawn
 
 PT = {"version": 2, "text": "text", "meta": {"original_id": "n"}}
 OTHER = {"version": 2, "text": "other", "meta": {"original_id": "n"}}
@@ -52,22 +52,9 @@ convert(open_source(source), bind(json.loads(mapping), ()), url, options)
 """
 
 
-@pytest.fixture(scope="module")
-def _running() -> Iterator[Storage]:
-    with s3_storage() as storage:
-        storage.put("bucket", {})
-        yield storage
-
-
-@pytest.fixture
-def s3(_running: Storage, monkeypatch: pytest.MonkeyPatch) -> Storage:
-    for name, value in _running.environment().items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(object_store, "_FIRST_WAIT", 0.01)
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INGOT_STORAGE_TIMEOUT", "1")
-    monkeypatch.setenv("INGOT_STORAGE_RETRIES", "3")
-    _running.proxy.begin()
-    return _running
 
 
 @pytest.fixture(params=["s3", "memory"])

@@ -108,7 +108,7 @@ class Scene:
 )
 def test_signals_end_the_command_and_its_processes(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "in").mkdir()
-    write_texts(tmp_path / "in", 6, 100, random.Random(6))
+    write_texts(tmp_path / "in", 40, 100, random.Random(6))
     place = Scene(folder=tmp_path, processes=2)
     process = place.start()
     while process.poll() is None and not place.units():

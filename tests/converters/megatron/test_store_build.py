@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ from ingot.converters.megatron.run import store_build
 from ingot.converters.output import object_store
 from ingot.converters.output.sharding import JobShard
 from ingot.converters.records.writers import RecordWriter
-from tests.s3_server import Asked, Fault, Storage, drawn, s3_storage
+from tests.s3_server import Asked, Fault, Storage, drawn
 
 OPTIONS = BuildOptions(append_eod=True)
 SHARD_BYTES = 9_000
@@ -46,24 +45,6 @@ source, tokenizer, url, processes = sys.argv[1:]
 build(scan(Path(source)), tokenizer, url, BuildOptions(append_eod=True),
       WorkOptions(processes=int(processes)))
 """
-
-
-@pytest.fixture(scope="module")
-def _running() -> Iterator[Storage]:
-    with s3_storage() as storage:
-        storage.put("bucket", {})
-        yield storage
-
-
-@pytest.fixture
-def s3(_running: Storage, monkeypatch: pytest.MonkeyPatch) -> Storage:
-    for name, value in _running.environment().items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(object_store, "_FIRST_WAIT", 0.01)
-    monkeypatch.setenv("INGOT_STORAGE_TIMEOUT", "1")
-    monkeypatch.setenv("INGOT_STORAGE_RETRIES", "3")
-    _running.proxy.begin()
-    return _running
 
 
 @pytest.fixture

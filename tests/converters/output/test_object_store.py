@@ -1,35 +1,19 @@
 """The one way in which files of results get into an object store."""
 
+import hashlib
 import json
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import fsspec
 import pytest
 
-from ingot.converters.errors import OutputError
+from ingot.converters.errors import OutputError, SourceError, StorageError
 from ingot.converters.output import object_store as store
-from tests.s3_server import Asked, Fault, Plan, Storage, s3_storage
+from tests.s3_server import Asked, Fault, Plan, Storage
 
 PART = 5 << 20  # the smallest that S3 takes
-
-
-@pytest.fixture(scope="module")
-def _running() -> Iterator[Storage]:
-    with s3_storage() as storage:
-        storage.put("bucket", {})
-        yield storage
-
-
-@pytest.fixture
-def s3(_running: Storage, monkeypatch: pytest.MonkeyPatch) -> Storage:
-    for name, value in _running.environment().items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(store, "_FIRST_WAIT", 0.01)
-    monkeypatch.setenv("INGOT_STORAGE_TIMEOUT", "2")
-    _running.proxy.begin()
-    return _running
 
 
 @pytest.fixture(params=["s3", "memory"])
@@ -126,7 +110,7 @@ def test_a_fault_that_stays_is_a_clear_error_and_leaves_nothing(
     monkeypatch.setenv("INGOT_STORAGE_RETRIES", "1")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
     s3.proxy.begin(once(Fault(status=503), turns=100))
-    with pytest.raises(OutputError, match=r"cannot be written: .*503.* run the same") as caught:
+    with pytest.raises(OutputError, match=r"the request failed: .*503.* run the same") as caught:
         store.put_file(write(tmp_path, bytes(size)), f"s3://bucket/{tmp_path.name}/a")
     assert "hidden" not in str(caught.value)
     assert s3.names("bucket", tmp_path.name) == []
@@ -143,7 +127,7 @@ def test_an_upload_that_stops_in_the_middle_is_aborted(
         return Fault(status=500) if "partNumber=2" in asked.path else None
 
     s3.proxy.begin(second_part)
-    with pytest.raises(OutputError, match="cannot be written"):
+    with pytest.raises(OutputError, match="the request failed"):
         store.put_file(write(tmp_path, bytes(4 * PART)), f"s3://bucket/{tmp_path.name}/a")
     assert s3.names("bucket", tmp_path.name) == []
     assert b"<Upload>" not in s3.get("/bucket?uploads")
@@ -193,3 +177,74 @@ def test_a_missing_bucket_and_wrong_protocols_are_told(s3: Storage) -> None:
     with pytest.raises(OutputError, match="Protocol not known: odd"):
         store.put_bytes(b"", "odd://nowhere/a")
     assert json.dumps(store.check_url("s3a://bucket/a/")) == '"s3://bucket/a"'
+
+
+def put_result(url: str, files: dict[str, bytes]) -> None:
+    """Put a result with its manifest."""
+    entries = [
+        {"path": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for name, data in files.items()
+    ]
+    for name, data in files.items():
+        store.put_bytes(data, f"{url}/{name}")
+    store.put_bytes(json.dumps({"files": entries}).encode(), f"{url}/manifest.json")
+
+
+def test_a_result_is_fetched_once_and_whole(
+    s3: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INGOT_HOME", str(tmp_path / "home"))
+    files = {"a/b.bin": b"abc" * 9, "stats.json": b"{}"}
+    url = f"s3://bucket/{tmp_path.name}"
+    with pytest.raises(SourceError, match="no finished result"):
+        store.fetch_result(url)
+    put_result(url, files)
+    with ThreadPoolExecutor(3) as several:
+        folders = set(several.map(lambda _: store.fetch_result(url), range(3)))
+    (folder,) = folders
+    assert {name: (folder / name).read_bytes() for name in files} == files
+    tally = s3.proxy.begin()
+    assert store.fetch_result(url + "/") == folder
+    assert tally.requests.total() <= 2  # the manifest
+    store.put_bytes(b"other", f"{url}/stats.json")
+    assert store.fetch_result(url) == folder
+
+
+def test_a_fetch_goes_on_after_a_fault(
+    s3: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INGOT_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("INGOT_STORAGE_RETRIES", "0")
+    url = f"s3://bucket/{tmp_path.name}"
+    put_result(url, {"a.bin": b"a" * 99, "b.bin": b"b" * 99})
+    cut = Fault(status=500)
+    s3.proxy.begin(lambda asked: cut if "b.bin" in asked.path else None)
+    with pytest.raises(StorageError, match="the request failed"):
+        store.fetch_result(url)
+    (there,) = (path for path in (tmp_path / "home/results").iterdir() if path.is_dir())
+    assert [path.name for path in there.iterdir()] == ["a.bin"]
+    s3.proxy.begin()
+    assert (store.fetch_result(url) / "b.bin").read_bytes() == b"b" * 99
+
+
+@pytest.mark.parametrize("name", ["../../out.bin", "a/../../out.bin", "/out.bin"])
+def test_a_manifest_that_lists_other_places_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("INGOT_HOME", str(tmp_path / "home"))
+    url = f"memory://{tmp_path.name}"
+    listed = {"files": [{"path": name, "bytes": 1, "sha256": "0" * 64}]}
+    store.put_bytes(json.dumps(listed).encode(), f"{url}/manifest.json")
+    with pytest.raises(SourceError, match="outside the result"):
+        store.fetch_result(url)
+
+
+def test_a_file_that_is_not_what_the_manifest_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INGOT_HOME", str(tmp_path / "home"))
+    url = f"memory://{tmp_path.name}"
+    put_result(url, {"a.bin": b"whole"})
+    store.put_bytes(b"other", f"{url}/a.bin")
+    with pytest.raises(SourceError, match="is not what the manifest lists"):
+        store.fetch_result(url)

@@ -1,13 +1,11 @@
 """Builds in pieces give the bytes of a build in one process, whoever does which piece."""
 
 import gzip
-import json
 import random
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -256,31 +254,6 @@ def test_the_commands(
     run("merge", out)
     assert tree(tmp_path / "parts") == tree(whole.out)
     assert "already" in run(*command, "--shard", "0/2")
-
-
-@pytest.fixture
-def cluster() -> Iterator[Any]:
-    pytest.importorskip("ray")
-    from ray.cluster_utils import Cluster
-
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    made.add_node(num_cpus=1)
-    yield made
-    made.shutdown()
-
-
-@pytest.mark.more
-@pytest.mark.filterwarnings("ignore")
-def test_a_ray_cluster(
-    aliccp: Aliccp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Any
-) -> None:
-    monkeypatch.undo()
-    monkeypatch.setattr(spread_build, "PIECE_BYTES", 4000)
-    spread = Spread(runner="ray", ray_address=cluster.address)
-    made = build_in_pieces(aliccp, MAP, tmp_path / "ray", spread)
-    assert isinstance(made, CommittedResult)
-    assert tree(made.out) == tree(job.build(aliccp, MAP, tmp_path / "whole").out)
-    assert json.loads((made.out / "run.json").read_bytes())["seconds"]
 
 
 PART = """
