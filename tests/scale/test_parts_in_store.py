@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from tests.s3_server import Storage
-from tests.scale.jobs import JOBS, RESULT, in_store, ingot, joined_tokens, tree
+from tests.scale.jobs import JOBS, RESULT, TOKENIZER, in_store, ingot, joined_tokens, tree
 
 
 def test_parts_give_the_manifest_of_one_machine(s3: Storage, tmp_path: Path) -> None:
@@ -40,6 +40,11 @@ def test_parts_of_tokens_are_the_local_data_set(s3: Storage, tmp_path: Path) -> 
     done = ingot(tmp_path, "merge", url)
     assert done.returncode == 0, done.stderr
     assert joined_tokens(tmp_path, url) == tree(tmp_path / RESULT)
+    seen = ingot(tmp_path, "tokens", "inspect", url, "--json")
+    assert json.loads(seen.stdout)["meta"]["tokenizer"]["file"] == "tokenizer.json"
+    source = ("--source", "src", "--tokenizer", TOKENIZER)
+    verified = ingot(tmp_path, "tokens", "verify", url, *source, "--all")
+    assert verified.returncode == 0, verified.stderr
     again = ingot(tmp_path, *words)
     assert again.returncode == 0, again.stderr
     assert "nothing to do" in again.stderr

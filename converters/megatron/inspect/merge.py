@@ -95,7 +95,7 @@ def local_data_set(place: Path | str) -> Path:
     folder = fetch_result(str(place))
     manifest = load_json(folder / MANIFEST, own=True)
     if "data_set" not in manifest:
-        hint = "name what `ingot tokens build` wrote"
+        hint = "name what a token build wrote"
         raise SourceError(redact_urls(str(place)), "holds no token data set", hint)
     prefix, meta = folder / "joined", encode_json(manifest["data_set"])
     meta_path = index_paths(prefix)[2]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -142,6 +143,29 @@ def replace_first(source: Path) -> list[Any]:
     (source / "0.parquet").unlink()
     pq.write_table(pa.table({"text": ["another text"]}), source / "0.parquet")
     return scan(source)
+
+
+@pytest.mark.parametrize("unit", ["document", "sequence", "stream"])
+def test_items_are_those_of_the_local_data_set(
+    source: Path, tokenizer_file: Path, url: str, tmp_path: Path, unit: Any
+) -> None:
+    pytest.importorskip("torch")
+    from ingot.converters.megatron.dataset import TokenDataset
+
+    with pytest.raises(SourceError, match="holds no finished result"):
+        TokenDataset(url)
+    for place in (tmp_path / "local", url):
+        build(scan(source), tokenizer_file, place, OPTIONS)
+    ours, theirs = (
+        TokenDataset(place, seq_length=500, unit=unit, truncate=True)
+        for place in (url, tmp_path / "local")
+    )
+    assert len(ours) == len(theirs) > 5
+    for one, other in zip(ours, theirs, strict=True):
+        assert all(one[name].equal(other[name]) for name in other)
+    object_store.delete(url, list(object_store.list_names(url))[1:-1])
+    copy = pickle.loads(pickle.dumps(ours))
+    assert copy[0]["tokens"].equal(theirs[0]["tokens"])
 
 
 @pytest.mark.parametrize("pack", [None, 40])
