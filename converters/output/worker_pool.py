@@ -401,10 +401,11 @@ class _Told:
 _sends: list[Send] = []  # to the runner of this process
 
 
-def tell(message: object) -> None:
-    """Tell whoever started `Workers` how a task goes; in other processes nobody hears it."""
+def tell(message: object) -> bool:
+    """Tell whoever started `Workers` how a task goes; False in other processes: nobody hears it."""
     for send in _sends:
         send(_Told(message))
+    return bool(_sends)
 
 
 def _serve_tasks(inbox: Inbox, send: Send) -> int:

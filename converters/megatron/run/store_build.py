@@ -55,6 +55,7 @@ from ingot.converters.output.identity import RunIdentity
 from ingot.converters.output.pieces import part_done, piece_name, spread_tasks
 from ingot.converters.output.sharding import Spread, check_complete
 from ingot.converters.output.store_commit import ShardStore
+from ingot.converters.output.worker_pool import tell
 from ingot.converters.progress import raise_if_stopping
 
 SHARD_BYTES: Final = 1 << 30  # of the input as it is stored
@@ -233,7 +234,8 @@ class _StoreBuild:
             ray_address=work.ray_address,
         )
         here = partial(build_shard, monitor=self.monitor)
-        results = spread_tasks(spread, build_shard, tasks, len(left), here=here)
+        hear = self.monitor
+        results = spread_tasks(spread, build_shard, tasks, len(left), here=here, hear=hear)
         for at, (document, messages) in zip(left, results, strict=False):
             for message in messages:
                 self.monitor(message)
@@ -272,10 +274,12 @@ def build_shard(
     heard, wrong = MessageSummary(), set[str]()
 
     def hear(message: Message) -> None:
-        if monitor is None:
-            heard.hear(message)
-        elif message["kind"] not in ("plan", "phase"):  # of this shard alone
+        if message["kind"] in ("plan", "phase"):  # of this shard alone
+            return
+        if monitor is not None:
             monitor(message)
+        elif not tell({**message, "worker": task.number}):
+            heard.hear(message)
 
     def choose(units: Sequence[Unit], exclude: frozenset[str]) -> EngineChoice:
         wrong.update(exclude)
@@ -310,4 +314,4 @@ def build_shard(
         }
         parts = [(path, path.name) for path in paths]
         etags = task.store.put_shard(piece_name(task.number), parts, document)
-    return {**document, "etags": etags}, heard.messages() if monitor is None else []
+    return {**document, "etags": etags}, heard.messages()

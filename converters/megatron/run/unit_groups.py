@@ -8,7 +8,7 @@ processes died of fails.
 
 import os
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 from functools import cache
@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from ingot.converters.errors import ConversionError, IngotError
 from ingot.converters.megatron.engines.engine import EngineChoice
-from ingot.converters.megatron.metrics.messages import Message, MessageSummary, Monitor, log_event
+from ingot.converters.megatron.metrics.messages import Message, MessageSummary, log_event
 from ingot.converters.megatron.read.input_files import InputFile, Unit, group_neighbours
 from ingot.converters.megatron.run.pipeline import LaneWork, Pipeline
 from ingot.converters.megatron.run.recipe import FileTally, Ingredients, UnitRun
@@ -56,7 +56,7 @@ def run_groups(job: UnitRun, pending: Sequence[Unit], choice: EngineChoice) -> d
         with RayWorkers(job.work.ray_address) as cluster:
             groups.run(cluster, choice, [None] * 2 * cluster.jobs, _CLUSTER_BYTES)
     else:
-        lanes = list(job.lanes[: len(pending)])
+        lanes = job.lanes[: len(pending)]
         with Workers(len(lanes), hear=groups.hear, pass_fds=[job.place.lock]) as processes:
             groups.run(processes, choice, lanes, _LOCAL_BYTES)
     return groups.failures
@@ -79,7 +79,7 @@ class _Groups:
             self._job.monitor(message)
 
     def run(
-        self, runner: Spreading, choice: EngineChoice, lanes: list[int | None], most: int
+        self, runner: Spreading, choice: EngineChoice, lanes: Sequence[int | None], most: int
     ) -> None:
         """Do groups of at most so many bytes, one in each lane at a time.
 
@@ -87,21 +87,21 @@ class _Groups:
         """
         share = sum(unit.bytes for unit in self._pending) / (_GROUPS * runner.jobs)
         left = deque(group_neighbours(self._pending, min(most, share)))
-        job = self._job
+        job, free = self._job, deque(lanes)
         prefix, base = job.place.prefix.absolute(), job.place.base.absolute()
         work = replace(job.lane_work(choice, 0), prefix=prefix, base=base, files={})
         opening = _Opening(work=work, made_of=job.recipe.ingredients())
         busy: dict[Future[_GroupDone], tuple[list[Unit], int | None]] = {}
         error: IngotError | None = None
         while busy or (left and not (error or is_stopping())):
-            while lanes and left and not (error or is_stopping()):
-                group, lane = left.popleft(), lanes.pop(0)
+            while free and left and not (error or is_stopping()):
+                group, lane = left.popleft(), free.popleft()
                 self._begun.discard(lane)
                 files = {unit.file: job.files[unit.file] for unit in group}
                 busy[runner.submit(_do_group, opening, files, group, lane)] = group, lane
             future = wait(busy, return_when=FIRST_COMPLETED).done.pop()
             group, lane = busy.pop(future)
-            lanes.append(lane)
+            free.append(lane)
             try:
                 failed, messages = future.result()
             except WorkerDiedError as death:
@@ -149,7 +149,7 @@ class _Groups:
 
 
 _kept: list[tuple[_Opening, Pipeline]] = []  # one at most
-_monitor: list[Monitor] = []  # of the task that is being done
+_monitor: list[Callable[[Message], object]] = []  # of the task that is being done
 
 
 def _open_pipeline(opening: _Opening) -> Pipeline:

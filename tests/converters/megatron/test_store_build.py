@@ -9,9 +9,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import fsspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -166,6 +168,26 @@ def test_items_are_those_of_the_local_data_set(
     object_store.delete(url, list(object_store.list_names(url))[1:-1])
     copy = pickle.loads(pickle.dumps(ours))
     assert copy[0]["tokens"].equal(theirs[0]["tokens"])
+
+
+def test_megatron_reads_the_blend(
+    source: Path, tokenizer_file: Path, url: str, tmp_path: Path, megatron: ModuleType
+) -> None:
+    pytest.importorskip("boto3")
+    from megatron.core.datasets.object_storage_utils import ObjectStorageConfig
+    from megatron.core.datasets.utils import get_blend_from_list
+
+    build(scan(source), tokenizer_file, tmp_path / "local", OPTIONS)
+    build(scan(source), tokenizer_file, url, OPTIONS)
+    prefixes, weights = get_blend_from_list(files_of(url)["blend.txt"].decode().split())
+    config = ObjectStorageConfig(path_to_idx_cache=str(tmp_path / "cache"))
+    sets = [
+        megatron.IndexedDataset(prefix, mmap=False, object_storage_config=config)
+        for prefix in prefixes
+    ]
+    assert weights == [int(one.sequence_lengths.sum()) for one in sets]
+    ids = np.concatenate([one[number] for one in sets for number in range(len(one))])
+    assert ids.tobytes() == local(tmp_path)["bin"]
 
 
 @pytest.mark.parametrize("pack", [None, 40])
