@@ -8,15 +8,15 @@ processes died of fails.
 
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Final, TypeAlias
 
 from ingot.converters.errors import ConversionError, IngotError
 from ingot.converters.megatron.engines.engine import EngineChoice
-from ingot.converters.megatron.metrics.messages import Message, MessageSummary, log_event
+from ingot.converters.megatron.metrics.messages import Message, MessageSummary, Monitor, log_event
 from ingot.converters.megatron.read.input_files import InputFile, Unit, group_neighbours
 from ingot.converters.megatron.run.pipeline import LaneWork, Pipeline
 from ingot.converters.megatron.run.recipe import FileTally, Ingredients, UnitRun
@@ -149,7 +149,7 @@ class _Groups:
 
 
 _kept: list[tuple[_Opening, Pipeline]] = []  # one at most
-_monitor: list[Callable[[Message], object]] = []  # of the task that is being done
+_monitor: list[Monitor] = []  # of the task that is being done
 
 
 def _open_pipeline(opening: _Opening) -> Pipeline:
@@ -167,6 +167,10 @@ def _close_pipeline() -> None:
         _kept.pop()[1].close()
 
 
+def _tell_parent(lane: int, message: Message) -> None:
+    tell({**message, "worker": lane})
+
+
 def _do_group(
     opening: _Opening, files: Mapping[int, InputFile], units: Sequence[Unit], lane: int | None
 ) -> _GroupDone:
@@ -180,7 +184,7 @@ def _do_group(
         _monitor[:] = [heard.hear]
         lane = take_lane(opening.work.base)
     else:
-        _monitor[:] = [lambda message: tell({**message, "worker": lane})]
+        _monitor[:] = [partial(_tell_parent, lane)]
     if opening.work.work.affinity:
         _take_cores(lane, opening.work.work.processes)
     work = replace(opening.work, lane=lane, files=files)
