@@ -133,7 +133,8 @@ def list_names(url: str) -> dict[str, StoredFile]:
         found = _ask(url, lambda: system.find(path, detail=True))
     except FileNotFoundError:
         return {}
-    if path in found:
+    # s3fs lists a folder under its own name if its first file came meanwhile.
+    if found.get(path, {}).get("type") == "file":
         raise OutputError(redact_urls(url), "is a file", "choose a folder that does not exist yet")
     names = {name.removeprefix(path).lstrip("/"): info for name, info in found.items()}
     return {name: _stored_file(names[name]) for name in sorted(names) if name}

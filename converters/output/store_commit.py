@@ -65,8 +65,11 @@ if TYPE_CHECKING:
 
 STORE_WORK: Final = ".ingot-work"
 CLAIM: Final = f"{STORE_WORK}/claim.json"
-_PARTS: Final = re.compile(r"(records|rejected)/part-\d+(_\d+)?\.(parquet|jsonl)")
-_SMALL: Final = frozenset({"mapping.json", "report.md", RUN})
+_PARTS: Final = re.compile(
+    r"(records|rejected)/part-\d+(_\d+)?\.(parquet|jsonl)"
+    r"|shard-\d+(\.loss_mask)?\.(bin|idx|meta\.json|rejects\.jsonl)"
+)
+_SMALL: Final = frozenset({"mapping.json", "report.md", "blend.txt", RUN})
 _KEY_CHARS: Final = 16
 PUT_NAMES: Final = "files.json"  # of a result that is put as a whole
 _PUTS: Final = 4  # files at a time
