@@ -54,7 +54,7 @@ from ingot.converters.output.commit import FinishedResult, StagedResult, find_fi
 from ingot.converters.output.files import encode_json, is_store_url, output_errors
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
 from ingot.converters.output.pieces import find_piece, part_done, piece_name, spread_tasks
-from ingot.converters.output.sharding import JobShard, Spread, check_complete
+from ingot.converters.output.sharding import JobShard, check_complete
 from ingot.converters.output.worker_pool import Runner
 from ingot.converters.progress import Watch, peak_rss, raise_if_stopping
 from ingot.converters.records.delta_log import write_delta_log
@@ -107,8 +107,7 @@ def convert(
         OutputError: the destination is taken or cannot be written.
     """
     options = options or ConvertOptions()
-    if options.shard is not None:
-        _check_part(options)
+    _check_part(options)
     source, mapping = _apply_stated(source, mapping)
     if mapping.kind == "irrelevant":
         reason = "the mapping says so: it maps nothing"
@@ -131,7 +130,7 @@ def convert(
 def _check_part(options: ConvertOptions) -> None:
     """Refuse what only a run over all rows can do."""
     for name in ("limit", "tokenizer"):
-        if getattr(options, name) is not None:
+        if options.shard is not None and getattr(options, name) is not None:
             problem = f"`{name}` does not go with `shard`"
             raise ConversionError("", problem, "convert all rows; then build tokens of the records")
 
@@ -156,7 +155,7 @@ def _hold(
         source, mapping.kind, results.mapping_sha256(mapping), settled
     )
     with identity.stage(
-        out, overwrite=options.overwrite, spread=Spread(shard=options.shard), by_shards=True
+        out, overwrite=options.overwrite, spread=options.spread, by_shards=True
     ) as staged:
         if staged.done:
             yield _existing_result(staged, staged.done)
@@ -337,7 +336,7 @@ class _Conversion:
         own = shard.own(sizes)
         meter = ShardMeter(watch=self.watch, shards=len(own))
         tasks = (self._task(number, planned[number], hashes=True) for number in own)
-        for done in spread_tasks(self.options, convert_shard, tasks, len(own)):
+        for done in spread_tasks(self.options.spread, convert_shard, tasks, len(own)):
             meter.add(done)
         if meter.done < len(own):
             raise_if_stopping()
@@ -373,7 +372,7 @@ class _Conversion:
             for number, files in enumerate(planned)
         )
         done = spread_tasks(
-            self.options,
+            self.options.spread,
             convert_shard,
             tasks,
             len(planned),

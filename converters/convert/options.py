@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias
 
 from ingot.converters.errors import OutputError, redact_urls
-from ingot.converters.output.sharding import RayAddress, RunnerName, Shard
+from ingot.converters.output.sharding import RayAddress, RunnerName, Shard, Spread
 from ingot.converters.records import RecordFormat
 from ingot.converters.settings import Setting, existing_tokenizer
 
@@ -127,3 +127,13 @@ class ConvertOptions:
     shard: Shard = None
     runner: RunnerName = "processes"
     ray_address: RayAddress = None
+
+    @property
+    def spread(self) -> Spread:
+        """Who does the shards."""
+        return Spread(
+            runner=self.runner,
+            workers=self.workers,
+            shard=self.shard,
+            ray_address=self.ray_address,
+        )

@@ -15,7 +15,7 @@ from uuid import uuid4
 from ingot.converters.errors import OutputError, PartDone
 from ingot.converters.json_yaml import load_json
 from ingot.converters.output.files import encode_json, output_errors, sync_tree
-from ingot.converters.output.sharding import JobShard, RunnerName, check_complete
+from ingot.converters.output.sharding import JobShard, Spread, check_complete
 from ingot.converters.output.worker_pool import Runner, Workers, results_in_order
 from ingot.converters.progress import Progress, Watch, raise_if_stopping, until_stopping
 
@@ -75,28 +75,8 @@ def take_file(there: Path, to: Path) -> None:
             raise OutputError(str(there), "was made elsewhere and is not there", SHARED_HINT)
 
 
-class SpreadSettings(Protocol):
-    """Who does the pieces of a job; settings classes of jobs have these fields."""
-
-    @property
-    def workers(self) -> int | None:
-        """Processes of this machine; None: its cores."""
-
-    @property
-    def shard(self) -> JobShard | None:
-        """The part of the job that this run does."""
-
-    @property
-    def runner(self) -> RunnerName:
-        """Where pieces are done."""
-
-    @property
-    def ray_address(self) -> str | None:
-        """The cluster."""
-
-
 def spread_tasks(
-    settings: SpreadSettings,
+    settings: Spread,
     work: Callable[[Task], Done],
     tasks: Iterable[Task],
     count: int,
@@ -131,7 +111,7 @@ def spread_tasks(
 
 
 def run_phase(
-    settings: SpreadSettings,
+    settings: Spread,
     work: Callable[[Task], Done],
     tasks: Sequence[Task],
     folders: Sequence[Path],
@@ -197,7 +177,7 @@ class Phases:
     `watch` hears how many pieces of this run are done.
     """
 
-    def __init__(self, spread: SpreadSettings, out: Path | str, count: int, watch: Watch) -> None:
+    def __init__(self, spread: Spread, out: Path | str, count: int, watch: Watch) -> None:
         self._spread, self._out, self._count, self._watch = spread, out, count, watch
         self._number = 0
 
