@@ -32,7 +32,8 @@ def begin(channels: Channels, context: Context) -> Channels:
     """
     words, given = asked_words(channels.get("messages") or []), channels.get("order") or {}
     if words is None:
-        return _order_state(check_allowed(order_input.check_order(given), context), context)
+        order = order_input.check_order(given, served=context.served)
+        return _order_state(check_allowed(order, context), context)
     new = given if given != channels.get("ordered") else {}
     begun, reply = _typed_order(words, new, context)
     replies = [DROPPED_RUN, reply] if _is_unfinished(channels) else [reply]

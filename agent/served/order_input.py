@@ -57,11 +57,11 @@ def _option_hint(declared: DeclaredSetting) -> tuple[str, str]:
     return setting.metavar or " or ".join(choices), setting.help
 
 
-# Where the work is done is not for those who are served.
+_PLACES = {one.name for one in list_settings(Order) if one.setting.section == SCALE}
 _DECLARED = {
     one.name: one
     for one in list_settings(Order)
-    if not one.setting.positional and one.setting.section != SCALE
+    if not one.setting.positional and one.name not in _PLACES
 }
 # What a person may type, by the name of the field; `source` stands by itself.
 TYPED_OPTIONS = {"out": _NAME, **{name: _value_schema(one) for name, one in _DECLARED.items()}}
@@ -108,8 +108,15 @@ def wants_help(words: str) -> bool:
     return words.strip().casefold() in _HELP_WORDS
 
 
-def check_order(document: Json) -> Order:
-    """The order that an object holds; a mapping in it is used, and no mapper is asked."""
+def check_order(document: Json, *, served: bool = True) -> Order:
+    """The order that an object holds; a mapping in it is used, and no mapper is asked.
+
+    Where the work is done is for the command line alone to say: not `served`.
+    """
+    where: Json = {}
+    if not served:
+        where = {key: document[key] for key in _PLACES & document.keys()}
+        document = {key: value for key, value in document.items() if key not in where}
     faults = _schema_faults(SCHEMA, document)
     # NaN is neither below a bound nor above it.
     if not faults and not isfinite(document.get("min_confidence") or 0):
@@ -119,7 +126,7 @@ def check_order(document: Json) -> Order:
     mapper = {"mapper": "file"} if document.get("mapping") is not None else {}
     numbers = {key: value for key, value in document.items() if isinstance(value, float)}
     whole = {key: int(numbers[key]) for key in _WHOLE_NUMBERS & numbers.keys()}
-    return Order(**{**document, **whole, **mapper})
+    return Order(**{**document, **whole, **mapper, **where})
 
 
 _WHOLE_NUMBERS = {  # 5.0 is an integer in JSON

@@ -107,6 +107,14 @@ def test_an_object_is_an_order_and_its_mapping_is_used() -> None:
     assert check_order(encode(order)) == order
 
 
+@pytest.mark.parametrize("where", [{"runner": "ray", "ray_address": "auto"}, {"runner": "local"}])
+def test_only_the_command_line_says_where_the_work_is_done(where: dict[str, str]) -> None:
+    order = Order(source="s", **where)
+    assert check_order(encode(order), served=False) == order
+    with pytest.raises(ConversionError, match="runner"):
+        check_order(encode(order))
+
+
 def test_every_field_of_an_order_is_known() -> None:
     here = {"shard", "runner", "ray_address"}  # where work is done is for the command line alone
     assert not here & TYPED_OPTIONS.keys()
