@@ -187,18 +187,14 @@ def _row_groups(rows: Iterable[Record]) -> Iterator[list[Record]]:
     chars = 0
     for row in rows:
         group.append(row)
-        chars += _row_chars(row)
+        texts = [value for value in row.values() if isinstance(value, str)]
+        lists = [value for value in row.values() if isinstance(value, list)]
+        chars += sum(map(len, texts)) + sum(len(one["content"]) for said in lists for one in said)
         if len(group) == GROUP_ROWS or chars >= GROUP_CHARS:
             yield group
             group, chars = [], 0
     if group:
         yield group
-
-
-def _row_chars(row: Record) -> int:
-    texts = [value for value in row.values() if isinstance(value, str)]
-    lists = [value for value in row.values() if isinstance(value, list)]
-    return sum(map(len, texts)) + sum(len(one["content"]) for said in lists for one in said)
 
 
 TRAINERS: Final[dict[str, Trainer]] = {
