@@ -138,7 +138,10 @@ class MultiHot:
         """
         ids = self._ids(features)
         sizes, (count, stride) = self.parameters.sizes, ids.shape
-        values = ids.new_empty(sum(sizes) * stride, dtype=self._values_type(ids))
+        # 4a9d018 joins ids and rows of tables as they are; since then all go through a table.
+        narrow: torch.dtype = import_torch().int32
+        joined = self.parameters.seeding != id_tables.GLOBAL0 and 1 in self.parameters.sizes
+        values = ids.new_empty(sum(sizes) * stride, dtype=ids.dtype if joined else narrow)
         starts = [0]
         for place in range(count):
             starts.append(starts[-1] + sizes[place] * stride)
@@ -161,12 +164,6 @@ class MultiHot:
             import_torch().index_select(table, 0, ids, out=cells)
         else:
             cells.copy_(table.index_select(0, ids))
-
-    def _values_type(self, ids: "torch.Tensor") -> "torch.dtype":
-        """4a9d018 joins ids and rows of tables as they are; since then all go through a table."""
-        narrow: torch.dtype = import_torch().int32
-        joined = self.parameters.seeding != id_tables.GLOBAL0 and 1 in self.parameters.sizes
-        return ids.dtype if joined else narrow
 
     def _ids(self, features: KeyedJaggedTensor) -> "torch.Tensor":
         """[F, B]; an error where the features do not fit."""
