@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, TypeAlias
@@ -340,7 +340,14 @@ def take_sample(path: str, rows: int | None) -> Sample:
         raise SourceError(path, "no rows in it", "draft needs some to look at")
     batches = tuple(batch for batch, _ in head)
     profiles = tuple(_new_profile(name, batches, path) for name in names)
-    seen, rejects = _count_columns(profiles, chain(head, stretches), path)
+    seen = rejects = 0
+    for batch, bad in chain(head, stretches):
+        seen, rejects = seen + len(batch), rejects + bad
+        for one in profiles:
+            if not one.shape.unread:
+                one.add(batch[one.name], f"{path}: column {one.name}")
+    for one in profiles:
+        one.rows = seen
     counts = [file.facts.rows for file in source.files]
     total = sum(one for one in counts if one is not None) if None not in counts else None
     return Sample(
@@ -350,21 +357,6 @@ def take_sample(path: str, rows: int | None) -> Sample:
         total=total,
         rejects=rejects,
     )
-
-
-def _count_columns(
-    profiles: Sequence[Profile], stretches: Iterable[_Stretch], path: str
-) -> tuple[int, int]:
-    """Count every column; gives the rows that could be read, and the others."""
-    seen = rejects = 0
-    for batch, bad in stretches:
-        seen, rejects = seen + len(batch), rejects + bad
-        for one in profiles:
-            if not one.shape.unread:
-                one.add(batch[one.name], f"{path}: column {one.name}")
-    for one in profiles:
-        one.rows = seen
-    return seen, rejects
 
 
 def read_stretches(path: str, names: Sequence[str], most: int | None) -> Iterator[_Stretch]:

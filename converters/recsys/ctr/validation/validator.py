@@ -74,7 +74,12 @@ def validate(
         if not files.parts.get(split):
             said = "no Parquet file in it" if split in files.parts else "no such folder"
             found.add("R0.1", Place(file=f"{split}/", found=said))
-    schemas = _read_schemas(files, found)
+    schemas = {}
+    for part in files.all_parts:
+        try:
+            schemas[part] = processed_folder.read_schema(part)
+        except SourceError as error:
+            found.add("R0.2", Place(file=part.name, found=error.problem))
     used = given or _read_featuremap(root, found)
     if given:
         found.skip("R7.1", "another featuremap was given")
@@ -88,16 +93,6 @@ def validate(
         verdicts=rule_verdicts(found),
         notes=() if profile else (_NO_PROFILE,),
     )
-
-
-def _read_schemas(files: Folder, found: Findings) -> dict[Part, pa.Schema]:
-    schemas = {}
-    for part in files.all_parts:
-        try:
-            schemas[part] = processed_folder.read_schema(part)
-        except SourceError as error:
-            found.add("R0.2", Place(file=part.name, found=error.problem))
-    return schemas
 
 
 def _read_featuremap(root: Path, found: Findings) -> FeatureMap | None:
