@@ -62,25 +62,21 @@ def encode_features(column: FeatureColumn, array: pa.Array) -> FeatureCells:
     """The features of a column of R cells."""
     array = read.plain_array(array)
     if column.kind == c.UNSET:
-        return _encode_unset(array)
+        nothing, no = empty_spans(len(array)), np.zeros(len(array), np.bool_)
+        present = array.cast(pa.bool_()).fill_null(False).to_numpy(zero_copy_only=False)
+        return FeatureCells(
+            kind=FEATURE_KINDS[c.UNSET],
+            spans=nothing,
+            lists=read.Lists(valid=present, start=nothing.start, stop=nothing.stop, values=array),
+            bad=no,
+            bad_values=no,
+        )
     if pa.types.is_null(array.type):
         array = array.cast(c.TYPES[column.kind])
     cells = _encode_cells(column, array)
     if column.null == "unset":
         return replace(cells, lists=replace(cells.lists, valid=np.ones(len(array), np.bool_)))
     return cells
-
-
-def _encode_unset(array: pa.Array) -> FeatureCells:
-    nothing, no = empty_spans(len(array)), np.zeros(len(array), np.bool_)
-    present = array.cast(pa.bool_()).fill_null(False).to_numpy(zero_copy_only=False)
-    return FeatureCells(
-        kind=FEATURE_KINDS[c.UNSET],
-        spans=nothing,
-        lists=read.Lists(valid=present, start=nothing.start, stop=nothing.stop, values=array),
-        bad=no,
-        bad_values=no,
-    )
 
 
 def _encode_cells(column: FeatureColumn, array: pa.Array) -> FeatureCells:

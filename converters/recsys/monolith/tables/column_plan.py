@@ -100,10 +100,6 @@ def misfit(kind: int, given: pa.DataType, rule: FeatureRule) -> str:
     if depth != DEPTH[kind] and (depth, DEPTH[kind]) != (SCALAR, 1):
         shapes = ("plain values", "lists, or plain values", "lists of lists")
         return f"{shapes[DEPTH[kind]]} for {FEATURE_KINDS[kind]}"
-    return _values_misfit(kind, values, rule)
-
-
-def _values_misfit(kind: int, values: pa.DataType, rule: FeatureRule) -> str:
     name = FEATURE_KINDS[kind]
     if c.is_fid(kind):
         if rule.hash != "none":

@@ -70,7 +70,15 @@ def parse_table_file(text: str, where: str) -> TableFile:
     problems = problems or list(_contradictions(document))
     if problems:
         raise ParametersError(where, tuple(problems))
-    return _build_table_file(document, where)
+    label = document.get("label", [])
+    rules = {
+        name: {"column": name, **(rule or {}), "ident": (rule or {}).get("id", 0)}
+        for name, rule in document.get("features", {}).items()
+    }
+    labels = [label] if isinstance(label, str) else label
+    return json_yaml.decode(
+        TableFile, {"line_id": {}, **document, "where": where, "features": rules, "label": labels}
+    )
 
 
 def _unreadable_error(where: str, said: str) -> ParametersError:
@@ -128,15 +136,3 @@ def _contradictions_in_rule(at: str, rule: Mapping[str, Any]) -> Iterator[Proble
     if slot is not None and slot >> BITS[version].slot:
         most = (1 << BITS[version].slot) - 1
         yield Problem(f"{at}/slot", "contradiction", f"0..{most}, as fids are {version}", str(slot))
-
-
-def _build_table_file(document: Mapping[str, Any], where: str) -> TableFile:
-    label = document.get("label", [])
-    rules = {
-        name: {"column": name, **(rule or {}), "ident": (rule or {}).get("id", 0)}
-        for name, rule in document.get("features", {}).items()
-    }
-    labels = [label] if isinstance(label, str) else label
-    return json_yaml.decode(
-        TableFile, {"line_id": {}, **document, "where": where, "features": rules, "label": labels}
-    )

@@ -222,21 +222,6 @@ def assemble_rows(noted: WalkedRows) -> tuple[Rows, list[Bad], NDArray[np.bool_]
     doubled = (said[w.LINE] >= 0) & (said[w.LINE_FEATURE] >= 0)
     doubled |= (said[w.LABELS] >= 0) & (said[w.LABEL_FEATURE] >= 0)
     doubled |= (said[w.WEIGHT] != 0) & (said[w.WEIGHT_FEATURE] >= 0)
-    noted, complaints = _resolve_special(noted)
-    twice = [int(at) for at in np.flatnonzero(noted.status == w.TWICE)]
-    wrong = [_bad_row(noted, at, complaints) for at in sorted({*twice, *complaints})]
-    good = np.flatnonzero(noted.status == w.SOUND)
-    return _build_rows(noted, good), wrong, doubled[good]
-
-
-def _bad_row(noted: WalkedRows, at: int, complaints: dict[int, tuple[str, str]]) -> Bad:
-    reason, detail = complaints.get(at, ("twice", _TWICE))
-    row = None if noted.row[at] < 0 else int(noted.row[at])
-    return replace(noted.records.bad(at, reason, detail), row=row)
-
-
-def _resolve_special(noted: WalkedRows) -> tuple[WalkedRows, dict[int, tuple[str, str]]]:
-    """With special features where fields are noted; and what is wrong with some rows."""
     complaints = {int(at): _EXTRA_UNKNOWN for at in np.flatnonzero(noted.status == w.EXTRA)}
     doubtful = _read_special(noted)
     # A row can have all three in need of a second look.
@@ -247,7 +232,16 @@ def _resolve_special(noted: WalkedRows) -> tuple[WalkedRows, dict[int, tuple[str
         doubtful = np.setdiff1d(_read_special(noted), list(complaints))
     for at in map(int, doubtful):
         complaints[at] = _SPECIAL[int(noted.status[at])].reason, UNSUPPORTED
-    return noted, complaints
+    twice = [int(at) for at in np.flatnonzero(noted.status == w.TWICE)]
+    wrong = [_bad_row(noted, at, complaints) for at in sorted({*twice, *complaints})]
+    good = np.flatnonzero(noted.status == w.SOUND)
+    return _build_rows(noted, good), wrong, doubled[good]
+
+
+def _bad_row(noted: WalkedRows, at: int, complaints: dict[int, tuple[str, str]]) -> Bad:
+    reason, detail = complaints.get(at, ("twice", _TWICE))
+    row = None if noted.row[at] < 0 else int(noted.row[at])
+    return replace(noted.records.bad(at, reason, detail), row=row)
 
 
 def _read_special(noted: WalkedRows) -> Places:
@@ -367,7 +361,13 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
         return parts[0]
     numbers = {name: at for at, name in enumerate(parts[0].names)}
     arrays: dict[str, list[Any]] = {name: [] for name in (*ENTRY_ARRAYS, *ROW_ARRAYS)}
-    shifts = _data_shifts(parts)
+    # Stretches of bytes, each once, and where they begin among all: places in the first stay.
+    shifts: dict[int, tuple[Bytes, int]] = {}
+    at = 0
+    for part in sorted(parts, key=lambda part: -len(part.data)):
+        if id(part.data) not in shifts:
+            shifts[id(part.data)] = part.data, at
+            at += len(part.data)
     for part in parts:
         _, shift = shifts[id(part.data)]
         same = part.names is parts[0].names
@@ -388,14 +388,3 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
         label=np.concatenate([part.label for part in parts]),
         **{name: np.concatenate(pieces) for name, pieces in arrays.items()},
     )
-
-
-def _data_shifts(parts: Sequence[Rows]) -> dict[int, tuple[Bytes, int]]:
-    """Stretches of bytes, each once, and where they begin among all: places in the first stay."""
-    shifts: dict[int, tuple[Bytes, int]] = {}
-    at = 0
-    for part in sorted(parts, key=lambda part: -len(part.data)):
-        if id(part.data) not in shifts:
-            shifts[id(part.data)] = part.data, at
-            at += len(part.data)
-    return shifts
