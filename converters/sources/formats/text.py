@@ -195,7 +195,9 @@ def detect_encoding(samples: Sequence[bytes], whole: bool) -> Encoding | None:
         if (wide := _detect_utf16(head)) is not None or kept is None:
             return wide
         head, samples = kept, [kept, *samples[1:]]
-    if not _is_text(head):
+    # A text has hardly any control characters (separators, 1 to 3, are none).
+    controls = len(head) - len(head.translate(None, _CONTROLS))
+    if controls * 200 > len(head):
         return None
     if _is_utf8(samples, whole):
         return Encoding("utf-8")
@@ -226,12 +228,6 @@ def _detect_utf16(head: bytes) -> Encoding | None:
 
 
 _CONTROLS = bytes(byte for byte in range(32) if byte not in b"\t\n\r\x0b\x0c\x1b\x01\x02\x03")
-
-
-def _is_text(head: bytes) -> bool:
-    """Whether hardly any control characters are in it (separators, 1 to 3, are none)."""
-    controls = len(head) - len(head.translate(None, _CONTROLS))
-    return controls * 200 <= len(head)
 
 
 def _is_utf8(samples: Sequence[bytes], whole: bool) -> bool:
@@ -352,18 +348,14 @@ def _cjk_points(char: str) -> float:
     if char in _FREQUENT_HANZI or "\u3040" <= char <= "\u309f":
         return 2.0
     if "\u4e00" <= char <= "\u9fa5":
-        return _hanzi_points(char)
+        # Everyday characters stand in the first level of the national standards.
+        simplified, traditional = _encode(char, "gb2312"), _encode(char, "big5")
+        return 1.2 if b"" < simplified < b"\xd8" or b"" < traditional < b"\xc9" else -0.4
     if "\uac00" <= char <= "\ud7a3":
         return 1.6 if _encode(char, "euc_kr") else -1.0
     if "\u30a0" <= char <= "\u30ff" or char in _CJK_PUNCTUATION or "\uff01" <= char <= "\uff5e":
         return 1.4
     return -4.0 if char == "�" else -1.0
-
-
-def _hanzi_points(char: str) -> float:
-    """Everyday characters stand in the first level of the national standards."""
-    simplified, traditional = _encode(char, "gb2312"), _encode(char, "big5")
-    return 1.2 if b"" < simplified < b"\xd8" or b"" < traditional < b"\xc9" else -0.4
 
 
 def _encode(char: str, name: str) -> bytes:
