@@ -267,7 +267,7 @@ def read_tables(listing: Listing, version: str | None = None, metadata: str = ""
     return listing
 
 
-_read_mds_indexes = LateFunction("ingot.converters.sources.tables.mds_folders:read_mds_indexes")
+_read_mds_indexes = LateFunction("ingot.converters.sources.containers.mds:read_mds_indexes")
 
 
 def _one_of(kind: str) -> str:
