@@ -99,6 +99,9 @@ class RowCounter:
         """What was counted so far; no rows can be added after it."""
         self._end_record()
         used = np.flatnonzero(self._signs.sum(axis=1))
+        tallies = self._lines.rest, self._record, self._beside
+        line_id = self._lines.rest.figures()
+        texts = {name: line_id.pop(number) for name, number in TEXTS.items() if number in line_id}
         return f.Figures(
             streams=self._streams,
             rows=self.rows,
@@ -113,25 +116,19 @@ class RowCounter:
             data_source_key=self._source.figures(),
             line_ids=self._lines.figures(self.rows),
             sort_ids=self._sort_ids.figures(),
-            unknown=self._unknown(),
+            unknown=f.Unknown(
+                line_id=line_id,
+                line_id_text=texts,
+                record=self._record.figures(),
+                beside=self._beside.figures(),
+                features=self._features.strange,
+                unnoted=sum(tally.unnoted for tally in tallies),
+            ),
             bad=f.BadFigures(
                 reasons=dict(self._bad.most_common()),
                 bytes=self._bad_bytes,
                 first=tuple(self._first_bad),
             ),
-        )
-
-    def _unknown(self) -> f.Unknown:
-        tallies = self._lines.rest, self._record, self._beside
-        line_id = self._lines.rest.figures()
-        texts = {name: line_id.pop(number) for name, number in TEXTS.items() if number in line_id}
-        return f.Unknown(
-            line_id=line_id,
-            line_id_text=texts,
-            record=self._record.figures(),
-            beside=self._beside.figures(),
-            features=self._features.strange,
-            unnoted=sum(tally.unnoted for tally in tallies),
         )
 
 

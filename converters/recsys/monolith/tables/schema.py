@@ -215,8 +215,18 @@ class TableScan:
         self.rows += len(rows)
         if seen.strange.any() or (rows.rest_stop > rows.rest_start).any():
             self._special.add(REST)
-        self._note_rows(rows)
-        self._note_lines(seen.lines)
+        for name, values in (
+            (LABEL, rows.label),
+            (INSTANCE_WEIGHT, rows.weighted),
+            (SOURCE, rows.source),
+            (SORT_ID, rows.sort_stop > rows.sort_start),
+        ):
+            if len(values) if name == LABEL else values.any():
+                self._special.add(name)
+        self._line_fields.update(name for name, given in seen.lines.given.items() if given.any())
+        self._line_fields.update(name for name, counts in seen.lines.counts.items() if counts.any())
+        if has_line_rest(seen.lines).any():
+            self._special.add(LINE_REST)
         return seen
 
     def to_document(self) -> dict[str, Any]:
@@ -247,22 +257,6 @@ class TableScan:
             first = group[0]
             of_first = len(self._groups) - 1 if first == number else self._group_of[first]
             self._group_of.append(of_first)
-
-    def _note_rows(self, rows: Rows) -> None:
-        for name, values in (
-            (LABEL, rows.label),
-            (INSTANCE_WEIGHT, rows.weighted),
-            (SOURCE, rows.source),
-            (SORT_ID, rows.sort_stop > rows.sort_start),
-        ):
-            if len(values) if name == LABEL else values.any():
-                self._special.add(name)
-
-    def _note_lines(self, lines: LineIds) -> None:
-        self._line_fields.update(name for name, given in lines.given.items() if given.any())
-        self._line_fields.update(name for name, counts in lines.counts.items() if counts.any())
-        if has_line_rest(lines).any():
-            self._special.add(LINE_REST)
 
     def schema(self) -> TableSchema:
         """The columns of the rows that were added."""
