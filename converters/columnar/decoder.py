@@ -184,7 +184,6 @@ class _Decoder:
         self._stream = pa.allocate_buffer(0)  # new memory for every batch would take longer
 
     def open(self, asked: OpenFile) -> Facts:
-        """Open another file."""
         self.close()
         self._where = asked.where
         limit_process(memory=_MEMORY)
@@ -210,7 +209,6 @@ class _Decoder:
         return Facts(schema, self._metadata.num_columns, sizes)
 
     def open_fragment(self, asked: LanceFragment) -> Facts:
-        """Open another fragment of Lance."""
         self.close()
         self._where = asked.path
         limit_process(memory=_LANCE_MEMORY)
@@ -235,7 +233,6 @@ class _Decoder:
         )
 
     def read(self, asked: ReadRows) -> None:
-        """Begin to read rows."""
         self._batches = self._sent_batches(asked)
 
     def next_batch(self) -> Reply:

@@ -202,13 +202,6 @@ def join_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
 
 
-def to_lines(records: Sequence[Record], kind: RecordKind, *, where: str) -> bytes:
-    """Records as compact JSON lines, UTF-8, keys in their fixed order; `where` for errors."""
-    ordered = KINDS[kind].ordered
-    with schema_errors(kind, where):
-        return b"".join([json_line(ordered(record)) for record in records])
-
-
 def json_line(value: Json) -> bytes:
     """A JSON value as one compact UTF-8 line, escaped no further than JSON asks."""
     return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)

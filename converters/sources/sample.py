@@ -195,7 +195,6 @@ class _RunThinner:
         return sum(self._sizes)
 
     def add(self, items: Sequence[_Item]) -> None:
-        """The next rows."""
         for item in items:
             self._open.append(item)
             if len(self._open) == _RUN_ROWS:

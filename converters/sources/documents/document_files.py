@@ -117,7 +117,8 @@ def _read_fields(file: SourceFile, spec: SourceSpec, text: str) -> dict[str, Jso
     if kind in _PROSE:
         split, find_title = _PROSE[kind]
         fields, body = split(text)
-        title = headers.stated_title(fields) or find_title(body)
+        named = {key.lower(): value for key, value in (fields or {}).items()}
+        title = title_text(named.get("title")) or find_title(body)
         return {"text": body, "title": title, "front_matter": fields}
     if kind == kinds.HTML:
         return html_pages.read_page(text, str(file.place), raw=spec.html == html_pages.RAW)
@@ -154,7 +155,11 @@ def _read_notebook(data: bytes) -> dict[str, Json] | BrokenRow:
     cells = _list_cells(document)
     if cells is None:
         return BrokenRow("a notebook without cells", row_excerpt(data))
-    language = _find_language(document, cells)
+    # The language of the kernel; of format 3 that of the first cell of code.
+    paths = ("metadata.language_info.name", "metadata.kernelspec.language")
+    told = [hit.value for path in paths for hit in compile_path(path).nodes(Node(document))]
+    told += [cell.get("language") for cell in cells]
+    language = next((one.lower() for one in told if isinstance(one, str) and one), None)
     parts = [(kind, text) for cell in cells for kind, text in _cell_text(cell, language or "")]
     titles = (markdown_title(text) for kind, text in parts if kind != "code")
     return {
@@ -174,14 +179,6 @@ def _list_cells(document: Json) -> list[dict[str, Json]] | None:
     if not lists or not all(isinstance(cells, list) for cells in lists):
         return None
     return [cell for cells in lists for cell in cells if isinstance(cell, dict)]
-
-
-def _find_language(document: dict[str, Json], cells: list[dict[str, Json]]) -> str | None:
-    """The language of the kernel; of format 3 that of the first cell of code."""
-    paths = ("metadata.language_info.name", "metadata.kernelspec.language")
-    told = [hit.value for path in paths for hit in compile_path(path).nodes(Node(document))]
-    told += [cell.get("language") for cell in cells]
-    return next((one.lower() for one in told if isinstance(one, str) and one), None)
 
 
 def _cell_text(cell: dict[str, Json], language: str) -> Iterator[tuple[str, str]]:

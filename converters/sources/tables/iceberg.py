@@ -104,7 +104,6 @@ def find_in_catalog(location: str) -> str:
 
 
 def _open_table(folder: TableFolder) -> "StaticTable":
-    """The table of a metadata file."""
     from pyiceberg.catalog.noop import NoopCatalog
     from pyiceberg.io import FileIO, InputFile
     from pyiceberg.serializers import FromInputFile
@@ -253,7 +252,6 @@ def _read_positions(file: Place) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
 
 
 def _read_vectors(file: Place) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
-    """The deletion vectors of a Puffin file."""
     from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
     from pyiceberg.table.puffin import PuffinFile
 

@@ -148,7 +148,9 @@ class MultiHot:
             cells = values[starts[-2] : starts[-1]].view(stride, sizes[place])
             self._fill(cells, ids[place], self._weight[place])
         if self.collect_multi_hot_freqs_stats:
-            self._count(ids, values, starts)
+            after = values.numpy()
+            for place, row in enumerate(ids.numpy()):
+                self.frequencies.add(place, row, after[starts[place] : starts[place + 1]])
         offsets = self._offsets_of(stride)
         return KeyedJaggedTensor.from_checked(
             features.keys(), values, None, offsets, stride, offset_per_key=starts
@@ -191,11 +193,6 @@ class MultiHot:
                 torch.cumsum(each, 0, out=offsets[1:])
             self._offsets = offsets
         return self._offsets
-
-    def _count(self, ids: "torch.Tensor", values: "torch.Tensor", starts: list[int]) -> None:
-        before, after = ids.numpy(), values.numpy()
-        for place, row in enumerate(before):
-            self.frequencies.add(place, row, after[starts[place] : starts[place + 1]])
 
     @property
     def frequencies(self) -> Frequencies:

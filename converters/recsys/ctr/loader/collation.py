@@ -98,7 +98,6 @@ def _feature_of_rows(rows: Sequence[Row], feature: StoredFeature) -> Batch:
 
 
 def _list_feature(ids: Array, sizes: Array, values: Array | None) -> Batch:
-    """A multi-value feature from its flat ids, the lists' lengths and its flat values."""
     real = np.arange(sizes.max(initial=0)) < sizes[:, None]
     return {
         "type": "multi",

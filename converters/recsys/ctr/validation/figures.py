@@ -281,19 +281,18 @@ def _count_split(
             columns = {name: cell_arrays(batch.column(name), kinds[name]) for name in wanted}
             known = {name: one for name, one in columns.items() if one is not None}
             counts.add(batch.num_rows, known)
-    entries = {name: _stats_entry(one) for name, one in counts.features.items()}
+    entries = {
+        name: {
+            "missing": one.missing,
+            "tokens": one.tokens,
+            "oov": one.oov,
+            "tail": one.tail if one.has_tail else None,
+            "lengths": contract.length_figures(one.lengths),
+        }
+        for name, one in counts.features.items()
+    }
     sums = {"rows": counts.rows, "funnel_anomalies": counts.funnel_anomalies}
     return {**counts.labels, **sums, "features": entries}
-
-
-def _stats_entry(counts: FeatureCounts) -> dict[str, Json]:
-    return {
-        "missing": counts.missing,
-        "tokens": counts.tokens,
-        "oov": counts.oov,
-        "tail": counts.tail if counts.has_tail else None,
-        "lengths": contract.length_figures(counts.lengths),
-    }
 
 
 def render_stats_page(told: Figures) -> str:

@@ -213,7 +213,6 @@ class _Validation:
         return counts
 
     def _check_split(self, split: str, usable: dict[Part, dict[str, pa.DataType]]) -> SplitCounts:
-        """Check all rows of a split, and count them."""
         tail_ids = self._profile.tail_ids if self._profile else "contract"
         counts = SplitCounts(
             features={

@@ -147,7 +147,6 @@ class _SnappyReader:
         self._out = io.BytesIO()
 
     def read(self, size: int) -> bytes:
-        """Up to `size` bytes."""
         while size:
             if data := self._out.read(size):
                 return data

@@ -192,7 +192,6 @@ class _FeatureCounter:
             self._bits = np.concatenate([self._bits, np.zeros((more, k.BITS), np.uint8)])
 
     def slots(self) -> f.Slots:
-        """Fids by slot."""
         v1, v2 = (
             {int(slot): int(counts[slot]) for slot in np.flatnonzero(counts)}
             for counts in (self._v1, self._v2[:-1])
@@ -236,7 +235,6 @@ class _LineIdCounter:
         self.rest = f.FieldTally()
 
     def add(self, rows: Rows, number: Places) -> None:
-        """Count the LineIds of rows of these numbers."""
         lines = decode_line_ids(rows)
         self._there += int(np.count_nonzero(lines.present))
         self._incomplete += int(np.count_nonzero(find_incomplete(lines)))
@@ -248,7 +246,6 @@ class _LineIdCounter:
         self.rest.add(lines.rest, lines.rest_first[:-1], lines.rest_first[1:], number)
 
     def figures(self, rows: int) -> f.LineIds:
-        """What was counted; `rows` in all."""
         return f.LineIds(
             rows=self._there,
             fields={name: self._given[name] for name in FIELDS if self._given[name]},

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ingot.converters.columnar.batch_checks import is_utf8
 from ingot.converters.errors import ParametersError, Problem
+from ingot.converters.json_yaml import pointer_to
 from ingot.converters.recsys.monolith.contract import FEATURE_KINDS, INSTANCE_WEIGHT, LABEL
 from ingot.converters.recsys.monolith.features import BYTES, DEPTH, LISTS, SCALAR, VALUES
 from ingot.converters.recsys.monolith.fid import Version
@@ -226,7 +227,7 @@ class _Planner:
 
     def _plan_rules(self) -> Iterator[FeatureColumn]:
         for name, rule in self._file.features.items() if self._file else ():
-            pointer = "/features/" + name.replace("~", "~0").replace("/", "~1")
+            pointer = pointer_to("/features", name)
             at = self._place(f"{pointer}/column", rule.column)
             if at is None:
                 continue

@@ -185,7 +185,6 @@ class _FeatureColumns:
                 self._flat[int(kind)] = flat, int(self._ahead[first])
 
     def array(self, at: int) -> pa.Array:
-        """A column."""
         column, rank = self._columns[at], self._ranks[at]
         if column.kind == c.UNSET:
             return pa.array(self._given[rank])

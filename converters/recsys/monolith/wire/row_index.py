@@ -435,16 +435,12 @@ def _find_lost_fields(instance: Any) -> set[str]:  # noqa: ANN401
     found = {name for name in _NO_PLACE if len(getattr(instance, name))}
     if any(sum(len(getattr(one, name)) > 0 for name in _KINDS) > 1 for one in instance.feature):
         found.add("feature of several kinds")
-    if _has_unknown(instance):
-        found.add("unknown fields")
-    return found
-
-
-def _has_unknown(instance: Any) -> bool:  # noqa: ANN401
-    """Whether an Instance has unknown fields outside its LineId, which is copied whole."""
+    # Its LineId is copied whole, so unknown fields in it are kept.
     copy = type(instance)()
     copy.CopyFrom(instance)
     copy.ClearField("line_id")
     before = copy.ByteSize()
     copy.DiscardUnknownFields()
-    return bool(copy.ByteSize() != before)
+    if copy.ByteSize() != before:
+        found.add("unknown fields")
+    return found
