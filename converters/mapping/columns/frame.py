@@ -114,7 +114,12 @@ def follow_path(way: ColumnPath, frame: Frame) -> Column:
         elif step.kind == "field":
             here = pc.struct_field(here, step.place)
         else:
-            here, within = _list_items(here, step.place)
+            # An element of each list, from the end if negative, and which lists have it.
+            offsets = here.offsets.to_numpy().astype(np.int64)
+            starts, ends = offsets[:-1], offsets[1:]
+            wanted = (ends if step.place < 0 else starts) + step.place
+            within = (wanted >= starts) & (wanted < ends) & valid_mask(here)
+            here = here.values.take(pa.array(wanted, mask=~within))
             reached = within if reached is None else reached & within
         if reached is not None:
             there = reached if there is None else there & reached
@@ -141,15 +146,6 @@ def as_mask(booleans: pa.Array) -> Mask:
     """An Arrow boolean array without nulls as a mask."""
     mask: Mask = booleans.to_numpy(zero_copy_only=False)
     return mask
-
-
-def _list_items(lists: pa.Array, place: int) -> tuple[pa.Array, Mask]:
-    """An element of each list (from the end if negative), and which lists have it."""
-    offsets = lists.offsets.to_numpy().astype(np.int64)
-    starts, ends = offsets[:-1], offsets[1:]
-    wanted = (ends if place < 0 else starts) + place
-    within = (wanted >= starts) & (wanted < ends) & valid_mask(lists)
-    return lists.values.take(pa.array(wanted, mask=~within)), within
 
 
 def spread_each(ways: list[ColumnPath], frame: Frame) -> tuple[Frame, Places]:
