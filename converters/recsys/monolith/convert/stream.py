@@ -338,7 +338,12 @@ def filter_rows(filters: Filters, rows: Rows, stream: str, dropped: Counter[str]
     tests += [("has", _has_feature(rows, name)) for name in filters.has]
     tests += [("lacks", ~_has_feature(rows, name)) for name in filters.lacks]
     if filters.negative_rate is not None:
-        taken = _random_shares(rows, stream, filters.seed) < filters.negative_rate
+        # Shares in [0, 1), random by seed, stream and a row's place in it alone.
+        start = xxhash.xxh64_intdigest(stream.encode(), seed=filters.seed)
+        row = np.maximum(rows.row, 0).astype(np.uint64)
+        place = rows.record.astype(np.uint64) << np.uint64(20) ^ row
+        mixed = _splitmix64(_splitmix64(place) + np.uint64(start)) >> np.uint64(11)
+        taken = (mixed.astype(np.float64) * 2.0**-53) < filters.negative_rate
         tests.append(("negative", taken | ~_holds(filters.negative, rows)))
     for reason, passes in tests:
         dropped[reason] += int((keep & ~passes).sum())
@@ -395,15 +400,6 @@ def _has_feature(rows: Rows, name: str) -> NDArray[np.bool_]:
     has = np.zeros(len(rows), np.bool_)
     has[rows.entry_row[entries]] = True
     return has
-
-
-def _random_shares(rows: Rows, stream: str, seed: int) -> NDArray[np.float64]:
-    """float64[R] in [0, 1), random by seed, stream and a row's place in it alone."""
-    start = xxhash.xxh64_intdigest(stream.encode(), seed=seed)
-    row = np.maximum(rows.row, 0).astype(np.uint64)
-    place = rows.record.astype(np.uint64) << np.uint64(20) ^ row
-    mixed = _splitmix64(_splitmix64(place) + np.uint64(start)) >> np.uint64(11)
-    return mixed.astype(np.float64) * 2.0**-53
 
 
 def _splitmix64(value: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -398,22 +398,18 @@ def _convert_instance(records: Records, at: int, lost: Counter[str]) -> bytes | 
         )
         if instance.HasField("line_id"):
             example.line_id.MergeFromString(instance.line_id.SerializeToString())
-        _add_features(instance, example)
+        for number, (name, kind, values) in enumerate(_instance_features(instance)):
+            feature = example.named_feature.add(name=name, id=number).feature
+            if kind is None:
+                feature.SetInParent()
+            elif kind.endswith("lists"):
+                for value in values:
+                    getattr(feature, kind).list.add().value.extend(value.value)
+            else:
+                getattr(feature, kind).value.extend(values)
         return bytes(example.SerializeToString())
     except (DecodeError, UnicodeDecodeError, ValueError):  # a name that is no text
         return None
-
-
-def _add_features(instance: Any, example: Any) -> None:  # noqa: ANN401 - messages
-    for number, (name, kind, values) in enumerate(_instance_features(instance)):
-        feature = example.named_feature.add(name=name, id=number).feature
-        if kind is None:
-            feature.SetInParent()
-        elif kind.endswith("lists"):
-            for value in values:
-                getattr(feature, kind).list.add().value.extend(value.value)
-        else:
-            getattr(feature, kind).value.extend(values)
 
 
 def _instance_features(instance: Any) -> Iterator[tuple[str, str | None, Any]]:  # noqa: ANN401
