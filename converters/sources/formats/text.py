@@ -191,10 +191,14 @@ def detect_encoding(samples: Sequence[bytes], whole: bool) -> Encoding | None:
         if head.startswith(mark):
             return Encoding(name)
     if b"\0" in head:
-        kept = _lines_without_zeros(head)
-        if (wide := _detect_utf16(head)) is not None or kept is None:
+        lines = head.split(b"\n")
+        kept = [line for line in lines if b"\0" not in line]
+        # Where these are UTF-8 and nine of ten, the others are damaged.
+        sound = len(kept) >= 0.9 * len(lines) and _decodes(b"\n".join(kept[:-1]), "utf-8")
+        if (wide := _detect_utf16(head)) is not None or not sound:
             return wide
-        head, samples = kept, [kept, *samples[1:]]
+        head = b"\n".join(kept)
+        samples = [head, *samples[1:]]
     # A text has hardly any control characters (separators, 1 to 3, are none).
     controls = len(head) - len(head.translate(None, _CONTROLS))
     if controls * 200 > len(head):
@@ -202,14 +206,6 @@ def detect_encoding(samples: Sequence[bytes], whole: bool) -> Encoding | None:
     if _is_utf8(samples, whole):
         return Encoding("utf-8")
     return Encoding(_guess_encoding(_non_ascii_lines(samples)), guessed=True)
-
-
-def _lines_without_zeros(head: bytes) -> bytes | None:
-    """The lines without a zero byte, if these are UTF-8 and nine of ten: the others are damaged."""
-    lines = head.split(b"\n")
-    kept = [line for line in lines if b"\0" not in line]
-    sound = len(kept) >= 0.9 * len(lines) and _decodes(b"\n".join(kept[:-1]), "utf-8")
-    return b"\n".join(kept) if sound else None
 
 
 def _detect_utf16(head: bytes) -> Encoding | None:
