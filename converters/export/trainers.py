@@ -160,26 +160,20 @@ def write_parts(
     names: list[str] = []
     groups = _row_groups(rows)
     for first in groups:
-        name = f"{split}-{len(names):05d}.parquet"
-        with output_errors(folder / name):
-            _write_part(folder / name, itertools.chain([first], groups), schema, part_bytes)
-        names.append(name)
+        path = folder / f"{split}-{len(names):05d}.parquet"
+        with (
+            output_errors(path),
+            pa.OSFile(str(path), "wb") as file,
+            pq.ParquetWriter(
+                file, schema, compression="zstd", compression_level=1, write_statistics=False
+            ) as writer,
+        ):
+            for group in itertools.chain([first], groups):
+                writer.write_table(pa.Table.from_pylist(group, schema))
+                if file.tell() >= part_bytes:
+                    break
+        names.append(path.name)
     return names
-
-
-def _write_part(
-    path: Path, groups: Iterator[list[Record]], schema: pa.Schema, part_bytes: int
-) -> None:
-    with (
-        pa.OSFile(str(path), "wb") as file,
-        pq.ParquetWriter(
-            file, schema, compression="zstd", compression_level=1, write_statistics=False
-        ) as writer,
-    ):
-        for group in groups:
-            writer.write_table(pa.Table.from_pylist(group, schema))
-            if file.tell() >= part_bytes:
-                return
 
 
 def _row_groups(rows: Iterable[Record]) -> Iterator[list[Record]]:
