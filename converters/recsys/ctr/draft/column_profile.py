@@ -160,7 +160,8 @@ def shape_of_cells(name: str, cells: Sequence[str]) -> Shape:
         return number
     distinct = list(dict.fromkeys(cells))
     separator = next((mark for mark in _SEPARATORS if _separates(mark, cells, distinct)), None)
-    if separator is None and _is_prose(cells):
+    long = separator is None and sum(map(len, cells)) > 25 * len(cells)
+    if long and _share_of(cells, lambda cell: cell.count(" ") >= 3) > 0.5:
         return Shape(unread="running text")
     pieces = [one for cell in cells for one in cell.split(separator) if one] if separator else cells
     if separator is not None and _are_times(name, pieces):
@@ -241,11 +242,6 @@ def _separates(mark: str, cells: Sequence[str], distinct: Sequence[str]) -> bool
         return False
     short = sum(map(len, pieces)) <= 40 * len(pieces)
     return short and len(held) >= 10 and 2 * len(set(pieces)) <= len(pieces)
-
-
-def _is_prose(cells: Sequence[str]) -> bool:
-    long = sum(map(len, cells)) > 25 * len(cells)
-    return long and _share_of(cells, lambda cell: cell.count(" ") >= 3) > 0.5
 
 
 LOOKED_AT: Final = 5000  # rows that the shape of a column is judged by

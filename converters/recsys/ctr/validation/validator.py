@@ -96,7 +96,6 @@ def validate(
 
 
 def _read_featuremap(root: Path, found: Findings) -> FeatureMap | None:
-    """The featuremap in a folder; what is wrong with it is noted."""
     path = root / processed_folder.FEATUREMAP
     if not path.is_file():
         found.add("R7.1", Place(file=processed_folder.FEATUREMAP, found="no such file"))

@@ -246,20 +246,12 @@ def _bad_row(noted: WalkedRows, at: int, complaints: dict[int, tuple[str, str]])
 
 def _read_special(noted: WalkedRows) -> Places:
     """Note what special features say; returns the rows of which one cannot be read."""
-    arguments = noted.records.data, noted.rows, noted.status, message_shapes()[0]["LineId"]
-    w.read_special(*arguments, new_grammar())
-    if _take_equal_lines(noted):
-        w.read_special(*arguments, new_grammar())
-    return np.flatnonzero(np.isin(noted.status, list(_SPECIAL)))
-
-
-def _take_equal_lines(noted: WalkedRows) -> bool:
-    """Take rows whose LineIds in field and feature differ in the order of unknown fields only.
-
-    Monolith itself writes such: it reads the feature, and writes the field anew.
-    """
     from ingot.converters.recsys.monolith.contract import example_pb2, line_id_pb2
 
+    arguments = noted.records.data, noted.rows, noted.status, message_shapes()[0]["LineId"]
+    w.read_special(*arguments, new_grammar())
+    # A LineId may differ from its feature in the order of unknown fields only: Monolith itself
+    # reads the feature, and writes the field anew.
     differ = np.flatnonzero(noted.status == w.LINES_DIFFER)
     for at in map(int, differ):
         said = rewrite_special(noted.content(w.LINE_FEATURE, at), w.BAD_LINE)
@@ -269,7 +261,9 @@ def _take_equal_lines(noted: WalkedRows) -> bool:
         field, *feature = map(line_id_pb2.LineId.FromString, lines)
         noted.status[at] = w.SOUND if feature == [field] else w.TWICE
         noted.rows[w.LINE_FEATURE : w.LINE_FEATURE + 2, at] = -1
-    return len(differ) > 0
+    if len(differ):
+        w.read_special(*arguments, new_grammar())
+    return np.flatnonzero(np.isin(noted.status, list(_SPECIAL)))
 
 
 def _rewrite_doubtful(
