@@ -366,7 +366,6 @@ class _Decoder:
 def _coalesce_batches(
     few: Iterator[pa.RecordBatch], most_rows: int, most_bytes: int
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of about `most_bytes`, and no more than `most_rows`."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in few:

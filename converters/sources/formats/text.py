@@ -244,7 +244,6 @@ def _is_utf8(samples: Sequence[bytes], whole: bool) -> bool:
 
 
 def _trim_cut_character(data: bytes) -> bytes:
-    """Without a character that is cut at the end."""
     for back in range(1, 4):
         if len(data) >= back and data[-back] >= 0xC0:
             return data[:-back]
@@ -271,9 +270,11 @@ def _guess_encoding(data: bytes) -> str:
         scores = _encoding_scores(data)
     best = max(scores, key=lambda name: scores[name])
     if scores[best] < _UNSURE_SCORE and _count_non_ascii(data) >= _FEW:
-        other = _guess_by_library(data)
-        if other is not None:
-            return other
+        from charset_normalizer import from_bytes  # knows Greek, Hebrew, Thai, ...
+
+        other = from_bytes(data).best()
+        if other is not None and other.encoding not in ("ascii", "utf_8"):
+            return other.encoding
     return "latin-1" if best == "cp1252" and not _decodes(data, best) else best
 
 
@@ -290,14 +291,6 @@ def _is_clear(scores: Mapping[str, float], data: bytes) -> bool:
     return (
         best >= _UNSURE_SCORE and best - second >= _CLEAR_LEAD and _count_non_ascii(data) >= _MANY
     )
-
-
-def _guess_by_library(data: bytes) -> str | None:
-    """A rarer encoding (Greek, Hebrew, Thai, ...) as charset-normalizer sees it."""
-    from charset_normalizer import from_bytes
-
-    best = from_bytes(data).best()
-    return None if best is None or best.encoding in ("ascii", "utf_8") else best.encoding
 
 
 def _decodes(data: bytes, name: str) -> bool:

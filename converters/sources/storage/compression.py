@@ -76,8 +76,6 @@ def open_unpacked(
 
 
 class _CountedStream:
-    """The compressed side of a stream, counting its bytes."""
-
     def __init__(self, raw: BinaryIO) -> None:
         self.raw = raw
         self.count = 0
