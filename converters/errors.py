@@ -284,16 +284,12 @@ def translate_read_errors(where: str, problem: str = "cannot read it") -> Iterat
             where, f"{problem}: it asks for more memory than there is", hint
         ) from error
     except Exception as error:
-        if not isinstance(error, (OSError, *_DAMAGE_ERRORS)) and not _is_damage(error):
+        modules = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
+        damaged = isinstance(error, (OSError, *_DAMAGE_ERRORS)) or modules & {*_LIBRARIES}
+        if not damaged:
             raise
         hint = "is the file complete? fetch or copy it again"
         raise SourceError(where, f"{problem}: {error_text(error)}", hint) from error
-
-
-def _is_damage(error: Exception) -> bool:
-    """Whether one of the libraries that read files raised it."""
-    modules = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
-    return not modules.isdisjoint(_LIBRARIES)
 
 
 def truncated_error(where: str, detail: str = "the compressed data ends too early") -> SourceError:

@@ -7,7 +7,7 @@ how a field stands in JSON: `Annotated[T, OMIT]`.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import Field, fields, is_dataclass
 from functools import cache, reduce
 from importlib import resources
@@ -269,7 +269,14 @@ def encode(value: Any, hint: Any = None) -> Json:  # noqa: ANN401
     if value is None:
         return {} if EMPTY in getattr(hint, "__metadata__", ()) else None
     if is_dataclass(inner) or is_typeddict(inner):
-        return _encode_fields(value, inner)
+        hints = _field_hints(inner)
+        if is_typeddict(inner):
+            return {key: encode(one, hints[key]) for key, one in value.items()}
+        return {
+            one.name: encode(getattr(value, one.name), hints[one.name])
+            for one in fields(inner)
+            if not _is_left_out(getattr(value, one.name), one, hints[one.name])
+        }
     origin, arguments = get_origin(inner), get_args(inner)
     if origin in (tuple, list):
         return [encode(one, arguments[0]) for one in value]
@@ -278,17 +285,6 @@ def encode(value: Any, hint: Any = None) -> Json:  # noqa: ANN401
     if origin is dict:
         return {key: encode(one, arguments[1]) for key, one in value.items()}
     return value
-
-
-def _encode_fields(value: Any, kind: Any) -> dict[str, Json]:  # noqa: ANN401
-    hints = _field_hints(kind)
-    if is_typeddict(kind):
-        return {key: encode(one, hints[key]) for key, one in value.items()}
-    return {
-        one.name: encode(getattr(value, one.name), hints[one.name])
-        for one in fields(kind)
-        if not _is_left_out(getattr(value, one.name), one, hints[one.name])
-    }
 
 
 def _is_left_out(value: Any, one: Field[Any], hint: Any) -> bool:  # noqa: ANN401
@@ -306,7 +302,13 @@ def _decode_hint(hint: Any, document: Json) -> Any:  # noqa: ANN401
     if document is None or (not document and inner is not hint and is_dataclass(inner)):
         return None
     if is_typeddict(inner) or is_dataclass(inner):
-        return _decode_fields(inner, document)
+        hints, typed = _field_hints(inner), is_typeddict(inner)
+        known = {
+            key: _decode_hint(hints[key], one)
+            for key, one in document.items()
+            if key in hints and not (typed and one == {} and is_dataclass(hints[key]))
+        }
+        return known if typed else inner(**known)
     origin, arguments = get_origin(inner), get_args(inner)
     if origin is tuple:
         return tuple(_decode_hint(arguments[0], one) for one in document)
@@ -321,16 +323,6 @@ def _decode_hint(hint: Any, document: Json) -> Any:  # noqa: ANN401
             for key, one in document.items()
         }
     return document
-
-
-def _decode_fields(kind: Any, document: Mapping[str, Json]) -> Any:  # noqa: ANN401
-    hints, typed = _field_hints(kind), is_typeddict(kind)
-    known = {
-        key: _decode_hint(hints[key], one)
-        for key, one in document.items()
-        if key in hints and not (typed and one == {} and is_dataclass(hints[key]))
-    }
-    return known if typed else kind(**known)
 
 
 @cache

@@ -184,7 +184,6 @@ class _Decoder:
         self._stream = pa.allocate_buffer(0)  # new memory for every batch would take longer
 
     def open(self, asked: OpenFile) -> Facts:
-        """Open another file."""
         self.close()
         self._where = asked.where
         limit_process(memory=_MEMORY)
@@ -195,7 +194,10 @@ class _Decoder:
             if asked.form == "parquet":
                 check_footer(self._source, asked.size, asked.where)
         if asked.form != "parquet":
-            return self._open_other(asked)
+            with translate_read_errors(asked.where):
+                other = OTHER_FORMS[asked.form](self._source)
+            limit_process(memory=_MEMORY + _GROWTH * asked.size // max(1, other.parts))
+            return self._other_facts(other, ((other.rows, asked.size),))
         with translate_read_errors(asked.where, "cannot read its Parquet footer"):
             self._metadata = pq.read_metadata(self._source)
             self._file = self._reader(_MOST_BUFFER)
@@ -206,15 +208,7 @@ class _Decoder:
         self._rows = [rows for rows, _ in sizes]
         return Facts(schema, self._metadata.num_columns, sizes)
 
-    def _open_other(self, asked: OpenFile) -> Facts:
-        """Open a file without row groups of Parquet; its rows are told as those of one."""
-        with translate_read_errors(asked.where):
-            other = OTHER_FORMS[asked.form](self._source)
-        limit_process(memory=_MEMORY + _GROWTH * asked.size // max(1, other.parts))
-        return self._other_facts(other, ((other.rows, asked.size),))
-
     def open_fragment(self, asked: LanceFragment) -> Facts:
-        """Open another fragment of Lance."""
         self.close()
         self._where = asked.path
         limit_process(memory=_LANCE_MEMORY)
@@ -239,7 +233,6 @@ class _Decoder:
         )
 
     def read(self, asked: ReadRows) -> None:
-        """Begin to read rows."""
         self._batches = self._sent_batches(asked)
 
     def next_batch(self) -> Reply:
@@ -262,7 +255,12 @@ class _Decoder:
             with translate_read_errors(self._where):
                 batch = next(batches, None)
             if batch is None:
-                self._check_rows(asked, rows)
+                # Of some damaged columns no rows come, and no error is raised.
+                groups = range(len(self._rows)) if asked.groups is None else asked.groups
+                told = sum(self._rows[group] for group in groups)
+                if rows != told and (asked.columns is None or len(asked.columns)):
+                    problem = f"damaged: {rows:,} of the {told:,} rows that it tells of"
+                    raise SourceError(self._where, problem, "fetch or copy it again")
                 return
             rows += batch.num_rows
             with translate_read_errors(self._where):
@@ -292,14 +290,6 @@ class _Decoder:
             self._stream = pa.allocate_buffer(counted.size())
         _write_stream(pa.FixedSizeBufferWriter(self._stream), batch)
         return memoryview(self._stream)[: counted.size()]
-
-    def _check_rows(self, asked: ReadRows, rows: int) -> None:
-        """See that all rows came: of some damaged columns none do, and no error is raised."""
-        groups = range(len(self._rows)) if asked.groups is None else asked.groups
-        told = sum(self._rows[group] for group in groups)
-        if rows != told and (asked.columns is None or len(asked.columns)):
-            problem = f"damaged: {rows:,} of the {told:,} rows that it tells of"
-            raise SourceError(self._where, problem, "fetch or copy it again")
 
     def _decoded_batches(self, asked: ReadRows) -> Iterator[pa.RecordBatch]:
         """The batches of row groups, cut shorter in those groups that may grow when decoded."""
@@ -376,7 +366,6 @@ class _Decoder:
 def _coalesce_batches(
     few: Iterator[pa.RecordBatch], most_rows: int, most_bytes: int
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of about `most_bytes`, and no more than `most_rows`."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in few:

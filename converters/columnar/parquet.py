@@ -91,7 +91,6 @@ class ParquetFile:
             self.groups = tuple(zip(left, (size for _, size in facts.groups), strict=True))
 
     def _opened(self, form: str) -> decoder.OpenFile | LanceFragment:
-        """What is to be opened."""
         if isinstance(self._source, FragmentStream):
             return self._source.fragment
         with translate_read_errors(self._where):

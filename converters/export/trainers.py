@@ -160,26 +160,20 @@ def write_parts(
     names: list[str] = []
     groups = _row_groups(rows)
     for first in groups:
-        name = f"{split}-{len(names):05d}.parquet"
-        with output_errors(folder / name):
-            _write_part(folder / name, itertools.chain([first], groups), schema, part_bytes)
-        names.append(name)
+        path = folder / f"{split}-{len(names):05d}.parquet"
+        with (
+            output_errors(path),
+            pa.OSFile(str(path), "wb") as file,
+            pq.ParquetWriter(
+                file, schema, compression="zstd", compression_level=1, write_statistics=False
+            ) as writer,
+        ):
+            for group in itertools.chain([first], groups):
+                writer.write_table(pa.Table.from_pylist(group, schema))
+                if file.tell() >= part_bytes:
+                    break
+        names.append(path.name)
     return names
-
-
-def _write_part(
-    path: Path, groups: Iterator[list[Record]], schema: pa.Schema, part_bytes: int
-) -> None:
-    with (
-        pa.OSFile(str(path), "wb") as file,
-        pq.ParquetWriter(
-            file, schema, compression="zstd", compression_level=1, write_statistics=False
-        ) as writer,
-    ):
-        for group in groups:
-            writer.write_table(pa.Table.from_pylist(group, schema))
-            if file.tell() >= part_bytes:
-                return
 
 
 def _row_groups(rows: Iterable[Record]) -> Iterator[list[Record]]:
@@ -187,18 +181,14 @@ def _row_groups(rows: Iterable[Record]) -> Iterator[list[Record]]:
     chars = 0
     for row in rows:
         group.append(row)
-        chars += _row_chars(row)
+        texts = [value for value in row.values() if isinstance(value, str)]
+        lists = [value for value in row.values() if isinstance(value, list)]
+        chars += sum(map(len, texts)) + sum(len(one["content"]) for said in lists for one in said)
         if len(group) == GROUP_ROWS or chars >= GROUP_CHARS:
             yield group
             group, chars = [], 0
     if group:
         yield group
-
-
-def _row_chars(row: Record) -> int:
-    texts = [value for value in row.values() if isinstance(value, str)]
-    lists = [value for value in row.values() if isinstance(value, list)]
-    return sum(map(len, texts)) + sum(len(one["content"]) for said in lists for one in said)
 
 
 TRAINERS: Final[dict[str, Trainer]] = {

@@ -35,12 +35,7 @@ def _completion_mask(chat: layout.Chat) -> tuple[bool, ...]:
     return tuple(at >= start for at in range(len(chat.turns)))
 
 
-def _last_assistant_mask(chat: layout.Chat) -> tuple[bool, ...]:
-    both = zip(_completion_mask(chat), layout.assistant_mask(chat), strict=True)
-    return tuple(late and assistant for late, assistant in both)
-
-
-def _settings(written: layout.WrittenFiles) -> dict[str, Json]:
+def _configs(written: layout.WrittenFiles) -> dict[str, bytes]:
     columns = list(written.way.schema.names) if written.way else ["text"]
     entry: dict[str, Json] = {
         "path": "parquet",
@@ -48,14 +43,9 @@ def _settings(written: layout.WrittenFiles) -> dict[str, Json]:
         "split": "train",
         "columns": columns,
     }
-    if written.kind == "pt":
-        return {"datasets": [entry], "dataset_text_field": "text"}
-    return {"datasets": [entry], **written.settings}
-
-
-def _configs(written: layout.WrittenFiles) -> dict[str, bytes]:
+    told = {"dataset_text_field": "text"} if written.kind == "pt" else written.settings
     comment = "Part of a config of `trl sft`; paths are seen from this folder: start trl here."
-    return {"trl.yaml": dump_yaml(_settings(written), comment=comment)}
+    return {"trl.yaml": dump_yaml({"datasets": [entry], **told}, comment=comment)}
 
 
 def _usage_lines(written: layout.WrittenFiles, out: str) -> tuple[str, ...]:
@@ -98,7 +88,9 @@ TRAINER: Final = layout.Trainer(
             settings=_masks(completion=True, assistant=True),
             schema=_SPLIT,
             row=_split_row,
-            trains=_last_assistant_mask,
+            trains=lambda chat: tuple(
+                map(all, zip(_completion_mask(chat), layout.assistant_mask(chat), strict=True))
+            ),
             needs_prompt=True,
         ),
         layout.TrainingMode(

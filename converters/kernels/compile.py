@@ -129,7 +129,10 @@ class _KernelCache:
                 temporary.replace(folder / name)
             except OSError:
                 continue
-            self._remove_stale(folder, keep=name)
+            for path in folder.glob(f"{self._name}-*.nbc"):
+                with suppress(OSError):
+                    if path.name != name and time.time() - path.stat().st_mtime > _STALE:
+                        path.unlink()
             return
 
     def flush(self) -> None:
@@ -140,12 +143,6 @@ class _KernelCache:
         # The text of a structure's type does not name its fields.
         texts = [f"{kind!r} {getattr(kind, 'fields', '')}" for kind in kinds]
         return f"{self.file_stem(codegen)}-{_short_digest(texts)}.nbc"
-
-    def _remove_stale(self, folder: Path, *, keep: str) -> None:
-        for path in folder.glob(f"{self._name}-*.nbc"):
-            with suppress(OSError):
-                if path.name != keep and time.time() - path.stat().st_mtime > _STALE:
-                    path.unlink()
 
 
 def _short_digest(parts: Iterable[str]) -> str:

@@ -146,7 +146,12 @@ def check_mapping(
     nodes = [node for batch in run.batches for node in row_nodes(batch)]
     content = count_content(run.records)
     roles = list(_role_values(mapping, nodes))
-    dropped = _count_dropped(roles)
+    dropped = Counter(
+        table.get(text, table.get("*", "")) is None
+        for role, texts in roles
+        if None in (table := role.map or {}).values()
+        for text in texts
+    )
     problems = [
         *unresolved_problems(mapping, nodes),
         *_reject_problems(run.rejects, tuple(path_uses(mapping))),
@@ -311,16 +316,6 @@ def _first_texts(use: PathUse, nodes: Sequence[RowNode]) -> Iterator[str]:
         first = hits[0].value if hits else None
         if first is not None and not isinstance(first, list | dict):
             yield json_text(first)
-
-
-def _count_dropped(roles: Sequence[_RoleValues]) -> Counter[bool]:
-    """Count messages by whether the role map leaves them out, for maps that leave some out."""
-    return Counter(
-        table.get(text, table.get("*", "")) is None
-        for role, texts in roles
-        if None in (table := role.map or {}).values()
-        for text in texts
-    )
 
 
 def _other_values(roles: Sequence[_RoleValues]) -> Iterator[str]:

@@ -44,7 +44,6 @@ class DocumentReader:
     def _choice(
         self, document: Json, pointer: str, choices: Sequence[str], what: str = "one of"
     ) -> Any:  # noqa: ANN401
-        """One of some texts."""
         if document in choices:
             return document
         close = difflib.get_close_matches(str(document), choices, 1)
@@ -85,7 +84,6 @@ class DocumentReader:
             return None
 
     def _place(self, document: Json, pointer: str) -> Path | None:
-        """A path, or a lookup in its place."""
         if not isinstance(document, dict):
             return self._path(document, pointer)
         document = self._object(document, pointer, PARTS)

@@ -193,9 +193,17 @@ def value_document(value: Value) -> Json:
         return path_document(value.path)
     if value.is_bare and value.kind == "concat" and len(value.parts) > 1:
         return [value_document(part) for part in value.parts]
-    return {value.kind: _form_document(value), **_tree_document(value.tree)} | _modifiers_document(
-        value
-    )
+    stated = {
+        "each": each_document(value.each),
+        "pick": _optional_document(value.pick),
+        "map": value.map,
+        "as": "json" if value.as_json else None,
+        "replace": value.replace,
+        "label": value.label,
+        "sep": value.sep if value.sep != "\n" else None,
+        "from": value.count_from or None,
+    }
+    return {value.kind: _form_document(value), **_tree_document(value.tree)} | _drop_none(stated)
 
 
 def _form_document(value: Value) -> Json:
@@ -212,20 +220,6 @@ def _tree_document(tree: Tree | None) -> MappingDocument:
         return {}
     text, children = value_document(tree.text), tree.children.text
     return {"text": text, "children": children, "depth": tree.depth}
-
-
-def _modifiers_document(value: Value) -> MappingDocument:
-    stated = {
-        "each": each_document(value.each),
-        "pick": _optional_document(value.pick),
-        "map": value.map,
-        "as": "json" if value.as_json else None,
-        "replace": value.replace,
-        "label": value.label,
-        "sep": value.sep if value.sep != "\n" else None,
-        "from": value.count_from or None,
-    }
-    return _drop_none(stated)
 
 
 def _drop_none(document: MappingDocument) -> MappingDocument:

@@ -202,7 +202,15 @@ def _misfit_problem(record: Record, kind: RecordKind) -> str:
 def _type_problem(value: Json, wanted: pa.DataType, path: str) -> str | None:
     """The first place below `path` that is not of the type that is wanted, in words."""
     if pa.types.is_struct(wanted):
-        return _object_problem(value, wanted, path)
+        if not isinstance(value, dict):
+            return f"{path} is {_FOUND[type(value)]}, not an object"
+        for field in wanted:
+            place = f"{path}.{field.name}" if path else field.name
+            if field.name not in value:
+                return f"{place} is missing"
+            if said := _type_problem(value[field.name], field.type, place):
+                return said
+        return None
     if pa.types.is_list(wanted):
         if not isinstance(value, list):
             return f"{path} is {_FOUND[type(value)]}, not a list"
@@ -215,15 +223,3 @@ def _type_problem(value: Json, wanted: pa.DataType, path: str) -> str | None:
     if value is None or fits:
         return None
     return f"{path} is {_FOUND[type(value)]}, not {name}"
-
-
-def _object_problem(value: Json, wanted: pa.DataType, path: str) -> str | None:
-    if not isinstance(value, dict):
-        return f"{path} is {_FOUND[type(value)]}, not an object"
-    for field in wanted:
-        place = f"{path}.{field.name}" if path else field.name
-        if field.name not in value:
-            return f"{place} is missing"
-        if said := _type_problem(value[field.name], field.type, place):
-            return said
-    return None

@@ -65,15 +65,6 @@ def _to_array(values: Sequence[Json], kind: pa.DataType) -> pa.Array:
     return pa.array(values, kind)
 
 
-def _columns(records: Sequence[Record], schema: pa.Schema) -> list[pa.Array]:
-    """The columns of some records, which need no `tools`."""
-    named = zip(schema.names, schema.types, strict=True)
-    return [
-        _to_array([r[name] if name != "tools" else r.get(name) for r in records], kind)
-        for name, kind in named
-    ]
-
-
 def _order_sft(record: Record) -> Record:
     keys = MESSAGE_TYPE.names
     ordered: Record = {
@@ -179,7 +170,12 @@ def to_batch(records: Sequence[Record], kind: RecordKind, *, where: str) -> pa.R
     """Records (dicts) as one `RecordBatch` of the kind's schema; `where` is named in errors."""
     schema = KINDS[kind].schema
     with schema_errors(kind, where):
-        return pa.RecordBatch.from_arrays(_columns(records, schema), schema=schema)
+        named = zip(schema.names, schema.types, strict=True)
+        columns = [
+            _to_array([r[name] if name != "tools" else r.get(name) for r in records], of_type)
+            for name, of_type in named
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def to_records(batch: pa.RecordBatch) -> list[Record]:
@@ -200,13 +196,6 @@ def join_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         for place in range(batches[0].num_columns)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
-
-
-def to_lines(records: Sequence[Record], kind: RecordKind, *, where: str) -> bytes:
-    """Records as compact JSON lines, UTF-8, keys in their fixed order; `where` for errors."""
-    ordered = KINDS[kind].ordered
-    with schema_errors(kind, where):
-        return b"".join([json_line(ordered(record)) for record in records])
 
 
 def json_line(value: Json) -> bytes:

@@ -102,7 +102,10 @@ class JsonlSink:
 
     def write(self, records: Sequence[schemas.Record]) -> None:
         """Append records, in order."""
-        self.bytes += self._file.write(schemas.to_lines(records, self._kind, where=self._where))
+        ordered = schemas.KINDS[self._kind].ordered
+        with schemas.schema_errors(self._kind, self._where):
+            lines = [json_line(ordered(record)) for record in records]
+        self.bytes += self._file.write(b"".join(lines))
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Append the records of a batch, in order; their keys have the order of its schema."""

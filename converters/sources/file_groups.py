@@ -136,7 +136,14 @@ def _make_groups(
 ) -> tuple[list[SourceFile], list[_Group]]:
     """The files, read alike where they belong together, and their groups."""
     files = _unify_forms(_unify_headers(_unify_encodings(files), spec))
-    files = _read_single_objects_as_lines(files)
+    # A file of one object beside files of one object per line holds one line as well.
+    lines = [file.facts.shape for file in files if file.facts.format == "jsonl"]
+    files = [
+        _change_facts(file, format="jsonl", layout="list")
+        if file.facts.one_line and any(file.facts.shape & shape for shape in lines)
+        else file
+        for file in files
+    ]
     groups: list[_Group] = []
     shares = _table_shares(files)
     order = sorted(files, key=lambda file: (-shares.get(file.name, file.bytes), file.name))
@@ -173,17 +180,6 @@ def _leave_out(file: SourceFile, why: str, shares: Mapping[str, float]) -> LeftO
 
 def _change_facts(file: SourceFile, **facts: Any) -> SourceFile:  # noqa: ANN401
     return replace(file, facts=replace(file.facts, **facts))
-
-
-def _read_single_objects_as_lines(files: Sequence[SourceFile]) -> list[SourceFile]:
-    """A file of one object beside files of one object per line holds one line as well."""
-    lines = [file.facts.shape for file in files if file.facts.format == "jsonl"]
-    return [
-        _change_facts(file, format="jsonl", layout="list")
-        if file.facts.one_line and any(file.facts.shape & shape for shape in lines)
-        else file
-        for file in files
-    ]
 
 
 def _unify_encodings(files: Sequence[SourceFile]) -> Sequence[SourceFile]:

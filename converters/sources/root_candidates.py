@@ -48,7 +48,9 @@ def root_candidates(
             head = b"".join(islice(parts, _HEAD_BLOCKS))
             value, _ = parse_json_document(chain([head], parts), MAX_BYTES)
     if isinstance(value, dict):
-        points = _file_points(value, len(objects))
+        # A file is a record if there are many like it, or if it has a text of its own.
+        text = any(isinstance(item, str) and len(item) > 200 for item in value.values())
+        points = (1.4 if len(objects) > 2 else 0.0) + (0.8 if text else 0.0) + 0.4
         whole = RootCandidate(path="$", rows=1, why="the file as one row")
         tables = tables and file.facts.format == "json"
         found = _find_table(value, len(objects)) if tables else ()
@@ -135,9 +137,3 @@ def _count_keyed_twice(value: dict[str, Json]) -> int:
     shared = set(held[0]).intersection(*held[1:100])
     alike = all(isinstance(r, dict) and 2 * len(kinds & set(r)) > len(kinds) for r in inner)
     return len(inner) if kinds and alike and not shared and len(inner) >= 2 * len(held) else 0
-
-
-def _file_points(value: dict[str, Json], files: int) -> float:
-    """A file is a record if there are many like it, or if it has a text of its own."""
-    text = any(isinstance(item, str) and len(item) > 200 for item in value.values())
-    return (1.4 if files > 2 else 0.0) + (0.8 if text else 0.0) + 0.4

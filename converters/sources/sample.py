@@ -195,7 +195,6 @@ class _RunThinner:
         return sum(self._sizes)
 
     def add(self, items: Sequence[_Item]) -> None:
-        """The next rows."""
         for item in items:
             self._open.append(item)
             if len(self._open) == _RUN_ROWS:
@@ -235,7 +234,10 @@ class _Sampler:
         self._found: dict[int, list[_Item]] = {}
 
     def sample(self) -> Sample:
-        places = _even_order(len(self._source.files), self._chance)[:_MOST_FILES]
+        files = self._source.files
+        shift = self._chance.randrange(len(files)) if files else 0
+        places = [(number + shift) % len(files) for number in spread_order(len(files))]
+        places = places[:_MOST_FILES]
         sharing = min(len(places), _FILES)
         for number, place in enumerate(places):
             missing = self._rows - sum(map(len, self._found.values()))
@@ -244,7 +246,9 @@ class _Sampler:
             shares = max(1, sharing - number)
             self._take(place, -(-missing // shares), max(1, self._bytes // shares))
         items = [item for place in sorted(self._found) for item in self._found[place]]
-        return _build_sample(items, complete=False, total=self._total())
+        counts = [file.facts.rows for file in files]
+        total = None if None in counts else sum(count or 0 for count in counts)
+        return _build_sample(items, complete=False, total=total)
 
     def _take(self, place: int, rows: int, most_bytes: int) -> None:
         """Rows of one file, at most `rows`, from about `most_bytes` bytes."""
@@ -283,10 +287,6 @@ class _Sampler:
                 break
         return found, used
 
-    def _total(self) -> int | None:
-        counts = [file.facts.rows for file in self._source.files]
-        return None if None in counts else sum(count or 0 for count in counts)
-
 
 def _renumber_item(item: _Item, first_row: int | None) -> _Item:
     """An item of a run with its number in the file, -1 where the run's place is not known."""
@@ -301,12 +301,6 @@ def _estimate_bytes(batch: Batch) -> int:
     rows = len(batch.values)
     few = [batch.values[number] for number in sorted({0, rows // 2, rows - 1})] if rows else []
     return sum(len(repr(value)) for value in few) * rows // max(1, len(few)) + len(batch.bad)
-
-
-def _even_order(count: int, chance: random.Random) -> list[int]:
-    """The order of `spread_order`, begun anywhere."""
-    shift = chance.randrange(count) if count else 0
-    return [(number + shift) % count for number in spread_order(count)]
 
 
 def spread_order(count: int) -> list[int]:

@@ -195,17 +195,17 @@ def is_question(text: str) -> bool:
     return bool(cjk and _ASKING_CJK.search(text[:200]))
 
 
-def _is_code_line(line: str) -> bool:
-    return bool(_CODE_START.match(line) or (_CODE_SIGN.search(line) and _CODE_END.search(line)))
-
-
 def is_code(text: str) -> bool:
     """Whether at least a quarter of the lines of a text have the form of program code."""
     if not _CODE_SIGN.search(text):
         return False
     lines = [line for line in text[:4000].splitlines() if line.strip()]
-    hits = sum(map(_is_code_line, lines))
-    return hits >= max(1, len(lines) / 4)
+    hits = [
+        line
+        for line in lines
+        if _CODE_START.match(line) or (_CODE_SIGN.search(line) and _CODE_END.search(line))
+    ]
+    return len(hits) >= max(1, len(lines) / 4)
 
 
 _SHAPES = (

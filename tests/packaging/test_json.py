@@ -32,9 +32,8 @@ JSON = {
         converters/records/readers converters/records/schema converters/rows
         converters/sources/containers/avro
         converters/sources/containers/mds converters/sources/containers/msgpack_rows
-        converters/sources/containers/webdataset converters/sources/tables/mds_folders
+        converters/sources/containers/webdataset
         converters/sources/documents/document_files converters/sources/documents/headers
-        converters/sources/documents/notebooks
         converters/sources/formats/arrow converters/sources/formats/chat_trees
         converters/sources/formats/delimited
         converters/sources/formats/detection converters/sources/formats/json_documents

@@ -288,7 +288,6 @@ def _split_batch(batch: Batch) -> list[Batch]:
 
 
 def _join_results(parts: Sequence[UnifiedTable]) -> UnifiedTable:
-    """Results of consecutive batches as one."""
     counted = ("converted", "rejected", "filtered", "ragged")
     counts = {name: sum(getattr(part, name) for part in parts) for name in counted}
     return UnifiedTable(

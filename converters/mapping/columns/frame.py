@@ -114,7 +114,12 @@ def follow_path(way: ColumnPath, frame: Frame) -> Column:
         elif step.kind == "field":
             here = pc.struct_field(here, step.place)
         else:
-            here, within = _list_items(here, step.place)
+            # An element of each list, from the end if negative, and which lists have it.
+            offsets = here.offsets.to_numpy().astype(np.int64)
+            starts, ends = offsets[:-1], offsets[1:]
+            wanted = (ends if step.place < 0 else starts) + step.place
+            within = (wanted >= starts) & (wanted < ends) & valid_mask(here)
+            here = here.values.take(pa.array(wanted, mask=~within))
             reached = within if reached is None else reached & within
         if reached is not None:
             there = reached if there is None else there & reached
@@ -143,20 +148,23 @@ def as_mask(booleans: pa.Array) -> Mask:
     return mask
 
 
-def _list_items(lists: pa.Array, place: int) -> tuple[pa.Array, Mask]:
-    """An element of each list (from the end if negative), and which lists have it."""
-    offsets = lists.offsets.to_numpy().astype(np.int64)
-    starts, ends = offsets[:-1], offsets[1:]
-    wanted = (ends if place < 0 else starts) + place
-    within = (wanted >= starts) & (wanted < ends) & valid_mask(lists)
-    return lists.values.take(pa.array(wanted, mask=~within)), within
-
-
 def spread_each(ways: list[ColumnPath], frame: Frame) -> tuple[Frame, Places]:
     """The elements of the lists that some ways lead to, one after the other, and their owners."""
     owners = np.arange(frame.size)
     for way in ways:
-        frame, parents = _spread_lists(way, frame)
+        empty = pa.nulls(frame.size, pa.list_(pa.null()))
+        lists = empty if way.leaf is None else follow_path(way, frame).array
+        counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
+        parents = np.repeat(np.arange(frame.size), counts)
+        frame = replace(
+            frame,
+            values=lists.flatten(),
+            size=len(parents),
+            active=frame.active[parents],
+            rows=parents if frame.rows is None else frame.rows[parents],
+            outer=frame,
+            parents=parents,
+        )
         owners = owners[parents]
     return replace(frame, owners=owners, numbers=number_places(owners)), owners
 
@@ -165,24 +173,6 @@ def number_places(owners: Places) -> Places:
     """Count the places of each owner from 0; the owners are in order."""
     first = np.searchsorted(owners, owners)
     return np.arange(len(owners)) - first
-
-
-def _spread_lists(way: ColumnPath, outer: Frame) -> tuple[Frame, Places]:
-    """The elements of the lists that a way finds, and their places; null holds none."""
-    empty = pa.nulls(outer.size, pa.list_(pa.null()))
-    lists = empty if way.leaf is None else follow_path(way, outer).array
-    counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
-    parents = np.repeat(np.arange(outer.size), counts)
-    elements = replace(
-        outer,
-        values=lists.flatten(),
-        size=len(parents),
-        active=outer.active[parents],
-        rows=parents if outer.rows is None else outer.rows[parents],
-        outer=outer,
-        parents=parents,
-    )
-    return elements, parents
 
 
 def count_evaluations(looks: list[Evaluation], kept: Mask) -> None:

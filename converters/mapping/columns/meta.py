@@ -93,8 +93,22 @@ def _compile_number_column(key: str, value: Value, scope: Scope) -> _Column:
         array = scalars(frame, active)
         if pa.types.is_null(array.type):
             return pa.nulls(frame.size, kind), {}
-        quick = exact(array)
-        return _cast_each(key, array, kind) if quick is None else quick
+        if (quick := exact(array)) is not None:
+            return quick
+        # Texts and rarer types of numbers by the very function of the row executor.
+        cast = CASTS[key]
+        there = frames.valid_mask(array)
+        values = array.to_pylist()
+        result = [None] * len(values)
+        failed: dict[str, frames.Mask] = {}
+        for place in np.flatnonzero(there):
+            if values[place] == "":
+                continue
+            try:
+                result[place] = cast(values[place])
+            except RowError as error:
+                failed.setdefault(error.reason, np.zeros(len(values), np.bool_))[place] = True
+        return pa.array(result, kind), failed
 
     return column
 
@@ -110,20 +124,3 @@ def _score_column(array: pa.Array) -> _Cast | None:
     inside = pc.and_(pc.greater_equal(array, 0.0), pc.less_equal(array, 1.0))
     outside = ~frames.as_mask(pc.fill_null(inside, True))
     return frames.null_where(array, outside), {"not_a_number": outside}
-
-
-def _cast_each(key: str, array: pa.Array, kind: pa.DataType) -> _Cast:
-    """Texts and rarer types of numbers by the very function of the row executor."""
-    cast = CASTS[key]
-    there = frames.valid_mask(array)
-    values = array.to_pylist()
-    result = [None] * len(values)
-    failed: dict[str, frames.Mask] = {}
-    for place in np.flatnonzero(there):
-        if values[place] == "":
-            continue
-        try:
-            result[place] = cast(values[place])
-        except RowError as error:
-            failed.setdefault(error.reason, np.zeros(len(values), np.bool_))[place] = True
-    return pa.array(result, kind), failed

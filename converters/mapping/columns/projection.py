@@ -40,13 +40,10 @@ class Projection:
     def array(self, values: Sequence[Json]) -> pa.Array:
         """Some values as an array. Raises NotColumnarError where they are of several kinds."""
         if self.fields:
-            return self._object_array(values)
+            values, mask = _fill_null(values, {})
+            arrays = self._field_arrays(values)
+            return pa.StructArray.from_arrays(list(arrays.values()), names=list(arrays), mask=mask)
         return _scalar_array(values) if self.items is None else _list_array(values, self.items)
-
-    def _object_array(self, values: Sequence[Json]) -> pa.Array:
-        values, mask = _fill_null(values, {})
-        arrays = self._field_arrays(values)
-        return pa.StructArray.from_arrays(list(arrays.values()), names=list(arrays), mask=mask)
 
     def _field_arrays(self, values: Sequence[Json]) -> dict[str, pa.Array]:
         arrays = {}

@@ -12,7 +12,6 @@ import pyarrow as pa
 from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.mapping.rows.values import PathStats
 from ingot.converters.paths import FILE, Index, Key, Mark, Names, Path, compile_path, steps_text
-from ingot.converters.paths import Step as PathStep
 
 
 class NotColumnarError(Exception):
@@ -65,7 +64,10 @@ def locate_path(path: Path, scope: Scope) -> ColumnPath:
         if FILE in field_names(scope.kind):
             raise NotColumnarError(f"a column {FILE}")
         return ColumnPath(steps=(), leaf=pa.string(), is_file=True)
-    start, down = _start_of(path, scope)
+    up = Mark("^")
+    ups = next((n for n, step in enumerate(path.steps) if step != up), len(path.steps))
+    around = (Around(0, (), scope.kind), *scope.around)
+    start, down = around[ups] if ups < len(around) else None, path.steps[ups:]
     if start is None:
         return ColumnPath(steps=(), leaf=None)
     steps = list(start.steps)
@@ -83,14 +85,6 @@ def locate_path(path: Path, scope: Scope) -> ColumnPath:
     if start.up and here is not None:
         refuse_views(here)
     return ColumnPath(steps=tuple(steps), leaf=here, up=start.up)
-
-
-def _start_of(path: Path, scope: Scope) -> tuple[Around | None, tuple[PathStep, ...]]:
-    """Where the steps of a path start that are no `^`; None where nothing is around."""
-    up = Mark("^")
-    ups = next((n for n, step in enumerate(path.steps) if step != up), len(path.steps))
-    around = (Around(0, (), scope.kind), *scope.around)
-    return around[ups] if ups < len(around) else None, path.steps[ups:]
 
 
 def locate_lists(path: Path, scope: Scope) -> tuple[list[ColumnPath], Path, Scope]:

@@ -187,7 +187,6 @@ class RowExecutor:
 
 
 def _join_parts(parts: list[UnifiedBatch]) -> UnifiedBatch:
-    """The parts of a batch as one."""
     records = [record for part in parts for record in part.records]
     return replace(parts[-1], records=records, rows=[row for part in parts for row in part.rows])
 

@@ -69,29 +69,23 @@ def group_rows(
 ) -> Iterator[Batch]:
     """Group the rows of each file."""
     for file, stretch in itertools.groupby(batches, key=lambda batch: batch.file):
-        yield from _group_file(file, stretch, group, folder)
-
-
-def _group_file(
-    file: str, batches: Iterable[Batch], group: Group, folder: FilePath | None
-) -> Iterator[Batch]:
-    path = folder / f"group-{uuid4().hex[:8]}.sqlite" if folder else None
-    try:
-        with closing(sqlite3.connect(path or "", isolation_level=None)) as database:
-            database.executescript(_TABLES)
-            shelf = _GroupStore(database=database)
-            for batch in batches:
-                bad = [*batch.bad, *shelf.add(batch, group.by)]
-                if bad:
-                    yield Batch(file=file, rows=(), values=(), bad=bad)
-            yield from _group_batches(file, _groups(shelf.entries(), group.sort))
-    except sqlite3.Error as error:
-        where = str(path or "the temporary folder of SQLite")
-        problem = f"cannot hold the rows that are grouped: {error}"
-        raise OutputError(where, problem, "check the free space on the disk") from error
-    finally:
-        if path:
-            path.unlink(missing_ok=True)
+        path = folder / f"group-{uuid4().hex[:8]}.sqlite" if folder else None
+        try:
+            with closing(sqlite3.connect(path or "", isolation_level=None)) as database:
+                database.executescript(_TABLES)
+                shelf = _GroupStore(database=database)
+                for batch in stretch:
+                    bad = [*batch.bad, *shelf.add(batch, group.by)]
+                    if bad:
+                        yield Batch(file=file, rows=(), values=(), bad=bad)
+                yield from _group_batches(file, _groups(shelf.entries(), group.sort))
+        except sqlite3.Error as error:
+            where = str(path or "the temporary folder of SQLite")
+            problem = f"cannot hold the rows that are grouped: {error}"
+            raise OutputError(where, problem, "check the free space on the disk") from error
+        finally:
+            if path:
+                path.unlink(missing_ok=True)
 
 
 @dataclass(kw_only=True)

@@ -146,7 +146,22 @@ def _compile_entry(message: Message, stats: values.PathStats, speakers: Speakers
     mask = _compile_mask(message.loss_mask, stats)
     role = message.role
     if isinstance(role, RoleSplit):
-        return _compile_split(role, content, mask, message)
+        split = compile_split(role.markers)
+        path = message.content.path.text if message.content and message.content.path else None
+
+        def split_entry(node: Node, _position: int) -> list[Turn]:
+            text = content(node)
+            if text is None or values.is_blank(text):
+                return []
+            pieces = split(text)
+            if pieces is None:
+                raise RowError("unmarked_text", path, found_text(text))
+            return [
+                _compile_turn(spoken, piece, mask(node))
+                for spoken, piece in zip(*pieces, strict=True)
+            ]
+
+        return split_entry
     if isinstance(role, RoleFromData) and role.order:
         return _compile_ordered_entry(role, content, mask, stats, speakers)
     if isinstance(role, RoleFromData):
@@ -221,29 +236,6 @@ def _compile_ordered_entry(
         if place >= len(role.order):
             raise RowError("unmapped_value", name, found_text(speaker))
         return [_compile_turn(role.order[place], text, mask(node))]
-
-    return entry
-
-
-def _compile_split(
-    role: RoleSplit,
-    content: Callable[[Node], str | None],
-    mask: Callable[[Node], bool | None],
-    message: Message,
-) -> Entry:
-    split = compile_split(role.markers)
-    path = message.content.path.text if message.content and message.content.path else None
-
-    def entry(node: Node, _position: int) -> list[Turn]:
-        text = content(node)
-        if text is None or values.is_blank(text):
-            return []
-        pieces = split(text)
-        if pieces is None:
-            raise RowError("unmarked_text", path, found_text(text))
-        return [
-            _compile_turn(spoken, piece, mask(node)) for spoken, piece in zip(*pieces, strict=True)
-        ]
 
     return entry
 

@@ -153,7 +153,11 @@ def locate_arrays(
         arrays = tuple(
             _stored_array(folder / array_name(name, kind), kind, digest) for kind in KINDS
         )
-        rows = _common_rows(folder, name, arrays)
+        counts = {array.path.name: array.shape[0] for array in arrays}
+        if len(set(counts.values())) > 1:
+            said = ", ".join(f"{file} {count:,}" for file, count in counts.items())
+            raise SourceError(str(folder), f"arrays of a part differ in rows: {said}", _AGAIN)
+        rows = arrays[0].shape[0]
         half = (rows + 1) // 2
         start, stop = {"val": (0, half), "test": (half, rows)}.get(split, (0, rows))
         digest.update(f"{name}\0{start}\0{stop}\n".encode("utf-8", "surrogateescape"))
@@ -209,14 +213,6 @@ def _names_of(folder: Path, names: list[str], split: str) -> list[str]:
         said = f"{names[0]} is the only part, and the last one is kept for val and test"
         raise SourceError(str(folder), said, "split='all' reads every row")
     return names[:-1]
-
-
-def _common_rows(folder: Path, part: str, arrays: Sequence[StoredArray]) -> int:
-    rows = {kind: array.shape[0] for kind, array in zip(KINDS, arrays, strict=True)}
-    if len(set(rows.values())) > 1:
-        said = ", ".join(f"{array_name(part, kind)} {count:,}" for kind, count in rows.items())
-        raise SourceError(str(folder), f"arrays of a part differ in rows: {said}", _AGAIN)
-    return arrays[0].shape[0]
 
 
 def _stored_array(path: Path, kind: str, digest: Any) -> StoredArray:  # noqa: ANN401

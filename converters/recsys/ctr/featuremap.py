@@ -151,7 +151,12 @@ def parse(text: str, where: str) -> FeatureMap:
         problems = list(_contradictions(document))
     if problems:
         raise FeaturemapError(where, tuple(problems))
-    return _build_featuremap(document, text)
+    general = document.get("token_select", {})
+    features = [
+        {"src": 0, **one, "token_select": {**general, **one.get("token_select", {})}}
+        for one in document["features"]
+    ]
+    return decode(FeatureMap, {**document, "features": features, "text": text})
 
 
 def to_document(featuremap: FeatureMap) -> dict[str, Any]:
@@ -328,12 +333,3 @@ def _feature_contradictions(
         yield Problem(f"{at}/token_select", "contradiction", expected, "a single value")
     for key in () if is_table else _SEPARATORS.keys() & one.keys():
         yield Problem(f"{at}/{key}", "contradiction", "nothing, as there is no table", one[key])
-
-
-def _build_featuremap(document: Mapping[str, Any], text: str) -> FeatureMap:
-    general = document.get("token_select", {})
-    features = [
-        {"src": 0, **one, "token_select": {**general, **one.get("token_select", {})}}
-        for one in document["features"]
-    ]
-    return decode(FeatureMap, {**document, "features": features, "text": text})

@@ -202,7 +202,13 @@ def _check_range(name: str, values: Integers, bits: int, version: str = "") -> F
     """Numbers of so many bits as uint64, in their own shape."""
     array = np.asarray(values)
     if array.dtype.kind not in "iu":
-        array = _object_array(name, values)
+        # Numbers past int64 among smaller ones, or no numbers.
+        array = np.asarray(values, np.object_)
+        for at, value in enumerate(array.flat):
+            if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+                place = "" if array.ndim == 0 else f" at {at}"
+                found = f"{name}{place}: {type(value).__name__} is no whole number"
+                raise ConversionError("", found, "give integers")
     bad = (array < 0) | (array > (1 << bits) - 1)
     if bad.any():
         at = int(np.argmax(bad))
@@ -211,17 +217,6 @@ def _check_range(name: str, values: Integers, bits: int, version: str = "") -> F
         found = f"{name}{place}: {array.flat[at]} is not in 0..2^{bits}-1"
         raise ConversionError("", found, f"the range of a {name}{what}")
     return array.astype(np.uint64)
-
-
-def _object_array(name: str, values: Integers) -> NDArray[np.object_]:
-    """What numpy has no integer type for: numbers past int64 among smaller ones, or no numbers."""
-    array = np.asarray(values, np.object_)
-    for at, value in enumerate(array.flat):
-        if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
-            place = "" if array.ndim == 0 else f" at {at}"
-            found = f"{name}{place}: {type(value).__name__} is no whole number"
-            raise ConversionError("", found, "give integers")
-    return array
 
 
 def _value_signatures(values: Sequence[object] | NDArray[np.integer], version: Version) -> Fids:

@@ -297,7 +297,12 @@ def decode_line_ids(rows: Rows) -> LineIds:
     data, start, stop = rows.data, rows.line_start, rows.line_stop
     found = _read_arrays(data, start, stop)
     if found.odd.any():
-        data, start, stop = _rewrite_odd_line_ids(rows, found.odd)
+        # Those that the kernel cannot read become what protobuf writes without groups.
+        start, stop = start.copy(), stop.copy()
+        which = np.flatnonzero(found.odd)
+        data, start[which], stop[which] = append_rewritten(
+            rows.data, start, which, lambda row: _reencode_line_id(rows.line_id(row) or b"")
+        )
         found = _read_arrays(data, start, stop)
     numbers, texts = _typed_numbers(found.bits), found.texts
     given = dict(zip(NUMBERS, found.given, strict=True))
@@ -361,16 +366,6 @@ def with_sample_rate(rows: Rows, rate: NDArray[np.float32], where: NDArray[np.bo
     line_start[which], line_stop[which] = begins + len(rows.data), ends + len(rows.data)
     data = np.concatenate([rows.data, out[:used]])
     return replace(rows, data=data, line_start=line_start, line_stop=line_stop)
-
-
-def _rewrite_odd_line_ids(rows: Rows, odd: NDArray[np.bool_]) -> tuple[Bytes, Places, Places]:
-    """The LineIds, those that the kernel cannot read as protobuf writes them without groups."""
-    start, stop = rows.line_start.copy(), rows.line_stop.copy()
-    which = np.flatnonzero(odd)
-    data, start[which], stop[which] = append_rewritten(
-        rows.data, start, which, lambda row: _reencode_line_id(rows.line_id(row) or b"")
-    )
-    return data, start, stop
 
 
 def _reencode_line_id(content: bytes) -> bytes:

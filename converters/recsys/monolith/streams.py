@@ -194,10 +194,6 @@ def _open_one(where: str, raw: BinaryIO, said: StreamHints) -> OpenedStream:
     if said.kind == "parquet" or (said.kind is None and head.startswith(PARQUET)):
         parts = read_table_rows(raw, where)
         return OpenedStream(where=where, told="parquet", guessed=said.kind is None, parts=parts)
-    return _open_records(where, head, raw, said)
-
-
-def _open_records(where: str, head: bytes, raw: BinaryIO, said: StreamHints) -> OpenedStream:
     from ingot.converters.recsys.monolith.frames.record_io import RecordReader
 
     # Compression that no magic tells; else it is told by name and magic.

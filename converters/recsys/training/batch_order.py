@@ -130,19 +130,15 @@ def restore_progress(state: Mapping[str, Any], plan: EpochPlan) -> EpochProgress
         hint = "create the loader as it was when the state was saved"
         raise ValueError(f"state: {'; '.join(differences)}: {hint}")
     runs = sorted(run for share in shares for run in share)
-    _check_runs(runs, plan.batches)
+    before = 0
+    for start, stop in runs:
+        if not before <= start < stop <= plan.batches:
+            problem = f"batches {start} to {stop} of {plan.batches}, or some of them twice"
+            raise ValueError(f"{_FOREIGN} ({problem})")
+        before = stop
     if epoch < 0 or not shares:
         raise ValueError(f"{_FOREIGN} (epoch or batches)")
     return EpochProgress(epoch=epoch, runs=tuple(runs))
-
-
-def _check_runs(runs: list[BatchRun], batches: int) -> None:
-    before = 0
-    for start, stop in runs:
-        if not before <= start < stop <= batches:
-            problem = f"batches {start} to {stop} of {batches}, or some of them twice"
-            raise ValueError(f"{_FOREIGN} ({problem})")
-        before = stop
 
 
 def _settings_differences(settings: Mapping[str, Any], plan: EpochPlan) -> list[str]:

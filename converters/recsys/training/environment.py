@@ -35,24 +35,20 @@ def resolve_rank(rank: int | None, world_size: int | None) -> tuple[int, int]:
     lose rows or deliver them twice without an error.
     """
     if rank is None and world_size is None:
-        return _torch_rank()
+        from torch import distributed
+
+        if distributed.is_available() and distributed.is_initialized():
+            return distributed.get_rank(), distributed.get_world_size()
+        if os.environ.get("WORLD_SIZE", "").strip() not in ("", "1"):
+            problem = "WORLD_SIZE is set, but torch.distributed is not initialised"
+            hint = "call init_process_group first, or give rank and world_size"
+            raise ValueError(f"rank: {problem}: {hint}")
+        return 0, 1
     if rank is None or world_size is None:
         raise ValueError("rank and world_size: give both, or neither")
     if world_size < 1 or not 0 <= rank < world_size:
         raise ValueError(f"rank: {rank} of {world_size}: ranks are 0 to world_size - 1")
     return rank, world_size
-
-
-def _torch_rank() -> tuple[int, int]:
-    from torch import distributed
-
-    if distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank(), distributed.get_world_size()
-    if os.environ.get("WORLD_SIZE", "").strip() not in ("", "1"):
-        problem = "WORLD_SIZE is set, but torch.distributed is not initialised"
-        hint = "call init_process_group first, or give rank and world_size"
-        raise ValueError(f"rank: {problem}: {hint}")
-    return 0, 1
 
 
 def check_integer(name: str, value: int, least: int, most: int = _LARGEST) -> int:

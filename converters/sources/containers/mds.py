@@ -1,7 +1,7 @@
 """MDS shards, as MosaicML's streaming writes them: a table of offsets, the columns, the samples.
 
-A shard says itself what its columns are. `index.json` beside it, which `tables.mds_folders` reads,
-says which shards there are and what their hashes should be.
+A shard says itself what its columns are. `index.json` beside it says which shards there are and
+what their hashes should be.
 """
 
 import hashlib
@@ -9,7 +9,8 @@ import math
 import re
 import struct
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from itertools import islice, pairwise
 from typing import Any, BinaryIO, Final
@@ -33,9 +34,9 @@ from ingot.converters.sources.formats.row_chunks import (
     row_excerpt,
 )
 from ingot.converters.sources.storage.compression import read_bytes
-from ingot.converters.sources.storage.listing import Entry
+from ingot.converters.sources.storage.listing import Entry, Listing
 
-HASH_MARK: Final = "mds"  # begins the mark of content of a shard whose hash is known
+_HASH_MARK: Final = "mds"  # begins the mark of content of a shard whose hash is known
 _MOST_CONFIG: Final = 1 << 20
 _MOST_OFFSETS: Final = 256 << 20
 _RUN_ROWS: Final = 64  # that are read at a place of a sample
@@ -51,7 +52,7 @@ _UNREAD = re.compile(r"ndarray|pil|png|jpeg|jpeg_?array|list\[(pil|jpeg|png)\]|p
 Decode = Callable[[bytes], tuple[Json, int]]  # a value, and how many numbers were read as null
 
 
-def new_hash(algorithm: str) -> Any:  # noqa: ANN401 - of hashlib or of xxhash
+def _new_hash(algorithm: str) -> Any:  # noqa: ANN401 - of hashlib or of xxhash
     """A hash by the name that streaming gives it, None of one that is not known."""
     if algorithm in xxhash.algorithms_available:
         return getattr(xxhash, algorithm)()
@@ -91,8 +92,8 @@ def read_mds(
         some = islice(_Shard(stream, str(file.place)).rows("", at), _RUN_ROWS)
         return chunk_sized_rows(some, chunk_of_counted)
     mark, _colon, rest = (file.etag or "").partition(":")
-    algorithm, _colon, digest = rest.partition(":") if mark == HASH_MARK else ("", "", "")
-    shard = _Shard(stream, str(file.place), new_hash(algorithm))
+    algorithm, _colon, digest = rest.partition(":") if mark == _HASH_MARK else ("", "", "")
+    shard = _Shard(stream, str(file.place), _new_hash(algorithm))
     return chunk_sized_rows(shard.rows(digest), chunk_of_counted)
 
 
@@ -213,3 +214,94 @@ _DECODERS: Final[dict[str, Decode]] = {
     "str_float": lambda data: _finite(float(data)),
     "str_decimal": _decimal,
 }
+
+
+_INDEX: Final = "index.json"
+_MOST_INDEX: Final = 256 << 20
+_FORMS: Final = ("raw_data", "zip_data")
+_CODECS: Final = ("zstd", "gz", "bz2")  # by which a compressed shard is known from its content
+
+
+def read_mds_indexes(listing: Listing) -> Listing:
+    """The listing with the shards that the indexes of its folders name; others are `unreadable`.
+
+    Raises SourceError where the listed folder itself lacks one; a folder below it is `closed`.
+    """
+    if listing.direct:
+        return listing
+    by_name = {entry.name: entry for entry in listing.entries}
+    for entry in listing.entries:
+        folder, _, base = entry.name.rpartition("/")
+        shards = _read_index(entry) if base == _INDEX else None
+        if shards is None:
+            continue
+        try:
+            found, others = _named_files(folder, shards, by_name)
+        except ValueError as error:
+            if not folder:
+                raise SourceError(str(entry.place), str(error), "copy the folder again") from error
+            why = f"part of an MDS data set, which is not read: {error}"
+            listing = replace(listing, closed={**listing.closed, folder: why})
+            continue
+        by_name |= found
+        for name in others:
+            by_name.pop(name, None)
+        listing = replace(listing, unreadable=(*listing.unreadable, *others.items()))
+    entries = tuple(by_name[one.name] for one in listing.entries if one.name in by_name)
+    return replace(listing, entries=entries)
+
+
+def _read_index(entry: Entry) -> list[dict[str, Json]] | None:
+    """The shards of an index of MDS; None of any other file."""
+    if entry.bytes > _MOST_INDEX:
+        return None
+    with entry.place.open() as raw, translate_read_errors(str(entry.place)):
+        data = raw.read()
+    try:
+        index = parse_json(data)
+    except JsonTextError:
+        return None
+    shards = index.get("shards") if isinstance(index, dict) else None
+    if not isinstance(shards, list) or not shards:
+        return None
+    found = [one for one in shards if isinstance(one, dict) and one.get("format") == "mds"]
+    return found if len(found) == len(shards) else None
+
+
+def _named_files(
+    folder: str, shards: list[dict[str, Json]], by_name: Mapping[str, Entry]
+) -> tuple[dict[str, Entry], dict[str, str]]:
+    """The shards to read, and why other files are left out. Raises ValueError."""
+    inner = f"{folder}/" if folder else ""
+    found: dict[str, Entry] = {}
+    others = {inner + _INDEX: "auxiliary file (index of MDS shards)"}
+    for shard in shards:
+        told = {key: one if isinstance(one := shard.get(key), dict) else {} for key in _FORMS}
+        names = {key: f"{inner}{one.get('basename')}" for key, one in told.items()}
+        present = [(key, by_name[name]) for key, name in names.items() if name in by_name]
+        if not present:
+            problem = f"shard {told['raw_data'].get('basename')!r} is gone"
+            raise ValueError(problem[:200])
+        (key, entry), *copies = present
+        codec = str(shard.get("compression")).partition(":")[0]
+        if key == "zip_data" and codec not in _CODECS:
+            raise ValueError(f"shards compressed by {codec[:40]}")
+        size = told[key].get("bytes")
+        if size not in (None, entry.bytes):
+            problem = f"shard {entry.name} has {entry.bytes:,} bytes and not {size}"
+            raise ValueError(problem[:200])
+        mark = _content_mark(told["raw_data"].get("hashes"))
+        found[entry.name] = replace(entry, etag=mark or entry.etag)
+        others |= {copy.name: f"a copy of {entry.name}" for _, copy in copies}
+    for name in by_name:
+        if name.rpartition("/")[0] == folder and ".mds" in name and name not in found:
+            others.setdefault(name, "an MDS shard that index.json does not name")
+    return found, others
+
+
+def _content_mark(hashes: Json) -> str | None:
+    """The mark of a shard's content: a hash that can be checked, None where there is none."""
+    for algorithm, digest in hashes.items() if isinstance(hashes, dict) else ():
+        if isinstance(digest, str) and _new_hash(algorithm) is not None:
+            return f"{_HASH_MARK}:{algorithm}:{digest}"
+    return None

@@ -120,7 +120,6 @@ class _Database:
                 yield rows
 
     def close(self) -> None:
-        """Let go of the database."""
         self._stack.close()
 
 

@@ -176,7 +176,6 @@ class _Row:
         return self.broken or {KEY: self.key, **self._parts}
 
     def add(self, ending: str, info: tarfile.TarInfo, tar: tarfile.TarFile) -> None:
-        """Read one more part."""
         if not info.isreg():
             self._break(f"part {ending} is no regular file")
         elif ending in self._parts:

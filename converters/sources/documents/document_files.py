@@ -1,19 +1,39 @@
-"""Files that are one document each: what they are, and their one row."""
+"""Files that are one document each: what they are, and their row, or a row for each chapter.
+
+Jupyter notebooks of format 3 and 4 are read too: the texts of their cells in order, without the
+outputs.
+"""
 
 import codecs
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import BinaryIO, Final
+from itertools import pairwise
+from typing import BinaryIO, Final, NamedTuple
 
 from ingot.converters.errors import SourceError
+from ingot.converters.paths import Node, compile_path
 from ingot.converters.rows import Json
 from ingot.converters.sources.documents import headers, html_pages, kinds
-from ingot.converters.sources.documents.chapters import split_chapters
-from ingot.converters.sources.documents.notebooks import read_notebook
+from ingot.converters.sources.documents.headers import (
+    FENCED,
+    MD_HEADING,
+    markdown_title,
+    rst_titles,
+    title_text,
+)
 from ingot.converters.sources.facts import FileFacts, NoData, SourceFile, SourceSpec
 from ingot.converters.sources.file_kinds import BINARY, BLANK, describe_magic
 from ingot.converters.sources.formats.detection import FilePeek, stated_encoding
-from ingot.converters.sources.formats.row_chunks import BrokenRow, RowChunk, join_parts
+from ingot.converters.sources.formats.row_chunks import (
+    BrokenRow,
+    JsonTextError,
+    RowChunk,
+    join_parts,
+    parse_json,
+    row_excerpt,
+)
 from ingot.converters.sources.formats.text import (
     Encoding,
     decode_text_row,
@@ -87,7 +107,7 @@ def read_document(file: SourceFile, spec: SourceSpec, stream: BinaryIO) -> Itera
     if facts.format != kinds.CHAPTERS or isinstance(row, BrokenRow):
         yield RowChunk(values=[row])
         return
-    for part in split_chapters(row["text"], facts.layout or ""):
+    for part in _split_chapters(row["text"], facts.layout or ""):
         yield RowChunk(values=[{**row, **part}])
 
 
@@ -97,12 +117,13 @@ def _read_fields(file: SourceFile, spec: SourceSpec, text: str) -> dict[str, Jso
     if kind in _PROSE:
         split, find_title = _PROSE[kind]
         fields, body = split(text)
-        title = headers.stated_title(fields) or find_title(body)
+        named = {key.lower(): value for key, value in (fields or {}).items()}
+        title = title_text(named.get("title")) or find_title(body)
         return {"text": body, "title": title, "front_matter": fields}
     if kind == kinds.HTML:
         return html_pages.read_page(text, str(file.place), raw=spec.html == html_pages.RAW)
     if kind == kinds.NOTEBOOK:
-        return read_notebook(text.encode())
+        return _read_notebook(text.encode())
     if kind in (kinds.LATEX, kinds.CODE):
         title = headers.latex_title(text) if kind == kinds.LATEX else None
         head = text[:_KIND_HEAD].encode("utf-8", "replace")
@@ -115,4 +136,139 @@ def _read_fields(file: SourceFile, spec: SourceSpec, text: str) -> dict[str, Jso
 _PROSE: Final = {
     kinds.MARKDOWN: (headers.split_front_matter, headers.markdown_title),
     kinds.RST: (headers.split_docinfo, headers.rst_title),
+}
+
+
+_FENCES = re.compile(r"`{3,}")
+_MOST_HEADING = 6
+
+
+def _read_notebook(data: bytes) -> dict[str, Json] | BrokenRow:
+    """Return a notebook as Markdown, its first heading as title, and the language of its code.
+
+    Broken where it is no JSON, or has no cells.
+    """
+    try:
+        document = parse_json(data)
+    except JsonTextError as error:
+        return BrokenRow(str(error), row_excerpt(data))
+    cells = _list_cells(document)
+    if cells is None:
+        return BrokenRow("a notebook without cells", row_excerpt(data))
+    # The language of the kernel; of format 3 that of the first cell of code.
+    paths = ("metadata.language_info.name", "metadata.kernelspec.language")
+    told = [hit.value for path in paths for hit in compile_path(path).nodes(Node(document))]
+    told += [cell.get("language") for cell in cells]
+    language = next((one.lower() for one in told if isinstance(one, str) and one), None)
+    parts = [(kind, text) for cell in cells for kind, text in _cell_text(cell, language or "")]
+    titles = (markdown_title(text) for kind, text in parts if kind != "code")
+    return {
+        "text": "\n\n".join(text for _, text in parts),
+        "title": next(filter(None, titles), None),
+        "programming_language": language,
+    }
+
+
+def _list_cells(document: Json) -> list[dict[str, Json]] | None:
+    """The cells of format 4, or those of all worksheets of format 3; None without any list."""
+    if not isinstance(document, dict):
+        return None
+    sheets = document.get("worksheets")
+    held = [document] if "cells" in document else sheets if isinstance(sheets, list) else []
+    lists: list[Json] = [one.get("cells") for one in held if isinstance(one, dict)]
+    if not lists or not all(isinstance(cells, list) for cells in lists):
+        return None
+    return [cell for cells in lists for cell in cells if isinstance(cell, dict)]
+
+
+def _cell_text(cell: dict[str, Json], language: str) -> Iterator[tuple[str, str]]:
+    """The type and the text of a cell that has one; of code in a fence."""
+    kind = str(cell.get("cell_type"))
+    source = cell.get("input" if kind == "code" and "input" in cell else "source")
+    lines = source if isinstance(source, list) else [source]
+    text = "".join(line for line in lines if isinstance(line, str)).strip("\n")
+    if not text.strip():
+        return
+    if kind == "code":
+        longest = max(map(len, _FENCES.findall(text)), default=2)
+        fence = "`" * (longest + 1)
+        text = f"{fence}{language}\n{text}\n{fence}"
+    elif kind == "heading":
+        level = cell.get("level")
+        level = level if isinstance(level, int) and 1 <= level <= _MOST_HEADING else 1
+        text = f"{'#' * level} {text}"
+    yield kind, text
+
+
+class _Heading(NamedTuple):
+    start: int
+    level: int
+    title: str | None
+
+
+def _split_chapters(text: str, kind: str) -> Iterator[dict[str, str | int | None]]:
+    """Yield `text`, `chapter` and `chapter_number` of each chapter, from its heading on.
+
+    A chapter begins at a heading of the highest level that has more than one. What stands before
+    the first one is a row without these fields, and so is a document without chapters.
+    """
+    found = list(_FINDERS[kind](text)) if kind in _FINDERS else []
+    counts = Counter(one.level for one in found)
+    level = min((level for level, count in counts.items() if count > 1), default=None)
+    chapters = [one for one in found if one.level == level]
+    bounds = [0, *(one.start for one in chapters), len(text)]
+    for number, (start, end) in enumerate(pairwise(bounds)):
+        body = text[start:end].rstrip()
+        if number:
+            title = chapters[number - 1].title
+            yield {"text": body, "chapter": title, "chapter_number": number}
+        elif body or not chapters:
+            yield {"text": body}
+
+
+def _markdown_headings(text: str) -> Iterator[_Heading]:
+    blanked = FENCED.sub(lambda block: " " * len(block[0]), text)
+    for one in MD_HEADING.finditer(blanked):
+        line = one[0].lstrip()
+        under = 1 if line.endswith("=") else 2
+        level = len(line) - len(line.lstrip("#")) if line.startswith("#") else under
+        yield _Heading(one.start(), level, title_text(one[2] or one[1].rstrip().rstrip("#")))
+
+
+def _rst_headings(text: str) -> Iterator[_Heading]:
+    signs: list[str] = []  # the first one is that of the highest level
+    for one in rst_titles(text):
+        if one[3] not in signs:
+            signs.append(one[3])
+        yield _Heading(one.start(), signs.index(one[3]), title_text(one[1]))
+
+
+_LATEX: Final = re.compile(r"^[ \t]{0,99}\\(part|chapter|section)\*?\{([^{}\n]{0,300})\}", re.M)
+# A line of its own between blank ones: "CHAPTER IV. The Mill", "Kapitel 4", "第四章 磨坊".
+_TEXT: Final = re.compile(
+    r"(?:\A|\n[ \t]{0,99}\n)[ \t]{0,99}("
+    r"(?:chapter|chapitre|kapitel|cap[ií]tulo|capitolo|глава)[ \t]{1,9}\w[^\n]{0,150}"
+    r"|第[\d〇零一二三四五六七八九十百千]{1,9}[章回][^\n]{0,60}"
+    r"|(?:prologue|epilogue|preface|foreword|introduction|afterword|prolog|epilog)\.?"
+    r")(?=[ \t]{0,99}\n[ \t]{0,99}\n)",
+    re.I,
+)
+
+
+def _latex_headings(text: str) -> Iterator[_Heading]:
+    for one in _LATEX.finditer(text):
+        level = ("chapter", "section", "part").index(one[1])
+        yield _Heading(one.start(), level, title_text(one[2]))
+
+
+def _text_headings(text: str) -> Iterator[_Heading]:
+    for one in _TEXT.finditer(text):
+        yield _Heading(one.start(1), 1, title_text(one[1]))
+
+
+_FINDERS: Final[dict[str, Callable[[str], Iterator[_Heading]]]] = {
+    kinds.MARKDOWN: _markdown_headings,
+    kinds.RST: _rst_headings,
+    kinds.LATEX: _latex_headings,
+    kinds.TEXT: _text_headings,
 }

@@ -3,7 +3,7 @@
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from operator import methodcaller
@@ -76,12 +76,6 @@ def title_text(value: object) -> str | None:
     """A title on one line, None for what is no text or an empty one."""
     text = " ".join(value.split())[:_MOST_TITLE] if isinstance(value, str) else ""
     return text or None
-
-
-def stated_title(fields: Mapping[str, Json] | None) -> str | None:
-    """The title that front matter names."""
-    named = {key.lower(): value for key, value in (fields or {}).items()}
-    return title_text(named.get("title"))
 
 
 FENCED: Final = re.compile(r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.M | re.S)

@@ -191,23 +191,21 @@ def detect_encoding(samples: Sequence[bytes], whole: bool) -> Encoding | None:
         if head.startswith(mark):
             return Encoding(name)
     if b"\0" in head:
-        kept = _lines_without_zeros(head)
-        if (wide := _detect_utf16(head)) is not None or kept is None:
+        lines = head.split(b"\n")
+        kept = [line for line in lines if b"\0" not in line]
+        # Where these are UTF-8 and nine of ten, the others are damaged.
+        sound = len(kept) >= 0.9 * len(lines) and _decodes(b"\n".join(kept[:-1]), "utf-8")
+        if (wide := _detect_utf16(head)) is not None or not sound:
             return wide
-        head, samples = kept, [kept, *samples[1:]]
-    if not _is_text(head):
+        head = b"\n".join(kept)
+        samples = [head, *samples[1:]]
+    # A text has hardly any control characters (separators, 1 to 3, are none).
+    controls = len(head) - len(head.translate(None, _CONTROLS))
+    if controls * 200 > len(head):
         return None
     if _is_utf8(samples, whole):
         return Encoding("utf-8")
     return Encoding(_guess_encoding(_non_ascii_lines(samples)), guessed=True)
-
-
-def _lines_without_zeros(head: bytes) -> bytes | None:
-    """The lines without a zero byte, if these are UTF-8 and nine of ten: the others are damaged."""
-    lines = head.split(b"\n")
-    kept = [line for line in lines if b"\0" not in line]
-    sound = len(kept) >= 0.9 * len(lines) and _decodes(b"\n".join(kept[:-1]), "utf-8")
-    return b"\n".join(kept) if sound else None
 
 
 def _detect_utf16(head: bytes) -> Encoding | None:
@@ -228,12 +226,6 @@ def _detect_utf16(head: bytes) -> Encoding | None:
 _CONTROLS = bytes(byte for byte in range(32) if byte not in b"\t\n\r\x0b\x0c\x1b\x01\x02\x03")
 
 
-def _is_text(head: bytes) -> bool:
-    """Whether hardly any control characters are in it (separators, 1 to 3, are none)."""
-    controls = len(head) - len(head.translate(None, _CONTROLS))
-    return controls * 200 <= len(head)
-
-
 def _is_utf8(samples: Sequence[bytes], whole: bool) -> bool:
     """Whether the non-ASCII lines are UTF-8, but for a few that may be damaged."""
     good = bad = 0
@@ -252,7 +244,6 @@ def _is_utf8(samples: Sequence[bytes], whole: bool) -> bool:
 
 
 def _trim_cut_character(data: bytes) -> bytes:
-    """Without a character that is cut at the end."""
     for back in range(1, 4):
         if len(data) >= back and data[-back] >= 0xC0:
             return data[:-back]
@@ -279,9 +270,11 @@ def _guess_encoding(data: bytes) -> str:
         scores = _encoding_scores(data)
     best = max(scores, key=lambda name: scores[name])
     if scores[best] < _UNSURE_SCORE and _count_non_ascii(data) >= _FEW:
-        other = _guess_by_library(data)
-        if other is not None:
-            return other
+        from charset_normalizer import from_bytes  # knows Greek, Hebrew, Thai, ...
+
+        other = from_bytes(data).best()
+        if other is not None and other.encoding not in ("ascii", "utf_8"):
+            return other.encoding
     return "latin-1" if best == "cp1252" and not _decodes(data, best) else best
 
 
@@ -298,14 +291,6 @@ def _is_clear(scores: Mapping[str, float], data: bytes) -> bool:
     return (
         best >= _UNSURE_SCORE and best - second >= _CLEAR_LEAD and _count_non_ascii(data) >= _MANY
     )
-
-
-def _guess_by_library(data: bytes) -> str | None:
-    """A rarer encoding (Greek, Hebrew, Thai, ...) as charset-normalizer sees it."""
-    from charset_normalizer import from_bytes
-
-    best = from_bytes(data).best()
-    return None if best is None or best.encoding in ("ascii", "utf_8") else best.encoding
 
 
 def _decodes(data: bytes, name: str) -> bool:
@@ -352,18 +337,14 @@ def _cjk_points(char: str) -> float:
     if char in _FREQUENT_HANZI or "\u3040" <= char <= "\u309f":
         return 2.0
     if "\u4e00" <= char <= "\u9fa5":
-        return _hanzi_points(char)
+        # Everyday characters stand in the first level of the national standards.
+        simplified, traditional = _encode(char, "gb2312"), _encode(char, "big5")
+        return 1.2 if b"" < simplified < b"\xd8" or b"" < traditional < b"\xc9" else -0.4
     if "\uac00" <= char <= "\ud7a3":
         return 1.6 if _encode(char, "euc_kr") else -1.0
     if "\u30a0" <= char <= "\u30ff" or char in _CJK_PUNCTUATION or "\uff01" <= char <= "\uff5e":
         return 1.4
     return -4.0 if char == "�" else -1.0
-
-
-def _hanzi_points(char: str) -> float:
-    """Everyday characters stand in the first level of the national standards."""
-    simplified, traditional = _encode(char, "gb2312"), _encode(char, "big5")
-    return 1.2 if b"" < simplified < b"\xd8" or b"" < traditional < b"\xc9" else -0.4
 
 
 def _encode(char: str, name: str) -> bytes:

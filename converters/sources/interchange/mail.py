@@ -207,7 +207,6 @@ def _walk_parts(data: bytes, depth: int) -> Iterator[tuple[Message, bytes | None
 def _add_part(
     headers: Message, body: bytes, texts: dict[str, list[str]], attachments: list[Json]
 ) -> None:
-    """Add a part to the texts of its type or to the attachments."""
     kind, name = headers.get_content_type(), _try(headers.get_filename)
     encoding = _raw_header(headers, "content-transfer-encoding").strip().lower()
     content = _try(lambda: _DECODERS.get(encoding, bytes)(body))

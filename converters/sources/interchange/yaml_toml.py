@@ -280,23 +280,18 @@ def _tree_facts(form: str, head: TextHead, spec: SourceSpec, where: str) -> File
     with suppress(SourceError):
         for found, _ in _load(form, text, where):
             rows += [value for value, _ in found]
-    if not (stated or _look_like_records(rows)):
-        return _record_facts(form, head, rows)
+    if not (stated or _look_like_records(rows)):  # one record of many, or settings
+        keys = frozenset(rows[0] if len(rows) == 1 and isinstance(rows[0], dict) else ())
+        if not head.whole:
+            keys = frozenset(_TOP_KEY.findall(head.data.decode("utf-8", "replace")))
+        if len(keys) < _FEWEST_KEYS or head.data.lstrip().startswith(b"{"):  # which JSON may be
+            return None
+        shape = frozenset({classify_lines(head.lines)})
+        return replace(head.base, format="text", layout=form, shape=shape, forms=keys)
     objects = [row for row in rows if isinstance(row, dict)]
     single = len(rows) == 1 == len(objects)
     shape = frozenset(key for row in objects for key in row)
     return replace(head.base, format=form, layout="object" if single else "list", shape=shape)
-
-
-def _record_facts(form: str, head: TextHead, rows: Sequence[Json]) -> FileFacts | None:
-    """Return the facts of a text that is one mapping: one record of many, or settings."""
-    keys = frozenset(rows[0] if len(rows) == 1 and isinstance(rows[0], dict) else ())
-    if not head.whole:
-        keys = frozenset(_TOP_KEY.findall(head.data.decode("utf-8", "replace")))
-    if len(keys) < _FEWEST_KEYS or head.data.lstrip().startswith(b"{"):  # which JSON may be
-        return None
-    shape = frozenset({classify_lines(head.lines)})
-    return replace(head.base, format="text", layout=form, shape=shape, forms=keys)
 
 
 def find_records(files: Sequence[SourceFile], beside: Iterable[str]) -> list[SourceFile]:

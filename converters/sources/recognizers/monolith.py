@@ -280,7 +280,6 @@ def read_fields(data: bytes, at: int, stop: int) -> Iterator[tuple[int, int, int
 
 
 def _field_span(data: bytes, at: int, stop: int, wire: int) -> tuple[int, int]:
-    """Where the content of a field begins and where it ends."""
     if wire == _LENGTH:
         size, first = _read_varint(data, at, stop)
         return first, first + size
@@ -292,7 +291,6 @@ def _field_span(data: bytes, at: int, stop: int, wire: int) -> tuple[int, int]:
 
 
 def _read_varint(data: bytes, at: int, stop: int) -> tuple[int, int]:
-    """A number and the next place."""
     value = 0
     for shift in range(0, 70, 7):
         if at >= stop:

@@ -78,16 +78,13 @@ class TarMember(_Member):
         """The member's bytes. Raises SourceError."""
         with translate_read_errors(str(self)):
             if self.offset is None:
-                return self._forward()
+                opened = take_open(_OpenArchive, self.archive)
+                if opened is not None and opened.number > self.number:
+                    opened.close()
+                    opened = None
+                opened = opened or _OpenArchive(self.archive)
+                return _open_member_stream(opened.tar_member(self.number), opened)
             return open_window(self.archive.open(), self.offset, self.size)
-
-    def _forward(self) -> BinaryIO:
-        opened = take_open(_OpenArchive, self.archive)
-        if opened is not None and opened.number > self.number:
-            opened.close()
-            opened = None
-        opened = opened or _OpenArchive(self.archive)
-        return _open_member_stream(opened.tar_member(self.number), opened)
 
 
 class _OpenArchive:

@@ -183,7 +183,6 @@ def _is_true_setting(name: str) -> bool:
 
 
 def _s3_settings(bucket: str) -> dict[str, Any]:
-    """How an S3 is reached."""
     env, seconds = os.environ, silence_timeout()
     endpoint = env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL") or None
     region = env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION")

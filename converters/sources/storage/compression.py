@@ -76,8 +76,6 @@ def open_unpacked(
 
 
 class _CountedStream:
-    """The compressed side of a stream, counting its bytes."""
-
     def __init__(self, raw: BinaryIO) -> None:
         self.raw = raw
         self.count = 0
@@ -190,6 +188,10 @@ class RawStream(io.RawIOBase):
         """It can be read."""
         return True
 
+    def read(self, size: int = -1) -> bytes:
+        """Up to `size` bytes (all with -1). Raises SourceError."""
+        return b"".join(iter(lambda: self.take(1 << 20), b"")) if size < 0 else self.take(size)
+
     def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
         """Fill the beginning of a buffer."""
         data = self.take(len(buffer))
@@ -218,10 +220,6 @@ class _CheckedStream(RawStream):
         self._codec = codec
         self._given = 0
         self._inner = unpack(self._counted)
-
-    def read(self, size: int = -1) -> bytes:
-        """Up to `size` bytes (all with -1). Raises SourceError."""
-        return b"".join(iter(lambda: self.take(1 << 20), b"")) if size < 0 else self.take(size)
 
     def take(self, size: int) -> bytes:
         with translate_read_errors(self._where, f"cannot decompress it ({self._codec})"):

@@ -266,7 +266,6 @@ def _remote_listing(
 
 
 def _is_odd_name(name: str) -> bool:
-    """Whether a name is no path below a folder."""
     return any(part in ("", ".", "..") for part in name.split("/"))
 
 

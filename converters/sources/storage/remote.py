@@ -286,7 +286,6 @@ class _FsspecFile:
         return data
 
     def close(self) -> None:
-        """Let go of it."""
         self._file.close()
 
 

@@ -95,20 +95,15 @@ def find_in_catalog(location: str) -> str:
             return str(load_catalog(catalog, **told).load_table(table).metadata_location)
     except ValueError as error:
         hint = f"check the name, and PYICEBERG_CATALOG__{catalog.upper()}__URI in the environment"
-        raise SourceError(location, f"not found: {_without_secrets(error)}", hint) from None
-
-
-def _without_secrets(error: Exception) -> str:
-    """What an error says, without what the environment tells of catalogs, which it may quote."""
-    said = redact_urls(error_text(error))[:500]
-    for name, value in os.environ.items():
-        if name.startswith("PYICEBERG_") and len(value) > 3:
-            said = said.replace(value, "***")
-    return said
+        # The error may quote what the environment tells of catalogs.
+        said = redact_urls(error_text(error))[:500]
+        for name, value in os.environ.items():
+            if name.startswith("PYICEBERG_") and len(value) > 3:
+                said = said.replace(value, "***")
+        raise SourceError(location, f"not found: {said}", hint) from None
 
 
 def _open_table(folder: TableFolder) -> "StaticTable":
-    """The table of a metadata file."""
     from pyiceberg.catalog.noop import NoopCatalog
     from pyiceberg.io import FileIO, InputFile
     from pyiceberg.serializers import FromInputFile
@@ -257,7 +252,6 @@ def _read_positions(file: Place) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
 
 
 def _read_vectors(file: Place) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
-    """The deletion vectors of a Puffin file."""
     from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
     from pyiceberg.table.puffin import PuffinFile
 

@@ -127,7 +127,13 @@ def state_query(listing: Listing, query: str, where: str) -> Listing:
 
     Raises SourceError for one whose rows may come in another order the next time, of any database.
     """
-    _check_query(query, where)
+    if any(mark in query.strip().removesuffix(";") for mark in (";", "--", "/*")):
+        problem = "a `;` or a comment inside the query"
+        raise SourceError(where, problem, "state one SELECT, without `;`, `--` and `/*`")
+    tail = _ORDER_BY.split(query)[1:][-1:]
+    if not tail or not tail[0].strip() or tail[0].count(")") > tail[0].count("("):
+        problem = "the query has no ORDER BY at its end: equal runs would give other rows"
+        raise SourceError(where, problem, "add ORDER BY with a unique key")
     entries = [
         replace(one, place=replace(one.place, query=query))
         if isinstance(one.place, ServerTable)
@@ -143,16 +149,6 @@ def check_queried(files: Iterable[SourceFile]) -> None:
         if file.facts.format not in _QUERIED and not isinstance(file.place, ServerTable):
             problem = "a query is for databases: SQLite, DuckDB, PostgreSQL, MySQL"
             raise SourceError(str(file.place), problem, "leave `query` out, or name a database")
-
-
-def _check_query(query: str, where: str) -> None:
-    if any(mark in query.strip().removesuffix(";") for mark in (";", "--", "/*")):
-        problem = "a `;` or a comment inside the query"
-        raise SourceError(where, problem, "state one SELECT, without `;`, `--` and `/*`")
-    tail = _ORDER_BY.split(query)[1:][-1:]
-    if not tail or not tail[0].strip() or tail[0].count(")") > tail[0].count("("):
-        problem = "the query has no ORDER BY at its end: equal runs would give other rows"
-        raise SourceError(where, problem, "add ORDER BY with a unique key")
 
 
 def _read_rows(place: ServerTable) -> Generator[Sequence[Any], None, None]:

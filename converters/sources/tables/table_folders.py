@@ -188,7 +188,6 @@ def _find_tables(listing: Listing) -> dict[str, str]:
 
 
 def _kind_of_folder(folder: Path) -> str | None:
-    """What table a local folder is."""
     for kind, known in _KINDS.items():
         with suppress(OSError):
             if any(known.files.fullmatch(file.name) for file in (folder / known.log).iterdir()):
@@ -267,7 +266,7 @@ def read_tables(listing: Listing, version: str | None = None, metadata: str = ""
     return listing
 
 
-_read_mds_indexes = LateFunction("ingot.converters.sources.tables.mds_folders:read_mds_indexes")
+_read_mds_indexes = LateFunction("ingot.converters.sources.containers.mds:read_mds_indexes")
 
 
 def _one_of(kind: str) -> str:
@@ -296,7 +295,6 @@ def _whole_folder(listing: Listing, name: str, kind: str) -> TableFolder | None:
 
 
 def _with_current_files(listing: Listing, folder: TableFolder, version: str | None) -> Listing:
-    """The listing with the files of a version of a table, or of the current one."""
     known, name = _KINDS[folder.kind], folder.kind.partition(" ")[0].lower()
     require_package(folder.where, _one_of(folder.kind), known.package, name, known.module)
     read = LateFunction(f"ingot.converters.sources.tables.{name}:read_{name}_table")

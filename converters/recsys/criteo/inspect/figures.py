@@ -140,18 +140,17 @@ class Figures:
             "num_embeddings": self.num_embeddings,
             "parts": [{**asdict(one), "label_rate": one.label_rate} for one in self.parts],
             "dense": [{**asdict(one), "histogram": dict(one.histogram)} for one in self.dense],
-            "sparse": [_sparse_document(one) for one in self.sparse],
+            "sparse": [
+                {
+                    **asdict(one),
+                    "num_embeddings": one.num_embeddings,
+                    "coverage": [{"ids": ids, "share": share} for ids, share in one.coverage],
+                    "top": [{**asdict(entry), "raw": entry.raw} for entry in one.top],
+                }
+                for one in self.sparse
+            ],
             "notes": list(self.notes),
         }
-
-
-def _sparse_document(one: SparseFigures) -> dict[str, object]:
-    return {
-        **asdict(one),
-        "num_embeddings": one.num_embeddings,
-        "coverage": [{"ids": ids, "share": share} for ids, share in one.coverage],
-        "top": [{**asdict(entry), "raw": entry.raw} for entry in one.top],
-    }
 
 
 _STEPS = (1, 2, 5)

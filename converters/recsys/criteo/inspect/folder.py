@@ -49,7 +49,16 @@ def count_figures(root: Path, top: int, *, counters: int = _COUNTERS) -> f.Figur
     least = np.min([one.least for one in parts], axis=0)
     most = np.max([one.most for one in parts], axis=0)
     spans = [(int(a), int(b)) for a, b in zip(least, most, strict=True)]
-    found = _count_ids(parts, spans, top, counters)
+    found = [f.Frequencies(top) for _ in spans]
+    for together in _counter_ranges(spans, counters):
+        held = [(column, first, np.zeros(size, np.int64)) for column, first, size in together]
+        for part in parts:
+            for (rows,) in part.blocks("sparse"):
+                for column, first, counts in held:
+                    ids = rows[:, column].astype(np.int64) - first
+                    contract.add_counts(counts, ids[(ids >= 0) & (ids < len(counts))])
+        for column, first, counts in held:
+            found[column].add(np.arange(first, first + len(counts)), counts)
     sparse = tuple(map(_counted_sparse, contract.KEYS, spans, found))
     odd = ", ".join(one.name for one in sparse if one.distinct is None and one.max_id is not None)
     said = f"no ids that start at 0 or 2, so not counted: {odd}; values of the raw files?"
@@ -134,22 +143,6 @@ def _counter_ranges(
             first, left = first + number, left - number
     if together:
         yield together
-
-
-def _count_ids(
-    parts: Sequence[_Part], spans: Sequence[tuple[int, int]], top: int, counters: int
-) -> list[f.Frequencies]:
-    found = [f.Frequencies(top) for _ in spans]
-    for together in _counter_ranges(spans, counters):
-        held = [(column, first, np.zeros(size, np.int64)) for column, first, size in together]
-        for part in parts:
-            for (rows,) in part.blocks("sparse"):
-                for column, first, counts in held:
-                    ids = rows[:, column].astype(np.int64) - first
-                    contract.add_counts(counts, ids[(ids >= 0) & (ids < len(counts))])
-        for column, first, counts in held:
-            found[column].add(np.arange(first, first + len(counts)), counts)
-    return found
 
 
 def _counted_dense(at: int, parts: Sequence[_Part]) -> f.DenseFigures:

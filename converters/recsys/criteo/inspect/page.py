@@ -5,12 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ingot.converters.output import pages
-from ingot.converters.recsys.criteo.inspect.figures import (
-    DenseFigures,
-    Figures,
-    PartFigures,
-    SparseFigures,
-)
+from ingot.converters.recsys.criteo.inspect.figures import DenseFigures, Figures, SparseFigures
 
 _HEIGHT: Final = 100.0
 _LEAST: Final = 2.5
@@ -21,15 +16,37 @@ def render_inspect_page(told: Figures) -> str:
     """The page, UTF-8 text. Names and texts of the folder are escaped."""
     most = max((one.coverage[-1][0] for one in told.sparse if one.coverage), default=10)
     end = int(10 ** max(1, math.ceil(math.log10(most))))  # all ids fit in
+    rows = max((one.rows for one in told.parts), default=0) or 1
+    rate = max((one.label_rate or 0 for one in told.parts), default=0) or 1
+    counts = told.rejects or {}
+    largest = max((one.distinct or 1 for one in told.sparse), default=1)
     return pages.render_page(
         "ingot.converters.recsys.criteo.inspect",
         "inspect.html.j2",
         told=told,
         counted=told.source == "arrays",
-        parts=_part_rows(told.parts),
-        rejects=_reject_rows(told),
+        parts=[
+            {"told": one, "rows": 100 * one.rows / rows, "rate": 100 * (one.label_rate or 0) / rate}
+            for one in told.parts
+        ],
+        rejects=[
+            {
+                "reason": reason,
+                "count": count,
+                "by_part": [(part.rejects or {}).get(reason, 0) for part in told.parts],
+            }
+            for reason, count in counts.items()
+            if count
+        ],
         histograms=[_histogram_bars(one, told) for one in told.dense],
-        sizes=_size_bars(told),
+        sizes=[
+            {
+                "told": one,
+                "at": round(_log_position(one.distinct or 1, largest), 2),
+                "missing": None if one.missing is None else pages.share_of(one.missing, told.rows),
+            }
+            for one in told.sparse
+        ],
         curves=[
             {
                 "told": one,
@@ -62,29 +79,6 @@ def bucket_label(bound: str, *, counted: bool) -> str:
     return f"{first:,}" if first < 2 else f"{first:,} to {2 * first - 1:,}"
 
 
-def _part_rows(parts: Sequence[PartFigures]) -> list[dict[str, object]]:
-    rows = max((one.rows for one in parts), default=0) or 1
-    rate = max((one.label_rate or 0 for one in parts), default=0) or 1
-    return [
-        {"told": one, "rows": 100 * one.rows / rows, "rate": 100 * (one.label_rate or 0) / rate}
-        for one in parts
-    ]
-
-
-def _reject_rows(told: Figures) -> list[dict[str, object]]:
-    """Rejects by reason, in all and by part."""
-    counts = told.rejects or {}
-    return [
-        {
-            "reason": reason,
-            "count": count,
-            "by_part": [(part.rejects or {}).get(reason, 0) for part in told.parts],
-        }
-        for reason, count in counts.items()
-        if count
-    ]
-
-
 def _histogram_bars(one: DenseFigures, told: Figures) -> dict[str, object]:
     """Bars from the first bucket to the last, also those that are empty."""
     counted = told.source == "arrays"
@@ -115,19 +109,6 @@ def _fill_bounds(bounds: Sequence[str], *, counted: bool) -> list[str]:
     every = ["negative", *map(str, range(64))] if counted else powers
     places = [every.index(bound) for bound in bounds if bound in every]
     return every[min(places) : max(places) + 1] if places else []
-
-
-def _size_bars(told: Figures) -> list[dict[str, object]]:
-    """How many ids a column has, on a logarithmic axis, and what it lacks; in percent."""
-    most = max((one.distinct or 1 for one in told.sparse), default=1)
-    return [
-        {
-            "told": one,
-            "at": round(_log_position(one.distinct or 1, most), 2),
-            "missing": None if one.missing is None else pages.share_of(one.missing, told.rows),
-        }
-        for one in told.sparse
-    ]
 
 
 def _log_position(value: int, most: int) -> float:

@@ -138,14 +138,19 @@ class MultiHot:
         """
         ids = self._ids(features)
         sizes, (count, stride) = self.parameters.sizes, ids.shape
-        values = ids.new_empty(sum(sizes) * stride, dtype=self._values_type(ids))
+        # 4a9d018 joins ids and rows of tables as they are; since then all go through a table.
+        narrow: torch.dtype = import_torch().int32
+        joined = self.parameters.seeding != id_tables.GLOBAL0 and 1 in self.parameters.sizes
+        values = ids.new_empty(sum(sizes) * stride, dtype=ids.dtype if joined else narrow)
         starts = [0]
         for place in range(count):
             starts.append(starts[-1] + sizes[place] * stride)
             cells = values[starts[-2] : starts[-1]].view(stride, sizes[place])
             self._fill(cells, ids[place], self._weight[place])
         if self.collect_multi_hot_freqs_stats:
-            self._count(ids, values, starts)
+            after = values.numpy()
+            for place, row in enumerate(ids.numpy()):
+                self.frequencies.add(place, row, after[starts[place] : starts[place + 1]])
         offsets = self._offsets_of(stride)
         return KeyedJaggedTensor.from_checked(
             features.keys(), values, None, offsets, stride, offset_per_key=starts
@@ -161,12 +166,6 @@ class MultiHot:
             import_torch().index_select(table, 0, ids, out=cells)
         else:
             cells.copy_(table.index_select(0, ids))
-
-    def _values_type(self, ids: "torch.Tensor") -> "torch.dtype":
-        """4a9d018 joins ids and rows of tables as they are; since then all go through a table."""
-        narrow: torch.dtype = import_torch().int32
-        joined = self.parameters.seeding != id_tables.GLOBAL0 and 1 in self.parameters.sizes
-        return ids.dtype if joined else narrow
 
     def _ids(self, features: KeyedJaggedTensor) -> "torch.Tensor":
         """[F, B]; an error where the features do not fit."""
@@ -194,11 +193,6 @@ class MultiHot:
                 torch.cumsum(each, 0, out=offsets[1:])
             self._offsets = offsets
         return self._offsets
-
-    def _count(self, ids: "torch.Tensor", values: "torch.Tensor", starts: list[int]) -> None:
-        before, after = ids.numpy(), values.numpy()
-        for place, row in enumerate(before):
-            self.frequencies.add(place, row, after[starts[place] : starts[place + 1]])
 
     @property
     def frequencies(self) -> Frequencies:

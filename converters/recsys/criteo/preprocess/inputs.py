@@ -104,18 +104,15 @@ def find_inputs(where: str, days: Sequence[int] | None = None) -> Inputs:
         problem = "holds no Criteo files" + (f", but {_name_list(others)}" if others else "")
         raise SourceError(where, problem, hint)
     notes = [f"passed over: {_name_list(others)}"] if others else []
-    notes += _missing_days([day for day, _ in by_day])
+    there = [day for day, _ in by_day]
+    gone = sorted({*range(min(there, default=0), max(there, default=0))} - {*there})
+    notes += [f"not there: {_name_list([f'day_{day}' for day in gone])}"] if gone else []
     return Inputs(where=where, parts=parts, days=bool(by_day), notes=tuple(notes))
 
 
 def _name_list(names: Sequence[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
-
-
-def _missing_days(days: Sequence[int]) -> list[str]:
-    gone = sorted(set(range(min(days, default=0), max(days, default=0) + 1)) - set(days))
-    return [f"not there: {_name_list([f'day_{day}' for day in gone])}"] if days and gone else []
 
 
 def _day_parts(

@@ -168,7 +168,6 @@ def _shuffle(task: StepTask, draft: Path, places: NDArray[np.uint32]) -> Shuffle
 
 
 def _rows(task: StepTask) -> list[int]:
-    """Rows of every part."""
     folders = (task.other("read", number) for number in range(len(task.inputs.parts)))
     return [find_piece(folder)["facts"]["rows"] for folder in folders]
 

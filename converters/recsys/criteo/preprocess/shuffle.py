@@ -113,17 +113,12 @@ class PartRows:
         for at, key in enumerate(contract.KEYS):
             ids = _read_slice(self.work.column(self.name, key, "ids"), 0, start, stop)
             if key in self.remapped:
-                ids = self._final(key, ids)
+                # Those below the first one stay, they are of unseen values.
+                remap = map_values(self.work.remap(key), np.uint32)
+                own = ids >= contract.FIRST_ID
+                ids[own] = remap[ids[own] - contract.FIRST_ID]
             sparse[at] = _round_to_float32(ids) if self.rounded else ids
         return sparse
-
-    def _final(self, key: str, ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """Ids by number; those below the first one stay, they are of unseen values."""
-        remap = map_values(self.work.remap(key), np.uint32)
-        own = ids >= contract.FIRST_ID
-        final = ids.copy()
-        final[own] = remap[ids[own] - contract.FIRST_ID]
-        return final
 
 
 def _read_slice(path: Path, offset: int, start: int, stop: int) -> NDArray[np.uint32]:

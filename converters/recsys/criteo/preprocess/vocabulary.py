@@ -184,17 +184,13 @@ def load_vocabulary(folder: Path, key: str) -> Vocabulary:
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
         raise SourceError(str(path), f"is not a vocabulary of ingot: {error}", _HINT) from error
     found = Vocabulary(values=values, ids=ids, counts=counts, next_id=next_id)
-    _check_vocabulary(path, found)
-    return found
-
-
-def _check_vocabulary(path: Path, found: Vocabulary) -> None:
     own = found.ids[found.ids != contract.RARE_ID]
     least, most = own.min(initial=contract.FIRST_ID), own.max(initial=contract.FIRST_ID - 1)
     once = len(np.unique(found.values)) == len(found.values)
     whole = len(own) == found.next_id - contract.FIRST_ID == len(np.unique(own))
     if least < contract.FIRST_ID or most >= found.next_id or not whole or not once:
         raise SourceError(str(path), "is damaged: ids are missing, or stand in it twice", _HINT)
+    return found
 
 
 def vocabulary_digest(folder: Path) -> str:

@@ -118,7 +118,6 @@ class _Block:
         self._parsed = self._parse_tokens()
 
     def rows(self, name: str, first: int, interner: Interner, entities: Interner) -> Rows:
-        """Return the rows of a file, which are numbered from `first`."""
         good, samples = self._good, self._layout.sample
         return Rows(
             rows=good + first,
@@ -130,7 +129,15 @@ class _Block:
             else token_kernels.hash_spans(self._block, *self._column(samples, good)),
             tokens=self._tokens(interner),
             counts=self._parsed.counts,
-            rejects=self._rejects(name, first),
+            rejects=tuple(
+                Reject(
+                    file=name,
+                    row=line + first,
+                    reason=reason,
+                    found=found[:_SHOWN].decode(errors="backslashreplace"),
+                )
+                for line, (reason, found) in sorted(self._problems.items())
+            ),
         )
 
     def _column(
@@ -172,17 +179,6 @@ class _Block:
             entity = self._text(line, self._layout.entity)
             if not is_utf8(entity):
                 self._problems.setdefault(line, ("entity_id", entity))
-
-    def _rejects(self, name: str, first: int) -> tuple[Reject, ...]:
-        return tuple(
-            Reject(
-                file=name,
-                row=line + first,
-                reason=reason,
-                found=found[:_SHOWN].decode(errors="backslashreplace"),
-            )
-            for line, (reason, found) in sorted(self._problems.items())
-        )
 
     def _parse_tokens(self) -> "_ParsedTokens":
         starts = self._cuts[self._good, -1] + 1

@@ -80,7 +80,11 @@ class Aliccp:
     def pieces(self, _: FeatureMap, size: int | None = None) -> Iterator[InputPiece]:
         """Yield the files, or whole lines of about `size` bytes of those not compressed."""
         for role in ("common", "skeleton"):
-            entry = _only_file(self.places()[role])
+            entries = list_location(place := self.places()[role]).entries
+            if len(entries) != 1:
+                problem = f"{len(entries)} files are there, one is read"
+                raise SourceError(place, problem, "name the file itself")
+            entry = entries[0]
             with entry.place.open() as raw:
                 plain = raw.seekable() and detect_compression(peek_first_bytes(raw)) is None
             if size is None or not plain or not entry.bytes:
@@ -116,14 +120,6 @@ class Aliccp:
                 opened = open_window(raw, start, stop - start)
             with opened as stream:
                 yield from aliccp.read_rows(stream, entry.name, layout, fields, *codes, size)
-
-
-def _only_file(place: str) -> Entry:
-    entries = list_location(place).entries
-    if len(entries) != 1:
-        problem = f"{len(entries)} files are there, one is read"
-        raise SourceError(place, problem, "name the file itself")
-    return entries[0]
 
 
 def _line_start(raw: BinaryIO, place: int) -> int:

@@ -100,7 +100,13 @@ class Spool:
 
     def write(self, rows: Rows, kept: NDArray[np.bool_] | None = None) -> Rows:
         """Append rows, or those of them that are `kept`; gives what was appended."""
-        batch = self._batch(rows)
+        columns = [rows.rows, rows.clicks, rows.purchases, rows.entities]
+        arrays = [pa.array(column) for column in columns]
+        for one in rows.tokens:
+            offsets = pa.array(one.offsets)
+            arrays.append(pa.ListArray.from_arrays(offsets, pa.array(one.codes)))
+            arrays.append(pa.ListArray.from_arrays(offsets, pa.array(one.values)))
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         if kept is not None and not kept.all():
             batch = batch.take(pa.array(np.flatnonzero(kept)))
         if batch.num_rows:
@@ -128,15 +134,6 @@ class Spool:
             for rows in read_spool(path, self._fields, most):
                 tokens = tuple(replace(one, codes=codes[one.codes]) for one in rows.tokens)
                 yield replace(rows, tokens=tokens)
-
-    def _batch(self, rows: Rows) -> pa.RecordBatch:
-        columns = [rows.rows, rows.clicks, rows.purchases, rows.entities]
-        arrays = [pa.array(column) for column in columns]
-        for one in rows.tokens:
-            offsets = pa.array(one.offsets)
-            arrays.append(pa.ListArray.from_arrays(offsets, pa.array(one.codes)))
-            arrays.append(pa.ListArray.from_arrays(offsets, pa.array(one.values)))
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
 def read_spool(

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, TypeAlias
@@ -160,7 +160,8 @@ def shape_of_cells(name: str, cells: Sequence[str]) -> Shape:
         return number
     distinct = list(dict.fromkeys(cells))
     separator = next((mark for mark in _SEPARATORS if _separates(mark, cells, distinct)), None)
-    if separator is None and _is_prose(cells):
+    long = separator is None and sum(map(len, cells)) > 25 * len(cells)
+    if long and _share_of(cells, lambda cell: cell.count(" ") >= 3) > 0.5:
         return Shape(unread="running text")
     pieces = [one for cell in cells for one in cell.split(separator) if one] if separator else cells
     if separator is not None and _are_times(name, pieces):
@@ -241,11 +242,6 @@ def _separates(mark: str, cells: Sequence[str], distinct: Sequence[str]) -> bool
         return False
     short = sum(map(len, pieces)) <= 40 * len(pieces)
     return short and len(held) >= 10 and 2 * len(set(pieces)) <= len(pieces)
-
-
-def _is_prose(cells: Sequence[str]) -> bool:
-    long = sum(map(len, cells)) > 25 * len(cells)
-    return long and _share_of(cells, lambda cell: cell.count(" ") >= 3) > 0.5
 
 
 LOOKED_AT: Final = 5000  # rows that the shape of a column is judged by
@@ -340,7 +336,14 @@ def take_sample(path: str, rows: int | None) -> Sample:
         raise SourceError(path, "no rows in it", "draft needs some to look at")
     batches = tuple(batch for batch, _ in head)
     profiles = tuple(_new_profile(name, batches, path) for name in names)
-    seen, rejects = _count_columns(profiles, chain(head, stretches), path)
+    seen = rejects = 0
+    for batch, bad in chain(head, stretches):
+        seen, rejects = seen + len(batch), rejects + bad
+        for one in profiles:
+            if not one.shape.unread:
+                one.add(batch[one.name], f"{path}: column {one.name}")
+    for one in profiles:
+        one.rows = seen
     counts = [file.facts.rows for file in source.files]
     total = sum(one for one in counts if one is not None) if None not in counts else None
     return Sample(
@@ -350,21 +353,6 @@ def take_sample(path: str, rows: int | None) -> Sample:
         total=total,
         rejects=rejects,
     )
-
-
-def _count_columns(
-    profiles: Sequence[Profile], stretches: Iterable[_Stretch], path: str
-) -> tuple[int, int]:
-    """Count every column; gives the rows that could be read, and the others."""
-    seen = rejects = 0
-    for batch, bad in stretches:
-        seen, rejects = seen + len(batch), rejects + bad
-        for one in profiles:
-            if not one.shape.unread:
-                one.add(batch[one.name], f"{path}: column {one.name}")
-    for one in profiles:
-        one.rows = seen
-    return seen, rejects
 
 
 def read_stretches(path: str, names: Sequence[str], most: int | None) -> Iterator[_Stretch]:

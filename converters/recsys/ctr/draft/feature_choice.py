@@ -306,7 +306,6 @@ def _draft_feature(
 
 
 def _choose_encoding(one: Profile, sample: Sample) -> tuple[dict[str, Any], str]:
-    """The encoding with its sizes, and why."""
     tokens = one.tokens
     distinct, expected = tokens.distinct, _expected_tokens(one, sample)
     grown = f", about {expected:,} expected" if expected > 1.05 * distinct else ""

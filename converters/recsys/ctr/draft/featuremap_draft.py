@@ -92,7 +92,16 @@ def _find_roles(path: str, sample: Sample, chosen: ChosenColumns) -> tuple[_Role
     doubts = [said]
     entity, said = _named_profile(path, profiles, chosen.entity) or roles.find_entity(profiles)
     if click is None or entity is None:
-        raise _not_found_error(path, profiles, click, entity)
+        wanted, ways = [], []
+        if click is None:
+            able = ", ".join(one.name for one in profiles if one.is_label)
+            wanted.append("the click")
+            ways.append(f"`label` (a column of 0 and 1: {able or 'no column'})")
+        if entity is None:
+            wanted.append("the entity, by which rows are split")
+            ways.append("`entity`, such as the user's id")
+        problem = f"no column is plainly {', and none '.join(wanted)}"
+        raise ReviewNeeded(path, problem, f"name it: {'; '.join(ways)}")
     doubts.append(said)
     given = _named_profile(path, profiles, chosen.conversion)
     conversion = given[0] if given else roles.find_conversion(profiles, click)
@@ -131,21 +140,6 @@ def _named_profile(
         near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
         raise SourceError(path, f"no column {name}", f"nearest: {near[0]}" if near else "")
     return profiles[names.index(name)], ""
-
-
-def _not_found_error(
-    path: str, profiles: Sequence[Profile], click: Profile | None, entity: Profile | None
-) -> ReviewNeeded:
-    wanted, ways = [], []
-    if click is None:
-        able = ", ".join(one.name for one in profiles if one.is_label)
-        wanted.append("the click")
-        ways.append(f"`label` (a column of 0 and 1: {able or 'no column'})")
-    if entity is None:
-        wanted.append("the entity, by which rows are split")
-        ways.append("`entity`, such as the user's id")
-    problem = f"no column is plainly {', and none '.join(wanted)}"
-    return ReviewNeeded(path, problem, f"name it: {'; '.join(ways)}")
 
 
 def _label_problem(path: str, label: Profile) -> list[str]:
@@ -260,7 +254,9 @@ class _Column:
             return None
         (low, high), filled = (self.low[place], self.high[place]), self.filled[place]
         for what, some in (("filled", filled), ("other than 0", self.active[place])):
-            if _is_only_beside_one(some, counts):
+            expected = some.sum() * counts[0] / counts.sum()
+            few = some[0] <= (1 - _NEARLY_ALL) * some.sum() and some[0] <= 0.05 * expected
+            if some[1] >= _LEAST and expected >= _BY_CHANCE and few:
                 share = f"{some[1]:,} of {some.sum():,} such rows"
                 return f"tells {label}: it is {what} only where {label} is 1 ({share})"
         if self.coded and _determines(self.coded, beside):
@@ -270,13 +266,6 @@ class _Column:
             spans = (f"{low[one]:g} to {high[one]:g} where {label} is {one}" for one in (0, 1))
             return f"tells {label}: its numbers are {' and '.join(spans)}"
         return None
-
-
-def _is_only_beside_one(some: NDArray[np.int64], counts: NDArray[np.int64]) -> bool:
-    """Whether nearly all of some rows have label 1, and that is not by chance."""
-    expected = some.sum() * counts[0] / counts.sum()
-    few = some[0] <= (1 - _NEARLY_ALL) * some.sum() and some[0] <= 0.05 * expected
-    return bool(some[1] >= _LEAST and expected >= _BY_CHANCE and few)
 
 
 def _determines(coded: Sequence[pa.DictionaryArray], beside: NDArray[np.int8]) -> bool:

@@ -71,7 +71,11 @@ def collate_fn(
     )
     labels: Batch = {name: _to_tensor(_scalar_cells(rows, name, np.float32)) for name in LABELS}
     labels[ROW_ID] = _to_tensor(_scalar_cells(rows, ROW_ID, np.int64))
-    labels[ENTITY_ID] = _entity_texts(rows)
+    texts = _row_cells(rows, ENTITY_ID)
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise ValueError(f"row {number}: {ENTITY_ID} is {type(text).__name__}, not str")
+    labels[ENTITY_ID] = texts
     return {
         "labels": labels,
         "features": {feature.name: _feature_of_rows(rows, feature) for feature in features},
@@ -94,7 +98,6 @@ def _feature_of_rows(rows: Sequence[Row], feature: StoredFeature) -> Batch:
 
 
 def _list_feature(ids: Array, sizes: Array, values: Array | None) -> Batch:
-    """A multi-value feature from its flat ids, the lists' lengths and its flat values."""
     real = np.arange(sizes.max(initial=0)) < sizes[:, None]
     return {
         "type": "multi",
@@ -185,14 +188,6 @@ def _check_type(array: Array, name: str, kind: type) -> Array:
     if array.dtype.kind == "u" and kind is np.int64 and (typed < 0).any():
         raise ValueError(f"{name} holds numbers beyond int64")
     return typed
-
-
-def _entity_texts(rows: Sequence[Row]) -> list[str]:
-    texts = _row_cells(rows, ENTITY_ID)
-    for number, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise ValueError(f"row {number}: {ENTITY_ID} is {type(text).__name__}, not str")
-    return texts
 
 
 _Cells = npt.NDArray[np.int64] | npt.NDArray[np.float32] | npt.NDArray[np.uint32]

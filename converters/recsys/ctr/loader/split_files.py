@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -151,7 +151,10 @@ def _read_footer(path: Path) -> tuple[_Layout, Any, int, str]:
     try:
         with path.open("rb") as stream:
             size = stream.seek(0, os.SEEK_END)
-            digest = _footer_hash(stream, size)
+            stream.seek(max(size - 8, 0))
+            length = int.from_bytes(stream.read(4), "little")
+            stream.seek(max(size - 8 - length, 0))
+            digest = hashlib.sha256(stream.read(length)).hexdigest()
             opened = pq.ParquetFile(stream)
             schema, metadata = opened.schema_arrow, opened.metadata
     except FileNotFoundError as error:
@@ -162,13 +165,6 @@ def _read_footer(path: Path) -> tuple[_Layout, Any, int, str]:
         raise SourceError(str(path), f"is not a Parquet file: {error}") from error
     profile = (schema.metadata or {}).get(contract.METADATA_KEY)
     return (_stored_features(schema, path), profile), metadata, size, digest
-
-
-def _footer_hash(stream: BinaryIO, end: int) -> str:
-    stream.seek(max(end - 8, 0))
-    length = int.from_bytes(stream.read(4), "little")
-    stream.seek(max(end - 8 - length, 0))
-    return hashlib.sha256(stream.read(length)).hexdigest()
 
 
 def changed_error(path: Path, what: str = "changed") -> SourceError:

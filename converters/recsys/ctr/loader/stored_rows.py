@@ -110,7 +110,15 @@ class ParquetRows:
     def _checked(self, rows: Any, path: Path) -> Any:  # noqa: ANN401
         # A file may have its columns in another order than the first one.
         rows = rows.select(columns_of(self._features))
-        _check_piece(rows, self._features, path)
+        for name, column in zip(rows.schema.names, rows.columns, strict=True):
+            _check_cells(rows, name, column, path)
+        try:
+            rows.column(ENTITY_ID).validate(full=True)
+        except pa.ArrowException as error:
+            raise SourceError(str(path), f"{ENTITY_ID} holds bytes that are not UTF-8") from error
+        for feature in self._features:
+            if feature.is_multi_hot and feature.use_value:
+                _check_lengths(rows, feature, path)
         return _cast_piece(rows, self._layout)
 
 
@@ -118,19 +126,6 @@ def _unreadable_error(path: Path, error: Exception) -> SourceError:
     if isinstance(error, FileNotFoundError):
         return changed_error(path, "removed")
     return SourceError(str(path), f"cannot be read: {' '.join(str(error).split())[:300]}")
-
-
-def _check_piece(piece: Any, features: Sequence[StoredFeature], path: Path) -> None:  # noqa: ANN401
-    """Hold a piece to what the tensors depend on."""
-    for name, column in zip(piece.schema.names, piece.columns, strict=True):
-        _check_cells(piece, name, column, path)
-    try:
-        piece.column(ENTITY_ID).validate(full=True)
-    except pa.ArrowException as error:
-        raise SourceError(str(path), f"{ENTITY_ID} holds bytes that are not UTF-8") from error
-    for feature in features:
-        if feature.is_multi_hot and feature.use_value:
-            _check_lengths(piece, feature, path)
 
 
 def _check_cells(piece: Any, name: str, column: Any, path: Path) -> None:  # noqa: ANN401

@@ -100,7 +100,16 @@ def cell_texts(column: pa.Array, where: str) -> pa.LargeBinaryArray:
     if pa.types.is_nested(kind):
         problem, hint = f"cells of type {kind} cannot be tokens", "leave the column out"
         raise SourceError(where, problem, hint)
-    return _other_texts(column)
+    if pa.types.is_temporal(kind):
+        return time_text_array(column).cast(pa.large_binary())
+    convert = value_converter(kind)
+
+    def spelled(cell: pa.Scalar) -> str:
+        value = convert(cell.as_py())
+        return value if isinstance(value, str) else json.dumps(value)
+
+    known = column.is_valid().to_numpy(zero_copy_only=False)
+    return _distinct_texts(column.drop_null(), known, spelled)
 
 
 def _float_texts(column: pa.Array) -> pa.LargeBinaryArray:
@@ -128,20 +137,6 @@ def _float_text(number: pa.Scalar) -> str:
         narrow = np.float32 if pa.types.is_float32(kind) else np.float16
         value = float(str(narrow(value)))
     return json.dumps(value)
-
-
-def _other_texts(column: pa.Array) -> pa.LargeBinaryArray:
-    """Times, decimals and the like, as the readers give them."""
-    if pa.types.is_temporal(column.type):
-        return time_text_array(column).cast(pa.large_binary())
-    convert = value_converter(column.type)
-
-    def spelled(cell: pa.Scalar) -> str:
-        value = convert(cell.as_py())
-        return value if isinstance(value, str) else json.dumps(value)
-
-    known = column.is_valid().to_numpy(zero_copy_only=False)
-    return _distinct_texts(column.drop_null(), known, spelled)
 
 
 def _distinct_texts(
@@ -207,12 +202,9 @@ def read_tokens(column: pa.Array, how: CellFormat, where: str) -> RawTokens:
         found = _split_values(found, how, not (is_list or how.many), dropped)
     good = text_mask(found.ids)
     dropped["not_utf8"] += int((~good).sum())
-    return _finish_tokens(found.where(good), len(column), dropped)
-
-
-def _finish_tokens(found: _FoundTokens, rows: int, dropped: Counter[str]) -> RawTokens:
-    offsets = np.zeros(rows + 1, dtype=np.int32)
-    np.cumsum(np.bincount(found.parents, minlength=rows), out=offsets[1:])
+    found = found.where(good)
+    offsets = np.zeros(len(column) + 1, dtype=np.int32)
+    np.cumsum(np.bincount(found.parents, minlength=len(column)), out=offsets[1:])
     values = np.ones(len(found.parents), dtype=np.float32)
     if found.numbers is not None:
         values, dropped["not_finite"] = round_to_finite(found.numbers)
@@ -264,7 +256,13 @@ def _list_tokens(
     if not pa.types.is_struct(inner.type):
         ids = cell_texts(inner, where)
         return _FoundTokens(parents=parents, ids=ids).where(_byte_lengths(ids.fill_null(b"")) > 0)
-    id_name, value_name = _object_fields(inner.type, where)
+    names = [field.name for field in inner.type]
+    id_name = next((name for name in _IDS if name in names), None)
+    value_name = next((name for name in _VALUES if name in names), None)
+    if id_name is None or value_name is None:
+        wanted = f"one of {', '.join(_IDS)} and one of {', '.join(_VALUES)}"
+        problem = f"objects with {', '.join(names) or 'no fields'} cannot be tokens"
+        raise SourceError(where, problem, f"name the fields {wanted}")
     # A null object's fields may hold anything: `StructArray.field` does not look at it.
     ids = cell_texts(pc.struct_field(inner, id_name), where)
     held = _byte_lengths(ids.fill_null(b"")) > 0
@@ -273,17 +271,6 @@ def _list_tokens(
         return found
     values = cell_texts(pc.struct_field(inner, value_name), where).filter(pa.array(held))
     return _with_numbers(found, values, dropped)
-
-
-def _object_fields(kind: pa.StructType, where: str) -> tuple[str, str]:
-    names = [field.name for field in kind]
-    token = next((name for name in _IDS if name in names), None)
-    value = next((name for name in _VALUES if name in names), None)
-    if token is None or value is None:
-        wanted = f"one of {', '.join(_IDS)} and one of {', '.join(_VALUES)}"
-        problem = f"objects with {', '.join(names) or 'no fields'} cannot be tokens"
-        raise SourceError(where, problem, f"name the fields {wanted}")
-    return token, value
 
 
 def _with_numbers(

@@ -44,7 +44,6 @@ class _Plan:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """Every column that is read, once."""
         table = self.table
         named = [table.entity_id, table.y_ctr, table.y_cvr, table.sample_id]
         named += [column for column, _ in self.fields]

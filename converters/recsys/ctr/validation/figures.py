@@ -281,23 +281,29 @@ def _count_split(
             columns = {name: cell_arrays(batch.column(name), kinds[name]) for name in wanted}
             known = {name: one for name, one in columns.items() if one is not None}
             counts.add(batch.num_rows, known)
-    entries = {name: _stats_entry(one) for name, one in counts.features.items()}
+    entries = {
+        name: {
+            "missing": one.missing,
+            "tokens": one.tokens,
+            "oov": one.oov,
+            "tail": one.tail if one.has_tail else None,
+            "lengths": contract.length_figures(one.lengths),
+        }
+        for name, one in counts.features.items()
+    }
     sums = {"rows": counts.rows, "funnel_anomalies": counts.funnel_anomalies}
     return {**counts.labels, **sums, "features": entries}
 
 
-def _stats_entry(counts: FeatureCounts) -> dict[str, Json]:
-    return {
-        "missing": counts.missing,
-        "tokens": counts.tokens,
-        "oov": counts.oov,
-        "tail": counts.tail if counts.has_tail else None,
-        "lengths": contract.length_figures(counts.lengths),
-    }
-
-
 def render_stats_page(told: Figures) -> str:
     """The page, UTF-8 text. Names and texts of the folder are escaped."""
+    vocabularies = []
+    for one in told.features:
+        if (held := told.vocab.get(one.name)) is not None:
+            every, kept = held.get("occurrences", 0), held.get("occurrences_kept", 0)
+            share = kept / every if every and one.encoding != HASH else None
+            said = {"name": one.name, "encoding": one.encoding, "covered": share}
+            vocabularies.append(said | held)
     return pages.render_page(
         "ingot.converters.recsys.ctr.validation",
         "stats.html.j2",
@@ -324,7 +330,7 @@ def render_stats_page(told: Figures) -> str:
             for one in told.features
             if one.is_multi_hot
         ],
-        vocab=_vocabulary_shares(told),
+        vocab=vocabularies,
         odd={group: counts for group, counts in told.odd.items() if counts},
         names={one.name: _feature_kind(one) for one in told.features},
     )
@@ -376,14 +382,3 @@ def _length_axis(told: Figures) -> dict[str, Json]:
         row["at"] = {key: place(row[key] or 0) for key in ("p50", "p90", "p99", "max", "max_len")}
     ticks = [10**k for k in range(int(decades) + 1)]
     return {"rows": rows, "ticks": [{"label": f"{t:,}", "at": place(t)} for t in ticks]}
-
-
-def _vocabulary_shares(told: Figures) -> list[dict[str, Json]]:
-    """Vocabularies, with the share of occurrences whose token has an id of its own."""
-    found = []
-    for one in told.features:
-        if (held := told.vocab.get(one.name)) is not None:
-            every, kept = held.get("occurrences", 0), held.get("occurrences_kept", 0)
-            share = kept / every if every and one.encoding != HASH else None
-            found.append({"name": one.name, "encoding": one.encoding, "covered": share, **held})
-    return found

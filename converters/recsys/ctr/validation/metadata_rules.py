@@ -142,16 +142,12 @@ def check_stats(
 def _compare(
     stats: dict[str, object], path: tuple[str, ...], right: int, who: str, found: Findings
 ) -> None:
-    said = _value_at(stats, path)
+    said: object = stats
+    for key in path:
+        said = said.get(key) if isinstance(said, dict) else None
     if isinstance(said, bool) or said != right:
         where = f"{'.'.join(path)}: {json.dumps(said, ensure_ascii=False)}, {who} {right}"
         found.add(_STATS, Place(file=processed_folder.STATS, found=where))
-
-
-def _value_at(document: object, path: tuple[str, ...]) -> object:
-    for key in path:
-        document = document.get(key) if isinstance(document, dict) else None
-    return document
 
 
 def _row_figures(counts: dict[str, SplitCounts], entities: dict[str, int]) -> _Figures:

@@ -194,15 +194,12 @@ class FeatureCounts:
             start = contract.VOCAB_FIRST + (self.feature.vocab_num_tokens or 0)
             self.tail += int(np.count_nonzero(ids.values >= start))
         if isinstance(ids, Lists):
-            self._add_lengths(ids, tokens)
-
-    def _add_lengths(self, ids: Lists, tokens: NDArray[np.bool_]) -> None:
-        before = np.zeros(len(tokens) + 1, np.int64)
-        np.cumsum(tokens, out=before[1:])
-        lengths = np.minimum(np.diff(before[ids.offsets]), _LONGEST)
-        counted = np.bincount(lengths, minlength=len(self.lengths))
-        counted[: len(self.lengths)] += self.lengths
-        self.lengths = counted
+            before = np.zeros(len(tokens) + 1, np.int64)
+            np.cumsum(tokens, out=before[1:])
+            lengths = np.minimum(np.diff(before[ids.offsets]), _LONGEST)
+            counted = np.bincount(lengths, minlength=len(self.lengths))
+            counted[: len(self.lengths)] += self.lengths
+            self.lengths = counted
 
 
 @dataclass(kw_only=True)

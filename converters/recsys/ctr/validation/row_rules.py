@@ -187,7 +187,6 @@ class FeatureRules:
         return repeated
 
     def _pairs(self, column: "_Column", ids: Lists, values: Lists) -> None:
-        """Lists of ids and values side by side."""
         lengths, others = values.lengths, ids.lengths
         uneven = lengths != others
         for null in (ids.null, values.null):

@@ -74,7 +74,12 @@ def validate(
         if not files.parts.get(split):
             said = "no Parquet file in it" if split in files.parts else "no such folder"
             found.add("R0.1", Place(file=f"{split}/", found=said))
-    schemas = _read_schemas(files, found)
+    schemas = {}
+    for part in files.all_parts:
+        try:
+            schemas[part] = processed_folder.read_schema(part)
+        except SourceError as error:
+            found.add("R0.2", Place(file=part.name, found=error.problem))
     used = given or _read_featuremap(root, found)
     if given:
         found.skip("R7.1", "another featuremap was given")
@@ -90,18 +95,7 @@ def validate(
     )
 
 
-def _read_schemas(files: Folder, found: Findings) -> dict[Part, pa.Schema]:
-    schemas = {}
-    for part in files.all_parts:
-        try:
-            schemas[part] = processed_folder.read_schema(part)
-        except SourceError as error:
-            found.add("R0.2", Place(file=part.name, found=error.problem))
-    return schemas
-
-
 def _read_featuremap(root: Path, found: Findings) -> FeatureMap | None:
-    """The featuremap in a folder; what is wrong with it is noted."""
     path = root / processed_folder.FEATUREMAP
     if not path.is_file():
         found.add("R7.1", Place(file=processed_folder.FEATUREMAP, found="no such file"))
@@ -218,7 +212,6 @@ class _Validation:
         return counts
 
     def _check_split(self, split: str, usable: dict[Part, dict[str, pa.DataType]]) -> SplitCounts:
-        """Check all rows of a split, and count them."""
         tail_ids = self._profile.tail_ids if self._profile else "contract"
         counts = SplitCounts(
             features={

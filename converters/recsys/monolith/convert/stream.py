@@ -254,7 +254,10 @@ class StreamConverter:
         with closing(self._found()) as found, ThreadPoolExecutor(1, "read") as reader:
             for part in read_ahead(found, reader):
                 if isinstance(part, Bad):
-                    self._reject_part(part)
+                    # A record, or a row that was read and that no rows hold.
+                    of_record = part.row is None and self._settings.source != "parquet"
+                    self.counts.rows += not of_record
+                    self._reject_bad(part, of_record=of_record)
                     continue
                 self._read(part)
                 rows, filters = self._with_line_ids(part), self._settings.filters
@@ -303,12 +306,6 @@ class StreamConverter:
             self._reject_bad(rows.bad(at, "mandatory", missing))
         return rows.chosen(~lacks)
 
-    def _reject_part(self, bad: Bad) -> None:
-        """Reject a record, or a row that was read and that no rows hold."""
-        of_record = bad.row is None and self._settings.source != "parquet"
-        self.counts.rows += not of_record
-        self._reject_bad(bad, of_record=of_record)
-
     def _reject_bad(self, bad: Bad, *, of_record: bool = False) -> None:
         self.counts.rejected_records += of_record
         self.counts.rejected_rows += not of_record
@@ -337,13 +334,28 @@ def filter_rows(filters: Filters, rows: Rows, stream: str, dropped: Counter[str]
         return rows
     _note_matched(filters, rows)
     keep = np.ones(len(rows), np.bool_)
-    for reason, passes in _row_tests(filters, rows, stream):
+    tests = [("label", _holds(test, rows)) for test in filters.labels]
+    tests += [("has", _has_feature(rows, name)) for name in filters.has]
+    tests += [("lacks", ~_has_feature(rows, name)) for name in filters.lacks]
+    if filters.negative_rate is not None:
+        # Shares in [0, 1), random by seed, stream and a row's place in it alone.
+        start = xxhash.xxh64_intdigest(stream.encode(), seed=filters.seed)
+        row = np.maximum(rows.row, 0).astype(np.uint64)
+        place = rows.record.astype(np.uint64) << np.uint64(20) ^ row
+        mixed = _splitmix64(_splitmix64(place) + np.uint64(start)) >> np.uint64(11)
+        taken = (mixed.astype(np.float64) * 2.0**-53) < filters.negative_rate
+        tests.append(("negative", taken | ~_holds(filters.negative, rows)))
+    for reason, passes in tests:
         dropped[reason] += int((keep & ~passes).sum())
         keep &= passes
     left = rows.chosen(keep, _kept_features(filters, rows))
     if filters.negative_rate is None:
         return left
-    return _scale_sample_rates(filters, left, _holds(filters.negative, rows)[keep])
+    # Negatives say with which rate they were taken, times the one that they had.
+    lines = decode_line_ids(left)
+    before = np.where(lines.given["sample_rate"], lines.numbers["sample_rate"], np.float32(1))
+    rate = (before * np.float32(filters.negative_rate)).astype(np.float32)
+    return with_sample_rate(left, rate, _holds(filters.negative, rows)[keep])
 
 
 def _note_matched(filters: Filters, rows: Rows) -> None:
@@ -352,16 +364,6 @@ def _note_matched(filters: Filters, rows: Rows) -> None:
     for pattern in {*filters.features, *filters.drop_features} - filters.matched:
         if any(fnmatchcase(name, pattern) for name in names):
             filters.matched.add(pattern)
-
-
-def _row_tests(filters: Filters, rows: Rows, stream: str) -> list[tuple[str, NDArray[np.bool_]]]:
-    tests = [("label", _holds(test, rows)) for test in filters.labels]
-    tests += [("has", _has_feature(rows, name)) for name in filters.has]
-    tests += [("lacks", ~_has_feature(rows, name)) for name in filters.lacks]
-    if filters.negative_rate is not None:
-        taken = _random_shares(rows, stream, filters.seed) < filters.negative_rate
-        tests.append(("negative", taken | ~_holds(filters.negative, rows)))
-    return tests
 
 
 def _kept_features(filters: Filters, rows: Rows) -> NDArray[np.bool_]:
@@ -382,14 +384,6 @@ def _matches(name: bytes, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name.decode(), pattern) for pattern in patterns)
 
 
-def _scale_sample_rates(filters: Filters, rows: Rows, negatives: NDArray[np.bool_]) -> Rows:
-    """Negatives say with which rate they were taken, times the one that they had."""
-    lines = decode_line_ids(rows)
-    before = np.where(lines.given["sample_rate"], lines.numbers["sample_rate"], np.float32(1))
-    rate = (before * np.float32(filters.negative_rate)).astype(np.float32)
-    return with_sample_rate(rows, rate, negatives)
-
-
 def _holds(test: LabelTest, rows: Rows) -> NDArray[np.bool_]:
     """Return bool[R]; false for rows that have no such label."""
     there = np.diff(rows.label_first) > test.position
@@ -406,15 +400,6 @@ def _has_feature(rows: Rows, name: str) -> NDArray[np.bool_]:
     has = np.zeros(len(rows), np.bool_)
     has[rows.entry_row[entries]] = True
     return has
-
-
-def _random_shares(rows: Rows, stream: str, seed: int) -> NDArray[np.float64]:
-    """float64[R] in [0, 1), random by seed, stream and a row's place in it alone."""
-    start = xxhash.xxh64_intdigest(stream.encode(), seed=seed)
-    row = np.maximum(rows.row, 0).astype(np.uint64)
-    place = rows.record.astype(np.uint64) << np.uint64(20) ^ row
-    mixed = _splitmix64(_splitmix64(place) + np.uint64(start)) >> np.uint64(11)
-    return mixed.astype(np.float64) * 2.0**-53
 
 
 def _splitmix64(value: NDArray[np.uint64]) -> NDArray[np.uint64]:

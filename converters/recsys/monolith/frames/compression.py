@@ -3,7 +3,9 @@
 import io
 import zlib
 from collections.abc import Callable
-from typing import Any, BinaryIO, Final, Protocol, cast
+from typing import BinaryIO, Final, Protocol, cast
+
+import zstandard
 
 from ingot.converters.errors import (
     ConversionError,
@@ -13,7 +15,14 @@ from ingot.converters.errors import (
 )
 from ingot.converters.recsys.monolith.frames.framing import COMPRESSIONS
 from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
-from ingot.converters.sources.storage.compression import ByteReader, Deflate, Zstd, open_unpacked
+from ingot.converters.sources.storage.compression import (
+    ByteReader,
+    Deflate,
+    RawStream,
+    Zstd,
+    open_unpacked,
+    read_bytes,
+)
 
 
 def peek_bytes(raw: BinaryIO, where: str, size: int) -> tuple[bytes, BinaryIO]:
@@ -38,30 +47,19 @@ def peek_bytes(raw: BinaryIO, where: str, size: int) -> tuple[bytes, BinaryIO]:
     return head, cast(BinaryIO, _ReplayedStream(head, raw, error))
 
 
-class _ReplayedStream(io.RawIOBase):
+class _ReplayedStream(RawStream):
     """A stream that cannot go back, with what was read of it."""
 
     def __init__(self, head: bytes, raw: BinaryIO, error: SourceError | None) -> None:
-        self._head = memoryview(head)
-        self._raw = raw
-        self._error = error
+        super().__init__(raw)
+        self._head, self._error = memoryview(head), error
 
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """Up to `size` bytes, all with -1. Raises SourceError."""
-        if size < 0:
-            return b"".join(iter(lambda: self.read(1 << 20), b""))
+    def take(self, size: int) -> bytes:
         if not self._head and self._error is not None:
             raise self._error
         data = bytes(self._head[:size]) or self._raw.read(size)
         self._head = self._head[len(data) :]
         return data
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
 
 
 SUFFIXES: Final = {
@@ -149,7 +147,6 @@ class _SnappyReader:
         self._out = io.BytesIO()
 
     def read(self, size: int) -> bytes:
-        """Up to `size` bytes."""
         while size:
             if data := self._out.read(size):
                 return data
@@ -183,15 +180,10 @@ class _SnappyReader:
             raise ValueError(f"a {what} of {size} bytes is over {self._limit}, Monolith's limit")
 
     def _read_exactly(self, size: int) -> bytes:
-        """So many bytes, got as they come: a size may lie. Raises EOFError."""
-        parts = []
-        while size:
-            part = self._raw.read(min(size, 1 << 20))
-            if not part:
-                raise EOFError
-            parts.append(part)
-            size -= len(part)
-        return b"".join(parts)
+        data = read_bytes(self._raw, size)
+        if len(data) < size:
+            raise EOFError
+        return data
 
 
 def _chunk_length(chunk: bytes) -> int:
@@ -254,16 +246,10 @@ class _SnappyCompressor:
         return self._block(data) if data else b""
 
 
-def _zstd_compressor() -> Any:  # noqa: ANN401 - the library does not export the class
-    import zstandard
-
-    return zstandard.ZstdCompressor().compressobj()
-
-
 _COMPRESSORS: Final[dict[str, Callable[[], Compressor]]] = {
     "none": _NoCompression,
     "snappy": _SnappyCompressor,
-    "zstd": _zstd_compressor,
+    "zstd": lambda: zstandard.ZstdCompressor().compressobj(),
     "gzip": lambda: zlib.compressobj(6, zlib.DEFLATED, Deflate.GZIP),  # its header has no time
     "zlib": lambda: zlib.compressobj(6, zlib.DEFLATED, Deflate.ZLIB),
 }

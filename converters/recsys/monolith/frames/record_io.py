@@ -293,17 +293,6 @@ def frame_records(records: Records, framing: Framing, kind: Kind) -> Bytes:
     from ingot.converters.recsys.monolith.frames.kernels import Frames, write_frames
 
     sizes = records.stop - records.start
-    _check_records(records, sizes, framing, kind)
-    total = int(sizes.sum()) + framing.head_bytes * len(records)
-    if framing.sort_id:
-        total += int((records.sort_stop - records.sort_start).sum())
-    out = np.empty(total, np.uint8)
-    frames = Frames._make(frozen(getattr(records, name)) for name in Frames._fields)
-    write_frames(frozen(records.data), frames, framing.bits, out)
-    return out
-
-
-def _check_records(records: Records, sizes: Places, framing: Framing, kind: Kind) -> None:
     problems = {
         "size": f"is over {MAX_RECORD[kind]} bytes",
         "sort_id": f"has a sort_id of over {MAX_SORT_ID} bytes",
@@ -314,6 +303,13 @@ def _check_records(records: Records, sizes: Places, framing: Framing, kind: Kind
             hint = "the low 8 bits of a data_source_key must be 0, sizes within Monolith's limits"
             number = records.record[int(wrong.argmax())]
             raise ConversionError(f"record {number}", problems[reason], hint)
+    total = int(sizes.sum()) + framing.head_bytes * len(records)
+    if framing.sort_id:
+        total += int((records.sort_stop - records.sort_start).sum())
+    out = np.empty(total, np.uint8)
+    frames = Frames._make(frozen(getattr(records, name)) for name in Frames._fields)
+    write_frames(frozen(records.data), frames, framing.bits, out)
+    return out
 
 
 class RecordWriter:

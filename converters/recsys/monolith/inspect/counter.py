@@ -99,6 +99,9 @@ class RowCounter:
         """What was counted so far; no rows can be added after it."""
         self._end_record()
         used = np.flatnonzero(self._signs.sum(axis=1))
+        tallies = self._lines.rest, self._record, self._beside
+        line_id = self._lines.rest.figures()
+        texts = {name: line_id.pop(number) for name, number in TEXTS.items() if number in line_id}
         return f.Figures(
             streams=self._streams,
             rows=self.rows,
@@ -113,25 +116,19 @@ class RowCounter:
             data_source_key=self._source.figures(),
             line_ids=self._lines.figures(self.rows),
             sort_ids=self._sort_ids.figures(),
-            unknown=self._unknown(),
+            unknown=f.Unknown(
+                line_id=line_id,
+                line_id_text=texts,
+                record=self._record.figures(),
+                beside=self._beside.figures(),
+                features=self._features.strange,
+                unnoted=sum(tally.unnoted for tally in tallies),
+            ),
             bad=f.BadFigures(
                 reasons=dict(self._bad.most_common()),
                 bytes=self._bad_bytes,
                 first=tuple(self._first_bad),
             ),
-        )
-
-    def _unknown(self) -> f.Unknown:
-        tallies = self._lines.rest, self._record, self._beside
-        line_id = self._lines.rest.figures()
-        texts = {name: line_id.pop(number) for name, number in TEXTS.items() if number in line_id}
-        return f.Unknown(
-            line_id=line_id,
-            line_id_text=texts,
-            record=self._record.figures(),
-            beside=self._beside.figures(),
-            features=self._features.strange,
-            unnoted=sum(tally.unnoted for tally in tallies),
         )
 
 
@@ -195,7 +192,6 @@ class _FeatureCounter:
             self._bits = np.concatenate([self._bits, np.zeros((more, k.BITS), np.uint8)])
 
     def slots(self) -> f.Slots:
-        """Fids by slot."""
         v1, v2 = (
             {int(slot): int(counts[slot]) for slot in np.flatnonzero(counts)}
             for counts in (self._v1, self._v2[:-1])
@@ -239,7 +235,6 @@ class _LineIdCounter:
         self.rest = f.FieldTally()
 
     def add(self, rows: Rows, number: Places) -> None:
-        """Count the LineIds of rows of these numbers."""
         lines = decode_line_ids(rows)
         self._there += int(np.count_nonzero(lines.present))
         self._incomplete += int(np.count_nonzero(find_incomplete(lines)))
@@ -251,7 +246,6 @@ class _LineIdCounter:
         self.rest.add(lines.rest, lines.rest_first[:-1], lines.rest_first[1:], number)
 
     def figures(self, rows: int) -> f.LineIds:
-        """What was counted; `rows` in all."""
         return f.LineIds(
             rows=self._there,
             fields={name: self._given[name] for name in FIELDS if self._given[name]},

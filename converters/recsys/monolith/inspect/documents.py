@@ -196,12 +196,8 @@ def row_cells(document: dict[str, Json]) -> Iterator[CellTexts]:
         yield "data_source_key", "", str(document["data_source_key"])
     if "unknown" in document:
         yield "unknown", "", _format_unknown(document["unknown"])
-    yield from _feature_cells(document["features"])
-
-
-def _feature_cells(features: Sequence[dict[str, Json]]) -> Iterator[CellTexts]:
     unset = 0
-    for one in features:
+    for one in document["features"]:
         if one["kind"] == FEATURE_KINDS[0] and "unknown" not in one:
             unset += 1
         else:

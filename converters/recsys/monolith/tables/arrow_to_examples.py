@@ -1,6 +1,6 @@
 """Convert the rows of Arrow tables to Examples, a column at a time."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -62,25 +62,21 @@ def encode_features(column: FeatureColumn, array: pa.Array) -> FeatureCells:
     """The features of a column of R cells."""
     array = read.plain_array(array)
     if column.kind == c.UNSET:
-        return _encode_unset(array)
+        nothing, no = empty_spans(len(array)), np.zeros(len(array), np.bool_)
+        present = array.cast(pa.bool_()).fill_null(False).to_numpy(zero_copy_only=False)
+        return FeatureCells(
+            kind=FEATURE_KINDS[c.UNSET],
+            spans=nothing,
+            lists=read.Lists(valid=present, start=nothing.start, stop=nothing.stop, values=array),
+            bad=no,
+            bad_values=no,
+        )
     if pa.types.is_null(array.type):
         array = array.cast(c.TYPES[column.kind])
     cells = _encode_cells(column, array)
     if column.null == "unset":
         return replace(cells, lists=replace(cells.lists, valid=np.ones(len(array), np.bool_)))
     return cells
-
-
-def _encode_unset(array: pa.Array) -> FeatureCells:
-    nothing, no = empty_spans(len(array)), np.zeros(len(array), np.bool_)
-    present = array.cast(pa.bool_()).fill_null(False).to_numpy(zero_copy_only=False)
-    return FeatureCells(
-        kind=FEATURE_KINDS[c.UNSET],
-        spans=nothing,
-        lists=read.Lists(valid=present, start=nothing.start, stop=nothing.stop, values=array),
-        bad=no,
-        bad_values=no,
-    )
 
 
 def _encode_cells(column: FeatureColumn, array: pa.Array) -> FeatureCells:
@@ -317,17 +313,13 @@ class _BatchEncoder:
         places = self._plan.label
         columns = [read.plain_array(self._column(at)) for at in places]
         if len(columns) == 1:
-            return self._label_lists(places[0], read.value_lists(columns[0]))
-        return self._label_columns(columns)
-
-    def _label_lists(self, at: int, lists: read.Lists) -> Spans:
-        values, bad = read.float_numbers(lists.values, np.float32)
-        self._complain(at, lists.any(bad), lambda _: f"null, or too large a number, in {LABEL}")
-        start, stop = lists.start * 4, lists.stop * 4
-        return Spans(data=values.view(np.uint8), start=start, stop=stop)
-
-    def _label_columns(self, columns: Sequence[pa.Array]) -> Spans:
-        """Several columns: a row has a label of each of them, or none at all."""
+            lists = read.value_lists(columns[0])
+            values, bad = read.float_numbers(lists.values, np.float32)
+            what = f"null, or too large a number, in {LABEL}"
+            self._complain(places[0], lists.any(bad), lambda _: what)
+            start, stop = lists.start * 4, lists.stop * 4
+            return Spans(data=values.view(np.uint8), start=start, stop=stop)
+        # A row has a label of each of them, or none at all.
         table = np.zeros((self._count, len(columns)), np.float32)
         null = np.zeros((len(columns), self._count), np.bool_)
         for number, (at, column) in enumerate(zip(self._plan.label, columns, strict=True)):

@@ -114,7 +114,13 @@ def whole_numbers(array: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         array = array.cast(pa.int64())
     null = ~valid_mask(array)
     if pa.types.is_decimal(array.type):
-        return _decimal_numbers(array, null)
+        # Without places behind the point: as Spark has what is uint64 elsewhere.
+        whole = [0 if value is None else int(value) for value in array.to_pylist()]
+        signed = any(number < 0 for number in whole)
+        low, high = INT64 if signed else (0, (1 << 64) - 1)
+        bad = np.array([not low <= number <= high for number in whole], np.bool_)
+        fitting = [0 if wrong else number for number, wrong in zip(whole, bad, strict=True)]
+        return np.array(fitting, np.int64 if signed else np.uint64), null | bad
     numbers = _fill_nulls(array)
     return numbers.astype(np.uint64 if numbers.dtype.kind == "u" else np.int64, copy=False), null
 
@@ -123,16 +129,6 @@ def _fill_nulls(array: pa.Array) -> NDArray[Any]:
     filled = array.fill_null(0) if array.null_count else array
     numbers: NDArray[Any] = filled.to_numpy(zero_copy_only=False)
     return numbers
-
-
-def _decimal_numbers(array: pa.Array, null: NDArray[np.bool_]) -> Numbers:
-    """Decimals without places behind the point: as Spark has what is uint64 elsewhere."""
-    numbers = [0 if value is None else int(value) for value in array.to_pylist()]
-    signed = any(number < 0 for number in numbers)
-    low, high = INT64 if signed else (0, (1 << 64) - 1)
-    bad = np.array([not low <= number <= high for number in numbers], np.bool_)
-    fitting = [0 if wrong else number for number, wrong in zip(numbers, bad, strict=True)]
-    return np.array(fitting, np.int64 if signed else np.uint64), null | bad
 
 
 def numbers_in_range(array: pa.Array, low: int, high: int) -> Numbers:

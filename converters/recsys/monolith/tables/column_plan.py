@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ingot.converters.columnar.batch_checks import is_utf8
 from ingot.converters.errors import ParametersError, Problem
+from ingot.converters.json_yaml import pointer_to
 from ingot.converters.recsys.monolith.contract import FEATURE_KINDS, INSTANCE_WEIGHT, LABEL
 from ingot.converters.recsys.monolith.features import BYTES, DEPTH, LISTS, SCALAR, VALUES
 from ingot.converters.recsys.monolith.fid import Version
@@ -100,10 +101,6 @@ def misfit(kind: int, given: pa.DataType, rule: FeatureRule) -> str:
     if depth != DEPTH[kind] and (depth, DEPTH[kind]) != (SCALAR, 1):
         shapes = ("plain values", "lists, or plain values", "lists of lists")
         return f"{shapes[DEPTH[kind]]} for {FEATURE_KINDS[kind]}"
-    return _values_misfit(kind, values, rule)
-
-
-def _values_misfit(kind: int, values: pa.DataType, rule: FeatureRule) -> str:
     name = FEATURE_KINDS[kind]
     if c.is_fid(kind):
         if rule.hash != "none":
@@ -230,7 +227,7 @@ class _Planner:
 
     def _plan_rules(self) -> Iterator[FeatureColumn]:
         for name, rule in self._file.features.items() if self._file else ():
-            pointer = "/features/" + name.replace("~", "~0").replace("/", "~1")
+            pointer = pointer_to("/features", name)
             at = self._place(f"{pointer}/column", rule.column)
             if at is None:
                 continue

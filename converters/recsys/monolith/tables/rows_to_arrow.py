@@ -126,17 +126,6 @@ def decode_batches(rows: Rows, schema: c.TableSchema) -> Iterator[pa.RecordBatch
 
 def decode_batch(rows: Rows, schema: c.TableSchema, seen: c.SeenRows) -> pa.RecordBatch:
     """Rows as a record batch."""
-    arrays = _feature_arrays(rows, schema, seen)
-    for field in schema.line_fields:
-        arrays[c.LINE_COLUMNS[field]] = _line_array(seen.lines, field)
-    for name in schema.special:
-        arrays[name] = _special_array(rows, seen, name)
-    return pa.RecordBatch.from_arrays(
-        [arrays[field.name] for field in schema.arrow], schema=schema.arrow
-    )
-
-
-def _feature_arrays(rows: Rows, schema: c.TableSchema, seen: c.SeenRows) -> dict[str, pa.Array]:
     if schema.keys.count > len(schema.column_of):
         raise ConversionError("", "a row has a feature that was not there at first", "start again")
     column = np.append(schema.column_of, np.int32(-1))[seen.numbers]
@@ -146,7 +135,14 @@ def _feature_arrays(rows: Rows, schema: c.TableSchema, seen: c.SeenRows) -> dict
     column = np.where(unset & shared, -1, column)
     used = np.flatnonzero(column >= 0)
     entries = _FeatureColumns(rows, seen.features, schema.columns, used, column[used])
-    return {one.label: entries.array(at) for at, one in enumerate(schema.columns)}
+    arrays = {one.label: entries.array(at) for at, one in enumerate(schema.columns)}
+    for field in schema.line_fields:
+        arrays[c.LINE_COLUMNS[field]] = _line_array(seen.lines, field)
+    for name in schema.special:
+        arrays[name] = _special_array(rows, seen, name)
+    return pa.RecordBatch.from_arrays(
+        [arrays[field.name] for field in schema.arrow], schema=schema.arrow
+    )
 
 
 class _FeatureColumns:
@@ -189,7 +185,6 @@ class _FeatureColumns:
                 self._flat[int(kind)] = flat, int(self._ahead[first])
 
     def array(self, at: int) -> pa.Array:
-        """A column."""
         column, rank = self._columns[at], self._ranks[at]
         if column.kind == c.UNSET:
             return pa.array(self._given[rank])
@@ -251,21 +246,17 @@ def _flat_values(spans: Spans, counts: Places, kind: int) -> pa.Array:
     """What the payloads of one kind hold, one behind the other: single values, or inner lists."""
     values, arrow = int(VALUES[kind]), c.TYPES[kind]
     if DEPTH[kind] == LISTS:
-        return _inner_lists(spans, counts, values, arrow.value_type)
+        inner = _split_fields(spans, int(counts.sum()))
+        if values != BYTES:
+            inner_payloads(inner.data, inner.start, inner.stop)
+        lengths = np.empty(len(inner), np.int64)
+        count_lists(inner.data, inner.start, inner.stop, values, lengths)
+        flat = _value_array(inner, lengths, values, arrow.value_type.value_type)
+        return pa.ListArray.from_arrays(_list_offsets(lengths), flat, arrow.value_type)
     if DEPTH[kind] == SCALAR and values == BYTES:
         return _binary_array(spans, arrow)
     own = arrow if DEPTH[kind] == SCALAR else arrow.value_type
     return _value_array(spans, counts, values, own)
-
-
-def _inner_lists(spans: Spans, counts: Places, values: int, kind: pa.DataType) -> pa.Array:
-    inner = _split_fields(spans, int(counts.sum()))
-    if values != BYTES:
-        inner_payloads(inner.data, inner.start, inner.stop)
-    lengths = np.empty(len(inner), np.int64)
-    count_lists(inner.data, inner.start, inner.stop, values, lengths)
-    flat = _value_array(inner, lengths, values, kind.value_type)
-    return pa.ListArray.from_arrays(_list_offsets(lengths), flat, kind)
 
 
 def _split_fields(spans: Spans, count: int) -> Spans:
@@ -341,14 +332,10 @@ def _special_array(rows: Rows, seen: c.SeenRows, name: str) -> pa.Array:
         spans = Spans(data=lines.rest, start=first[:-1], stop=first[1:])
         return _binary_array(spans, pa.binary(), ~c.has_line_rest(lines))
     assert name == c.REST
-    return _rest_array(rows, seen.strange)
-
-
-def _rest_array(rows: Rows, strange: NDArray[np.bool_]) -> pa.Array:
-    """Features that no column can hold and unknown fields of records, as Examples of just them."""
+    # Features that no column can hold and unknown fields of records, as Examples of just them.
     nothing, nowhere = np.zeros(len(rows), np.int64), np.full(len(rows), -1, np.int64)
     only = replace(
-        rows.chosen(np.ones(len(rows), np.bool_), strange),
+        rows.chosen(np.ones(len(rows), np.bool_), seen.strange),
         line_start=nowhere,
         line_stop=nowhere,
         label_first=np.zeros(len(rows) + 1, np.int64),

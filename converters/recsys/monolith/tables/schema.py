@@ -127,7 +127,10 @@ def split_rows(rows: Rows, most: int = 1 << 62) -> Iterator[Rows]:
     spans = [getattr(rows, name) for name in ("start", "stop", "extra_start", "extra_stop")]
     start, stop, extra_start, extra_stop = (int(span.sum()) for span in spans)
     of_features = stop - start + extra_stop - extra_start
-    of_rows = _bytes_beside_features(rows)
+    # Bytes that each row says beside features; as columns a varint may be eight.
+    line, rest = rows.line_stop - rows.line_start, rows.rest_stop - rows.rest_start
+    of_rows: Places = line + rest + np.diff(rows.label_first) * 4
+    of_rows += rows.sort_stop - rows.sort_start
     if len(rows) <= most and of_features + of_rows.sum() <= PART_BYTES:
         yield from [rows] if len(rows) else []
         return
@@ -139,13 +142,6 @@ def split_rows(rows: Rows, most: int = 1 << 62) -> Iterator[Rows]:
         last = min(max(first + 1, fitting), first + most)
         yield rows.part(first, last)
         first, before = last, int(ends[last - 1])
-
-
-def _bytes_beside_features(rows: Rows) -> Places:
-    """int64[R], bytes that each row says beside features; as columns a varint may be eight."""
-    line, rest = rows.line_stop - rows.line_start, rows.rest_stop - rows.rest_start
-    size: Places = line + rest + np.diff(rows.label_first) * 4
-    return size + (rows.sort_stop - rows.sort_start)
 
 
 _LAST: Final = 1 << 30  # the place of what goes into the rest, behind all columns
@@ -219,8 +215,18 @@ class TableScan:
         self.rows += len(rows)
         if seen.strange.any() or (rows.rest_stop > rows.rest_start).any():
             self._special.add(REST)
-        self._note_rows(rows)
-        self._note_lines(seen.lines)
+        for name, values in (
+            (LABEL, rows.label),
+            (INSTANCE_WEIGHT, rows.weighted),
+            (SOURCE, rows.source),
+            (SORT_ID, rows.sort_stop > rows.sort_start),
+        ):
+            if len(values) if name == LABEL else values.any():
+                self._special.add(name)
+        self._line_fields.update(name for name, given in seen.lines.given.items() if given.any())
+        self._line_fields.update(name for name, counts in seen.lines.counts.items() if counts.any())
+        if has_line_rest(seen.lines).any():
+            self._special.add(LINE_REST)
         return seen
 
     def to_document(self) -> dict[str, Any]:
@@ -252,22 +258,6 @@ class TableScan:
             of_first = len(self._groups) - 1 if first == number else self._group_of[first]
             self._group_of.append(of_first)
 
-    def _note_rows(self, rows: Rows) -> None:
-        for name, values in (
-            (LABEL, rows.label),
-            (INSTANCE_WEIGHT, rows.weighted),
-            (SOURCE, rows.source),
-            (SORT_ID, rows.sort_stop > rows.sort_start),
-        ):
-            if len(values) if name == LABEL else values.any():
-                self._special.add(name)
-
-    def _note_lines(self, lines: LineIds) -> None:
-        self._line_fields.update(name for name, given in lines.given.items() if given.any())
-        self._line_fields.update(name for name, counts in lines.counts.items() if counts.any())
-        if has_line_rest(lines).any():
-            self._special.add(LINE_REST)
-
     def schema(self) -> TableSchema:
         """The columns of the rows that were added."""
         columns, column_of = self._columns()
@@ -276,13 +266,25 @@ class TableScan:
         line_fields = tuple(field for field in FIELDS if field in self._line_fields)
         # A table without columns has no rows, so rows that say nothing have a column of no labels.
         special = self._special or (set() if columns or line_fields else {LABEL})
+        # Labels and what else is no feature stand first, the rest last.
+        types = {
+            LINE_REST: pa.binary(),
+            LABEL: pa.list_(pa.float32()),
+            INSTANCE_WEIGHT: pa.float32(),
+            SOURCE: pa.uint32(),
+            SORT_ID: pa.binary(),
+        }
+        fields = [pa.field(LINE_COLUMNS[field], line_type(field)) for field in line_fields]
+        fields += [pa.field(name, kind) for name, kind in types.items() if name in special]
+        fields += [column.field() for column in columns]
+        fields += [pa.field(REST, pa.binary())] if REST in special else []
         return TableSchema(
             columns=columns,
             keys=self.keys,
             column_of=column_of,
             line_fields=line_fields,
             special=frozenset(special),
-            arrow=_arrow_schema(columns, line_fields, special),
+            arrow=pa.schema(fields, {TABLE: VERSION}),
         )
 
     def _columns(self) -> tuple[tuple[Column, ...], NDArray[np.int32]]:
@@ -336,21 +338,3 @@ def has_line_rest(lines: LineIds) -> NDArray[np.bool_]:
     says: NDArray[np.bool_] = np.any([*lines.given.values(), *lists], axis=0)
     more: NDArray[np.bool_] = lines.rest_sizes > 0
     return more | (lines.present & ~says)
-
-
-def _arrow_schema(
-    columns: tuple[Column, ...], line_fields: tuple[str, ...], special: set[str]
-) -> pa.Schema:
-    """The schema: labels and what else is no feature first, the rest last."""
-    types = {
-        LINE_REST: pa.binary(),
-        LABEL: pa.list_(pa.float32()),
-        INSTANCE_WEIGHT: pa.float32(),
-        SOURCE: pa.uint32(),
-        SORT_ID: pa.binary(),
-    }
-    fields = [pa.field(LINE_COLUMNS[field], line_type(field)) for field in line_fields]
-    fields += [pa.field(name, kind) for name, kind in types.items() if name in special]
-    fields += [column.field() for column in columns]
-    fields += [pa.field(REST, pa.binary())] if REST in special else []
-    return pa.schema(fields, {TABLE: VERSION})

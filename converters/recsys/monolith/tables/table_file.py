@@ -67,10 +67,19 @@ def parse_table_file(text: str, where: str) -> TableFile:
     except ValueError as error:
         raise _unreadable_error(where, " ".join(str(error).split())[:300]) from error
     problems = list(_value_traps("", document)) or list(_schema_problems(document))
-    problems = problems or list(_contradictions(document))
+    for name, rule in document.get("features", {}).items() if not problems else ():
+        problems += _contradictions(json_yaml.pointer_to("/features", name), rule or {})
     if problems:
         raise ParametersError(where, tuple(problems))
-    return _build_table_file(document, where)
+    label = document.get("label", [])
+    rules = {
+        name: {"column": name, **(rule or {}), "ident": (rule or {}).get("id", 0)}
+        for name, rule in document.get("features", {}).items()
+    }
+    labels = [label] if isinstance(label, str) else label
+    return json_yaml.decode(
+        TableFile, {"line_id": {}, **document, "where": where, "features": rules, "label": labels}
+    )
 
 
 def _unreadable_error(where: str, said: str) -> ParametersError:
@@ -104,13 +113,7 @@ def _value_traps(at: str, value: object) -> Iterator[Problem]:
             yield from _value_traps(f"{at}/{index}", inner)
 
 
-def _contradictions(document: Mapping[str, Any]) -> Iterator[Problem]:
-    for name, rule in document.get("features", {}).items():
-        at = f"/features/{name.replace('~', '~0').replace('/', '~1')}"
-        yield from _contradictions_in_rule(at, rule or {})
-
-
-def _contradictions_in_rule(at: str, rule: Mapping[str, Any]) -> Iterator[Problem]:
+def _contradictions(at: str, rule: Mapping[str, Any]) -> Iterator[Problem]:
     kind, slot = rule.get("kind"), rule.get("slot")
     of_kind = _VERSIONS.get((kind or "")[:6])
     if kind is not None and of_kind is None:
@@ -128,15 +131,3 @@ def _contradictions_in_rule(at: str, rule: Mapping[str, Any]) -> Iterator[Proble
     if slot is not None and slot >> BITS[version].slot:
         most = (1 << BITS[version].slot) - 1
         yield Problem(f"{at}/slot", "contradiction", f"0..{most}, as fids are {version}", str(slot))
-
-
-def _build_table_file(document: Mapping[str, Any], where: str) -> TableFile:
-    label = document.get("label", [])
-    rules = {
-        name: {"column": name, **(rule or {}), "ident": (rule or {}).get("id", 0)}
-        for name, rule in document.get("features", {}).items()
-    }
-    labels = [label] if isinstance(label, str) else label
-    return json_yaml.decode(
-        TableFile, {"line_id": {}, **document, "where": where, "features": rules, "label": labels}
-    )

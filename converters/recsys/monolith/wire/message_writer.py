@@ -195,13 +195,18 @@ class _GroupedRows:
         """The batch; how many unset features fill it up; how many sort_ids are lost."""
         rows, count = self._rows, self._end - self._begin
         first, last = int(rows.first[self._begin]), int(rows.first[self._end])
+        # Lists that say something of the row itself are never shared.
+        special = len(self._rows.names) - len(ROW_FIELDS)
         lists = kernels.Lists(
             order=np.empty(last - first, np.int64),
             first=np.empty(self._lists + 1, np.int64),
-            shared=self._may_be_shared(),
+            shared=np.full(self._lists, self._shared) & (self._names_of_lists() < special),
         )
         order_by_list(first, last, self._groups, lists)
-        sizes = self._sizes()
+        # -1 for a list of weights where no row of the batch has one, else 0.
+        weights = len(self._rows.names) - 1
+        without = not self._rows.weighted[self._begin : self._end].any()
+        sizes = np.where(without & (self._names_of_lists() == weights), -1, 0).astype(np.int64)
         kernels.measure_lists(self._arrays, lists, count, sizes)
         out = np.empty(int(np.maximum(sizes, 0).sum()) + 11 * self._lists, np.uint8)
         written = kernels.write_lists(
@@ -213,17 +218,6 @@ class _GroupedRows:
 
     def _names_of_lists(self) -> NDArray[np.int32]:
         return self._rows.name[self._groups.example[: self._lists]]
-
-    def _sizes(self) -> Places:
-        """int64[lists]: -1 for a list of weights where no row of the batch has one, else 0."""
-        weights = len(self._rows.names) - 1
-        without = not self._rows.weighted[self._begin : self._end].any()
-        return np.where(without & (self._names_of_lists() == weights), -1, 0).astype(np.int64)
-
-    def _may_be_shared(self) -> NDArray[np.bool_]:
-        """Lists that say something of the row itself are never shared."""
-        special = len(self._rows.names) - len(ROW_FIELDS)
-        return np.full(self._lists, self._shared) & (self._names_of_lists() < special)
 
     def _record(self, lists: Bytes, count: int) -> tuple[Records, int]:
         from ingot.converters.recsys.monolith.contract import example_pb2

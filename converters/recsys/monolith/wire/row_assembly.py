@@ -222,7 +222,16 @@ def assemble_rows(noted: WalkedRows) -> tuple[Rows, list[Bad], NDArray[np.bool_]
     doubled = (said[w.LINE] >= 0) & (said[w.LINE_FEATURE] >= 0)
     doubled |= (said[w.LABELS] >= 0) & (said[w.LABEL_FEATURE] >= 0)
     doubled |= (said[w.WEIGHT] != 0) & (said[w.WEIGHT_FEATURE] >= 0)
-    noted, complaints = _resolve_special(noted)
+    complaints = {int(at): _EXTRA_UNKNOWN for at in np.flatnonzero(noted.status == w.EXTRA)}
+    doubtful = _read_special(noted)
+    # A row can have all three in need of a second look.
+    for _ in range(len(_SPECIAL)):
+        if not len(doubtful):
+            break
+        noted = _rewrite_doubtful(noted, doubtful, complaints)
+        doubtful = np.setdiff1d(_read_special(noted), list(complaints))
+    for at in map(int, doubtful):
+        complaints[at] = _SPECIAL[int(noted.status[at])].reason, UNSUPPORTED
     twice = [int(at) for at in np.flatnonzero(noted.status == w.TWICE)]
     wrong = [_bad_row(noted, at, complaints) for at in sorted({*twice, *complaints})]
     good = np.flatnonzero(noted.status == w.SOUND)
@@ -235,37 +244,14 @@ def _bad_row(noted: WalkedRows, at: int, complaints: dict[int, tuple[str, str]])
     return replace(noted.records.bad(at, reason, detail), row=row)
 
 
-def _resolve_special(noted: WalkedRows) -> tuple[WalkedRows, dict[int, tuple[str, str]]]:
-    """With special features where fields are noted; and what is wrong with some rows."""
-    complaints = {int(at): _EXTRA_UNKNOWN for at in np.flatnonzero(noted.status == w.EXTRA)}
-    doubtful = _read_special(noted)
-    # A row can have all three in need of a second look.
-    for _ in range(len(_SPECIAL)):
-        if not len(doubtful):
-            break
-        noted = _rewrite_doubtful(noted, doubtful, complaints)
-        doubtful = np.setdiff1d(_read_special(noted), list(complaints))
-    for at in map(int, doubtful):
-        complaints[at] = _SPECIAL[int(noted.status[at])].reason, UNSUPPORTED
-    return noted, complaints
-
-
 def _read_special(noted: WalkedRows) -> Places:
     """Note what special features say; returns the rows of which one cannot be read."""
-    arguments = noted.records.data, noted.rows, noted.status, message_shapes()[0]["LineId"]
-    w.read_special(*arguments, new_grammar())
-    if _take_equal_lines(noted):
-        w.read_special(*arguments, new_grammar())
-    return np.flatnonzero(np.isin(noted.status, list(_SPECIAL)))
-
-
-def _take_equal_lines(noted: WalkedRows) -> bool:
-    """Take rows whose LineIds in field and feature differ in the order of unknown fields only.
-
-    Monolith itself writes such: it reads the feature, and writes the field anew.
-    """
     from ingot.converters.recsys.monolith.contract import example_pb2, line_id_pb2
 
+    arguments = noted.records.data, noted.rows, noted.status, message_shapes()[0]["LineId"]
+    w.read_special(*arguments, new_grammar())
+    # A LineId may differ from its feature in the order of unknown fields only: Monolith itself
+    # reads the feature, and writes the field anew.
     differ = np.flatnonzero(noted.status == w.LINES_DIFFER)
     for at in map(int, differ):
         said = rewrite_special(noted.content(w.LINE_FEATURE, at), w.BAD_LINE)
@@ -275,7 +261,9 @@ def _take_equal_lines(noted: WalkedRows) -> bool:
         field, *feature = map(line_id_pb2.LineId.FromString, lines)
         noted.status[at] = w.SOUND if feature == [field] else w.TWICE
         noted.rows[w.LINE_FEATURE : w.LINE_FEATURE + 2, at] = -1
-    return len(differ) > 0
+    if len(differ):
+        w.read_special(*arguments, new_grammar())
+    return np.flatnonzero(np.isin(noted.status, list(_SPECIAL)))
 
 
 def _rewrite_doubtful(
@@ -367,7 +355,13 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
         return parts[0]
     numbers = {name: at for at, name in enumerate(parts[0].names)}
     arrays: dict[str, list[Any]] = {name: [] for name in (*ENTRY_ARRAYS, *ROW_ARRAYS)}
-    shifts = _data_shifts(parts)
+    # Stretches of bytes, each once, and where they begin among all: places in the first stay.
+    shifts: dict[int, tuple[Bytes, int]] = {}
+    at = 0
+    for part in sorted(parts, key=lambda part: -len(part.data)):
+        if id(part.data) not in shifts:
+            shifts[id(part.data)] = part.data, at
+            at += len(part.data)
     for part in parts:
         _, shift = shifts[id(part.data)]
         same = part.names is parts[0].names
@@ -388,14 +382,3 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
         label=np.concatenate([part.label for part in parts]),
         **{name: np.concatenate(pieces) for name, pieces in arrays.items()},
     )
-
-
-def _data_shifts(parts: Sequence[Rows]) -> dict[int, tuple[Bytes, int]]:
-    """Stretches of bytes, each once, and where they begin among all: places in the first stay."""
-    shifts: dict[int, tuple[Bytes, int]] = {}
-    at = 0
-    for part in sorted(parts, key=lambda part: -len(part.data)):
-        if id(part.data) not in shifts:
-            shifts[id(part.data)] = part.data, at
-            at += len(part.data)
-    return shifts

@@ -398,22 +398,18 @@ def _convert_instance(records: Records, at: int, lost: Counter[str]) -> bytes | 
         )
         if instance.HasField("line_id"):
             example.line_id.MergeFromString(instance.line_id.SerializeToString())
-        _add_features(instance, example)
+        for number, (name, kind, values) in enumerate(_instance_features(instance)):
+            feature = example.named_feature.add(name=name, id=number).feature
+            if kind is None:
+                feature.SetInParent()
+            elif kind.endswith("lists"):
+                for value in values:
+                    getattr(feature, kind).list.add().value.extend(value.value)
+            else:
+                getattr(feature, kind).value.extend(values)
         return bytes(example.SerializeToString())
     except (DecodeError, UnicodeDecodeError, ValueError):  # a name that is no text
         return None
-
-
-def _add_features(instance: Any, example: Any) -> None:  # noqa: ANN401 - messages
-    for number, (name, kind, values) in enumerate(_instance_features(instance)):
-        feature = example.named_feature.add(name=name, id=number).feature
-        if kind is None:
-            feature.SetInParent()
-        elif kind.endswith("lists"):
-            for value in values:
-                getattr(feature, kind).list.add().value.extend(value.value)
-        else:
-            getattr(feature, kind).value.extend(values)
 
 
 def _instance_features(instance: Any) -> Iterator[tuple[str, str | None, Any]]:  # noqa: ANN401
@@ -435,16 +431,12 @@ def _find_lost_fields(instance: Any) -> set[str]:  # noqa: ANN401
     found = {name for name in _NO_PLACE if len(getattr(instance, name))}
     if any(sum(len(getattr(one, name)) > 0 for name in _KINDS) > 1 for one in instance.feature):
         found.add("feature of several kinds")
-    if _has_unknown(instance):
-        found.add("unknown fields")
-    return found
-
-
-def _has_unknown(instance: Any) -> bool:  # noqa: ANN401
-    """Whether an Instance has unknown fields outside its LineId, which is copied whole."""
+    # Its LineId is copied whole, so unknown fields in it are kept.
     copy = type(instance)()
     copy.CopyFrom(instance)
     copy.ClearField("line_id")
     before = copy.ByteSize()
     copy.DiscardUnknownFields()
-    return bool(copy.ByteSize() != before)
+    if copy.ByteSize() != before:
+        found.add("unknown fields")
+    return found
