@@ -103,7 +103,13 @@ def sample_gates(check: Check, found: ProblemsByCode) -> Iterator[Gate]:
     records = f"{check.records} of {check.rows} rows"
     yield failing_gate("records", found.take("no_records"), "at least one", records)
     for reason, count in soft.items():
-        yield _soft_gate(reason, count, tried, none_left=not check.records)
+        much = count > MOST_LEFT_OUT * tried
+        yield Gate(
+            name=reason.replace("_", " "),
+            state="fail" if (not check.records) else "warn" if much else "pass",
+            figure=share_text(count, tried),
+            limit="not all",
+        )
     yield failing_gate(
         "unreadable rows",
         found.take("unreadable"),
@@ -113,17 +119,6 @@ def sample_gates(check: Check, found: ProblemsByCode) -> Iterator[Gate]:
     yield from _path_gates(check, found)
     yield from _content_gates(check.content, found)
     yield from _drift_gate(check, found)
-
-
-def _soft_gate(reason: str, count: int, tried: int, *, none_left: bool) -> Gate:
-    """A share of its own: it stops the run only where nothing is left."""
-    much = count > MOST_LEFT_OUT * tried
-    return Gate(
-        name=reason.replace("_", " "),
-        state="fail" if none_left else "warn" if much else "pass",
-        figure=share_text(count, tried),
-        limit="not all",
-    )
 
 
 def _path_gates(check: Check, found: ProblemsByCode) -> Iterator[Gate]:

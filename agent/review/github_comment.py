@@ -282,15 +282,11 @@ def render_comment(review: ReviewDocument, *, limit: int = COMMENT_LIMIT) -> str
     """Return the comment below a pull request."""
     facts = FACTS.format(verdict=review["verdict"], mappings=len(review["mappings"]))
     top = f"{MARKER}\n{facts}\n"
-    return f"{top}{_render_review(review, limit - len(top))}"
+    return f"{top}{render_summary(review, limit=limit - len(top))}"
 
 
 def render_summary(review: ReviewDocument, *, limit: int = SUMMARY_LIMIT) -> str:
     """Return the same for GITHUB_STEP_SUMMARY, without the marker and with more room."""
-    return _render_review(review, limit)
-
-
-def _render_review(review: ReviewDocument, limit: int) -> str:
     if limit < _SMALLEST // 2:
         raise ValueError(f"{limit} bytes are too few for a review")
     ordered = sort_by_level(review["mappings"])

@@ -76,13 +76,6 @@ def show_gates(console: "Console", gates: "Sequence[Gate]") -> None:
     print_grid(console, [(one.name, one.state, one.figure, one.limit) for one in gates])
 
 
-def show_review_reasons(console: "Console", gates: "Iterable[Gate]") -> None:
-    """Show why a person is needed, gate by gate."""
-    for one in gates:
-        if one.state == "person":
-            console.print(plain_text(f"for a person: {one.name}: {one.detail}", "yellow"))
-
-
 def show_rules_proposal(console: "Console", proposal: "SafeProposal") -> None:
     """Show what the rules propose instead of a model's proposal."""
     from ingot.agent.privacy import Door

@@ -30,7 +30,7 @@ from ingot.converters.sources.tables.partitions import drop_partitions
 
 MOST_ROW, MOST_BYTES = 256 << 10, 2 << 20
 _RUN = 10  # neighbours that are kept or dropped together, as a sample takes them
-_REASONS = ("too_large", "over_limit", "not_redactable", "not_found")
+REASONS = ("too_large", "over_limit", "not_redactable", "not_found")
 Counts = dict[str, int]  # how many sampled rows are not pinned, by reason
 
 
@@ -45,11 +45,6 @@ class WantedRow:
     row: int
     key: str | None
     value: Json
-
-
-def start_counts() -> Counts:
-    """Return no rows for every reason not to pin one."""
-    return dict.fromkeys(_REASONS, 0)
 
 
 def select_wanted(sample: Sample, file: SourceFile) -> list[WantedRow]:

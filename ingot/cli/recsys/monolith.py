@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ingot.cli import command as o
-from ingot.cli.command import command_options, show_parts
+from ingot.cli.command import command_options, run_job
 from ingot.cli.console import (
     JobOptions,
     plain_text,
@@ -339,11 +339,7 @@ def convert_monolith(
     if as_json and out == "-":
         raise typer.BadParameter("--json and records cannot share stdout: name a file as OUT")
     settings = replace(settings, filters=filters)
-    with (
-        show_parts(as_json=as_json),
-        watching.open("monolith convert"),
-        progress_meter() as progress,
-    ):
+    with run_job(watching, "monolith convert", as_json=as_json) as progress:
         done = convert(where, out, settings, overwrite=overwrite, progress=progress, spread=spread)
     if as_json:
         print_json(done.document())

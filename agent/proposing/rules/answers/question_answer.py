@@ -22,7 +22,6 @@ from ingot.agent.proposing.rules.answers.accepted_answers import (
 )
 from ingot.agent.proposing.rules.answers.answer_keys import Options
 from ingot.agent.proposing.rules.answers.preference import (
-    has_undecided_rival,
     preferred_column,
     rival_answer,
     verdict_columns,
@@ -128,7 +127,9 @@ def _is_undecided(
     view: View, columns: Sequence[Column], cast: ColumnRoles, used: frozenset[str]
 ) -> bool:
     """Whether nothing in the rows says that this answer is the right one of several."""
-    if has_undecided_rival(columns, cast.answer) or _is_one_of_keys(columns, cast):
+    rival = rival_answer(columns, cast.answer)
+    undecided = rival is not None and preferred_column(columns, cast.answer) is None
+    if undecided or _is_one_of_keys(columns, cast):
         return True
     if sides.is_heading(cast.question, cast.answer):
         return True
