@@ -207,11 +207,7 @@ def context_from_environment() -> Context:
     return Context(asking=asking, root=Path(root) if root else None, served=True)
 
 
-def context_of_run(run: str | None) -> Context:
-    """The context of a server's run: its nodes share what was opened and drawn."""
-    return _cached_context(run) if run else context_from_environment()
-
-
 @lru_cache(maxsize=8)  # runs at a time; one that is older draws its sample again
-def _cached_context(run: str) -> Context:
+def context_of_run(run: str) -> Context:
+    """The context of a server's run: its nodes share what was opened and drawn."""
     return context_from_environment()

@@ -19,7 +19,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
-from ingot.agent.context import Context, context_of_run
+from ingot.agent.context import Context, context_from_environment, context_of_run
 from ingot.agent.judging import policy
 from ingot.agent.nodes.convert import convert
 from ingot.agent.nodes.discover import discover, sample
@@ -122,7 +122,8 @@ def _node_in_context(node: ChannelsNode, *, first: bool = False) -> Any:  # noqa
         if isinstance(runtime.context, Context):
             return node(channels, runtime.context)
         info = runtime.execution_info
-        context = context_of_run(info.run_id if info else None)
+        run_id = info.run_id if info else None
+        context = context_of_run(run_id) if run_id else context_from_environment()
         try:
             return node(channels, context) if first else _run_served(node, channels, context)
         except IngotError as error:
@@ -145,10 +146,6 @@ def _run_served(node: ChannelsNode, channels: Channels, context: Context) -> Cha
         return ended
 
 
-def _report_if_running(state: State) -> State:
-    return {} if "outcome" in state else report(state)
-
-
 def keeping_graph(checkpointer: BaseCheckpointSaver[Any]) -> Graph:
     """Return the graph with a checkpointer: its runs can stop for review and resume."""
     return graph.copy({"checkpointer": checkpointer})
@@ -162,7 +159,9 @@ def _compiled_graph() -> Graph:
         builder.add_node(node.__name__, _node_in_context(_typed_node(node)))
     for local in (repair, pause, review, tell):
         builder.add_node(local.__name__, _local_node(local))
-    builder.add_node("report", _local_node(_report_if_running))
+    builder.add_node(
+        "report", _local_node(lambda state: {} if "outcome" in state else report(state))
+    )
     builder.add_edge(START, "begin")
     for route in (
         route_begin,

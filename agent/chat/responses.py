@@ -105,7 +105,12 @@ def _run_command(
             return Reply(conversation=said, problems=_safe_problems(error.problems, said, context))
         return reply_to_change(said, words, state, edits=meant.edits)
     if meant.name in ("undo", "redo"):
-        return _move_step(conversation, meant.name, context)
+        moved = conversation.moved(-1 if meant.name == "undo" else 1)
+        if moved is None:
+            where = "first" if meant.name == "undo" else "last"
+            return Reply(conversation=conversation, say=f"This is the {where} mapping already.")
+        checked = operations.recheck_conversation(moved, context)
+        return Reply(conversation=checked, before=conversation, show=("changes",))
     if meant.name in ("alternatives", "take"):
         return _alternatives_reply(conversation, words, meant, context)
     if meant.name == "ok":
@@ -136,16 +141,6 @@ def reply_to_change(
     if made.mapping == conversation.mapping:
         return Reply(conversation=conversation, say="That is what the mapping says already.")
     return Reply(conversation=made, before=conversation, show=("changes",))
-
-
-def _move_step(conversation: Conversation, name: str, context: Context) -> Reply:
-    """Go to another mapping and check it on the data, which may have changed since."""
-    moved = conversation.moved(-1 if name == "undo" else 1)
-    if moved is None:
-        where = "first" if name == "undo" else "last"
-        return Reply(conversation=conversation, say=f"This is the {where} mapping already.")
-    checked = operations.recheck_conversation(moved, context)
-    return Reply(conversation=checked, before=conversation, show=("changes",))
 
 
 def _alternatives_reply(

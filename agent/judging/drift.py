@@ -90,17 +90,12 @@ def least_share(share: float, weight: int) -> float:
     seen, low, high = round(share * weight), 0.0, share
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        if _tail_probability(seen, weight, middle) > _CHANCE:
+        fewer = (comb(weight, n) * middle**n * (1 - middle) ** (weight - n) for n in range(seen))
+        if 1 - sum(fewer) > _CHANCE:
             high = middle
         else:
             low = middle
     return low
-
-
-def _tail_probability(seen: int, weight: int, share: float) -> float:
-    """The chance that so many of so many rows have what that share of all rows has."""
-    fewer = (comb(weight, n) * share**n * (1 - share) ** (weight - n) for n in range(seen))
-    return 1 - sum(fewer)
 
 
 def _keyed_places(shape: Shape) -> frozenset[str]:
@@ -182,7 +177,16 @@ def find_drift(kept: Shape, now: Shape) -> tuple[Change, ...]:
 
 def mapping_changes(changes: Sequence[Change], mapping: Mapping) -> tuple[Change, ...]:
     """The changes as they concern a mapping: speakers that it names, or asks not, are told."""
-    named = _roles_by_path(mapping)
+    # By path the names of speakers for which the mapping has a role; `*` is every name.
+    named: dict[str, set[str]] = {}
+    for layout in mapping.alternatives():
+        for message in layout.messages or ():
+            if isinstance(message.role, RoleFromData):
+                path = outer_path(message.each, message.role.path.text)
+                path = outer_path(layout.each, path)
+                path = path.removeprefix("[*].") if mapping.group else path
+                names = ("*",) if message.role.order else message.role.map or ROLES
+                named.setdefault(path, set()).update(names)
     return tuple(
         replace(one, stops=one.stops and _lacks_role(one, named.get(one.path)))
         if one.what == "role value"
@@ -194,20 +198,6 @@ def mapping_changes(changes: Sequence[Change], mapping: Mapping) -> tuple[Change
 def _lacks_role(one: Change, named: set[str] | None) -> bool:
     """Whether a mapping that reads this path has no role for one of the new names."""
     return named is not None and "*" not in named and not set(one.names) <= named
-
-
-def _roles_by_path(mapping: Mapping) -> dict[str, set[str]]:
-    """By path the names of speakers for which a mapping has a role; `*` is every name."""
-    found: dict[str, set[str]] = {}
-    for layout in mapping.alternatives():
-        for message in layout.messages or ():
-            if isinstance(message.role, RoleFromData):
-                path = outer_path(message.each, message.role.path.text)
-                path = outer_path(layout.each, path)
-                path = path.removeprefix("[*].") if mapping.group else path
-                names = ("*",) if message.role.order else message.role.map or ROLES
-                found.setdefault(path, set()).update(names)
-    return found
 
 
 def stored_shape(document: MappingDocument) -> Shape | None:

@@ -103,7 +103,13 @@ def sample_gates(check: Check, found: ProblemsByCode) -> Iterator[Gate]:
     records = f"{check.records} of {check.rows} rows"
     yield failing_gate("records", found.take("no_records"), "at least one", records)
     for reason, count in soft.items():
-        yield _soft_gate(reason, count, tried, none_left=not check.records)
+        much = count > MOST_LEFT_OUT * tried
+        yield Gate(
+            name=reason.replace("_", " "),
+            state="fail" if (not check.records) else "warn" if much else "pass",
+            figure=share_text(count, tried),
+            limit="not all",
+        )
     yield failing_gate(
         "unreadable rows",
         found.take("unreadable"),
@@ -113,17 +119,6 @@ def sample_gates(check: Check, found: ProblemsByCode) -> Iterator[Gate]:
     yield from _path_gates(check, found)
     yield from _content_gates(check.content, found)
     yield from _drift_gate(check, found)
-
-
-def _soft_gate(reason: str, count: int, tried: int, *, none_left: bool) -> Gate:
-    """A share of its own: it stops the run only where nothing is left."""
-    much = count > MOST_LEFT_OUT * tried
-    return Gate(
-        name=reason.replace("_", " "),
-        state="fail" if none_left else "warn" if much else "pass",
-        figure=share_text(count, tried),
-        limit="not all",
-    )
 
 
 def _path_gates(check: Check, found: ProblemsByCode) -> Iterator[Gate]:
@@ -147,9 +142,23 @@ def _content_gates(content: Content, found: ProblemsByCode) -> Iterator[Gate]:
     usual = content.usual
     if "answers" in usual:
         yield failing_gate("paths on both sides", found.take("both_sides"), "none")
-        yield _training_gate(content, found)
+        none = found.take("no_training")
+        records = share_text(content.trained_records, content.records)
+        chars = 100 * content.trained_chars / max(1, content.chars)
+        few = content.trained_records < MIN_COVERAGE * content.records
+        yield Gate(
+            name="trained on",
+            state="fail" if none else "warn" if few else "pass",
+            figure=f"{records} records, {chars:.1f} % of the characters",
+            limit="at least one message",
+        )
     for side, counts in usual.items():
-        yield _constant_gate(side, counts)
+        yield Gate(
+            name=f"most frequent {side.removesuffix('s')}",
+            state="warn" if is_constant(counts) else "pass",
+            figure=share_text(counts.count, counts.texts),
+            limit="not the same in all",
+        )
     for side, count in content.numbers.items():
         yield Gate(
             name=f"lists of numbers as {side}",
@@ -157,29 +166,6 @@ def _content_gates(content: Content, found: ProblemsByCode) -> Iterator[Gate]:
             figure=share_text(count, content.records),
             limit="under 50 %: they look like token ids",
         )
-
-
-def _training_gate(content: Content, found: ProblemsByCode) -> Gate:
-    none = found.take("no_training")
-    records = share_text(content.trained_records, content.records)
-    chars = 100 * content.trained_chars / max(1, content.chars)
-    few = content.trained_records < MIN_COVERAGE * content.records
-    return Gate(
-        name="trained on",
-        state="fail" if none else "warn" if few else "pass",
-        figure=f"{records} records, {chars:.1f} % of the characters",
-        limit="at least one message",
-    )
-
-
-def _constant_gate(side: str, counts: MostFrequent) -> Gate:
-    """How often the most frequent text of a side occurs."""
-    return Gate(
-        name=f"most frequent {side.removesuffix('s')}",
-        state="warn" if is_constant(counts) else "pass",
-        figure=share_text(counts.count, counts.texts),
-        limit="not the same in all",
-    )
 
 
 def is_constant(counts: MostFrequent) -> bool:

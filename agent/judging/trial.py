@@ -86,12 +86,8 @@ _SHOWN_DOUBTS = ("ends open", "marks")
 Example = tuple[Json, Record]
 
 
-def same_records(one: Trial, other: Trial) -> bool:
-    """Whether both make the same texts of the same sample; metadata and masks aside."""
-    return _record_hashes(one) == _record_hashes(other)
-
-
-def _record_hashes(trial: Trial) -> Counter[bytes]:
+def record_hashes(trial: Trial) -> Counter[bytes]:
+    """The hashes of the texts that a mapping makes of the sample; metadata and masks aside."""
     unifier = RowExecutor(trial.mapping, source_name="", language=None)
     return Counter(
         hashlib.sha256(json.dumps(_record_texts(record)).encode()).digest()
@@ -103,11 +99,6 @@ def _record_hashes(trial: Trial) -> Counter[bytes]:
 def _record_texts(record: Record) -> list[Json]:
     turns = [[message["role"], message["content"]] for message in record.get("messages", ())]
     return [record.get("text"), record.get("system"), turns]
-
-
-def joint_confidence(one: float, other: float) -> float:
-    """How sure two are who came to the same result by different ways."""
-    return round(min(0.99, 1 - (1 - one) * (1 - other)), 3)
 
 
 def find_signals(mapping: Mapping, report: CheckReport) -> tuple[str, ...]:

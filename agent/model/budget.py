@@ -120,9 +120,6 @@ class Ledger:
         """What the current data set spent, what `open_set` was given included."""
         return self._count_spent["data set"]
 
-    def _spent_in(self, scope: str) -> Spent:
-        return self.run if scope == "run" else self.data_set
-
     def open_set(self, before: Spent) -> None:
         """The next data set begins; `before` is what earlier processes spent on it."""
         with self._adding:
@@ -132,13 +129,13 @@ class Ledger:
         """Whether one more request of at most so many tokens is within every limit."""
         for scope, limits in self._limits.items():
             check_request_limits(
-                scope, limits, self._spent_in(scope), self.price, tokens_in, tokens_out
+                scope, limits, self._count_spent[scope], self.price, tokens_in, tokens_out
             )
 
     def check_wait(self, seconds: float) -> None:
         """Whether so long a wait leaves time to ask again."""
         for scope, limits in self._limits.items():
-            spent = self._spent_in(scope).seconds
+            spent = self._count_spent[scope].seconds
             if limits.seconds is not None and spent + seconds >= limits.seconds:
                 problem = (
                     f"the endpoint wants a wait of {seconds:.3g} s; {spent:.3g} of "
@@ -160,7 +157,7 @@ class Ledger:
     def seconds_left(self) -> float | None:
         """The time that is left, never below 0; None = no limit."""
         left = [
-            limits.seconds - self._spent_in(scope).seconds
+            limits.seconds - self._count_spent[scope].seconds
             for scope, limits in self._limits.items()
             if limits.seconds is not None
         ]

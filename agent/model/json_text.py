@@ -63,13 +63,6 @@ def _find_only_object(
         return whole, how
     if whole is not None:
         raise UnreadableReply("one JSON object and nothing else", plain)
-    return _object_amid_text(plain, rank, how, cut_off=cut_off)
-
-
-def _object_amid_text(
-    plain: str, rank: Rank, how: tuple[str, ...], *, cut_off: bool
-) -> tuple[JsonObject, tuple[str, ...]]:
-    """The object amid other text, or the one that bad spelling hides."""
     inside = outermost_objects(plain, _DECODER, _MOST_TRIES)
     met = [one for one, _ in inside if rank(one)]
     found = [one for one in met if rank(one) == max(map(rank, met))]

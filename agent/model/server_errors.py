@@ -122,17 +122,11 @@ def find_fault(
     variable = endpoint_key(endpoint).variable
     meant = _actual_status(status, reply)
     refuses = _refused_part(meant, words, _named_parameter(reply), streamed)
-    return _classify_fault(meant, headers, words, refuses, problem, variable)
-
-
-def _classify_fault(
-    status: int, headers: Mapping[str, str], words: str, refuses: str, problem: str, variable: str
-) -> Fault:
     if refuses:
         hint = _SMALLER_HINT if refuses in ("prompt size", "room size") else ""
         return Fault(kind="bad_request", problem=problem, hint=hint, refuses=refuses)
-    kind, hint = _fault_kind(status, words, variable)
-    passing = kind in ("rate_limited", "server_error", "timeout") and status != 501
+    kind, hint = _fault_kind(meant, words, variable)
+    passing = kind in ("rate_limited", "server_error", "timeout") and meant != 501
     wait = retry_wait_s(headers) if passing else None
     if wait is not None and wait > LONGEST_WAIT_S:
         return Fault(kind=kind, problem=problem, hint=f"it wants to be asked again in {wait:.0f} s")

@@ -47,7 +47,10 @@ def _convert_source(state: State, order: Order, context: Context, door: Door) ->
         return {"report.md": report.encode(errors="backslashreplace")}  # names of files are bytes
 
     place = context.store or order.out or ""
-    out, options = place if is_store_url(place) else Path(place), conversion_options(order)
+    out = place if is_store_url(place) else Path(place)
+    options = ConvertOptions(
+        **{one.name: getattr(order, one.name) for one in fields(ConvertOptions)}
+    )
     usage, proposal = state.get("usage"), state["proposal"]
     extra_run = {"model": encode(usage) if usage else None}
     if proposal is None:
@@ -70,11 +73,6 @@ def _convert_source(state: State, order: Order, context: Context, door: Door) ->
         )
     except ConversionError as error:  # quotes the first rejected rows
         raise ConversionError(error.where, door.text(error.problem), error.hint) from error
-
-
-def conversion_options(order: Order) -> ConvertOptions:
-    """The part of an order that a conversion knows."""
-    return ConvertOptions(**{one.name: getattr(order, one.name) for one in fields(ConvertOptions)})
 
 
 def try_mapping(order: Order, context: Context) -> State:

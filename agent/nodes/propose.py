@@ -15,7 +15,7 @@ from ingot.agent.proposing.cards import card_evidence
 from ingot.agent.proposing.proposal import Proposal, Turn, fallback_turn, redacted_proposal
 from ingot.agent.state import Answer, Order, State, Stopped
 from ingot.converters.errors import BudgetReached, ModelError
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import MappingDocument
 
 RENDERED_RECORDS = 2  # records that a model is shown at a second look
 
@@ -109,7 +109,8 @@ def _ask_mapper(order: Order, context: Context, state: State) -> Turn:
     """One answer of the mapper; a model that looks at its records is shown them again each time."""
     history = [*state.get("attempts", ())]
     if looked := state.get("looked"):
-        records = rendered_examples(order, context, looked.proposal)
+        trial = try_out(context, order, looked.proposal.mapping or {}, where="the model's mapping")
+        records = trial.report.examples[:RENDERED_RECORDS]
         history = [one if one.signals is None else replace(one, records=records) for one in history]
     source, sample = context.source_and_sample(order.source, order.spec)
     return context.mapper_named(order.mapper)(source, sample, order.request(), history)
@@ -119,14 +120,6 @@ def rules_turn(order: Order, context: Context) -> Turn:
     """What the rules say of the same sample."""
     source, sample = context.source_and_sample(order.source, order.spec)
     return context.mapper_named("rules")(source, sample, order.request(), ())
-
-
-def rendered_examples(
-    order: Order, context: Context, proposal: Proposal
-) -> tuple[tuple[Json, Json], ...]:
-    """Rows beside the records that a model's proposal makes of them."""
-    trial = try_out(context, order, proposal.mapping or {}, where="the model's mapping")
-    return trial.report.examples[:RENDERED_RECORDS]
 
 
 def given_turn(order: Order) -> Turn:

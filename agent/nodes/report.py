@@ -45,9 +45,11 @@ def _with_ending(state: State, outcome: Outcome) -> State:
 def run_outcome(state: State) -> Outcome:
     """The run as it stands, for people and programs."""
     proposal = state.get("proposal")
+    stopped, review = state.get("stopped"), state.get("review")
+    said = stopped.why if stopped else review.why if review else EMPTY_TEXT
     return Outcome(
         status=run_status(state),
-        why=stop_reason(state),
+        why=said or irrelevance_doubt(state),
         source=state.get("source"),
         decision=proposal.decision if proposal else None,
         mapper=proposal.mapper if proposal else None,
@@ -76,13 +78,6 @@ def run_notes(state: State) -> list[str]:
     who = "the model is" if proposal.mapper == "llm" else f"the {proposal.mapper} are"
     where = Path(order.out or "", "report.md")
     return [f"{who} unsure ({proposal.confidence:.2f}): look at {where}"]
-
-
-def stop_reason(state: State) -> Safe:
-    """Why the run did not go on, "" where it did."""
-    stopped, review = state.get("stopped"), state.get("review")
-    said = stopped.why if stopped else review.why if review else EMPTY_TEXT
-    return said or irrelevance_doubt(state)
 
 
 def run_status(state: State) -> str:

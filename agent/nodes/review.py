@@ -12,7 +12,7 @@ from dataclasses import replace
 from ingot.agent.context import Context
 from ingot.agent.judging import policy
 from ingot.agent.judging.policy import REVIEW_ANSWERS
-from ingot.agent.judging.trial import joint_confidence, same_records, try_out
+from ingot.agent.judging.trial import record_hashes, try_out
 from ingot.agent.judging.unbacked import Side, unbacked_choices
 from ingot.agent.nodes.propose import rules_turn
 from ingot.agent.privacy import EMPTY_TEXT, Safe, joined, redact
@@ -79,7 +79,7 @@ def _ask_rules(state: State, proposal: Proposal, context: Context) -> Opinion | 
         theirs = rules.mapping and try_out(context, order, rules.mapping, where="the rules'")
     except MappingError:
         return Opinion(agrees=False, proposal=redacted)
-    agrees = bool(theirs and same_records(ours, theirs))
+    agrees = bool(theirs and record_hashes(ours) == record_hashes(theirs))
     second = Side.of(rules.mapping, theirs) if rules.mapping and theirs else None
     found = unbacked_choices(Side.of(proposal.mapping, ours), second, same_texts=agrees)
     unbacked = {gate: tuple(map(door.text, said)) for gate, said in found.items()}
@@ -97,7 +97,8 @@ def _with_opinion(proposal: SafeProposal, opinion: Opinion | None) -> SafePropos
     made = replace(proposal, evidence=(*proposal.evidence, evidence))
     if not opinion.agrees:
         return made
-    return replace(made, confidence=joint_confidence(proposal.confidence, rules.confidence))
+    both_wrong = (1 - proposal.confidence) * (1 - rules.confidence)  # they came to it by other ways
+    return replace(made, confidence=round(min(0.99, 1 - both_wrong), 3))
 
 
 def _remember_answer(state: State, context: Context) -> None:

@@ -69,12 +69,8 @@ def find_payment_cards(text: str) -> Iterator[tuple[int, int]]:
 def _is_card(number: str) -> bool:
     digits = "".join(_DIGITS.findall(number))
     issued = _ISSUERS.get(len(digits))
-    return bool(issued and issued.match(digits)) and len(set(digits)) > 1 and _passes_luhn(digits)
-
-
-def _passes_luhn(digits: str) -> bool:
-    twice = sum(sum(divmod(2 * int(digit), 10)) for digit in digits[-2::-2])
-    return (twice + sum(map(int, digits[-1::-2]))) % 10 == 0
+    known = bool(issued and issued.match(digits)) and len(set(digits)) > 1
+    return known and _paper_validator("luhn")(digits)
 
 
 def find_ibans(text: str) -> Iterator[tuple[int, int]]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from importlib.resources import files
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv6Address, ip_address
 from unicodedata import normalize
 
 # Exact names, with whatever stands before `_`, `-`, `.` or a capital: DB_PASSWORD, dbPassword.
@@ -274,10 +274,6 @@ def _identifies_machine(spelled: str) -> bool:
         return False
     if isinstance(address, IPv6Address):
         return not (address.is_loopback or address.is_unspecified or address.is_multicast)
-    return _identifies_v4(address, spelled)
-
-
-def _identifies_v4(address: IPv4Address, spelled: str) -> bool:
     if address.is_loopback or address.packed[0] in (0, 255):
         return False
     # 1.2.3.4 is a section, a version or a public resolver more often than somebody's machine.

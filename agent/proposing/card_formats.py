@@ -258,14 +258,10 @@ def _kind_text(found: Json, levels: int) -> str:
     if not levels:
         return "..."
     if isinstance(found, list):
-        return _list_kind(found, levels)
+        if all(isinstance(one, dict) and "name" in one for one in found):
+            return _struct_kind(((_as_text(one["name"]), one) for one in found), levels)
+        return f"list of {_kind_text(found[0], levels - 1)}"
     return _object_kind(_as_object(found), levels)
-
-
-def _list_kind(found: list[Json], levels: int) -> str:
-    if all(isinstance(one, dict) and "name" in one for one in found):
-        return _struct_kind(((_as_text(one["name"]), one) for one in found), levels)
-    return f"list of {_kind_text(found[0], levels - 1)}"
 
 
 def _object_kind(found: Mapping[str, Json], levels: int) -> str:

@@ -156,13 +156,17 @@ def _read_card(entry: Entry, reader: CardReader) -> Card | None:
         said = reader(text)
     except (ValueError, OverflowError, RecursionError):  # no JSON, or not in the first 64 KB
         return None
+    told = (
+        (_clean_line(name, MOST_NAME_CHARS), _clean_line(about, _MOST_DESCRIPTION))
+        for name, about in said.fields
+    )
     found = Card(
         file=display_name(redact(entry.name.rpartition("/")[2])),
         title=_clean_line(said.title, _MOST_TITLE),
         license=_clean_line(said.license, _MOST_WORD),
         languages=_clean_words(map(_language_code, said.languages)),
         tasks=_clean_words(said.tasks),
-        fields=_clean_fields(said.fields),
+        fields=tuple((name, about) for name, about in told if name)[:_MOST_FIELDS],
         text=_clean_prose(said.text),
     )
     return None if found == Card(file=found.file) else found
@@ -206,14 +210,6 @@ def _language_code(said: str) -> str:
 def _clean_words(said: Iterable[str]) -> tuple[str, ...]:
     told = (_clean_line(one, _MOST_WORD) for one in said)
     return tuple(dict.fromkeys(one for one in told if one))[:_MOST_WORDS]
-
-
-def _clean_fields(said: Iterable[Field]) -> tuple[Field, ...]:
-    told = (
-        (_clean_line(name, MOST_NAME_CHARS), _clean_line(about, _MOST_DESCRIPTION))
-        for name, about in said
-    )
-    return tuple((name, about) for name, about in told if name)[:_MOST_FIELDS]
 
 
 def _clean_line(text: str, most: int) -> str:

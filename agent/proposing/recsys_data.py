@@ -159,7 +159,12 @@ def _aliccp_proposal(source: Source) -> Proposal | None:
     if is_archive_member(first, source):
         what = unpack_advice(first.name, "ingot ctr build")
     else:
-        what = _aliccp_command(_aliccp_files(source))
+        found: dict[str, list[str]] = {SKELETON: [], COMMON: []}
+        entries: Sequence[Entry] = sorted(source.listing.entries, key=lambda one: -(one.bytes or 0))
+        for entry in islice(entries, _MOST_FILES):
+            if (kind := recognize_place(recognize_aliccp, entry.place, ALICCP_HEAD)) is not None:
+                found[kind].append(entry.name)
+        what = _aliccp_command(found)
     return irrelevant_proposal(
         f"This is raw Ali-CCP data, clicks and no text. {what}", _ALICCP_LINES
     )
@@ -182,15 +187,6 @@ def click_log_hint(source: Source, rows: Sequence[Json]) -> str:
 
 def _is_click_label(cells: Sequence[Json]) -> bool:
     return {str(cell).lower() for cell in cells} == {"0", "1"} or set(cells) == {False, True}
-
-
-def _aliccp_files(source: Source) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {SKELETON: [], COMMON: []}
-    entries: Sequence[Entry] = sorted(source.listing.entries, key=lambda one: -(one.bytes or 0))
-    for entry in islice(entries, _MOST_FILES):
-        if (kind := recognize_place(recognize_aliccp, entry.place, ALICCP_HEAD)) is not None:
-            found[kind].append(entry.name)
-    return found
 
 
 def _aliccp_command(found: dict[str, list[str]]) -> str:
@@ -244,20 +240,16 @@ def _stream_proposal(source: Source, found: Entry) -> Proposal | None:
     if stream is None:
         return None
     where = shell_name(found.name) if source.listing.direct else "FOLDER"
-    packed = _foreign_compression(found.place)
+    # A compression that Monolith has no name for.
+    with found.place.open() as raw, translate_read_errors(str(found.place)):
+        codec = detect_compression(peek_first_bytes(raw))
+    packed = codec if codec in ("bz2", "xz") else ""
     what = f"Undo {packed} first, and see ingot monolith convert --help" if packed else ""
     reason = f"These are {_MESSAGE_NAMES[stream.kind]} for Monolith and no text. "
     reason += what or _monolith_command(stream, where)
     return irrelevant_proposal(
         reason, _STREAM_EVIDENCE.format(_MESSAGE_NAMES[stream.kind], stream.framing)
     )
-
-
-def _foreign_compression(place: Place) -> str:
-    """A compression that Monolith has no name for; empty where there is none."""
-    with place.open() as raw, translate_read_errors(str(place)):
-        codec = detect_compression(peek_first_bytes(raw))
-    return codec if codec in ("bz2", "xz") else ""
 
 
 def _monolith_command(stream: MonolithStream, where: str) -> str:

@@ -155,7 +155,8 @@ def roles_of_values(
     name: str, facts: PathFacts, said: list[list[str]]
 ) -> tuple[dict[str, str | None], float] | None:
     """Return the roles that the values of a field stand for, and how sure that is."""
-    values = _distinct_values(facts)
+    counted = {text_of(value): count for value, count in facts.values}
+    values = counted if 1 <= len(counted) <= MAX_ROLES else None
     if values is None or facts.types.get("number"):
         return None
     flags = flag_roles(name, values)
@@ -167,11 +168,6 @@ def roles_of_values(
     if not aliases and act_as_speakers(said) and sum(map(len, said)) >= LONG_TALK * len(said):
         sure += 0.2
     return (mapping, sure) if sure > LEAST_SURE else None
-
-
-def _distinct_values(facts: PathFacts) -> dict[str, int] | None:
-    counted = {text_of(value): count for value, count in facts.values}
-    return counted if 1 <= len(counted) <= MAX_ROLES else None
 
 
 def speakers_alternate(said: list[list[str]], nearly: float = 0.9) -> bool:

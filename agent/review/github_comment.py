@@ -34,7 +34,6 @@ from ingot.agent.review.review_document import (
     ChangeEntry,
     DriftEntry,
     MappingEntry,
-    PathEntry,
     ProvenanceEntry,
     ReasonEntry,
     ReviewDocument,
@@ -217,7 +216,8 @@ def _paths_table(mapping: MappingEntry) -> str:
     for place, side in enumerate((mapping["old"], mapping["new"])):
         for one in side["paths"] if side else ():
             both = found.setdefault((one["target"], one["path"]), ["-", "-"])
-            both[place] = _resolved_text(one)
+            absent = [f"{one[key]:,} {key}" for key in ("null", "missing") if one[key]]
+            both[place] = ", ".join([f"{one['resolved']:,}/{one['rows']:,} rows", *absent])
 
     def row(one: tuple[str, str]) -> tuple[str, ...]:
         return (escape_words(one[0]), code_span(one[1]), *found[one])
@@ -225,11 +225,6 @@ def _paths_table(mapping: MappingEntry) -> str:
     head = ("target", "path", "found before", "found after")
     table = _limited_table(head, list(found), row)
     return fold_blocks("Rows that every path reaches", [table]) if table else ""
-
-
-def _resolved_text(path: PathEntry) -> str:
-    absent = [f"{path[key]:,} {key}" for key in ("null", "missing") if path[key]]
-    return ", ".join([f"{path['resolved']:,}/{path['rows']:,} rows", *absent])
 
 
 def _provenance_table(mapping: MappingEntry) -> str:
@@ -287,15 +282,11 @@ def render_comment(review: ReviewDocument, *, limit: int = COMMENT_LIMIT) -> str
     """Return the comment below a pull request."""
     facts = FACTS.format(verdict=review["verdict"], mappings=len(review["mappings"]))
     top = f"{MARKER}\n{facts}\n"
-    return f"{top}{_render_review(review, limit - len(top))}"
+    return f"{top}{render_summary(review, limit=limit - len(top))}"
 
 
 def render_summary(review: ReviewDocument, *, limit: int = SUMMARY_LIMIT) -> str:
     """Return the same for GITHUB_STEP_SUMMARY, without the marker and with more room."""
-    return _render_review(review, limit)
-
-
-def _render_review(review: ReviewDocument, limit: int) -> str:
     if limit < _SMALLEST // 2:
         raise ValueError(f"{limit} bytes are too few for a review")
     ordered = sort_by_level(review["mappings"])
@@ -430,17 +421,13 @@ def github_annotations(review: ReviewDocument) -> list[str]:
         found = _reasons_at(level, sort_by_level(review["mappings"]))
         for place, (mapping, reason) in enumerate(found[:MOST], start=1):
             left = len(found) - MOST if place == MOST else 0
-            lines.append(_annotation_command(mapping, reason, left))
+            title = f"ingot review: {printable_line(reason['rule'], 60)}"
+            line = [f"line={reason['line']}"] if reason["line"] else []
+            # The name of a file is not redacted: by any other one the note finds no place.
+            file = escape_property(mapping["path"])
+            message = printable_line(reason["text"], _LONGEST)
+            if left > 0:
+                message += f" (and {left} more: the report has all)"
+            listed = ",".join([f"file={file}", *line, f"title={escape_property(title)}"])
+            lines.append(f"::{_COMMANDS[reason['level']]} {listed}::{escape_message(message)}")
     return lines
-
-
-def _annotation_command(mapping: MappingEntry, reason: ReasonEntry, left: int) -> str:
-    title = f"ingot review: {printable_line(reason['rule'], 60)}"
-    line = [f"line={reason['line']}"] if reason["line"] else []
-    # The name of a file is not redacted: by any other one the note finds no place.
-    file = escape_property(mapping["path"])
-    message = printable_line(reason["text"], _LONGEST)
-    if left > 0:
-        message += f" (and {left} more: the report has all)"
-    listed = ",".join([f"file={file}", *line, f"title={escape_property(title)}"])
-    return f"::{_COMMANDS[reason['level']]} {listed}::{escape_message(message)}"

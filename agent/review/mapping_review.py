@@ -273,20 +273,16 @@ def _record_pair_lines(
 ) -> list[list[Safe]] | None:
     if record is None:
         return None
-    skipped = _count_same_messages(record, other)
+    # Messages at the beginning that both records have are left out.
+    pairs = zip(record.get("messages", []), (other or {}).get("messages", []), strict=False)
+    same = next((n for n, (a, b) in enumerate(pairs) if a != b), 0)
+    skipped = max(0, same - 1) if same > 2 else 0
     left_out = Safe(f"({skipped} message{'s' * (skipped != 1)} as in the other)")
     shown = _shown_part(record, skipped, door)
     lines = record_lines(
         _narrow_texts(shown, _shown_part(other, skipped, door)) if other else shown
     )
     return [*([[EMPTY_TEXT, left_out]] if skipped else []), *map(list, lines)]
-
-
-def _count_same_messages(record: Record, other: Record | None) -> int:
-    """Count the messages at the beginning that are left out, since both records have them."""
-    pairs = zip(record.get("messages", []), (other or {}).get("messages", []), strict=False)
-    same = next((n for n, (a, b) in enumerate(pairs) if a != b), 0)
-    return max(0, same - 1) if same > 2 else 0
 
 
 def _shown_part(record: Record, skipped: int, door: Door) -> SafeValue:

@@ -66,7 +66,8 @@ def escape_words(text: str, most: int = 2 * _MOST) -> str:
     pieces: list[str] = []
     unsafe: list[str] = []
     for token in _TOKENS.findall(printable_line(text, most)):
-        if not _is_plain(token) or (not pieces and _MARKER.match(token)):
+        plain = _PLAIN.fullmatch(token) and not _COMMIT.fullmatch(token) and not _runs_left(token)
+        if not plain or (not pieces and _MARKER.match(token)):  # GitHub makes something of it
             unsafe.append(token)
             continue
         pieces += [*_token_spans(unsafe), token]
@@ -80,12 +81,6 @@ def _token_spans(tokens: Sequence[str]) -> Iterator[str]:
         joined = " ".join(tokens)
         inner = joined.rstrip(",.;:") or joined
         yield f"{_backtick_span(inner)}{joined[len(inner) :]}"
-
-
-def _is_plain(token: str) -> bool:
-    """Check that GitHub makes nothing of a token and that it does not run to the left."""
-    plain = _PLAIN.fullmatch(token) and not _COMMIT.fullmatch(token)
-    return bool(plain) and not _runs_left(token)
 
 
 @lru_cache(maxsize=4096)

@@ -163,7 +163,8 @@ def _sidecar_reasons(case: Case) -> Iterator[Reason]:
 def _replay_reasons(case: Case, heavy: Level) -> Iterator[Reason]:
     replay = case.replay
     if replay.stand.kind == "none":
-        idle = _converts_nothing(case.touched)
+        stated = case.touched.new or {}
+        idle = all(stated.get(key) is None for key in ("text", "messages", "any_of"))
         why = "the mapping converts nothing" if idle else replay.stand.why
         yield _make_reason("pass" if idle else "warn", "not_replayed", f"not replayed: {why}")
         return
@@ -182,11 +183,6 @@ def _replay_reasons(case: Case, heavy: Level) -> Iterator[Reason]:
             yield _make_reason("pass", "other_role_values", said)
         yield from _gate_reasons(replay.old, replay.new)
     yield from _drift_reasons(replay)
-
-
-def _converts_nothing(touched: ChangedMapping) -> bool:
-    stated = touched.new or {}
-    return all(stated.get(key) is None for key in ("text", "messages", "any_of"))
 
 
 def _record_reasons(

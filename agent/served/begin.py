@@ -20,7 +20,6 @@ from ingot.agent.served.order_input import HELP, USAGE
 from ingot.agent.state import Channels, Message, Order, answer_message
 from ingot.converters.errors import ConversionError, IngotError
 from ingot.converters.json_yaml import encode
-from ingot.converters.rows import Json
 
 _PERSON = ("human", "user")
 
@@ -108,11 +107,8 @@ def asked_words(messages: Sequence[Message]) -> str | None:
     last = messages[-1] if messages else {}
     if last.get("type", last.get("role")) not in _PERSON:
         return None
-    return _content_text(last.get("content"))
-
-
-def _content_text(content: Json) -> str:
-    """The text of a message; what else a client may send, such as pictures, says nothing here."""
+    # What else a client may send, such as pictures, says nothing here.
+    content = last.get("content")
     blocks = content if isinstance(content, list) else [content]
     texts = (one.get("text") if isinstance(one, dict) else one for one in blocks)
     return "\n".join(one for one in texts if isinstance(one, str)).strip()

@@ -196,15 +196,11 @@ def _split_option(part: str, rest: Iterator[str]) -> dict[str, Json]:
     if not value or (not named and value.startswith("--")):
         found = f", found the option {value}" if value else ""
         raise ConversionError("", f"{written} takes a value{found}", hint)
-    return {name: _option_value(name, value, hint)}
-
-
-def _option_value(name: str, value: str, hint: str) -> Json:
     read = _schema_value(TYPED_OPTIONS[name], value)
     faults = _schema_faults(TYPED_OPTIONS[name], read)
     if faults:
         raise ConversionError(name, "; ".join(faults), hint)
-    return read
+    return {name: read}
 
 
 def _schema_value(schema: dict[str, Json], value: str) -> Json:

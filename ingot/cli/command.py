@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     ClassVar,
@@ -37,6 +38,10 @@ from ingot.converters.settings import (
     list_settings,
     split_names,
 )
+
+if TYPE_CHECKING:
+    from ingot.cli.console import JobOptions
+    from ingot.converters.progress import Watch
 
 HELP = {"help_option_names": ["-h", "--help"]}
 INTERRUPTED = 130
@@ -400,6 +405,15 @@ def show_parts(*, as_json: bool = False) -> Iterator[None]:
             note_line(f"part {part.shard} is done: {done} of the job")
             note_line(f"when all parts are: ingot merge {shlex.quote(part.out)}")
         raise typer.Exit from part
+
+
+@contextmanager
+def run_job(watching: "JobOptions", name: str, *, as_json: bool) -> Iterator["Watch"]:
+    """Watch a job that may run in parts; yield what its progress is told."""
+    from ingot.cli.console import progress_meter
+
+    with show_parts(as_json=as_json), watching.open(name), progress_meter() as progress:
+        yield progress
 
 
 def check_free(file: Path | None, *, overwrite: bool) -> None:

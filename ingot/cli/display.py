@@ -76,13 +76,6 @@ def show_gates(console: "Console", gates: "Sequence[Gate]") -> None:
     print_grid(console, [(one.name, one.state, one.figure, one.limit) for one in gates])
 
 
-def show_review_reasons(console: "Console", gates: "Iterable[Gate]") -> None:
-    """Show why a person is needed, gate by gate."""
-    for one in gates:
-        if one.state == "person":
-            console.print(plain_text(f"for a person: {one.name}: {one.detail}", "yellow"))
-
-
 def show_rules_proposal(console: "Console", proposal: "SafeProposal") -> None:
     """Show what the rules propose instead of a model's proposal."""
     from ingot.agent.privacy import Door
@@ -225,7 +218,15 @@ def print_grid(console: "Console", rows: Iterable[Sequence[str]]) -> None:
         return
     widths = [max(map(cell_width, column)) for column in zip(*cells, strict=True)]
     for row in cells:
-        _plain_row(console, row, widths)
+        # A last cell of several lines continues below itself.
+        start = sum(widths[:-1]) + 2 * (len(widths) - 1)
+        padded = [
+            cell + " " * (width - cell_width(cell)) for cell, width in zip(row, widths, strict=True)
+        ]
+        first, *more = row[-1].split("\n")
+        lines = ["  ".join([*padded[:-1], first]), *(" " * start + line for line in more)]
+        for line in lines:
+            console.print(plain_text(line.rstrip()), soft_wrap=True)
 
 
 def drop_empty_columns(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -244,18 +245,6 @@ def _make_table(cells: Sequence[Sequence[str]]) -> "Table":
     for row in cells:
         table.add_row(*(plain_text(cell) for cell in row))
     return table
-
-
-def _plain_row(console: "Console", row: Sequence[str], widths: Sequence[int]) -> None:
-    """Print one row; a cell of several lines continues below itself."""
-    start = sum(widths[:-1]) + 2 * (len(widths) - 1)
-    padded = [
-        cell + " " * (width - cell_width(cell)) for cell, width in zip(row, widths, strict=True)
-    ]
-    first, *more = row[-1].split("\n")
-    lines = ["  ".join([*padded[:-1], first]), *(" " * start + line for line in more)]
-    for line in lines:
-        console.print(plain_text(line.rstrip()), soft_wrap=True)
 
 
 def cell_width(text: str) -> int:

@@ -78,7 +78,9 @@ def show_proposal(state: "State", context: "Context") -> "SafeProposal | None":
         console.print(plain_text(str(error), "red"))
     gates = gates_of_state(state)
     display.show_gates(console, gates)
-    display.show_review_reasons(console, gates)
+    for one in gates:
+        if one.state == "person":
+            console.print(plain_text(f"for a person: {one.name}: {one.detail}", "yellow"))
     display.show_problems(console, state.get("problems", ()))
     opinion = state.get("opinion")
     if opinion is None or opinion.agrees:

@@ -75,7 +75,8 @@ def _unused_text_doubt(view: View, draft: Draft) -> Doubt:
     """Running text that the draft leaves out and that no text it takes holds."""
     columns = {c.path: c for c in (*view.columns, *view.deep)}
     taken = taken_columns(view, draft)
-    said = _joined_texts(taken)
+    rows = max((len(c.texts) for c in taken), default=0)
+    said = ["\n".join(c.texts[row] for c in taken) for row in range(rows)]
     parts = [c.texts for c in taken]
     others = [c for c in columns.values() if c not in taken and _is_running_text(c)]
     held = _count_taken(others, said)
@@ -114,11 +115,6 @@ def _top_node(node: Node) -> Node:
 def _is_running_text(column: Column) -> bool:
     never = max(column.named(kind) for kind in _NEVER_TEXT)
     return column.text and column.words >= 4 and column.looks("prose") > _RUNNING and never < 0.95
-
-
-def _joined_texts(columns: Sequence[Column]) -> list[str]:
-    rows = max((len(c.texts) for c in columns), default=0)
-    return ["\n".join(c.texts[row] for c in columns) for row in range(rows)]
 
 
 def _count_taken(columns: Sequence[Column], said: Sequence[str]) -> Counter[str]:
@@ -406,16 +402,6 @@ def _path_reason(target: str, path: str, role: str, view: View) -> Evidence:
     if column is None:
         return Evidence(target=target, choice=path, why="where the texts lie", confidence=0.9)
     named = max((column.named(slot) for slot in _SLOTS.get(role, ())), default=0.0)
-    return Evidence(
-        target=target,
-        choice=path,
-        why=describe_column(column),
-        confidence=round(0.5 + 0.5 * named, 2),
-    )
-
-
-def describe_column(column: Column) -> str:
-    """A column in a few words: its name, how long, how full, what its texts look like."""
     words = f"{column.words:.0f} words" if column.words >= 1 else "a word or less"
     looks = [
         f"{column.looks(look):.0%} {said}"
@@ -423,4 +409,9 @@ def describe_column(column: Column) -> str:
         if column.looks(look) >= 0.3
     ]
     filled = [f"in {column.fill:.0%} of the rows"] if column.fill < 0.99 else []
-    return ", ".join([f"name {column.name!r}", words, *filled, *looks])
+    return Evidence(
+        target=target,
+        choice=path,
+        why=", ".join([f"name {column.name!r}", words, *filled, *looks]),
+        confidence=round(0.5 + 0.5 * named, 2),
+    )

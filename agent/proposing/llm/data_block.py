@@ -128,7 +128,15 @@ def look_at_files(source: Source, root: str | None, most: int) -> SeenFiles:
     first = source.files[0]
     raw = _read_beginning(first) if first.facts.format in ("csv", "text") else ""
     made = _table_records(raw, first.facts) if first.facts.format == "csv" else [(raw, [])]
-    roots = _find_other_roots(source, root, most)
+    # Places inside one of the records of an object that is keyed by id are none.
+    inside = (root or "").removesuffix("*") if (root or "").endswith("*") else None
+    others = [
+        one
+        for one in source.roots
+        if one.path != (root or "$")
+        and (inside is None or one.path == "$" or not one.path.startswith(inside))
+    ]
+    roots = tuple((one, _first_row(source, one)) for one in others[:most])
     return SeenFiles(source=source, root=root, beginning=tuple(made), roots=roots)
 
 
@@ -247,20 +255,6 @@ def best_root(source: Source) -> str | None:
         return source.spec.root
     best = source.roots[0].path if source.roots else "$"
     return None if best == "$" else best
-
-
-def _find_other_roots(
-    source: Source, shown: str | None, most: int
-) -> tuple[tuple[RootCandidate, Json], ...]:
-    """Places inside one of the records of an object that is keyed by id are none."""
-    inside = (shown or "").removesuffix("*") if (shown or "").endswith("*") else None
-    others = [
-        one
-        for one in source.roots
-        if one.path != (shown or "$")
-        and (inside is None or one.path == "$" or not one.path.startswith(inside))
-    ]
-    return tuple((one, _first_row(source, one)) for one in others[:most])
 
 
 def _first_row(source: Source, root: RootCandidate) -> Json:
@@ -425,7 +419,10 @@ def _fitting_block(
         block = Safe("\n".join(parts))
         if fits(block):
             return block
-    return _cut_block(block, fits)
+    lines = block.splitlines()
+    while lines and not fits(Safe("\n".join([*lines, "(cut)"]))):
+        lines.pop()
+    return Safe("\n".join([*lines, "(cut)"]))
 
 
 def _row_lines(one: SafeData, size: Size) -> list[str]:
@@ -440,10 +437,3 @@ def _row_lines(one: SafeData, size: Size) -> list[str]:
     heading = f"Inventory of {len(one.view.nodes)} sampled rows{silent}:"
     lines = inventory.inventory_lines(one.rows, one.view.facts, size, one.share)
     return [*told, "", heading, *lines]
-
-
-def _cut_block(block: Safe, fits: Callable[[Safe], bool]) -> Safe:
-    lines = block.splitlines()
-    while lines and not fits(Safe("\n".join([*lines, "(cut)"]))):
-        lines.pop()
-    return Safe("\n".join([*lines, "(cut)"]))

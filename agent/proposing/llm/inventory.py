@@ -92,7 +92,13 @@ def cut_value(value: Json, size: Size, share: str, around: tuple[frozenset[str],
         return [*kept, f"(+{len(value) - most} more)"] if len(value) > most else kept
     if isinstance(value, dict):
         return _cut_fields(value, size, share, around)
-    return _shown_scalar(value, size, share)
+    if share == "none":
+        return redaction.value_shapes(value)
+    if not isinstance(value, str):
+        return value
+    return redaction.cut_middle(
+        redaction.clean_text(redaction.bound_text(value)), size.head, size.tail, len(value)
+    )
 
 
 def _cut_fields(
@@ -121,16 +127,6 @@ def _nesting_depth(value: Json, keys: frozenset[str]) -> int:
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     deepest = max((_nesting_depth(one, keys) for one in inside), default=0)
     return deepest + (isinstance(value, dict) and frozenset(value) == keys)
-
-
-def _shown_scalar(value: Json, size: Size, share: str) -> Json:
-    if share == "none":
-        return redaction.value_shapes(value)
-    if not isinstance(value, str):
-        return value
-    return redaction.cut_middle(
-        redaction.clean_text(redaction.bound_text(value)), size.head, size.tail, len(value)
-    )
 
 
 _ROLE_VALUES = 40  # different values of a field that says who speaks
@@ -275,7 +271,8 @@ def _names_line(label: str, names: list[str], most: int, sign: str) -> list[str]
 
 def role_values(rows: Sequence[Json], facts: PathFacts) -> dict[str, int] | None:
     """Every value of a field that may say who speaks, with its count; None for other fields."""
-    if not _may_name_speakers(facts):
+    short = facts.chars is not None and facts.chars.high <= _ROLE_CHARS
+    if not (short and 1 <= facts.distinct <= _ROLE_VALUES and not facts.unique):
         return None
     counts: Counter[str] = Counter()
     for row in rows:
@@ -287,11 +284,6 @@ def role_values(rows: Sequence[Json], facts: PathFacts) -> dict[str, int] | None
         return None
     few = named and (known or len(counts) <= FEW_VALUES)
     return dict(counts.most_common()) if known >= 2 or few else None
-
-
-def _may_name_speakers(facts: PathFacts) -> bool:
-    short = facts.chars is not None and facts.chars.high <= _ROLE_CHARS
-    return short and 1 <= facts.distinct <= _ROLE_VALUES and not facts.unique
 
 
 def _needs_line(facts: PathFacts) -> bool:

@@ -30,7 +30,12 @@ def lower_reply(reply: JsonObject, *, where: str = "the model's reply") -> Mappi
     if problems:
         raise MappingError(where, tuple(problems))
     body = {"text": lower_value(reply["text"])} if reply["decision"] == "pt" else _lower_chat(reply)
-    return {"version": 2, **_row_keys(reply), **body, **_lower_meta(reply["meta"])}
+    named = {
+        key: _lower_part(value)
+        for key, value in reply["meta"].items()
+        if value not in (None, "", {"literal": ""})
+    }
+    return {"version": 2, **_row_keys(reply), **body, **({"meta": named} if named else {})}
 
 
 def _row_keys(reply: JsonObject) -> MappingDocument:
@@ -124,7 +129,9 @@ def _lower_part(part: Json) -> Json:
     if "tree" in part:
         return {**part, "text": lower_value(part["text"])}
     if "template" in part:
-        return _lower_template(part)
+        if "{{" not in part["template"] and not part["each"]:  # it is just this text
+            return {"literal": part["template"]}
+        return {"template": part["template"], **_lower_each(part["each"])}
     if "options" in part:
         return _lower_options(part)
     if "any_of" in part:
@@ -133,12 +140,6 @@ def _lower_part(part: Json) -> Json:
     if "concat" in part:
         return _lower_concat(part)
     return _lower_path(part)
-
-
-def _lower_template(part: JsonObject) -> MappingDocument:
-    if "{{" not in part["template"] and not part["each"]:
-        return {"literal": part["template"]}  # a template without placeholders is just this text
-    return {"template": part["template"], **_lower_each(part["each"])}
 
 
 def _lower_options(part: JsonObject) -> Json:
@@ -172,15 +173,6 @@ def _lower_path(part: JsonObject) -> Json:
 
 def _lower_sep(part: JsonObject) -> MappingDocument:
     return {} if part.get("sep") in (None, "\n") else {"sep": part["sep"]}
-
-
-def _lower_meta(meta: JsonObject) -> MappingDocument:
-    named = {
-        key: _lower_part(value)
-        for key, value in meta.items()
-        if value not in (None, "", {"literal": ""})
-    }
-    return {"meta": named} if named else {}
 
 
 def _shape_problems(reply: JsonObject) -> Iterator[Problem]:

@@ -86,16 +86,11 @@ def correction_message(
 ) -> Message:
     """What was wrong with the last answer, at most five problems, and the paths that there are."""
     said = [problem_line(one, shown.share) for one in problems[:MOST_PROBLEMS]]
-    data = Safe("\n".join(["Problems:", *said, "", "Paths:", *_nearest_paths(shown, problems)]))
-    return _fenced_message(prompt, data)
-
-
-def _nearest_paths(shown: SafeData, problems: Sequence[SafeProblem]) -> list[str]:
-    """The paths of the inventory; of many those that are spelt most like what was wrong."""
     paths = [share_path(one.path, shown.share) for one in shown.view.facts.paths]
     near = _most_similar(paths, problems)
     more = [f"(+{len(paths) - len(near)} paths)"] if len(paths) > len(near) else []
-    return [*near, *more]
+    data = Safe("\n".join(["Problems:", *said, "", "Paths:", *near, *more]))
+    return _fenced_message(prompt, data)
 
 
 def record_check_message(

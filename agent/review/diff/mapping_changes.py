@@ -183,7 +183,13 @@ def _layout_changes(
     old: Sequence[_Alternative], new: Sequence[_Alternative], *, rows: bool
 ) -> Iterator[Change]:
     """Compare all layouts; `rows`: alternatives are tried for whole rows."""
-    pairs = _pair_alternatives(old, new)
+    before, after = ([exact_text(one.layout) for one in side] for side in (old, new))
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    pairs = [
+        pair
+        for _, first, end, new_first, new_end in matcher.get_opcodes()
+        for pair in zip_longest(range(first, end), range(new_first, new_end))
+    ]
     both = [(i, j) for i, j in pairs if i is not None and j is not None]
     per_pair = [list(_layout_pair_changes(old[i], new[j], last=i == len(old) - 1)) for i, j in both]
     # What changed in all alternatives alike. A row that passes a condition passes it in each of
@@ -204,17 +210,6 @@ def _layout_changes(
                 settled = _change_among_alternatives(one, last=i == len(old) - 1)
                 yield replace(settled, target=f"{name}{one.target}")
     yield from _unpaired_changes(old, new, pairs)
-
-
-def _pair_alternatives(old: Sequence[_Alternative], new: Sequence[_Alternative]) -> list[_Pair]:
-    """Pair old alternatives with new ones, in the order of both."""
-    before, after = ([exact_text(one.layout) for one in side] for side in (old, new))
-    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
-    return [
-        pair
-        for _, first, end, new_first, new_end in matcher.get_opcodes()
-        for pair in zip_longest(range(first, end), range(new_first, new_end))
-    ]
 
 
 def _change_among_alternatives(one: Change, *, last: bool) -> Change:
@@ -284,7 +279,15 @@ def message_changes(
     old: list[MappingDocument], new: list[MappingDocument], pointer: str, *, decides: bool
 ) -> Iterator[Change]:
     """Compare the messages of one layout; `decides`: a row that gives nothing here gives none."""
-    pairs = _align_messages(old, new)
+    before, after = ([exact_text(one) for one in side] for side in (old, new))
+    first = common_length(before, after)
+    last = common_length(before[first:][::-1], after[first:][::-1])
+    ends = len(old) - last, len(new) - last
+    pairs = [
+        *((i, i) for i in range(first)),
+        *_align_by_cost(old, new, range(first, ends[0]), range(first, ends[1])),
+        *((ends[0] + i, ends[1] + i) for i in range(last)),
+    ]
     gone = {exact_text(old[i]): i for i, j in pairs if i is not None and j is None}
     come = {exact_text(new[j]) for i, j in pairs if i is None and j is not None}
     for i, j in pairs:
@@ -306,18 +309,6 @@ def message_changes(
 
 
 # --- which message is which
-
-
-def _align_messages(old: Sequence[MappingDocument], new: Sequence[MappingDocument]) -> list[_Pair]:
-    before, after = ([exact_text(one) for one in side] for side in (old, new))
-    first = common_length(before, after)
-    last = common_length(before[first:][::-1], after[first:][::-1])
-    ends = len(old) - last, len(new) - last
-    return [
-        *((i, i) for i in range(first)),
-        *_align_by_cost(old, new, range(first, ends[0]), range(first, ends[1])),
-        *((ends[0] + i, ends[1] + i) for i in range(last)),
-    ]
 
 
 def _align_by_cost(

@@ -322,7 +322,7 @@ def _is_wider(old: list[str], new: list[str]) -> bool:
     exclusions than those it stood before. Where all exclude, the rest is chosen, and one pattern
     that chooses would end that.
     """
-    if all(map(_excludes, old)):
+    if all(pattern.startswith("!") for pattern in old):
         return set(new) <= set(old)
     return all(
         any(
@@ -330,13 +330,9 @@ def _is_wider(old: list[str], new: list[str]) -> bool:
             for there, other in enumerate(new)
         )
         for here, pattern in enumerate(old)
-        if not _excludes(pattern)
+        if not pattern.startswith("!")
     )
 
 
-def _excludes(pattern: str) -> bool:
-    return pattern.startswith("!")
-
-
 def _later_exclusions(patterns: list[str], place: int) -> set[str]:
-    return set(filter(_excludes, patterns[place:]))
+    return {pattern for pattern in patterns[place:] if pattern.startswith("!")}

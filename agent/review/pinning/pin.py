@@ -12,13 +12,13 @@ from ingot.agent.review.pinning import pinned_sample
 from ingot.agent.review.pinning.pinned_sample import DATA, PinnedFile, SampleFacts
 from ingot.agent.review.pinning.row_choice import (
     MOST_BYTES,
+    REASONS,
     Counts,
     PinnableRows,
     PinnedContent,
     PinTask,
     choose_fitting,
     select_wanted,
-    start_counts,
 )
 from ingot.agent.review.pinning.row_extraction import extract_rows
 from ingot.agent.review.pinning.sample_redaction import NotRedactableError, SampleRedactor
@@ -141,7 +141,7 @@ def pin_sample(
         raise OutputError(str(folder), problem, "leave it out, or: --share-values redacted")
     pinned_sample.check_free(folder, overwrite=overwrite)
     hiding = SampleRedactor(share, keep, [row.value for row in sample.rows])
-    counts = start_counts()
+    counts = dict.fromkeys(REASONS, 0)
     names = list(dict.fromkeys([r.file for r in sample.rows] + [b.file for b in sample.bad]))
     by_name = {file.name: file for file in source.files}
     tasks = [
@@ -267,7 +267,7 @@ def _extract_others(source: Source, hiding: SampleRedactor) -> Iterator[Pinnable
                             spec=other.spec,
                             want=want,
                             hiding=hiding,
-                            counts=start_counts(),
+                            counts=dict.fromkeys(REASONS, 0),
                         )
                     )
         except SourceError:

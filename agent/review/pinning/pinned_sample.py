@@ -183,21 +183,6 @@ def _zip_members(members: Mapping[str, bytes]) -> bytes:
     return out.getvalue()
 
 
-def _tar_members(members: Mapping[str, bytes], codec: str | None) -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for name, data in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
-    return _compress_bytes(out.getvalue(), codec)
-
-
-def _is_inside(name: str) -> bool:
-    path = PurePosixPath(name)
-    return not path.is_absolute() and ".." not in path.parts and bool(path.parts)
-
-
 _LONGEST_ENDING = 12
 
 
@@ -206,7 +191,9 @@ def redact_names(files: Sequence[SourceFile], hiding: SampleRedactor) -> dict[st
     names: dict[str, str] = {}
     for file in files:
         shown = "/".join(_redact_part(part, hiding) for part in file.name.split("/"))
-        if _is_inside(file.name) and shown not in names.values():
+        path = PurePosixPath(file.name)
+        inside = not path.is_absolute() and ".." not in path.parts and path.parts
+        if inside and shown not in names.values():
             names[file.name] = shown
     return names
 
@@ -253,7 +240,13 @@ def _archive_bytes(entry: Entry, members: Mapping[str, bytes]) -> bytes:
         head = peek_first_bytes(raw)
     if head.startswith(b"PK"):
         return _zip_members(members)
-    return _tar_members(members, detect_compression(head))
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return _compress_bytes(out.getvalue(), detect_compression(head))
 
 
 def check_free(folder: Path, *, overwrite: bool) -> None:

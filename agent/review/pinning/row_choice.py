@@ -30,7 +30,7 @@ from ingot.converters.sources.tables.partitions import drop_partitions
 
 MOST_ROW, MOST_BYTES = 256 << 10, 2 << 20
 _RUN = 10  # neighbours that are kept or dropped together, as a sample takes them
-_REASONS = ("too_large", "over_limit", "not_redactable", "not_found")
+REASONS = ("too_large", "over_limit", "not_redactable", "not_found")
 Counts = dict[str, int]  # how many sampled rows are not pinned, by reason
 
 
@@ -45,11 +45,6 @@ class WantedRow:
     row: int
     key: str | None
     value: Json
-
-
-def start_counts() -> Counts:
-    """Return no rows for every reason not to pin one."""
-    return dict.fromkeys(_REASONS, 0)
 
 
 def select_wanted(sample: Sample, file: SourceFile) -> list[WantedRow]:
@@ -343,12 +338,6 @@ def _json_size(value: Json) -> int:
     return len(json.dumps(value, ensure_ascii=False).encode())
 
 
-def _format_document(value: Json, like: str) -> str:
-    """Spell a document, indented and escaped like another text."""
-    indent = 2 if "\n" in like[:2000].strip() else None
-    return json.dumps(value, ensure_ascii=like.isascii(), indent=indent) + "\n"
-
-
 def stream_document(rows: Sequence[SafeUnit], root: RowRoot) -> SafeBytes:
     """Return a document of nothing but these rows, at the place that the root names."""
     begin = "".join(f"{{{json.dumps(name)}: " for name, _ in root.keys).encode()
@@ -399,7 +388,8 @@ def extract_from_document(task: PinTask, doc: _JsonDocument, root: RowRoot) -> P
         hid = task.hiding.value(value)
         text = doc.text
         if notes or hid != doc.value or task.hiding.finds(text):
-            text = _format_document(hid, like=text)
+            indent = 2 if "\n" in text[:2000].strip() else None
+            text = json.dumps(hid, ensure_ascii=text.isascii(), indent=indent) + "\n"
         again = _parse_document(hid, text, root)
         rows = [] if again is None else [again.row(number) for number in range(len(again.ways))]
         return PinnedContent(

@@ -163,22 +163,12 @@ def _redact_cell(value: Json, name: str, hiding: SampleRedactor) -> Json:
             inner, key if isinstance(key, str) else "", hiding
         )
     if isinstance(value, bytes):
-        return _redact_bytes(value, name, hiding)
+        # As the text that they are; if they are not text, the ASCII in them.
+        try:
+            return hiding.text(value.decode(), name).encode()
+        except UnicodeDecodeError:
+            return hiding.text(value.decode("latin-1"), name).encode("latin-1")
     return hiding.value(value, name) if isinstance(value, str | int | float) else value
-
-
-def _redact_bytes(value: bytes, name: str, hiding: SampleRedactor) -> bytes:
-    """Redact bytes as the text that they are; if they are not text, the ASCII in them."""
-    try:
-        return hiding.text(value.decode(), name).encode()
-    except UnicodeDecodeError:
-        return hiding.text(value.decode("latin-1"), name).encode("latin-1")
-
-
-def _parquet_bytes(table: pa.Table) -> bytes:
-    out = io.BytesIO()
-    pq.write_table(table, out, compression="zstd", row_group_size=_GROUP_ROWS)
-    return out.getvalue()
 
 
 def _arrow_bytes(table: pa.Table, *, as_file: bool) -> bytes:
@@ -294,7 +284,9 @@ def _extract_from_table(task: PinTask) -> PinnableRows:
         rows = [table.slice(small[place], 1) for place in kept] or [table.slice(0, 0)]
         hid = _redact_table(pa.concat_tables(rows), task.hiding)
         if task.file.facts.format == "parquet":
-            return PinnedContent(data=SafeBytes(_parquet_bytes(hid)), rows=None)
+            out = io.BytesIO()
+            pq.write_table(hid, out, compression="zstd", row_group_size=_GROUP_ROWS)
+            return PinnedContent(data=SafeBytes(out.getvalue()), rows=None)
         return PinnedContent(data=SafeBytes(_arrow_bytes(hid, as_file=is_file)), rows=None)
 
     return PinnableRows(

@@ -363,7 +363,9 @@ def spell_row(value: Json, facts: FileFacts, *, like: str = "", key: str | None 
     """Spell a row anew, in the manner of another spelling."""
     end = "\r" if like.endswith("\r") else ""
     if facts.format == "csv":
-        text = _table_text(value, facts, like)
+        quote, delimiter = facts.quote, facts.delimiter
+        every = bool(quote) and like.startswith(quote) and like.count(quote) >= 2 * len(value)
+        text = delimiter.join(_cell_text(cell, quote, delimiter, every) for cell in value.values())
     elif facts.format == "text":
         text = value["text"]
     else:
@@ -372,12 +374,6 @@ def spell_row(value: Json, facts: FileFacts, *, like: str = "", key: str | None 
     if unit.value != value:
         raise NotRedactableError
     return unit
-
-
-def _table_text(row: dict[str, str], facts: FileFacts, like: str) -> str:
-    quote, delimiter = facts.quote, facts.delimiter
-    every = bool(quote) and like.startswith(quote) and like.count(quote) >= 2 * len(row)
-    return delimiter.join(_cell_text(cell, quote, delimiter, every) for cell in row.values())
 
 
 def _cell_text(text: str, quote: str, delimiter: str, every: bool) -> str:

@@ -10,7 +10,7 @@ from ingot.agent.model.endpoint import ModelSettings
 from ingot.agent.proposing.order import Order
 from ingot.cli import command as o
 from ingot.cli import display
-from ingot.cli.command import Only, check_free, command_options, show_parts
+from ingot.cli.command import Only, check_free, command_options, run_job
 from ingot.cli.console import (
     JobOptions,
     is_interactive,
@@ -119,11 +119,7 @@ def convert(
 
     order = replace(complete_order(order, out=out, mapping=mapping), shard=shard)
     context = Context()
-    with (
-        show_parts(as_json=as_json),
-        watching.open("convert"),
-        progress_meter() as context.progress,
-    ):
+    with run_job(watching, "convert", as_json=as_json) as context.progress:
         state = convert_mapping(order, context)
     end_run(state, context, as_json=as_json, gates_hold=False)
 

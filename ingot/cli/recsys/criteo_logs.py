@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from ingot.cli import command as o
 from ingot.cli import display
-from ingot.cli.command import Only, command_options, show_parts
+from ingot.cli.command import Only, command_options, run_job
 from ingot.cli.console import JobOptions, plain_text, print_json, progress_meter, stdout_console
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.output.sharding import Spread
@@ -65,11 +65,7 @@ def preprocess_criteo(
     if no_shuffle:
         settings = replace(settings, shuffle_seed=None)
     inputs = find_inputs(input_dir, days)
-    with (
-        show_parts(as_json=as_json),
-        watching.open("criteo preprocess"),
-        progress_meter() as progress,
-    ):
+    with run_job(watching, "criteo preprocess", as_json=as_json) as progress:
         done = preprocess(
             inputs,
             settings,

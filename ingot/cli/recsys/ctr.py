@@ -8,7 +8,7 @@ import typer
 
 from ingot.cli import command as o
 from ingot.cli import display
-from ingot.cli.command import check_free, command_options, show_parts
+from ingot.cli.command import check_free, command_options, run_job
 from ingot.cli.console import (
     JobOptions,
     note_line,
@@ -16,7 +16,6 @@ from ingot.cli.console import (
     plain_text,
     print_json,
     print_line,
-    progress_meter,
     safe_text,
     stdout_console,
 )
@@ -245,11 +244,7 @@ def build(
 
     inputs, chosen = raw.inputs(), overrides.apply_to(load(featuremap))
     options: Any = {"vocab": vocab, "overwrite": overwrite, "spread": spread}
-    with (
-        show_parts(as_json=as_json),
-        watching.open("ctr build"),
-        progress_meter() as progress,
-    ):
+    with run_job(watching, "ctr build", as_json=as_json) as progress:
         if spread.is_any:
             from ingot.converters.recsys.ctr.build.spread_build import build_in_pieces
 

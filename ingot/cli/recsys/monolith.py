@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ingot.cli import command as o
-from ingot.cli.command import command_options, show_parts
+from ingot.cli.command import command_options, run_job
 from ingot.cli.console import (
     JobOptions,
     plain_text,
@@ -134,14 +134,6 @@ def show_monolith_stats(*, where: _Where, hints: StreamHints, as_json: o.Json = 
 
     Records that cannot be read are counted by reason and skipped.
     """
-    figures = _count_streams(where, hints)
-    if as_json:
-        print_json(figures.to_document())
-    else:
-        _show_figures(stdout_console(), figures)
-
-
-def _count_streams(where: str, hints: StreamHints) -> "f.Figures":
     from ingot.converters.progress import Progress
     from ingot.converters.recsys.monolith.inspect.counter import RowCounter
     from ingot.converters.recsys.monolith.record_index import Bad
@@ -158,7 +150,11 @@ def _count_streams(where: str, hints: StreamHints) -> "f.Figures":
                 counting.add(part)
                 far = {"rows": counting.rows, "records": counting.records}
                 watch(Progress(stage="count", shards_done=number, shards=number + 1, **far))
-    return counting.figures()
+    figures = counting.figures()
+    if as_json:
+        print_json(figures.to_document())
+    else:
+        _show_figures(stdout_console(), figures)
 
 
 def _show_figures(console: "Console", figures: "f.Figures") -> None:
@@ -343,11 +339,7 @@ def convert_monolith(
     if as_json and out == "-":
         raise typer.BadParameter("--json and records cannot share stdout: name a file as OUT")
     settings = replace(settings, filters=filters)
-    with (
-        show_parts(as_json=as_json),
-        watching.open("monolith convert"),
-        progress_meter() as progress,
-    ):
+    with run_job(watching, "monolith convert", as_json=as_json) as progress:
         done = convert(where, out, settings, overwrite=overwrite, progress=progress, spread=spread)
     if as_json:
         print_json(done.document())

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from ingot.converters.megatron.inspect.inspection import (
-        DocumentSample,
         Inspection,
         LengthFigures,
         TextFragment,
@@ -40,7 +39,14 @@ def show_data_set(console: "Console", seen: "Inspection") -> None:
         if measured is not None:
             _show_lengths(console, f"{name} in tokens", measured)
     for sample in seen.samples:
-        _show_sample(console, sample)
+        text = f"Document {sample.document}: {sample.tokens:,} tokens"
+        if sample.sequences > 1:
+            text += f" in {sample.sequences:,} sequences"
+        console.print(plain_text(text, "bold"))
+        _print_indented(console, _styled_text(sample.head))
+        if sample.left_out:
+            console.print(plain_text(f"  ... {sample.left_out:,} tokens ...", "dim"))
+            _print_indented(console, _styled_text(sample.tail))
     if any(sample.head for sample in seen.samples):
         legend = [f"{_TRAINED[0]}trained on{_TRAINED[1]}"] if seen.trained is not None else []
         legend += [f"{_SEQUENCE} the next sequence"] if seen.sequence_lengths is not None else []
@@ -105,17 +111,6 @@ def _show_lengths(console: "Console", title: str, found: "LengthFigures") -> Non
     for label, count in filled.items():
         bar = "█" * -(-count * _BAR // largest)
         console.print(plain_text(f"  {label:>{width}}  {bar} {count:,}"), soft_wrap=True)
-
-
-def _show_sample(console: "Console", sample: "DocumentSample") -> None:
-    text = f"Document {sample.document}: {sample.tokens:,} tokens"
-    if sample.sequences > 1:
-        text += f" in {sample.sequences:,} sequences"
-    console.print(plain_text(text, "bold"))
-    _print_indented(console, _styled_text(sample.head))
-    if sample.left_out:
-        console.print(plain_text(f"  ... {sample.left_out:,} tokens ...", "dim"))
-        _print_indented(console, _styled_text(sample.tail))
 
 
 def _print_indented(console: "Console", text: "Text") -> None:

@@ -67,15 +67,11 @@ def repeats_options(options: Options, question: Column) -> bool:
     return bool(rows) and told > 0.8 * len(rows)
 
 
-def _are_labelled(texts: Sequence[Sequence[str]]) -> bool:
+def _labelled_value(value: dict[str, Json], texts: Sequence[Sequence[str]]) -> Json:
     firsts = [row[0] for row in texts if row]
     seconds = [row[1] for row in texts if len(row) > 1]
     hits = sum(bool(_LABELLED.match(t)) for t in (*firsts, *seconds))
-    return bool(firsts) and hits > 0.8 * (len(firsts) + len(seconds))
-
-
-def _labelled_value(value: dict[str, Json], texts: Sequence[Sequence[str]]) -> Json:
-    if _are_labelled(texts):
+    if firsts and hits > 0.8 * (len(firsts) + len(seconds)):
         return value["path"] if set(value) == {"path"} else value
     return {**value, "label": "A. "}
 

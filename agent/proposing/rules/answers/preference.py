@@ -168,8 +168,3 @@ def preferred_column(columns: Sequence[Column], answer: Column) -> dict[str, Jso
     if other is None or verdict is None:
         return None
     return {"concat": [answer.path, other.path], "pick": verdict.pick}
-
-
-def has_undecided_rival(columns: Sequence[Column], answer: Column) -> bool:
-    """Whether another answer stands beside, and no column says which of the two is better."""
-    return rival_answer(columns, answer) is not None and preferred_column(columns, answer) is None

@@ -22,7 +22,6 @@ from ingot.agent.proposing.rules.answers.accepted_answers import (
 )
 from ingot.agent.proposing.rules.answers.answer_keys import Options
 from ingot.agent.proposing.rules.answers.preference import (
-    has_undecided_rival,
     preferred_column,
     rival_answer,
     verdict_columns,
@@ -60,7 +59,12 @@ def _answer_parts(cast: ColumnRoles, columns: Sequence[Column]) -> list[Json]:
     if not cast.options and (words := answer_keys.truth_words(cast.question, answer)):
         value = {"path": answer.path, "map": words}
     elif answer.many and answer.nature != "letter":
-        value = _first_filled(answer)
+        # The first that is not empty: number 0 where the data never leaves it empty.
+        gaps = any(row and not str(row[0] or "").strip() for row in answer.values)
+        longest = max((len(row) for row in answer.values), default=1)
+        places = range(min(longest, 5)) if gaps else range(1)
+        paths = [answer.path.replace("[*]", f"[{place}]", 1) for place in places]
+        value = {"any_of": paths} if gaps else paths[0]
     if cast.options and cast.how:
         value = answer_keys.answer_value(cast.options, answer, cast.how)
         if cast.how == "key" and answer.fill < 1 and cast.provisional:
@@ -86,15 +90,6 @@ def _has_example_list(cast: ColumnRoles) -> bool:
     asked = (cast.question, *cast.before, *cast.after)
     inside = [c for c in asked if c.nested and list_path(c.path) == list_path(cast.answer.path)]
     return cast.answer.nested and bool(inside)
-
-
-def _first_filled(answer: Column) -> Json:
-    """The first answer that is not empty: number 0 where the data never leaves it empty."""
-    gaps = any(row and not str(row[0] or "").strip() for row in answer.values)
-    longest = max((len(row) for row in answer.values), default=1)
-    places = range(min(longest, 5)) if gaps else range(1)
-    paths = [answer.path.replace("[*]", f"[{place}]", 1) for place in places]
-    return {"any_of": paths} if gaps else paths[0]
 
 
 def _question_parts(cast: ColumnRoles) -> list[Json]:
@@ -132,7 +127,9 @@ def _is_undecided(
     view: View, columns: Sequence[Column], cast: ColumnRoles, used: frozenset[str]
 ) -> bool:
     """Whether nothing in the rows says that this answer is the right one of several."""
-    if has_undecided_rival(columns, cast.answer) or _is_one_of_keys(columns, cast):
+    rival = rival_answer(columns, cast.answer)
+    undecided = rival is not None and preferred_column(columns, cast.answer) is None
+    if undecided or _is_one_of_keys(columns, cast):
         return True
     if sides.is_heading(cast.question, cast.answer):
         return True

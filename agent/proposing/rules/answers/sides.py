@@ -186,14 +186,10 @@ def _pair_score(question: Column, answer: Column) -> float:
     bare = 0.15 * (answer.words < 2)
     both = question_strength(question) + answer_strength(answer)
     about = 0.8 * is_heading(question, answer) + 0.4 * answer.path.startswith("^")
-    about -= 0.4 * _are_first_places(question, answer)
-    return both + order + fill - depth - short - many - bare - about
-
-
-def _are_first_places(question: Column, answer: Column) -> bool:
-    """Whether both stand in one list, the question first: `fields[0]`, `fields[1]`."""
+    # Both may stand in one list, the question first: `fields[0]`, `fields[1]`.
     head = question.path.removesuffix("[0]")
-    return head != question.path and answer.path == f"{head}[1]"
+    about -= 0.4 * (head != question.path and answer.path == f"{head}[1]")
+    return both + order + fill - depth - short - many - bare - about
 
 
 def is_heading(question: Column, answer: Column) -> bool:

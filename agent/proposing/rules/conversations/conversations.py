@@ -296,7 +296,21 @@ def _transcript_draft(view: View, column: Column) -> Draft | None:
     }
     if column.many:
         entry = {"each": column.path, **entry, "content": entry_content("$", markers)}
-    return _finish_transcript(view, column, markers, entry)
+    talk = Talk(
+        path=column.path,
+        entries=(entry,),
+        score=0.95 * markers.share,
+        why=f"{column.path} is a transcript with the markers {', '.join(map(repr, markers.split))}",
+        ends_open=markers.ends_open,
+        used=frozenset({column.path}),
+        evidence=role_evidence(
+            "cut at markers",
+            ", ".join(f"{m!r} = {r or 'left out'}" for m, r in markers.split.items()),
+            markers.share,
+        ),
+        most=markers.most,
+    )
+    return _talk_draft(view, talk)
 
 
 def _is_in_other_columns(view: View, column: Column, markers: Markers) -> bool:
@@ -315,26 +329,6 @@ def _is_in_other_columns(view: View, column: Column, markers: Markers) -> bool:
     return markers.ends_open < 0.9 and not any(
         is_mostly_inside(column, c) for c in parts if c is not column
     )
-
-
-def _finish_transcript(
-    view: View, column: Column, markers: Markers, entry: dict[str, Json]
-) -> Draft | None:
-    talk = Talk(
-        path=column.path,
-        entries=(entry,),
-        score=0.95 * markers.share,
-        why=f"{column.path} is a transcript with the markers {', '.join(map(repr, markers.split))}",
-        ends_open=markers.ends_open,
-        used=frozenset({column.path}),
-        evidence=role_evidence(
-            "cut at markers",
-            ", ".join(f"{m!r} = {r or 'left out'}" for m, r in markers.split.items()),
-            markers.share,
-        ),
-        most=markers.most,
-    )
-    return _talk_draft(view, talk)
 
 
 def preferred_conversation_draft(view: View, draft: Draft) -> Draft:

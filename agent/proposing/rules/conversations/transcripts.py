@@ -220,11 +220,6 @@ def _shared_introduction(texts: Sequence[str], split: dict[str, str | None]) -> 
     return common if common.strip() and count >= 0.95 * len(texts) else ""
 
 
-def _find_end_marks(texts: Sequence[str]) -> list[str]:
-    seen = Counter(mark for text in texts for mark in set(_ENDS.findall(text)))
-    return sorted(mark for mark, count in seen.items() if count >= 0.3 * len(texts))
-
-
 def _judge_markers(
     texts: Sequence[str], split: dict[str, str | None], introduction: str
 ) -> tuple[float, float]:
@@ -244,7 +239,8 @@ def _judge_markers(
 def find_markers(column: Column) -> Markers | None:
     """The markers of a column of transcripts, None where it holds none."""
     raw = [text for text in column.present if text.strip()][:200]
-    ends = _find_end_marks(raw)
+    seen = Counter(mark for text in raw for mark in set(_ENDS.findall(text)))
+    ends = sorted(mark for mark, count in seen.items() if count >= 0.3 * len(raw))
     texts = [_remove_marks(text, ends) for text in raw]
     sniffed = [text[:_SNIFFED].strip() for text in texts]
     split, sure = _timed_markers(sniffed)

@@ -101,15 +101,11 @@ def _truth_condition(column: Column, values: Sequence[str]) -> dict[str, Json]:
     raw = {
         str(v).lower() if isinstance(v, bool) else str(v): v for row in column.values for v in row
     }
-    current = _flags_current(column.name)
+    known = names.name_group("flags_of_current_rows")
+    current = names.spell_name(column.name).removeprefix("is_").removeprefix("ist_") in known
     if not current and not names.flags_bad_rows(column.name):
         return {}
     return {"not_in": [raw[value] for value in values if truths[value] is not current]}
-
-
-def _flags_current(name: str) -> bool:
-    known = names.name_group("flags_of_current_rows")
-    return names.spell_name(name).removeprefix("is_").removeprefix("ist_") in known
 
 
 def _date_condition(view: View, column: Column) -> dict[str, Json]:

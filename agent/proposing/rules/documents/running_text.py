@@ -294,21 +294,17 @@ def _is_cut_elsewhere(pieces: Column, columns: Sequence[Column]) -> bool:
     return any(not is_marked_copy(c, [pieces]) for c in whole)
 
 
-def _without_made_texts(columns: Sequence[Column]) -> list[Column]:
-    """The columns without summaries and the like, unless nothing of some length is left."""
-    known = [c for c in columns if c.named("body") >= CLEAR]
-    real = [c for c in columns if c in known or not is_filled_template(c)]
-    real = [c for c in real if not is_about_text(c, c)]
-    return real if 3 * sum(c.chars for c in real) > sum(c.chars for c in columns) else list(columns)
-
-
 def document_drafts(view: View) -> list[Draft]:
     """Drafts for rows that hold a text of their own (not only around them), best first."""
     columns = (*view.columns, *view.deep)
     found = [c for c in columns if may_be_text(c) and not c.path.startswith("^")]
     others = [*found, *(c for c in view.columns if c.looks("json") > _JSON_SHARE)]
     found = [c for c in found if not (_is_cut_elsewhere(c, found) or is_marked_copy(c, others))]
-    found = _without_made_texts(found)
+    # Without summaries and the like, unless nothing of some length is left.
+    known = [c for c in found if c.named("body") >= CLEAR]
+    real = [c for c in found if c in known or not is_filled_template(c)]
+    real = [c for c in real if not is_about_text(c, c)]
+    found = real if 3 * sum(c.chars for c in real) > sum(c.chars for c in found) else list(found)
     bodies = sorted(found, key=lambda c: (-_text_weight(c), c.position))[:3]
     drafts = [_document_draft(view, body, bodies) for body in bodies]
     return sorted((d for d in drafts if d.score > 0.2), key=lambda d: -d.score)
