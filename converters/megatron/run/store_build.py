@@ -195,12 +195,14 @@ class _StoreBuild:
         self, shards: Sequence[Sequence[InputFile]], own: range, there: set[str]
     ) -> dict[int, ShardDocument]:
         """Make what is not there, and again what an engine made that is wrong by now."""
-        done = {at: self._find(at) for at in own if piece_name(at) in there}
-        if self.made.work.shard is None or not self.made.work.shard.merges:
+        merges = self.made.work.shard is not None and self.made.work.shard.merges
+        done: dict[int, ShardDocument] = {}
+        for at in own:
+            name = piece_name(at)
+            one = self.store.find_shard(name) if name in there else None
             # Files that could not be read are tried again.
-            done = {
-                at: one for at, one in done.items() if not one["meta"]["counts"]["failed_files"]
-            }
+            if one is not None and (merges or not one["meta"]["counts"]["failed_files"]):
+                done[at] = cast("ShardDocument", one)
         wrong: frozenset[str] = frozenset()
         while True:
             used = {name for one in done.values() for name in one["engines"]} - {*REFERENCES}
@@ -211,9 +213,6 @@ class _StoreBuild:
                 return done
             raise_if_stopping()
             done |= self._build_shards(shards, left, wrong)
-
-    def _find(self, number: int) -> ShardDocument:
-        return cast("ShardDocument", self.store.find_shard(piece_name(number)))
 
     def _build_shards(
         self, shards: Sequence[Sequence[InputFile]], left: Sequence[int], wrong: frozenset[str]

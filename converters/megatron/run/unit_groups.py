@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from ingot.converters.errors import ConversionError, IngotError
 from ingot.converters.megatron.engines.engine import EngineChoice
 from ingot.converters.megatron.metrics.messages import Message, MessageSummary, Monitor, log_event
-from ingot.converters.megatron.read.input_files import InputFile, Unit, group_neighbours
+from ingot.converters.megatron.read.input_files import InputFile, Unit
 from ingot.converters.megatron.run.pipeline import LaneWork, Pipeline
 from ingot.converters.megatron.run.recipe import FileTally, Ingredients, UnitRun
 from ingot.converters.megatron.write.lanes import take_lane
@@ -29,7 +29,7 @@ MOST_DEATHS: Final = 3
 # Of the input, at most, in a group: a job that is to end finishes those that are begun.
 _LOCAL_BYTES: Final = 128 << 20
 _CLUSTER_BYTES: Final = 512 << 20
-_GROUPS: Final = 3  # for each process, at least, where there are units
+_SHARES: Final = 3  # for each process, of what is left, if there are units
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +65,8 @@ def run_groups(job: UnitRun, pending: Sequence[Unit], choice: EngineChoice) -> d
 class _Groups:
     def __init__(self, job: UnitRun, pending: Sequence[Unit]) -> None:
         self.failures: dict[int, str] = {}
-        self._job, self._pending = job, pending
+        self._job, self._left = job, deque(pending)
+        self._bytes = sum(unit.bytes for unit in pending)  # of what is left
         self._files = FileTally(pending, job.monitor)
         self._deaths: Counter[int] = Counter()  # by unit
         self._begun: set[object] = set()  # lanes of tasks that have begun
@@ -85,9 +86,7 @@ class _Groups:
 
         A lane that is None is one that the task takes.
         """
-        share = sum(unit.bytes for unit in self._pending) / (_GROUPS * runner.jobs)
-        left = deque(group_neighbours(self._pending, min(most, share)))
-        job, free = self._job, deque(lanes)
+        job, left, free = self._job, self._left, deque(lanes)
         prefix, base = job.place.prefix.absolute(), job.place.base.absolute()
         work = replace(job.lane_work(choice, 0), prefix=prefix, base=base, files={})
         opening = _Opening(work=work, made_of=job.recipe.ingredients())
@@ -95,7 +94,7 @@ class _Groups:
         error: IngotError | None = None
         while busy or (left and not (error or is_stopping())):
             while free and left and not (error or is_stopping()):
-                group, lane = left.popleft(), free.popleft()
+                group, lane = self._take_group(runner.jobs, most), free.popleft()
                 self._begun.discard(lane)
                 files = {unit.file: job.files[unit.file] for unit in group}
                 busy[runner.submit(_do_group, opening, files, group, lane)] = group, lane
@@ -106,7 +105,8 @@ class _Groups:
                 failed, messages = future.result()
             except WorkerDiedError as death:
                 again = self._handle_death(group, lane, death.how.removeprefix("ended by "))
-                left.extendleft([unit] for unit in reversed(again))
+                left.extendleft(reversed(again))
+                self._bytes += sum(unit.bytes for unit in again)
             except IngotError as raised:
                 error = error or raised
             else:
@@ -115,6 +115,21 @@ class _Groups:
                 self._count(group, failed)
         if error is not None:
             raise error
+
+    def _take_group(self, jobs: int, most: int) -> list[Unit]:
+        """Take neighbours from what is left: fewer towards the end, so that all end together.
+
+        A unit that a process died of is taken alone.
+        """
+        room = min(most, self._bytes / (_SHARES * jobs))
+        group: list[Unit] = []
+        while self._left and (not group or self._left[0].bytes <= room):
+            if group and self._deaths.keys() & {group[-1].number, self._left[0].number}:
+                break
+            group.append(self._left.popleft())
+            room -= group[-1].bytes
+        self._bytes -= sum(unit.bytes for unit in group)
+        return group
 
     def _count(self, group: Sequence[Unit], failed: Mapping[int, bool]) -> list[Unit]:
         """Count the units that are done, and return the others."""
