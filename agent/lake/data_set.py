@@ -81,8 +81,7 @@ def _first_reasons(files: Sequence[LeftOut]) -> str:
 
 
 def _relative_name(place: Path | str, lake: Path) -> str:
-    below = isinstance(place, Path) and place.is_relative_to(lake)
-    return str(Path(place).relative_to(lake)) if below else str(place)
+    return str(place).removeprefix(f"{lake}/")
 
 
 # What may be otherwise in the next run although nothing of the data changed.

@@ -16,7 +16,7 @@ from ingot.agent.proposing.order import (
     ShareValues,
     Yes,
 )
-from ingot.converters.convert.options import OUTPUT, Language, Records, Tokenizer
+from ingot.converters.convert.options import Language, Records, Tokenizer
 from ingot.converters.json_yaml import json_digest
 from ingot.converters.output.sharding import JobShard, RayAddress, RunnerName
 from ingot.converters.settings import Setting
@@ -56,12 +56,7 @@ class LakeOrder:
     out: Annotated[Path, Setting("Output folder: results, mappings and catalog.", metavar="DIR")]
     results: Annotated[
         str | None,
-        Setting(
-            "URL (s3://BUCKET/FOLDER) of an object store for sets/ and corpus/.",
-            metavar="URL",
-            section=OUTPUT,
-            default="DIR",
-        ),
+        Setting("URL of an object store for sets/ and corpus/.", metavar="URL", default="DIR"),
     ] = None
     mappings: Path
     mapper: Mapper = "auto"

@@ -47,7 +47,6 @@ from ingot.converters.records.schema import json_line
 
 _ROOT: Final = "root"
 _RESULTS: Final = "results"
-_THREADS: Final = 8
 _DROPS: Final = "drops"
 _REPEATS: Final = "repeats.json"
 CATALOG: Final = "catalog.parquet"
@@ -171,7 +170,7 @@ def _work_through(
 ) -> list[str]:
     kept = order.state.sets()
     by_size = sorted(found.sets, key=lambda one: -sum(f.bytes for f in one.source.files))
-    with ThreadPoolExecutor(_THREADS) as threads:  # each asks the storage
+    with ThreadPoolExecutor(8) as threads:  # storage answers several at a time
         due = threads.map(lambda one: _is_due(order, one, kept.get(one.name)), by_size)
         todo = [one for one, is_due in zip(by_size, due, strict=True) if is_due]
     todo = [one for one in todo if one.name not in written]
@@ -306,11 +305,9 @@ def _lock_folder(order: LakeOrder, *, shared: bool = False) -> Iterator[None]:
             raise OutputError(str(order.out), "another run is working there", hint) from error
     try:
         known, results = order.state.note(_ROOT, str), order.state.note(_RESULTS, str)
-        if known is not None and results != order.results:
-            problem = f"is the folder of a lake with its results in {results or 'it'}"
-            raise OutputError(str(order.out), problem, "name the same place, or choose another DIR")
-        if known not in (None, _lake_place(order)):
-            problem = f"is the folder of another lake: {known}"
+        if known is not None and (known, results) != (_lake_place(order), order.results):
+            more = f", with --results {results}" if results else ""
+            problem = f"is the folder of another lake: {known}{more}"
             raise OutputError(str(order.out), problem, "choose another folder for this one")
         for one in () if shared else (order.out, order.mappings):
             remove_unfinished(one)

@@ -112,11 +112,7 @@ class SetFacts:
 def read_result(place: Path | str, result: FinishedResult) -> Iterator[pa.RecordBatch]:
     """Stream the records of a result as `read_batches` does, from its folder or URL.
 
-    A part in an object store is copied to a temporary folder while it is read.
-
-    Raises:
-        ConversionError: records cannot be read, or are not those of the manifest.
-        SourceError: a part in a store cannot be read.
+    A part in a store is copied here for its turn. Raises ConversionError, SourceError.
     """
     records, written = 0, result.manifest["records"]["written"]
     with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
@@ -133,14 +129,12 @@ def _local_parts(place: Path | str, result: FinishedResult, folder: Path) -> Ite
     if isinstance(place, Path):
         yield place / RECORDS_FOLDER
         return
-    found = {one["path"]: one["sha256"] for one in result.manifest["files"]}
-    parts = [name for name in found if name.startswith(f"{RECORDS_FOLDER}/")]
+    listed = {one["path"]: one["sha256"] for one in result.manifest["files"]}
+    parts = [name for name in listed if name.startswith(f"{RECORDS_FOLDER}/")]
     for name in sorted(parts, key=lambda one: part_order(Path(one).name)):
-        local = folder / f"part-{Path(name).suffix}"  # one part at a time
-        fetch_file(f"{place}/{name}", local)
-        if hash_file(local) != found[name]:
-            problem = "is not what its manifest lists"
-            raise ConversionError(f"{place}/{name}", problem, "delete the manifest and run again")
+        fetch_file(url := f"{place}/{name}", local := folder / f"part{Path(name).suffix}")
+        if hash_file(local) != listed[name]:
+            raise ConversionError(url, "is not what the manifest lists", "delete it and run again")
         yield local
 
 

@@ -41,13 +41,8 @@ from ingot.converters.json_yaml import find_json
 from ingot.converters.lake.catalog import Split, read_result
 from ingot.converters.lake.duplicates import drop_mask, open_drops, open_hashes
 from ingot.converters.lake.record_hashes import ALL, Hashes, Splits, hash_heads, hash_records
-from ingot.converters.output.commit import (
-    FinishedResult,
-    StagedResult,
-    remove_result,
-)
+from ingot.converters.output.commit import FinishedResult, StagedResult, remove_result
 from ingot.converters.output.files import (
-    MANIFEST,
     FileEntry,
     encode_json,
     file_entry,
@@ -128,9 +123,8 @@ def sweep_corpus(corpus: Path | str, kept: Iterable[tuple[str, str]]) -> list[st
 
 
 def _sweep_store(corpus: str, wanted: set[str]) -> list[str]:
-    there = (name.rpartition("/") for name in list_names(corpus))
-    folders = {folder for folder, _, name in there if name == MANIFEST and folder.count("/") == 1}
-    gone = [one for one in sorted(folders - wanted) if _is_corpus(f"{corpus}/{one}")]
+    there = {name.removesuffix("/manifest.json") for name in list_names(corpus)} - wanted
+    gone = [one for one in sorted(there) if one.count("/") == 1 and _is_corpus(f"{corpus}/{one}")]
     for one in gone:
         remove_stored(f"{corpus}/{one}")
     return gone
@@ -309,7 +303,7 @@ class _PendingSplit:
             "resumed": self._staged.resumed,
             "peak_rss_bytes": peak_rss(),
         }
-        identity, known = self._corpus.identity(self.split), self._written["parts"]
+        known = [] if self._staged.store else self._written["parts"]  # a store wants others only
         counts = {"written": self._written["records"], "duplicates": self._written["duplicates"]}
         manifest: dict[str, object] = {
             "reason": None,
@@ -320,4 +314,5 @@ class _PendingSplit:
             "warnings": {"mapping": [], "meta": {}, "paths": {}},
             "tokens": self._tokens,
         }
+        identity = self._corpus.identity(self.split)
         self.manifest, _ = identity.commit(self._staged, manifest, run, known)

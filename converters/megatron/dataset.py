@@ -28,6 +28,7 @@ from ingot.converters.megatron.indexed_dataset import (
     number_stretches,
     open_data_set,
 )
+from ingot.converters.megatron.inspect.merge import local_data_set
 
 if TYPE_CHECKING:
     import torch
@@ -53,7 +54,8 @@ class TokenDataset(Dataset["Item"]):
     It may be sent to `DataLoader` workers, started either way: a copy opens the files anew.
 
     Args:
-        prefix: the data set, without the endings.
+        prefix: the data set, without the endings; or the URL of one in an object store, of which a
+            copy is made in the user's cache.
         seq_length: tokens per item: a shorter document or sequence is padded, a `stream` is cut.
             None = each as long as it is.
         pad_id: the id that pads.
@@ -87,7 +89,7 @@ class TokenDataset(Dataset["Item"]):
     ) -> None:
         if torch is None:
             raise ConversionError("", "torch is not installed", "pip install 'ingot[torch]'")
-        self.prefix = Path(prefix)
+        self.prefix = local_data_set(prefix)
         self.seq_length = seq_length
         self.pad_id = pad_id
         self.unit: ItemUnit = unit

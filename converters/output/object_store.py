@@ -80,7 +80,7 @@ def check_url(url: str) -> str:
         raise OutputError(redact_urls(url), "keys are not taken from a URL", hint)
     if not rest or any(part in ("", ".", "..") for part in rest.split("/")[scheme == "hdfs" :]):
         problem = "names no bucket, or has empty parts, `.` or `..`"
-        raise OutputError(url, problem, f"{scheme}://BUCKET/FOLDER")
+        raise OutputError(url, problem, f"{scheme if rest else 's3'}://BUCKET/FOLDER")
     return f"{'s3' if scheme == 's3a' else scheme}://{rest}"
 
 
@@ -134,7 +134,8 @@ def list_names(url: str) -> dict[str, StoredFile]:
         found = _ask(url, lambda: system.find(path, detail=True))
     except FileNotFoundError:
         return {}
-    if path in found:
+    # s3fs lists a folder under its own name if its first file came meanwhile.
+    if found.get(path, {}).get("type") == "file":
         raise OutputError(redact_urls(url), "is a file", "choose a folder that does not exist yet")
     names = {name.removeprefix(path).lstrip("/"): info for name, info in found.items()}
     return {name: _stored_file(names[name]) for name in sorted(names) if name}

@@ -103,11 +103,13 @@ def spread_tasks(
     *,
     here: Callable[[Task], Done] | None = None,
     runner: Runner | None = None,
+    hear: Callable[[Any], None] | None = None,
 ) -> Iterator[Done]:
     """Yield the result of `work` for each of `count` tasks, in their order.
 
     No more of them are begun once the job is to end.
-    `here` does a task in this process, where it differs from `work`.
+    `here` does a task in this process, where it differs from `work`; beside others only if somebody
+    may `hear` what those tell.
     """
     workers = max(1, min(settings.workers or os.cpu_count() or 1, count))
     tasks = until_stopping(tasks)
@@ -123,8 +125,9 @@ def spread_tasks(
     else:
         # This process works, too: it has all that a new one would have to load.
         others = workers - 1
-        with Workers(others) as spread:
-            yield from results_in_order(spread, work, tasks, window=2 * others, here=work)
+        own = here if here and hear else work
+        with Workers(others, hear=hear or (lambda _: None)) as spread:
+            yield from results_in_order(spread, work, tasks, window=2 * others, here=own)
 
 
 def run_phase(

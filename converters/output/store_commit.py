@@ -65,8 +65,11 @@ if TYPE_CHECKING:
 
 STORE_WORK: Final = ".ingot-work"
 CLAIM: Final = f"{STORE_WORK}/claim.json"
-_PARTS: Final = re.compile(r"(records|rejected)/part-\d+(_\d+)?\.(parquet|jsonl)")
-_SMALL: Final = frozenset({"mapping.json", "report.md", RUN})
+_PARTS: Final = re.compile(
+    r"(records|rejected)/part-\d+(_\d+)?\.(parquet|jsonl)"
+    r"|shard-\d+(\.loss_mask)?\.(bin|idx|meta\.json|rejects\.jsonl)"
+)
+_SMALL: Final = frozenset({"mapping.json", "report.md", "blend.txt", RUN})
 _KEY_CHARS: Final = 16
 PUT_NAMES: Final = "files.json"  # of files that are going to be put or deleted
 _PUTS: Final = 4  # files at a time
@@ -151,11 +154,9 @@ class StoredResult(StagedResult):
         return self.store.url
 
     def list_files(self, known: Iterable[FileEntry]) -> list[FileEntry]:
-        """The files of the result: those here, and the `known` others, which are in the store."""
+        """The files of the result: the `known` ones are in the store, the others here."""
         with output_errors(self.out):
-            known = list(known)
-            files = list_files(self.result, known)
-            files += [one for one in known if not (self.result / one["path"]).exists()]
+            files = [*list_files(self.result), *known]
         return sorted(files, key=lambda one: Path(one["path"]))
 
     def commit(self, manifest: dict[str, Json], run: dict[str, Json]) -> None:

@@ -41,7 +41,7 @@ class PutResult(StoredResult):
     identity: "RunIdentity"
     overwrite: bool
 
-    list_files = StagedResult.list_files
+    list_files = StagedResult.list_files  # all of them are here
 
     def commit(self, manifest: dict[str, Json], run: dict[str, Json]) -> None:
         """Commit the local folder, so that it is never made again, and put its files."""

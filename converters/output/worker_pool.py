@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -322,10 +323,21 @@ class Spreading:
 
 
 class Workers(Spreading):
-    """A runner of processes that work at one task each; they are started as they are needed."""
+    """A runner of processes that work at one task each; they are started as they are needed.
 
-    def __init__(self, jobs: int) -> None:
+    `hear` is called, from any thread, with what tasks `tell`; see `WorkerProcess` for `pass_fds`.
+    """
+
+    def __init__(
+        self,
+        jobs: int,
+        *,
+        hear: Callable[[Any], None] = lambda _: None,
+        pass_fds: Sequence[int] = (),
+    ) -> None:
         self.jobs = jobs
+        self._hear = hear
+        self._start = partial(WorkerProcess, _serve_tasks, pass_fds=pass_fds)
         self._threads = ThreadPoolExecutor(jobs, "worker")
         self._lock = threading.Lock()
         self._processes: set[WorkerProcess] = set()
@@ -350,11 +362,13 @@ class Workers(Spreading):
         with self._lock:
             if self._ended:
                 raise WorkerDiedError("ended before its work")
-            one = self._idle.pop() if self._idle else WorkerProcess(_serve_tasks)
+            one = self._idle.pop() if self._idle else self._start()
             self._processes.add(one)
         one.send((work, arguments))
         try:
-            result, error, details = one.receive()
+            while isinstance(reply := one.receive(), _Told):
+                self._hear(reply.message)
+            result, error, details = reply
         except WorkerDiedError:
             with self._lock:
                 if not self._ended:
@@ -379,7 +393,23 @@ def _task_result(future: "Future[Done]") -> Done | TaskFailure:
     return TaskFailure(why=why, details="\n".join(getattr(error, "__notes__", ())))
 
 
+@dataclass(frozen=True, slots=True)
+class _Told:
+    message: object
+
+
+_sends: list[Send] = []  # to the runner of this process
+
+
+def tell(message: object) -> bool:
+    """Tell whoever started `Workers` how a task goes; False in other processes: nobody hears it."""
+    for send in _sends:
+        send(_Told(message))
+    return bool(_sends)
+
+
 def _serve_tasks(inbox: Inbox, send: Send) -> int:
+    _sends.append(send)
     reply: tuple[Any, Exception | None, str]
     for work, arguments in inbox:
         try:

@@ -4,19 +4,23 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ingot.converters.json_yaml import load_json
+from ingot.converters.megatron.inspect.merge import local_data_set
 from tests.converters.recsys.criteo.lines import content
+from tests.s3_server import Storage
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # Small shards make many pieces.
 _PROGRAM = (
     "from ingot.converters.convert import plan; plan.SHARD_BYTES = 60_000; "
+    "from ingot.converters.megatron.run import store_build; store_build.SHARD_BYTES = 9_000; "
     "from ingot.__main__ import main; main()"
 )
 _CTR_PROGRAM = (
@@ -39,12 +43,16 @@ class Job:
     phases: int = 1
 
 
+def program(words: Sequence[str]) -> str:
+    """What runs a command line with small shards."""
+    return _CTR_PROGRAM if words[0] == "ctr" else _PROGRAM
+
+
 def ingot(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     """Run the command line in a process of its own."""
-    program = _CTR_PROGRAM if words[0] == "ctr" else _PROGRAM
     surroundings = {**os.environ, "NO_COLOR": "1", "RAY_DEDUP_LOGS": "0"}
     return subprocess.run(
-        [sys.executable, "-c", program, *words],
+        [sys.executable, "-c", program(words), *words],
         cwd=folder,
         env=surroundings,
         capture_output=True,
@@ -63,6 +71,25 @@ def tree(folder: Path) -> dict[str, bytes]:
         and ".ingot-lake" not in name
         and name != "catalog.parquet"  # holds the place of each data set
     }
+
+
+def in_store(job: Job, s3: Storage, folder: Path) -> tuple[list[str], str]:
+    """Do a job on this machine; its command with input and output in a store, and its URL."""
+    job.prepare(folder)
+    assert ingot(folder, *job.words).returncode == 0
+    source = {f"{folder.name}/src/{p.name}": p.read_bytes() for p in (folder / "src").iterdir()}
+    s3.put("bucket", source)
+    place = f"s3://bucket/{folder.name}"
+    names = {"src": f"{place}/src", job.target: f"{place}/out"}
+    return [names.get(word, word) for word in job.words], f"{place}/out"
+
+
+def joined_tokens(folder: Path, url: str) -> dict[str, bytes]:
+    """The data set of several shards in a store as `tree` has the local one."""
+    prefix = local_data_set(url)
+    assert len((load_json(prefix.parent / "manifest.json"))["shards"]) > 3
+    ends = ("bin", "idx", "meta.json")
+    return {f"t.{end}": prefix.with_name(f"{prefix.name}.{end}").read_bytes() for end in ends}
 
 
 def _write_texts(folder: Path) -> None:

@@ -52,9 +52,8 @@ def test_parts_give_the_bytes_of_one_machine(job: Job, tmp_path: Path, whole: di
     assert not left
 
 
+@pytest.mark.parametrize("job", [name for name in JOBS if name != "lake"], indirect=True)
 def test_a_merge_before_all_parts_are_done(job: Job, tmp_path: Path, whole: dict) -> None:
-    if job.name == "lake":
-        pytest.skip("a run over a lake does what is left itself")
     done = ingot(tmp_path, "merge", job.target)
     assert done.returncode == 1
     assert "has no parts" in done.stderr
@@ -66,6 +65,25 @@ def test_a_merge_before_all_parts_are_done(job: Job, tmp_path: Path, whole: dict
     ingot(tmp_path, *job.words, "--shard", "1/2")
     done = ingot(tmp_path, "merge", job.target)
     assert done.returncode == 0, done.stderr
+    assert tree(tmp_path / RESULT) == whole
+
+
+@pytest.mark.parametrize("job", ["lake"], indirect=True)
+@pytest.mark.parametrize("parts", [1, 3])
+def test_the_merge_of_a_lake_does_what_is_left(
+    job: Job, tmp_path: Path, whole: dict, parts: int
+) -> None:
+    done = ingot(tmp_path, "merge", job.target)
+    assert done.returncode == 1
+    assert "has no parts" in done.stderr
+    for number in (0, 1, 1)[:parts]:  # both phases of the second part only
+        done = ingot(tmp_path, *job.words, "--shard", f"{number}/2")
+        assert done.returncode == 0, done.stderr
+    made = len(list((tmp_path / RESULT).glob("sets/*/manifest.json")))
+    assert made == {1: 0, 3: 3}[parts]
+    done = ingot(tmp_path, "merge", job.target)
+    assert done.returncode == 0, done.stderr
+    assert f"{6 - made} of them new or changed" in done.stderr
     assert tree(tmp_path / RESULT) == whole
 
 

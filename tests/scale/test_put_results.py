@@ -1,342 +1,219 @@
-"""Recommendation data in object stores: made on a disk, and put when they are finished."""
+"""Recommendation data into an object store: made on a disk, put at the end, whole or not at all."""
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
-import tempfile
-from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ingot.converters.errors import OutputError, SourceError
-from ingot.converters.output import object_store as store
-from ingot.converters.output import store_commit
-from ingot.converters.output.identity import RunIdentity
-from ingot.converters.output.sharding import Spread
 from tests.s3_server import Asked, Fault, Storage
-from tests.scale.jobs import _CTR_PROGRAM, RECSYS_JOBS, RESULT, Job, ingot, tree
+from tests.scale.jobs import RECSYS_JOBS, RESULT, Job, ingot, program, tree
 
-PHASES = {"criteo": 3, "monolith": 2, "ctr": 2}
 OTHER = {
     "criteo": ("--frequency-threshold", "4"),
     "monolith": ("--drop-unset",),
     "ctr": ("--train-fraction", "0.5"),
 }
+KILLS = int(os.environ.get("STORE_KILLS", "3"))
 
 
-@pytest.fixture(scope="module", params=RECSYS_JOBS)
+@pytest.fixture(
+    params=[
+        pytest.param(job, id=name, marks=[] if name == "monolith" else pytest.mark.more)
+        for name, job in RECSYS_JOBS.items()
+    ]
+)
 def job(request: pytest.FixtureRequest) -> Job:
-    return RECSYS_JOBS[request.param]
+    return request.param
 
 
-@pytest.fixture(scope="module")
-def folder(job: Job, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder in which commands run, with the input and what a run into a local folder made."""
-    folder = tmp_path_factory.mktemp(job.name)
-    job.prepare(folder)
-    done = ingot(folder, *job.words)
+@pytest.fixture
+def whole(job: Job, tmp_path: Path) -> dict[str, bytes]:
+    """What the job makes in a folder; the input is beside it."""
+    job.prepare(tmp_path)
+    done = ingot(tmp_path, *job.words)
     assert done.returncode == 0, done.stderr
-    return folder
+    return tree(tmp_path / RESULT)
 
 
-@pytest.fixture
-def whole(folder: Path) -> dict[str, bytes]:
-    """The files that the store is to hold."""
-    return tree(folder / RESULT)
+def words_to(job: Job, url: str) -> tuple[str, ...]:
+    return tuple(url if word in (RESULT, f"{RESULT}/") else word for word in job.words)
 
 
-@pytest.fixture(autouse=True)
-def _own_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "tmp").mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    monkeypatch.setattr(tempfile, "tempdir", None)
+def stored(s3: Storage, prefix: str) -> dict[str, bytes]:
+    names = (name.removeprefix(f"{prefix}/") for name in s3.names("bucket", f"{prefix}/"))
+    return {name: s3.get(f"/bucket/{prefix}/{name}") for name in names if name != "run.json"}
 
 
-@pytest.fixture
-def url(s3: Storage, tmp_path: Path) -> str:
-    return f"s3://bucket/{tmp_path.name}"
+def own_tmp(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A temporary folder of the commands of this test."""
+    (folder / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder / "tmp"))
+    return folder / "tmp"
 
 
-def words_to(job: Job, url: str, *more: str) -> tuple[str, ...]:
-    """The command with a URL in place of its folder."""
-    return (*(url if word.rstrip("/") == RESULT else word for word in job.words), *more)
-
-
-def stored(s3: Storage, url: str) -> dict[str, bytes]:
-    """The files in the store but run.json, by name."""
-    root = url.removeprefix("s3://bucket/")
-    names = (name.removeprefix(f"{root}/") for name in s3.names("bucket", f"{root}/"))
-    return {name: s3.get(f"/bucket/{root}/{name}") for name in names if name != "run.json"}
-
-
-def left_behind(tmp_path: Path) -> list[str]:
-    """What lies in the folder for unfinished results."""
-    return [path.name for path in (tmp_path / "tmp").glob("*/*")]
-
-
-def test_a_store_holds_the_bytes_of_a_local_run(
-    job: Job, folder: Path, whole: dict[str, bytes], s3: Storage, url: str, tmp_path: Path
+def test_a_store_has_the_bytes_of_a_folder(
+    job: Job,
+    whole: dict[str, bytes],
+    s3: Storage,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    done = ingot(folder, *words_to(job, url))
+    unfinished = own_tmp(tmp_path, monkeypatch)
+    prefix = tmp_path.name
+    words = words_to(job, f"s3://bucket/{prefix}")
+    done = ingot(tmp_path, *words)
     assert done.returncode == 0, done.stderr
-    assert url in done.stdout + done.stderr
-    assert str(tmp_path / "tmp") not in done.stdout + done.stderr
-    assert stored(s3, url) == whole
-    assert left_behind(tmp_path) == []
-
+    assert f"s3://bucket/{prefix}" in done.stdout
+    assert str(tmp_path) not in done.stdout
+    assert stored(s3, prefix) == whole
+    assert not [path for path in unfinished.rglob("*") if path.is_file()]
     tally = s3.proxy.begin()
-    done = ingot(folder, *words_to(job, url))
-    assert done.returncode == 0, done.stderr
-    assert "nothing to do" in done.stdout + done.stderr
-    assert url in done.stdout + done.stderr
-    assert tally.requests["PUT"] == 0
-    assert tally.sent < sum(map(len, whole.values()))  # nothing was downloaded but small files
-
-    done = ingot(folder, *words_to(job, url, *OTHER[job.name]))
-    assert done.returncode == 1
-    assert f"{url}: holds another result" in done.stderr
-    assert stored(s3, url) == whole
-
-
-def test_a_result_is_replaced_and_files_of_others_are_not(
-    job: Job, folder: Path, whole: dict[str, bytes], s3: Storage, url: str, tmp_path: Path
-) -> None:
-    other = words_to(job, url, *OTHER[job.name])
-    assert ingot(folder, *other).returncode == 0
-    assert stored(s3, url) != whole
-    store.put_bytes(b"mine", f"{url}/mine.txt")
-    refused = ingot(folder, *words_to(job, url, "--overwrite"))
-    assert refused.returncode == 1
-    assert "not part of the result, such as mine.txt" in refused.stderr
-    store.delete(url, ["mine.txt"])
-    done = ingot(folder, *words_to(job, url, "--overwrite"))
-    assert done.returncode == 0, done.stderr
-    assert stored(s3, url) == whole
+    done = ingot(tmp_path, *words)
+    assert "nothing to do" in done.stdout
+    assert not {name for name in tally.requests if name.startswith(("PUT", "POST", "DELETE"))}
+    s3.put("bucket", {f"{prefix}/notes.txt": b"of a person"})
+    refused = ingot(tmp_path, *words, "--overwrite")
+    assert "nothing to do" in refused.stdout
+    (tmp_path / "src" / "more").write_bytes(b"")  # no input: nothing of it changes
+    name = next(name for name in whole if name not in ("manifest.json", "stats.json"))
+    s3.put("bucket", {f"{prefix}/{name}": b"cut"})
+    refused = ingot(tmp_path, *words)
+    assert "holds a damaged result" in refused.stderr
+    refused = ingot(tmp_path, *words, "--overwrite")
+    assert "such as notes.txt" in refused.stderr
 
 
-def run_killed(s3: Storage, folder: Path, words: tuple[str, ...], at: int, method: str) -> bool:
-    """Run a command that is killed at a request for a file of the result; whether it was."""
-    program = [sys.executable, "-c", _CTR_PROGRAM, *words]
-    quiet = subprocess.DEVNULL
-    asked_for: list[str] = []
+def kill_request(
+    s3: Storage,
+    folder: Path,
+    words: tuple[str, ...],
+    *,
+    at: int,
+    lost: bool,
+    methods: tuple[str, ...] = ("PUT", "POST"),
+) -> bool:
+    """Kill a run at a request that puts, `lost`: after it; returns whether the run ended before."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program(words), *words],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    left = [at]
 
-    def plan(asked: Asked) -> Fault | None:
-        if asked.method != method or ".ingot-work" in asked.path:
-            return None
-        asked_for.append(asked.path)
-        if len(asked_for) < at:
-            return None
-        with suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGKILL)
-        return Fault(half=True) if at % 2 else Fault(lost=True)
+    def strike(asked: Asked) -> Fault | None:
+        left[0] -= asked.method in methods
+        if left[0] == 0 and process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            return None if lost else Fault(cut=-1)
+        return None
 
-    s3.proxy.begin(plan)
-    process = subprocess.Popen(program, cwd=folder, stdout=quiet, stderr=quiet)
-    killed = process.wait() == -signal.SIGKILL
+    s3.proxy.begin(strike)
+    process.wait()
     s3.proxy.begin()
-    return killed
+    return process.returncode == 0
 
 
-def test_a_run_that_is_killed_while_it_puts_goes_on(
-    job: Job, folder: Path, whole: dict[str, bytes], s3: Storage, url: str, tmp_path: Path
+def test_killed_puts_go_on(
+    job: Job,
+    whole: dict[str, bytes],
+    s3: Storage,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Any,
 ) -> None:
+    own_tmp(tmp_path, monkeypatch)
+    dice, killed = random.Random(job.name), 0
+    for number in range(KILLS):
+        prefix = f"{tmp_path.name}/{number}"
+        words = words_to(job, f"s3://bucket/{prefix}")
+        at, lost = dice.randint(1, len(whole) + 2), dice.random() < 0.5
+        ended = kill_request(s3, tmp_path, words, at=at, lost=lost)
+        killed += not ended
+        there = stored(s3, prefix)
+        if "manifest.json" in there:  # then everything else is there, too
+            assert there.items() >= whole.items()
+        done = ingot(tmp_path, *words)
+        assert done.returncode == 0, done.stderr
+        assert stored(s3, prefix) == whole
+    record_property("killed while putting", f"{killed} of {KILLS}")
+    assert killed
+
+
+def test_parts_share_a_folder_and_a_merge_puts(
+    job: Job,
+    whole: dict[str, bytes],
+    s3: Storage,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unfinished = own_tmp(tmp_path, monkeypatch)
+    prefix = tmp_path.name
+    url = f"s3://bucket/{prefix}"
     words = words_to(job, url)
-    for at in (1, 2, 2, len(whole) // 2):
-        assert run_killed(s3, folder, words, at, "PUT")
-        assert "manifest.json" not in stored(s3, url)
-    assert stored(s3, url).keys() & whole.keys()
-    (run,) = (tmp_path / "tmp").glob("*/*/run.json")
-    made = run.read_bytes()
-    tally = s3.proxy.begin()
-    done = ingot(folder, *words)
+    refused = ingot(tmp_path, *words, "--shard", "0/2")
+    assert "--tmp-dir" in refused.stderr
+    words = (*words, "--tmp-dir", str(unfinished))
+    told: list[str] = []
+    while not all(f"ingot merge {url}" in one for one in told[-2:] or [""]):
+        for number in (1, 0):
+            done = ingot(tmp_path, *words, "--shard", f"{number}/2")
+            assert done.returncode == 0, done.stderr
+            told.append(done.stderr)
+        assert len(told) <= 8
+    assert "manifest.json" not in stored(s3, prefix)
+    assert not kill_request(s3, tmp_path, ("merge", url), at=4, lost=True)
+    assert "manifest.json" not in stored(s3, prefix)
+    done = ingot(tmp_path, "merge", url)
     assert done.returncode == 0, done.stderr
-    assert tally.requests["PUT"] <= len(whole) + 3
-    assert stored(s3, url) == whole
-    assert s3.get(f"/bucket/{tmp_path.name}/run.json") == made  # it was not made anew
-    assert left_behind(tmp_path) == []
+    assert stored(s3, prefix) == whole
+    assert not [path for path in unfinished.rglob("*") if path.suffix != ".ingot-lock"]
+    assert ingot(tmp_path, "merge", url).returncode == 0
 
 
 def test_a_replacement_that_is_killed_goes_on(
-    job: Job, folder: Path, whole: dict[str, bytes], s3: Storage, url: str, tmp_path: Path
+    job: Job,
+    whole: dict[str, bytes],
+    s3: Storage,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert ingot(folder, *words_to(job, url, *OTHER[job.name])).returncode == 0
-    words = words_to(job, url, "--overwrite")
-    for at in (1, 2):  # the manifest is the first to go
-        assert run_killed(s3, folder, words, at, "DELETE")
-        assert ("manifest.json" in stored(s3, url)) is (at == 1)
-    assert run_killed(s3, folder, words, 2, "PUT")
-    done = ingot(folder, *words_to(job, url))
+    unfinished = own_tmp(tmp_path, monkeypatch)
+    words = words_to(job, f"s3://bucket/{tmp_path.name}")
+    assert ingot(tmp_path, *words, *OTHER[job.name]).returncode == 0
+    refused = ingot(tmp_path, *words)
+    assert f"s3://bucket/{tmp_path.name}: holds another result" in refused.stderr
+    words = (*words, "--overwrite")
+    for at, lost in ((1, False), (3, True)):  # the manifest is the first to go
+        assert not kill_request(s3, tmp_path, words, at=at, lost=lost, methods=("DELETE",))
+        assert ("manifest.json" in stored(s3, tmp_path.name)) is (at == 1)
+    assert not kill_request(s3, tmp_path, words, at=4, lost=True)
+    (run,) = unfinished.rglob("run.json")
+    made = run.read_bytes()
+    done = ingot(tmp_path, *words[:-1])
     assert done.returncode == 0, done.stderr
-    assert stored(s3, url) == whole
-    assert left_behind(tmp_path) == []
+    assert stored(s3, tmp_path.name) == whole
+    assert s3.get(f"/bucket/{tmp_path.name}/run.json") == made  # it was put and not made again
+    assert not [path for path in unfinished.rglob("*") if path.is_file()]
 
 
-def test_parts_and_their_merge(
-    job: Job, folder: Path, whole: dict[str, bytes], s3: Storage, url: str, tmp_path: Path
-) -> None:
-    refused = ingot(folder, *words_to(job, url, "--shard", "0/2"))
-    assert refused.returncode == 1
-    assert "several machines need a folder" in refused.stderr
-    shared = ("--tmp-dir", str(tmp_path / "shared"))
-    for phase in range(PHASES[job.name]):
-        for number in (1, 0):
-            if phase == number == 0:
-                refused = ingot(folder, "merge", url)
-                assert refused.returncode == 1
-                assert "pieces are not done" in refused.stderr
-            done = ingot(folder, *words_to(job, url, *shared, "--shard", f"{number}/2"))
-            assert done.returncode == 0, done.stderr
-    assert f"ingot merge {url}" in done.stderr
-    assert run_killed(s3, folder, ("merge", url), 3, "PUT")
-    assert "manifest.json" not in stored(s3, url)
-    done = ingot(folder, "merge", url)
-    assert done.returncode == 0, done.stderr
-    assert stored(s3, url) == whole
-    assert list((tmp_path / "shared").glob("[!.]*")) == []
-    assert ingot(folder, "merge", url).returncode == 0
-    done = ingot(folder, *words_to(job, url, "--workers", "2"))
-    assert "nothing to do" in done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("job", ["criteo"], indirect=True)
 def test_multi_hot_data_are_put(
-    job: Job, folder: Path, s3: Storage, url: str, tmp_path: Path
+    s3: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    own_tmp(tmp_path, monkeypatch)
     parameters = {"num_embeddings": [100] * 26, "multi_hot_sizes": [2] * 26}
     (tmp_path / "m.json").write_text(json.dumps(parameters))
-    words = ("criteo", "multihot", RESULT, "--config", str(tmp_path / "m.json"), "--out")
-    for place in (str(tmp_path / "wide"), url):
-        done = ingot(folder, *words, place)
+    criteo = RECSYS_JOBS["criteo"]
+    criteo.prepare(tmp_path)
+    assert ingot(tmp_path, *criteo.words).returncode == 0
+    for out in ("wide", f"s3://bucket/{tmp_path.name}"):
+        done = ingot(tmp_path, "criteo", "multihot", RESULT, "--config", "m.json", "--out", out)
         assert done.returncode == 0, done.stderr
-    assert stored(s3, url) == tree(tmp_path / "wide")
-
-
-def put_folder(folder: Path, url: str) -> None:
-    """Put a local result into the store."""
-    for path in sorted((folder / RESULT).rglob("*")):
-        if path.is_file():
-            store.put_file(path, f"{url}/{path.relative_to(folder / RESULT).as_posix()}")
-
-
-@pytest.mark.parametrize("job", ["criteo"], indirect=True)
-def test_criteo_batches_are_those_of_the_folder(job: Job, folder: Path, url: str) -> None:
-    pytest.importorskip("torch")
-    from ingot.converters.recsys.criteo.criteo_dataset import CriteoDataset
-
-    put_folder(folder, url)
-    pairs = zip(
-        CriteoDataset(folder / RESULT, 500, shuffle_batches=True),
-        CriteoDataset(url, 500, shuffle_batches=True),
-        strict=True,
-    )
-    count = 0
-    for here, there in pairs:
-        count += 1
-        assert here.dense_features.equal(there.dense_features)
-        assert here.labels.equal(there.labels)
-        assert here.sparse_features.values().equal(there.sparse_features.values())
-    assert count > 20
-
-
-@pytest.mark.parametrize("job", ["ctr"], indirect=True)
-def test_ctr_batches_are_those_of_the_folder(job: Job, folder: Path, url: str) -> None:
-    testing = pytest.importorskip("torch.testing")
-    from ingot.converters.recsys.ctr.loader.dataloader import build_dataloader
-
-    put_folder(folder, url)
-    here = list(build_dataloader(folder / RESULT, 256, split="train"))
-    assert here
-    for loader in (
-        build_dataloader(url, 256, split="train"),
-        build_dataloader(f"{url}/train", 256),
-    ):
-        for ours, theirs in zip(here, loader, strict=True):
-            assert [*ours] == [*theirs]
-            testing.assert_close(theirs, ours, rtol=0, atol=0)
-    with pytest.raises(SourceError, match="no finished result"):
-        build_dataloader(f"{url}/elsewhere", 256)
-
-
-@pytest.mark.parametrize("job", ["monolith"], indirect=True)
-def test_monolith_reads_results_in_a_store(
-    job: Job, folder: Path, url: str, tmp_path: Path
-) -> None:
-    from ingot.converters.recsys.monolith.arrow_io import read_arrow
-
-    put_folder(folder, url)
-    words = ("monolith", "convert", "--from", "parquet", "--to", "example")
-    for place, out in ((RESULT, "here"), (url, "there")):
-        done = ingot(folder, *words, place, f"{tmp_path / out}/")
-        assert done.returncode == 0, done.stderr
-    here, there = (tree(tmp_path / out) for out in ("here", "there"))
-    assert len(here) > 12
-    assert here == there
-    done = ingot(
-        folder,
-        "monolith",
-        "convert",
-        str(tmp_path / "here"),
-        f"{url}/examples",
-        "--from",
-        "example",
-        "--to",
-        "example",
-    )
-    assert done.returncode == 0, done.stderr
-    table = read_arrow(tmp_path / "here").read_all()
-    assert table.num_rows > 1000
-    assert read_arrow(f"{url}/examples").read_all().equals(table)
-
-
-IDENTITY = RunIdentity(settled={"decision": "test", "versions": {"ingot": "1"}})
-
-
-def test_two_runs_at_a_time_are_told_the_url(tmp_path: Path) -> None:
-    url = f"memory://{tmp_path.name}"
-    with IDENTITY.stage(url), pytest.raises(OutputError, match=f"{url}: another run is writing"):
-        IDENTITY.stage(url).__enter__()
-
-
-def test_several_machines_name_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="name one that all of them share with `tmp_dir`"):
-        IDENTITY.stage(f"memory://{tmp_path.name}", spread=Spread(runner="ray")).__enter__()
-    with IDENTITY.stage(
-        f"memory://{tmp_path.name}", spread=Spread(runner="ray", tmp_dir=tmp_path / "shared")
-    ) as staged:
-        assert staged.work.is_relative_to(tmp_path / "shared")
-
-
-def test_a_temporary_folder_of_somebody_else_is_not_taken(tmp_path: Path) -> None:
-    (tmp_path / "theirs").mkdir()
-    (tmp_path / f"tmp/ingot-{os.getuid()}").symlink_to(tmp_path / "theirs")
-    with pytest.raises(OutputError, match="belongs to somebody else"):
-        IDENTITY.stage(f"memory://{tmp_path.name}").__enter__()
-
-
-def test_a_put_that_fails_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    url = f"memory://{tmp_path.name}"
-
-    def fail(local: Path, url: str) -> None:
-        raise OutputError(url, "the request failed")
-
-    with monkeypatch.context() as patch, IDENTITY.stage(url) as staged:
-        patch.setattr(store_commit, "put_file", fail)
-        (staged.result / "a.bin").write_bytes(b"a")
-        with pytest.raises(OutputError, match="the request failed"):
-            IDENTITY.commit(staged, {}, {})
-    assert store.read_json(f"{url}/manifest.json") is None
-    other = RunIdentity(settled={**IDENTITY.settled, "option": 1})
-    with pytest.raises(OutputError, match="another run is writing there since"):
-        other.stage(url).__enter__()
-    with IDENTITY.stage(url) as staged:
-        assert staged.done is not None
-        assert staged.place == url
-    assert list(store.list_names(url)) == ["a.bin", "manifest.json", "run.json"]
-    assert left_behind(tmp_path) == []
-    with other.stage(url, overwrite=True) as staged:
-        (staged.result / "b.bin").write_bytes(b"b")
-        other.commit(staged, {}, {})
-    assert list(store.list_names(url)) == ["b.bin", "manifest.json", "run.json"]
+    assert stored(s3, tmp_path.name) == tree(tmp_path / "wide")

@@ -13,7 +13,8 @@ import pytest
 from ingot.converters.errors import ConversionError
 from ingot.converters.output.ray_workers import RayWorkers
 from ingot.converters.output.worker_pool import TaskFailure, WorkerDiedError, results_in_order
-from tests.scale.jobs import JOBS, RECSYS_JOBS, RESULT, Job, ingot, tree
+from tests.s3_server import Storage
+from tests.scale.jobs import JOBS, RECSYS_JOBS, RESULT, Job, in_store, ingot, joined_tokens, tree
 
 pytestmark = [
     # Ray leaves sockets of processes that were killed to the garbage collector.
@@ -78,6 +79,26 @@ def test_killed_nodes_change_no_byte(
         assert ended[0].returncode == 0, ended[0].stderr
         assert tree(tmp_path / RESULT) == whole
     record_property("killed in the middle of a run", f"{midway} of {KILLS}")
+
+
+@pytest.mark.long
+def test_tokens_in_a_store_of_a_node_that_is_killed(
+    ray_cluster: Any, s3: Storage, tmp_path: Path
+) -> None:
+    for number in range(2):  # the new ones know the store from the environment
+        kill_node(ray_cluster, number)
+    words, url = in_store(JOBS["tokens"], s3, tmp_path)
+    words += ["--runner", "ray", "--ray-address", ray_cluster.address]
+    ended: list[Any] = []
+    run = threading.Thread(target=lambda: ended.append(ingot(tmp_path, *words)))
+    run.start()
+    limit, place = time.monotonic() + 120, f"{tmp_path.name}/out/"
+    while run.is_alive() and not any(n.endswith(".idx") for n in s3.names("bucket", place)):
+        assert time.monotonic() < limit
+    kill_node(ray_cluster, 0)
+    run.join()
+    assert ended[0].returncode == 0, ended[0].stderr
+    assert joined_tokens(tmp_path, url) == tree(tmp_path / RESULT)
 
 
 def _double(number: int) -> int:

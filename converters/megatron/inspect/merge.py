@@ -3,6 +3,7 @@
 Nothing is decoded and nothing is held: memory does not grow with the data sets.
 """
 
+import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -11,7 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from ingot.converters.errors import ConversionError, OutputError
+from ingot.converters.errors import ConversionError, OutputError, SourceError, redact_urls
+from ingot.converters.json_yaml import load_json
 from ingot.converters.megatron.indexed_dataset import (
     IndexCounts,
     IndexedDataSet,
@@ -25,7 +27,17 @@ from ingot.converters.megatron.indexed_dataset import (
     write_index,
 )
 from ingot.converters.megatron.write.staging import copy_stretch
-from ingot.converters.output.files import encode_json, hash_file, output_errors, sync_path
+from ingot.converters.output.files import (
+    MANIFEST,
+    encode_json,
+    hash_file,
+    hold_lock,
+    is_store_url,
+    output_errors,
+    sync_path,
+    write_file,
+)
+from ingot.converters.output.object_store import fetch_result
 from ingot.converters.rows import Json
 
 _SAME_FACTS: Final = ("kind", "eod_id", "bos", "eos", "tokenizer", "columns", "chat_template")
@@ -70,6 +82,30 @@ def _check_place(prefixes: Sequence[Path], out: Path, *, overwrite: bool) -> Non
 def _data_set_files(prefix: Path) -> list[Path]:
     """The files of a data set: the masks' `.bin` and `.idx`, `.bin`, `.idx`, `.meta.json`."""
     return [*index_paths(mask_prefix(prefix))[:2], *index_paths(prefix)]
+
+
+def local_data_set(place: Path | str) -> Path:
+    """The prefix of a data set on this machine.
+
+    One in a store, named by its URL, is copied into the user's cache, with its shards as one data
+    set. Raises SourceError, where none is there.
+    """
+    if not is_store_url(place):
+        return Path(place)
+    folder = fetch_result(str(place))
+    manifest = load_json(folder / MANIFEST, own=True)
+    if "data_set" not in manifest:
+        hint = "name what a token build wrote"
+        raise SourceError(redact_urls(str(place)), "holds no token data set", hint)
+    prefix, meta = folder / "joined", encode_json(manifest["data_set"])
+    meta_path = index_paths(prefix)[2]
+    with output_errors(folder), hold_lock(folder / "joined.lock", wait_s=math.inf):
+        if not meta_path.exists() or meta_path.read_bytes() != meta:
+            merge_data_sets([folder / name for name in manifest["shards"]], prefix, overwrite=True)
+            write_file(meta_path, meta)
+        for file in manifest["files"]:  # one copy is enough
+            (folder / file["path"]).unlink(missing_ok=True)
+    return prefix
 
 
 def _check_fits(first: IndexedDataSet, other: IndexedDataSet) -> None:

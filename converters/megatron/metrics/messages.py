@@ -17,6 +17,7 @@ import math
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final, Literal, get_args
 
@@ -48,6 +49,34 @@ def log_event(
 def queue_fields(depths: tuple[int, int]) -> dict[str, object]:
     """Return the fields of a line that say how many batches wait to be tokenized and written."""
     return {"queue_depth_reader": depths[0], "queue_depth_tok": depths[1]}
+
+
+_MOST_LINES: Final = 100  # of the log that a task sends
+
+
+@dataclass(kw_only=True)
+class MessageSummary:
+    """What a task elsewhere says of its work: sums, and the lines that people should see."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    stages: Counter[str] = field(default_factory=Counter)
+    lines: list[Message] = field(default_factory=list)
+
+    def hear(self, message: Message) -> None:
+        """Take a message."""
+        match message:
+            case {"kind": "count"}:
+                self.counts.update(message_amounts(message))
+            case {"kind": "stage", "stage": str(stage), "seconds": int() | float() as seconds}:
+                self.stages[stage] += seconds  # type: ignore[assignment]
+            case {"kind": "log", "level": "warn" | "error"} if len(self.lines) < _MOST_LINES:
+                self.lines.append(message)
+
+    def messages(self) -> list[Message]:
+        """All of it as messages."""
+        stages = self.stages.items()
+        told = [{"kind": "stage", "stage": name, "seconds": spent} for name, spent in stages]
+        return [*self.lines, *told, {"kind": "count", **self.counts}]
 
 
 # Upper bounds in milliseconds; beyond the last is `+Inf`.

@@ -2,17 +2,18 @@
 
 import fnmatch
 import os
+import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import BinaryIO, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from ingot.converters.columnar.parquet import ParquetFile, open_parquet
-from ingot.converters.errors import ConversionError, SourceError
+from ingot.converters.errors import ConversionError, SourceError, StorageError
 from ingot.converters.records.readers import kind_of_schema, read_batches
 
 
@@ -27,6 +28,14 @@ def text_to_name(text: str) -> str:
 
 
 UNIT_BYTES: Final = 64 << 20  # compressed; larger files are cut between row groups
+_COPY_BYTES: Final = 8 << 20
+
+
+class Stored(Protocol):
+    """A file in a store."""
+
+    def open(self) -> BinaryIO:
+        """The bytes from the start. Raises SourceError."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,6 +47,9 @@ class InputFile:
     bytes: int
     mtime_ns: int  # when it was changed last, nanoseconds since 1970
     inode: tuple[int, int] = (0, 0)  # its number and when it was changed last
+    stored: Stored | None = None  # where it is if not on this machine, see `fetch_input`
+    etag: str | None = None  # the store's own mark of its content
+    problem: str = ""  # why it cannot be read, where that is known
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,17 +77,27 @@ def scan(folder: Path, pattern: str = "*.parquet", *, recursive: bool = True) ->
         return [_stamp_file(folder.name, folder)]
     if not folder.is_dir():
         raise SourceError(str(folder), "no such folder", "name an existing one")
+    names = match_names(_list_names(folder, recursive), str(folder), pattern, recursive=recursive)
+    return [_stamp_file(name, folder / name) for name in names]
+
+
+def match_names(
+    names: Iterable[str], place: str, pattern: str, *, recursive: bool = True
+) -> list[str]:
+    """The names below a place that `scan` takes, sorted. Raises SourceError where none fits."""
     wanted, whole = pattern.removeprefix("./"), "/" in pattern
     found = sorted(
         name
-        for name in _list_names(folder, recursive)
+        for name in names
         if fnmatch.fnmatchcase(name if whole else name.rpartition("/")[2], wanted)
+        and not any(part.startswith(".") for part in name.split("/"))
+        and (recursive or "/" not in name)
     )
     if not found:
         where = "in it or its folders" if recursive else "in it"
         problem = f"no file {where} fits {pattern!r}"
-        raise SourceError(str(folder), problem, "state a pattern, such as '*.parquet'")
-    return [_stamp_file(name, folder / name) for name in found]
+        raise SourceError(place, problem, "state a pattern, such as '*.parquet'")
+    return found
 
 
 def _list_names(folder: Path, recursive: bool) -> Iterator[str]:
@@ -87,6 +109,24 @@ def _list_names(folder: Path, recursive: bool) -> Iterator[str]:
         folders[:] = sorted(one for one in folders if recursive and not one.startswith("."))
         place = Path(root).relative_to(folder)
         yield from ((place / name).as_posix() for name in names if not name.startswith("."))
+
+
+def fetch_input(file: InputFile, to: Path) -> InputFile:
+    """Copy a file of a store to a path of this machine, if it is not on it.
+
+    What cannot be read fails when it is read, as a local file does. Raises StorageError, where the
+    store cannot be reached.
+    """
+    if file.stored is None:
+        return file
+    try:
+        with file.stored.open() as stream, to.open("wb") as out:
+            shutil.copyfileobj(stream, out, _COPY_BYTES)
+    except StorageError:
+        raise
+    except SourceError as error:
+        return replace(file, path=to, stored=None, problem=error.problem)
+    return _stamp_file(file.name, to)
 
 
 def stamp_files(files: Iterable[Path]) -> list[InputFile]:
@@ -110,7 +150,28 @@ def open_file(file: InputFile) -> Iterator[ParquetFile]:
         yield parquet
 
 
-def plan_units(files: list[InputFile], *, whole_files: bool) -> list[Unit]:
+class _Sized(Protocol):
+    @property
+    def bytes(self) -> int: ...
+
+
+_Item = TypeVar("_Item", bound=_Sized)
+
+
+def group_neighbours(items: Iterable[_Item], most: float) -> list[list[_Item]]:
+    """Neighbours in groups of at most so many bytes; a larger one is a group of its own."""
+    groups: list[list[_Item]] = []
+    size = 0
+    for one in items:
+        if not groups or size + one.bytes > most:
+            groups.append([])
+            size = 0
+        groups[-1].append(one)
+        size += one.bytes
+    return groups
+
+
+def plan_units(files: Sequence[InputFile], *, whole_files: bool) -> list[Unit]:
     """The units of the files, in order."""
     units: list[Unit] = []
     for number, file in enumerate(files):
@@ -269,6 +330,8 @@ def _read_error(file: InputFile, said: str) -> SourceError:
 
 def check_same_file(file: InputFile) -> None:
     """See that a file is what it was when it was listed."""
+    if file.problem:
+        raise SourceError(str(file.path), file.problem)
     with translate_read_errors(file):
         facts = file.path.stat()
     if not stat.S_ISREG(facts.st_mode):

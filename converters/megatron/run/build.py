@@ -10,11 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
-
 from ingot.converters.errors import (
     ConversionError,
-    NoTokensError,
     OutputError,
     PartDone,
     SourceError,
@@ -32,23 +29,22 @@ from ingot.converters.megatron.engines.fast_engines import (
 )
 from ingot.converters.megatron.engines.guard import trim_memory
 from ingot.converters.megatron.indexed_dataset import (
-    DTYPES,
-    WRITTEN_CODES,
     index_paths,
-    mask_prefix,
 )
 from ingot.converters.megatron.metrics.messages import Monitor, ignore_message, log_event
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
 from ingot.converters.megatron.read.input_files import InputFile, Unit, find_layout, plan_units
-from ingot.converters.megatron.run.processes import run_processes
 from ingot.converters.megatron.run.recipe import (
+    ChooseEngine,
     DataSetMeta,
     Recipe,
     TokenStats,
     UnitRun,
     count_results,
+    describe_damage,
     estimate_text_bytes,
     make_recipe,
+    no_tokens_error,
     read_stats,
     run_in_process,
     sample_texts,
@@ -71,7 +67,7 @@ from ingot.converters.megatron.write.staging import (
     open_staging,
     sum_counts,
 )
-from ingot.converters.output.files import output_errors
+from ingot.converters.output.files import is_store_url, output_errors
 from ingot.converters.output.pieces import part_done
 from ingot.converters.output.sharding import JobShard, check_complete, note_command
 from ingot.converters.progress import host_facts, raise_if_stopping
@@ -90,36 +86,32 @@ def run_attempts(job: UnitRun) -> tuple[EngineChoice | None, dict[int, str]]:
     wrong = wrong_engines(job.place.base) if shared else _distrusted_engines(job)
     for engine in () if shared else wrong:
         _forget_engine(job, engine, "it gave other ids than the reference elsewhere")
-    choice = None
-    while pending := job.pending():
+    choice, crashed, cluster = None, dict[int, str](), job.work.runner == "ray" and not shared
+    while pending := [unit for unit in job.pending() if unit.file not in crashed]:
         raise_if_stopping()
         choice = job.choose(pending, wrong)
         size, number = sum(unit.bytes for unit in pending), len({unit.file for unit in pending})
         job.monitor({"kind": "plan", "bytes": size, "files": number, "units": len(pending)})
         job.monitor({"kind": "phase", "phase": "read"})
         try:
-            if job.work.runner == "ray" and not shared:
-                from ingot.converters.megatron.run.cluster import run_on_cluster
+            if cluster or job.work.processes > 1:
+                from ingot.converters.megatron.run.unit_groups import run_groups
 
-                run_on_cluster(job, pending, choice)
+                crashed |= run_groups(job, pending, choice)
+            else:
+                run_in_process(job, pending, choice)
+            if cluster:
                 with output_errors(job.place.prefix):  # of nodes that died with it
                     recover_lanes(job.place.base, again=False)
-                continue
-            if job.work.processes > 1:
-                crashed = run_processes(job, pending, choice)
-                if job.pending():
-                    raise_if_stopping()
-                return choice, crashed
-            run_in_process(job, pending, choice)
         except EngineWrongError as error:
             if error.engine not in FAST_ENGINES or error.engine in wrong:
                 problem = f"the library contradicts itself about its ids: {error}"
                 hint = "report this text and the tokenizer"
                 raise ConversionError(job.recipe.loaded.given, problem, hint) from error
             wrong |= {error.engine}
-            keep_verdict(_engine_case(job, error.engine), failed_verdict(error.text))
+            keep_verdict(_engine_case(job.recipe, error.engine), failed_verdict(error.text))
             _forget_engine(job, error.engine, str(error))
-    return choice, {}
+    return choice, crashed
 
 
 def _distrusted_engines(job: UnitRun) -> frozenset[str]:
@@ -127,19 +119,21 @@ def _distrusted_engines(job: UnitRun) -> frozenset[str]:
     engines = {stretch.engine for stretch in finished_units(job.place.base).values()}
     known = wrong_engines(job.place.base)
     return frozenset(
-        name for name in engines - {"", *REFERENCES} if name in known or not _is_trusted(job, name)
+        name
+        for name in engines - {"", *REFERENCES}
+        if name in known or not is_trusted(job.recipe, name)
     )
 
 
-def _is_trusted(job: UnitRun, engine: str) -> bool:
+def is_trusted(recipe: Recipe, engine: str) -> bool:
+    """Whether a fast engine was not found wrong since it was chosen."""
     if engine not in FAST_ENGINES:
         return False
-    verdict = recall_verdict(_engine_case(job, engine))
+    verdict = recall_verdict(_engine_case(recipe, engine))
     return verdict is None or verdict.passed
 
 
-def _engine_case(job: UnitRun, engine: str) -> VerdictCase:
-    recipe = job.recipe
+def _engine_case(recipe: Recipe, engine: str) -> VerdictCase:
     return make_verdict_case(FAST_ENGINES[engine], recipe.loaded, plain=recipe.options.plain)
 
 
@@ -163,7 +157,7 @@ class SideFiles:
 def build(
     files: Sequence[InputFile],
     tokenizer: Path | str,
-    prefix: Path,
+    prefix: Path | str,
     options: BuildOptions | None = None,
     work: WorkOptions | None = None,
     *,
@@ -179,10 +173,11 @@ def build(
     Args:
         files: the inputs in order, see `scan`.
         tokenizer: see `load_tokenizer`.
-        prefix: where to, without the endings; its folder is made.
+        prefix: where to, without the endings; its folder is made. The URL of a folder in an object
+            store gets shards, see `store_build`.
         options: what decides the bytes.
         work: how the work is done.
-        beside: where the small files go.
+        beside: where the small files go; not for a store.
         monitor: hears how it goes, see `messages`.
 
     Raises:
@@ -192,10 +187,16 @@ def build(
             `fail_fast` the first row that is rejected.
         OutputError: another data set is there; what is unfinished differs; it cannot be written.
     """
-    made = _prepare(files, tokenizer, prefix, options, work, beside, monitor)
+    if is_store_url(prefix):
+        from ingot.converters.megatron.run.store_build import build_in_store
+
+        return build_in_store(
+            files, tokenizer, str(prefix), options or BuildOptions(), work or WorkOptions(), monitor
+        )
+    made = prepare_build(files, tokenizer, Path(prefix), options, work, beside, monitor)
     shard = made.work.shard
     part = None if shard is None or shard.merges else shard
-    with open_staging(prefix, made.work.tmp_dir, shared=part is not None) as place:
+    with open_staging(made.prefix, made.work.tmp_dir, shared=part is not None) as place:
         if place.beside:
             log_event(monitor, "warn", "writer", "tmp_dir_not_used", error=place.beside)
         if part is None:
@@ -206,7 +207,7 @@ def build(
         return done or made.make(place)
 
 
-def _prepare(
+def prepare_build(
     files: Sequence[InputFile],
     tokenizer: Path | str,
     prefix: Path,
@@ -214,7 +215,8 @@ def _prepare(
     work: WorkOptions | None,
     beside: SideFiles | None,
     monitor: Monitor,
-) -> "_Build":
+) -> "Build":
+    """Resolve what the options leave open. Raises SourceError, ConversionError."""
     options, work = options or BuildOptions(), work or WorkOptions()
     beside = beside or SideFiles()
     if not files:
@@ -237,7 +239,7 @@ def _prepare(
     facts: dict[str, object] = {"tokenizer": loaded.given, "vocabulary": loaded.vocabulary}
     facts |= {"dtype": recipe.rules.dtype, "input": layout.kind, "columns": list(layout.columns)}
     log_event(monitor, "info", "pipeline", "checked", **facts, eod_id=recipe.rules.eod)
-    return _Build(
+    return Build(
         files=files,
         recipe=recipe,
         prefix=prefix,
@@ -250,8 +252,8 @@ def _prepare(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Build:
-    """One build."""
+class Build:
+    """One build of a data set on this machine."""
 
     files: Sequence[InputFile]
     recipe: Recipe
@@ -261,12 +263,16 @@ class _Build:
     rejects: Path
     run_file: Path
     monitor: Monitor
+    choose: ChooseEngine | None = None  # in place of the comparison of engines
+    is_shard: bool = False  # of a larger data set: it may hold no token
 
     def identity(self) -> BuildIdentity:
+        """What decides the bytes, and when the inputs changed last."""
         identity = self.recipe.identity(self.files)
         return {**identity, "changed": {file.name: file.mtime_ns for file in self.files}}
 
     def already_done(self) -> TokenStats | None:
+        """The stats of the equal data set that is there; None where there is none."""
         _, idx_path, meta_path = index_paths(self.prefix)
         if not idx_path.exists():
             return None
@@ -275,7 +281,7 @@ class _Build:
         differs = identity_difference(self.identity(), then) if then else unknown
         if not differs:
             meta = decode(DataSetMeta, find_json(meta_path, own=True) or {})
-            differs = _describe_damage(self.prefix, meta)
+            differs = describe_damage(self.prefix, meta)
             if not differs:
                 log_event(self.monitor, "info", "pipeline", "already_done", file_path=str(idx_path))
                 return read_stats(meta, already_done=True)
@@ -286,6 +292,7 @@ class _Build:
         raise OutputError(str(idx_path), f"{found}: {differs}", hint)
 
     def make_part(self, place: Staging, shard: JobShard) -> PartDone:
+        """Do the units of one part of the build, and say so."""
         place.join(self.identity(), note_command)
         if self.work.runner == "ray":
             problem = "`shard` does not go with `runner` ray"
@@ -318,13 +325,14 @@ class _Build:
             recipe=self.recipe,
             work=self.work,
             place=place,
-            choose=self._chosen,
+            choose=self.choose or self.choose_engine,
             monitor=self.monitor,
             lanes=lanes,
             part=part,
         )
 
     def make(self, place: Staging) -> TokenStats:
+        """Do the units, assemble what came of them and commit it."""
         started = time.monotonic()
         self._begin(place)
         units = self._units()
@@ -357,12 +365,21 @@ class _Build:
         units = len(finished_units(place.base))
         log_event(self.monitor, "info", "pipeline", "resumed", units=units)
 
-    def _chosen(self, units: Sequence[Unit], exclude: frozenset[str]) -> EngineChoice:
+    def choose_engine(
+        self,
+        units: Sequence[Unit],
+        exclude: frozenset[str],
+        sampled: Sequence[Unit] | None = None,
+    ) -> EngineChoice:
+        """Pick the engine for some units, without those that were wrong before.
+
+        It is picked by texts of those that are `sampled`, which is all of them if none are named.
+        """
         threads, inside = self.work.threads()
         choice = choose_engine(
             self.recipe.loaded,
             self.work.tok_engine,
-            sample_texts(self.files, units, self.recipe),
+            sample_texts(self.files, sampled or units, self.recipe),
             plain=self.recipe.options.plain,
             total_bytes=estimate_text_bytes(self.files, units),
             exclude=exclude,
@@ -384,7 +401,14 @@ class _Build:
         }
         good = [finished[unit.number] for unit in units if unit.file not in failures]
         counts = sum_counts(good)
-        self._check_any(place, counts, failures)
+        if not self.is_shard and not counts["tokens"]:
+            place.clear()
+            raise no_tokens_error(
+                str(self.prefix),
+                counts,
+                {self.files[file].name: why for file, why in failures.items()},
+                len(self.files),
+            )
         if counts["tools_unused"]:
             error = "the chat template takes no tool definitions: they were left out"
             facts = {"records": counts["tools_unused"], "error": error}
@@ -409,32 +433,3 @@ class _Build:
         commit_data_set(place, assembled, meta=meta, run=info, run_file=self.run_file)
         self.monitor({"kind": "phase", "phase": "done"})
         return replace(read_stats(meta), engine=", ".join(engines))
-
-    def _check_any(self, place: Staging, counts: Counter[str], failures: dict[int, str]) -> None:
-        if counts["tokens"]:
-            return
-        place.clear()
-        if len(failures) == len(self.files):
-            some = list(failures.items())[:3]
-            first = "; ".join(f"{self.files[file].name}: {why}" for file, why in some)
-            raise SourceError("", f"none of {len(failures)} files can be read: {first}")
-        names = ("rows", "empty", "short", "long", "rejected")
-        said = ", ".join(f"{counts[name]} {name}" for name in names)
-        problem = f"not a single token ({said}): Megatron cannot load an empty data set"
-        hint = "see to the columns and the limits; nothing was written"
-        raise NoTokensError(str(self.prefix), problem, hint)
-
-
-def _describe_damage(prefix: Path, meta: DataSetMeta) -> str:
-    """What is missing of a data set with that `.meta.json`, by the sizes of its files."""
-    bin_path, _, meta_path = index_paths(prefix)
-    if "counts" not in meta:
-        return f"{meta_path.name} is damaged"
-    tokens = meta["counts"]["tokens"]
-    sizes = {bin_path: tokens * np.dtype(DTYPES[WRITTEN_CODES[meta["dtype"]]]).itemsize}
-    if meta["loss_mask"]:
-        sizes[index_paths(mask_prefix(prefix))[0]] = tokens
-    for path, size in sizes.items():
-        if not path.is_file() or path.stat().st_size != size:
-            return f"{path.name} is damaged"
-    return ""

@@ -4,7 +4,7 @@ import gc
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -163,7 +163,7 @@ class LaneWork:
     prefix: Path
     base: Path  # what the names of the unfinished files begin with
     lane: int = 0
-    files: Sequence[InputFile]
+    files: Mapping[int, InputFile]  # of the units, by number
     work: WorkOptions
     choice: EngineChoice
 
@@ -180,32 +180,19 @@ _Ordered: TypeAlias = Future[TokenizedShard] | _UnitEnd | None
 
 
 def run_units(
-    recipe: "Recipe",
-    job: LaneWork,
-    units: Iterable[Unit],
-    monitor: Monitor,
-    *,
-    begin: Callable[[], None] = lambda: None,
-    end: Callable[[], None] = lambda: None,
+    recipe: "Recipe", job: LaneWork, units: Iterable[Unit], monitor: Monitor
 ) -> Iterator[tuple[Unit, LaneStretch]]:
-    """Do the units in order; gives each when it is done.
-
-    `begin` is called when the lane is open, `end` when no more units are taken.
-    """
-    with output_errors(job.prefix), Lane(base=job.base, number=job.lane) as lane:
-        pack, fail_fast = recipe.options.pack, job.work.fail_fast
-        writer = UnitWriter(lane, recipe.rules, pack=pack, fail_fast=fail_fast)
-        begin()
-        gc.freeze()  # what is loaded stays: it need not be looked through again and again
-        pipeline = _Pipeline(recipe, job, monitor)
-        try:
-            yield from pipeline.run(units, writer)
-        finally:
-            end()
-            pipeline.close()
+    """Do the units in order; gives each when it is done."""
+    pipeline = Pipeline(recipe, job, monitor)
+    try:
+        yield from pipeline.run(job, units)
+    finally:
+        pipeline.close()
 
 
-class _Pipeline:
+class Pipeline:
+    """The threads of a process, with engines that are opened once; `close` ends them."""
+
     def __init__(self, recipe: "Recipe", job: LaneWork, monitor: Monitor) -> None:
         work = job.work
         self._recipe, self._files, self._work, self._monitor = recipe, job.files, work, monitor
@@ -229,7 +216,19 @@ class _Pipeline:
         self._tokenizers = ThreadPoolExecutor(self._threads, "tokenizer")
         self._depths = QueueDepths()
 
-    def run(self, units: Iterable[Unit], writer: UnitWriter) -> Iterator[tuple[Unit, LaneStretch]]:
+    def run(
+        self, job: LaneWork, units: Iterable[Unit], begin: Callable[[], None] = lambda: None
+    ) -> Iterator[tuple[Unit, LaneStretch]]:
+        """Do units in a lane, as `run_units`; `begin` is called when the lane is open."""
+        with output_errors(job.prefix), Lane(base=job.base, number=job.lane) as lane:
+            pack, fail_fast = self._recipe.options.pack, self._work.fail_fast
+            writer = UnitWriter(lane, self._recipe.rules, pack=pack, fail_fast=fail_fast)
+            begin()
+            gc.freeze()  # what is loaded stays: it need not be looked through again and again
+            self._files = job.files
+            yield from self._run(units, writer)
+
+    def _run(self, units: Iterable[Unit], writer: UnitWriter) -> Iterator[tuple[Unit, LaneStretch]]:
         for _ in range(self._threads):
             self._tokenizers.submit(self._warm_up)
         reading = self._reader.submit(self._read_all, units)
@@ -241,6 +240,7 @@ class _Pipeline:
         reading.result()
 
     def close(self) -> None:
+        """End the threads."""
         self._stop.set()
         self._tokenizers.shutdown(cancel_futures=True)
         self._reader.shutdown(cancel_futures=True)

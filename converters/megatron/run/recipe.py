@@ -7,14 +7,23 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NotRequired, TypeAlias, TypedDict
 
+import numpy as np
 import pyarrow as pa
 
-from ingot.converters.errors import ConversionError, SourceError
+from ingot.converters.errors import ConversionError, NoTokensError, SourceError
 from ingot.converters.json_yaml import encode
 from ingot.converters.megatron.engines.engine import EngineChoice
-from ingot.converters.megatron.indexed_dataset import TokenDtype, token_dtype
+from ingot.converters.megatron.indexed_dataset import (
+    DTYPES,
+    WRITTEN_CODES,
+    TokenDtype,
+    index_paths,
+    mask_prefix,
+    token_dtype,
+)
 from ingot.converters.megatron.metrics.messages import Monitor
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
 from ingot.converters.megatron.read.input_files import InputFile, InputKind, InputLayout, Unit
@@ -23,7 +32,12 @@ from ingot.converters.megatron.read.row_batches import read_rows
 from ingot.converters.megatron.run.pipeline import LaneWork, run_units
 from ingot.converters.megatron.text.documents import LONG_CHARS, DocumentRules
 from ingot.converters.megatron.text.long_texts import Cutter
-from ingot.converters.megatron.tokenizer import TokenizerFile, find_eod, tokenizer_frame
+from ingot.converters.megatron.tokenizer import (
+    TokenizerFile,
+    find_eod,
+    load_tokenizer,
+    tokenizer_frame,
+)
 from ingot.converters.megatron.write.lanes import LaneStretch
 from ingot.converters.megatron.write.staging import (
     BuildIdentity,
@@ -79,6 +93,16 @@ class Recipe:
         """Whether loss masks are written."""
         return self.template is not None and self.options.loss_mask
 
+    def ingredients(self) -> "Ingredients":
+        """What another process makes it of."""
+        template = self.template
+        return Ingredients(
+            tokenizer=(self.loaded.path.absolute(), self.loaded.given),
+            hashes=[self.loaded.sha256, "" if template is None else template.sha256],
+            options=self.options,
+            layout=self.layout,
+        )
+
     def preparer(self, shards: int = 1) -> Preparer:
         """What makes texts of rows."""
         cutter = Cutter(self.loaded, plain=self.options.plain, limit=LONG_CHARS)
@@ -131,6 +155,27 @@ class Recipe:
         }
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ingredients:
+    """What a recipe is made of in another process."""
+
+    tokenizer: tuple[Path, str]  # the file, and where it is from, for machines that lack the file
+    hashes: list[str]  # sha256 of the files beside the inputs: tokenizer and chat template
+    options: BuildOptions
+    layout: InputLayout
+
+    def recipe(self) -> Recipe:
+        """The recipe. Raises ConversionError, where a file is not what it was."""
+        path, given = self.tokenizer
+        loaded = load_tokenizer(path if path.exists() else given)
+        recipe = make_recipe(loaded, self.options, self.layout)
+        if recipe.ingredients().hashes != self.hashes:
+            problem = "it or the chat template changed while the build ran"
+            hint = "put back what was there, then build again with `resume`"
+            raise ConversionError(given, problem, hint)
+        return recipe
+
+
 def make_recipe(loaded: TokenizerFile, options: BuildOptions, layout: InputLayout) -> Recipe:
     """Resolve what the options leave to the tokenizer."""
     chat = layout.kind == "sft"
@@ -178,6 +223,9 @@ def _template_facts(template: "ChatTemplate | None") -> dict[str, str] | None:
     return None if template is None else {"name": template.name, "sha256": template.sha256}
 
 
+ChooseEngine: TypeAlias = Callable[[Sequence[Unit], frozenset[str]], EngineChoice]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnitRun:
     """Units that are to be done."""
@@ -188,7 +236,7 @@ class UnitRun:
     work: WorkOptions
     place: Staging
     # picks the engine for the units that are to be done, without those that were wrong before
-    choose: Callable[[Sequence[Unit], frozenset[str]], EngineChoice]
+    choose: ChooseEngine
     monitor: Monitor
     lanes: Sequence[int]  # that this run writes, one for each process
     part: range | None = None  # the units of this part of a job; other parts write other lanes
@@ -199,7 +247,7 @@ class UnitRun:
             prefix=self.place.prefix,
             base=self.place.base,
             lane=lane,
-            files=self.files,
+            files=dict(enumerate(self.files)),
             work=self.work,
             choice=choice,
         )
@@ -317,6 +365,19 @@ def count_results(
     return {"files": len(files), "failed_files": len(failures), **counts}, entries
 
 
+def no_tokens_error(
+    where: str, counts: Mapping[str, int], failures: Mapping[str, str], files: int
+) -> SourceError | NoTokensError:
+    """The error for a data set without a token; `failures` say by name why files cannot be read."""
+    if len(failures) == files:
+        first = "; ".join(f"{name}: {why}" for name, why in list(failures.items())[:3])
+        return SourceError("", f"none of {files} files can be read: {first}")
+    names = ("rows", "empty", "short", "long", "rejected")
+    said = ", ".join(f"{counts[name]} {name}" for name in names)
+    problem = f"not a single token ({said}): Megatron cannot load an empty data set"
+    return NoTokensError(where, problem, "see to the columns and the limits; nothing was written")
+
+
 def _shown_counts(stretches: Sequence[LaneStretch]) -> dict[str, int]:
     counts = sum_counts(stretches)
     return {name: counts[name] for name in UNIT_COUNTS}
@@ -336,3 +397,18 @@ def read_stats(meta: DataSetMeta, *, already_done: bool = False) -> TokenStats:
         tokenizer_sha256=meta["tokenizer"]["sha256"],
         already_done=already_done,
     )
+
+
+def describe_damage(prefix: Path, meta: DataSetMeta) -> str:
+    """What is missing of a data set with that `.meta.json`, by the sizes of its files."""
+    bin_path, _, meta_path = index_paths(prefix)
+    if "counts" not in meta:
+        return f"{meta_path.name} is damaged"
+    tokens = meta["counts"]["tokens"]
+    sizes = {bin_path: tokens * np.dtype(DTYPES[WRITTEN_CODES[meta["dtype"]]]).itemsize}
+    if meta["loss_mask"]:
+        sizes[index_paths(mask_prefix(prefix))[0]] = tokens
+    for path, size in sizes.items():
+        if not path.is_file() or path.stat().st_size != size:
+            return f"{path.name} is damaged"
+    return ""

@@ -21,6 +21,7 @@ from ingot.cli.console import (
     safe_text,
     stderr_console,
 )
+from ingot.converters.errors import SourceError, redact_urls
 from ingot.converters.megatron.options import (
     INPUT,
     LOGGING,
@@ -30,6 +31,7 @@ from ingot.converters.megatron.options import (
     WatchOptions,
     WorkOptions,
 )
+from ingot.converters.output.files import is_store_url
 from ingot.converters.settings import Setting, existing_tokenizer
 
 if TYPE_CHECKING:
@@ -219,9 +221,20 @@ def _seconds_text(seconds: float) -> str:
 @command_options
 def build_tokens(
     *,
-    input_dir: Annotated[Path, Setting("Folder of the input.", metavar="PATH")],
+    input_dir: Annotated[
+        str,
+        Setting(
+            "Folder of the input, or with a URL as output also a URL (s3://BUCKET/DIR).",
+            metavar="PATH|URL",
+        ),
+    ],
     output_prefix: Annotated[
-        Path, Setting("Prefix of the output: PATH.bin, PATH.idx, PATH.meta.json.", metavar="PATH")
+        str,
+        Setting(
+            "Prefix of the output: PATH.bin, PATH.idx, PATH.meta.json; or the URL of a folder in "
+            "an object store (s3://BUCKET/DIR), which gets shards.",
+            metavar="PATH|URL",
+        ),
     ],
     tokenizer: Annotated[
         str,
@@ -268,7 +281,6 @@ def build_tokens(
     from ingot.converters.megatron.metrics.messages import log_event
     from ingot.converters.megatron.metrics.summary import BuildMeasures, measure_sequential_mbps
     from ingot.converters.megatron.metrics.watch import Watch
-    from ingot.converters.megatron.read.input_files import scan
     from ingot.converters.megatron.run.build import build as build_data_set
     from ingot.converters.progress import drain_on_sigterm
 
@@ -287,8 +299,7 @@ def build_tokens(
             if keep_order:
                 log_event(watch, "info", "pipeline", "keep_order", said="the order is always kept")
             with show_parts(), _log_failure(watch), drain_on_sigterm():
-                files = scan(input_dir, pattern, recursive=recursive)
-                _refuse_tables(input_dir, files)
+                files = _list_input(input_dir, output_prefix, pattern, recursive=recursive)
                 size = sum(file.bytes for file in files)
                 log_event(watch, "info", "scanner", "scanned", files=len(files), bytes=size)
                 stats = build_data_set(
@@ -305,6 +316,47 @@ def build_tokens(
         if not stats.already_done:
             print_summary(stderr_console(), summary)
         _print_result(output_prefix, stats)
+
+
+def _list_input(given: str, output: str, pattern: str, *, recursive: bool) -> "Sequence[InputFile]":
+    from ingot.converters.megatron.read.input_files import scan
+
+    if is_store_url(given):
+        if not is_store_url(output):
+            problem = "can be read only where the output is a URL too"
+            raise SourceError(redact_urls(given), problem, "copy it here first")
+        return _list_stored(given, pattern, recursive=recursive)
+    folder = Path(given)
+    files = scan(folder, pattern, recursive=recursive)
+    _refuse_tables(folder, files)
+    return files
+
+
+def _list_stored(url: str, pattern: str, *, recursive: bool) -> "Sequence[InputFile]":
+    from ingot.converters.megatron.read.input_files import InputFile, match_names
+    from ingot.converters.sources.storage.listing import list_location
+    from ingot.converters.sources.tables.table_folders import LOG_FOLDERS
+
+    listing = list_location(url)
+    found = {one.name: one for one in listing.entries}
+    if any(not {*LOG_FOLDERS}.isdisjoint(name.split("/")) for name in found):
+        problem = "a table: its folder holds files of former versions and deleted rows too"
+        hint = "convert it first, and build from the records"
+        raise SourceError(redact_urls(url), problem, hint)
+    if not listing.direct:
+        names = match_names(found, redact_urls(url), pattern, recursive=recursive)
+        found = {name: found[name] for name in names}
+    return [
+        InputFile(
+            name=name,
+            path=Path(str(one.place)),
+            bytes=one.bytes,
+            mtime_ns=one.mtime_ns or 0,
+            stored=one.place,
+            etag=one.etag,
+        )
+        for name, one in found.items()
+    ]
 
 
 def _refuse_tables(input_dir: Path, files: "Sequence[InputFile]") -> None:
@@ -346,7 +398,7 @@ def _log_failure(monitor: "Monitor") -> Iterator[None]:
         raise typer.Exit(TERMINATED if by_signal else INTERRUPTED) from error
 
 
-def _print_result(prefix: Path, stats: "TokenStats") -> None:
+def _print_result(prefix: str, stats: "TokenStats") -> None:
     if stats.already_done:
         note_line(f"{prefix}: this data set exists already: nothing to do")
     warnings = (
@@ -355,4 +407,5 @@ def _print_result(prefix: Path, stats: "TokenStats") -> None:
     )
     for count, what, file in warnings:
         if count:
-            note_line(f"warning: {count} {what}, see {prefix}.{file}", "yellow")
+            where = f"{prefix}/shard-*.{file}" if is_store_url(prefix) else f"{prefix}.{file}"
+            note_line(f"warning: {count} {what}, see {where}", "yellow")

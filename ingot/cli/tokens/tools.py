@@ -10,6 +10,7 @@ from ingot.cli.command import command_options
 from ingot.cli.console import plain_text, print_json, print_line, safe_text, stdout_console
 from ingot.cli.display import print_grid, show_notes
 from ingot.converters.convert.options import Overwrite
+from ingot.converters.output.files import is_store_url
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
@@ -166,7 +167,12 @@ def _difference_text(one: "DocumentDifference") -> str:
 
 
 _Prefix = Annotated[
-    Path, Setting("Data set: PREFIX.bin, PREFIX.idx.", metavar="PREFIX", positional=True)
+    str,
+    Setting(
+        "Data set: PREFIX.bin, PREFIX.idx; or the URL of one in an object store.",
+        metavar="PREFIX|URL",
+        positional=True,
+    ),
 ]
 
 
@@ -202,14 +208,8 @@ def inspect(
 @command_options
 def merge(
     prefixes: Annotated[
-        tuple[Path, ...],
-        Setting(
-            "Data sets, in order.",
-            metavar="PREFIX...",
-            positional=True,
-            repeatable=True,
-            parse=Path,
-        ),
+        tuple[str, ...],
+        Setting("Data sets, in order.", metavar="PREFIX...", positional=True, repeatable=True),
     ],
     out: Annotated[
         Path, Setting("Prefix of the new data set.", metavar="OUT", flag="output-prefix")
@@ -269,10 +269,15 @@ def verify(
     if found.differing:
         count = f"{found.differing} of {found.compared} documents differ"
         first = _difference_text(found.differences[0])
-        raise ConversionError(str(prefix), f"{count}; {first}")
+        raise ConversionError(prefix, f"{count}; {first}")
 
 
-def _data_set_prefix(given: Path) -> Path:
-    """Return the prefix, also where one of its two files was named."""
-    is_file = given.suffix in (".bin", ".idx") and given.is_file()
-    return given.with_suffix("") if is_file else given
+def _data_set_prefix(given: str) -> Path:
+    """Return the prefix, also where one of its two files was named, or the URL of a store."""
+    if is_store_url(given):
+        from ingot.converters.megatron.inspect.merge import local_data_set
+
+        return local_data_set(given)
+    path = Path(given)
+    is_file = path.suffix in (".bin", ".idx") and path.is_file()
+    return path.with_suffix("") if is_file else path

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from typer.testing import CliRunner
 from ingot.cli.app import app
 from ingot.converters.output import object_store
 from tests.agent.lake.test_run import lay, talks
-from tests.s3_server import Asked, Fault, Storage, s3_storage
+from tests.s3_server import Asked, Fault, Storage
 
 RESULTS = "s3://bucket/lake"
 SPLIT = ("--dedup", "exact", "--split", "train=0.7,valid=0.3")
@@ -29,21 +28,9 @@ PROGRAM = (
 )
 
 
-@pytest.fixture(scope="module")
-def _running() -> Iterator[Storage]:
-    with s3_storage() as storage:
-        yield storage
-
-
-@pytest.fixture
-def s3(_running: Storage, monkeypatch: pytest.MonkeyPatch) -> Storage:
-    for name, value in _running.environment().items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(object_store, "_FIRST_WAIT", 0.01)
-    _running.proxy.begin()
-    _running.put("bucket", {})
+@pytest.fixture(autouse=True)
+def _empty_bucket(s3: Storage) -> None:
     object_store.delete("s3://bucket", object_store.list_names("s3://bucket"))
-    return _running
 
 
 @pytest.fixture
@@ -55,8 +42,9 @@ def raw(tmp_path: Path) -> Path:
     lay(
         root, "other/rows.jsonl", [*talks(50, 30), {"instruction": "only a question", "output": ""}]
     )
-    lay(root, "empty/a.jsonl", [])
-    lay(root, "vague/a.jsonl", [{"a": n, "b": n % 3} for n in range(20)])
+    lay(root, "void/a.jsonl", [{"a": n, "b": n % 3} for n in range(20)])
+    lay(root, "odd/a.jsonl", talks(20, 300))
+    (root / "odd/b.pdf").write_bytes(b"%PDF-1.4\n" + bytes(9000))
     return root
 
 
@@ -67,10 +55,10 @@ def ran(raw: Path | str, out: Path, *more: str) -> dict[str, Any]:
     return json.loads(told.stdout)
 
 
-def in_store(url: str = RESULTS) -> dict[str, bytes]:
-    """Every file below a URL but run.json."""
-    names = (name for name in object_store.list_names(url) if not name.endswith("run.json"))
-    return {name: object_store.read_bytes(f"{url}/{name}") for name in names}
+def in_store(s3: Storage) -> dict[str, bytes]:
+    """Every file below the URL but run.json, past what ingot reads it with."""
+    names = (name for name in s3.names("bucket", "lake/") if not name.endswith("run.json"))
+    return {name.removeprefix("lake/"): s3.get(f"/bucket/{name}") for name in names}
 
 
 def in_folder(out: Path, *below: str) -> dict[str, bytes]:
@@ -97,13 +85,13 @@ def test_a_store_has_the_bytes_of_a_local_lake(
     there = ran(raw, tmp_path / "there", "--results", f"{RESULTS}/", *more)
     assert there["statuses"] == here["statuses"] == {"converted": 2, "nothing": 1, "waiting": 1}
     whole = in_folder(tmp_path / "here", "sets", "corpus")
-    assert in_store() == whole
+    assert in_store(s3) == whole
     assert ("corpus/train/talks/manifest.json" in whole) is (more is SPLIT)
     assert catalog(tmp_path / "there") == catalog(tmp_path / "here")
     (row,) = (one for one in there["sets"] if one["name"] == "talks")
     assert row["result"] == f"{RESULTS}/sets/talks"
     assert in_folder(tmp_path / "there", "sets", "corpus") == {}
-    assert (tmp_path / "there/sets/vague.proposal/report.md").is_file()
+    assert (tmp_path / "there/sets/odd.proposal/report.md").is_file()
     page = (tmp_path / "there/index.html").read_text()
     assert row["result"] in page
 
@@ -111,7 +99,7 @@ def test_a_store_has_the_bytes_of_a_local_lake(
     again = ran(raw, tmp_path / "there", "--results", RESULTS, *more)
     assert (again["worked"], again["statuses"]) == ([], there["statuses"])
     assert not tally.requests["PUT"] + tally.requests["POST"] + tally.requests["DELETE"]
-    assert in_store() == whole
+    assert in_store(s3) == whole
 
 
 def test_changes_are_followed(s3: Storage, raw: Path, tmp_path: Path) -> None:
@@ -121,21 +109,20 @@ def test_changes_are_followed(s3: Storage, raw: Path, tmp_path: Path) -> None:
     object_store.delete(RESULTS, ["sets/other/records/part-00000.parquet"])
     assert sorted(ran(raw, out, *more)["worked"]) == ["other", "talks"]
     ran(raw, tmp_path / "here", "--mappings", str(out / "mappings"), *SPLIT)
-    kept = in_folder(tmp_path / "here", "sets", "corpus")
-    reports = {name for name in kept if name.endswith("report.md")}  # they name who mapped
-    found = in_store()
-    assert found.keys() == kept.keys()
-    assert {n for n in kept if found[n] != kept[n]} <= reports | {
-        f"sets/{name}/manifest.json" for name in ("other", "talks")  # which hash the reports
-    }  # fmt: skip
+    found, wanted = in_store(s3), in_folder(tmp_path / "here", "sets", "corpus")
+    assert found.keys() == wanted.keys()
+    differ = {name for name in wanted if found[name] != wanted[name]}
+    # Reports say who made a mapping, which is given here; manifests have the hashes of reports.
+    assert {name.rpartition("/")[2] for name in differ} <= {"report.md", "manifest.json"}
+    assert not [name for name in differ if name.startswith("corpus/")]
 
     shutil.rmtree(raw / "other")
     gone = ran(raw, out, *more)
     assert gone["statuses"]["gone"] == 1
-    assert "sets/other/manifest.json" in in_store()
-    assert not [name for name in in_store() if name.startswith("corpus/train/other/")]
+    assert "sets/other/manifest.json" in in_store(s3)
+    assert not [name for name in in_store(s3) if name.startswith("corpus/train/other/")]
     ran(raw, out, "--results", RESULTS)
-    assert {name.partition("/")[0] for name in in_store()} == {"sets"}
+    assert {name.partition("/")[0] for name in in_store(s3)} == {"sets"}
     object_store.delete(RESULTS, ["sets/other/manifest.json"])
     assert "gone" not in ran(raw, out, "--results", RESULTS)["statuses"]
 
@@ -143,17 +130,18 @@ def test_changes_are_followed(s3: Storage, raw: Path, tmp_path: Path) -> None:
 def test_a_proposal_is_reviewed_and_then_converted_into_the_store(
     s3: Storage, raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, waiting = tmp_path / "there", ["lake", "run", str(raw), "--out", str(tmp_path / "there")]
-    words = [*waiting, "--mapper", "rules", "--results", RESULTS, "--jobs", "1", "--json"]
+    out = tmp_path / "there"
+    words = ["lake", "run", str(raw), "--out", str(out), "--results", RESULTS]
+    words += ["--mapper", "rules", "--jobs", "1", "--json"]
     told = json.loads(CliRunner().invoke(app, words).stdout)
-    assert told["statuses"] == {"waiting": 4}
-    assert in_store() == {}
+    assert told["statuses"] == {"waiting": 3, "nothing": 1}
+    assert {name.split("/")[1] for name in in_store(s3)} == {"void"}
     monkeypatch.chdir(tmp_path)  # nothing depends on where the commands run
     done = CliRunner().invoke(app, ["lake", "review", str(out), "--approve", "talks", "--json"])
     assert done.exit_code == 0, done.output
     told = json.loads(CliRunner().invoke(app, words).stdout)
-    assert told["worked"] == ["talks"]
-    assert "sets/talks/manifest.json" in in_store()
+    assert told["statuses"] == {"converted": 1, "waiting": 2, "nothing": 1}
+    assert "sets/talks/manifest.json" in in_store(s3)
     assert not (out / "sets/talks.proposal").exists()
 
 
@@ -162,7 +150,10 @@ def test_a_proposal_is_reviewed_and_then_converted_into_the_store(
     [
         (("--tokenizer", "tokenizer.json"), "tokens are not written to an object store"),
         (("--records", "delta"), "Delta tables are not written to an object store"),
-        (("--results", "there"), "is not a URL of an object store"),
+        (
+            ("--results", "there"),
+            r"names no bucket, or has empty parts, `.` or `..` (s3://BUCKET/FOLDER)",
+        ),
         (("--results", "s3://k:s@bucket/x"), "keys are not taken from a URL"),
         (("--results", "s3://nowhere/x"), "no such bucket"),
     ],
@@ -177,7 +168,7 @@ def test_what_a_store_cannot_have_is_refused_before_anything_is_done(
     assert told.exit_code != 0
     assert problem in told.output
     assert not Path("o/catalog.parquet").exists()
-    assert in_store() == {}
+    assert in_store(s3) == {}
 
 
 def test_one_lake_has_one_place_of_results(s3: Storage, raw: Path, tmp_path: Path) -> None:
@@ -187,7 +178,7 @@ def test_one_lake_has_one_place_of_results(s3: Storage, raw: Path, tmp_path: Pat
     for more in ((), ("--results", "s3://bucket/else")):
         told = CliRunner().invoke(app, [*words, *more], env={"COLUMNS": "500"})
         assert told.exit_code == 1
-        assert f"is the folder of a lake with its results in {RESULTS}" in told.output
+        assert f"is the folder of another lake: {raw}, with --results {RESULTS}" in told.output
     assert not (out / "sets/talks").exists()
 
 
@@ -230,13 +221,12 @@ def test_killed_runs_go_on(s3: Storage, raw: Path, tmp_path: Path, jobs: int) ->
     whole = in_folder(tmp_path / "here", "sets", "corpus")
     words = [*start, "--out", str(tmp_path / "there"), "--results", RESULTS]
     rng = random.Random(jobs)
-    tally = s3.proxy.begin()
     subprocess.run([*words, "--dry-run"], check=True, capture_output=True)
-    assert not tally.requests.total()
+    assert in_store(s3) == {}
     kills = sum(kill_once(s3, words, rng, rng.randrange(20, 90)) for _ in range(8))
     assert kills >= 4  # each of them came further than the one before
     subprocess.run(words, check=True, capture_output=True)
-    assert in_store() == whole
+    assert in_store(s3) == whole
     assert catalog(tmp_path / "there") == catalog(tmp_path / "here")
     done = subprocess.run([*words, "--json"], check=True, capture_output=True)
     assert json.loads(done.stdout)["worked"] == []

@@ -1,5 +1,6 @@
 """Several processes: killed, stopped or with a wrong engine, they lose and double nothing."""
 
+import json
 import os
 import random
 import signal
@@ -192,8 +193,9 @@ def test_a_file_that_no_process_survives_fails_and_the_others_are_there(
         stop.set()
         watcher.join()
     assert 3 <= len(out.events("worker_died")) <= 4
-    meta = (out.folder / "x.meta.json").read_text()
-    assert f"{victim}: 3 worker processes crashed on this file (signal 9)" in meta
+    meta = json.loads((out.folder / "x.meta.json").read_text())
+    failed = {one["path"]: one["error"] for one in meta["files"] if one["status"] == "failed"}
+    assert failed == {"4.parquet": "3 worker processes crashed on this file (signal 9)"}
     victim.unlink()
     assert (out.folder / "x.bin").read_bytes() == out.make("rest", processes=1)["bin"]
 

@@ -1,0 +1,319 @@
+"""Build a token data set into an object store: shards, and a manifest that commits them.
+
+    URL/shard-00000.bin, .idx, .meta.json   a data set of its own, as a local build makes it
+    URL/shard-00000.loss_mask.bin, .idx     of conversations
+    URL/shard-00000.rejects.jsonl           where rows were rejected
+    URL/blend.txt                           tokens and prefix of each shard that has any, in order
+    URL/manifest.json                       written last: the shards, and the `.meta.json` of all
+
+A shard is made of neighbouring whole files with about `SHARD_BYTES`, so it depends on the inputs
+alone. The documents of all shards, in order, are those of a local build of the same files. A shard
+is built in a temporary folder and put as a whole; see `store_commit` for what happens there.
+"""
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Final, TypedDict, cast
+
+from ingot import __version__
+from ingot.converters.errors import OutputError, SourceError, redact_urls
+from ingot.converters.json_yaml import encode
+from ingot.converters.megatron.engines.engine import REFERENCES, EngineChoice
+from ingot.converters.megatron.indexed_dataset import read_meta
+from ingot.converters.megatron.metrics.messages import (
+    Message,
+    MessageSummary,
+    Monitor,
+    log_event,
+)
+from ingot.converters.megatron.options import BuildOptions, WorkOptions
+from ingot.converters.megatron.read.input_files import (
+    InputFile,
+    Unit,
+    fetch_input,
+    find_layout,
+    group_neighbours,
+    plan_units,
+)
+from ingot.converters.megatron.run.build import Build, is_trusted, prepare_build
+from ingot.converters.megatron.run.recipe import (
+    DataSetMeta,
+    Ingredients,
+    TokenStats,
+    no_tokens_error,
+    read_stats,
+)
+from ingot.converters.megatron.write.staging import open_staging
+from ingot.converters.output.commit import StagedResult
+from ingot.converters.output.files import FileEntry, file_entry, output_errors
+from ingot.converters.output.identity import RunIdentity
+from ingot.converters.output.pieces import part_done, piece_name, spread_tasks
+from ingot.converters.output.sharding import Spread, check_complete
+from ingot.converters.output.store_commit import ShardStore
+from ingot.converters.output.worker_pool import tell
+from ingot.converters.progress import raise_if_stopping
+
+SHARD_BYTES: Final = 1 << 30  # of the input as it is stored
+BLEND: Final = "blend.txt"
+_FORMAT: Final = 1
+
+
+class ShardDocument(TypedDict):
+    """What a finished shard says."""
+
+    meta: DataSetMeta
+    engines: list[str]  # that tokenized it
+    wrong: list[str]  # that were found wrong meanwhile
+    parts: list[FileEntry]
+    etags: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardTask:
+    """What a worker is told: the files of a shard, how they are built, and where they go."""
+
+    number: int
+    files: Sequence[InputFile]
+    made_of: Ingredients
+    work: WorkOptions  # of one process
+    choice: EngineChoice
+    store: ShardStore
+
+
+def shard_name(number: int) -> str:
+    """The prefix of a shard within its folder."""
+    return f"shard-{number:05d}"
+
+
+def build_in_store(
+    files: Sequence[InputFile],
+    tokenizer: Path | str,
+    url: str,
+    options: BuildOptions,
+    work: WorkOptions,
+    monitor: Monitor,
+) -> TokenStats:
+    """Tokenize files into shards below a URL; parameters and errors are those of `build`."""
+    if any(character.isspace() for character in url):
+        problem = "has white space, which separates the prefixes of a blend"
+        raise OutputError(redact_urls(url), problem, "choose another folder")
+    with _scratch_folder(work) as folder:
+        near = list(_fetch_sample(files, folder, options.text_cols))
+        made = prepare_build(near, tokenizer, folder / "sample", options, work, None, monitor)
+        identity = _make_identity(made, files)
+        with identity.stage(
+            url, overwrite=work.overwrite, spread=Spread(shard=work.shard), by_shards=True
+        ) as staged:
+            if staged.done is not None:
+                log_event(monitor, "info", "pipeline", "already_done", file_path=redact_urls(url))
+                meta = cast("DataSetMeta", staged.done.manifest["data_set"])
+                return read_stats(meta, already_done=True)
+            assert staged.store is not None
+            job = _StoreBuild(files, made, identity, staged, staged.store, monitor)
+            return job.run()
+
+
+@contextmanager
+def _scratch_folder(work: WorkOptions) -> Iterator[Path]:
+    with output_errors(work.tmp_dir or tempfile.gettempdir()):
+        if work.tmp_dir is not None:
+            work.tmp_dir.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="ingot-", dir=work.tmp_dir) as folder:
+            yield Path(folder)
+
+
+def _fetch_sample(
+    files: Sequence[InputFile], folder: Path, columns: tuple[str, ...] | None
+) -> Iterator[InputFile]:
+    """The files; those of a store up to the first that serves are fetched."""
+    served = False
+    for number, file in enumerate(files):
+        near = file if served else fetch_input(file, _local_path(folder, number, file))
+        if not served and file.stored is not None:
+            try:
+                find_layout([near], columns)
+                served = True
+            except SourceError:
+                near.path.unlink(missing_ok=True)
+        yield near
+
+
+def _local_path(folder: Path, number: int, file: InputFile) -> Path:
+    return folder / f"{number}{Path(file.name).suffix}"
+
+
+def _make_identity(made: Build, files: Sequence[InputFile]) -> RunIdentity:
+    recipe = {name: one for name, one in made.recipe.identity(()).items() if name != "files"}
+    identity = RunIdentity(
+        settled={
+            "decision": "tokens",
+            "versions": {"ingot": __version__, "tokens": _FORMAT},
+            "recipe": encode(recipe),
+        },
+        stamps=[
+            {"name": one.name, "bytes": one.bytes, "mtime_ns": one.mtime_ns, "etag": one.etag}
+            for one in files
+        ],
+        further=lambda there: None if identity.has_equal_stamps(there) else "other input files",
+    )
+    return identity
+
+
+@dataclass(frozen=True)
+class _StoreBuild:
+    """One build that holds its destination."""
+
+    files: Sequence[InputFile]
+    made: Build  # its files are here as far as they are needed to choose an engine
+    identity: RunIdentity
+    staged: StagedResult
+    store: ShardStore
+    monitor: Monitor
+
+    def run(self) -> TokenStats:
+        started, shard = time.monotonic(), self.made.work.shard
+        shards = group_neighbours(self.files, SHARD_BYTES)
+        sizes = [sum(file.bytes for file in files) for files in shards]
+        part = shard if shard and not shard.merges else None
+        own = part.own(sizes) if part else range(len(shards))
+        there = self.store.finished()
+        if shard and shard.merges:
+            missing = [number for number in own if piece_name(number) not in there]
+            check_complete(self.store.where, missing, len(shards))
+        done = self._make_shards(shards, own, there)
+        self.monitor({"kind": "phase", "phase": "done" if part else "merge"})
+        if part:
+            raise part_done(self.store.where, part, sizes)
+        return self._commit([done[number] for number in own], started)
+
+    def _make_shards(
+        self, shards: Sequence[Sequence[InputFile]], own: range, there: set[str]
+    ) -> dict[int, ShardDocument]:
+        """Make what is not there, and again what an engine made that is wrong by now."""
+        done = {at: self._find(at) for at in own if piece_name(at) in there}
+        if self.made.work.shard is None or not self.made.work.shard.merges:
+            # Files that could not be read are tried again.
+            done = {
+                at: one for at, one in done.items() if not one["meta"]["counts"]["failed_files"]
+            }
+        wrong: frozenset[str] = frozenset()
+        while True:
+            used = {name for one in done.values() for name in one["engines"]} - {*REFERENCES}
+            wrong |= {name for one in done.values() for name in one["wrong"]}
+            wrong |= {name for name in used if not is_trusted(self.made.recipe, name)}
+            left = [at for at in own if at not in done or wrong & {*done[at]["engines"]}]
+            if not left:
+                return done
+            raise_if_stopping()
+            done |= self._build_shards(shards, left, wrong)
+
+    def _find(self, number: int) -> ShardDocument:
+        return cast("ShardDocument", self.store.find_shard(piece_name(number)))
+
+    def _build_shards(
+        self, shards: Sequence[Sequence[InputFile]], left: Sequence[int], wrong: frozenset[str]
+    ) -> Iterator[tuple[int, ShardDocument]]:
+        made, work = self.made, self.made.work
+        units = plan_units(made.files, whole_files=True)
+        near = [unit for unit in units if made.files[unit.file].stored is None]
+        choice = made.choose_engine(units, wrong, sampled=near)
+        files = [file for at in left for file in shards[at]]
+        size = sum(file.bytes for file in files)
+        self.monitor({"kind": "plan", "bytes": size, "files": len(files), "units": len(files)})
+        self.monitor({"kind": "phase", "phase": "read"})
+        threads = work.threads()[0] if work.processes > 1 else work.workers
+        alone = replace(work, processes=1, workers=threads, shard=None, runner="local")
+        make = partial(ShardTask, made_of=made.recipe.ingredients(), work=alone, choice=choice)
+        tasks = (make(number=at, files=shards[at], store=self.store) for at in left)
+        spread = Spread(
+            runner="ray" if work.runner == "ray" else "processes",
+            workers=work.processes,
+            ray_address=work.ray_address,
+        )
+        here = partial(build_shard, monitor=self.monitor)
+        hear = self.monitor
+        results = spread_tasks(spread, build_shard, tasks, len(left), here=here, hear=hear)
+        for at, (document, messages) in zip(left, results, strict=False):
+            for message in messages:
+                self.monitor(message)
+            yield at, document
+
+    def _commit(self, shards: Sequence[ShardDocument], started: float) -> TokenStats:
+        metas = [one["meta"] for one in shards]
+        names = metas[0]["counts"]
+        counts = {name: sum(meta["counts"][name] for meta in metas) for name in names}
+        entries = [entry for meta in metas for entry in meta["files"]]
+        if not counts["tokens"]:
+            failed = {str(one["path"]): str(one["error"]) for one in entries if "error" in one}
+            raise no_tokens_error(self.store.where, counts, failed, len(entries))
+        meta = self.made.recipe.meta(counts, entries)
+        if self.made.check:
+            meta["special_tokens_check"] = self.made.check
+        tokens = {shard_name(at): one["counts"]["tokens"] for at, one in enumerate(metas)}
+        blend = [f"{count} {self.store.url}/{name}\n" for name, count in tokens.items() if count]
+        with output_errors(self.staged.result):
+            (self.staged.result / BLEND).write_text("".join(blend), "utf-8")
+        for one in shards:
+            self.staged.etags.update(one["etags"])
+        engines = sorted({name for one in shards for name in one["engines"]})
+        run = {"engines": engines, "seconds": round(time.monotonic() - started, 3)}
+        run |= {"resumed": self.staged.resumed, "shards_found": self.staged.shards_found}
+        parts = [part for one in shards for part in one["parts"]]
+        self.identity.commit(self.staged, {"data_set": meta, "shards": tokens}, run, parts)
+        self.monitor({"kind": "phase", "phase": "done"})
+        return replace(read_stats(meta), engine=", ".join(engines))
+
+
+def build_shard(
+    task: ShardTask, monitor: Monitor | None = None
+) -> tuple[ShardDocument, list[Message]]:
+    """Build a shard and put it into the store; what it says of its work goes to the monitor."""
+    heard, wrong = MessageSummary(), set[str]()
+
+    def hear(message: Message) -> None:
+        if message["kind"] in ("plan", "phase"):  # of this shard alone
+            return
+        if monitor is not None:
+            monitor(message)
+        elif not tell({**message, "worker": task.number}):
+            heard.hear(message)
+
+    def choose(units: Sequence[Unit], exclude: frozenset[str]) -> EngineChoice:
+        wrong.update(exclude)
+        return made.choose_engine(units, exclude) if task.choice.engine in exclude else task.choice
+
+    with _scratch_folder(task.work) as folder:
+        prefix = folder / "shard" / shard_name(task.number)
+        made = Build(
+            files=[
+                fetch_input(file, _local_path(folder, number, file))
+                for number, file in enumerate(task.files)
+            ],
+            recipe=task.made_of.recipe(),
+            prefix=prefix,
+            work=replace(task.work, tmp_dir=None),
+            check={},
+            rejects=prefix.with_name(f"{prefix.name}.rejects.jsonl"),
+            run_file=folder / "run.json",
+            monitor=hear,
+            choose=choose,
+            is_shard=True,
+        )
+        with open_staging(prefix, None) as place:
+            stats = made.make(place)
+        paths = sorted(prefix.parent.iterdir())
+        document: ShardDocument = {
+            "meta": cast("DataSetMeta", read_meta(prefix)),
+            "engines": [*filter(None, stats.engine.split(", "))],
+            "wrong": sorted(wrong),
+            "parts": [file_entry(prefix.parent, path.relative_to(prefix.parent)) for path in paths],
+            "etags": {},
+        }
+        parts = [(path, path.name) for path in paths]
+        etags = task.store.put_shard(piece_name(task.number), parts, document)
+    return {**document, "etags": etags}, heard.messages()

@@ -1,0 +1,210 @@
+"""Do the units of a build in several processes of this machine, or on a Ray cluster.
+
+A task is a group of neighbouring units. It writes into a lane that no other task writes meanwhile;
+its process keeps the engine for the next task. When a process dies, what it had finished is in its
+lane, and the rest is done again, each unit by itself. The file of a unit that `MOST_DEATHS`
+processes died of fails.
+"""
+
+import os
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Final, TypeAlias
+
+from ingot.converters.errors import ConversionError, IngotError
+from ingot.converters.megatron.engines.engine import EngineChoice
+from ingot.converters.megatron.metrics.messages import Message, MessageSummary, Monitor, log_event
+from ingot.converters.megatron.read.input_files import InputFile, Unit, group_neighbours
+from ingot.converters.megatron.run.pipeline import LaneWork, Pipeline
+from ingot.converters.megatron.run.recipe import FileTally, Ingredients, UnitRun
+from ingot.converters.megatron.write.lanes import take_lane
+from ingot.converters.megatron.write.staging import finished_units
+from ingot.converters.output.worker_pool import Spreading, WorkerDiedError, Workers, tell
+from ingot.converters.progress import is_stopping
+
+MOST_DEATHS: Final = 3
+# Of the input, at most, in a group: a job that is to end finishes those that are begun.
+_LOCAL_BYTES: Final = 128 << 20
+_CLUSTER_BYTES: Final = 512 << 20
+_GROUPS: Final = 3  # for each process, at least, where there are units
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Opening:
+    """What a process opens once and keeps from task to task."""
+
+    work: LaneWork  # in which lane and with which files every task says
+    made_of: Ingredients
+
+
+# What came of a group: by unit, whether its file could not be read; and what is to be told.
+_GroupDone: TypeAlias = tuple[dict[int, bool], list[Message]]
+
+
+def run_groups(job: UnitRun, pending: Sequence[Unit], choice: EngineChoice) -> dict[int, str]:
+    """Do the units; gives by number the files that processes died of, and why.
+
+    Raises what ended a task, when nobody writes any more.
+    """
+    groups = _Groups(job, pending)
+    if job.work.runner == "ray" and job.part is None:
+        from ingot.converters.output.ray_workers import RayWorkers
+
+        with RayWorkers(job.work.ray_address) as cluster:
+            groups.run(cluster, choice, [None] * 2 * cluster.jobs, _CLUSTER_BYTES)
+    else:
+        lanes = job.lanes[: len(pending)]
+        with Workers(len(lanes), hear=groups.hear, pass_fds=[job.place.lock]) as processes:
+            groups.run(processes, choice, lanes, _LOCAL_BYTES)
+    return groups.failures
+
+
+class _Groups:
+    def __init__(self, job: UnitRun, pending: Sequence[Unit]) -> None:
+        self.failures: dict[int, str] = {}
+        self._job, self._pending = job, pending
+        self._files = FileTally(pending, job.monitor)
+        self._deaths: Counter[int] = Counter()  # by unit
+        self._begun: set[object] = set()  # lanes of tasks that have begun
+        self._stillborn = 0  # processes in a row that ended before they began
+
+    def hear(self, message: Message) -> None:
+        """Take a message of a process of this machine."""
+        if message["kind"] == "begin":
+            self._begun.add(message["worker"])
+        else:
+            self._job.monitor(message)
+
+    def run(
+        self, runner: Spreading, choice: EngineChoice, lanes: Sequence[int | None], most: int
+    ) -> None:
+        """Do groups of at most so many bytes, one in each lane at a time.
+
+        A lane that is None is one that the task takes.
+        """
+        share = sum(unit.bytes for unit in self._pending) / (_GROUPS * runner.jobs)
+        left = deque(group_neighbours(self._pending, min(most, share)))
+        job, free = self._job, deque(lanes)
+        prefix, base = job.place.prefix.absolute(), job.place.base.absolute()
+        work = replace(job.lane_work(choice, 0), prefix=prefix, base=base, files={})
+        opening = _Opening(work=work, made_of=job.recipe.ingredients())
+        busy: dict[Future[_GroupDone], tuple[list[Unit], int | None]] = {}
+        error: IngotError | None = None
+        while busy or (left and not (error or is_stopping())):
+            while free and left and not (error or is_stopping()):
+                group, lane = left.popleft(), free.popleft()
+                self._begun.discard(lane)
+                files = {unit.file: job.files[unit.file] for unit in group}
+                busy[runner.submit(_do_group, opening, files, group, lane)] = group, lane
+            future = wait(busy, return_when=FIRST_COMPLETED).done.pop()
+            group, lane = busy.pop(future)
+            free.append(lane)
+            try:
+                failed, messages = future.result()
+            except WorkerDiedError as death:
+                again = self._handle_death(group, lane, death.how.removeprefix("ended by "))
+                left.extendleft([unit] for unit in reversed(again))
+            except IngotError as raised:
+                error = error or raised
+            else:
+                for message in messages:
+                    job.monitor(message)
+                self._count(group, failed)
+        if error is not None:
+            raise error
+
+    def _count(self, group: Sequence[Unit], failed: Mapping[int, bool]) -> list[Unit]:
+        """Count the units that are done, and return the others."""
+        for unit in group:
+            if unit.number in failed:
+                self._files.done(unit, failed=failed[unit.number])
+        return [unit for unit in group if unit.number not in failed]
+
+    def _handle_death(self, group: Sequence[Unit], lane: int | None, how: str) -> list[Unit]:
+        """Count what is done and who is to blame; returns the units to be done again."""
+        there = finished_units(self._job.place.base)
+        rest = self._count(group, {number: one.failed is not None for number, one in there.items()})
+        monitor = self._job.monitor
+        log_event(monitor, "error", "pipeline", "worker_died", worker=lane, error=how)
+        monitor({"kind": "count", "error.worker": 1})
+        if lane is not None and lane not in self._begun:
+            self._stillborn += 1
+            if self._stillborn >= MOST_DEATHS * self._job.work.processes:
+                problem = f"processes end before they begin ({how})"
+                hint = "read what they wrote to standard error, or build with `processes` 1"
+                raise ConversionError(str(self._job.place.prefix), problem, hint)
+        else:
+            self._stillborn = 0
+            self._deaths.update(unit.number for unit in rest)
+        guilty = {unit.number: True for unit in rest if self._deaths[unit.number] >= MOST_DEATHS}
+        why = f"{MOST_DEATHS} worker processes crashed on this file ({how})"
+        self.failures |= {unit.file: why for unit in rest if unit.number in guilty}
+        return self._count(rest, guilty)
+
+
+# In the processes
+
+
+_kept: list[tuple[_Opening, Pipeline]] = []  # one at most
+_monitor: list[Monitor] = []  # of the task that is being done
+
+
+def _open_pipeline(opening: _Opening) -> Pipeline:
+    """The pipeline of the last task, if it serves."""
+    if _kept and _kept[0][0] != opening:
+        _close_pipeline()
+    if not _kept:
+        recipe = opening.made_of.recipe()
+        _kept.append((opening, Pipeline(recipe, opening.work, lambda one: _monitor[0](one))))
+    return _kept[0][1]
+
+
+def _close_pipeline() -> None:
+    while _kept:
+        _kept.pop()[1].close()
+
+
+def _tell_parent(lane: int, message: Message) -> None:
+    tell({**message, "worker": lane})
+
+
+def _do_group(
+    opening: _Opening, files: Mapping[int, InputFile], units: Sequence[Unit], lane: int | None
+) -> _GroupDone:
+    """Do what is not done yet of some units."""
+    heard, failed = MessageSummary(), dict[int, bool]()
+    if lane is None:  # it may have been begun on a node that died
+        there = finished_units(opening.work.base)
+        own = (there[unit.number] for unit in units if unit.number in there)
+        failed = {one.unit: one.failed is not None for one in own}
+        units = [unit for unit in units if unit.number not in failed]
+        _monitor[:] = [heard.hear]
+        lane = take_lane(opening.work.base)
+    else:
+        _monitor[:] = [partial(_tell_parent, lane)]
+    if opening.work.work.affinity:
+        _take_cores(lane, opening.work.work.processes)
+    work = replace(opening.work, lane=lane, files=files)
+    try:
+        for unit, stretch in _open_pipeline(opening).run(
+            work, units, begin=lambda: _monitor[0]({"kind": "begin"})
+        ):
+            failed[unit.number] = stretch.failed is not None
+    except BaseException:
+        _close_pipeline()
+        raise
+    return failed, heard.messages()
+
+
+@cache
+def _all_cores() -> list[int]:
+    return sorted(os.sched_getaffinity(0))
+
+
+def _take_cores(lane: int, processes: int) -> None:
+    """Bind this process to the share of a lane."""
+    cores = _all_cores()
+    os.sched_setaffinity(0, cores[lane % len(cores) :: processes] or cores)
