@@ -42,6 +42,7 @@ from ingot.converters.output.files import (
     encode_json,
     hash_file,
     hold_lock,
+    is_store_url,
     output_errors,
     write_file,
 )
@@ -210,6 +211,12 @@ def fetch_result(url: str) -> Path:
                     list(threads.map(partial(_fetch_listed, url, folder), files))
                 write_file(folder / MANIFEST, data)
     return folder
+
+
+def local_folder(place: str | os.PathLike[str]) -> Path:
+    """A folder itself, or the local copy of the finished result at a URL; see `fetch_result`."""
+    place = os.fspath(place)
+    return fetch_result(place) if is_store_url(place) else Path(place)
 
 
 def _fetch_listed(url: str, folder: Path, file: FileEntry) -> None:

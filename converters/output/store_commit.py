@@ -3,7 +3,7 @@
     OUT/records/, OUT/rejected/         the parts, under their final names from the beginning
     OUT/.ingot-work/claim.json          which result is being written there, and since when
     OUT/.ingot-work/KEY/000012.json     what came of a shard; its parts are there
-    OUT/.ingot-work/KEY/files.json      the files of a result that is put as a whole
+    OUT/.ingot-work/KEY/files.json      files that are going to be deleted, or put as a whole result
     OUT/manifest.json                   written last, only where there is none
 
 A store has no renames and no locks. So a run claims its destination by creating `claim.json`, which
@@ -71,7 +71,7 @@ _PARTS: Final = re.compile(
 )
 _SMALL: Final = frozenset({"mapping.json", "report.md", "blend.txt", RUN})
 _KEY_CHARS: Final = 16
-PUT_NAMES: Final = "files.json"  # of a result that is put as a whole
+PUT_NAMES: Final = "files.json"  # of files that are going to be put or deleted
 _PUTS: Final = 4  # files at a time
 
 
@@ -108,7 +108,7 @@ class ShardStore:
     def shards_among(self, names: Iterable[str]) -> set[str]:
         """The names of the shards that files of the destination enter."""
         own = (Path(name) for name in names if name.startswith(f"{self.folder}/"))
-        return {name.stem for name in own if name.name != COMMAND_FILE}
+        return {name.stem for name in own if name.name not in (COMMAND_FILE, PUT_NAMES)}
 
     def put_shard(
         self, name: str, parts: Iterable[tuple[Path, str]], document: Mapping[str, object]
@@ -347,9 +347,17 @@ def take_claim(
         delete(store.url, [CLAIM])  # it came since the destination was listed
         raise store.committed_error()
     # The manifest first, so that a result that lacks files never has one.
-    rest = [name for name in there if name not in (MANIFEST, CLAIM)]
+    kept = {MANIFEST, CLAIM, *(f"{store.folder}/{name}" for name in (COMMAND_FILE, PUT_NAMES))}
+    if rest := [name for name in there if name not in kept]:
+        enter_names(store, there)
     delete(store.url, [MANIFEST, *rest] if MANIFEST in there else rest)
     return False
+
+
+def enter_names(store: ShardStore, names: Iterable[str]) -> None:
+    """Enter files that are going to be put or deleted, so that later runs know whose they are."""
+    files = sorted(one for one in names if one != MANIFEST and not one.startswith(STORE_WORK))
+    put_bytes(encode_json({"files": files}), f"{store.url}/{store.folder}/{PUT_NAMES}")
 
 
 def _create_claim(store: ShardStore, identity: "RunIdentity") -> bool:

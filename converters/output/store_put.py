@@ -3,26 +3,25 @@
 import hashlib
 import os
 import re
-import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ingot.converters.errors import OutputError
-from ingot.converters.output.commit import StagedResult, stage
-from ingot.converters.output.files import encode_json, output_errors
-from ingot.converters.output.object_store import check_url, put_bytes
+from ingot.converters.output.commit import FinishedResult, StagedResult, remove_result, stage
+from ingot.converters.output.files import LockedError, output_errors
+from ingot.converters.output.object_store import check_url
 from ingot.converters.output.sharding import Spread
 from ingot.converters.output.store_commit import (
     CLAIM,
-    PUT_NAMES,
     ShardStore,
     StoredResult,
     check_claimed,
+    enter_names,
     find_equal,
     note_part,
     take_claim,
@@ -37,7 +36,7 @@ _NAME_CHARS: Final = 60  # of a URL
 
 @dataclass(frozen=True, kw_only=True)
 class PutResult(StoredResult):
-    """One run's hold on a local folder, whose files it puts into a store when all are there."""
+    """One run's hold on a local folder, which is put into a store when it is finished."""
 
     identity: "RunIdentity"
     overwrite: bool
@@ -45,18 +44,23 @@ class PutResult(StoredResult):
     list_files = StagedResult.list_files  # all of them are here
 
     def commit(self, manifest: dict[str, Json], run: dict[str, Json]) -> None:
-        """Claim the destination, replace what is there, and put the files, the manifest last."""
-        url = self.store.url
-        there, found = find_equal(self.store, self.identity, overwrite=self.overwrite)
-        if found is not None:  # another run of the same was faster
-            shutil.rmtree(self.work.parent, ignore_errors=True)
-            return
-        take_claim(self.store, there, self.identity, overwrite=self.overwrite)
-        names = [one["path"] for one in manifest["files"]]
-        # Before the first of them, so that it is known whose they are.
-        put_bytes(encode_json({"files": names}), f"{url}/{self.store.folder}/{PUT_NAMES}")
-        super().commit(manifest, run)
-        shutil.rmtree(self.work.parent, ignore_errors=True)
+        """Commit the local folder, so that it is never made again, and put its files."""
+        StagedResult.commit(self, manifest, run)
+        whole = FinishedResult(folder=self.out, manifest=manifest, run=run)
+        _put_result(whole, self.store, self.identity, overwrite=self.overwrite)
+
+
+def _put_result(
+    whole: FinishedResult, store: ShardStore, identity: "RunIdentity", *, overwrite: bool
+) -> None:
+    """Claim the destination, replace what is there, and put the files, the manifest last."""
+    there, found = find_equal(store, identity, overwrite=overwrite)
+    if found is not None:  # another run of the same was faster
+        return
+    take_claim(store, there, identity, overwrite=overwrite)
+    enter_names(store, {*there, *(one["path"] for one in whole.manifest["files"])})
+    local = whole.folder
+    StoredResult(out=local, work=local, result=local, store=store).commit(whole.manifest, whole.run)
 
 
 @contextmanager
@@ -71,28 +75,35 @@ def stage_to_put(
 ) -> Iterator[StagedResult]:
     """Take hold of a local folder, as `commit.stage` does, whose files go into a store at last.
 
-    The folder is named for the URL, so that the next run finds what one that was killed left.
+    The folder is named for the URL, so that the next run finds what one that was killed left. A
+    finished one that was not put as a whole is put at once.
     """
     store = ShardStore(url=check_url(url), key=identity.key())
     there, found = find_equal(store, identity, overwrite=overwrite)
     if found is None and CLAIM in there and not overwrite:
         check_claimed(store, identity)
-    name = re.sub(r"[^\w.-]+", "-", store.url)[-_NAME_CHARS:]
-    out = (
-        _tmp_folder(store, spread) / f"{name}-{hashlib.sha256(store.url.encode()).hexdigest()[:8]}"
-    )
-    if found is not None:
-        yield StoredResult(out=out, work=out, result=out, store=store, done=found)
-        return
-    note_part(store, spread.shard)
-    with stage(
-        out,
-        key=key,
-        difference=identity.difference,
-        keep_work=keep_work,
-        shard=spread.shard,
-    ) as held:
-        yield PutResult(**vars(held) | {"store": store}, identity=identity, overwrite=overwrite)
+    digest = hashlib.sha256(store.url.encode()).hexdigest()[:8]
+    name = re.sub(r"[^\w.-]+", "-", store.url, flags=re.ASCII)[-_NAME_CHARS:]
+    out = _tmp_folder(store, spread) / f"{name}-{digest}"
+    with ExitStack() as stack:
+        if found is None:
+            note_part(store, spread.shard)
+            how: Any = {"overwrite": True, "keep_work": keep_work, "shard": spread.shard}
+            try:
+                local = stage(out, key=key, difference=identity.difference, **how)
+                held = stack.enter_context(local)
+            except OutputError as error:
+                if isinstance(error.__cause__, LockedError):
+                    raise OutputError(store.where, *error.args[1:]) from error
+                raise
+            if held.done is not None:
+                _put_result(held.done, store, identity, overwrite=overwrite)
+            more: Any = vars(held) | {"store": store}
+            yield PutResult(**more, identity=identity, overwrite=overwrite)
+        else:
+            yield StoredResult(out=out, work=out, result=out, store=store, done=found)
+    with suppress(OutputError):  # somebody else works there
+        remove_result(out)
 
 
 def _tmp_folder(store: ShardStore, spread: Spread) -> Path:

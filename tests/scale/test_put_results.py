@@ -1,5 +1,6 @@
 """Recommendation data into an object store: made on a disk, put at the end, whole or not at all."""
 
+import json
 import os
 import random
 import signal
@@ -13,6 +14,11 @@ import pytest
 from tests.s3_server import Asked, Fault, Storage
 from tests.scale.jobs import RECSYS_JOBS, RESULT, Job, ingot, program, tree
 
+OTHER = {
+    "criteo": ("--frequency-threshold", "4"),
+    "monolith": ("--drop-unset",),
+    "ctr": ("--train-fraction", "0.5"),
+}
 KILLS = int(os.environ.get("STORE_KILLS", "3"))
 
 
@@ -83,8 +89,16 @@ def test_a_store_has_the_bytes_of_a_folder(
     assert "such as notes.txt" in refused.stderr
 
 
-def kill_put(s3: Storage, folder: Path, words: tuple[str, ...], at: int, lost: bool) -> bool:
-    """Kill a run at a request that puts; returns whether the manifest was put."""
+def kill_request(
+    s3: Storage,
+    folder: Path,
+    words: tuple[str, ...],
+    *,
+    at: int,
+    lost: bool,
+    methods: tuple[str, ...] = ("PUT", "POST"),
+) -> bool:
+    """Kill a run at a request that puts, `lost`: after it; returns whether the run ended before."""
     process = subprocess.Popen(
         [sys.executable, "-c", program(words), *words],
         cwd=folder,
@@ -94,7 +108,7 @@ def kill_put(s3: Storage, folder: Path, words: tuple[str, ...], at: int, lost: b
     left = [at]
 
     def strike(asked: Asked) -> Fault | None:
-        left[0] -= asked.method in ("PUT", "POST")
+        left[0] -= asked.method in methods
         if left[0] == 0 and process.poll() is None:
             process.send_signal(signal.SIGKILL)
             process.wait()
@@ -120,7 +134,8 @@ def test_killed_puts_go_on(
     for number in range(KILLS):
         prefix = f"{tmp_path.name}/{number}"
         words = words_to(job, f"s3://bucket/{prefix}")
-        ended = kill_put(s3, tmp_path, words, dice.randint(1, len(whole) + 2), dice.random() < 0.5)
+        at, lost = dice.randint(1, len(whole) + 2), dice.random() < 0.5
+        ended = kill_request(s3, tmp_path, words, at=at, lost=lost)
         killed += not ended
         there = stored(s3, prefix)
         if "manifest.json" in there:  # then everything else is there, too
@@ -154,6 +169,51 @@ def test_parts_share_a_folder_and_a_merge_puts(
             told.append(done.stderr)
         assert len(told) <= 8
     assert "manifest.json" not in stored(s3, prefix)
+    assert not kill_request(s3, tmp_path, ("merge", url), at=4, lost=True)
+    assert "manifest.json" not in stored(s3, prefix)
     done = ingot(tmp_path, "merge", url)
     assert done.returncode == 0, done.stderr
     assert stored(s3, prefix) == whole
+    assert not [path for path in unfinished.rglob("*") if path.suffix != ".ingot-lock"]
+    assert ingot(tmp_path, "merge", url).returncode == 0
+
+
+def test_a_replacement_that_is_killed_goes_on(
+    job: Job,
+    whole: dict[str, bytes],
+    s3: Storage,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unfinished = own_tmp(tmp_path, monkeypatch)
+    words = words_to(job, f"s3://bucket/{tmp_path.name}")
+    assert ingot(tmp_path, *words, *OTHER[job.name]).returncode == 0
+    refused = ingot(tmp_path, *words)
+    assert f"s3://bucket/{tmp_path.name}: holds another result" in refused.stderr
+    words = (*words, "--overwrite")
+    for at, lost in ((1, False), (3, True)):  # the manifest is the first to go
+        assert not kill_request(s3, tmp_path, words, at=at, lost=lost, methods=("DELETE",))
+        assert ("manifest.json" in stored(s3, tmp_path.name)) is (at == 1)
+    assert not kill_request(s3, tmp_path, words, at=4, lost=True)
+    (run,) = unfinished.rglob("run.json")
+    made = run.read_bytes()
+    done = ingot(tmp_path, *words[:-1])
+    assert done.returncode == 0, done.stderr
+    assert stored(s3, tmp_path.name) == whole
+    assert s3.get(f"/bucket/{tmp_path.name}/run.json") == made  # it was put and not made again
+    assert not [path for path in unfinished.rglob("*") if path.is_file()]
+
+
+def test_multi_hot_data_are_put(
+    s3: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_tmp(tmp_path, monkeypatch)
+    parameters = {"num_embeddings": [100] * 26, "multi_hot_sizes": [2] * 26}
+    (tmp_path / "m.json").write_text(json.dumps(parameters))
+    criteo = RECSYS_JOBS["criteo"]
+    criteo.prepare(tmp_path)
+    assert ingot(tmp_path, *criteo.words).returncode == 0
+    for out in ("wide", f"s3://bucket/{tmp_path.name}"):
+        done = ingot(tmp_path, "criteo", "multihot", RESULT, "--config", "m.json", "--out", out)
+        assert done.returncode == 0, done.stderr
+    assert stored(s3, tmp_path.name) == tree(tmp_path / "wide")

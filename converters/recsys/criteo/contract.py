@@ -24,6 +24,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from ingot.converters.errors import SourceError
+from ingot.converters.output.object_store import local_folder
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE, WIDTHS, array_name
 
 KEYS: Final = tuple(f"cat_{k}" for k in range(SPARSE))
@@ -143,10 +144,13 @@ class Selection:
 def locate_arrays(
     folder: str | os.PathLike[str], split: str, parts: Sequence[str | int] | None = None
 ) -> Selection:
-    """Find the rows of a split and read the headers of their arrays."""
+    """Find the rows of a split and read the headers of their arrays.
+
+    The result at the URL of an object store is fetched first.
+    """
     if split not in SPLITS:
         raise ValueError(f"split: {split!r} is not one of {', '.join(SPLITS)}")
-    folder = Path(folder)
+    folder = local_folder(folder)
     names = _choose_parts(folder, _parts_of(folder), parts)
     stretches, digest = [], hashlib.sha256()
     for name in _names_of(folder, names, split):

@@ -270,7 +270,8 @@ class CriteoDataset(TrainingLoader[CriteoBatch]):
     position that `state_dict` tells.
 
     Args:
-        folder: with `day_0_dense.npy`, `day_0_labels.npy`, `day_0_sparse.npy` and so on.
+        folder: with `day_0_dense.npy`, `day_0_labels.npy`, `day_0_sparse.npy` and so on; or the
+            URL of a result in an object store.
         batch_size: rows of a batch. Without `drop_last` the last one of each rank is smaller; where
             less than `world_size` rows are left over, the last one has a row more on so many ranks.
         split: train (all parts but the last), val (the first half of the last part's rows, the

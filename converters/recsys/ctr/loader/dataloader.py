@@ -328,7 +328,8 @@ def build_dataloader(
     a window, each; batches that arrive before their turn wait in the caller's process.
 
     Args:
-        data: the folder of a split (`DIR/train`), of a built set with `split`, or a Parquet file.
+        data: the folder of a split (`DIR/train`), of a built set with `split`, or a Parquet file;
+            a folder may be the URL of a result in an object store.
         batch_size: rows of a batch. Without `drop_last` the last one is smaller, or, where a rank
             has a row less than others, the last two.
         shuffle: see above; the order is another one in each epoch.

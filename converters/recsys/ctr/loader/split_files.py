@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingot.converters.errors import SourceError
+from ingot.converters.output.files import is_store_url
+from ingot.converters.output.object_store import local_folder
 from ingot.converters.recsys.ctr import contract
 
 _VALIDATE: Final = "validate the folder to see every broken rule"
@@ -85,8 +87,11 @@ def columns_of(features: Sequence[StoredFeature]) -> list[str]:
 
 
 def locate_split(data: str | os.PathLike[str], split: str | None = None) -> Split:
-    """Find a split and read the footers of its files."""
-    folder = Path(data) if split is None else Path(data) / split
+    """Find a split and read the footers of its files; the result at a URL is fetched first."""
+    whole, _, last = os.fspath(data).rstrip("/").rpartition("/")
+    if split is None and is_store_url(whole) and last in contract.SPLITS:
+        data, split = whole, last  # the manifest is that of the whole result
+    folder = local_folder(data) / (split or "")
     files = _find_files(folder)
     sizes: list[int] = []
     groups: list[RowGroup] = []
