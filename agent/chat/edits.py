@@ -297,7 +297,7 @@ KINDS = tuple(_APPLY)
 
 
 # --- paths where `group` begins or ends: a text or message then walks over the rows of its group
-# (`[*]`), what stands once comes from the first (`[0]`); what cannot be rewritten stays, and is told
+# (`[*]`), what stands once comes from the first (`[0]`); what cannot be rewritten stays, told
 _EVERY, _FIRST = "[*]", "[0]"
 _AT = re.compile(r"\[(?:\*|0)\](?:\.|(?=\[)|$)")
 
