@@ -286,7 +286,6 @@ def _width_text(shape: Shape) -> str:
 def _paths_of_one(
     one: ComparedPaths, other: ComparedPaths, what: Literal["appeared", "vanished"]
 ) -> Iterator[Change]:
-    """The paths that only one of two shapes has."""
     for path in outermost_paths([path for path in one.types if path not in other.types]):
         kinds, share = kinds_text(one.types[path]), one.part.get(path, 0.0)
         before, after = (kinds, "") if what == "vanished" else ("", kinds)

@@ -116,7 +116,9 @@ class Sender:
             return error.fault
 
     def _send_once(self, asked: RequestForm) -> Reply | Fault:
-        about = self._request_tokens(asked)
+        text = "\n".join(one["content"] for one in self.messages)
+        schema = dumps(self.schema) if asked.level in ("json_schema", "tool") else ""
+        about = estimate_tokens(text) + estimate_tokens(schema)
         self.ledger.check(about, asked.room)
         left = self.ledger.seconds_left()
         seconds = self.endpoint.timeout_s if left is None else min(left, self.endpoint.timeout_s)
@@ -158,12 +160,6 @@ class Sender:
                 # The reply is whole: what is missing is the end of the connection.
                 return _read_chunks(self.endpoint, Answer(status=200, headers={}, body=b""), chunks)
             return error.fault
-
-    def _request_tokens(self, asked: RequestForm) -> int:
-        """About how many tokens the request has, a schema that is sent along included."""
-        text = "\n".join(one["content"] for one in self.messages)
-        extra = dumps(self.schema) if asked.level in ("json_schema", "tool") else ""
-        return estimate_tokens(text) + estimate_tokens(extra)
 
     def _count_spent(
         self, said: Reply | Fault | None, about: int, chunks: ChunkReader | None

@@ -82,7 +82,6 @@ def _find_only_object(
 
 
 def _parse_strict(text: str) -> Json:
-    """The text as strict JSON, None where it is none."""
     try:
         return _DECODER.decode(text)
     except (ValueError, RecursionError):

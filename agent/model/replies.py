@@ -135,7 +135,6 @@ def outermost_objects(
 
 
 def _last_object(text: str) -> str | None:
-    """The last whole JSON object in a text, None = there is none."""
     spans = outermost_objects(text, json.JSONDecoder(), _MOST_STARTS)
     return next((span for value, span in reversed(list(spans)) if value), None)
 

@@ -61,7 +61,6 @@ def _failed_check(problems: Iterable[Problem], door: Door) -> State:
 
 
 def _unreadable_problem(document: MappingDocument, got: str) -> Problem:
-    """That the files cannot be read as the document says."""
     pointer = "/source/root" if "root" in document["source"] else "/source"
     return Problem(pointer, "unreadable", "facts that the files can be read by", got)
 

@@ -116,7 +116,6 @@ def _object_id_at(side: Side, path: str) -> str | None:
 
 
 def _require_matches(base: Side, head: Side, globs: Sequence[str] | None) -> None:
-    """Raise RevisionError if stated globs match nothing."""
     paths = {*base.files, *head.files, *base.others, *head.others}
     if globs is not None and not any(_is_stated(path, globs) for path in paths):
         hint = "check its spelling; paths begin at the top of the repository"

@@ -340,7 +340,6 @@ def _overview_lines(ordered: Sequence[MappingEntry], room: int) -> Iterator[str]
 def _reasons_at(
     level: str, mappings: Iterable[MappingEntry]
 ) -> list[tuple[MappingEntry, ReasonEntry]]:
-    """Return the reasons of one level, each with its mapping."""
     pairs = ((one, reason) for one in mappings for reason in one["reasons"])
     return [(one, reason) for one, reason in pairs if reason["level"] == level]
 

@@ -143,7 +143,6 @@ def _match_by_place(old: Sequence[PlacedRecord], new: Sequence[PlacedRecord]) ->
 
 
 def _match_by_content(old: Sequence[PlacedRecord], new: Sequence[PlacedRecord]) -> RecordMatch:
-    """Match records of the same content, wherever they stand."""
     before, after = (Counter(map(_record_text, side)) for side in (old, new))
     same = (before & after).total()
     lost = [Difference("lost", *one[1:], None) for one in _surplus_records(old, after)]

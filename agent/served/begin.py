@@ -35,7 +35,9 @@ def begin(channels: Channels, context: Context) -> Channels:
         return _order_state(check_allowed(order, context), context)
     new = given if given != channels.get("ordered") else {}
     begun, reply = _typed_order(words, new, context)
-    replies = [DROPPED_RUN, reply] if _is_unfinished(channels) else [reply]
+    # The run before may wait for an answer, which a new one takes away from it.
+    waits = channels.get("proposal") or channels.get("stopped")
+    replies = [DROPPED_RUN, reply] if waits and not channels.get("outcome") else [reply]
     return {**begun, "messages": [answer_message(joined(replies))]}
 
 
@@ -75,12 +77,6 @@ def _order_state(order: Order, context: Context) -> Channels:
 
 def _refused() -> Channels:
     return {**_EMPTY, "order": {}, "ordered": {}}
-
-
-def _is_unfinished(channels: Channels) -> bool:
-    """Whether the run before waits for an answer, which a new one takes away from it."""
-    begun = channels.get("proposal") or channels.get("stopped")
-    return bool(begun) and not channels.get("outcome")
 
 
 # Every channel that a node fills, as it is before.

@@ -30,7 +30,6 @@ _NUMBERS = {int: "integer", float: "number"}
 
 
 def _value_schema(declared: DeclaredSetting) -> dict[str, Json]:
-    """The JSON Schema of a setting's value."""
     kinds, setting = get_args(declared.type) or (declared.type,), declared.setting
     if declared.type is bool:
         return _FLAG

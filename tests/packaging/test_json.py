@@ -21,7 +21,7 @@ JSON = {
         agent/proposing/names agent/proposing/rules/documents/trees converters/mapping/loss
         agent/proposing/doubts/row_doubts agent/proposing/doubts/turn_doubts
         agent/proposing/rules/answers/multiple_choice
-        agent/proposing/rules/documents/running_text agent/proposing/speakers agent/nodes/propose
+        agent/proposing/rules/documents/running_text agent/proposing/speakers
         agent/reporting/preview agent/review/golden_rows agent/review/pinning/pin
         agent/review/pinning/row_choice agent/review/pinning/row_extraction
         agent/review/pinning/sample_redaction converters/lake/catalog converters/lake/statistics
@@ -54,7 +54,7 @@ JSON = {
         agent/proposing/rules/documents/current_rows
         agent/proposing/rules/documents/typed_blocks
         agent/proposing/rules/passages
-        agent/chat/group_paths agent/chat/typed_values
+        agent/chat/typed_values
         agent/judging/model_gates agent/proposing/proposal agent/proposing/rules/context_columns
         agent/proposing/rules/conversations/conversations
         agent/proposing/rules/conversations/dialogue
@@ -77,7 +77,7 @@ JSON = {
         agent/proposing/llm/mapper agent/proposing/llm/question agent/proposing/llm/reply
     """,
     "what clients of a served run send, and the answers of people": """
-        agent/nodes/review agent/served/begin agent/served/order_input agent/session agent/state
+        agent/nodes/review agent/served/order_input agent/session agent/state
     """,
     "files of other tools": """
         agent/proposing/card_formats agent/proposing/cards converters/export/axolotl

@@ -139,6 +139,8 @@ def _show_report(order: LakeOrder, report: "LakeReport", *, as_json: bool) -> No
         rows.update(one.rows)
         records.update(one.records)
     if as_json:
+        from ingot.converters.json_yaml import encode
+
         left_out = [{"name": name, "why": why} for name, why in report.left_out]
         document = {
             "lake": str(order.out),
@@ -149,7 +151,10 @@ def _show_report(order: LakeOrder, report: "LakeReport", *, as_json: bool) -> No
             "records": dict(records),
             "spent": asdict(spent),
             "seconds": round(report.seconds, 3),
-            "sets": [_set_document(one) for one in sets],
+            "sets": [
+                {k: v for k, v in encode(one).items() if k not in ("mapping", "figures")}
+                for one in sets
+            ],
             "left_out": left_out,
         }
         print_json(document)
@@ -187,13 +192,6 @@ def _status_words(facts: "SetFacts") -> str:
     from ingot.converters.lake.catalog import STATUS_WORDS
 
     return STATUS_WORDS[facts.status]
-
-
-def _set_document(facts: "SetFacts") -> dict[str, Json]:
-    """Return the facts as JSON, without samples and mappings, which may be long."""
-    from ingot.converters.json_yaml import encode
-
-    return {key: one for key, one in encode(facts).items() if key not in ("mapping", "figures")}
 
 
 @contextmanager

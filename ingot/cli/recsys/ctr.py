@@ -163,7 +163,6 @@ def _stats_facts(figures: "Figures", html: Path | None) -> Iterator[tuple[str, s
 
 
 def _rate_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
-    """Yield a line per figure with a column per split."""
     from ingot.converters.output.pages import format_count, format_percent
 
     splits = figures.splits.values()

@@ -160,7 +160,6 @@ class _OutputAboveBar(io.RawIOBase):
 
 
 def _bytes_of_total(done: int, total: int) -> str:
-    """Return bytes of all bytes, in one unit."""
     largest, power = max(done, total), 2
     while largest >= 10 * 1000 ** (power + 1) and power < len(_UNITS) - 1:
         power += 1
