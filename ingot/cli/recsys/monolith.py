@@ -315,7 +315,7 @@ def convert_monolith(
     out: Annotated[
         str,
         Setting(
-            "File for a file, folder for a folder; - for standard output.",
+            "File for a file, folder (or s3://BUCKET/DIR) for a folder; - for standard output.",
             metavar="OUT",
             positional=True,
         ),
