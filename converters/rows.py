@@ -115,6 +115,22 @@ class Reject:
 _Piece = TypeVar("_Piece")
 
 
+def group_sized(
+    pieces: Iterable[tuple[_Piece, int]], most: int, most_size: int
+) -> Iterator[list[_Piece]]:
+    """Yield neighbours together: `most` of them, or fewer once their sizes reach `most_size`."""
+    held: list[_Piece] = []
+    size = 0
+    for piece, own in pieces:
+        held.append(piece)
+        size += own
+        if len(held) == most or size >= most_size:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
+
+
 def read_ahead(pieces: Iterator[_Piece], reader: ThreadPoolExecutor) -> Iterator[_Piece]:
     """Yield the pieces, the next of them read while one is worked on."""
     following = reader.submit(next, pieces, None)

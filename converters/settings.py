@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from ingot.converters.errors import SourceError
 
@@ -103,18 +103,14 @@ def existing_tokenizer(text: str) -> str:
     raise ValueError(f"{text}: no such file or folder")
 
 
-_RETRIES: Final = "INGOT_STORAGE_RETRIES"
-_TIMEOUT: Final = "INGOT_STORAGE_TIMEOUT"
-
-
 def storage_retries() -> int:
     """How often a request to a storage is repeated after a failure that may pass."""
-    return int(_number_setting(_RETRIES, 5, 0))
+    return int(_number_setting("INGOT_STORAGE_RETRIES", 5, 0))
 
 
 def silence_timeout() -> float:
     """Seconds without a byte after which a storage counts as gone. Raises SourceError."""
-    return _number_setting(_TIMEOUT, 30.0, 1.0)
+    return _number_setting("INGOT_STORAGE_TIMEOUT", 30.0, 1.0)
 
 
 def _number_setting(name: str, usual: float, least: float) -> float:

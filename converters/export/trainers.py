@@ -23,6 +23,7 @@ from ingot.converters.export.chat_layout import (
 )
 from ingot.converters.output.files import output_errors
 from ingot.converters.records.schema import Record
+from ingot.converters.rows import group_sized
 
 SHAPES: Final = 10_000  # that a fitter remembers
 
@@ -158,7 +159,7 @@ def write_parts(
     The bytes depend on rows, schema and `part_bytes` alone.
     """
     names: list[str] = []
-    groups = _row_groups(rows)
+    groups = group_sized(((row, _row_chars(row)) for row in rows), GROUP_ROWS, GROUP_CHARS)
     for first in groups:
         path = folder / f"{split}-{len(names):05d}.parquet"
         with (
@@ -176,19 +177,10 @@ def write_parts(
     return names
 
 
-def _row_groups(rows: Iterable[Record]) -> Iterator[list[Record]]:
-    group: list[Record] = []
-    chars = 0
-    for row in rows:
-        group.append(row)
-        texts = [value for value in row.values() if isinstance(value, str)]
-        lists = [value for value in row.values() if isinstance(value, list)]
-        chars += sum(map(len, texts)) + sum(len(one["content"]) for said in lists for one in said)
-        if len(group) == GROUP_ROWS or chars >= GROUP_CHARS:
-            yield group
-            group, chars = [], 0
-    if group:
-        yield group
+def _row_chars(row: Record) -> int:
+    texts = [value for value in row.values() if isinstance(value, str)]
+    lists = [value for value in row.values() if isinstance(value, list)]
+    return sum(map(len, texts)) + sum(len(one["content"]) for said in lists for one in said)
 
 
 TRAINERS: Final[dict[str, Trainer]] = {

@@ -19,7 +19,7 @@ from ingot.converters.records.schema import (
     to_records,
 )
 from ingot.converters.records.writers import part_order
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, group_sized
 
 READ_ROWS: Final = 1_000
 
@@ -110,17 +110,12 @@ _WANTED: Final[dict[pa.DataType, tuple[tuple[type, ...], str]]] = {
 
 def read_lines(file: Path, rows: int) -> Iterator[tuple[int, list[Record]]]:
     """The records of a file, at most `rows` or about `READ_BYTES` at once, and their first line."""
-    batch: list[Record] = []
+    lines = enumerate(_file_lines(file), start=1)
+    sized = ((_parse_record(file, number, line), len(line)) for number, line in lines)
     first = 1
-    size = 0
-    for number, line in enumerate(_file_lines(file), start=1):
-        batch.append(_parse_record(file, number, line))
-        size += len(line)
-        if len(batch) == rows or size >= READ_BYTES:
-            yield first, batch
-            batch, size, first = [], 0, number + 1
-    if batch:
+    for batch in group_sized(sized, rows, READ_BYTES):
         yield first, batch
+        first += len(batch)
 
 
 def read_line_batches(file: Path, rows: int) -> Iterator[pa.RecordBatch]:

@@ -37,7 +37,7 @@ from ingot.converters.json_yaml import map_leaves
 from ingot.converters.mapping.language import Group
 from ingot.converters.mapping.rows.values import row_nodes
 from ingot.converters.paths import MISSING, Node, Path
-from ingot.converters.rows import BadRow, Batch, Json, RowError
+from ingot.converters.rows import BadRow, Batch, Json, RowError, group_sized
 
 # A batch of groups is closed by whichever comes first.
 BATCH_GROUPS = 256
@@ -78,7 +78,9 @@ def group_rows(
                     bad = [*batch.bad, *shelf.add(batch, group.by)]
                     if bad:
                         yield Batch(file=file, rows=(), values=(), bad=bad)
-                yield from _group_batches(file, _groups(shelf.entries(), group.sort))
+                sized = ((one, one.size) for one in _groups(shelf.entries(), group.sort))
+                for some in group_sized(sized, BATCH_GROUPS, BATCH_BYTES):
+                    yield _group_batch(file, some)
         except sqlite3.Error as error:
             where = str(path or "the temporary folder of SQLite")
             problem = f"cannot hold the rows that are grouped: {error}"
@@ -278,19 +280,6 @@ def _exact_number(value: Json) -> int | float | Decimal | None:
     if isinstance(value, str):
         return Decimal(value.strip()) if _NUMBER.fullmatch(value) else None
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _group_batches(file: str, groups: Iterator[_RowGroup]) -> Iterator[Batch]:
-    pending: list[_RowGroup] = []
-    size = 0
-    for one in groups:
-        pending.append(one)
-        size += one.size
-        if len(pending) == BATCH_GROUPS or size >= BATCH_BYTES:
-            yield _group_batch(file, pending)
-            pending, size = [], 0
-    if pending:
-        yield _group_batch(file, pending)
 
 
 def _group_batch(file: str, groups: list[_RowGroup]) -> Batch:

@@ -304,7 +304,11 @@ def decode_line_ids(rows: Rows) -> LineIds:
             rows.data, start, which, lambda row: _reencode_line_id(rows.line_id(row) or b"")
         )
         found = _read_arrays(data, start, stop)
-    numbers, texts = _typed_numbers(found.bits), found.texts
+    numbers: dict[str, NDArray[np.generic]] = {}
+    for row, (name, scalar) in zip(found.bits, NUMBERS.items(), strict=True):
+        whole = row if np.dtype(scalar.dtype).itemsize == 8 else row.astype(np.uint32)
+        numbers[name] = row != 0 if scalar.dtype is np.bool_ else whole.view(scalar.dtype)
+    texts = found.texts
     given = dict(zip(NUMBERS, found.given, strict=True))
     given |= {name: texts[1, at] >= 0 for at, name in enumerate(TEXTS)}
     return LineIds(
@@ -333,14 +337,6 @@ def _read_arrays(data: Bytes, start: Places, stop: Places) -> LineArrays:
     )
     read_lines(data, start, stop, found)
     return found
-
-
-def _typed_numbers(bits: NDArray[np.uint64]) -> dict[str, NDArray[np.generic]]:
-    numbers: dict[str, NDArray[np.generic]] = {}
-    for row, (name, scalar) in zip(bits, NUMBERS.items(), strict=True):
-        whole = row if np.dtype(scalar.dtype).itemsize == 8 else row.astype(np.uint32)
-        numbers[name] = row != 0 if scalar.dtype is np.bool_ else whole.view(scalar.dtype)
-    return numbers
 
 
 def find_incomplete(lines: LineIds) -> NDArray[np.bool_]:

@@ -68,7 +68,14 @@ class Workbook:
     def __init__(self, path: str) -> None:
         from python_calamine import CalamineWorkbook, PasswordError
 
-        _check_open_document(path)
+        # The XML of an ODS file has to be whole: calamine never ends where a table does not.
+        if zipfile.is_zipfile(path):
+            with (
+                suppress(KeyError),
+                zipfile.ZipFile(path) as parts,
+                parts.open("content.xml") as part,
+            ):
+                expat.ParserCreate().ParseFile(part)
         self._sheet: Any = None
         self._number = -1
         self._book: Any = None
@@ -121,13 +128,6 @@ def _skip_empty_rows(rows: Iterable[list[Any]]) -> Iterator[list[Any]]:
             if _json_value(cell) is not None:
                 yield cells
                 break
-
-
-def _check_open_document(path: str) -> None:
-    """See that the XML of an ODS file is whole: calamine never ends where a table does not."""
-    if zipfile.is_zipfile(path):
-        with suppress(KeyError), zipfile.ZipFile(path) as parts, parts.open("content.xml") as part:
-            expat.ParserCreate().ParseFile(part)
 
 
 def _json_value(cell: object) -> Any:  # noqa: ANN401

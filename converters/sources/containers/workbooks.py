@@ -12,7 +12,6 @@ from typing import BinaryIO, Final, cast
 
 from ingot.converters.columnar.parquet import open_random_access
 from ingot.converters.errors import SourceError, translate_read_errors
-from ingot.converters.rows import Json
 from ingot.converters.sources.containers.table_process import Workbook
 from ingot.converters.sources.containers.tables import (
     OpenTables,
@@ -115,34 +114,31 @@ def workbook_tables(
     with open_container(OpenTables, entry.place, Workbook) as book:
 
         def describe(number: int, _: str) -> FileFacts | None:
-            return _sheet_facts(str(entry.place), spec, *book.describe((number, RECORDS)))
+            rows, width, head = book.describe((number, RECORDS))
+            if not rows:
+                return None
+            columns = spec.columns
+            if columns is not None and len(columns) < width:
+                problem = f"{len(columns)} names for {width} columns"
+                raise SourceError(str(entry.place), problem, "correct `source.columns`")
+            if columns is None and not all(
+                cell is None or isinstance(cell, str) for cell in head[0]
+            ):
+                columns = column_names([""] * width)  # numbers and dates are no names
+            texts = [["" if cell is None else str(cell) for cell in row] for row in head]
+            layout = describe_records(texts, columns)
+            return FileFacts(
+                format="excel",
+                columns=layout.columns,
+                header=layout.header,
+                rows=rows - layout.header,
+                shape=frozenset(layout.columns),
+                guessed=frozenset(() if layout.header or spec.columns else ("columns",)),
+            )
 
         if book.tables is None:
             yield "", _ENCRYPTED.why
         yield from selected_tables(entry, book.tables or (), wants, describe)
-
-
-def _sheet_facts(
-    where: str, spec: SourceSpec, rows: int, width: int, head: list[list[Json]]
-) -> FileFacts | None:
-    if not rows:
-        return None
-    columns = spec.columns
-    if columns is not None and len(columns) < width:
-        problem = f"{len(columns)} names for {width} columns"
-        raise SourceError(where, problem, "correct `source.columns`")
-    if columns is None and not all(cell is None or isinstance(cell, str) for cell in head[0]):
-        columns = column_names([""] * width)  # numbers and dates are no names
-    texts = [["" if cell is None else str(cell) for cell in row] for row in head]
-    layout = describe_records(texts, columns)
-    return FileFacts(
-        format="excel",
-        columns=layout.columns,
-        header=layout.header,
-        rows=rows - layout.header,
-        shape=frozenset(layout.columns),
-        guessed=frozenset(() if layout.header or spec.columns else ("columns",)),
-    )
 
 
 def read_sheet(file: SourceFile, _: SourceSpec) -> Iterator[RowChunk]:

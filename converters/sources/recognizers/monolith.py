@@ -221,16 +221,12 @@ def _count_features(data: bytes, start: int, stop: int) -> int:
             name = data[first:last].decode()
         elif number == 2:
             count += 1
-            _check_feature(data, first, last)
+            for kind, inner, _, _ in islice(read_fields(data, first, last), _INSPECTED_FEATURES):
+                if kind > _LAST_KIND or inner != _VALUES.get(kind, _LENGTH):
+                    raise NotAMessageError
     if not name.isprintable() or not name:
         raise NotAMessageError
     return count
-
-
-def _check_feature(data: bytes, start: int, stop: int) -> None:
-    for number, wire, _, _ in islice(read_fields(data, start, stop), _INSPECTED_FEATURES):
-        if number > _LAST_KIND or wire != _VALUES.get(number, _LENGTH):
-            raise NotAMessageError
 
 
 def instance_kind(data: bytes, start: int, stop: int) -> Kind | None:
@@ -252,17 +248,13 @@ def _check_part(data: bytes, number: int, start: int, stop: int) -> None:
     if (stop - start) % _WIDTHS.get(number, 1):
         raise NotAMessageError
     if number == _FEATURE:
-        _check_feature_name(data, start, stop)
+        for inside, _, first, last in read_fields(data, start, stop):
+            if inside == 1 and last <= len(data):  # its name is text
+                data[first:last].decode()
     elif number == _LINE_ID:
         for inside, wire, _, _ in read_fields(data, start, stop):
             if wire != _LINE_ID_FIELDS.get(inside, wire):
                 raise NotAMessageError
-
-
-def _check_feature_name(data: bytes, start: int, stop: int) -> None:
-    for number, _, first, last in read_fields(data, start, stop):
-        if number == 1 and last <= len(data):
-            data[first:last].decode()
 
 
 def read_fields(data: bytes, at: int, stop: int) -> Iterator[tuple[int, int, int, int]]:

@@ -4,7 +4,6 @@ import hashlib
 import io
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, cast
 
@@ -173,13 +172,6 @@ class OpenedPart:
         while self._raw.read(_HASHED):
             pass
         return self._hashed.digest.hexdigest()
-
-
-@contextmanager
-def open_part(part: Part) -> Iterator[OpenedPart]:
-    """Read a part."""
-    with part.entry.place.open() as raw:
-        yield OpenedPart(raw, part.entry.name)
 
 
 FORMAT: Final = 1

@@ -15,7 +15,7 @@ from ingot.converters.output.files import InputStamp
 from ingot.converters.progress import raise_if_stopping
 from ingot.converters.recsys.criteo.contract import DENSE_NAMES, HEADER, KEYS
 from ingot.converters.recsys.criteo.preprocess import raw_lines, work_folder
-from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, Part, open_part
+from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, OpenedPart, Part
 from ingot.converters.recsys.criteo.preprocess.row_kernels import BUCKETS, measure_dense
 from ingot.converters.recsys.criteo.preprocess.settings import Settings
 from ingot.converters.recsys.criteo.preprocess.vocabulary import Column, finish_column
@@ -164,7 +164,8 @@ class PartReader:
         """Read the part; its facts, with the file's `sha256`."""
         part, counts = self._part, self._counts
         try:
-            with open_part(part) as source, ThreadPoolExecutor(1, "read") as reader:
+            with part.entry.place.open() as raw, ThreadPoolExecutor(1, "read") as reader:
+                source = OpenedPart(raw, part.entry.name)
                 pieces = raw_lines.read_blocks(
                     source.stream, self._settings.block_bytes, part.entry.name
                 )

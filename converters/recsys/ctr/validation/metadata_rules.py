@@ -136,7 +136,19 @@ def check_stats(
             figures += [(("vocab", name, key), count) for key, count in asdict(one).items()]
     for path, right in figures:
         _compare(stats, path, right, "the files have", found)
-    _check_sums(root, stats, found)
+    # What has to add up in stats.json itself, and the lines of the rejects.
+    rows = stats.get("rows")
+    parts = ("train", "valid", "rejected", "dropped")
+    _compare(stats, ("rows", "read"), _add_counts(rows, parts), f"{' + '.join(parts)} are", found)
+    rejected, common = _add_counts(stats.get("rejects")), _add_counts(stats.get("common_rejects"))
+    _compare(stats, ("rows", "rejected"), rejected, "the reasons under rejects are", found)
+    rejects, lines = root / processed_folder.REJECTS, 0
+    if rejects.is_file():
+        with rejects.open("rb") as stream:
+            lines = sum(1 for _ in stream)
+    if lines != rejected + common:
+        said = f"{lines} lines, stats.json has {rejected} rejects and {common} common_rejects"
+        found.add(_STATS, Place(file=processed_folder.REJECTS, found=said))
 
 
 def _compare(
@@ -164,23 +176,6 @@ def _row_figures(counts: dict[str, SplitCounts], entities: dict[str, int]) -> _F
                 yield (*at, "features", name, key), getattr(feature, key)
     for split, distinct in entities.items():
         yield ("entities", split), distinct
-
-
-def _check_sums(root: Path, stats: dict[str, object], found: Findings) -> None:
-    """What has to add up in stats.json itself, and the lines of the rejects."""
-    rows = stats.get("rows")
-    parts = ("train", "valid", "rejected", "dropped")
-    _compare(stats, ("rows", "read"), _add_counts(rows, parts), f"{' + '.join(parts)} are", found)
-    rejected, common = _add_counts(stats.get("rejects")), _add_counts(stats.get("common_rejects"))
-    _compare(stats, ("rows", "rejected"), rejected, "the reasons under rejects are", found)
-    path = root / processed_folder.REJECTS
-    lines = 0
-    if path.is_file():
-        with path.open("rb") as stream:
-            lines = sum(1 for _ in stream)
-    if lines != rejected + common:
-        said = f"{lines} lines, stats.json has {rejected} rejects and {common} common_rejects"
-        found.add(_STATS, Place(file=processed_folder.REJECTS, found=said))
 
 
 def _add_counts(counts: object, names: Iterable[str] | None = None) -> int:
