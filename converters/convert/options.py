@@ -18,7 +18,7 @@ def check_store_options(url: str, records: RecordFormat, tokenizer: str | None) 
     """
     where = redact_urls(url)
     if tokenizer is not None:
-        hint = "leave the tokenizer out, and then run `tokens build` on a copy of the records"
+        hint = "leave the tokenizer out, and then run `tokens build` with the URL of the records"
         raise OutputError(where, "tokens are not written to an object store", hint)
     if records == "delta":
         hint = "write them as parquet, or to a local folder"
