@@ -118,6 +118,7 @@ def kill_request(
     s3.proxy.begin(strike)
     process.wait()
     s3.proxy.begin()
+    assert process.returncode in (0, -signal.SIGKILL)
     return process.returncode == 0
 
 
