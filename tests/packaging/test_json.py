@@ -10,7 +10,7 @@ from tests.packaging.house import ROOT, modules
 # What the modules that name `Json` read or write; all other values are typed.
 JSON = {
     "values of raw rows, and records made of them": """
-        converters/sources/containers/sqlite_files converters/sources/containers/workbooks
+        converters/sources/containers/sqlite_files
         converters/sources/tables/server_tables
         converters/sources/file_groups
         agent/judging/trial agent/lake/file_scan agent/privacy/door
@@ -91,7 +91,8 @@ JSON = {
         converters/json_yaml converters/megatron/indexed_dataset
         converters/megatron/inspect/inspection converters/megatron/inspect/merge
         converters/output/commit converters/output/identity converters/output/object_store
-        converters/output/store_commit converters/recsys/criteo/inspect/folder
+        converters/output/store_commit converters/output/store_put
+        converters/recsys/criteo/inspect/folder
         converters/recsys/ctr/build/encoder converters/recsys/ctr/build/job
         converters/recsys/ctr/build/spread_build converters/recsys/ctr/validation/figures
     """,
