@@ -10,7 +10,7 @@ from tests.packaging.house import ROOT, modules
 # What the modules that name `Json` read or write; all other values are typed.
 JSON = {
     "values of raw rows, and records made of them": """
-        converters/sources/containers/sqlite_files converters/sources/containers/workbooks
+        converters/sources/containers/sqlite_files
         converters/sources/tables/server_tables
         converters/sources/file_groups
         agent/judging/trial agent/lake/file_scan agent/privacy/door
