@@ -111,7 +111,15 @@ class _Block:
         self._cuts, self._plain = cuts[:count], plain[:count]
         self._problems: dict[int, tuple[str, bytes]] = {}
         self._clicks, self._purchases = self._labels()
-        self._check_texts()
+        # Note lines whose entity is empty, or whose columns before the list are no UTF-8.
+        whole = np.flatnonzero(self._cuts[:, -1] >= 0)
+        lengths = self._column(self._layout.entity, whole)[1]
+        for line in whole[lengths == 0].tolist():
+            self._problems.setdefault(line, ("entity_id", b""))
+        for line in whole[~self._plain[whole]].tolist():
+            entity = self._text(line, self._layout.entity)
+            if not is_utf8(entity):
+                self._problems.setdefault(line, ("entity_id", entity))
         kept = np.ones(len(self.starts), np.bool_)
         kept[list(self._problems)] = False
         self._good = np.flatnonzero(kept)
@@ -168,17 +176,6 @@ class _Block:
             for line in whole[odd].tolist():
                 self._problems.setdefault(line, ("label", self._text(line, column)))
         return found[0], found[1]
-
-    def _check_texts(self) -> None:
-        """Note lines whose entity is empty, or whose columns before the list are no UTF-8."""
-        whole = np.flatnonzero(self._cuts[:, -1] >= 0)
-        lengths = self._column(self._layout.entity, whole)[1]
-        for line in whole[lengths == 0].tolist():
-            self._problems.setdefault(line, ("entity_id", b""))
-        for line in whole[~self._plain[whole]].tolist():
-            entity = self._text(line, self._layout.entity)
-            if not is_utf8(entity):
-                self._problems.setdefault(line, ("entity_id", entity))
 
     def _parse_tokens(self) -> "_ParsedTokens":
         starts = self._cuts[self._good, -1] + 1

@@ -365,18 +365,15 @@ class CachedRows:
         while start < stop:
             block, offset = divmod(start, self._block)
             end = min(offset + stop - start, self._block)
-            yield self._piece(block), offset, end
+            number, piece = self._last
+            if piece is None or number != block:
+                with translate_read_errors(self._path, "the cache is damaged, delete it"):
+                    rows = self._file.get_batch(block).select(self._columns)
+                    rows.validate(full=True)  # kernels go where offsets lead
+                    expected = min(self._block, self._rows - block * self._block)
+                    if rows.num_rows != expected or any(one.null_count for one in rows.columns):
+                        raise pa.ArrowInvalid(f"block {block} is not one of {expected} rows")
+                piece = Piece(rows)
+                self._last = block, piece
+            yield piece, offset, end
             start += end - offset
-
-    def _piece(self, block: int) -> Piece:
-        number, piece = self._last
-        if piece is None or number != block:
-            with translate_read_errors(self._path, "the cache is damaged, delete it"):
-                rows = self._file.get_batch(block).select(self._columns)
-                rows.validate(full=True)  # kernels go where offsets lead
-                expected = min(self._block, self._rows - block * self._block)
-                if rows.num_rows != expected or any(one.null_count for one in rows.columns):
-                    raise pa.ArrowInvalid(f"block {block} is not one of {expected} rows")
-            piece = Piece(rows)
-            self._last = block, piece
-        return piece

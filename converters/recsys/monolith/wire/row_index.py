@@ -254,7 +254,14 @@ class _BatchRows:
     def steps(self, most: int) -> Iterator[tuple[int, int, float]]:
         """Some rows at a time: the first, how many, and their share of what memory allows."""
         self._cursors = self._lists[b.FIRST].copy()
-        each = self._rows_per_step(most)
+        # Rows that stand for few features, and few bytes that each of them repeats.
+        lists, said = self._lists, self._said
+        lengths = lists[b.NAME_STOP] - lists[b.NAME_START]
+        lengths += lists[w.EXTRA_STOP] - lists[w.EXTRA_START]
+        lengths += np.where(lists[b.SHARED] == 1, lists[w.STOP] - lists[w.START], 0)
+        rest = int(said[b.BATCH_REST_STOP] - said[b.BATCH_REST_START])
+        repeated = int(lengths.sum()) + rest + len(self.base.sort_id(self.one))
+        each = int(max(1, min(most // max(1, lists.shape[1]), REPEATED // max(1, repeated))))
         for row in range(0, self._size, each):
             many = min(each, self._size - row)
             yield row, many, many / each
@@ -262,16 +269,6 @@ class _BatchRows:
     def find_wrong(self) -> tuple[str, str] | None:
         """What cannot be used of the batch as a whole: reason and detail."""
         return self._check() or self._check_unknown()
-
-    def _rows_per_step(self, most: int) -> int:
-        """Rows that stand for few features, and few bytes that each of them repeats."""
-        lists, said = self._lists, self._said
-        lengths = lists[b.NAME_STOP] - lists[b.NAME_START]
-        lengths += lists[w.EXTRA_STOP] - lists[w.EXTRA_START]
-        lengths += np.where(lists[b.SHARED] == 1, lists[w.STOP] - lists[w.START], 0)
-        rest = int(said[b.BATCH_REST_STOP] - said[b.BATCH_REST_START])
-        repeated = int(lengths.sum()) + rest + len(self.base.sort_id(self.one))
-        return int(max(1, min(most // max(1, lists.shape[1]), REPEATED // max(1, repeated))))
 
     def _check(self) -> tuple[str, str] | None:
         """What does not fit together: reason and detail."""
