@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, Final, Literal, Protocol, TypeAlias, TypeVar
+from typing import BinaryIO, Final, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -150,17 +150,9 @@ def open_file(file: InputFile) -> Iterator[ParquetFile]:
         yield parquet
 
 
-class _Sized(Protocol):
-    @property
-    def bytes(self) -> int: ...
-
-
-_Item = TypeVar("_Item", bound=_Sized)
-
-
-def group_neighbours(items: Iterable[_Item], most: float) -> list[list[_Item]]:
+def group_neighbours(items: Iterable[InputFile], most: float) -> list[list[InputFile]]:
     """Neighbours in groups of at most so many bytes; a larger one is a group of its own."""
-    groups: list[list[_Item]] = []
+    groups: list[list[InputFile]] = []
     size = 0
     for one in items:
         if not groups or size + one.bytes > most:
