@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.tokenizer_files import (
@@ -27,9 +27,6 @@ from ingot.converters.megatron.tokenizer_files import (
     wrong_file_error,
 )
 from ingot.converters.rows import Json
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 # Names under which tokenizers in wide use keep the token that ends a document, in this order.
 EOD_TOKENS: Final = (
@@ -63,11 +60,6 @@ class TokenizerFile:
     config: dict[str, Json] = field(repr=False)  # `tokenizer_config.json` beside it, empty without
     # `chat_template.jinja` beside it, else the one in `config`
     chat_template: str | None = field(repr=False)
-
-    @property
-    def tokenizer(self) -> "Tokenizer":
-        """The `tokenizers.Tokenizer`, shared by all who ask."""
-        return load_huggingface(self.data)
 
 
 def load_tokenizer(given: str | Path) -> TokenizerFile:

@@ -112,35 +112,19 @@ class SearchedChat:
     named: Sequence[str]  # what each message is called in an error
 
 
-def find_spans(
-    render: RenderChat,
-    text: str,
-    chat: SearchedChat,
-    *,
-    prompts: bool,
-    without_eos: Callable[[str], RenderChat | None],
-) -> tuple[TextSpan, ...]:
-    """The spans of the trained messages in `text`, which is `render(chat.messages, False)`.
+@dataclass(kw_only=True)
+class SpanSearch:
+    """Finds spans of trained messages in `text`, which is `render(chat.messages, False)`.
 
     A span is the content with what the assistant writes before it (behind the generation prompt)
-    and the mark that ends the turn; white space behind that mark is the template's.
+    and the mark that ends the turn; white space behind that mark is the template's. Renderings are
+    made once each.
     """
-    if not chat.trained:
-        return ()
-    search = _SpanSearch(
-        render=render, text=text, chat=chat, prompts=prompts, without_eos=without_eos
-    )
-    return tuple(search.span(number) for number in chat.trained)
-
-
-@dataclass(kw_only=True)
-class _SpanSearch:
-    """One chat's renderings, each made once, and what is known from them."""
 
     render: RenderChat
     text: str
     chat: SearchedChat
-    prompts: bool
+    prompts: bool  # whether the template looks at `add_generation_prompt`
     without_eos: Callable[[str], RenderChat | None]
 
     def __post_init__(self) -> None:
@@ -152,6 +136,7 @@ class _SpanSearch:
         self._places = self._locate(self.render, len(self._messages), False, self.text, wanted)
 
     def span(self, number: int) -> TextSpan:
+        """The span of a trained message, by its position. Raises TemplateError."""
         place = self._places.get(number)
         start, end = self._start(number, place), self._end(number, place)
         if start is None or end is None or not start <= end <= self._limit(place):

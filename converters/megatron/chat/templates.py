@@ -22,10 +22,10 @@ from ingot.converters.megatron.chat.rendering import (
     MarkSet,
     RenderedChat,
     SearchedChat,
+    SpanSearch,
     TemplateError,
     TextSpan,
     choose_marks,
-    find_spans,
     read_marks,
 )
 from ingot.converters.megatron.tokenizer import TokenizerFile, special_texts
@@ -351,14 +351,20 @@ def _refuse_constant(constant: str) -> None:
 def _search_spans(render: _Rendering, text: str, chat: SearchedChat) -> tuple[TextSpan, ...]:
     if not chat.trained:
         return ()
-    rest, spans = list(chat.trained), []
+    rest, spans = list(chat.trained), list[TextSpan]()
     if render.program.generation:
         spans = _generation_spans(render, text, chat)
         rest = [i for i in rest if chat.messages[i]["role"] != "assistant"]
-    prompts = "add_generation_prompt" in render.program.names
-    others = replace(chat, trained=rest)
-    found = find_spans(render, text, others, prompts=prompts, without_eos=render.without_eos)
-    return tuple(sorted([*spans, *found], key=lambda span: (span.start, span.end)))
+    if rest:
+        search = SpanSearch(
+            render=render,
+            text=text,
+            chat=replace(chat, trained=rest),
+            prompts="add_generation_prompt" in render.program.names,
+            without_eos=render.without_eos,
+        )
+        spans += [search.span(number) for number in rest]
+    return tuple(sorted(spans, key=lambda span: (span.start, span.end)))
 
 
 def _generation_spans(render: _Rendering, text: str, chat: SearchedChat) -> list[TextSpan]:

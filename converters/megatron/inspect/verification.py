@@ -7,7 +7,7 @@ the data: documents drawn at random are made once more from their rows and compa
 import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -276,10 +276,6 @@ class Verification:
     masked: bool  # whether loss masks were compared, too
     differing: int  # documents that differ
     differences: tuple[DocumentDifference, ...]  # the first of them
-
-    def to_document(self) -> dict[str, object]:
-        """All of it as JSON."""
-        return asdict(self)
 
 
 def verify_data_set(

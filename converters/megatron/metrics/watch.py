@@ -162,7 +162,7 @@ class Watch:
         self._due = now + options.interval
         self._progress = options.progress
         self._server: MetricsServer | None = None
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
         self._ended = threading.Event()
 
     def __call__(self, message: Message) -> None:
@@ -182,28 +182,21 @@ class Watch:
             registry = make_registry(self._families)
             where = options.host, options.port
             self._server = MetricsServer(*where, registry, self.trouble, self.ready)
-        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        """Look a last time, stop the thread and the server."""
+        self._ended.set()
+        self._thread.join()
+        self.look(last=True)
+        if self._server:
+            self._server.close()
 
     @property
     def port(self) -> int | None:
         """The port that is served, None without a server."""
         return self._server.port if self._server else None
-
-    def close(self) -> None:
-        """Look a last time, stop the thread and the server; again is no harm."""
-        thread, self._thread = self._thread, None
-        if thread is None:
-            return
-        self._ended.set()
-        thread.join()
-        self.look(last=True)
-        if self._server:
-            self._server.close()
 
     def trouble(self) -> str | None:
         """Why the build is not healthy, None if it is."""

@@ -8,13 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, Final, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import pyarrow as pa
 
 from ingot.converters.columnar.parquet import ParquetFile, open_parquet
 from ingot.converters.errors import ConversionError, SourceError, StorageError
 from ingot.converters.records.readers import kind_of_schema, read_batches
+
+if TYPE_CHECKING:
+    from ingot.converters.sources.storage.listing import Place
 
 
 def name_to_text(name: str | Path) -> str:
@@ -31,13 +34,6 @@ UNIT_BYTES: Final = 64 << 20  # compressed; larger files are cut between row gro
 _COPY_BYTES: Final = 8 << 20
 
 
-class Stored(Protocol):
-    """A file in a store."""
-
-    def open(self) -> BinaryIO:
-        """The bytes from the start. Raises SourceError."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InputFile:
     """A file to be read."""
@@ -47,7 +43,7 @@ class InputFile:
     bytes: int
     mtime_ns: int  # when it was changed last, nanoseconds since 1970
     inode: tuple[int, int] = (0, 0)  # its number and when it was changed last
-    stored: Stored | None = None  # where it is if not on this machine, see `fetch_input`
+    stored: "Place | None" = None  # where it is if not on this machine, see `fetch_input`
     etag: str | None = None  # the store's own mark of its content
     problem: str = ""  # why it cannot be read, where that is known
 
@@ -150,17 +146,9 @@ def open_file(file: InputFile) -> Iterator[ParquetFile]:
         yield parquet
 
 
-class _Sized(Protocol):
-    @property
-    def bytes(self) -> int: ...
-
-
-_Item = TypeVar("_Item", bound=_Sized)
-
-
-def group_neighbours(items: Iterable[_Item], most: float) -> list[list[_Item]]:
+def group_neighbours(items: Iterable[InputFile], most: float) -> list[list[InputFile]]:
     """Neighbours in groups of at most so many bytes; a larger one is a group of its own."""
-    groups: list[list[_Item]] = []
+    groups: list[list[InputFile]] = []
     size = 0
     for one in items:
         if not groups or size + one.bytes > most:

@@ -179,17 +179,6 @@ class _UnitEnd:
 _Ordered: TypeAlias = Future[TokenizedShard] | _UnitEnd | None
 
 
-def run_units(
-    recipe: "Recipe", job: LaneWork, units: Iterable[Unit], monitor: Monitor
-) -> Iterator[tuple[Unit, LaneStretch]]:
-    """Do the units in order; gives each when it is done."""
-    pipeline = Pipeline(recipe, job, monitor)
-    try:
-        yield from pipeline.run(job, units)
-    finally:
-        pipeline.close()
-
-
 class Pipeline:
     """The threads of a process, with engines that are opened once; `close` ends them."""
 
@@ -219,7 +208,10 @@ class Pipeline:
     def run(
         self, job: LaneWork, units: Iterable[Unit], begin: Callable[[], None] = lambda: None
     ) -> Iterator[tuple[Unit, LaneStretch]]:
-        """Do units in a lane, as `run_units`; `begin` is called when the lane is open."""
+        """Do the units in order in a lane; gives each when it is done.
+
+        `begin` is called when the lane is open.
+        """
         with output_errors(job.prefix), Lane(base=job.base, number=job.lane) as lane:
             pack, fail_fast = self._recipe.options.pack, self._work.fail_fast
             writer = UnitWriter(lane, self._recipe.rules, pack=pack, fail_fast=fail_fast)

@@ -4,8 +4,8 @@ Also take the sample of text that engines are compared on, and count what a data
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NotRequired, TypeAlias, TypedDict
@@ -29,7 +29,7 @@ from ingot.converters.megatron.options import BuildOptions, WorkOptions
 from ingot.converters.megatron.read.input_files import InputFile, InputKind, InputLayout, Unit
 from ingot.converters.megatron.read.preparation import Preparer
 from ingot.converters.megatron.read.row_batches import read_rows
-from ingot.converters.megatron.run.pipeline import LaneWork, run_units
+from ingot.converters.megatron.run.pipeline import LaneWork, Pipeline
 from ingot.converters.megatron.text.documents import LONG_CHARS, DocumentRules
 from ingot.converters.megatron.text.long_texts import Cutter
 from ingot.converters.megatron.tokenizer import (
@@ -279,11 +279,10 @@ class FileTally:
 
 def run_in_process(job: UnitRun, pending: Sequence[Unit], choice: EngineChoice) -> None:
     """Do the units in this process, in the first lane."""
-    files = FileTally(pending, job.monitor)
-    for unit, stretch in run_units(
-        job.recipe, job.lane_work(choice, job.lanes[0]), pending, job.monitor
-    ):
-        files.done(unit, failed=stretch.failed is not None)
+    files, work = FileTally(pending, job.monitor), job.lane_work(choice, job.lanes[0])
+    with closing(Pipeline(job.recipe, work, job.monitor)) as pipeline:
+        for unit, stretch in pipeline.run(work, pending):
+            files.done(unit, failed=stretch.failed is not None)
 
 
 SAMPLE_BYTES: Final = 2 << 20
@@ -308,18 +307,14 @@ def sample_texts(
     some = units[:: max(1, len(units) // _UNITS)][:_UNITS]
     for unit in some:
         room = SAMPLE_BYTES // len(some)
-        for own in _first_texts(files[unit.file], unit, preparer):
-            texts.append(own)
-            room -= own.nbytes
-            if room <= 0:
-                break
+        rows = read_rows(files[unit.file], unit, recipe.layout, batch_size=_ROWS)
+        with suppress(SourceError):  # it will be told when it is its turn
+            for shard in preparer.prepare(files[unit.file].name, rows):
+                texts.append(shard.texts)
+                room -= shard.texts.nbytes
+                if room <= 0:
+                    break
     return pa.concat_arrays(texts) if texts else pa.array([], pa.large_string())
-
-
-def _first_texts(file: InputFile, unit: Unit, preparer: Preparer) -> Iterator[pa.LargeStringArray]:
-    rows = read_rows(file, unit, preparer.layout, batch_size=_ROWS)
-    with suppress(SourceError):  # it will be told when it is its turn
-        yield from (s.texts for s in preparer.prepare(file.name, rows) if len(s.texts))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

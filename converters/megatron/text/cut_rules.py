@@ -51,7 +51,7 @@ class AddedTokens:
 
 def read_added_tokens(loaded: TokenizerFile, plain: bool) -> AddedTokens:
     """Analyse the added tokens; with `plain` special ones are not read as such."""
-    tokenizer = loaded.tokenizer
+    tokenizer = load_huggingface(loaded.data)
     everything = tokenizer.get_added_tokens_decoder().values()
     read = [token for token in everything if token.content and not (plain and token.special)]
     normalize = tokenizer.normalizer.normalize_str if tokenizer.normalizer else str
@@ -202,8 +202,9 @@ def read_rules(loaded: TokenizerFile, *, plain: bool) -> CutRules:
     document = json.loads(loaded.data)
     if document["model"].get("dropout"):
         raise UnprovableError("a model with dropout gives other ids every time")
-    normalizing = read_normalizer(_describe_part(loaded.tokenizer.normalizer))
-    splitting = read_pre_tokenizer(_describe_part(loaded.tokenizer.pre_tokenizer))
+    tokenizer = load_huggingface(loaded.data)
+    normalizing = read_normalizer(_describe_part(tokenizer.normalizer))
+    splitting = read_pre_tokenizer(_describe_part(tokenizer.pre_tokenizer))
     judges = [*splitting.stages, read_model(document["model"], splitting.space)]
     prefixed = normalizing.prefixed or splitting.prefixed
     possible, safe = _combine_rules(
@@ -271,7 +272,7 @@ def _judge_stages(stages: list[SplitJudge], x: str, y: str) -> SplitVerdict:
 
 
 def _id_counter(loaded: TokenizerFile, plain: bool) -> Callable[[str], int | None]:
-    tokenizer = loaded.tokenizer
+    tokenizer = load_huggingface(loaded.data)
     if plain:
         tokenizer = load_huggingface.__wrapped__(loaded.data)  # its own: it is changed
         tokenizer.encode_special_tokens = True

@@ -319,6 +319,7 @@ def build_tokens(
 
 def _list_input(given: str, output: str, pattern: str, *, recursive: bool) -> "Sequence[InputFile]":
     from ingot.converters.megatron.read.input_files import scan
+    from ingot.converters.sources.tables.table_folders import LOG_FOLDERS, refuse_table_files
 
     if is_store_url(given):
         if not is_store_url(output):
@@ -327,7 +328,11 @@ def _list_input(given: str, output: str, pattern: str, *, recursive: bool) -> "S
         return _list_stored(given, pattern, recursive=recursive)
     folder = Path(given)
     files = scan(folder, pattern, recursive=recursive)
-    _refuse_tables(folder, files)
+    # Of a Delta table and its like some rows may be deleted.
+    folders = {parent for file in files for parent in file.path.absolute().parents}
+    logs = [one for one in folders if any((one / log).is_dir() for log in LOG_FOLDERS)]
+    if logs and folder.is_dir():
+        refuse_table_files(logs)
     return files
 
 
@@ -356,16 +361,6 @@ def _list_stored(url: str, pattern: str, *, recursive: bool) -> "Sequence[InputF
         )
         for name, one in found.items()
     ]
-
-
-def _refuse_tables(input_dir: Path, files: "Sequence[InputFile]") -> None:
-    """Refuse files of a Delta table and its like, of which some rows may be deleted."""
-    from ingot.converters.sources.tables.table_folders import LOG_FOLDERS, refuse_table_files
-
-    folders = {parent for file in files for parent in file.path.absolute().parents}
-    logs = [one for one in folders if any((one / log).is_dir() for log in LOG_FOLDERS)]
-    if logs and input_dir.is_dir():
-        refuse_table_files(logs)
 
 
 @contextmanager

@@ -195,7 +195,7 @@ def inspect(
         _data_set_prefix(prefix), tokenizer=tokenizer, samples=samples, document=document
     )
     if as_json:
-        print_json(seen.to_document())
+        print_json(asdict(seen))
     else:
         show_data_set(stdout_console(), seen)
 
@@ -258,7 +258,7 @@ def verify(
         seed=seed,
     )
     if as_json:
-        print_json(found.to_document())
+        print_json(asdict(found))
     else:
         show_verification(stdout_console(), found)
     if found.differing:

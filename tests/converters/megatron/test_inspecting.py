@@ -3,6 +3,7 @@
 import json
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +17,7 @@ from ingot.converters.megatron.indexed_dataset import index_paths
 from ingot.converters.megatron.inspect import inspection
 from ingot.converters.megatron.inspect.inspection import EodUse, Omissions, inspect_data_set
 from ingot.converters.megatron.tokenizer import load_tokenizer
+from ingot.converters.megatron.tokenizer_files import load_huggingface
 
 Written = Callable[..., Path]
 DOCUMENTS = [[[5, 6, 7], [8, 0]], [], [[0, 9]], [[4]]]
@@ -37,14 +39,14 @@ def test_figures(data_set: Written, monkeypatch: pytest.MonkeyPatch, stretch: in
     assert (seen.trained, seen.tokenizer, seen.scanned) == (None, None, 8)
     assert seen.notes == ("no tokenizer at hand: documents are shown as ids",)
     assert [sample.document for sample in seen.samples] == [0, 1, 3]
-    json.dumps(seen.to_document())
+    json.dumps(asdict(seen))
 
 
 def test_what_did_not_get_in_is_told_as_far_as_the_facts_tell_it(data_set: Written) -> None:
     counts = {"failed_files": 9, "rejected": 2, "short": 3, "long": 4}
     seen = inspect_data_set(data_set(DOCUMENTS, meta={"counts": counts}))
     assert seen.left_out == Omissions(failed_files=9, rejected=2, filtered=7)
-    told: dict[str, Any] = seen.to_document()
+    told: dict[str, Any] = asdict(seen)
     assert told["left_out"] == {"failed_files": 9, "rejected": 2, "filtered": 7}
     for strange in (
         None,
@@ -70,7 +72,7 @@ def test_only_some_tokens_are_counted_one_by_one(
 def test_samples_show_sequences_and_what_is_trained(
     data_set: Written, tokenizer_file: Path
 ) -> None:
-    tokenizer = load_tokenizer(tokenizer_file).tokenizer
+    tokenizer = load_huggingface(tokenizer_file.read_bytes())
     first, second = (tokenizer.encode(text).ids for text in ("敏捷的 fox<|im_end|>", "dog\x1b"))
     masks = [[[0] * (len(first) - 1) + [1], [1] * len(second)]]
     prefix = data_set([[first, second]], masks, {"tokenizer": {"file": str(tokenizer_file)}})

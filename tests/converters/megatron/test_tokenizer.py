@@ -24,6 +24,7 @@ from ingot.converters.megatron.tokenizer import (
     token_id,
     tokenizer_frame,
 )
+from ingot.converters.megatron.tokenizer_files import load_huggingface
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tokenize"
 
@@ -47,7 +48,7 @@ def test_facts(tokenizer_file: Path) -> None:
 )
 def test_eod_is_the_first_known_special_token(tmp_path: Path, special: list[str], eod: str) -> None:
     loaded = load_tokenizer(saved(tmp_path, ["u", "w"], special))
-    assert find_eod(loaded) == loaded.tokenizer.token_to_id(eod)
+    assert find_eod(loaded) == load_huggingface(loaded.data).token_to_id(eod)
 
 
 @pytest.mark.parametrize("eos", ["w", {"content": "w", "special": True}])
@@ -268,7 +269,7 @@ def test_the_frame_of_a_model_is_its_bos_and_eos(
 
 def test_decode_shows_special_tokens_and_odd_ids(tokenizer_file: Path) -> None:
     loaded = load_tokenizer(tokenizer_file)
-    ids = loaded.tokenizer.encode("the 床<|im_end|> fox").ids
+    ids = load_huggingface(loaded.data).encode("the 床<|im_end|> fox").ids
     assert decode_ids(loaded, np.array(ids, np.uint16)) == "the 床<|im_end|> fox"
     odd = [-1, *ids, 320, 1 << 40, 0]
     assert decode_ids(loaded, odd) == (
