@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Final, TypeAlias
 
 from ingot.converters.errors import ConversionError, IngotError
@@ -182,6 +182,10 @@ def _close_pipeline() -> None:
         _kept.pop()[1].close()
 
 
+def _tell_parent(lane: int, message: Message) -> None:
+    tell({**message, "worker": lane})
+
+
 def _do_group(
     opening: _Opening, files: Mapping[int, InputFile], units: Sequence[Unit], lane: int | None
 ) -> _GroupDone:
@@ -195,7 +199,7 @@ def _do_group(
         _monitor[:] = [heard.hear]
         lane = take_lane(opening.work.base)
     else:
-        _monitor[:] = [lambda message: tell({**message, "worker": lane})]
+        _monitor[:] = [partial(_tell_parent, lane)]
     if opening.work.work.affinity:
         _take_cores(lane, opening.work.work.processes)
     work = replace(opening.work, lane=lane, files=files)
