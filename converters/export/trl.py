@@ -5,6 +5,7 @@ trained on, `assistant_only_loss` leaves the assistant's messages of it; `tools`
 scripts/utils.py (`datasets` of a config).
 """
 
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -63,41 +64,34 @@ def _masks(*, completion: bool, assistant: bool) -> dict[str, Json]:
     return {"completion_only_loss": completion, "assistant_only_loss": assistant}
 
 
+_split_mode: Final = partial(layout.TrainingMode, schema=_SPLIT, row=_split_row, needs_prompt=True)
+_whole_mode: Final = partial(layout.TrainingMode, schema=_WHOLE, row=_whole_row)
+
 TRAINER: Final = layout.Trainer(
     name="trl",
     version="1.16.0",
     steps=(layout.require_trained, layout.require_tool_list, layout.cut_tail),
     ways=(
-        layout.TrainingMode(
+        _split_mode(
             name="completion",
             settings=_masks(completion=True, assistant=False),
-            schema=_SPLIT,
-            row=_split_row,
             trains=_completion_mask,
-            needs_prompt=True,
         ),
-        layout.TrainingMode(
+        _whole_mode(
             name="assistant",
             settings=_masks(completion=False, assistant=True),
-            schema=_WHOLE,
-            row=_whole_row,
             trains=layout.assistant_mask,
         ),
-        layout.TrainingMode(
+        _split_mode(
             name="assistant_of_completion",
             settings=_masks(completion=True, assistant=True),
-            schema=_SPLIT,
-            row=_split_row,
             trains=lambda chat: tuple(
                 map(all, zip(_completion_mask(chat), layout.assistant_mask(chat), strict=True))
             ),
-            needs_prompt=True,
         ),
-        layout.TrainingMode(
+        _whole_mode(
             name="everything",
             settings=_masks(completion=False, assistant=False),
-            schema=_WHOLE,
-            row=_whole_row,
             trains=layout.full_mask,
             trains_tools=True,
         ),

@@ -286,7 +286,9 @@ class _LakeFolder:
         self._left_out: list[LeftOut] = []
         endings = {_ending(file.name) for file in self._files}
         for one in (one for each in seen for one in each.looked.left_out):
-            (self._faults if _is_lost(one, endings) else self._left_out).append(one)
+            # A lost file was to hold some data: a crash or a fetch left it so.
+            lost = one.why == LFS_POINTER or (one.why == BINARY and _ending(one.name) in endings)
+            (self._faults if lost else self._left_out).append(one)
         self._cards = tuple(entry for entry in self._entries if is_card(entry))
 
     def sets(self, names: _Names, recognise: Recognise) -> list[DataSet]:
@@ -383,11 +385,6 @@ def _share_faults(
         number = next(alike, None)
         (lone if number is None else shared[number]).append(fault)
     return [*shared, lone] if lone else shared
-
-
-def _is_lost(one: LeftOut, endings: Collection[str]) -> bool:
-    """Whether a file that holds no data was to hold some: a crash or a fetch left it so."""
-    return one.why == LFS_POINTER or (one.why == BINARY and _ending(one.name) in endings)
 
 
 def _ending(name: str) -> str:
