@@ -312,9 +312,11 @@ def _try_state(state: State, context: Context) -> Trial | None:
 def difference_lines(one: Difference, order: Order, context: Context) -> list[Safe]:
     """Show what differs between two records, as lines that begin with `- `, `+ ` or blanks."""
     door = context.door(order.source, order.spec, order.share_values)
-    found = [
-        *diff_lines([*_record_texts(door.value(one.old))], [*_record_texts(door.value(one.new))])
-    ]
+    return _marked_lines(door.value(one.old), door.value(one.new))
+
+
+def _marked_lines(old: SafeValue, new: SafeValue) -> list[Safe]:
+    found = [*diff_lines([*_record_texts(old)], [*_record_texts(new)])]
     return [Safe(line) for line in first_lines(found, _MOST)]
 
 

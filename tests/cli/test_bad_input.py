@@ -270,7 +270,7 @@ def test_the_prompt_for_a_folder_without_data() -> None:
 @pytest.mark.parametrize("url", ["s3://bucket/out", "gs://bucket/out", "file:///bucket/out"])
 @pytest.mark.parametrize(
     "words",
-    [  # `run` and `convert` write to object stores
+    [  # `run`, `convert` and `tokens build` write to object stores
         ("run", "good.jsonl", "--mapper", "rules", "--yes", "--out"),
         ("map", "good.jsonl", "--mapper", "rules", "--output"),
         ("convert", "mapping.json", "good.jsonl", "--out"),
@@ -280,7 +280,7 @@ def test_the_prompt_for_a_folder_without_data() -> None:
     ids=lambda words: words[0],
 )
 def test_results_are_not_written_to_urls(words: tuple[str, ...], url: str) -> None:
-    if words[0] in ("run", "convert"):
+    if words[0] in ("run", "convert", "tokens"):
         url = "file:///bucket/out"
     Path("lake").mkdir()
     Path("lake/good.jsonl").write_bytes(LINES)

@@ -109,9 +109,9 @@ def test_any_number_of_workers_gives_equal_bytes(
         (folder / f"{number}.jsonl").write_bytes(data.read_bytes())
 
     class Pool(pieces.Workers):
-        def __init__(self, jobs: int) -> None:
+        def __init__(self, jobs: int, **more: Any) -> None:
             opened.append(jobs)
-            super().__init__(jobs)
+            super().__init__(jobs, **more)
 
     monkeypatch.setattr(plan, "SHARD_BYTES", 1)
     monkeypatch.setattr(pieces, "Workers", Pool)

@@ -9,8 +9,8 @@ import pytest
 from ingot.converters.errors import ConversionError, SourceError
 from ingot.converters.recsys.criteo.preprocess.inputs import (
     Inputs,
+    OpenedPart,
     find_inputs,
-    open_part,
     parse_days,
 )
 from ingot.converters.sources.facts import input_entry
@@ -106,7 +106,9 @@ def test_hashed_while_it_is_read(tmp_path: Path, packed: bool) -> None:
     stored = gzip.compress(content) + bytes(20) if packed else content
     (tmp_path / "day_0").write_bytes(stored)
     found = find_inputs(str(tmp_path))
-    with open_part(found.parts[0]) as source:
+    entry = found.parts[0].entry
+    with entry.place.open() as raw:
+        source = OpenedPart(raw, entry.name)
         assert source.stream.read(11) == b"some lines\n"
         digest = source.sha256()
     assert digest == hashlib.sha256(stored).hexdigest()
