@@ -24,7 +24,9 @@ KILLS = int(os.environ.get("STORE_KILLS", "3"))
 
 @pytest.fixture(
     params=[
-        pytest.param(job, id=name, marks=[] if name == "monolith" else pytest.mark.more)
+        pytest.param(
+            job, id=name, marks=pytest.mark.more if name == "monolith" else pytest.mark.long
+        )
         for name, job in RECSYS_JOBS.items()
     ]
 )

@@ -212,7 +212,7 @@ def kill_once(s3: Storage, words: list[str], rng: random.Random, after: int) -> 
     return code != 0
 
 
-@pytest.mark.more
+@pytest.mark.long
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_killed_runs_go_on(s3: Storage, raw: Path, tmp_path: Path, jobs: int) -> None:
     start = [sys.executable, "-c", PROGRAM, "lake", "run", str(raw), "--mapper", "rules", "--yes"]
