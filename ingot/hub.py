@@ -63,7 +63,7 @@ def push_to_hub(
     """
     require_package(repo_id, "a push to the Hub", "huggingface-hub", "hf")
     from huggingface_hub import HfApi
-    from huggingface_hub.utils import (
+    from huggingface_hub.utils.tqdm import (
         are_progress_bars_disabled,
         disable_progress_bars,
         enable_progress_bars,
@@ -87,14 +87,14 @@ def push_to_hub(
 
 
 def _commit_folder(api: "HfApi", folder: Path, repo_id: str, card: bytes, *, private: bool) -> str:
-    from huggingface_hub import CommitOperationAdd, CommitOperationDelete
+    from huggingface_hub import CommitOperationAdd, CommitOperationCopy, CommitOperationDelete
 
     files = {f"{_RECORDS}/{file.name}": file for file in record_files(folder / _RECORDS)}
     api.create_repo(repo_id, repo_type="dataset", private=private, exist_ok=True)
     there = api.list_repo_files(repo_id, repo_type="dataset")
     old = [name for name in there if name.startswith(f"{_RECORDS}/") and name not in files]
     files["mapping.json"] = folder / "mapping.json"
-    operations = [
+    operations: list[CommitOperationAdd | CommitOperationCopy | CommitOperationDelete] = [
         *(CommitOperationDelete(path_in_repo=name) for name in old),
         *(
             CommitOperationAdd(path_in_repo=name, path_or_fileobj=one)
