@@ -6,10 +6,35 @@ from ingot.imports import install_moved as _install_moved
 from ingot.imports import lazy_names
 
 if TYPE_CHECKING:
-    from ingot.api import check, convert, load, propose
+    from ingot.api import Proposal, check, convert, load, propose, records, review, tokens
+    from ingot.converters.convert.job import Result
+    from ingot.converters.convert.options import ConvertOptions
+    from ingot.converters.errors import IngotError
+    from ingot.hub import push_to_hub
 
-__all__ = ["check", "convert", "load", "propose"]
+_MODULES = {
+    **dict.fromkeys(("Proposal", "check", "convert", "load"), "api"),
+    **dict.fromkeys(("propose", "records", "review", "tokens"), "api"),
+    "ConvertOptions": "converters.convert.options",
+    "IngotError": "converters.errors",
+    "Result": "converters.convert.job",
+    "push_to_hub": "hub",
+}
+__all__ = [
+    "ConvertOptions",
+    "IngotError",
+    "Proposal",
+    "Result",
+    "check",
+    "convert",
+    "load",
+    "propose",
+    "push_to_hub",
+    "records",
+    "review",
+    "tokens",
+]
 __version__ = "0.1.0"
 
-__getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "api"))
+__getattr__ = lazy_names(__name__, _MODULES)
 _install_moved()

@@ -3,67 +3,461 @@
 Example:
     ```python
     proposal = ingot.propose("exam.jsonl.gz")
-    report = ingot.check(proposal.mapping, "exam.jsonl.gz")
-    result = ingot.convert(proposal.mapping, "exam.jsonl.gz", "out")
-    records = list(ingot.load("out"))
+    report = ingot.check("exam.jsonl.gz", proposal)
+    result = ingot.convert("exam.jsonl.gz", proposal, "out")
+    dataset = ingot.load(result)
     ```
+
+A source is a location, or a table in memory (see `ingot.frames`). A mapping is a document, its file
+or a proposal. Nothing is printed; errors are `ingot.IngotError`, with fields.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from html import escape
+from json import dumps
+from operator import attrgetter
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
-from ingot.agent.proposing.proposal import Proposal, Request
+from ingot.agent.context import Context, state_home
+from ingot.agent.judging.policy import review_by_gates
+from ingot.agent.judging.trial import Trial, try_out
+from ingot.agent.nodes.convert import convert_source, prepare_mapping
+from ingot.agent.privacy import SafeProblem
+from ingot.agent.proposing.proposal import Evidence
+from ingot.agent.reporting.preview import Preview, preview
+from ingot.agent.reporting.proposal_folder import alternative_mapping, proposed_mapping
+from ingot.agent.session import run_once
+from ingot.agent.state import Gate, Order, State
 from ingot.converters.convert.job import Result
-from ingot.converters.convert.job import convert as convert_source
 from ingot.converters.convert.options import ConvertOptions
-from ingot.converters.mapping.bind import bind, load_mapping
-from ingot.converters.mapping.check import CheckReport, check_mapping
-from ingot.converters.mapping.language import Mapping as BoundMapping
-from ingot.converters.records import read_records
-from ingot.converters.records.schema import Record
-from ingot.converters.rows import Json
-from ingot.converters.sources import Source, open_source
-from ingot.converters.sources.sample import Sample, draw_sample
+from ingot.converters.errors import ConversionError, ModelError, require_package
+from ingot.converters.json_yaml import find_json
+from ingot.converters.mapping.bind import load_mapping
+from ingot.converters.mapping.check import CheckReport
+from ingot.converters.output.files import encode_json, is_store_url
+from ingot.converters.progress import Watch
+from ingot.converters.records.readers import record_files
+from ingot.converters.records.schema import KINDS, Record, RecordKind, to_records
+from ingot.converters.rows import Json, MappingDocument, Reject
 
-MappingFile = Mapping[str, Json] | str | Path
+if TYPE_CHECKING:
+    import datasets
+
+    from ingot.agent.proposing.llm.mapper import ModelAccess
+    from ingot.agent.review.review_document import ReviewDocument
+    from ingot.converters.megatron import BuildOptions, TokenStats, WorkOptions
+    from ingot.converters.megatron.metrics.messages import Monitor
+
+# `object`: frames of libraries that are not imported here.
+SourceLike: TypeAlias = str | os.PathLike[str] | object
+Rejects: TypeAlias = list[Reject] | Callable[[Reject], object]
 
 
-def propose(source: str, *, mode: str = "auto", language: str | None = None) -> Proposal:
-    """Propose a mapping by rules: offline, deterministic, from a sample of 200 rows."""
-    from ingot.agent.proposing.rules.mapper import propose as propose_by_rules
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """A proposed mapping and what speaks for it, as `ingot run --dry-run` shows it.
 
-    opened = open_source(source)
-    return propose_by_rules(opened, draw_sample(opened), Request(mode=mode, language=language))
+    Attributes:
+        decision: `pt`, `sft`, `irrelevant` or `unmappable`; None where no answer could be run.
+        mapping: the document, None where there is none.
+        confidence: 0..1.
+        reason: one sentence.
+        evidence: why each part of the mapping is as it is, with the second best choice.
+        alternatives: mappings of others: the rules', where a model's makes other records.
+        gates: what must hold before a conversion, with figures; `state` is `pass`, `warn`, `fail`
+            or `person`.
+        problems: what is wrong with the mapping on the sample.
+        passes: whether `ingot run --yes` would convert with it.
+        mapper: who proposed it: `rules` or `llm`.
+        preview: the mapping in words, and rows beside records, redacted; None without a mapping.
+    """
+
+    decision: str | None
+    mapping: MappingDocument | None
+    confidence: float
+    reason: str
+    evidence: tuple[Evidence, ...]
+    alternatives: tuple[MappingDocument, ...]
+    gates: tuple[Gate, ...]
+    problems: tuple[SafeProblem, ...]
+    passes: bool
+    mapper: str | None
+    preview: Preview | None
+
+    def _repr_html_(self) -> str:
+        """The proposal as a notebook shows it; every text is escaped."""
+        summary = f"{self.decision} by {self.mapper}, confidence {self.confidence:.2f}"
+        found = [f"<p><b>{escape(summary)}</b>: {escape(self.reason)}</p>"]
+        if self.preview:
+            found.append(_html_table(("target", "from"), self.preview.lines))
+        gates = [(one.name, one.state, one.figure, one.limit) for one in self.gates]
+        found.append(_html_table(("gate", "state", "figure", "limit"), gates))
+        if self.preview:
+            shown = [[_json_text(row.json), _json_text(made.json)] for row, made in self.examples]
+            found.append(_html_table(("row", "record"), shown))
+        return "".join(found)
+
+    @property
+    def examples(self) -> tuple[tuple[Any, Any], ...]:
+        """Rows beside the first record of each, redacted."""
+        return self.preview.examples if self.preview else ()
 
 
-def check(mapping: MappingFile, source: str) -> CheckReport:
-    """Run a mapping on a sample: coverage per path, and every problem at once."""
-    bound, opened, sample = _bind(mapping, source)
-    return check_mapping(bound, sample, source_name=opened.name)
+MappingLike: TypeAlias = Mapping[str, Json] | str | os.PathLike[str] | Proposal
+
+
+def propose(
+    source: SourceLike,
+    *,
+    mode: Literal["auto", "pt", "sft"] = "auto",
+    model: str | None = None,
+    language: str | None = None,
+    source_name: str | None = None,
+    share_values: Literal["none", "redacted", "raw"] = "redacted",
+) -> Proposal:
+    """Propose a mapping from a sample of 200 rows.
+
+    Args:
+        source: a location or a table in memory.
+        mode: kind of the records: texts (`pt`), conversations (`sft`), or detected.
+        model: a model of an OpenAI-compatible endpoint, which is asked if the rules are unsure;
+            key, URL and preset are read from the environment. None: rules alone, offline.
+        language: value of `meta.language` where it is known: ISO 639-1 code, or `mix`.
+        source_name: value of `meta.source`, else the name of the source.
+        share_values: what a model may see of the values.
+
+    Raises:
+        SourceError: the source cannot be read.
+        ModelError: no endpoint is configured, or it failed.
+    """
+    with _open(source, model) as (context, location):
+        order = Order(
+            source=location,
+            mode=mode,
+            mapper="auto" if model else "rules",
+            language=language,
+            source_name=source_name,
+            share_values=share_values,
+            dry_run=True,
+        )
+        return _proposal_of(run_once(order, context), context)
+
+
+def _proposal_of(state: State, context: Context) -> Proposal:
+    outcome = state["outcome"]
+    other = alternative_mapping(state)
+    return Proposal(
+        decision=outcome.decision,
+        mapping=proposed_mapping(state),
+        confidence=outcome.confidence or 0.0,
+        reason=outcome.reason or outcome.why,
+        evidence=outcome.evidence,
+        alternatives=(other,) if other else (),
+        gates=outcome.gates,
+        problems=outcome.problems,
+        passes=bool(outcome.check) and review_by_gates(state).decision == "approve",
+        mapper=outcome.mapper,
+        preview=preview(state, context) if outcome.check else None,
+    )
+
+
+def check(
+    source: SourceLike,
+    mapping: MappingLike,
+    *,
+    language: str | None = None,
+    source_name: str | None = None,
+) -> CheckReport:
+    """Run a mapping on a sample: coverage per path, and every problem at once.
+
+    Raises:
+        SourceError: the source cannot be read.
+        MappingError: the mapping is wrong by itself.
+    """
+    with _open(source) as (context, location):
+        order = _order(location, mapping, language=language, source_name=source_name)
+        return _try(context, order).report
 
 
 def convert(
-    mapping: MappingFile, source: str, out: str | Path, options: ConvertOptions | None = None
+    source: SourceLike,
+    mapping: MappingLike,
+    out: str | os.PathLike[str],
+    options: ConvertOptions | None = None,
+    *,
+    allow_drift: bool = False,
+    progress: Watch | None = None,
 ) -> Result:
-    """Convert a source with a mapping into a folder that appears whole or not at all."""
-    bound, opened, _ = _bind(mapping, source)
-    return convert_source(opened, bound, out, options)
+    """Convert a source into a folder that appears whole or not at all, as `ingot convert` does.
+
+    Args:
+        source: a location or a table in memory.
+        mapping: a document, its file or a proposal.
+        out: a folder, or the URL of an object store.
+        options: format of the records, workers and so on.
+        allow_drift: convert although the data has changed since the mapping was made.
+        progress: called with the rows and records so far.
+
+    Raises:
+        SourceError: the source cannot be read.
+        MappingError: the mapping is wrong by itself.
+        ConversionError: the mapping finds nothing, every row was rejected, or the data has changed
+            (`DriftError`).
+        OutputError: the destination is taken or cannot be written.
+    """
+    chosen = options or ConvertOptions()
+    settings = {one.name: getattr(chosen, one.name) for one in fields(ConvertOptions)}
+    with _open(source) as (context, location):
+        context.progress = progress
+        order = _order(location, mapping, out=os.fspath(out), allow_drift=allow_drift, **settings)
+        return convert_source(prepare_mapping(order, context), context)
 
 
-def load(out: str | Path) -> Iterator[Record]:
-    """Stream the records of a finished conversion as dicts, in the order of the rows."""
-    return read_records(Path(out) / "records")
+def records(
+    source: SourceLike,
+    mapping: MappingLike,
+    *,
+    rejects: Rejects,
+    language: str | None = None,
+    source_name: str | None = None,
+    allow_drift: bool = False,
+) -> Iterator[Record]:
+    """Yield the records of a source as dicts, in the order of the rows; nothing is written.
+
+    Args:
+        source: a location or a table in memory.
+        mapping: a document, its file or a proposal.
+        rejects: a list that gets each row (or record of a row) that is rejected, with the reason,
+            or a function that is called with it. Rows that the mapping filters are no rejects.
+        language: value of `meta.language` if the mapping does not set it.
+        source_name: value of `meta.source` if the mapping does not set it.
+        allow_drift: convert although the data has changed since the mapping was made.
+
+    Raises: as `convert`, at the first record; but no error if every row is rejected.
+    """
+    from ingot.converters.mapping.columns.executor import MappingExecutor, UnifiedTable
+    from ingot.converters.mapping.rows.group import group_rows
+    from ingot.converters.sources.facts import unchanged_files
+
+    take = rejects.append if isinstance(rejects, list) else rejects
+    named = {"language": language, "source_name": source_name, "allow_drift": allow_drift}
+    with _open(source) as (context, location):
+        order = _order(location, mapping, out="", **named)
+        prepare_mapping(order, context)
+        tried = _try(context, order)
+        name = source_name or tried.source.name
+        executor = MappingExecutor(tried.mapping, source_name=name, language=language)
+        batches = tried.source.batches()
+        if tried.mapping.group:
+            batches = group_rows(batches, tried.mapping.group)
+        with unchanged_files(tried.source.files):
+            for batch in batches:
+                for part in executor.parts(batch):
+                    for one in sorted(part.rejects, key=attrgetter("row")):
+                        take(one)
+                    if isinstance(part, UnifiedTable):
+                        yield from to_records(part.table)
+                    else:
+                        yield from map(KINDS[executor.kind].ordered, part.records)
 
 
-def _bind(mapping: MappingFile, source: str) -> tuple[BoundMapping, Source, Sample]:
-    """A mapping bound on a sample of a source that is read as the mapping states it."""
-    if isinstance(mapping, str | Path):
-        document, where = load_mapping(Path(mapping)), str(mapping)
+@overload
+def load(
+    result: Result | str | os.PathLike[str],
+    *,
+    streaming: Literal[False] = False,
+    progress: bool = False,
+) -> "datasets.Dataset": ...
+@overload
+def load(
+    result: Result | str | os.PathLike[str], *, streaming: Literal[True], progress: bool = False
+) -> "datasets.IterableDataset": ...
+def load(
+    result: Result | str | os.PathLike[str], *, streaming: bool = False, progress: bool = False
+) -> "datasets.Dataset | datasets.IterableDataset":
+    """Load the records of a finished conversion with the library `datasets` (extra `hf`).
+
+    Args:
+        result: a result or its folder on this machine.
+        streaming: read the files while they are iterated over, without a copy in the cache.
+        progress: show the bars of the library.
+
+    Returns:
+        Records in the order of the rows, with the features of their kind, whatever the format.
+
+    Raises:
+        ConversionError: it is no finished result, or holds no records.
+        SourceError: `datasets` is not installed.
+    """
+    require_package("ingot.load", "a Dataset", "datasets", "hf")
+    import datasets
+
+    folder, kind = result_folder(result)
+    files = record_files(folder / "records")
+    reader = "parquet" if files[0].suffix == ".parquet" else "json"
+    was_quiet = datasets.are_progress_bars_disabled()
+    if not progress:
+        datasets.disable_progress_bars()
+    try:
+        return datasets.load_dataset(
+            reader,
+            data_files=[*map(str, files)],
+            features=datasets.Features.from_arrow_schema(KINDS[kind].schema),
+            split="train",
+            streaming=streaming,
+        )
+    finally:
+        if not was_quiet:
+            datasets.enable_progress_bars()
+
+
+def tokens(
+    records: Result | str | os.PathLike[str],
+    tokenizer: str | os.PathLike[str],
+    prefix: str | os.PathLike[str],
+    options: "BuildOptions | None" = None,
+    work: "WorkOptions | None" = None,
+    *,
+    pattern: str = "*.parquet",
+    progress: "Monitor | None" = None,
+) -> "TokenStats":
+    """Build a Megatron data set (`PREFIX.bin`, `PREFIX.idx`), as `ingot tokens build` does.
+
+    Args:
+        records: a result or its folder, or another folder or file with texts or records.
+        tokenizer: `tokenizer.json`, `.model`, a folder of one, or `hf://REPO`.
+        prefix: where to, without the endings.
+        options: what decides the bytes.
+        work: how the work is done.
+        pattern: names of the files in a folder that is no result.
+        progress: called with what happens.
+
+    Raises: see `ingot.converters.megatron.build`.
+    """
+    from ingot.converters import megatron
+    from ingot.converters.megatron.metrics.messages import ignore_message
+
+    place = Path(records.out if isinstance(records, Result) else records)
+    if find_json(place / "manifest.json") if place.is_dir() else None:
+        folder, _ = result_folder(place)
+        files = megatron.stamp_files(record_files(folder / "records"))
     else:
-        document, where = dict(mapping), "mapping"
-    spec = bind(document, where=where).source
-    opened = open_source(source, spec)
-    sample = draw_sample(opened)
-    bound = bind(document, [row.value for row in sample.rows], where=where)
-    return replace(bound, source=spec), opened, sample
+        files = megatron.scan(place, pattern)
+    monitor = progress or ignore_message
+    where, to = os.fspath(tokenizer), os.fspath(prefix)
+    return megatron.build(files, where, to, options, work, monitor=monitor)
+
+
+def review(
+    old: MappingLike,
+    new: MappingLike,
+    *,
+    source: str | os.PathLike[str] | None = None,
+    allow_breaking: bool = False,
+) -> "ReviewDocument":
+    """Review a changed mapping as `ingot review OLD NEW` does; `["verdict"]` is the result.
+
+    Args:
+        old: a mapping file, with the pinned sample beside it, or a document.
+        new: the same for the changed mapping.
+        source: data to try both on, instead of the pinned sample.
+        allow_breaking: only warn about breaking changes and lost records.
+
+    Returns:
+        The document of schemas/review.schema.json; the verdict is `pass`, `warn` or `block`.
+    """
+    from ingot.agent.review.git_repository import ReviewOptions
+    from ingot.agent.review.mapping_review import review_files
+
+    place = None if source is None else os.fspath(source)
+    with TemporaryDirectory(prefix="ingot-") as folder:
+        files = []
+        for name, one in (("old", old), ("new", new)):
+            if isinstance(one, str | os.PathLike):
+                files.append(Path(one))
+            else:
+                files.append(Path(folder, f"{name}.json"))
+                files[-1].write_bytes(encode_json(_document(one), sort_keys=False))
+        return review_files(
+            files[0], files[1], ReviewOptions(source=place, allow_breaking=allow_breaking)
+        )
+
+
+def result_folder(result: Result | str | os.PathLike[str]) -> tuple[Path, RecordKind]:
+    """The folder of a finished result on this machine, and the kind of its records.
+
+    Raises ConversionError where there are none.
+    """
+    place = os.fspath(result.out if isinstance(result, Result) else result)
+    if is_store_url(place):
+        raise ConversionError(place, "lies in an object store", "copy it to this machine first")
+    manifest = find_json(Path(place) / "manifest.json", own=True)
+    if manifest is None or "decision" not in manifest:
+        raise ConversionError(place, "holds no finished result", "name a folder of ingot.convert")
+    if manifest["decision"] not in KINDS or not manifest["records"]["written"]:
+        raise ConversionError(place, f"holds no records: {manifest.get('reason')}")
+    return Path(place), manifest["decision"]
+
+
+@contextmanager
+def _open(source: SourceLike, model: str | None = None) -> Iterator[tuple[Context, str]]:
+    """The working set of a call, and how the source is named in it."""
+    context = Context(asking=_access(model) if model else None)
+    if isinstance(source, str | os.PathLike):
+        yield context, os.fspath(source)
+        return
+    from ingot.frames import open_frame
+
+    with open_frame(source) as opened:
+        context.use_source(opened)
+        yield context, opened.location
+
+
+def _access(model: str) -> "ModelAccess":
+    from ingot.agent.model.budget import Ledger, list_price
+    from ingot.agent.model.cache import Store
+    from ingot.agent.model.endpoint import configured_endpoint
+    from ingot.agent.proposing.llm.mapper import ModelAccess
+
+    endpoint = configured_endpoint(model, None)
+    if endpoint is None:
+        hint = "set OPENAI_API_KEY, OPENAI_BASE_URL or INGOT_PRESET"
+        raise ModelError(model, "no endpoint is configured", hint)
+    ledger = Ledger(price=list_price(model))
+    return ModelAccess(endpoint=endpoint, store=Store(state_home()), ledger=ledger)
+
+
+def _order(location: str, mapping: MappingLike, **settings: Any) -> Order:  # noqa: ANN401
+    file = os.fspath(mapping) if isinstance(mapping, str | os.PathLike) else None
+    document = _document(mapping)
+    return Order(source=location, mapper="file", mapping=document, mapping_file=file, **settings)
+
+
+def _document(mapping: MappingLike) -> MappingDocument:
+    if isinstance(mapping, Proposal):
+        if mapping.mapping is None:
+            raise ConversionError("proposal", "has no mapping", mapping.reason)
+        return mapping.mapping
+    if isinstance(mapping, str | os.PathLike):
+        return load_mapping(Path(mapping))
+    return dict(mapping)
+
+
+def _try(context: Context, order: Order) -> Trial:
+    return try_out(context, order, order.mapping or {}, where=order.mapping_file or "mapping")
+
+
+def _json_text(value: Json) -> str:
+    return dumps(value, ensure_ascii=False, indent=1)
+
+
+def _html_table(names: tuple[str, ...], rows: Any) -> str:  # noqa: ANN401 - rows of texts
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    cell = '<td style="text-align:left;white-space:pre-wrap;vertical-align:top">{}</td>'
+    body = ("".join(cell.format(escape(str(text))) for text in row) for row in rows)
+    return f"<table><tr>{head}</tr>{''.join(f'<tr>{one}</tr>' for one in body)}</table>"

@@ -1,37 +1,288 @@
-"""The Python API: propose, check, convert, load."""
+"""The Python API: what its functions give is what the commands give."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
+import datasets
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 import ingot
-from ingot.converters.errors import MappingError, SourceError
+from ingot.converters.convert.shard import shard_key
+from ingot.converters.errors import (
+    ConversionError,
+    DriftError,
+    MappingError,
+    ModelError,
+    SourceError,
+)
+from ingot.converters.records import read_records
+from ingot.converters.records.schema import PT_SCHEMA, SFT_SCHEMA
+from ingot.frames import open_frame
 
-EXAM = str(Path(__file__).parents[1] / "examples/zh_exam")
+ROOT = Path(__file__).parents[1]
+EXAM = ROOT / "examples/zh_exam"
+TOKENIZER = ROOT / "examples/tokenizer/tokenizer.json"
+TEXT = {"version": 2, "text": "body"}
+ROWS = [{"body": f"text {number}", "tag": number % 3} for number in range(10_000)]
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path, monkeypatch):
+    monkeypatch.setenv("INGOT_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """The files of a result but for run.json, which holds times and places."""
+    files = (file for file in folder.rglob("*") if file.is_file() and file.name != "run.json")
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 
 
 def test_a_data_set_from_proposal_to_records(tmp_path):
     proposal = ingot.propose(EXAM)
-    assert proposal.decision == "sft"
-    assert ingot.check(proposal.mapping, EXAM).problems == ()
-    result = ingot.convert(proposal.mapping, EXAM, tmp_path / "out")
-    records = list(ingot.load(tmp_path / "out"))
+    assert (proposal.decision, proposal.mapper, proposal.passes) == ("sft", "rules", True)
+    assert ingot.check(EXAM, proposal).problems == ()
+    result = ingot.convert(EXAM, proposal, tmp_path / "out")
+    records = ingot.load(result)
     assert len(records) == result.manifest["rows"]["converted"] == 41
     assert records[0]["messages"][1]["role"] == "assistant"
-    assert ingot.convert(proposal.mapping, EXAM, tmp_path / "out").already_done
+    assert ingot.convert(EXAM, proposal, tmp_path / "out").already_done
+    assert result.first_rejects == (
+        "junior_choice_questions.jsonl.gz row 33: no_assistant: only user",
+    )
+
+
+def test_a_conversion_is_that_of_the_command(tmp_path):
+    ingot.convert(EXAM, ingot.propose(EXAM), tmp_path / "api")
+    (tmp_path / "mapping.json").write_text(json.dumps(ingot.propose(EXAM).mapping))
+    command = [sys.executable, "-m", "ingot", "convert", tmp_path / "mapping.json", EXAM, "--out"]
+    subprocess.run([*command, tmp_path / "cli"], check=True, capture_output=True)
+    assert content(tmp_path / "api") == content(tmp_path / "cli")
+
+
+def test_gates_and_evidence_are_those_of_a_dry_run(tmp_path):
+    command = [sys.executable, "-m", "ingot", "run", EXAM, "--out", tmp_path / "x", "--dry-run"]
+    done = subprocess.run([*command, "--json"], check=True, capture_output=True, text=True)
+    told, proposal = json.loads(done.stdout), ingot.propose(EXAM)
+    assert [one["name"] for one in told["gates"]] == [one.name for one in proposal.gates]
+    assert [one["figure"] for one in told["gates"]] == [one.figure for one in proposal.gates]
+    assert [one["choice"] for one in told["evidence"]] == [one.choice for one in proposal.evidence]
+    assert told["mapping"] == proposal.mapping
+
+
+def test_a_notebook_shows_a_proposal_and_runs_nothing_of_the_data():
+    rows = [{"question": f"<script>{n}</script>?", "answer": "yes & no"} for n in range(50)]
+    shown = ingot.propose(pa.Table.from_pylist(rows), mode="sft")._repr_html_()
+    assert "&lt;script&gt;" in shown
+    assert "<script" not in shown
+    assert "confidence" in shown
+
+
+def test_what_cannot_be_mapped_is_a_proposal_without_a_mapping():
+    proposal = ingot.propose(pa.table({"x": [0.5, 1.5, 2.5] * 30}))
+    assert proposal.decision in ("irrelevant", "unmappable")
+    assert not proposal.passes
+    assert proposal.preview is None
+    assert "confidence" in proposal._repr_html_()
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_loaded_records_have_exact_features(form, tmp_path):
+    options = ingot.ConvertOptions(records=form)
+    chats = ingot.convert(EXAM, ingot.propose(EXAM), tmp_path / "chats", options)
+    texts = ingot.convert(EXAM, {"version": 2, "text": "stem"}, tmp_path / "texts", options)
+    for result, schema in ((chats, SFT_SCHEMA), (texts, PT_SCHEMA)):
+        whole, stream = ingot.load(result), ingot.load(result.out, streaming=True)
+        assert isinstance(stream, datasets.IterableDataset)
+        assert whole.features == stream.features == datasets.Features.from_arrow_schema(schema)
+        written = [{"tools": None, **one} for one in read_records(Path(result.out) / "records")]
+        keys = schema.names
+        assert list(whole) == [{key: one[key] for key in keys} for one in written]
+        assert list(stream) == list(whole)
+
+
+def frames() -> dict[str, object]:
+    table = pa.Table.from_pylist(ROWS)
+    found = {
+        "arrow": table,
+        "chunks": pa.concat_tables([table.slice(0, 7), table.slice(7)]),
+        "batches": table.to_reader(),
+        "pandas": pd.DataFrame(ROWS),
+        "dataset": datasets.Dataset.from_list(ROWS),
+        "stream": datasets.Dataset.from_list(ROWS).to_iterable_dataset(),
+    }
+    try:
+        import polars
+    except ImportError:  # its frames give Arrow data with views of texts
+        found["polars"] = table.set_column(0, "body", table["body"].cast(pa.string_view()))
+    else:
+        found["polars"] = polars.DataFrame(ROWS)
+    return found
+
+
+@pytest.mark.parametrize("kind", sorted(frames()))
+def test_a_table_in_memory_is_a_source(kind, tmp_path):
+    result = ingot.convert(frames()[kind], TEXT, tmp_path / "out")
+    assert result.manifest["rows"] == {
+        **dict.fromkeys(("read", "converted"), 10_000),
+        **dict.fromkeys(("rejected", "filtered"), 0),
+    }
+    assert [one["text"] for one in ingot.load(result)] == [one["body"] for one in ROWS]
+    (entry,) = result.manifest["inputs"]
+    assert entry["name"] == "table.arrow"
+    again = frames()[kind]
+    assert ingot.convert(again, TEXT, tmp_path / "out").already_done
+    names = [tmp_path.name, "/tmp", "ingot-"]
+    assert not any(name in (tmp_path / "out/run.json").read_text() for name in names)
+
+
+def test_equal_tables_give_equal_bytes_and_other_rows_another_result(tmp_path):
+    equal = ("arrow", "batches", "dataset")
+    for kind in equal:
+        ingot.convert(frames()[kind], TEXT, tmp_path / kind)
+    assert len({tuple(content(tmp_path / kind).items()) for kind in equal}) == 1
+    other = pa.Table.from_pylist([*ROWS[:-1], {"body": "text 9998", "tag": 0}])  # of equal size
+    with pytest.raises(ingot.IngotError, match="other content"):
+        ingot.convert(other, TEXT, tmp_path / "arrow")
+
+
+def test_a_killed_conversion_of_a_table_goes_on(tmp_path):
+    """The shards of a frame are known by its content: a temporary file has another place."""
+    keys = []
+    for _ in range(2):
+        with open_frame(frames()["arrow"]) as source:
+            keys.append((source.location, shard_key(source, source.files)))
+    assert keys[0] == keys[1]
+    assert keys[0][1] is not None
+
+
+def test_an_index_with_a_name_is_a_column_of_a_frame():
+    frame = pd.DataFrame(ROWS)
+    for given in (frame[frame["tag"] == 0], frame.set_index("tag")):
+        with open_frame(given) as source:
+            first = next(source.batches()).values[0]
+        assert first == {"body": "text 0", "tag": 0}
+
+
+def test_records_without_a_folder(tmp_path):
+    mapping = ingot.propose(EXAM).mapping
+    kept: list[object] = []
+    told: list[object] = []
+    records = list(ingot.records(EXAM, mapping, rejects=kept))
+    ingot.convert(EXAM, mapping, tmp_path / "out", ingot.ConvertOptions(records="jsonl"))
+    assert records == list(read_records(tmp_path / "out/records"))
+    assert [list(one) for one in records] == [
+        list(one) for one in read_records(tmp_path / "out/records")
+    ]
+    assert [(one.row, one.reason) for one in kept] == [(33, "no_assistant")]
+    assert next(ingot.records(EXAM, mapping, rejects=told.append)) == records[0]
+    assert told == kept
+    with pytest.raises(TypeError, match="rejects"):
+        ingot.records(EXAM, mapping)
+
+
+def test_records_of_groups_and_of_columns_are_those_of_the_folder(tmp_path):
+    rows = [
+        {"chat": n // 4, "role": ("user", "assistant")[n % 2], "say": f"{n}"} for n in range(99)
+    ]
+    group = {
+        "version": 2,
+        "group": {"by": ["chat"]},
+        "messages": [{"each": "$[*]", "role": {"path": "role"}, "content": "say"}],
+    }
+    for mapping, source in ((group, pa.Table.from_pylist(rows)), (TEXT, frames()["arrow"])):
+        rejects: list[object] = []
+        records = list(ingot.records(source, mapping, rejects=rejects))
+        result = ingot.convert(source, mapping, tmp_path / str(len(records)))
+        assert records == list(read_records(Path(result.out) / "records"))
+        assert len(rejects) == sum(result.manifest["rejects"].values())
+
+
+def test_tokens_of_a_result_and_of_texts(tmp_path):
+    result = ingot.convert(EXAM, ingot.propose(EXAM), tmp_path / "out")
+    heard: list[object] = []
+    of_result = ingot.tokens(result, TOKENIZER, tmp_path / "a/exam", progress=heard.append)
+    of_folder = ingot.tokens(tmp_path / "out/records", TOKENIZER, tmp_path / "b/exam")
+    assert of_result.documents == of_folder.documents == 41
+    assert (tmp_path / "a/exam.bin").read_bytes() == (tmp_path / "b/exam.bin").read_bytes()
+    assert heard
+
+
+def test_a_review_of_files_and_documents(tmp_path):
+    old, new = {"version": 2, "text": "stem"}, {"version": 2, "text": "nothing"}
+    files = [tmp_path / "old.json", tmp_path / "new.json"]
+    for file, one in zip(files, (old, new), strict=True):
+        file.write_text(json.dumps(one))
+    found = ingot.review(old, new, source=EXAM)
+    assert found["verdict"] == ingot.review(*files, source=EXAM)["verdict"] == "block"
+    assert ingot.review(old, old, source=EXAM)["verdict"] == "pass"
+    assert str(tmp_path) not in json.dumps(found)
 
 
 def test_a_mapping_may_be_a_file(tmp_path):
     file = tmp_path / "mapping.json"
     file.write_text('{"version": 2, "text": "stem"}', encoding="utf-8")
-    assert ingot.check(file, EXAM).records == 42
+    assert ingot.check(EXAM, file).records == 42
 
 
-def test_what_is_wrong_is_said():
-    with pytest.raises(MappingError, match="text"):
-        ingot.convert({"version": 2, "text": 5}, EXAM, "out")
-    with pytest.raises(SourceError):
+def test_what_is_wrong_is_said(tmp_path, monkeypatch):
+    with pytest.raises(MappingError, match="text") as wrong:
+        ingot.convert(EXAM, {"version": 2, "text": 5}, tmp_path / "out")
+    assert wrong.value.problems[0].pointer == "/text"
+    with pytest.raises(SourceError) as gone:
         ingot.propose("no/such/folder")
+    assert (gone.value.where, gone.value.problem) == ("no/such/folder", "no such file or folder")
+    with pytest.raises(ConversionError, match="gone"):
+        ingot.convert(EXAM, {"version": 2, "text": "gone"}, tmp_path / "out")
+    with pytest.raises(ConversionError, match="no finished result"):
+        ingot.load(tmp_path)
+    with pytest.raises(ModelError, match="no endpoint is configured"):
+        ingot.propose(EXAM, model="small")
+    monkeypatch.setattr("ingot.converters.errors.find_spec", lambda _: None)
+    with pytest.raises(SourceError) as lacks:
+        ingot.load(tmp_path)
+    assert lacks.value.hint == 'pip install "ingot[hf]"'
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ({"version": 2}, "the source comes first"),
+        (5, "is no source"),
+        (pa.table({"x": pa.array([], pa.string())}), "holds no row"),
+        (pd.DataFrame({"x": ["a", 5, b"\xff"]}), "give every column one type"),
+    ],
+)
+def test_what_is_no_source_is_an_error(source, said):
+    with pytest.raises(SourceError, match=said):
+        ingot.propose(source)
+
+
+def test_data_that_changed_is_not_converted(tmp_path):
+    rows = [{"question": f"What is {n} plus one?", "answer": f"It is {n + 1}."} for n in range(99)]
+    proposal = ingot.propose(pa.Table.from_pylist(rows))
+    changed = pa.Table.from_pylist([{**one, "answer": [one["answer"]]} for one in rows])
+    with pytest.raises(DriftError):
+        ingot.convert(changed, proposal, tmp_path / "out")
+    with pytest.raises(DriftError):
+        next(ingot.records(changed, proposal, rejects=[]))
+
+
+def test_nothing_is_printed_and_progress_is_heard(tmp_path, capfd):
+    seen: list[int] = []
+    mapping = ingot.propose(EXAM)
+    result = ingot.convert(
+        EXAM, mapping, tmp_path / "out", progress=lambda one: seen.append(one.rows)
+    )
+    ingot.load(result)
+    ingot.tokens(result, TOKENIZER, tmp_path / "tokens/exam")
+    ingot.review(mapping, mapping)
+    assert capfd.readouterr() == ("", "")
+    assert seen[-1] == 42
 
 
 def test_other_names_are_not_there():

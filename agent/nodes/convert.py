@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 from ingot.agent.context import Context
@@ -13,7 +13,7 @@ from ingot.agent.nodes.discover import discover, sample
 from ingot.agent.nodes.propose import propose
 from ingot.agent.nodes.report import report
 from ingot.agent.nodes.validate import validate
-from ingot.agent.privacy import Door
+from ingot.agent.privacy import Door, Safe
 from ingot.agent.reporting.report import report_text
 from ingot.agent.state import Order, Result, Review, State, Written
 from ingot.converters.convert import job
@@ -29,19 +29,26 @@ def convert(state: State, context: Context) -> State:
     order = state["order"]
     if order.out is None or order.dry_run:
         return {"result": None}
-    door = context.door(order.source, order.spec)
-    done = _convert_source(state, order, context, door)
+    done = convert_source(state, context)
     result = Result(
         out=str(done.out),
         already_done=done.already_done,
         manifest=decode(Written, done.manifest),
         notes=done.notes,
-        first_rejects=tuple(map(door.text, done.first_rejects)),
+        first_rejects=tuple(map(Safe, done.first_rejects)),
     )
     return {"result": result}
 
 
-def _convert_source(state: State, order: Order, context: Context, door: Door) -> job.Result:
+def convert_source(state: State, context: Context) -> job.Result:
+    """The conversion of an approved proposal; what it quotes of rows has no secrets."""
+    order = state["order"]
+    door = context.door(order.source, order.spec)
+    done = _convert_rows(state, order, context, door)
+    return replace(done, first_rejects=tuple(map(door.text, done.first_rejects)))
+
+
+def _convert_rows(state: State, order: Order, context: Context, door: Door) -> job.Result:
     def extra_files(manifest: Manifest, rejects: Sequence[str]) -> dict[str, bytes]:
         report = report_text(state, manifest, [*map(door.text, rejects)], door)
         return {"report.md": report.encode(errors="backslashreplace")}  # names of files are bytes
@@ -87,18 +94,23 @@ def try_mapping(order: Order, context: Context) -> State:
     return state
 
 
-def convert_mapping(order: Order, context: Context) -> State:
-    """The state after a conversion; rows that the mapping does not fit are rejected and listed.
-
-    Raises PartDone where the order is a part of a conversion.
-    """
+def prepare_mapping(order: Order, context: Context) -> State:
+    """The state before a conversion. Raises ConversionError where the mapping does not serve."""
     state = try_mapping(order, context)
     fatal = [one for one in state["problems"] if _is_fatal_problem(one, state)]
     if fatal:
         where = order.mapping_file or "mapping"
         said = "; ".join(map(str, fatal))
         raise ConversionError(where, said, f"ingot check {where} {order.source} shows more")
-    state = {**state, "review": Review(decision="dry_run" if order.dry_run else "approve")}
+    return {**state, "review": Review(decision="dry_run" if order.dry_run else "approve")}
+
+
+def convert_mapping(order: Order, context: Context) -> State:
+    """The state after a conversion; rows that the mapping does not fit are rejected and listed.
+
+    Raises PartDone where the order is a part of a conversion.
+    """
+    state = prepare_mapping(order, context)
     if not order.dry_run:
         state = {**state, **convert(state, context)}
     return {**state, **report(state)}
