@@ -29,6 +29,7 @@ _CUTS = (4_000, 1_000, 200, 40)  # characters of a text, where the answer is too
 _A_LIST = 20  # characters for each element of a list that is kept
 
 GivenMapping = str | dict[str, Json]
+Facts = dict[str, Json]  # what an answer says
 
 
 @dataclass(kw_only=True, eq=False)
@@ -98,7 +99,7 @@ class ConfinedFolder:
         self._mappings[f"mapping-{self._made}"] = document
         return f"mapping-{self._made}"
 
-    def answer(self, facts: dict[str, Json], mapping: MappingDocument | None = None) -> str:
+    def answer(self, facts: Facts, mapping: MappingDocument | None = None) -> str:
         """An answer as JSON: redacted, without control characters, cut to `MOST_ANSWER`."""
         shown: Json = {}
         if mapping is not None:

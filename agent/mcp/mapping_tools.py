@@ -24,7 +24,7 @@ from ingot.agent.context import Context
 from ingot.agent.judging import policy
 from ingot.agent.lake.lake_state import LakeState
 from ingot.agent.lake.review_queue import known_order, waiting_sets
-from ingot.agent.mcp.confined_folder import MOST_ANSWER, ConfinedFolder, GivenMapping
+from ingot.agent.mcp.confined_folder import MOST_ANSWER, ConfinedFolder, Facts, GivenMapping
 from ingot.agent.nodes.convert import convert as convert_state
 from ingot.agent.nodes.convert import try_mapping
 from ingot.agent.nodes.discover import summarize_source
@@ -45,7 +45,7 @@ from ingot.agent.state import Review, State
 from ingot.converters.errors import ConversionError, MappingError, ReviewNeeded
 from ingot.converters.json_yaml import encode
 from ingot.converters.lake.catalog import STATUS_WORDS
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import MappingDocument
 
 Mode = Literal["auto", "pt", "sft"]
 _MOST_ROWS = 10
@@ -70,7 +70,7 @@ class MappingTools:
         """
         order, context = self._folder.open(source)
         opened, sample = context.source_and_sample(order.source, order.spec)
-        facts: dict[str, Json] = {"source": encode(summarize_source(opened))}
+        facts: Facts = {"source": encode(summarize_source(opened))}
         facts["sample"] = {"rows": len(sample.rows), "unreadable": len(sample.bad)}
         if sample.rows:
             facts["fields"] = list(context.fields(order.source, order.spec))
@@ -176,7 +176,7 @@ class MappingTools:
         sets = [one.facts for one in order.state.sets().values()]
         waiting = waiting_sets(order)
         names = ("name", "why", "decision", "confidence", "coverage")
-        facts: dict[str, Json] = {
+        facts: Facts = {
             "data_sets": len(sets),
             "by_status": dict(Counter(STATUS_WORDS[one.status] for one in sets)),
             "records": sum(one.records.get("written", 0) for one in sets),
@@ -204,7 +204,7 @@ class MappingTools:
                 for one, name in ((old, "old.json"), (new, "new.json"))
             ]
             wish = ReviewOptions(source=place, offline=True)
-            found: Json = {**review_files(sides[0], sides[1], wish)}
+            found: Facts = {**review_files(sides[0], sides[1], wish)}
         facts = _without_places(found, "base", "head", "commits")
         told = (_without_places(one, "path", "old_path") for one in found["mappings"])
         return self._folder.answer({**facts, "mappings": list(told)})
@@ -243,7 +243,9 @@ class MappingTools:
         proposal = tried.get("proposal")
         if own and proposal and _plain(own.mapping) == _plain(proposal.mapping):
             return state, True
-        return replace_mapping(state, _plain(proposal and proposal.mapping), context), False
+        return replace_mapping(
+            state, _plain(proposal.mapping if proposal else None), context
+        ), False
 
     def _refusal(self, state: State, reasons: list[str], context: Context) -> ReviewNeeded:
         """Write the proposal for a person; return the error that names their command."""
@@ -252,14 +254,15 @@ class MappingTools:
         where = f"{self._folder.shown_path(folder)}/"
         if not proposal or not proposal.mapping:
             return ReviewNeeded(where, "; ".join(reasons), "a person decides this: see report.md")
-        command = order_command(order, mapping=str(folder / MAPPING))
-        hint = f"a person has to look at it, and may approve it in the terminal: {command}"
+        # Without --yes: the terminal shows the mapping and asks, and no client can answer there.
+        command = order_command(order, mapping=str(folder / MAPPING)).removesuffix(" --yes")
+        hint = f"a person has to look at it; in a terminal: {command}"
         return ReviewNeeded(where, f"not converted: {'; '.join(reasons)}", hint)
 
     def _answer_state(self, state: State) -> str:
         proposal, check, stopped = state.get("proposal"), state.get("check"), state.get("stopped")
         gates, checked = policy.gates_of_state(state), encode(check) if check else {}
-        facts: dict[str, Json] = {
+        facts: Facts = {
             "decision": proposal.decision if proposal else None,
             "mapper": proposal.mapper if proposal else None,
             "confidence": proposal.confidence if proposal else None,
@@ -302,7 +305,7 @@ def _changed_state(state: State, line: str, context: Context) -> State:
     return changed
 
 
-def _without_places(document: dict[str, Json], *names: str) -> dict[str, Json]:
+def _without_places(document: Facts, *names: str) -> Facts:
     """A part of a review without places: a kept mapping has none that a client knows."""
     return {key: one for key, one in document.items() if key not in (*names, "reproduce")}
 

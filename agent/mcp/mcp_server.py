@@ -6,7 +6,6 @@ token, and no page of a browser.
 
 import hmac
 import inspect
-import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from functools import wraps
@@ -24,11 +23,9 @@ from mcp_types import ToolAnnotations
 from ingot import __version__
 from ingot.agent.mcp.confined_folder import ConfinedFolder
 from ingot.agent.mcp.mapping_tools import MappingTools
-from ingot.converters.errors import ConversionError, IngotError, OutputError
+from ingot.converters.errors import IngotError, OutputError
 from ingot.converters.json_yaml import schema_text
 
-TOKEN = "INGOT_MCP_TOKEN"
-_SHORTEST_TOKEN = 32  # characters
 _ADDRESS = "127.0.0.1"
 _SCHEMAS = ("mapping", "record.pt", "record.sft", "manifest", "review")
 _INSTRUCTIONS = (
@@ -107,15 +104,11 @@ def _add_text(server: MCPServer[Any], uri: str, text: Callable[[], str], mime_ty
     server.add_resource(made)
 
 
-def serve_http(server: MCPServer[Any], port: int, tell: Callable[[str], None]) -> None:
+def serve_http(server: MCPServer[Any], port: int, token: str, tell: Callable[[str], None]) -> None:
     """Serve streamable HTTP on the loopback address until interrupted; port 0 takes a free one.
 
-    Raises ConversionError without a token, OutputError where the port is taken.
+    Raises OutputError where the port is taken.
     """
-    token = os.environ.get(TOKEN, "")
-    if len(token) < _SHORTEST_TOKEN:
-        problem = f"set it to a random text of at least {_SHORTEST_TOKEN} characters"
-        raise ConversionError(TOKEN, problem, "for example that of: openssl rand -hex 32")
     listening = socket.socket()
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -83,7 +83,7 @@ COMMANDS: dict[str, Later | typer.Typer] = {
     ),
     "mcp": Later(
         "commands.mcp_serving:mcp",
-        "Serve ingot's tools to other programs' models over MCP; needs the extra `mcp`.",
+        "Serve ingot's tools over the Model Context Protocol; needs the extra `mcp`.",
     ),
     "merge": Later(
         "commands.merge:merge",

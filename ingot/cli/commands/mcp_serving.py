@@ -1,5 +1,6 @@
 """`ingot mcp`: serve the tools of ingot to the models of other programs."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,9 @@ from ingot.cli.command import command_options
 from ingot.cli.console import note_line
 from ingot.cli.model_options import run_context
 from ingot.converters.settings import Setting
+
+TOKEN = "INGOT_MCP_TOKEN"
+_SHORTEST_TOKEN = 32  # characters
 
 
 @command_options
@@ -50,4 +54,15 @@ def mcp(
     if http is None:
         server.run("stdio")
     else:
-        serve_http(server, http, note_line)
+        serve_http(server, http, _read_token(), note_line)
+
+
+def _read_token() -> str:
+    """Return the token that clients have to show; it is no option, which others could see."""
+    from ingot.converters.errors import ConversionError
+
+    token = os.environ.get(TOKEN, "")
+    if len(token) < _SHORTEST_TOKEN or not token.isascii():
+        problem = f"set it to a random text of at least {_SHORTEST_TOKEN} characters"
+        raise ConversionError(TOKEN, problem, "for example that of: openssl rand -hex 32")
+    return token

@@ -44,13 +44,15 @@ class Talk:
         return found.contents[0].text
 
 
-def talk(root: Path, said: Callable[[Talk], Awaitable[Any]], **settings: Any) -> list[str]:
-    """Start `ingot mcp --root ROOT`, say something to it; everything that it answered."""
+def talk(
+    root: Path, said: Callable[[Talk], Awaitable[Any]], *options: str, **settings: Any
+) -> list[str]:
+    """Start `ingot mcp --root ROOT OPTION...`, say something to it; everything that it answered."""
 
     async def run() -> list[str]:
         command = StdioServerParameters(
             command=sys.executable,
-            args=["-m", "ingot", "mcp", "--root", str(root)],
+            args=["-m", "ingot", "mcp", "--root", str(root), *options],
             env=dict(os.environ),
             cwd=root.parent,
         )

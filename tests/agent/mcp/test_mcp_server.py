@@ -106,7 +106,8 @@ def test_what_needs_a_person_is_refused_and_the_person_can_do_it(root: Path) -> 
     assert not (root / "changed").exists()
     assert not list(root.rglob("there.json"))
     command = shlex.split(told[told.index("ingot run") :].rstrip(")"))
-    assert ingot(*command[1:], folder=root.parent).returncode == 0
+    assert ingot(*command[1:], folder=root.parent).returncode == 3  # nobody is at a terminal
+    assert ingot(*command[1:], "--yes", folder=root.parent).returncode == 0
     records = list(read_records(root / "changed" / "records"))
     assert {one["system"] for one in records} == {"Be kind."}
 
@@ -257,3 +258,20 @@ def test_a_lake_and_a_changed_mapping_are_shown(root: Path) -> None:
         assert same["verdict"] == "warn"  # there is no sample to try them on
 
     talk(root, said)
+
+
+def test_the_budget_of_a_model_holds_for_all_calls(root: Path, chat: Any) -> None:
+    """The model is asked within the limit; behind it nothing is proposed, and nothing converted."""
+    chat.always = "no answer that can be used"
+    model = ["--mapper", "llm", "--model", "m", "--base-url", chat.url, "--llm-max-calls", "2"]
+
+    async def said(tool: Talk) -> None:
+        for _ in range(3):
+            stopped = await tool("propose_mapping", source=UNSURE)
+            assert "calls" in stopped["stopped"]
+        assert "calls" in await tool.refused("convert", source=UNSURE, out="out")
+
+    talk(root, said, *model)
+    assert len(chat.requests) == 2
+    assert not (root / "out").exists()
+    assert SECRET not in str(chat.requests)
