@@ -11,20 +11,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import wraps
 from importlib import resources
 from threading import Lock
-from typing import Any
-
-import uvicorn
-from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.exceptions import ResourceError, ToolError
-from mcp.server.mcpserver.resources import FunctionResource
-from mcp.server.transport_security import TransportSecuritySettings
-from mcp_types import ToolAnnotations
+from typing import TYPE_CHECKING, Any
 
 from ingot import __version__
 from ingot.agent.mcp.confined_folder import ConfinedFolder
 from ingot.agent.mcp.mapping_tools import MappingTools
 from ingot.converters.errors import IngotError, OutputError
 from ingot.converters.json_yaml import schema_text
+
+if TYPE_CHECKING:  # the SDK is an extra
+    from mcp.server.mcpserver import MCPServer
 
 _ADDRESS = "127.0.0.1"
 _SCHEMAS = ("mapping", "record.pt", "record.sft", "manifest", "review")
@@ -41,8 +37,12 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-def build_server(folder: ConfinedFolder) -> MCPServer[Any]:
+def build_server(folder: ConfinedFolder) -> "MCPServer[Any]":
     """The server with its tools and resources; clients are told the errors of ingot, redacted."""
+    from mcp.server.mcpserver import MCPServer
+    from mcp.server.mcpserver.exceptions import ResourceError, ToolError
+    from mcp_types import ToolAnnotations
+
     server: MCPServer[Any] = MCPServer(
         "ingot", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
     )
@@ -97,18 +97,25 @@ def _schema_reader(name: str) -> Callable[[], str]:
     return lambda: schema_text(name).decode()
 
 
-def _add_text(server: MCPServer[Any], uri: str, text: Callable[[], str], mime_type: str) -> None:
+def _add_text(server: "MCPServer[Any]", uri: str, text: Callable[[], str], mime_type: str) -> None:
+    from mcp.server.mcpserver.resources import FunctionResource
+
     made = FunctionResource.from_function(
         text, uri, name=uri.removeprefix("ingot://"), mime_type=mime_type
     )
     server.add_resource(made)
 
 
-def serve_http(server: MCPServer[Any], port: int, token: str, tell: Callable[[str], None]) -> None:
+def serve_http(
+    server: "MCPServer[Any]", port: int, token: str, tell: Callable[[str], None]
+) -> None:
     """Serve streamable HTTP on the loopback address until interrupted; port 0 takes a free one.
 
     Raises OutputError where the port is taken.
     """
+    import uvicorn
+    from mcp.server.transport_security import TransportSecuritySettings
+
     listening = socket.socket()
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
