@@ -76,11 +76,21 @@ class ConfinedFolder:
         return order, context
 
     def mapping(self, given: GivenMapping) -> MappingDocument:
-        """The document of a mapping: kept under a name, of a file, or the object itself."""
+        """The document of a mapping: kept under a name, of a file, or the object itself.
+
+        Raises ConversionError for an unknown name, MappingError for a file that holds no mapping.
+        """
         if isinstance(given, dict):
             return given
-        known = self._mappings.get(given)
-        return known if known is not None else load_mapping(Path(self.path(given)))
+        if given in self._mappings:
+            return self._mappings[given]
+        file = Path(self.path(given))
+        if not file.is_file():  # a pipe would never end
+            problem = "is neither a mapping_id of this server nor a file below its root"
+            raise ConversionError(
+                cut_text(given, 80), problem, "propose_mapping gives a mapping_id"
+            )
+        return load_mapping(file)
 
     def knows(self, name: str) -> bool:
         """Whether a name is that of a mapping that this server keeps."""

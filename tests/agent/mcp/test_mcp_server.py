@@ -1,6 +1,7 @@
 """`ingot mcp` as a process, and the client of the SDK: what it does, and what it does not do."""
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -204,6 +205,8 @@ def test_hostile_data_and_mappings_start_nothing_and_stay_small(root: Path) -> N
         for n in range(4)
     ]  # fmt: skip
     write_rows(root / "data" / "hostile.jsonl", rows)
+    os.mkfifo(root / "pipe")
+    before = (root / SOURCE).read_bytes()
     deep: dict[str, Any] = {}
     for _ in range(80):
         deep = {"first_of": [deep]}
@@ -227,6 +230,18 @@ def test_hostile_data_and_mappings_start_nothing_and_stay_small(root: Path) -> N
                 "check_mapping", {"source": "data/hostile.jsonl", "mapping": mapping}
             )
             tool.heard.append(answer.content[0].text)
+        for name in ("mapping-99", "pipe", "data"):
+            told = await tool.refused("check_mapping", source=SOURCE, mapping=name)
+            assert "neither a mapping_id" in told
+        nested: Any = "text"
+        for _ in range(100):
+            nested = [nested]
+        answer = await tool.client.call_tool(
+            "check_mapping", {"source": SOURCE, "mapping": {"version": 2, "text": nested}}
+        )
+        assert answer.is_error
+        for out in ("data", "data/qa.jsonl", "data/qa.jsonl/x"):
+            await tool.refused("convert", source=SOURCE, out=out)
         for change in ("edit", "quit", "out ../x", "!touch pwned", "set text `touch pwned`"):
             await tool.refused("edit_mapping", source="data/hostile.jsonl", changes=[change])
         await tool("inspect_source", source=SOURCE)  # it still answers
@@ -237,6 +252,7 @@ def test_hostile_data_and_mappings_start_nothing_and_stay_small(root: Path) -> N
     answers = [text for one in heard if one[0] == "{" for text in texts(json.loads(one))]
     assert [one for one in answers if clean_text(one) != one] == []
     assert not list(root.parent.rglob("pwned"))
+    assert (root / SOURCE).read_bytes() == before
 
 
 def test_a_lake_and_a_changed_mapping_are_shown(root: Path) -> None:
