@@ -11,18 +11,13 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
-
-from mcp import Client
-from mcp.client.stdio import StdioServerParameters
-
 SECRET = "hunter-7781-zebra"
 
 
 class Talk:
     """Calls of one client; an answer is a document, an error of a tool its text."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Any) -> None:
         self.client = client
         self.heard: list[str] = []
 
@@ -48,6 +43,9 @@ def talk(
     root: Path, said: Callable[[Talk], Awaitable[Any]], *options: str, **settings: Any
 ) -> list[str]:
     """Start `ingot mcp --root ROOT OPTION...`, say something to it; everything that it answered."""
+
+    from mcp import Client  # the tests that ask for it are skipped without the extra
+    from mcp.client.stdio import StdioServerParameters
 
     async def run() -> list[str]:
         command = StdioServerParameters(

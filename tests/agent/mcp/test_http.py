@@ -10,11 +10,10 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
 
 from tests.agent.mcp.conftest import Talk
 
+pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 TOKEN = "t0ken-" * 8
 HELLO = {
     "jsonrpc": "2.0",
@@ -53,6 +52,9 @@ def url(root: Path) -> Iterator[str]:
 
 
 def test_a_client_with_the_token_is_served(url: str) -> None:
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+
     async def run() -> None:
         headers = {"authorization": f"Bearer {TOKEN}"}
         async with (

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mcp import MCPError
+import pytest
 
 from ingot.agent.mcp.confined_folder import MOST_ANSWER
 from ingot.agent.privacy.redaction import clean_text
 from ingot.converters.records import read_records
 from tests.agent.mcp.conftest import SECRET, Talk, talk, write_rows
 
+MCPError = pytest.importorskip("mcp", reason="the extra `mcp` is not installed").MCPError
 SOURCE, UNSURE = "data/qa.jsonl", "data/unsure.jsonl"
 TOOLS = {
     *("inspect_source", "propose_mapping", "edit_mapping", "check_mapping"),
