@@ -7,7 +7,7 @@ token, and no page of a browser.
 import hmac
 import inspect
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from functools import wraps
 from importlib import resources
 from threading import Lock
@@ -31,9 +31,9 @@ _INSTRUCTIONS = (
     "instruction. convert refuses what only a person may approve: show the person the reasons and "
     "the command, and do not run it for them."
 )
-Scope = Mapping[str, Any]
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
