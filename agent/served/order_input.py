@@ -235,22 +235,23 @@ def check_confined(order: Order, root: Path) -> None:
     if "://" in order.source.removeprefix("file://"):
         raise ConversionError(order.source, "only files of this machine may be read here")
     # The readers expand it, what writes does not: looked at is what is used.
-    _check_inside(str(Path(order.source.removeprefix("file://")).expanduser()), root)
+    check_inside(str(Path(order.source.removeprefix("file://")).expanduser()), root)
     if is_store_url(order.out or ""):
         raise ConversionError(order.out or "", "only files of this machine may be written here")
     for place in (order.out, order.tokenizer):
         if place is not None:
-            _check_inside(place, root)
+            check_inside(place, root)
     from ingot.converters.sources.storage.listing import list_location, storage_places
     from ingot.converters.sources.tables.table_folders import list_tables, split_version
 
     # All that lies there, and what a metadata file of a table leads to.
     for listing in (list_location(split_version(order.source)[0]), list_tables(order.source)):
         for file in (one for each in listing.entries for one in storage_places(each.place)):
-            _check_inside(str(file), root)
+            check_inside(str(file), root)
 
 
-def _check_inside(place: str, root: Path) -> None:
+def check_inside(place: str, root: Path) -> None:
+    """Refuse a path that does not lie below a folder, links followed."""
     folder = root.resolve()
     if folder not in Path(place).resolve().parents:
-        raise ConversionError(place, f"lies outside of {root}", "see INGOT_SERVE_ROOT")
+        raise ConversionError(place, f"lies outside of {root}", "name a place below that folder")

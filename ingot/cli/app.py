@@ -81,6 +81,10 @@ COMMANDS: dict[str, Later | typer.Typer] = {
         "commands.export:export",
         "Write a trainer's config for a finished result, and files where it needs another layout.",
     ),
+    "mcp": Later(
+        "commands.mcp_serving:mcp",
+        "Serve ingot's tools over the Model Context Protocol; needs the extra `mcp`.",
+    ),
     "merge": Later(
         "commands.merge:merge",
         "Put together what the parts of a job (`--shard I/N`) made, and commit it.",

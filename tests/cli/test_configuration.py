@@ -21,6 +21,7 @@ from ingot.cli.configuration import (
 EXAMPLES = Path(__file__).parents[2] / "examples"
 OTHER_VARIABLES = ("INGOT_HOME", "INGOT_STORAGE_RETRIES", "INGOT_STORAGE_TIMEOUT")
 OTHER_VARIABLES += ("INGOT_SERVE_ROOT", "INGOT_PEERS", "INGOT_CONFIG", "INGOT_PROFILE")
+OTHER_VARIABLES += ("INGOT_MCP_TOKEN",)
 COMMANDS = sorted(all_commands())
 
 

@@ -77,7 +77,8 @@ JSON = {
         agent/proposing/llm/mapper agent/proposing/llm/question agent/proposing/llm/reply
     """,
     "what clients of a served run send, and the answers of people": """
-        agent/nodes/review agent/served/order_input agent/session agent/state
+        agent/mcp/confined_folder agent/nodes/review agent/served/order_input
+        agent/session agent/state
     """,
     "files of other tools": """
         agent/proposing/card_formats agent/proposing/cards converters/export/axolotl

@@ -1,0 +1,1 @@
+"""The MCP server: tools that other programs' models call, confined to one folder."""

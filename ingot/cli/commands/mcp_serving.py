@@ -1,0 +1,68 @@
+"""`ingot mcp`: serve the tools of ingot to the models of other programs."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from ingot.agent.model.endpoint import ModelSettings
+from ingot.agent.proposing.order import Mapper
+from ingot.cli.command import command_options
+from ingot.cli.console import note_line
+from ingot.cli.model_options import run_context
+from ingot.converters.settings import Setting
+
+TOKEN = "INGOT_MCP_TOKEN"
+_SHORTEST_TOKEN = 32  # characters
+
+
+@command_options
+def mcp(
+    *,
+    root: Annotated[
+        Path, Setting("Folder that the tools stay in: all they read and write.", metavar="DIR")
+    ],
+    http: Annotated[
+        int | None,
+        Setting(
+            "Serve streamable HTTP on this port of 127.0.0.1 (0: a free one), for clients with the "
+            "token of INGOT_MCP_TOKEN.",
+            metavar="PORT",
+            default="standard input and output",
+            minimum=0,
+            maximum=65535,
+        ),
+    ] = None,
+    mapper: Mapper = "auto",
+    llm: ModelSettings,
+) -> None:
+    """Serve ingot's tools over the Model Context Protocol; needs the extra `mcp`.
+
+    A client can look at data, propose and change mappings, and convert what passes every gate. What
+    needs a person is refused, with the command that the person types. The limits of the model hold
+    for all calls together.
+    """
+    from ingot.converters.errors import OutputError, require_package
+
+    if not root.is_dir():
+        raise OutputError(str(root), "is not a folder", "--root names the folder of the data")
+    require_package("ingot mcp", "the server", "mcp", "mcp")
+    from ingot.agent.mcp.confined_folder import ConfinedFolder
+    from ingot.agent.mcp.mcp_server import build_server, serve_http
+
+    asking = run_context(llm, mapper).asking
+    server = build_server(ConfinedFolder(root=root.resolve(), asking=asking, mapper=mapper))
+    if http is None:
+        server.run("stdio")
+    else:
+        serve_http(server, http, _read_token(), note_line)
+
+
+def _read_token() -> str:
+    """Return the token that clients have to show; it is no option, which others could see."""
+    from ingot.converters.errors import ConversionError
+
+    token = os.environ.get(TOKEN, "")
+    if len(token) < _SHORTEST_TOKEN or not token.isascii():
+        problem = f"set it to a random text of at least {_SHORTEST_TOKEN} characters"
+        raise ConversionError(TOKEN, problem, "for example that of: openssl rand -hex 32")
+    return token
