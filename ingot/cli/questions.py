@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -39,27 +40,49 @@ def complete_order(
     return replace(order, mapper="file", mapping=document, mapping_file=str(mapping))
 
 
-def ask_person(state: "State", context: "Context") -> dict[str, object]:
-    """Show the proposal, and the rules' where it differs; ask until the answer is one of those."""
+def ask_person(state: "State", context: "Context") -> tuple[dict[str, object], "State"]:
+    """Show the proposal, and the rules' where it differs; ask until the answer is one of those.
+
+    Return the answer, and what a conversation about the proposal has changed of the state besides.
+    """
     from ingot.cli.console import note_line
 
-    second = show_proposal(state, context)
-    rules = second and second.mapping
-    choices = "[y]es, [e]dit, [r]ules', [n]o" if rules else "[y]es, [e]dit, [n]o"
-    proposal = state["proposal"]
-    known = ("y", "yes", "e", "edit", "n", "no", "", *(("r", "rules", "rules'") if rules else ()))
-    while (answer := read_answer(f"Convert with this mapping? {choices}: ").lower()) not in known:
-        note_line(f"{answer} is none of these")
-    if answer in ("y", "yes"):
-        return {"decisions": [{"type": "approve"}]}
-    if answer in ("n", "no", ""):
-        return {"decisions": [{"type": "reject", "message": "not approved"}]}
-    if rules and answer.startswith("r"):
-        mapping = rules
-    else:
-        mapping = edit_mapping((proposal and proposal.mapping) or {})
-    action = {"name": "convert", "args": {"mapping": mapping}}  # shown and asked about again
-    return {"decisions": [{"type": "edit", "edited_action": action}]}
+    changed: State = {}
+    while True:
+        second = show_proposal(state, context)
+        rules = second and second.mapping
+        absent = [] if can_discuss(state) else ["chat"]
+        absent += [] if rules else ["rules"]
+        ways = [way for way in ("yes", "chat", "edit", "rules", "no") if way not in absent]
+        choices = ", ".join(f"[{way[0]}]{way[1:]}" for way in ways).replace("]ules", "]ules'")
+        known = {"", *ways, *(way[0] for way in ways)}
+        question = f"Convert with this mapping? {choices}: "
+        while (answer := read_answer(question).lower().rstrip("'")) not in known:
+            note_line(f"{answer} is none of these")
+        proposal, mapping = state["proposal"], None
+        if answer[:1] == "y":
+            return {"decisions": [{"type": "approve"}]}, changed
+        if answer[:1] in ("n", ""):
+            return {"decisions": [{"type": "reject", "message": "not approved"}]}, changed
+        if answer[0] == "c":
+            from ingot.cli.commands.chat import discuss_mapping
+
+            talk = discuss_mapping(state, context, state["order"])
+            changed = {"turn": talk.state["turn"], "usage": talk.usage}
+            state = {**state, "usage": talk.usage}
+            mapping = talk.mapping if talk.at else None  # nothing has changed: asked again
+        elif answer[0] == "r":
+            mapping = rules
+        else:
+            mapping = edit_mapping((proposal and proposal.mapping) or {})
+        if mapping is not None:  # shown and asked about again
+            action = {"name": "convert", "args": {"mapping": mapping}}
+            return {"decisions": [{"type": "edit", "edited_action": action}]}, changed
+
+
+def can_discuss(state: "State") -> bool:
+    """Return whether there can be a conversation about a proposal: on a terminal, about rows."""
+    return "turn" in state and sys.stdout.isatty()
 
 
 def show_proposal(state: "State", context: "Context") -> "SafeProposal | None":

@@ -278,3 +278,25 @@ def test_at_a_terminal_a_question_can_be_interrupted(folder, model):
     assert len(model.requests) == 1
     terminal.type("quit\n")
     assert terminal.end() == 0
+
+
+def test_a_model_changes_a_mapping_under_review(folder, model):
+    model.queue = [{"say": "Only the text.", "edits": [{"set": "text", "parts": ["body"]}]}]
+    environment = {**asked(model), "INGOT_HOME": str(folder / "home")}
+    words = ["run", "raw.jsonl", "--out", "done"]
+    terminal = Terminal(words, folder, **environment)
+    terminal.until("[y]es, [c]hat")
+    terminal.type("c\n")
+    terminal.until("returns to the review")
+    terminal.type("leave the title out\n")
+    terminal.until("Changed")
+    terminal.shown = ""
+    terminal.type("quit\n")
+    terminal.until("[y]es, [c]hat")
+    terminal.type("y\n")
+    assert terminal.end() == 0
+    assert "1 call" in terminal.shown
+    made = json.loads((folder / "done" / "mapping.json").read_text())
+    assert made["text"] == "body"
+    assert made["provenance"]["edited_with"]["model"] == "m"
+    assert len(model.requests) == 1

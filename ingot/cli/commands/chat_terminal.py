@@ -51,18 +51,22 @@ class Talk:
         self._now, self._chats, self._context = conversation, chats, context
         self._console = stdout_console()
 
-    def run(self) -> None:
-        """Take turns until the person leaves or the input ends."""
+    def run(self) -> Conversation:
+        """Take turns until the person leaves or the input ends; return the conversation."""
         show_opening(self._console, Reply(conversation=self._now), self._context)
         model = self._context.asking
         how = "Say what should be different" if model else "No model is asked: short commands"
-        self._say(f"{how}; help lists the commands, ok converts, quit leaves.")
+        reviewed = self._now.under_review
+        ends = "ok or quit returns to the review" if reviewed else "ok converts, quit leaves"
+        self._say(f"{how}; help lists the commands, {ends}.")
         for line in _terminal_lines() if sys.stdin.isatty() else _piped_lines():
             if re.search("[\ud800-\udfff]", line):  # bytes that could not be decoded
                 self._say("this line is not UTF-8; it is not read", "red")
             elif not self._turn(line):
                 break
-        self._say(f"To resume: ingot chat --resume {self._now.id}")
+        if not reviewed:
+            self._say(f"To resume: ingot chat --resume {self._now.id}")
+        return self._now
 
     def _turn(self, line: str) -> bool:
         heard = _StreamedWords(self._console)
@@ -86,7 +90,9 @@ class Talk:
         return reply.do != "quit"
 
     def _recheck(self) -> None:
-        """Try the mapping again on the data, which may have changed."""
+        """Try the mapping again on the data, which may have changed; a review does it itself."""
+        if self._now.under_review:  # whose context may hold some files of a folder
+            return
         self._context.forget()
         try:
             now = recheck_conversation(self._now, self._context)
