@@ -6,6 +6,8 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -120,6 +122,48 @@ def read_answer(question: str) -> str:
         return stderr_console().input(plain_text(question)).strip()
     except EOFError:
         return ""
+
+
+def typed_lines(prompt: str, complete: Callable[[str, str], list[str]]) -> Iterator[str]:
+    """Yield typed lines; Ctrl-C discards a line, and leaves on an empty one as Ctrl-D does."""
+    import readline
+
+    while True:
+        try:
+            with _tab_completion(complete):
+                line = input(prompt)
+            yield line
+        except EOFError:
+            sys.stdout.write("\n")
+            return
+        except KeyboardInterrupt:
+            sys.stdout.write("\n")
+            if not readline.get_line_buffer():
+                return
+
+
+@contextmanager
+def _tab_completion(complete: Callable[[str, str], list[str]]) -> Iterator[None]:
+    """Have the tab key complete a word: `complete` is given what stands before it, and the word."""
+    import readline
+
+    found: list[str] = []
+
+    def give_match(word: str, number: int) -> str | None:
+        if number == 0:
+            found[:] = complete(readline.get_line_buffer()[: readline.get_begidx()], word)
+        return found[number] if number < len(found) else None
+
+    before, delimiters = readline.get_completer(), readline.get_completer_delims()
+    readline.set_completer(give_match)
+    readline.set_completer_delims(" ,|{=")  # not those that paths have: `turns[*].text`
+    is_libedit = "libedit" in (readline.__doc__ or "")
+    readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
+    try:
+        yield
+    finally:
+        readline.set_completer(before)
+        readline.set_completer_delims(delimiters)
 
 
 def edit_mapping(mapping: "MappingDocument") -> "MappingDocument":
