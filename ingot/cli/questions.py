@@ -74,7 +74,7 @@ def ask_person(state: "State", context: "Context") -> tuple[dict[str, object], "
             state = {**state, "usage": talk.usage}
             mapping = talk.mapping if talk.at else None  # nothing has changed: asked again
         elif answer[0] == "r":
-            mapping = rules
+            mapping = rules or None
         else:
             mapping = edit_mapping((proposal and proposal.mapping) or {})
         if mapping is not None:  # shown and asked about again

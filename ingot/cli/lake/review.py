@@ -45,6 +45,7 @@ _CHOICES = {
     "s": "[s]kip",
     "q": "[q]uit",
 }
+Share = Literal["none", "redacted", "raw"]
 _SHARED = ("none", "redacted", "raw")
 _ENDS = {"y": "approved", "n": "rejected", "s": "skipped", "q": "quit"}
 _GONE = "its files were removed or belong to another data set now"
@@ -80,7 +81,7 @@ def review_lake(
         ),
     ] = (),
     share_values: Annotated[
-        Literal["none", "redacted", "raw"] | None,
+        Share | None,
         Setting(
             "Values that a model may see in a conversation (key `c`): none, redacted (no secrets), "
             "or raw.",
@@ -199,7 +200,7 @@ def _print_next_step(order: "LakeOrder", approved: int) -> None:
 # --- on a terminal
 
 
-def _walk_sets(order: "LakeOrder", found: Sequence["SetFacts"], share: str | None) -> None:
+def _walk_sets(order: "LakeOrder", found: Sequence["SetFacts"], share: Share | None) -> None:
     from ingot.agent.lake.review_queue import find_data_sets
 
     if not found:
@@ -220,7 +221,7 @@ def _walk_sets(order: "LakeOrder", found: Sequence["SetFacts"], share: str | Non
 
 
 def _ask_about_set(
-    order: "LakeOrder", facts: "SetFacts", data_set: "DataSet | None", share: str | None
+    order: "LakeOrder", facts: "SetFacts", data_set: "DataSet | None", share: Share | None
 ) -> str:
     """Return what a person decides: `approved`, `rejected`, `skipped` or `quit`."""
     from ingot.agent.lake import review_queue
@@ -293,7 +294,7 @@ def _changed_mapping(
 
 
 def _discuss(
-    shown: "ShownProposal", share: str | None, former: "Conversation | None"
+    shown: "ShownProposal", share: Share | None, former: "Conversation | None"
 ) -> "Conversation":
     """Converse about a proposal, with the model that the environment names, if it names one."""
     from ingot.agent.model.endpoint import ModelSettings
