@@ -72,11 +72,11 @@ class Session:
         self.forget()
         return self._run_graph(order)
 
-    def answer(self, answer: Json) -> State:
-        """Go on from the review with `{"decisions": [...]}`."""
+    def answer(self, answer: Json, changed: State | None = None) -> State:
+        """Go on from the review with `{"decisions": [...]}`, and with what else has changed."""
         from langgraph.types import Command
 
-        return self._run_graph(Command(resume=answer))
+        return self._run_graph(Command(resume=answer, update=encode(changed or {}, State)))
 
     def is_waiting(self) -> bool:
         """Whether the run stands before its review."""

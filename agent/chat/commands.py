@@ -360,6 +360,22 @@ COMMANDS: dict[str, Command] = {
 _ALIASES = {"approve": "ok", "exit": "quit", "?": "help", "tree": "mapping"}
 
 
+_TARGETS = (*ROLES, "text", "message", "messages", "each", "group", "root", "alternative")
+
+
+def complete_word(before: str, word: str, fields: tuple[str, ...]) -> list[str]:
+    """Return what a word can become: a command first on a line, then a target or a field."""
+    name, *more = before.removeprefix("/").split() or [""]
+    command, found = COMMANDS.get(name), fields
+    if not name or name == "help":
+        found = (*COMMANDS, *(f"/{one}" for one in COMMANDS if word.startswith("/")))
+    elif name == "set" and not more:
+        found = (*_TARGETS, *META_KEYS)
+    elif command and not command.edit and name != "why":
+        found = ()
+    return [one for one in dict.fromkeys(found) if one.startswith(word)]
+
+
 def command_usages(name: str = "") -> Iterator[tuple[str, str]]:
     """Yield how every command, or every form of one, is written, and what it does."""
     if name:

@@ -17,7 +17,7 @@ from ingot.agent.model.budget import Usage
 from ingot.agent.model.cache import open_tables
 from ingot.agent.state import Order, State
 from ingot.converters.errors import OutputError
-from ingot.converters.json_yaml import EMPTY, decode, encode
+from ingot.converters.json_yaml import EMPTY, OMIT, decode, encode
 from ingot.converters.rows import MappingDocument, Safe
 
 FORM = 1  # of the JSON that a conversation is kept as
@@ -49,7 +49,8 @@ class Utterance:
 class Conversation:
     """Its order, its steps (oldest first, `at` is the current one), its words.
 
-    `usage` is what asking a model took, `done` the folder that was written.
+    `usage` is what asking a model took, `done` the folder that was written. `under_review`: a
+    review was left for it, which gets the mapping back and decides; nothing is approved here.
     """
 
     id: str
@@ -59,6 +60,7 @@ class Conversation:
     said: tuple[Utterance, ...] = ()
     usage: Annotated[Usage | None, EMPTY] = None
     done: str = ""
+    under_review: Annotated[bool, OMIT] = False
 
     @property
     def state(self) -> State:

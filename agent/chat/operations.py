@@ -130,11 +130,16 @@ def begin_conversation(
         for node, update in step.items():
             channels |= update or {}
             tell(node)
-    state = typed_state(channels)
+    return discuss_state(id_, order, typed_state(channels))
+
+
+def discuss_state(id_: str, order: Order, state: State) -> Conversation:
+    """Begin a conversation about the proposal of a state."""
     proposal = state.get("proposal")
     # As a conversation keeps it: neither stopped nor reviewed.
     kept = {key: one for key, one in state.items() if key not in ("outcome", "result", "key")}
-    begun = cast("State", {**kept, "stopped": None, "review": None})
+    more = {"order": _trial_order(order), "stopped": None, "review": None}
+    begun = cast("State", {**kept, **more})
     first = Step(words=EMPTY_TEXT, by=proposal.mapper if proposal else order.mapper, state=begun)
     return Conversation(id=id_, order=order, steps=(first,), usage=state.get("usage"))
 

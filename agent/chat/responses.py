@@ -116,9 +116,7 @@ def _run_command(
     if meant.name == "ok":
         return _approve_mapping(conversation)
     if meant.name == "out":
-        order = replace(conversation.order, out=meant.text)
-        settled = replace(conversation, order=order, done="")
-        return Reply(conversation=settled, say=f"The result will be written to {meant.text}.")
+        return _set_folder(conversation, meant.text)
     if meant.name in ("edit", "save", "quit"):
         return Reply(conversation=conversation, do=meant.name, text=meant.text)
     return Reply(
@@ -158,7 +156,17 @@ def _alternatives_reply(
     return reply_to_change(conversation.heard(Utterance(who=YOU, text=redact(words))), words, state)
 
 
+def _set_folder(conversation: Conversation, folder: str) -> Reply:
+    if conversation.under_review:
+        return Reply(conversation=conversation, say="The reviewed command names the folder.")
+    order = replace(conversation.order, out=folder)
+    settled = replace(conversation, order=order, done="")
+    return Reply(conversation=settled, say=f"The result will be written to {folder}.")
+
+
 def _approve_mapping(conversation: Conversation) -> Reply:
+    if conversation.under_review:  # which shows the gates, and asks
+        return Reply(conversation=conversation, do="quit")
     held = failed_gates(conversation.state.get("problems", ()))
     decision = conversation.decision
     if held:

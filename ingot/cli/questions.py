@@ -4,7 +4,10 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,27 +42,49 @@ def complete_order(
     return replace(order, mapper="file", mapping=document, mapping_file=str(mapping))
 
 
-def ask_person(state: "State", context: "Context") -> dict[str, object]:
-    """Show the proposal, and the rules' where it differs; ask until the answer is one of those."""
+def ask_person(state: "State", context: "Context") -> tuple[dict[str, object], "State"]:
+    """Show the proposal, and the rules' where it differs; ask until the answer is one of those.
+
+    Return the answer, and what a conversation about the proposal has changed of the state besides.
+    """
     from ingot.cli.console import note_line
 
-    second = show_proposal(state, context)
-    rules = second and second.mapping
-    choices = "[y]es, [e]dit, [r]ules', [n]o" if rules else "[y]es, [e]dit, [n]o"
-    proposal = state["proposal"]
-    known = ("y", "yes", "e", "edit", "n", "no", "", *(("r", "rules", "rules'") if rules else ()))
-    while (answer := read_answer(f"Convert with this mapping? {choices}: ").lower()) not in known:
-        note_line(f"{answer} is none of these")
-    if answer in ("y", "yes"):
-        return {"decisions": [{"type": "approve"}]}
-    if answer in ("n", "no", ""):
-        return {"decisions": [{"type": "reject", "message": "not approved"}]}
-    if rules and answer.startswith("r"):
-        mapping = rules
-    else:
-        mapping = edit_mapping((proposal and proposal.mapping) or {})
-    action = {"name": "convert", "args": {"mapping": mapping}}  # shown and asked about again
-    return {"decisions": [{"type": "edit", "edited_action": action}]}
+    changed: State = {}
+    while True:
+        second = show_proposal(state, context)
+        rules = second and second.mapping
+        absent = [] if can_discuss(state) else ["chat"]
+        absent += [] if rules else ["rules"]
+        ways = [way for way in ("yes", "chat", "edit", "rules", "no") if way not in absent]
+        choices = ", ".join(f"[{way[0]}]{way[1:]}" for way in ways).replace("]ules", "]ules'")
+        known = {"", *ways, *(way[0] for way in ways)}
+        question = f"Convert with this mapping? {choices}: "
+        while (answer := read_answer(question).lower().rstrip("'")) not in known:
+            note_line(f"{answer} is none of these")
+        proposal, mapping = state["proposal"], None
+        if answer[:1] == "y":
+            return {"decisions": [{"type": "approve"}]}, changed
+        if answer[:1] in ("n", ""):
+            return {"decisions": [{"type": "reject", "message": "not approved"}]}, changed
+        if answer[0] == "c":
+            from ingot.cli.commands.chat import discuss_mapping
+
+            talk = discuss_mapping(state, context, state["order"])
+            changed = {"turn": talk.state["turn"], "usage": talk.usage}
+            state = {**state, "usage": talk.usage}
+            mapping = talk.mapping if talk.at else None  # nothing has changed: asked again
+        elif answer[0] == "r":
+            mapping = rules or None
+        else:
+            mapping = edit_mapping((proposal and proposal.mapping) or {})
+        if mapping is not None:  # shown and asked about again
+            action = {"name": "convert", "args": {"mapping": mapping}}
+            return {"decisions": [{"type": "edit", "edited_action": action}]}, changed
+
+
+def can_discuss(state: "State") -> bool:
+    """Return whether there can be a conversation about a proposal: on a terminal, about rows."""
+    return "turn" in state and sys.stdout.isatty()
 
 
 def show_proposal(state: "State", context: "Context") -> "SafeProposal | None":
@@ -97,6 +122,48 @@ def read_answer(question: str) -> str:
         return stderr_console().input(plain_text(question)).strip()
     except EOFError:
         return ""
+
+
+def typed_lines(prompt: str, complete: Callable[[str, str], list[str]]) -> Iterator[str]:
+    """Yield typed lines; Ctrl-C discards a line, and leaves on an empty one as Ctrl-D does."""
+    import readline
+
+    while True:
+        try:
+            with _tab_completion(complete):
+                line = input(prompt)
+            yield line
+        except EOFError:
+            sys.stdout.write("\n")
+            return
+        except KeyboardInterrupt:
+            sys.stdout.write("\n")
+            if not readline.get_line_buffer():
+                return
+
+
+@contextmanager
+def _tab_completion(complete: Callable[[str, str], list[str]]) -> Iterator[None]:
+    """Have the tab key complete a word: `complete` is given what stands before it, and the word."""
+    import readline
+
+    found: list[str] = []
+
+    def give_match(word: str, number: int) -> str | None:
+        if number == 0:
+            found[:] = complete(readline.get_line_buffer()[: readline.get_begidx()], word)
+        return found[number] if number < len(found) else None
+
+    before, delimiters = readline.get_completer(), readline.get_completer_delims()
+    readline.set_completer(give_match)
+    readline.set_completer_delims(" ,|{=")  # not those that paths have: `turns[*].text`
+    is_libedit = "libedit" in (readline.__doc__ or "")
+    readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
+    try:
+        yield
+    finally:
+        readline.set_completer(before)
+        readline.set_completer_delims(delimiters)
 
 
 def edit_mapping(mapping: "MappingDocument") -> "MappingDocument":

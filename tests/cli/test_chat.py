@@ -278,3 +278,45 @@ def test_at_a_terminal_a_question_can_be_interrupted(folder, model):
     assert len(model.requests) == 1
     terminal.type("quit\n")
     assert terminal.end() == 0
+
+
+def test_a_model_changes_a_mapping_under_review(folder, model):
+    model.queue = [{"say": "Only the text.", "edits": [{"set": "text", "parts": ["body"]}]}]
+    environment = {**asked(model), "INGOT_HOME": str(folder / "home")}
+    words = ["run", "raw.jsonl", "--out", "done"]
+    terminal = Terminal(words, folder, **environment)
+    terminal.until("[y]es, [c]hat")
+    terminal.type("c\n")
+    terminal.until("returns to the review")
+    terminal.type("leave the title out\n")
+    terminal.until("Changed")
+    terminal.shown = ""
+    terminal.type("quit\n")
+    terminal.until("[y]es, [c]hat")
+    terminal.type("y\n")
+    assert terminal.end() == 0
+    assert "1 call" in terminal.shown
+    made = json.loads((folder / "done" / "mapping.json").read_text())
+    assert made["text"] == "body"
+    assert made["provenance"]["edited_with"]["model"] == "m"
+    assert len(model.requests) == 1
+
+
+def test_at_a_terminal_the_tab_key_completes_commands_and_fields(folder):
+    rows = ({"id": n, "title": "t", "body": LOAF.format(n), "\x1b[2Jx": "y"} for n in range(30))
+    (folder / "raw.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    terminal = Terminal(["chat", "raw.jsonl"], folder, INGOT_HOME=str(folder / "home"))
+    terminal.until("quit leaves")
+    terminal.until("> ")
+    terminal.type("dr\t bo\t under 10\n")
+    terminal.until("body has at least 10 characters")
+    terminal.type("set te\t bod\t,\t\t")
+    terminal.until("title")
+    terminal.type("ti\t\n")
+    terminal.until("body -> body + title")
+    terminal.shown = ""
+    terminal.type("set text \t\t")
+    terminal.until("title")
+    assert "\x1b[2J" not in terminal.shown
+    terminal.type("\x15quit\n")
+    assert terminal.end() == 0

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ingot.cli.app import app
+from tests.agent.conftest import ChatServer
 
 NOUNS = ("river", "stone", "cloud", "paper", "light", "green", "metal", "ocean", "valley")
 
@@ -141,3 +142,56 @@ def test_a_dry_run_names_what_is_left_out() -> None:
     told = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     assert (told["left_out"], len(told["left_out_files"])) == (8, 8)
     assert {"name": "b/README.md", "why": "auxiliary file"} in told["left_out_files"]
+
+
+def test_a_conversation_returns_its_mapping_to_the_review(folder: Path) -> None:
+    desk = terminal.Terminal(["lake", "review", "lake"], folder)
+    asked(desk, 1)
+    desk.type("c\n")
+    desk.until("returns to the review")
+    desk.type("what is c1?\n")
+    desk.until("No model is configured")
+    desk.type("set text nowhere.at,all\n")
+    desk.until("Not changed")
+    desk.type("set text c1\n")
+    desk.until("Changed")
+    desk.type("quit\n")
+    asked(desk, 2)
+    assert "text c1" in terminal.words(desk.shown)
+    assert not (folder / "lake/mappings").exists()  # nothing is approved by it
+    desk.type("c\n")
+    desk._read(lambda: desk.shown.count("returns to the review") == 2)
+    desk.type("quit\n")
+    asked(desk, 3)
+    desk.type("y\n")
+    desk.until("approved: ")
+    desk.type("q\n")
+    assert desk.end() == 0
+    made = json.loads((folder / "lake/mappings/a.json").read_text())
+    assert made["text"] == "c1"
+    assert made["provenance"]["edited"] is True
+    assert made["provenance"]["shape"]
+
+
+def test_a_model_changes_a_mapping_under_review(folder: Path) -> None:
+    server = ChatServer()
+    server.always = {"say": "Only c1.", "edits": [{"set": "text", "parts": ["c1"]}]}
+    environment = {"OPENAI_BASE_URL": server.url, "INGOT_MODEL": "m", "OPENAI_API_KEY": "k"}
+    words = ["lake", "review", "lake", "--share-values", "none"]
+    desk = terminal.Terminal(words, folder, **environment)
+    asked(desk, 1)
+    desk.type("c\n")
+    desk.until("returns to the review")
+    desk.type("please leave c2 out\n")
+    desk.until("Changed")
+    desk.type("ok\n")
+    asked(desk, 2)
+    desk.type("y\n")
+    desk.until("approved: ")
+    desk.type("q\n")
+    assert desk.end() == 0
+    server.close()
+    assert "river" not in json.dumps(server.requests)  # a word of the data
+    made = json.loads((folder / "lake/mappings/a.json").read_text())
+    assert made["text"] == "c1"
+    assert made["provenance"]["edited_with"]["model"] == "m"

@@ -22,6 +22,7 @@ def test_an_unknown_answer_is_asked_again(
     left = iter(answers)
     monkeypatch.setattr(questions, "show_proposal", lambda *_: None)
     monkeypatch.setattr(questions, "read_answer", lambda _: next(left))
-    made = cast("Any", questions.ask_person({"proposal": None}, cast("Any", None)))
-    assert made["decisions"][0]["type"] == kind
+    made, changed = questions.ask_person({"proposal": None}, cast("Any", None))
+    assert changed == {}
+    assert cast("Any", made)["decisions"][0]["type"] == kind
     assert list(left) == []

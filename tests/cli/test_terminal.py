@@ -159,7 +159,7 @@ def test_the_rules_mapping_can_be_taken_in_place_of_a_models(
 ) -> None:
     asked = ("--mapper", "llm", "--model", "m1", "--base-url", turned_round)
     terminal = run(folder, *asked, OPENAI_API_KEY="none")
-    terminal.until("[y]es, [e]dit, [r]ules', [n]o")
+    terminal.until("[y]es, [c]hat, [e]dit, [r]ules', [n]o")
     for shown in (
         "for a person: second opinion: the rules propose something else",
         "The rules propose something else: sft by rules, confidence 0.",
@@ -171,7 +171,7 @@ def test_the_rules_mapping_can_be_taken_in_place_of_a_models(
     assert "user question assistant answer" in words(after)
     terminal.shown = ""
     terminal.type("r\n")
-    terminal.until("[y]es, [e]dit, [n]o")
+    terminal.until("[y]es, [c]hat, [e]dit, [n]o")
     assert "user question assistant answer" in words(terminal.shown)
     terminal.type("y\n")
     assert terminal.end() == 0
@@ -187,3 +187,45 @@ def test_control_c_ends_quietly(folder: Path) -> None:
     assert terminal.end() == 130
     assert "Traceback" not in terminal.shown
     assert not (folder / "out").exists()
+
+
+def test_a_conversation_returns_its_mapping_to_the_question(folder: Path) -> None:
+    terminal = run(folder)
+    terminal.until("[y]es, [c]hat, [e]dit, [n]o")
+    terminal.type("c\n")
+    terminal.until("ok or quit returns to the review")
+    terminal.type("out elsewhere\n")
+    terminal.until("names the folder")
+    terminal.type("swap\n")
+    terminal.until("Changed")
+    terminal.shown = ""
+    terminal.type("ok\n")
+    terminal.until("[y]es, [c]hat, [e]dit, [n]o")
+    assert "user answer assistant question" in words(terminal.shown)
+    assert "coverage" in terminal.shown  # the gates anew
+    assert "--resume" not in terminal.shown
+    assert not (folder / "out").exists()
+    terminal.type("y\n")
+    assert terminal.end() == 0
+    saved = json.loads((folder / "out" / "mapping.json").read_text())
+    assert [one["content"] for one in saved["messages"]] == ["answer", "question"]
+    assert saved["provenance"]["edited"] is True
+    listed = Terminal(["chat", "--list"], folder, INGOT_HOME=str(folder / "state"))
+    assert listed.end() == 0
+    assert "no conversations yet" in listed.shown
+
+
+def test_a_conversation_that_changes_nothing_leaves_the_proposal(folder: Path) -> None:
+    terminal = run(folder)
+    terminal.until("[n]o")
+    terminal.type("c\n")
+    terminal.until("returns to the review")
+    terminal.type("swap\n")
+    terminal.until("Changed")
+    terminal.type("undo\n")
+    terminal.shown = ""
+    terminal.type("quit\n")
+    terminal.until("[n]o")
+    assert "sft by rules" in terminal.shown
+    terminal.type("n\n")
+    assert terminal.end() == 3

@@ -20,6 +20,8 @@ from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from ingot.agent.chat.conversation import ChatStore, Conversation
+    from ingot.agent.context import Context
+    from ingot.agent.state import State
 
 _STAGES = {
     "discover": "files listed",
@@ -91,12 +93,34 @@ def chat(
         _refuse_other_options(ctx, "--resume", ("resume", "mapper", *_OF_RESUME, *model))
         changed = {name: getattr(order, name) for name in _OF_RESUME if _is_given(ctx, name)}
         known = _load_conversation(chats, resume)
-        known = replace(known, order=replace(known.order, **changed))
+        known = replace(known, order=replace(known.order, **changed), under_review=False)
         conversation = recheck_conversation(known, context)
     else:
         conversation = begin_conversation(chats.new_id(), order, context, _tell_stage)
         chats.keep(conversation)
     Talk(conversation, chats, context).run()
+
+
+def discuss_mapping(
+    state: "State", context: "Context", order: Order, former: "Conversation | None" = None
+) -> "Conversation":
+    """Converse about a proposal under review, or go on with a conversation about it.
+
+    Nothing is approved by it. It is kept until its end, so that a process that is killed loses
+    nothing: `ingot chat --resume` goes on with it, without the review.
+    """
+    from ingot.agent.chat.conversation import ChatStore
+    from ingot.agent.chat.operations import discuss_state
+    from ingot.agent.context import state_home
+    from ingot.cli.commands.chat_terminal import Talk
+
+    chats = ChatStore(state_home())
+    begun = former or discuss_state(chats.new_id(), replace(order, out=None), state)
+    begun = replace(begun, under_review=True)
+    chats.keep(begun)
+    ended = Talk(begun, chats, context).run()
+    chats.forget(ended.id)
+    return ended
 
 
 def _tell_stage(node: str) -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from ingot.agent.chat.commands import command_usages
+from ingot.agent.chat.commands import command_usages, complete_word
 from ingot.agent.chat.conversation import ChatStore, Conversation
 from ingot.agent.chat.operations import (
     convert_conversation,
@@ -36,7 +36,7 @@ from ingot.agent.review.diff.normal_form import normal_form
 from ingot.agent.state import Check
 from ingot.cli import display
 from ingot.cli.console import is_interactive, plain_text, progress_meter, safe_text, stdout_console
-from ingot.cli.questions import edit_mapping
+from ingot.cli.questions import edit_mapping, typed_lines
 from ingot.converters.errors import IngotError, MappingError, OutputError
 from ingot.converters.output.files import output_errors, write_file
 from ingot.converters.rows import MappingDocument
@@ -51,18 +51,29 @@ class Talk:
         self._now, self._chats, self._context = conversation, chats, context
         self._console = stdout_console()
 
-    def run(self) -> None:
-        """Take turns until the person leaves or the input ends."""
+    def run(self) -> Conversation:
+        """Take turns until the person leaves or the input ends; return the conversation."""
         show_opening(self._console, Reply(conversation=self._now), self._context)
         model = self._context.asking
         how = "Say what should be different" if model else "No model is asked: short commands"
-        self._say(f"{how}; help lists the commands, ok converts, quit leaves.")
-        for line in _terminal_lines() if sys.stdin.isatty() else _piped_lines():
+        reviewed = self._now.under_review
+        ends = "ok or quit returns to the review" if reviewed else "ok converts, quit leaves"
+        self._say(f"{how}; help lists the commands, {ends}.")
+        for line in typed_lines(_PROMPT, self._complete) if sys.stdin.isatty() else _piped_lines():
             if re.search("[\ud800-\udfff]", line):  # bytes that could not be decoded
                 self._say("this line is not UTF-8; it is not read", "red")
             elif not self._turn(line):
                 break
-        self._say(f"To resume: ingot chat --resume {self._now.id}")
+        if not reviewed:
+            self._say(f"To resume: ingot chat --resume {self._now.id}")
+        return self._now
+
+    def _complete(self, before: str, word: str) -> list[str]:
+        order = self._now.order
+        fields = self._context.fields(order.source, order.spec)
+        door = self._context.door(order.source, order.spec)
+        found = complete_word(before, word, fields)
+        return [one for one in found if door.text(one) == one == safe_text(one)]
 
     def _turn(self, line: str) -> bool:
         heard = _StreamedWords(self._console)
@@ -86,7 +97,9 @@ class Talk:
         return reply.do != "quit"
 
     def _recheck(self) -> None:
-        """Try the mapping again on the data, which may have changed."""
+        """Try the mapping again on the data, which may have changed; a review does it itself."""
+        if self._now.under_review:  # whose context may hold some files of a folder
+            return
         self._context.forget()
         try:
             now = recheck_conversation(self._now, self._context)
@@ -133,22 +146,6 @@ def _save_mapping(conversation: Conversation, file: Path) -> str:
     with output_errors(file):
         write_file(file, mapping_bytes(document))
     return f"written: {file}"
-
-
-def _terminal_lines() -> Iterator[str]:
-    """Yield typed lines; Ctrl-C discards a line, and leaves on an empty one as Ctrl-D does."""
-    import readline
-
-    while True:
-        try:
-            yield input(_PROMPT)
-        except EOFError:
-            typer.echo()
-            return
-        except KeyboardInterrupt:
-            typer.echo()
-            if not readline.get_line_buffer():
-                return
 
 
 def _piped_lines() -> Iterator[str]:

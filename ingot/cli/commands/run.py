@@ -167,9 +167,9 @@ def _run_session(order: Order, context: "Context", *, as_json: bool) -> None:
                     waiting = replace(run_outcome(state), status="waiting", why=_NO_TERMINAL)
                     print_json(encode(waiting))
                 stop_midway(state, _NO_TERMINAL, context)
-            answer = ask_person(state, context)
+            answer, changed = ask_person(state, context)
             with progress_meter() as context.progress:
-                state = current.answer(answer)
+                state = current.answer(answer, changed)
         current.forget()
     if state["outcome"].status in ("done", "already_done", "irrelevant"):
         remove_proposal(order)

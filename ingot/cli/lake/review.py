@@ -1,11 +1,12 @@
 """`ingot lake review`: show what waits in a lake, and decide it."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -22,24 +23,30 @@ from ingot.cli.console import (
     stdout_console,
 )
 from ingot.cli.display import count_text, print_grid
-from ingot.cli.questions import edit_mapping, read_answer, show_proposal
+from ingot.cli.questions import can_discuss, edit_mapping, read_answer, show_proposal
 from ingot.converters.errors import IngotError, ReviewNeeded
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
+    from ingot.agent.chat.conversation import Conversation
     from ingot.agent.lake.lake_order import LakeOrder
     from ingot.agent.lake.review_queue import ShownProposal
+    from ingot.agent.proposing.proposal import Proposal
     from ingot.converters.lake.catalog import SetFacts
     from ingot.converters.lake.survey import DataSet
+    from ingot.converters.rows import MappingDocument
 
 _CHOICES = {
     "y": "[y]es, approve",
+    "c": "[c]hat",
     "e": "[e]dit",
     "r": "take the [r]ules'",
     "n": "[n]o, reject",
     "s": "[s]kip",
     "q": "[q]uit",
 }
+Share = Literal["none", "redacted", "raw"]
+_SHARED = ("none", "redacted", "raw")
 _ENDS = {"y": "approved", "n": "rejected", "s": "skipped", "q": "quit"}
 _GONE = "its files were removed or belong to another data set now"
 _SHOWN = ("name", "place", "status", "why", "decision", "mapper", "model", "confidence", "coverage")
@@ -73,6 +80,15 @@ def review_lake(
             repeatable=True,
         ),
     ] = (),
+    share_values: Annotated[
+        Share | None,
+        Setting(
+            "Values that a model may see in a conversation (key `c`): none, redacted (no secrets), "
+            "or raw.",
+            choices=_SHARED,
+            default="as in the run, else redacted",
+        ),
+    ] = None,
     as_json: o.Json = False,
 ) -> None:
     """Review the data sets of a lake that wait for you.
@@ -94,7 +110,7 @@ def review_lake(
             ways = f"{run} --approve NAME, or on a terminal without it"
             raise ReviewNeeded(str(order.out), f"{len(found):,} data sets wait for a person", ways)
         return
-    _walk_sets(order, found)
+    _walk_sets(order, found, share_values)
 
 
 # --- without questions
@@ -184,7 +200,7 @@ def _print_next_step(order: "LakeOrder", approved: int) -> None:
 # --- on a terminal
 
 
-def _walk_sets(order: "LakeOrder", found: Sequence["SetFacts"]) -> None:
+def _walk_sets(order: "LakeOrder", found: Sequence["SetFacts"], share: Share | None) -> None:
     from ingot.agent.lake.review_queue import find_data_sets
 
     if not found:
@@ -195,7 +211,7 @@ def _walk_sets(order: "LakeOrder", found: Sequence["SetFacts"]) -> None:
     counts = dict.fromkeys(("approved", "rejected", "skipped"), 0)
     for number, facts in enumerate(found, start=1):
         stderr_console().rule(plain_text(f"{number} of {len(found)}: {facts.name}", "bold"))
-        done = _ask_about_set(order, facts, sets.get(facts.name))
+        done = _ask_about_set(order, facts, sets.get(facts.name), share)
         if done == "quit":
             break
         counts[done] += 1
@@ -204,7 +220,9 @@ def _walk_sets(order: "LakeOrder", found: Sequence["SetFacts"]) -> None:
     _print_next_step(order, counts["approved"])
 
 
-def _ask_about_set(order: "LakeOrder", facts: "SetFacts", data_set: "DataSet | None") -> str:
+def _ask_about_set(
+    order: "LakeOrder", facts: "SetFacts", data_set: "DataSet | None", share: Share | None
+) -> str:
     """Return what a person decides: `approved`, `rejected`, `skipped` or `quit`."""
     from ingot.agent.lake import review_queue
 
@@ -212,9 +230,10 @@ def _ask_about_set(order: "LakeOrder", facts: "SetFacts", data_set: "DataSet | N
     if data_set is None:
         stderr_console().print(_GONE)
         return "skipped"
-    shown, own = None, None
+    shown, own, talk = None, None, None
     try:
         shown = review_queue.load_proposal(order, data_set)
+        share = share or shown.state["order"].share_values
         # What a person has put in place of the proposed mapping, or of one approved before.
         own = shown.document if shown.moved else None
     except IngotError as error:
@@ -227,26 +246,64 @@ def _ask_about_set(order: "LakeOrder", facts: "SetFacts", data_set: "DataSet | N
             print_error(str(error))
             break
         may_approve = partial(_may_approve, order, data_set, shown)
-        choice = _read_choice(may_approve, rules=bool(second and second.mapping))
+        offered = {"r": bool(second and second.mapping), "c": can_discuss(shown.state)}
+        choice = _read_choice(may_approve, offered)
         try:
-            if choice == "y":
-                note_line(f"approved: {review_queue.approve(order, facts, own)}")
-            elif choice == "n":
-                review_queue.reject(order, facts, data_set)
             if choice in _ENDS:
-                return _ENDS[choice]
-            former = shown.document or {"version": 2}
-            provenance = {**(former.get("provenance") or {}), "edited": True}
-            if choice == "r" and second and second.mapping:
-                document = second.mapping
-                provenance = {"mapper": "rules", "confidence": second.confidence}
-            else:
-                document = edit_mapping(former)
+                return _end_review(order, facts, data_set, choice, own)
+            if choice == "c":
+                talk = _discuss(shown, share, talk)
+                if not talk.at:  # nothing has changed
+                    continue
+            document, provenance = _changed_mapping(shown, choice, second, talk)
             shown = review_queue.try_mapping(order, data_set, document, provenance=provenance)
-            own = shown.document
+            own, talk = shown.document, None
         except IngotError as error:
             print_error(str(error))
     return "skipped"
+
+
+def _end_review(
+    order: "LakeOrder",
+    facts: "SetFacts",
+    data_set: "DataSet",
+    choice: str,
+    own: "MappingDocument | None",
+) -> str:
+    from ingot.agent.lake import review_queue
+
+    if choice == "y":
+        note_line(f"approved: {review_queue.approve(order, facts, own)}")
+    elif choice == "n":
+        review_queue.reject(order, facts, data_set)
+    return _ENDS[choice]
+
+
+def _changed_mapping(
+    shown: "ShownProposal", choice: str, second: "Proposal | None", talk: "Conversation | None"
+) -> tuple["MappingDocument", "MappingDocument"]:
+    """Return the mapping that a person puts in place of the one that is shown, and who made it."""
+    if choice == "r" and second and second.mapping:
+        return second.mapping, {"mapper": "rules", "confidence": second.confidence}
+    former = shown.document or {"version": 2}
+    provenance = {**(former.get("provenance") or {}), "edited": True}
+    if choice != "c" or talk is None:
+        return edit_mapping(former), provenance
+    made = talk.state["turn"].provenance
+    return talk.mapping, {**provenance, **{k: made[k] for k in ("edited_with",) if k in made}}
+
+
+def _discuss(
+    shown: "ShownProposal", share: Share | None, former: "Conversation | None"
+) -> "Conversation":
+    """Converse about a proposal, with the model that the environment names, if it names one."""
+    from ingot.agent.model.endpoint import ModelSettings
+    from ingot.cli.commands.chat import discuss_mapping
+    from ingot.cli.model_options import run_context
+
+    order = replace(shown.state["order"], mapper="auto", share_values=share or "redacted")
+    shown.context.asking = run_context(ModelSettings(), order.mapper).asking
+    return discuss_mapping(shown.state, shown.context, order, former)
 
 
 def _may_approve(order: "LakeOrder", data_set: "DataSet", shown: "ShownProposal") -> bool:
@@ -270,9 +327,9 @@ def _introduce_set(facts: "SetFacts") -> None:
         note_line(f"{facts.card['file']} says: {card}")
 
 
-def _read_choice(may_approve: Callable[[], bool], *, rules: bool) -> str:
+def _read_choice(may_approve: Callable[[], bool], offered: Mapping[str, bool]) -> str:
     """Return one of the letters; the end of the input quits."""
-    allowed = {key: text for key, text in _CHOICES.items() if rules or key != "r"}
+    allowed = {key: text for key, text in _CHOICES.items() if offered.get(key, True)}
     while True:
         answer = read_answer(f"{', '.join(allowed.values())}: ").lower()[:1] or "q"
         if answer in allowed and (answer != "y" or may_approve()):
