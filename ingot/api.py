@@ -118,6 +118,7 @@ def propose(
     language: str | None = None,
     source_name: str | None = None,
     share_values: Literal["none", "redacted", "raw"] = "redacted",
+    llm_max_tokens: int | None = None,
 ) -> Proposal:
     """Propose a mapping from a sample of 200 rows.
 
@@ -129,12 +130,13 @@ def propose(
         language: value of `meta.language` where it is known: ISO 639-1 code, or `mix`.
         source_name: value of `meta.source`, else the name of the source.
         share_values: what a model may see of the values.
+        llm_max_tokens: most tokens that the model may take, in and out; None: no limit.
 
     Raises:
         SourceError: the source cannot be read.
         ModelError: no endpoint is configured, or it failed.
     """
-    with _open(source, model) as (context, location):
+    with _open(source, _access(model, llm_max_tokens) if model else None) as (context, location):
         order = Order(
             source=location,
             mode=mode,
@@ -338,9 +340,11 @@ def review(
 
 
 @contextmanager
-def _open(source: SourceLike, model: str | None = None) -> Iterator[tuple[Context, str]]:
+def _open(
+    source: SourceLike, asking: "ModelAccess | None" = None
+) -> Iterator[tuple[Context, str]]:
     """The working set of a call, and how the source is named in it."""
-    context = Context(asking=_access(model) if model else None)
+    context = Context(asking=asking)
     if isinstance(source, str | os.PathLike):
         yield context, os.fspath(source)
         return
@@ -351,8 +355,8 @@ def _open(source: SourceLike, model: str | None = None) -> Iterator[tuple[Contex
         yield context, opened.location
 
 
-def _access(model: str) -> "ModelAccess":
-    from ingot.agent.model.budget import Ledger, list_price
+def _access(model: str, tokens: int | None) -> "ModelAccess":
+    from ingot.agent.model.budget import Ledger, Limits, list_price
     from ingot.agent.model.cache import Store
     from ingot.agent.model.endpoint import configured_endpoint
     from ingot.agent.proposing.llm.mapper import ModelAccess
@@ -361,7 +365,7 @@ def _access(model: str) -> "ModelAccess":
     if endpoint is None:
         hint = "set OPENAI_API_KEY, OPENAI_BASE_URL or INGOT_PRESET"
         raise ModelError(model, "no endpoint is configured", hint)
-    ledger = Ledger(price=list_price(model))
+    ledger = Ledger(run=Limits(tokens=tokens), price=list_price(model))
     return ModelAccess(endpoint=endpoint, store=Store(state_home()), ledger=ledger)
 
 

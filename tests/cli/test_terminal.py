@@ -196,6 +196,12 @@ def test_a_conversation_returns_its_mapping_to_the_question(folder: Path) -> Non
     terminal.until("ok or quit returns to the review")
     terminal.type("out elsewhere\n")
     terminal.until("names the folder")
+    terminal.type("help\n")
+    terminal.until("help [COMMAND]")
+    terminal.type("help ok\n")
+    terminal.until("\r\n> ")
+    assert "return to the question of the review" in words(terminal.shown)
+    assert "approve the mapping and convert" not in words(terminal.shown)
     terminal.type("swap\n")
     terminal.until("Changed")
     terminal.shown = ""
