@@ -136,7 +136,8 @@ def propose(
         SourceError: the source cannot be read.
         ModelError: no endpoint is configured, or it failed.
     """
-    with _open(source, _access(model, llm_max_tokens) if model else None) as (context, location):
+    with _open(source) as (context, location):
+        context.asking = _access(model, llm_max_tokens) if model else None
         order = Order(
             source=location,
             mode=mode,
@@ -340,11 +341,9 @@ def review(
 
 
 @contextmanager
-def _open(
-    source: SourceLike, asking: "ModelAccess | None" = None
-) -> Iterator[tuple[Context, str]]:
+def _open(source: SourceLike) -> Iterator[tuple[Context, str]]:
     """The working set of a call, and how the source is named in it."""
-    context = Context(asking=asking)
+    context = Context()
     if isinstance(source, str | os.PathLike):
         yield context, os.fspath(source)
         return

@@ -376,12 +376,7 @@ def complete_word(before: str, word: str, fields: tuple[str, ...]) -> list[str]:
     return [one for one in dict.fromkeys(found) if one.startswith(word)]
 
 
-_BACK = "return to the question of the review, with the mapping as it is now"
-_IN_REVIEW = {
-    "ok": _BACK,
-    "quit": _BACK,
-    "out": "not possible here: the reviewed command names the folder",
-}
+_IN_REVIEW = dict.fromkeys(("ok", "quit"), "return to the question, with the mapping as it is now")
 
 
 def command_usages(name: str = "", *, under_review: bool = False) -> Iterator[tuple[str, str]]:

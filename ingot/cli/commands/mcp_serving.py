@@ -33,12 +33,7 @@ def mcp(
         ),
     ] = None,
     max_input: Annotated[
-        int,
-        Setting(
-            "Maximum size of a source that `convert` takes, as stored, in MiB.",
-            metavar="N",
-            minimum=1,
-        ),
+        int, Setting("Maximum size of a source of `convert`, in MiB.", metavar="N", minimum=1)
     ] = 1024,
     mapper: Mapper = "auto",
     llm: ModelSettings,
