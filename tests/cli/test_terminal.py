@@ -22,12 +22,14 @@ TOPICS = ("rivers", "bridges", "clouds", "violins", "bread", "maps", "glass", "s
 class Terminal:
     """A process whose three streams are one terminal, and what it has shown so far."""
 
+    program = (sys.executable, "-m", "ingot")
+
     def __init__(self, words: list[str], folder: Path, **environment: str) -> None:
         self.shown = ""
         master, slave = pty.openpty()
         self._master = master
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "ingot", *words],
+            [*self.program, *words],
             stdin=slave,
             stdout=slave,
             stderr=slave,
@@ -330,3 +332,30 @@ def test_a_conversation_that_changes_nothing_leaves_the_proposal(folder: Path) -
     assert "sft by rules" in terminal.shown
     terminal.type("n\n")
     assert terminal.end() == 3
+
+
+class Shell(Terminal):
+    """A bash whose home is a folder, with a program `ingot` in its path."""
+
+    program = ("bash", "--noprofile")
+
+
+def test_an_installed_completion_completes_commands_and_options_in_bash(tmp_path: Path) -> None:
+    ingot = tmp_path / "bin" / "ingot"
+    ingot.parent.mkdir()
+    ingot.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ingot "$@"\n')
+    ingot.chmod(0o755)
+    path = f"{ingot.parent}:{os.environ['PATH']}"
+    home = {"HOME": str(tmp_path), "PATH": path, "PS1": "$ ", "INPUTRC": "/dev/null"}
+    installing = Shell(["-c", "ingot --install-completion; true"], tmp_path, **home)
+    assert installing.end() == 0
+    assert "bash completion installed" in installing.shown
+    shell = Shell(["-i"], tmp_path, **home)
+    shell.type("ingot tok\t")
+    shell.until("ingot tokens ")
+    shell.type("insp\t")
+    shell.until("ingot tokens inspect ")
+    shell.type("\x15ingot run --overw\t")
+    shell.until("ingot run --overwrite ")
+    shell.type("\x15exit\n")
+    assert shell.end() == 0
