@@ -32,6 +32,9 @@ def mcp(
             maximum=65535,
         ),
     ] = None,
+    max_input: Annotated[
+        int, Setting("Maximum size of a source of `convert`, in MiB.", metavar="N", minimum=1)
+    ] = 1024,
     mapper: Mapper = "auto",
     llm: ModelSettings,
 ) -> None:
@@ -50,7 +53,10 @@ def mcp(
     from ingot.agent.mcp.mcp_server import build_server, serve_http
 
     asking = run_context(llm, mapper).asking
-    server = build_server(ConfinedFolder(root=root.resolve(), asking=asking, mapper=mapper))
+    folder = ConfinedFolder(
+        root=root.resolve(), asking=asking, mapper=mapper, max_input=max_input << 20
+    )
+    server = build_server(folder)
     if http is None:
         server.run("stdio")
     else:
