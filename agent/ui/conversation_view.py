@@ -184,21 +184,20 @@ def _view_fields(conversation: Conversation, context: Context, uses: Sequence[Fi
     by_path: dict[str, list[FieldUse]] = {}
     for use in uses:
         by_path.setdefault(_general_path(use.path), []).append(use)
-    known, fields = {}, []
-    for one in facts.paths[:_FIELDS]:
-        if one.path == "$":
-            continue
-        known[one.path] = one
-        taken = by_path.get(one.path, [])
-        parent = one.outer.path if one.outer and one.outer.path in known else None
-        label = one.path.removeprefix(parent).lstrip(".") if parent else one.path
+    known = {one.path: one for one in facts.paths[:_FIELDS] if one.path != "$"}
+    depths: dict[str, int] = {}
+    fields: list[Facts] = []
+    for path, one in known.items():
+        taken = by_path.get(path, [])
+        parent = one.outer.path if one.outer and one.outer.path in depths else None
+        depths[path] = depths[parent] + 1 if parent else 0
         values = [[cut_text(text_of(value), _CELL), count] for value, count in one.values]
         fields.append(
             {
-                "path": one.path,
-                "label": label,
+                "path": path,
+                "label": path.removeprefix(parent).lstrip(".") if parent else path,
                 "parent": parent,
-                "depth": fields[_index_of(fields, parent)]["depth"] + 1 if parent else 0,
+                "depth": depths[path],
                 "types": [*one.types],
                 "rows": one.rows,
                 "of": facts.rows,
@@ -210,12 +209,8 @@ def _view_fields(conversation: Conversation, context: Context, uses: Sequence[Fi
         )
     counts = {one.path: dict(one.values) for one in known.values()}
     roles = list(_view_roles(conversation.mapping, uses, counts))
-    more = len(facts.paths) - len(fields) + facts.cut
+    more = max(len(facts.paths) - _FIELDS, 0) + facts.cut
     return {"fields": fields, "fields_more": more, "roles": roles or None}
-
-
-def _index_of(fields: Sequence[Facts], path: str) -> int:
-    return next(place for place, one in enumerate(fields) if one["path"] == path)
 
 
 def _view_roles(

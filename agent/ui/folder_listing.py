@@ -49,6 +49,6 @@ def _folder_kind(folder: Path) -> str:
 def _file_kind(file: Path) -> str:
     if file.suffix != ".json" or not file.is_file() or file.stat().st_size > _MAPPING_BYTES:
         return "file"
-    document = find_json(file)
-    stated = isinstance(document, dict) and document.get("version") == 2
-    return "mapping" if stated and {"text", "messages", "any_of"} & {*document} else "file"
+    document = find_json(file) or {}
+    stated = document.get("version") == 2 and {"text", "messages", "any_of"} & document.keys()
+    return "mapping" if stated else "file"

@@ -41,6 +41,17 @@ if TYPE_CHECKING:
 Tell = Callable[[str, Json], None]  # an event of a stream: its name and what it says
 _MOST_OPEN = 8  # conversations whose data stays open
 _MOST_LISTED = 50
+_WAITING = (
+    "name",
+    "place",
+    "why",
+    "decision",
+    "confidence",
+    "coverage",
+    "files",
+    "bytes",
+    "format",
+)
 
 
 @dataclass(kw_only=True)
@@ -148,8 +159,6 @@ class Onboarding:
         for one in sets:
             word = STATUS_WORDS[one.status]
             by_status[word] = by_status.get(word, 0) + 1
-        names = ("name", "place", "why", "decision", "confidence", "coverage")
-        names = (*names, "files", "bytes", "format")
         return {
             "path": lake,
             "root": self._name(order.root),
@@ -157,7 +166,7 @@ class Onboarding:
             "records": sum(one.records.get("written", 0) for one in sets),
             "by_status": by_status,
             "waiting": [
-                {name: getattr(one, name) for name in names}
+                {name: getattr(one, name) for name in _WAITING}
                 for one in review_queue.waiting_sets(order)
             ],
         }

@@ -175,9 +175,9 @@ class _Page:
         return view_tokens(*self._part(request), str(self._place(named)) if named else None)
 
     def _review(self, _: "Request", body: Json) -> Facts:
-        places = [self._place(_text(body, name)) for name in ("old", "new")]
+        old, new = (self._place(_text(body, name)) for name in ("old", "new"))
         data = str(self._place(_text(body, "source"))) if body.get("source") else None
-        return {**review_files(*places, ReviewOptions(source=data, offline=True))}
+        return {**review_files(old, new, ReviewOptions(source=data, offline=True))}
 
     def _begin(self, _: "Request", body: Json) -> Work:
         source, mode = _text(body, "source"), _text(body, "mode", "auto")
@@ -325,6 +325,6 @@ def _dump(facts: Json) -> str:
 
 
 def _error_facts(error: Exception) -> Facts:
-    if not isinstance(error, IngotError):
-        return {"where": "", "problem": str(error), "hint": ""}
-    return {"where": error.where, "problem": error.problem, "hint": error.hint}
+    """Where, what and what to do, as far as the error says each by itself."""
+    told = {name: getattr(error, name, "") for name in ("where", "problem", "hint")}
+    return told if told["problem"] else {**told, "where": "", "problem": str(error)}
