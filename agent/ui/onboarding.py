@@ -21,6 +21,7 @@ from ingot.agent.chat.operations import (
 )
 from ingot.agent.chat.responses import Reply, respond
 from ingot.agent.context import Context, state_home
+from ingot.agent.judging.policy import failed_gates
 from ingot.agent.lake import review_queue
 from ingot.agent.lake.lake_order import LakeOrder
 from ingot.agent.lake.lake_state import LakeState
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 Tell = Callable[[str, Json], None]  # an event of a stream: its name and what it says
 _MOST_OPEN = 8  # conversations whose data stays open
 _MOST_LISTED = 50
+_APPROVING = ("ok", "approve")
 _WAITING = (
     "name",
     "place",
@@ -106,9 +108,9 @@ class Onboarding:
             reply = respond(
                 found.conversation, line, found.context, lambda word: tell("word", {"text": word})
             )
-            found.conversation = reply.conversation
-            if reply.do in ("convert", "quit"):
-                reply = replace(reply, say="Nothing is approved by a line: use the button.")
+            found.conversation = self._inside(reply.conversation, found.conversation)
+            if reply.do in ("convert", "quit") or line.strip().lstrip("/").lower() in _APPROVING:
+                reply = replace(reply, show=(), say="Nothing is approved here: use the button.")
             elif reply.do == "save":
                 file = save_mapping(reply.conversation, Path(self._place(reply.text)))
                 reply = replace(reply, say=f"written: {self._name(file)}")
@@ -134,8 +136,10 @@ class Onboarding:
             order = replace(found.conversation.order, out=self._place(out), **named)
             check_confined(order, self.root)
             reply: Reply = respond(replace(found.conversation, order=order), "ok", found.context)
+            if held := failed_gates(found.conversation.state.get("problems", ())):
+                raise ConversionError(id_, f"does not pass: {'; '.join(held)}")
             if reply.do != "convert":
-                raise ConversionError(id_, reply.say or "is decided in its lake", "see the gates")
+                raise ConversionError(id_, reply.say or "is decided in its lake")
             found.conversation, found.converting = reply.conversation, True
         try:
             found.context.progress = lambda done: tell("progress", _progress_facts(done))
@@ -217,6 +221,12 @@ class Onboarding:
         return order
 
     # --- parts
+
+    def _inside(self, now: Conversation, before: Conversation) -> Conversation:
+        """The conversation with its output folder below the root, where a line has set one."""
+        if not now.order.out or now.order.out == before.order.out:
+            return now
+        return replace(now, order=replace(now.order, out=self._place(now.order.out)))
 
     def _find(self, id_: str) -> _Open:
         if id_ in self._open:
