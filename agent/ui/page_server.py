@@ -27,9 +27,14 @@ from ingot.agent.served.loopback import (
 )
 from ingot.agent.served.order_input import place_below
 from ingot.agent.ui.conversation_view import Facts
-from ingot.agent.ui.folder_listing import list_folder
+from ingot.agent.ui.folder_view import (
+    list_folder,
+    view_records,
+    view_rejects,
+    view_result,
+    view_tokens,
+)
 from ingot.agent.ui.onboarding import Onboarding, Tell
-from ingot.agent.ui.result_view import view_records, view_rejects, view_result, view_tokens
 from ingot.converters.errors import ConversionError, IngotError
 from ingot.converters.rows import Json
 
@@ -93,12 +98,12 @@ def guard_requests(app: App, place: str, token: str) -> App:
 
 
 def _with_headers(send: Send) -> Send:
-    async def told(message: Any) -> None:  # noqa: ANN401
+    async def send_with_headers(message: Any) -> None:  # noqa: ANN401
         if message["type"] == "http.response.start":
             message = {**message, "headers": [*message.get("headers", ()), *_HEADERS]}
         await send(message)
 
-    return told
+    return send_with_headers
 
 
 def build_app(onboarding: Onboarding) -> App:
@@ -276,7 +281,7 @@ async def _events(work: Work) -> AsyncIterator[bytes]:
     def tell(name: str, facts: Json) -> None:
         loop.call_soon_threadsafe(events.put_nowait, (name, facts))
 
-    def run() -> None:
+    def work_and_tell() -> None:
         try:
             tell("done", work(tell))
         except (IngotError, OSError) as error:
@@ -285,7 +290,7 @@ async def _events(work: Work) -> AsyncIterator[bytes]:
             tell("error", {"error": {"where": "", "problem": "ingot failed", "hint": _FAILED}})
             raise
 
-    done = loop.run_in_executor(None, run)
+    done = loop.run_in_executor(None, work_and_tell)
     while True:
         name, facts = await events.get()
         yield f"event: {name}\ndata: {_dump(facts)}\n\n".encode()

@@ -22,7 +22,9 @@ def ui(
     ],
     port: Annotated[
         int,
-        Setting("Port of 127.0.0.1.", metavar="PORT", minimum=0, maximum=65535, default="free"),
+        Setting(
+            "Port of 127.0.0.1.", metavar="PORT", minimum=0, maximum=65535, default="a free one"
+        ),
     ] = 0,
     no_open: Annotated[bool, Setting("Do not open a browser; print the address only.")] = False,
     mapper: Mapper = "auto",
