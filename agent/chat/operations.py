@@ -8,6 +8,7 @@ runners-up.
 import difflib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import cast
 
 from ingot.agent.chat.conversation import Conversation, Step
@@ -28,6 +29,10 @@ from ingot.agent.proposing.llm.question import add_file_facts
 from ingot.agent.proposing.proposal import Proposal, SafeProposal
 from ingot.agent.reporting.mapping_words import cut_text
 from ingot.agent.reporting.preview import record_lines
+from ingot.agent.reporting.proposal_folder import proposed_mapping
+from ingot.agent.reporting.report import mapping_bytes
+from ingot.agent.review.diff.mapping_changes import compare_mappings
+from ingot.agent.review.diff.normal_form import normal_form
 from ingot.agent.review.markdown_escaping import diff_lines, first_lines
 from ingot.agent.review.replay import (
     Difference,
@@ -38,10 +43,17 @@ from ingot.agent.review.replay import (
 )
 from ingot.agent.session import typed_state
 from ingot.agent.state import Order, Review, State
-from ingot.converters.errors import MappingError, Problem, SourceError
+from ingot.converters.errors import (
+    ConversionError,
+    MappingError,
+    OutputError,
+    Problem,
+    SourceError,
+)
 from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.bind import to_document
 from ingot.converters.mapping.language import META_KEYS
+from ingot.converters.output.files import output_errors, write_file
 from ingot.converters.paths import Node, PathSyntaxError
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.sample import Sample
@@ -208,6 +220,18 @@ def recheck_conversation(conversation: Conversation, context: Context) -> Conver
     return replace(conversation, steps=tuple(steps))
 
 
+def save_mapping(conversation: Conversation, file: Path) -> Path:
+    """Write the current mapping to a new file. Raises OutputError where there is one."""
+    document = proposed_mapping(conversation.state)
+    if document is None:
+        raise ConversionError(str(file), "there is no mapping yet")
+    if file.exists():
+        raise OutputError(str(file), "is there already", "choose another name")
+    with output_errors(file):
+        write_file(file, mapping_bytes(document))
+    return file
+
+
 def convert_conversation(conversation: Conversation, context: Context) -> State:
     """Convert the approved mapping into the order's `out`, and return the state."""
     order = replace(conversation.order, dry_run=False, yes=False)
@@ -312,6 +336,19 @@ def _try_state(state: State, context: Context) -> Trial | None:
         return try_out(context, state["order"], proposal.mapping, where="the mapping", show=0)
     except MappingError:
         return None
+
+
+def compare_targets(old: MappingDocument, new: MappingDocument) -> Iterator[tuple[str, str]]:
+    """Yield what differs between two mappings of one kind in words: (target, was -> is)."""
+    before, after = (normal_form(_stated_mapping(one)) for one in (old, new))
+    for one in compare_mappings(before, after):
+        yield one.target, f"{one.old or 'nothing'} -> {one.new or 'nothing'}"
+
+
+def _stated_mapping(mapping: MappingDocument) -> MappingDocument:
+    """Return the mapping, or one that maps nothing."""
+    bodies = ("text", "messages", "any_of")
+    return mapping if any(key in mapping for key in bodies) else {"version": 2, "text": None}
 
 
 def difference_lines(one: Difference, order: Order, context: Context) -> list[Safe]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from ingot.agent.chat.conversation import Conversation
 from ingot.agent.context import RUNS_FILE, Context, open_checkpoints
 from ingot.agent.judging.policy import failed_gates, gates_of_state
 from ingot.agent.lake.data_set import data_set_context
@@ -181,6 +182,15 @@ def try_mapping(
     if made:
         bound = {**bound, "provenance": made}
     return ShownProposal(state=state, context=context, document=bound)
+
+
+def talked_mapping(
+    shown: ShownProposal, talk: Conversation
+) -> tuple[MappingDocument, MappingDocument]:
+    """Return the mapping that a conversation about a proposal ended with, and its provenance."""
+    former, made = shown.document or {}, talk.state["turn"].provenance
+    edited = {"edited": True, **{k: made[k] for k in ("edited_with",) if k in made}}
+    return talk.mapping, {**(former.get("provenance") or {}), **edited}
 
 
 def _waiting_state(order: LakeOrder, data_set: DataSet) -> State | None:

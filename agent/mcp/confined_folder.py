@@ -15,7 +15,7 @@ from ingot.agent.context import Context
 from ingot.agent.privacy import Door, Safe
 from ingot.agent.privacy.redaction import clean_text
 from ingot.agent.reporting.mapping_words import cut_text
-from ingot.agent.served.order_input import check_confined, check_inside, check_order
+from ingot.agent.served.order_input import check_confined, check_order, place_below
 from ingot.agent.state import Order
 from ingot.converters.errors import ConversionError, IngotError
 from ingot.converters.mapping.bind import load_mapping
@@ -58,13 +58,7 @@ class ConfinedFolder:
 
     def path(self, name: str) -> str:
         """The absolute path of a name below the root; a URL, or what lies outside, is refused."""
-        if "://" in name:
-            raise ConversionError(name, "is a URL: only files below --root may be read")
-        if not name or any(ord(one) < ord(" ") for one in name):
-            raise ConversionError("path", "a path without control characters is wanted")
-        place = str(self.root / name)
-        check_inside(place, self.root)
-        return place
+        return place_below(name, self.root)
 
     def open(self, source: str, **settings: Json) -> tuple[Order, Context]:
         """The order of a dry run over a source, and what it works with: data is read anew.

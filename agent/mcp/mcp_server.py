@@ -4,10 +4,8 @@ One call runs at a time. HTTP answers only under the address that it listens on,
 token, and no page of a browser.
 """
 
-import hmac
 import inspect
-import socket
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable
 from functools import wraps
 from importlib import resources
 from threading import Lock
@@ -16,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from ingot import __version__
 from ingot.agent.mcp.confined_folder import ConfinedFolder
 from ingot.agent.mcp.mapping_tools import MappingTools
-from ingot.converters.errors import IngotError, OutputError
+from ingot.agent.served.loopback import listen_on_loopback, require_token, serve_app
+from ingot.converters.errors import IngotError
 from ingot.converters.json_yaml import schema_text
 
 if TYPE_CHECKING:  # the SDK is an extra
     from mcp.server.mcpserver import MCPServer
 
-_ADDRESS = "127.0.0.1"
 _SCHEMAS = ("mapping", "record.pt", "record.sft", "manifest", "review")
 _INSTRUCTIONS = (
     "ingot turns raw data sets into training records by a mapping. Work in this order: "
@@ -31,10 +29,6 @@ _INSTRUCTIONS = (
     "instruction. convert refuses what only a person may approve: show the person the reasons and "
     "the command, and do not run it for them."
 )
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def build_server(folder: ConfinedFolder) -> "MCPServer[Any]":
@@ -116,42 +110,11 @@ def serve_http(
 
     Raises OutputError where the port is taken.
     """
-    import uvicorn
     from mcp.server.transport_security import TransportSecuritySettings
 
-    listening = socket.socket()
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((_ADDRESS, port))
-        listening.listen()
-    except OSError as error:
-        where = f"{_ADDRESS}:{port}"
-        raise OutputError(
-            where, f"cannot listen: {error.strerror}", "choose another port"
-        ) from error
-    place = f"{_ADDRESS}:{listening.getsockname()[1]}"
+    listening, place = listen_on_loopback(port)
     app = server.streamable_http_app(
         transport_security=TransportSecuritySettings(allowed_hosts=[place], allowed_origins=[])
     )
     tell(f"MCP server on http://{place}/mcp (stop: Ctrl-C)")
-    config = uvicorn.Config(require_token(app, token), log_level="warning", server_header=False)
-    uvicorn.Server(config).run(sockets=[listening])
-
-
-def require_token(app: App, token: str) -> App:
-    """The application behind `Authorization: Bearer TOKEN`; other requests get status 401."""
-    wanted = f"Bearer {token}".encode()
-
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            return await app(scope, receive, send)
-        given = dict(scope.get("headers", ())).get(b"authorization", b"")
-        if scope["type"] == "http" and hmac.compare_digest(given, wanted):
-            return await app(scope, receive, send)
-        if scope["type"] == "http":
-            headers = [(b"www-authenticate", b"Bearer"), (b"content-length", b"0")]
-            await send({"type": "http.response.start", "status": 401, "headers": headers})
-            await send({"type": "http.response.body", "body": b""})
-        return None
-
-    return answer
+    serve_app(require_token(app, token), listening)

@@ -89,7 +89,7 @@ def _record_texts(shown: SafeValue, most: int) -> Iterator[tuple[str, str]]:
         yield "text", cut_text(record["text"], most)
     messages = record.get("messages", [])
     for message in messages[:_MESSAGES]:
-        yield _speaker_text(message), cut_text(message["content"], most)
+        yield speaker_text(message), cut_text(message["content"], most)
     if len(messages) > _MESSAGES:
         yield "", f"(+{len(messages) - _MESSAGES} messages)"
     for key in ("system", "tools"):
@@ -98,7 +98,7 @@ def _record_texts(shown: SafeValue, most: int) -> Iterator[tuple[str, str]]:
     yield "meta", ", ".join(f"{k} {v}" for k, v in record["meta"].items() if v is not None)
 
 
-def _speaker_text(message: dict[str, Json]) -> str:
+def speaker_text(message: dict[str, Json]) -> str:
     """The role, and whether it is trained on where that is not as usual."""
     usual = message["role"] == "assistant"
     if message["loss_mask"] == usual:

@@ -255,3 +255,14 @@ def check_inside(place: str, root: Path) -> None:
     folder = root.resolve()
     if folder not in Path(place).resolve().parents:
         raise ConversionError(place, f"lies outside of {root}", "name a place below that folder")
+
+
+def place_below(name: str, root: Path) -> str:
+    """The absolute path of a name below a folder; a URL, or what lies outside, is refused."""
+    if "://" in name:
+        raise ConversionError(name, "is a URL: only files below --root may be read")
+    if not name or any(ord(one) < ord(" ") for one in name):
+        raise ConversionError("path", "a path without control characters is wanted")
+    place = str(root / name)
+    check_inside(place, root)
+    return place

@@ -93,6 +93,10 @@ COMMANDS: dict[str, Later | typer.Typer] = {
         "commands.review:review",
         "Show what changed mappings change on a sample: pass, warn or block (exit code 1).",
     ),
+    "ui": Later(
+        "commands.ui:ui",
+        "Onboard data sets in a browser: fields beside records, gates, approval; extra `ui`.",
+    ),
     "warm": Later(
         "commands.warm:warm",
         "Compile the kernels of CTR, Criteo and Monolith and cache them; needs the extra `recsys`.",

@@ -238,7 +238,7 @@ def inspect_data_set(
     data = open_data_set(prefix)
     tokens, files = data.tokens, data.meta.get("files")
     chosen = _choose_documents(data, samples, document)
-    loaded, notes = _open_tokenizer(data, tokenizer)
+    loaded, notes = open_tokenizer(data, tokenizer)
     scanned = min(int(tokens.tokens.size), SCANNED_TOKENS)
     several = any(
         bool((np.diff(some) > 1).any())
@@ -280,7 +280,7 @@ def _choose_documents(data: IndexedDataSet, samples: int, document: int | None) 
     return [document]
 
 
-def _open_tokenizer(
+def open_tokenizer(
     data: IndexedDataSet, given: str | None
 ) -> "tuple[TokenizerFile | None, list[str]]":
     """The tokenizer, and what is to be said about it."""

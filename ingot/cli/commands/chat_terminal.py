@@ -15,11 +15,13 @@ from rich.tree import Tree
 from ingot.agent.chat.commands import command_usages, complete_word
 from ingot.agent.chat.conversation import ChatStore, Conversation
 from ingot.agent.chat.operations import (
+    compare_targets,
     convert_conversation,
     difference_lines,
     match_states,
     recheck_conversation,
     replace_mapping,
+    save_mapping,
 )
 from ingot.agent.chat.responses import Reply, count_usage, reply_to_change, respond
 from ingot.agent.context import Context
@@ -29,17 +31,11 @@ from ingot.agent.proposing.llm.data_block import read_data
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.reporting.mapping_words import Branch, RowCount, mapping_branches, mapping_lines
 from ingot.agent.reporting.preview import preview, record_lines, row_text
-from ingot.agent.reporting.proposal_folder import proposed_mapping
-from ingot.agent.reporting.report import mapping_bytes
-from ingot.agent.review.diff.mapping_changes import compare_mappings
-from ingot.agent.review.diff.normal_form import normal_form
 from ingot.agent.state import Check
 from ingot.cli import display
 from ingot.cli.console import is_interactive, plain_text, progress_meter, safe_text, stdout_console
 from ingot.cli.questions import edit_mapping, typed_lines
 from ingot.converters.errors import IngotError, MappingError, OutputError
-from ingot.converters.output.files import output_errors, write_file
-from ingot.converters.rows import MappingDocument
 
 _PROMPT = "> "
 
@@ -133,19 +129,8 @@ class Talk:
         if reply.do == "edit":
             self._say("an editor needs a terminal", "")
         if reply.do == "save":
-            self._say(_save_mapping(conversation, Path(reply.text)), "")
+            self._say(f"written: {save_mapping(conversation, Path(reply.text))}", "")
         return conversation
-
-
-def _save_mapping(conversation: Conversation, file: Path) -> str:
-    document = proposed_mapping(conversation.state)
-    if document is None:
-        return "there is no mapping yet"
-    if file.exists():
-        raise OutputError(str(file), "is there already", "choose another name")
-    with output_errors(file):
-        write_file(file, mapping_bytes(document))
-    return f"written: {file}"
 
 
 def _piped_lines() -> Iterator[str]:
@@ -281,7 +266,7 @@ def _show_changes(console: Console, reply: Reply, context: Context) -> None:
     before, now = reply.before or reply.conversation, reply.conversation
     console.print(plain_text("Changed", "bold"))
     if before.decision == now.decision:
-        hide, differs = _door(reply, context).text, _difference_rows(before.mapping, now.mapping)
+        hide, differs = _door(reply, context).text, compare_targets(before.mapping, now.mapping)
         display.print_grid(console, [[hide(cell) for cell in row] for row in differs])
     else:  # no target is what it was
         branches = mapping_branches(now.mapping, now.state.get("check"), _door(reply, context))
@@ -289,20 +274,6 @@ def _show_changes(console: Console, reply: Reply, context: Context) -> None:
     _show_effect(console, reply, context)
     _show_sample(console, reply.conversation.state.get("check"))
     _show_problems(console, reply, context)
-
-
-def _difference_rows(old: MappingDocument, new: MappingDocument) -> Iterator[tuple[str, str]]:
-    """Yield the differences between two mappings of one kind in words."""
-    before, after = (normal_form(_stated_mapping(one)) for one in (old, new))
-    for one in compare_mappings(before, after):
-        was, now = one.old or "nothing", one.new or "nothing"
-        yield one.target, f"{was} -> {now}"
-
-
-def _stated_mapping(mapping: MappingDocument) -> MappingDocument:
-    """Return the mapping, or one that maps nothing."""
-    bodies = ("text", "messages", "any_of")
-    return mapping if any(key in mapping for key in bodies) else {"version": 2, "text": None}
 
 
 def _show_effect(console: Console, reply: Reply, context: Context) -> None:

@@ -283,14 +283,15 @@ def _changed_mapping(
     shown: "ShownProposal", choice: str, second: "Proposal | None", talk: "Conversation | None"
 ) -> tuple["MappingDocument", "MappingDocument"]:
     """Return the mapping that a person puts in place of the one that is shown, and who made it."""
+    from ingot.agent.lake.review_queue import talked_mapping
+
     if choice == "r" and second and second.mapping:
         return second.mapping, {"mapper": "rules", "confidence": second.confidence}
+    if choice == "c" and talk:
+        return talked_mapping(shown, talk)
     former = shown.document or {"version": 2}
     provenance = {**(former.get("provenance") or {}), "edited": True}
-    if choice != "c" or talk is None:
-        return edit_mapping(former), provenance
-    made = talk.state["turn"].provenance
-    return talk.mapping, {**provenance, **{k: made[k] for k in ("edited_with",) if k in made}}
+    return edit_mapping(former), provenance
 
 
 def _discuss(

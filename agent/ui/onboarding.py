@@ -1,0 +1,291 @@
+"""The conversations of the page: begun, changed by the commands of `ingot chat`, converted.
+
+They are kept where `ingot chat` keeps its own, so that either goes on with the other's. A mapping
+is approved by the person who presses the button; the same checks hold as in the terminal.
+"""
+
+from collections.abc import Callable
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Literal
+
+from ingot.agent.chat.conversation import ChatStore, Conversation
+from ingot.agent.chat.operations import (
+    begin_conversation,
+    convert_conversation,
+    discuss_state,
+    recheck_conversation,
+    save_mapping,
+)
+from ingot.agent.chat.responses import Reply, respond
+from ingot.agent.context import Context, state_home
+from ingot.agent.judging.policy import failed_gates
+from ingot.agent.lake import review_queue
+from ingot.agent.lake.lake_order import LakeOrder
+from ingot.agent.lake.lake_state import LakeState
+from ingot.agent.served.order_input import check_confined, check_inside, check_order, place_below
+from ingot.agent.ui.conversation_view import Facts, view_conversation, view_reply
+from ingot.converters.errors import ConversionError, IngotError, SourceError
+from ingot.converters.json_yaml import encode
+from ingot.converters.lake.catalog import STATUS_WORDS, SetFacts
+from ingot.converters.lake.survey import DataSet
+from ingot.converters.progress import Progress
+from ingot.converters.rows import Json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ingot.agent.proposing.llm.mapper import ModelAccess
+
+Tell = Callable[[str, Json], None]  # an event of a stream: its name and what it says
+_MOST_OPEN = 8  # conversations whose data stays open
+_MOST_LISTED = 50
+_APPROVING = ("ok", "approve")
+_WAITING = (
+    "name",
+    "place",
+    "why",
+    "decision",
+    "confidence",
+    "coverage",
+    "files",
+    "bytes",
+    "format",
+)
+
+
+@dataclass(kw_only=True)
+class _Open:
+    """A conversation with its data; `lake` and `name` say which waiting set it is about."""
+
+    conversation: Conversation
+    context: Context
+    converting: bool = False
+    lake: Path | None = None
+    name: str = ""
+
+
+class Onboarding:
+    """All conversations below one folder. One piece of work is done at a time, but conversions."""
+
+    def __init__(self, root: Path, asking: "ModelAccess | None", mapper: str) -> None:
+        self.root, self.asking, self.mapper = root, asking, mapper
+        self._chats = ChatStore(state_home())
+        self._open: dict[str, _Open] = {}
+        self._lock = Lock()
+
+    def list_conversations(self) -> list[Facts]:
+        """The saved conversations about data below the root, the latest first."""
+        found = []
+        for one in self._chats.listed():
+            with suppress(IngotError, OSError, ValueError):
+                check_inside(one.source, self.root)
+                found.append({**encode(one), "source": self._name(one.source)})
+        return found[:_MOST_LISTED]
+
+    def begin(self, source: str, mode: str, tell: Tell) -> Facts:
+        """Propose a mapping, and begin a conversation about it."""
+        document: Json = {"source": self._place(source), "mode": mode, "mapper": self.mapper}
+        order = check_order(document)
+        check_confined(order, self.root)
+        with self._lock:
+            context = self._context()
+            begun = begin_conversation(
+                self._chats.new_id(), order, context, lambda node: tell("step", {"node": node})
+            )
+            return self._view(self._keep(_Open(conversation=begun, context=context)))
+
+    def view(self, id_: str) -> Facts:
+        """Show a conversation as it is; the data is read anew where it is not open."""
+        with self._lock:
+            return self._view(self._find(id_))
+
+    def say(self, id_: str, line: str, tell: Tell) -> Facts:
+        """Carry out a line as `ingot chat` does; nothing is converted by it."""
+        with self._changed(id_) as found:
+            reply = respond(
+                found.conversation, line, found.context, lambda word: tell("word", {"text": word})
+            )
+            found.conversation = self._inside(reply.conversation, found.conversation)
+            if reply.do in ("convert", "quit") or line.strip().lstrip("/").lower() in _APPROVING:
+                reply = replace(reply, show=(), say="Nothing is approved here: use the button.")
+            elif reply.do == "save":
+                file = save_mapping(reply.conversation, Path(self._place(reply.text)))
+                reply = replace(reply, say=f"written: {self._name(file)}")
+            elif reply.do == "edit":
+                reply = replace(reply, say="This page has no editor: change it by commands.")
+            return {**view_reply(reply, found.context), "view": self._view(found)}
+
+    @contextmanager
+    def _changed(self, id_: str) -> "Iterator[_Open]":
+        with self._lock:
+            found = self._find(id_)
+            if found.converting:
+                raise ConversionError(id_, "is being converted", "wait until it is done")
+            before = found.conversation
+            yield found
+            if found.conversation is not before:
+                self._chats.keep(found.conversation)
+
+    def approve(self, id_: str, out: str, tokenizer: str | None, tell: Tell) -> Facts:
+        """Convert what the person has approved. Raises ConversionError where a gate is failed."""
+        with self._changed(id_) as found:
+            named = {"tokenizer": self._place(tokenizer)} if tokenizer else {"tokenizer": None}
+            order = replace(found.conversation.order, out=self._place(out), **named)
+            check_confined(order, self.root)
+            reply: Reply = respond(replace(found.conversation, order=order), "ok", found.context)
+            if held := failed_gates(found.conversation.state.get("problems", ())):
+                raise ConversionError(id_, f"does not pass: {'; '.join(held)}")
+            if reply.do != "convert":
+                raise ConversionError(id_, reply.say or "is decided in its lake")
+            found.conversation, found.converting = reply.conversation, True
+        try:
+            found.context.progress = lambda done: tell("progress", _progress_facts(done))
+            state = convert_conversation(found.conversation, found.context)
+            result = state.get("result")
+            done = replace(found.conversation, done=result.out if result else "")
+            with self._lock:
+                found.conversation = done
+                self._chats.keep(done)
+        finally:
+            found.converting, found.context.progress = False, None
+        return self.view(id_)
+
+    # --- lakes
+
+    def view_lake(self, lake: str) -> Facts:
+        """Count the data sets of a lake by status, and list those that wait for a person."""
+        order = self._lake_order(lake)
+        sets = [one.facts for one in order.state.sets().values()]
+        by_status: dict[str, int] = {}
+        for one in sets:
+            word = STATUS_WORDS[one.status]
+            by_status[word] = by_status.get(word, 0) + 1
+        return {
+            "path": lake,
+            "root": self._name(order.root),
+            "sets": len(sets),
+            "records": sum(one.records.get("written", 0) for one in sets),
+            "by_status": by_status,
+            "waiting": [
+                {name: getattr(one, name) for name in _WAITING}
+                for one in review_queue.waiting_sets(order)
+            ],
+        }
+
+    def open_waiting(self, lake: str, name: str) -> Facts:
+        """Begin a conversation about the proposal of a data set that waits."""
+        with self._lock:
+            order = self._lake_order(lake)
+            _, data_set = _find_waiting(order, name)
+            shown = review_queue.load_proposal(order, data_set)
+            wanted = replace(shown.state["order"], out=None, mapper=self.mapper)
+            context = shown.context
+            context.asking, context.root = self.asking, self.root
+            begun = discuss_state(self._chats.new_id(), wanted, shown.state)
+            begun = replace(begun, under_review=True)
+            held = _Open(conversation=begun, context=context, lake=order.out, name=name)
+            return self._view(self._keep(held))
+
+    def decide(self, id_: str, decision: Literal["approve", "reject"]) -> Facts:
+        """Approve or reject a waiting data set as `ingot lake review` does."""
+        with self._lock:
+            found = self._find(id_)
+            if found.lake is None:
+                raise ConversionError(id_, "is no data set that waits", "open it from its lake")
+            order = self._lake_order(self._name(found.lake))
+            facts, data_set = _find_waiting(order, found.name)
+            if decision == "reject":
+                review_queue.reject(order, facts, data_set)
+                return {"mapping": None}
+            shown = review_queue.load_proposal(order, data_set)
+            own = shown.document if shown.moved else None
+            if found.conversation.at:  # something was changed
+                document, made = review_queue.talked_mapping(shown, found.conversation)
+                shown = review_queue.try_mapping(order, data_set, document, provenance=made)
+                own = shown.document
+            review_queue.check_gates(order, data_set, shown)
+            file = review_queue.approve(order, facts, own)
+            self._chats.forget(id_)
+            return {"mapping": self._name(file)}
+
+    def _lake_order(self, lake: str) -> LakeOrder:
+        place = Path(self._place(lake))
+        check_inside(str(LakeState(place).folder / "state.sqlite"), self.root)
+        order = review_queue.known_order(place)
+        for each in (order.root, str(order.mappings)):
+            if Path(each).resolve() != self.root:
+                check_inside(each, self.root)
+        return order
+
+    # --- parts
+
+    def _inside(self, now: Conversation, before: Conversation) -> Conversation:
+        """The conversation with its output folder below the root, where a line has set one."""
+        if not now.order.out or now.order.out == before.order.out:
+            return now
+        return replace(now, order=replace(now.order, out=self._place(now.order.out)))
+
+    def _find(self, id_: str) -> _Open:
+        if id_ in self._open:
+            self._open[id_] = self._open.pop(id_)  # the last used is the last
+            return self._open[id_]
+        try:
+            kept = self._chats.load(id_)
+        except KeyError:
+            raise ConversionError(id_, "is no conversation that is saved") from None
+        check_confined(kept.order, self.root)
+        if kept.under_review:
+            raise ConversionError(id_, "was about a lake", "open the data set from its lake")
+        context = self._context()
+        return self._keep(_Open(conversation=recheck_conversation(kept, context), context=context))
+
+    def _keep(self, opened: _Open) -> _Open:
+        self._chats.keep(opened.conversation)
+        self._open[opened.conversation.id] = opened
+        for id_ in [*self._open][:-_MOST_OPEN]:
+            if not self._open[id_].converting and self._open[id_].lake is None:
+                del self._open[id_]
+        return opened
+
+    def _context(self) -> Context:
+        return Context(asking=self.asking, root=self.root)
+
+    def _view(self, found: _Open) -> Facts:
+        order, lake = found.conversation.order, found.lake
+        stem = Path(order.source).name.partition(".")[0] or "data"
+        return {
+            **view_conversation(found.conversation, found.context),
+            "source": self._name(order.source),
+            "out": self._name(order.out) if order.out else None,
+            "suggested_out": f"results/{stem}",
+            "tokenizer": self._name(order.tokenizer) if order.tokenizer else None,
+            "done": self._name(found.conversation.done) if found.conversation.done else None,
+            "converting": found.converting,
+            "lake": {"path": self._name(lake), "name": found.name} if lake else None,
+        }
+
+    def _place(self, name: str) -> str:
+        return place_below(name, self.root)
+
+    def _name(self, place: str | Path) -> str:
+        """A path below the root as the page names it."""
+        resolved = Path(place).resolve()
+        return str(resolved.relative_to(self.root)) if self.root in resolved.parents else "."
+
+
+def _find_waiting(order: LakeOrder, name: str) -> tuple[SetFacts, DataSet]:
+    waiting = {one.name: one for one in review_queue.waiting_sets(order)}
+    sets = review_queue.find_data_sets(order)
+    if name not in waiting:
+        raise ConversionError(name, "does not wait in this lake")
+    if name not in sets:
+        raise SourceError(name, "its files were removed or belong to another data set now")
+    return waiting[name], sets[name]
+
+
+def _progress_facts(done: Progress) -> Facts:
+    text = f"{done.stage}: {done.rows:,} rows, {done.records:,} records"
+    return {"rows": done.rows, "records": done.records, "text": text}

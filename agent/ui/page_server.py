@@ -1,0 +1,335 @@
+"""The server of the page: its files, and the answers that it asks for, on this machine alone.
+
+A request is answered only under the address that the server listens on. Answers about data want the
+token and come from no page but its own; the page itself holds no data.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ingot import __version__
+from ingot.agent.review.git_repository import ReviewOptions
+from ingot.agent.review.mapping_review import review_files
+from ingot.agent.served.loopback import (
+    App,
+    Receive,
+    Scope,
+    Send,
+    has_token,
+    header_value,
+    listen_on_loopback,
+    send_refusal,
+    serve_app,
+)
+from ingot.agent.served.order_input import place_below
+from ingot.agent.ui.conversation_view import Facts
+from ingot.agent.ui.folder_view import (
+    list_folder,
+    view_records,
+    view_rejects,
+    view_result,
+    view_tokens,
+)
+from ingot.agent.ui.onboarding import Onboarding, Tell
+from ingot.converters.errors import ConversionError, IngotError
+from ingot.converters.rows import Json
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = [
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+]
+_KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+_MOST_BODY = 1 << 20  # bytes of a request
+Work = Callable[[Tell], Facts]
+
+
+def serve_page(onboarding: Onboarding, port: int, token: str, tell: Callable[[str], None]) -> None:
+    """Serve the page on the loopback address until interrupted; `tell` hears its address.
+
+    Raises OutputError where the port is taken.
+    """
+    listening, place = listen_on_loopback(port)
+    tell(f"http://{place}/#token={token}")
+    serve_app(guard_requests(build_app(onboarding), place, token), listening)
+
+
+def guard_requests(app: App, place: str, token: str) -> App:
+    """The application behind its address, its own pages and its token; other requests are refused.
+
+    A page of another origin cannot ask: it neither knows the token nor may send the header. A host
+    name that was made to lead here (DNS rebinding) is refused by its name.
+    """
+    own = {f"http://{place}".encode()}
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            return await app(scope, receive, send)
+        if scope["type"] != "http":
+            return None
+        origins = {value for key, value in scope["headers"] if key == b"origin"}
+        site = header_value(scope, b"sec-fetch-site") or b"none"
+        if header_value(scope, b"host") != place.encode() or origins - own:
+            return await send_refusal(send, 403)
+        asks = scope["path"].startswith("/api/")
+        if asks and site not in (b"same-origin", b"none"):
+            return await send_refusal(send, 403)
+        if asks and not has_token(scope, token):
+            return await send_refusal(send, 401)
+        return await app(scope, receive, _with_headers(send))
+
+    return answer
+
+
+def _with_headers(send: Send) -> Send:
+    async def send_with_headers(message: Any) -> None:  # noqa: ANN401
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), *_HEADERS]}
+        await send(message)
+
+    return send_with_headers
+
+
+def build_app(onboarding: Onboarding) -> App:
+    """The application: every route with what it does."""
+    from starlette.applications import Starlette
+    from starlette.routing import Route
+
+    page = _Page(onboarding)
+    return Starlette(
+        routes=[
+            Route("/", lambda _: _static_file("index.html")),
+            Route("/static/{name}", lambda request: _static_file(request.path_params["name"])),
+            *(Route(f"/api/{path}", _answer(act)) for path, act in page.shown.items()),
+            *(_post_route(path, _take(act)) for path, act in page.taken.items()),
+            *(_post_route(path, _stream(act)) for path, act in page.streamed.items()),
+        ]
+    )
+
+
+def _post_route(path: str, act: Callable[["Request"], Any]) -> "Route":
+    from starlette.routing import Route
+
+    return Route(f"/api/{path}", act, methods=["POST"])
+
+
+class _Page:
+    """What is shown, taken, and answered with a stream of events, by path."""
+
+    def __init__(self, onboarding: Onboarding) -> None:
+        self._onboarding, self._root = onboarding, onboarding.root
+        self.shown: dict[str, Callable[[Request], Facts]] = {
+            "start": self._start,
+            "files": lambda request: list_folder(self._folder(request), self._root),
+            "onboard/{id}": lambda request: onboarding.view(_id(request)),
+            "result": lambda request: view_result(self._folder(request)),
+            "result/records": lambda request: view_records(*self._part(request)),
+            "result/rejects": lambda request: view_rejects(*self._part(request)),
+            "result/tokens": self._tokens,
+            "lake": lambda request: onboarding.view_lake(request.query_params.get("path", "")),
+        }
+        self.taken = {"lake/decide": self._decide, "review": self._review}
+        self.streamed = {
+            "onboard": self._begin,
+            "onboard/{id}/say": self._say,
+            "onboard/{id}/approve": self._approve,
+            "lake/open": self._open_waiting,
+        }
+
+    def _folder(self, request: "Request") -> Path:
+        name = request.query_params.get("path", "")
+        return self._place(name) if name else self._root
+
+    def _place(self, name: str) -> Path:
+        return Path(place_below(name, self._root))
+
+    def _part(self, request: "Request") -> tuple[Path, int, int]:
+        """A folder, and from which number on how many are asked for."""
+        asked = [request.query_params.get(name, str(usual)) for name, usual in _PART.items()]
+        start, count = (int(one) if one.isascii() and one.isdigit() else 0 for one in asked)
+        return self._folder(request), start, count
+
+    def _start(self, _: "Request") -> Facts:
+        asking = self._onboarding.asking
+        return {
+            "root": self._root.name,
+            "version": __version__,
+            "model": f"{asking.endpoint.model} at {asking.endpoint.host}" if asking else None,
+            "mapper": self._onboarding.mapper,
+            "conversations": self._onboarding.list_conversations(),
+        }
+
+    def _tokens(self, request: "Request") -> Facts:
+        named = request.query_params.get("tokenizer")
+        return view_tokens(*self._part(request), str(self._place(named)) if named else None)
+
+    def _review(self, _: "Request", body: Json) -> Facts:
+        old, new = (self._place(_text(body, name)) for name in ("old", "new"))
+        data = str(self._place(_text(body, "source"))) if body.get("source") else None
+        return {**review_files(old, new, ReviewOptions(source=data, offline=True))}
+
+    def _begin(self, _: "Request", body: Json) -> Work:
+        source, mode = _text(body, "source"), _text(body, "mode", "auto")
+        return lambda tell: self._onboarding.begin(source, mode, tell)
+
+    def _say(self, request: "Request", body: Json) -> Work:
+        line = _text(body, "line")
+        return lambda tell: self._onboarding.say(_id(request), line, tell)
+
+    def _approve(self, request: "Request", body: Json) -> Work:
+        out, tokenizer = _text(body, "out"), body.get("tokenizer") and _text(body, "tokenizer")
+        return lambda tell: self._onboarding.approve(_id(request), out, tokenizer, tell)
+
+    def _open_waiting(self, _: "Request", body: Json) -> Work:
+        lake, name = _text(body, "lake"), _text(body, "name")
+        return lambda _: self._onboarding.open_waiting(lake, name)
+
+    def _decide(self, _: "Request", body: Json) -> Facts:
+        decision, id_ = _text(body, "decision"), _text(body, "id")
+        if decision == "approve":
+            return self._onboarding.decide(id_, "approve")
+        if decision == "reject":
+            return self._onboarding.decide(id_, "reject")
+        raise ConversionError("decision", "approve or reject is wanted")
+
+
+def _id(request: "Request") -> str:
+    return str(request.path_params["id"])
+
+
+_PART = {"start": 0, "count": 20}
+
+
+def _text(body: Json, name: str, usual: str | None = None) -> str:
+    found = body.get(name, usual)
+    if not isinstance(found, str):
+        raise ConversionError(name, "a text is wanted")
+    return found
+
+
+def _static_file(name: str) -> "Response":
+    """A file of the page; nothing else of the machine can be named."""
+    from starlette.responses import Response
+
+    known = {one.name: one for one in resources.files(__package__).joinpath("static").iterdir()}
+    if name not in known or Path(name).suffix not in _KINDS:
+        return Response(status_code=404)
+    kind = f"{_KINDS[Path(name).suffix]}; charset=utf-8"
+    return Response(known[name].read_bytes(), headers={"content-type": kind})
+
+
+# --- answers
+
+
+def _answer(act: Callable[["Request"], Facts]) -> Callable[["Request"], Any]:
+    from starlette.concurrency import run_in_threadpool
+
+    async def answered(request: "Request") -> "Response":
+        try:
+            return _json(await run_in_threadpool(act, request))
+        except (IngotError, OSError) as error:
+            return _json({"error": _error_facts(error)}, 400)
+
+    return answered
+
+
+def _take(act: Callable[["Request", Json], Facts]) -> Callable[["Request"], Any]:
+    async def taken(request: "Request") -> "Response":
+        try:
+            body = await _read_body(request)
+        except IngotError as error:
+            return _json({"error": _error_facts(error)}, 400)
+        answer: Response = await _answer(lambda asked: act(asked, body))(request)
+        return answer
+
+    return taken
+
+
+def _stream(act: Callable[["Request", Json], Work]) -> Callable[["Request"], Any]:
+    """Answer with events; the work goes on where nobody reads them any more."""
+    from starlette.responses import StreamingResponse
+
+    async def streamed(request: "Request") -> "Response":
+        try:
+            work = act(request, await _read_body(request))
+        except IngotError as error:
+            return _json({"error": _error_facts(error)}, 400)
+        return StreamingResponse(_events(work), media_type="text/event-stream")
+
+    return streamed
+
+
+async def _events(work: Work) -> AsyncIterator[bytes]:
+    loop, events = asyncio.get_running_loop(), asyncio.Queue[tuple[str, Json]]()
+
+    def tell(name: str, facts: Json) -> None:
+        loop.call_soon_threadsafe(events.put_nowait, (name, facts))
+
+    def work_and_tell() -> None:
+        try:
+            tell("done", work(tell))
+        except (IngotError, OSError) as error:
+            tell("error", {"error": _error_facts(error)})
+        except BaseException:
+            tell("error", {"error": {"where": "", "problem": "ingot failed", "hint": _FAILED}})
+            raise
+
+    done = loop.run_in_executor(None, work_and_tell)
+    while True:
+        name, facts = await events.get()
+        yield f"event: {name}\ndata: {_dump(facts)}\n\n".encode()
+        if name in ("done", "error"):
+            break
+    await done
+
+
+_FAILED = "the terminal of ingot ui says more"
+
+
+async def _read_body(request: "Request") -> Json:
+    """The JSON object of a request. Raises ConversionError."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MOST_BODY:
+            raise ConversionError("request", "is too large")
+    try:
+        found = json.loads(body)
+    except ValueError as error:
+        raise ConversionError("request", "is no JSON") from error
+    if not isinstance(found, dict):
+        raise ConversionError("request", "is no JSON object")
+    return found
+
+
+def _json(facts: Json, status: int = 200) -> "Response":
+    from starlette.responses import Response
+
+    return Response(_dump(facts), status, media_type="application/json")
+
+
+def _dump(facts: Json) -> str:
+    # Lone surrogates of file names are no UTF-8; as escapes they are read back as they were.
+    return json.dumps(facts, default=str)
+
+
+def _error_facts(error: Exception) -> Facts:
+    """Where, what and what to do, as far as the error says each by itself."""
+    told = {name: getattr(error, name, "") for name in ("where", "problem", "hint")}
+    return told if told["problem"] else {**told, "where": "", "problem": str(error)}

@@ -1,0 +1,162 @@
+"""What the page shows of a finished result: figures, lengths, records, rejects, tokens.
+
+Records and rejects go through the door that knows no data set. Tokens are shown one by one, as
+they lie in the files.
+"""
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ingot.agent.privacy import Door
+from ingot.agent.ui.conversation_view import Facts, view_record
+from ingot.converters.convert.result import RECORDS_FOLDER, REJECTED_FOLDER, TOKENS
+from ingot.converters.errors import ConversionError
+from ingot.converters.json_yaml import find_json
+from ingot.converters.megatron.indexed_dataset import IndexedDataSet, open_data_set
+from ingot.converters.megatron.inspect.inspection import measure_lengths, open_tokenizer
+from ingot.converters.megatron.tokenizer import decode_ids
+from ingot.converters.records.readers import read_batches, read_records, record_files
+from ingot.converters.records.schema import KINDS, Record
+from ingot.converters.rows import Json
+
+_MEASURED = 50_000  # records whose lengths are counted
+_MOST = 100  # records, rejects or documents of one answer
+_DOCUMENT_TOKENS = 2_000  # of a document that is shown
+_MASKS = ".loss_mask"
+
+
+def view_result(folder: Path) -> Facts:
+    """The figures of a result. Raises ConversionError where it holds none."""
+    manifest = _read_manifest(folder)
+    told = {name: manifest.get(name) for name in ("rows", "records", "rejects", "reason")}
+    return {
+        "kind": manifest["decision"],
+        "source": manifest["options"]["source"],
+        **told,
+        "files": [{"name": one["path"], "bytes": one["bytes"]} for one in manifest["files"]],
+        "lengths": _count_lengths(folder, manifest["decision"]),
+        "tokens": _token_counts(folder, manifest),
+        "manifest": manifest,
+    }
+
+
+def _read_manifest(folder: Path) -> Json:
+    manifest = find_json(folder / "manifest.json", own=True)
+    if manifest is None or "decision" not in manifest or "options" not in manifest:
+        raise ConversionError(folder.name, "holds no finished result of a conversion")
+    return manifest
+
+
+def _count_lengths(folder: Path, kind: str) -> Facts | None:
+    """How long the records are, in characters: powers of two."""
+    if kind not in KINDS or not (folder / RECORDS_FOLDER).is_dir():
+        return None
+    found: list[np.ndarray] = []
+    counted = 0
+    for batch in read_batches(folder / RECORDS_FOLDER):
+        found.append(KINDS[kind].lengths(batch, pc.utf8_length))
+        counted += batch.num_rows
+        if counted >= _MEASURED:
+            break
+    figures = measure_lengths(lambda: iter(found))
+    bins = [{"from": one.low, "to": one.high, "count": one.count} for one in figures.bins]
+    return {"unit": "characters", "bins": bins, "counted": counted, "median": figures.median}
+
+
+def _token_counts(folder: Path, manifest: Json) -> Facts | None:
+    if not manifest.get("tokens"):
+        return None
+    data = _open_tokens(folder)
+    trained = int(data.masks.tokens.sum(dtype=np.int64)) if data.masks else None
+    counts = {name: manifest["tokens"][name] for name in ("tokens", "documents", "sequences")}
+    return {**counts, "trained": trained, "tokenizer": str(data.tokenizer.get("file") or "")}
+
+
+def view_records(folder: Path, start: int, count: int) -> Facts:
+    """Some records, by their number in the result."""
+    total = _read_manifest(folder)["records"]["written"]
+    door, shown = Door("redacted"), islice(_records_from(folder, start), min(count, _MOST))
+    records = [
+        {"number": start + place, "nodes": view_record(door.value(one).json)}
+        for place, one in enumerate(shown)
+    ]
+    return {"start": start, "total": total, "records": records}
+
+
+def _records_from(folder: Path, start: int) -> Iterator[Record]:
+    """The records from a number on; whole Parquet files before it are not read."""
+    for file in record_files(folder / RECORDS_FOLDER):
+        if file.suffix == ".parquet" and (rows := pq.read_metadata(file).num_rows) <= start:
+            start -= rows
+            continue
+        for record in read_records(file):
+            if start:
+                start -= 1
+            else:
+                yield record
+
+
+def view_rejects(folder: Path, start: int, count: int) -> Facts:
+    """Some rejects: file, row, reason and what was found."""
+    manifest, door = _read_manifest(folder), Door("redacted")
+    lines = (line for file in _reject_files(folder) for line in _lines_of(file))
+    shown = islice(lines, start, start + min(count, _MOST))
+    total = sum(manifest["rejects"].values())
+    return {
+        "start": start,
+        "total": total,
+        "rejects": [door.value(json.loads(line)).json for line in shown],
+    }
+
+
+def _reject_files(folder: Path) -> list[Path]:
+    return sorted((folder / REJECTED_FOLDER).glob("part-*.jsonl"))
+
+
+def _lines_of(file: Path) -> Iterator[bytes]:
+    with file.open("rb") as lines:
+        yield from lines
+
+
+def view_tokens(folder: Path, start: int, count: int, tokenizer: str | None) -> Facts:
+    """The tokens of some documents, each with whether it is trained on.
+
+    Raises ConversionError where the result has no tokens.
+    """
+    data = _open_tokens(folder)
+    loaded, notes = open_tokenizer(data, tokenizer)
+    ends = min(start + min(count, _MOST), data.tokens.documents)
+    documents = []
+    for number in range(start, ends):
+        ids = data.tokens.document(number)
+        mask = data.masks.document(number) if data.masks else np.ones(len(ids))
+        tokens = [
+            {
+                "id": int(one),
+                "text": decode_ids(loaded, [int(one)]) if loaded else str(one),
+                "trained": bool(trained),
+            }
+            for one, trained in zip(ids[:_DOCUMENT_TOKENS], mask, strict=False)
+        ]
+        documents.append({"number": number, "of": len(ids), "tokens": tokens})
+    return {
+        "start": start,
+        "total": data.tokens.documents,
+        "documents": documents,
+        "tokenizer": Path(loaded.given).name if loaded else None,
+        "notes": notes,
+    }
+
+
+def _open_tokens(folder: Path) -> IndexedDataSet:
+    found = sorted((folder / TOKENS).glob("*.idx"))
+    prefixes = [one.with_suffix("") for one in found if _MASKS not in one.name]
+    if not prefixes:
+        raise ConversionError(folder.name, "has no tokens", "convert it with a tokenizer")
+    return open_data_set(prefixes[0])

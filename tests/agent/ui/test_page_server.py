@@ -1,0 +1,280 @@
+"""The server of `ingot ui`: who is answered, what is shown, what a button may do."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="the extra `ui` is not installed")
+from starlette.testclient import TestClient
+
+from ingot.agent.lake.lake_state import LakeState
+from ingot.agent.ui.onboarding import Onboarding
+from ingot.agent.ui.page_server import build_app, guard_requests
+
+PLACE, TOKEN = "127.0.0.1:8123", "t0ken" * 8
+EXAMPLES = Path(__file__).parents[3] / "examples"
+HOSTILE = "<img src=x onerror=alert(1)>\u202egnp"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root"
+    for name in ("en_chats", "zh_exam", "tokenizer"):
+        shutil.copytree(EXAMPLES / name, folder / name)
+    (tmp_path / "outside.jsonl").write_text('{"text": "canary-4410"}\n' * 40)
+    return folder
+
+
+class Page:
+    """Requests of the page, with its token."""
+
+    def __init__(self, root: Path) -> None:
+        app = guard_requests(build_app(Onboarding(root, None, "auto")), PLACE, TOKEN)
+        self.client = TestClient(app, base_url=f"http://{PLACE}")
+        self.client.headers["authorization"] = f"Bearer {TOKEN}"
+
+    def get(self, path: str, /, **parameters: Any) -> Any:
+        answer = self.client.get(f"/api/{path}", params=parameters)
+        return answer.json()
+
+    def post(self, path: str, /, **body: Any) -> list[tuple[str, Any]]:
+        """The events of an answer; one event without a name where it is no stream."""
+        answer = self.client.post(f"/api/{path}", json=body)
+        if not answer.headers["content-type"].startswith("text/event-stream"):
+            return [("", answer.json())]
+        parts = [one.split("\n", 1) for one in answer.text.strip().split("\n\n")]
+        return [(a.removeprefix("event: "), json.loads(b.removeprefix("data: "))) for a, b in parts]
+
+    def done(self, path: str, /, **body: Any) -> Any:
+        name, facts = self.post(path, **body)[-1]
+        assert name == "done", facts
+        return facts
+
+    def refused(self, path: str, /, **body: Any) -> dict[str, str]:
+        facts: dict[str, str] = self.post(path, **body)[-1][1]["error"]
+        return facts
+
+
+@pytest.fixture
+def page(root: Path) -> Iterator[Page]:
+    one = Page(root)
+    with one.client:
+        yield one
+
+
+# --- who is answered
+
+
+def test_only_its_own_page_with_the_token_is_answered(page: Page) -> None:
+    right = {"authorization": f"Bearer {TOKEN}"}
+    page.client.headers.pop("authorization")
+    for headers, status in (
+        ({}, 401),
+        ({"authorization": f"Bearer {TOKEN[:-1]}"}, 401),
+        ({"authorization": TOKEN}, 401),
+        ({**right, "host": "rebound.example"}, 403),
+        ({**right, "host": "127.0.0.1:80"}, 403),
+        ({**right, "origin": "https://example.com"}, 403),
+        ({**right, "origin": "null"}, 403),
+        ({**right, "sec-fetch-site": "cross-site"}, 403),
+        ({**right, "sec-fetch-site": "same-site"}, 403),
+        ({**right, "origin": f"http://{PLACE}", "sec-fetch-site": "same-origin"}, 200),
+        (right, 200),
+    ):
+        assert page.client.get("/api/start", headers=headers).status_code == status, headers
+    told = page.client.get("/")
+    assert told.status_code == 200
+    assert "script-src 'self'" in told.headers["content-security-policy"]
+    assert told.headers["x-content-type-options"] == "nosniff"
+    for path in (
+        "/static/../page_server.py",
+        "/static/%2e%2e%2fpage_server.py",
+        "/static/__init__.py",
+    ):
+        assert page.client.get(path).status_code == 404
+
+
+@pytest.mark.parametrize("name", ["..", "../outside.jsonl", "/etc/passwd", "s3://bucket/x", "a\nb"])
+def test_nothing_outside_of_the_root_is_named(page: Page, root: Path, name: str) -> None:
+    (root / "link").symlink_to(root.parent)
+    for path in ("files", "result", "result/records", "result/tokens", "lake"):
+        assert "error" in page.get(path, path=name)
+    assert page.refused("onboard", source=name)["problem"]
+    assert page.refused("review", old=name, new=name)["problem"]
+    assert page.refused("onboard", source="link/outside.jsonl")["problem"]
+    names = [one["name"] for one in page.get("files")["entries"]]
+    assert "link" not in names
+    assert "en_chats" in names
+    view = page.done("onboard", source="en_chats")
+    assert page.refused(f"onboard/{view['id']}/approve", out=name)["problem"]
+    assert page.refused(f"onboard/{view['id']}/approve", out="r", tokenizer=name)["problem"]
+    assert page.refused(f"onboard/{view['id']}/say", line="save ../m.json")["problem"]
+    assert not (root.parent / "m.json").exists()
+
+
+def test_a_request_that_is_none_is_refused(page: Page) -> None:
+    for body in (b"", b"[]", b"{", b'{"source": 1}', b"{}", b'{"x": "' + b"y" * (1 << 20) + b'"}'):
+        answer = page.client.post("/api/onboard", content=body)
+        assert answer.status_code == 400, body[:20]
+        assert answer.json()["error"]["problem"]
+    assert page.refused("onboard/nothing/say", line="undo")["problem"] == (
+        "is no conversation that is saved"
+    )
+
+
+# --- from a source to tokens
+
+
+def test_fields_have_the_colours_of_what_they_become(page: Page) -> None:
+    view = page.done("onboard", source="zh_exam/junior_choice_questions.jsonl.gz")
+    fields = {one["path"]: one for one in view["fields"]}
+    assert fields["stem"]["targets"] == ["user"]
+    assert fields["subject"]["colour"] is None
+    assert fields["options[*]"]["parent"] == "options"
+    assert fields["options[*]"]["depth"] == 1
+    first = view["examples"][0]
+    row = {one["path"]: one["spans"][0] for one in first["row"] if one["path"]}
+    user = next(one for one in first["records"][0] if one["label"] == "user")
+    assert user["spans"][0] == row["stem"]
+    assert row["stem"]["colour"] == fields["stem"]["colour"]
+    coloured = [one["field"] for one in user["spans"] if one["colour"] is not None]
+    assert coloured == ["stem", *["options[*]"] * 4]
+    assert {one["state"] for one in view["gates"]} <= {"pass", "warn"}
+    assert view["can_approve"]
+
+
+def test_a_change_is_tried_and_taken_back(page: Page) -> None:
+    view = page.done("onboard", source="en_chats")
+    say = f"onboard/{view['id']}/say"
+    told = page.done(say, line="role gpt user")
+    effect = told["effect"]
+    assert [effect[name] for name in ("before", "after", "lost")] == [24, 0, 24]
+    assert not told["view"]["can_approve"]
+    assert told["view"]["why_not"]
+    error = page.refused(f"onboard/{view['id']}/approve", out="results/x")
+    assert error["problem"].startswith("does not pass: ")
+    assert page.done(say, line="undo")["view"]["can_approve"]
+    assert page.done(say, line="set language nowhere")["problems"]
+    assert "usage" in page.done(say, line="swap it")["say"]
+    assert page.done(say, line="alternatives")["alternatives"]
+    assert page.done(say, line="help set")["commands"]
+    assert "button" in page.done(say, line="ok")["say"]
+    assert "lies outside" in page.refused(say, line="out /elsewhere")["problem"]
+    assert "lies outside" in page.refused(f"onboard/{view['id']}/approve", out="../x")["problem"]
+    assert "lies outside" in page.refused(say, line="out ../x")["problem"]
+    assert page.done(say, line="out made/here")["view"]["out"] == "made/here"
+    assert page.get(f"onboard/{view['id']}")["step"] == {"at": 1, "of": 2}
+
+
+def test_from_a_source_to_tokens(page: Page, root: Path) -> None:
+    view = page.done("onboard", source="en_chats")
+    named = {"out": "results/chats", "tokenizer": "tokenizer/tokenizer.json"}
+    events = page.post(f"onboard/{view['id']}/approve", **named)
+    assert [name for name, _ in events if name != "progress"] == ["done"]
+    assert events[-1][1]["done"] == "results/chats"
+    assert {one["name"]: one["kind"] for one in page.get("files", path="results")["entries"]} == {
+        "chats": "result"
+    }
+    result = page.get("result", path="results/chats")
+    rows = result["rows"]
+    assert rows["read"] == rows["converted"] + rows["rejected"] + rows["filtered"] == 25
+    assert sum(one["count"] for one in result["lengths"]["bins"]) == 24
+    assert 0 < result["tokens"]["trained"] < result["tokens"]["tokens"]
+    asked = page.get("result/records", path="results/chats", start=23, count=9)
+    assert asked["total"] == 24
+    assert [one["number"] for one in asked["records"]] == [23]
+    rejects = page.get("result/rejects", path="results/chats")["rejects"]
+    assert [one["reason"] for one in rejects] == ["no_assistant"]
+    shown = page.get("result/tokens", path="results/chats", count=1, tokenizer=named["tokenizer"])
+    tokens = shown["documents"][0]["tokens"]
+    assert "".join(one["text"] for one in tokens).startswith("<|im_start|>system\nYou are")
+    assert {one["trained"] for one in tokens} == {True, False}
+    ids = page.get("result/tokens", path="results/chats", count=1)
+    assert ids["tokenizer"] is None
+    assert ids["notes"]
+
+
+def test_a_conversation_goes_on_after_a_restart_and_in_ingot_chat(page: Page, root: Path) -> None:
+    view = page.done("onboard", source="en_chats")
+    page.done(f"onboard/{view['id']}/say", line="set language none")
+    other = Page(root)
+    listed = other.get("start")["conversations"]
+    assert [(one["id"], one["source"]) for one in listed] == [(view["id"], "en_chats")]
+    assert other.get(f"onboard/{view['id']}")["step"]["at"] == 2
+    (root.parent / "elsewhere").mkdir()
+    elsewhere = Page(root.parent / "elsewhere")
+    assert elsewhere.get("start")["conversations"] == []
+    assert "lies outside" in elsewhere.get(f"onboard/{view['id']}")["error"]["problem"]
+
+
+def test_hostile_names_and_values_stay_text(page: Page, root: Path) -> None:
+    rows = [
+        {f"q{HOSTILE}, a|b": f"{HOSTILE} question {n}?", "an swer": f"answer {n} {HOSTILE}"}
+        for n in range(40)
+    ]
+    file = root / "a <b>.jsonl"
+    file.write_text("".join(json.dumps(one) + "\n" for one in rows))
+    view = page.done("onboard", source=file.name)
+    paths = [one["path"] for one in view["fields"]]
+    assert len(paths) == 2
+    say = f"onboard/{view['id']}/say"
+    for target, path in zip(("user", "assistant"), paths, strict=True):
+        told = page.done(say, line=f"set {target} {path}")
+        assert not told["problems"], told
+    assert told["view"]["decision"] == "sft"
+    first = told["view"]["examples"][0]["records"][0]
+    assert first[0]["spans"][0]["text"].startswith(HOSTILE)
+    assert first[0]["spans"][0]["field"] == paths[0]
+
+
+# --- lakes and reviews
+
+
+def test_a_waiting_set_is_decided(page: Page, root: Path) -> None:
+    from ingot.cli.app import app
+
+    with pytest.raises(SystemExit):
+        app(["lake", "run", str(EXAMPLES / "lake" / "raw"), "--out", str(root / "far"), "--yes"])
+    assert "lies outside" in page.get("lake", path="far")["error"]["problem"]
+    shutil.copytree(EXAMPLES / "lake" / "raw", root / "raw")
+    with pytest.raises(SystemExit):
+        app(["lake", "run", str(root / "raw"), "--out", str(root / "lake"), "--yes"])
+    seen = page.get("lake", path="lake")
+    name = seen["waiting"][0]["name"]
+    view = page.done("lake/open", lake="lake", name=name)
+    assert view["lake"] == {"path": "lake", "name": name}
+    assert "button" in page.done(f"onboard/{view['id']}/say", line="ok")["say"]
+    assert page.refused(f"onboard/{view['id']}/approve", out="results/x")["problem"]
+    page.done(f"onboard/{view['id']}/say", line="set language none")
+    decided = page.post("lake/decide", id=view["id"], decision="approve")[0][1]
+    mapping = json.loads((root / decided["mapping"]).read_text())
+    assert "language" not in mapping["meta"]
+    assert mapping["provenance"]["reviewed"]
+    assert name not in [one["name"] for one in page.get("lake", path="lake")["waiting"]]
+    assert LakeState(root / "lake").folder.is_dir()
+
+
+def test_a_changed_mapping_is_reviewed(page: Page, root: Path) -> None:
+    view = page.done("onboard", source="en_chats")
+    say = f"onboard/{view['id']}/say"
+    assert page.done(say, line="save old.json")["say"] == "written: old.json"
+    page.done(say, line="role gpt user")
+    page.done(say, line="save new.json")
+    assert page.get("files")["entries"][-1]["kind"] == "mapping"
+    found = page.post("review", old="old.json", new="new.json", source="en_chats")[0][1]
+    assert found["verdict"] == "block"
+    assert found["mappings"][0]["changes"]
+
+
+def test_a_conversion_that_fails_says_why(page: Page, root: Path) -> None:
+    view = page.done("onboard", source="en_chats")
+    (root / "taken").mkdir()
+    (root / "taken" / "mine.txt").write_text("keep")
+    error = page.refused(f"onboard/{view['id']}/approve", out="taken")
+    assert error["problem"]
+    assert [one.name for one in (root / "taken").iterdir()] == ["mine.txt"]
+    assert not page.get(f"onboard/{view['id']}")["converting"]
