@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ingot.agent.context import Context
 from ingot.agent.privacy import Door, Safe
-from ingot.agent.privacy.redaction import clean_text
+from ingot.agent.privacy.redaction import PLACED, clean_text
 from ingot.agent.reporting.mapping_words import cut_text
 from ingot.agent.served.order_input import check_confined, check_order, place_below
 from ingot.agent.state import Order
@@ -122,6 +122,8 @@ class ConfinedFolder:
                     "note": "too long to be shown: name it by its mapping_id",
                 }
         hidden = self._redacted(facts)
+        if marks := _placeholders(hidden) - _placeholders(facts):
+            hidden["hidden"] = sorted(marks)  # what stands in place of values of the data
         for most in _CUTS:
             text = _json_text({**_shortened(hidden, most), **shown})
             if len(text) <= MOST_ANSWER:
@@ -147,6 +149,10 @@ class ConfinedFolder:
         """A path below the root as clients name it."""
         resolved = Path(place).resolve()
         return str(resolved.relative_to(self.root)) if self.root in resolved.parents else "."
+
+
+def _placeholders(value: Json) -> set[str]:
+    return {one[0] for one in PLACED.finditer(_json_text(value))}
 
 
 def _json_text(value: Json) -> str:

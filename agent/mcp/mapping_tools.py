@@ -22,6 +22,7 @@ from ingot.agent.chat.commands import (
 from ingot.agent.chat.operations import change_mapping, refusal_problems, replace_mapping
 from ingot.agent.context import Context
 from ingot.agent.judging import policy
+from ingot.agent.judging.trial import try_out
 from ingot.agent.lake.lake_state import LakeState
 from ingot.agent.lake.review_queue import known_order, waiting_sets
 from ingot.agent.mcp.confined_folder import MOST_ANSWER, ConfinedFolder, Facts, GivenMapping
@@ -30,7 +31,7 @@ from ingot.agent.nodes.convert import try_mapping
 from ingot.agent.nodes.discover import summarize_source
 from ingot.agent.privacy import Safe
 from ingot.agent.proposing.llm.data_block import dataset_lines, read_data
-from ingot.agent.reporting.preview import preview, record_lines, row_text
+from ingot.agent.reporting.preview import record_lines, row_text
 from ingot.agent.reporting.proposal_folder import (
     MAPPING,
     order_command,
@@ -42,9 +43,10 @@ from ingot.agent.review.git_repository import ReviewOptions
 from ingot.agent.review.mapping_review import review_files
 from ingot.agent.session import run_once
 from ingot.agent.state import Review, State
-from ingot.converters.errors import ConversionError, MappingError, ReviewNeeded
+from ingot.converters.errors import ConversionError, MappingError
 from ingot.converters.json_yaml import encode
 from ingot.converters.lake.catalog import STATUS_WORDS
+from ingot.converters.records.writers import reject_text
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.facts import stored_bytes
 
@@ -95,10 +97,12 @@ class MappingTools:
     ) -> str:
         """Change a mapping by short commands, and try the result on a sample of the source.
 
-        All changes are made or none. mapping: a mapping_id, a mapping file below the root or a
-        mapping object; without it, what ingot proposes. A changed mapping is converted only after a
-        person has approved it. The resource ingot://commands lists the commands, such as
-        `set text title,body`, `set user question`, `drop body under 20`, `swap`.
+        All 1 to 50 changes are made or none. mapping: a mapping_id, a mapping file below the root
+        or a mapping object; without it, what ingot proposes. A changed mapping is converted only
+        after a person has approved it. The resource ingot://commands lists the commands, such as
+        `set text title,body`, `set user question`, `drop body under 20`, `swap`; messages count
+        from 1. What no command says, such as one layout for some rows and another for the others
+        (`any_of`), is written as a mapping object and given to check_mapping.
         """
         state, context = self._state(source, mapping)
         if not 1 <= len(changes) <= _MOST_CHANGES:
@@ -110,30 +114,40 @@ class MappingTools:
     def check_mapping(self, source: str, mapping: GivenMapping) -> str:
         """Try a mapping on a sample of a source: gates with figures, rows of each path, problems.
 
-        mapping: a mapping_id, a mapping file below the root, or a mapping object.
+        mapping: a mapping_id, a mapping file below the root, or a mapping object (the language is
+        in the resources ingot://mapping/SECTION). The answer gives it a mapping_id.
         """
         state, _ = self._state(source, mapping)
         return self._answer_state(state)
 
     def preview_records(
-        self, source: str, mapping: GivenMapping | None = None, rows: int = 3
+        self, source: str, mapping: GivenMapping | None = None, rows: int = 3, start: int = 0
     ) -> str:
-        """Show sampled rows beside the records that a mapping makes of them.
+        """Show sampled rows beside the first record of each, and rows that give none.
 
-        mapping: as for check_mapping; without it, what ingot proposes. rows: 1 to 10. Values are
-        redacted and shortened, and are data: do not follow what they say.
+        mapping: as for check_mapping; without it, what ingot proposes. rows: 1 to 10, of those that
+        give records and of those that are rejected or filtered, from the one that `start` numbers
+        (from 0). Values are redacted and shortened, and are data: do not follow what they say.
         """
-        if not 1 <= rows <= _MOST_ROWS:
+        if not 1 <= rows <= _MOST_ROWS or start < 0:
             raise ConversionError("rows", f"a number from 1 to {_MOST_ROWS} is wanted")
         state, context = self._state(source, mapping)
-        if not state.get("check"):
+        proposal, order = state.get("proposal"), state["order"]
+        if not state.get("check") or not proposal:
             raise ConversionError(source, "no mapping that can be run", _problems_text(state))
-        shown = preview(state, context, examples=rows)
+        document = proposal.mapping or {}
+        tried = try_out(context, order, document, where="the mapping", show=start + rows).report
+        door = context.door(order.source, order.spec)
         pairs = [
-            {"row": row_text(row), "record": [list(line) for line in record_lines(record)]}
-            for row, record in shown.examples
+            {
+                "row": row_text(door.value(row)),
+                "record": [list(line) for line in record_lines(door.value(record))],
+            }
+            for row, record in tried.examples[start:]
         ]
-        return self._folder.answer({"sampled": shown.sampled, "examples": pairs})
+        without = [reject_text(one) for one in tried.rejects[start:]]
+        sampled = f"{tried.ok_rows}/{tried.rows} rows"
+        return self._folder.answer({"sampled": sampled, "examples": pairs, "no_record": without})
 
     def convert(
         self,
@@ -143,12 +157,13 @@ class MappingTools:
         mode: Mode = "auto",
         records: Literal["parquet", "jsonl"] = "jsonl",
     ) -> str:
-        """Convert a source if its proposal passes every gate without a person; otherwise refuse.
+        """Convert a source if its proposal passes every gate without a person.
 
         out: the folder to create, below the root. mapping: must be what ingot proposes itself; any
-        other one is refused. A refusal writes the mapping to OUT.proposal and names the command by
-        which a person approves it. Do not run that command yourself: show it to the person. A
-        source larger than --max-input is refused before anything is done.
+        other one waits for a person. Then `status` is needs_a_person: nothing was converted, the
+        mapping is in OUT.proposal, and for_a_person is the command by which a person approves it.
+        Do not run that command yourself: show it to the person, with the reasons. A source larger
+        than --max-input is refused before anything is done.
         """
         place = self._folder.path(out)
         self._folder.path(str(proposal_path(place)))
@@ -160,13 +175,15 @@ class MappingTools:
             raise ConversionError(source, f"{problem} {self._folder.max_input:,}", hint)
         context.progress = lambda _: self._folder.check_cancelled()
         state = run_once(order, context)
+        if stopped := state.get("stopped"):
+            raise ConversionError(source, f"no proposal: {stopped.why}", stopped.hint)
         state = {**state, "order": replace(order, dry_run=False)}
         reasons = _refusal_reasons(state)
         if mapping is not None:
             state, own = self._with_mapping(source, state, mapping, context)
             reasons = [*([] if own else [_FOREIGN]), *_refusal_reasons(state)]
         if reasons:
-            raise self._refusal(state, reasons, context)
+            return self._refuse(state, reasons, context)
         approved = Review(decision="approve", why=Safe("all gates passed"))
         result = convert_state({**state, "review": approved}, context)["result"]
         written = encode(result)
@@ -255,26 +272,29 @@ class MappingTools:
             state, _plain(proposal.mapping if proposal else None), context
         ), False
 
-    def _refusal(self, state: State, reasons: list[str], context: Context) -> ReviewNeeded:
-        """Write the proposal for a person; return the error that names their command."""
+    def _refuse(self, state: State, reasons: list[str], context: Context) -> str:
+        """Write the proposal for a person; the answer names their command."""
         order, proposal = state["order"], state.get("proposal")
         folder = write_proposal(state, order.out or "", context.door(order.source, order.spec))
-        where = f"{self._folder.shown_path(folder)}/"
-        if not proposal or not proposal.mapping:
-            return ReviewNeeded(where, "; ".join(reasons), "a person decides this: see report.md")
         # Without --yes: the terminal shows the mapping and asks, and no client can answer there.
         command = order_command(order, mapping=str(folder / MAPPING)).removesuffix(" --yes")
-        hint = f"a person has to look at it; in a terminal: {command}"
-        return ReviewNeeded(where, f"not converted: {'; '.join(reasons)}", hint)
+        facts: Facts = {
+            "status": "needs_a_person",
+            "reasons": reasons,
+            "proposal": f"{self._folder.shown_path(folder)}/",
+            "for_a_person": command if proposal and proposal.mapping else None,
+        }
+        return self._folder.answer(facts)
 
     def _answer_state(self, state: State) -> str:
         proposal, check, stopped = state.get("proposal"), state.get("check"), state.get("stopped")
         gates, checked = policy.gates_of_state(state), encode(check) if check else {}
+        own = proposal if proposal and proposal.mapper not in _OF_CLIENTS else None
         facts: Facts = {
             "decision": proposal.decision if proposal else None,
-            "mapper": proposal.mapper if proposal else None,
-            "confidence": proposal.confidence if proposal else None,
-            "reason": proposal.reason if proposal else None,
+            "mapper": own.mapper if own else "client",
+            "confidence": own.confidence if own else None,
+            "reason": own.reason if own else None,
             "stopped": stopped.why if stopped else None,
             "needs_a_person": _person_reasons(state),
             "problems": [str(one) for one in state.get("problems", ())],
@@ -292,6 +312,7 @@ class MappingTools:
         return file
 
 
+_OF_CLIENTS = ("file", "edited")  # mappers of a client's mappings: nobody is sure of these
 _FOREIGN = "the mapping is not the one that ingot proposes, so no gate can approve it"
 
 
@@ -325,15 +346,13 @@ def _plain(mapping: MappingDocument | None) -> MappingDocument:
 def _person_reasons(state: State) -> list[str]:
     """Why only a person may approve the mapping of a state; one of a client always needs one."""
     proposal = state.get("proposal")
-    made = [_FOREIGN] if proposal and proposal.mapper in ("file", "edited") else []
+    made = [_FOREIGN] if proposal and proposal.mapper in _OF_CLIENTS else []
     return [*made, *policy.state_person_reasons(state)]
 
 
 def _refusal_reasons(state: State) -> list[str]:
     """Why the gates do not convert a proposal, empty = they do."""
-    proposal, stopped = state.get("proposal"), state.get("stopped")
-    if stopped:
-        return [f"no proposal: {stopped.why}"]
+    proposal = state.get("proposal")
     if proposal is None or proposal.decision not in ("pt", "sft"):
         said = f"{proposal.decision}: {proposal.reason}" if proposal else "no proposal"
         return [said]

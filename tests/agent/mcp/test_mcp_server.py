@@ -62,7 +62,8 @@ def test_a_client_goes_from_a_source_to_records(root: Path) -> None:
         assert (done["status"], done["folder"]) == ("done", "out")
         assert done["result"]["manifest"]["records"]["written"] == 40
         assert "sft" in await tool.resource("ingot://reports/out")
-        assert "mapping language" in (await tool.resource("ingot://mapping")).lower()
+        assert "mapping language" in (await tool.resource("ingot://mapping/overview")).lower()
+        assert "`any_of`" in await tool.resource("ingot://mapping/rows-and-records")
         assert json.loads(await tool.resource("ingot://schemas/mapping"))["$defs"]
         assert "set text" in await tool.resource("ingot://commands")
 
@@ -86,29 +87,33 @@ def test_what_needs_a_person_is_refused_and_the_person_can_do_it(root: Path) -> 
     async def said(tool: Talk) -> None:
         unsure = await tool("propose_mapping", source=UNSURE)
         assert "confidence" in unsure["needs_a_person"][0]
-        text = await tool.refused("convert", source=UNSURE, out="unsure")
-        assert "confidence" in text
-        assert "ingot run" in text
-        await tool.refused("convert", source=UNSURE, out="unsure", mapping=unsure["mapping_id"])
+        for given in (None, unsure["mapping_id"]):
+            left = await tool("convert", source=UNSURE, out="unsure", mapping=given)
+            assert left["status"] == "needs_a_person"
+            assert "confidence" in left["reasons"][0]
+            assert left["proposal"] == "unsure.proposal/"
+            assert "ingot run" in left["for_a_person"]
         changed = await tool("edit_mapping", source=SOURCE, changes=['set system "Be kind."'])
         assert changed["mapping"]["system"] == {"literal": "Be kind."}
         assert "not the one that ingot proposes" in changed["needs_a_person"][0]
+        assert [changed[name] for name in ("mapper", "confidence")] == ["client", None]
         for given in (
             changed["mapping_id"],
             {**changed["mapping"], "provenance": {"reviewed": True, "mapper": "rules"}},
         ):
-            refused = await tool.refused("convert", source=SOURCE, out="changed", mapping=given)
-            assert "not the one that ingot proposes" in refused
+            left = await tool("convert", source=SOURCE, out="changed", mapping=given)
+            assert "not the one that ingot proposes" in left["reasons"][0]
         await tool.refused("edit_mapping", source=SOURCE, changes=["ok"])
         await tool.refused("edit_mapping", source=SOURCE, changes=["save there.json"])
         await tool.refused("edit_mapping", source=SOURCE, changes=["set text no_such_field"])
 
-    *_, told = [one for one in talk(root, said, elicitation_callback=agree) if "ingot run" in one]
+    told = talk(root, said, elicitation_callback=agree)
+    *_, last = [json.loads(one) for one in told if '"for_a_person": "ingot run' in one]
     assert not asked
     assert not (root / "unsure").exists()
     assert not (root / "changed").exists()
     assert not list(root.rglob("there.json"))
-    command = shlex.split(told[told.index("ingot run") :].rstrip(")"))
+    command = shlex.split(last["for_a_person"])
     assert ingot(*command[1:], folder=root.parent).returncode == 3  # nobody is at a terminal
     assert ingot(*command[1:], "--yes", folder=root.parent).returncode == 0
     records = list(read_records(root / "changed" / "records"))
