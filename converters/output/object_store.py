@@ -59,7 +59,7 @@ _HINT: Final = (
     "check the network, the name and the credentials, and run the same command again: finished"
     " shards are kept"
 )
-_USER: Final = re.compile(r"://[^/]*:[^/]*@|^s3a?://[^/]*@|\?")
+_USER: Final = re.compile(r"://[^/:]*:[^/@]*@|^s3a?://[^/]*@|\?")
 _EXISTS: Final = (412,)
 _CONFLICT: Final = 409  # another writer is just creating the same name
 

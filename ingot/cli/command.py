@@ -133,6 +133,10 @@ class Command(TyperCommand):
                 values = configured_values(self, " ".join(words), *chosen)
                 self.origins = {name: value.origin for name, value in values.items()}
                 named["default_map"] = {name: value.text for name, value in values.items()}
+                if words == ["run"]:
+                    from ingot.cli.questions import places_to_ask
+
+                    named["default_map"] = {**places_to_ask(), **named["default_map"]}
             return super().make_context(info_name, args, parent, **named)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
@@ -316,9 +320,8 @@ def _find_group(hint: object) -> _Group | None:
         return None
     only = next((note for note in notes if isinstance(note, Only)), None)
     declared = {one.name: one for one in list_settings(kind)}
-    fixed = only.fixed if only else {}
-    names = only.names if only and only.names else [one for one in declared if one not in fixed]
-    return _Group(kind, tuple(declared[name] for name in names), fixed)
+    names = only.names if only and only.names else declared
+    return _Group(kind, tuple(declared[name] for name in names), only.fixed if only else {})
 
 
 def _typer_parameter(declared: DeclaredSetting, flags: Mapping[str, str]) -> inspect.Parameter:

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from glob import iglob
 from itertools import islice
 from pathlib import Path
@@ -116,36 +117,36 @@ def show_proposal(state: "State", context: "Context") -> "SafeProposal | None":
     return opinion.proposal
 
 
-def ask_places(source: str | None, out: str | None) -> tuple[str, str]:
-    """Return source and destination; without a source a person at a terminal is asked for them."""
+def places_to_ask() -> dict[str, Callable[[], str | None]]:
+    """Return what asks for the source of a run, and for its folder where the source was asked."""
     import typer
 
     from ingot.cli.console import is_interactive, note_line
 
-    if source is None and is_interactive() and sys.stdout.isatty():
-        offers = {str(number): one for number, one in enumerate(find_sources(), 1)}
-        note_line("Data in this folder:" if offers else "ingot found no data in this folder.")
-        for number, name in offers.items():
-            note_line(f"{number:>4}  {name}")
-        question = "Convert which? Type a number, a path or a URL (Return quits): "
-        while (answer := read_answer(question)) not in offers and answer.isdecimal():
+    asked: list[str] = []
+
+    def ask(name: str) -> str | None:
+        if not (is_interactive() and sys.stdout.isatty()) or (name == "out" and not asked):
+            return None
+        asked.append(name)
+        question, offers = "Folder to create for the result (Return quits): ", dict[str, str]()
+        if name == "source":
+            question = "Convert which? Type a number, a path or a URL (Return quits): "
+            offers = {str(number): one for number, one in enumerate(find_sources(), 1)}
+            note_line("Data in this folder:" if offers else "ingot found no data in this folder.")
+        for number, source in offers.items():
+            note_line(f"{number:>4}  {source}")
+        while (answer := read_answer(question)).isdecimal() and offers and answer not in offers:
             note_line(f"{answer} is none of these numbers")
-        source = offers.get(answer, answer)
-        out = source and (out or read_answer("Folder to create for the result (Return quits): "))
-        if not out:
-            raise typer.BadParameter("nothing was chosen, so nothing was converted")
-    if source is None or out is None:
-        missing = "argument 'SOURCE'" if source is None else "option '--out'"
-        raise typer.BadParameter(f"Missing {missing}")
-    return source, out
+        if not answer:
+            note_line("nothing was chosen, so nothing was converted")
+            raise typer.Exit(2)
+        return offers.get(answer, answer)
+
+    return {name: partial(ask, name) for name in ("source", "out")}
 
 
 _MOST_OFFERS = 20
-_PATTERNS = tuple(  # `*` finds no hidden files; the last two names mark results
-    f"{'*/' * depth}{name}"
-    for name in ("*", "manifest.json", ".ingot-lake/state.sqlite")
-    for depth in range(3)
-)
 
 
 def find_sources() -> list[str]:
@@ -159,7 +160,9 @@ def find_sources() -> list[str]:
     from ingot.converters.sources.source import head_size, inspect_entry
     from ingot.converters.sources.storage import listing
 
-    near = {f"./{one}" for each in _PATTERNS for one in islice(iglob(each), 300)}  # noqa: PTH207
+    marks = ("manifest.json", ".ingot-lake/state.sqlite")  # of results; `*` finds no hidden files
+    patterns = [f"{'*/' * depth}{name}" for name in ("*", *marks) for depth in range(3)]
+    near = {f"./{one}" for each in patterns for one in islice(iglob(each), 300)}  # noqa: PTH207
     files = [name for name in near if Path(name).is_file()]
     entries = tuple(replace(*listing.list_location(one).entries, name=one) for one in files)
     kept = listing.drop_own_results(listing.Listing(base="", direct=False, entries=entries), ".")
@@ -167,8 +170,8 @@ def find_sources() -> list[str]:
     for each in sorted(kept.entries, key=lambda one: (one.name.count("/"), one.name)):
         entry = replace(each, name=each.name.removeprefix("./"))
         folders = [f"{one}/" for one in listing.enclosing_folders(entry.name)]
-        passed = len(found) == _MOST_OFFERS or side_file_reason(entry.name)
-        if passed or not found.keys().isdisjoint(folders):
+        skipped = len(found) == _MOST_OFFERS or side_file_reason(entry.name)
+        if skipped or not found.keys().isdisjoint(folders):
             continue
         small = entry.bytes < 1 << 20 and entry.name.endswith(".json")
         if small and (find_json(Path(entry.name)) or {}).get("version") == 2:  # a mapping

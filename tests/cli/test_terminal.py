@@ -145,11 +145,11 @@ def test_a_run_without_a_source_lists_data_and_converts_what_is_chosen(crowded: 
     terminal.until("7 is none of these numbers")
     terminal.type("2\n")
     terminal.until("Folder to create")
-    terminal.type("new\n")
+    terminal.type("2024\n")
     terminal.until("[n]o")
     terminal.type("y\n")
     assert terminal.end() == 0
-    manifest = json.loads((crowded / "new" / "manifest.json").read_text())
+    manifest = json.loads((crowded / "2024" / "manifest.json").read_text())
     assert [one["name"] for one in manifest["inputs"]] == ["b/z.jsonl", "x.jsonl"]
 
 

@@ -272,7 +272,7 @@ def _begins(part: str, whole: str) -> bool:
 # --- texts that were cut at a fixed width, over several numbered columns
 
 
-_NUMBER = re.compile(r"(.*?\D)0*(\d+)\D*")
+_NUMBER = re.compile(r"(.*?\D)(\d{1,4000})\D*")
 _FEWEST = 3  # cuts
 _NEARLY_ALL = 0.9
 _OPEN_END = re.compile(r"[\w,;]\s*$")
