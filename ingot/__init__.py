@@ -6,18 +6,20 @@ from ingot.imports import install_moved as _install_moved
 from ingot.imports import lazy_names
 
 if TYPE_CHECKING:
-    from ingot.api import Proposal, check, convert, load, propose, records, review, tokens
+    from ingot.api import Proposal, check, convert, propose, records, review, tokens
     from ingot.converters.convert.job import Result
     from ingot.converters.convert.options import ConvertOptions
     from ingot.converters.errors import IngotError
     from ingot.hub import push_to_hub
+    from ingot.results import load
 
 _MODULES = {
-    **dict.fromkeys(("Proposal", "check", "convert", "load"), "api"),
+    **dict.fromkeys(("Proposal", "check", "convert"), "api"),
     **dict.fromkeys(("propose", "records", "review", "tokens"), "api"),
     "ConvertOptions": "converters.convert.options",
     "IngotError": "converters.errors",
     "Result": "converters.convert.job",
+    "load": "results",
     "push_to_hub": "hub",
 }
 __all__ = [

@@ -21,7 +21,7 @@ from json import dumps
 from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ingot.agent.context import Context, state_home
 from ingot.agent.judging.policy import review_by_gates
@@ -35,19 +35,18 @@ from ingot.agent.session import run_once
 from ingot.agent.state import Gate, Order, State
 from ingot.converters.convert.job import Result
 from ingot.converters.convert.options import ConvertOptions
-from ingot.converters.errors import ConversionError, ModelError, require_package
+from ingot.converters.errors import ConversionError, ModelError
 from ingot.converters.json_yaml import find_json
 from ingot.converters.mapping.bind import load_mapping
 from ingot.converters.mapping.check import CheckReport
-from ingot.converters.output.files import encode_json, is_store_url
+from ingot.converters.output.files import encode_json
 from ingot.converters.progress import Watch
 from ingot.converters.records.readers import record_files
-from ingot.converters.records.schema import KINDS, Record, RecordKind, to_records
+from ingot.converters.records.schema import KINDS, Record, to_records
 from ingot.converters.rows import Json, MappingDocument, Reject
+from ingot.results import result_folder
 
 if TYPE_CHECKING:
-    import datasets
-
     from ingot.agent.proposing.llm.mapper import ModelAccess
     from ingot.agent.review.review_document import ReviewDocument
     from ingot.converters.megatron import BuildOptions, TokenStats, WorkOptions
@@ -119,6 +118,7 @@ def propose(
     language: str | None = None,
     source_name: str | None = None,
     share_values: Literal["none", "redacted", "raw"] = "redacted",
+    llm_max_tokens: int | None = None,
 ) -> Proposal:
     """Propose a mapping from a sample of 200 rows.
 
@@ -130,12 +130,14 @@ def propose(
         language: value of `meta.language` where it is known: ISO 639-1 code, or `mix`.
         source_name: value of `meta.source`, else the name of the source.
         share_values: what a model may see of the values.
+        llm_max_tokens: most tokens that the model may take, in and out; None: no limit.
 
     Raises:
         SourceError: the source cannot be read.
         ModelError: no endpoint is configured, or it failed.
     """
-    with _open(source, model) as (context, location):
+    with _open(source) as (context, location):
+        context.asking = _access(model, llm_max_tokens) if model else None
         order = Order(
             source=location,
             mode=mode,
@@ -266,56 +268,6 @@ def records(
                         yield from map(KINDS[executor.kind].ordered, part.records)
 
 
-@overload
-def load(
-    result: Result | str | os.PathLike[str],
-    *,
-    streaming: Literal[False] = False,
-    progress: bool = False,
-) -> "datasets.Dataset": ...
-@overload
-def load(
-    result: Result | str | os.PathLike[str], *, streaming: Literal[True], progress: bool = False
-) -> "datasets.IterableDataset": ...
-def load(
-    result: Result | str | os.PathLike[str], *, streaming: bool = False, progress: bool = False
-) -> "datasets.Dataset | datasets.IterableDataset":
-    """Load the records of a finished conversion with the library `datasets` (extra `hf`).
-
-    Args:
-        result: a result or its folder on this machine.
-        streaming: read the files while they are iterated over, without a copy in the cache.
-        progress: show the bars of the library.
-
-    Returns:
-        Records in the order of the rows, with the features of their kind, whatever the format.
-
-    Raises:
-        ConversionError: it is no finished result, or holds no records.
-        SourceError: `datasets` is not installed.
-    """
-    require_package("ingot.load", "a Dataset", "datasets", "hf")
-    import datasets
-
-    folder, kind = result_folder(result)
-    files = record_files(folder / "records")
-    reader = "parquet" if files[0].suffix == ".parquet" else "json"
-    was_quiet = datasets.are_progress_bars_disabled()
-    if not progress:
-        datasets.disable_progress_bars()
-    try:
-        return datasets.load_dataset(
-            reader,
-            data_files=[*map(str, files)],
-            features=datasets.Features.from_arrow_schema(KINDS[kind].schema),
-            split="train",
-            streaming=streaming,
-        )
-    finally:
-        if not was_quiet:
-            datasets.enable_progress_bars()
-
-
 def tokens(
     records: Result | str | os.PathLike[str],
     tokenizer: str | os.PathLike[str],
@@ -388,26 +340,10 @@ def review(
         )
 
 
-def result_folder(result: Result | str | os.PathLike[str]) -> tuple[Path, RecordKind]:
-    """The folder of a finished result on this machine, and the kind of its records.
-
-    Raises ConversionError where there are none.
-    """
-    place = os.fspath(result.out if isinstance(result, Result) else result)
-    if is_store_url(place):
-        raise ConversionError(place, "lies in an object store", "copy it to this machine first")
-    manifest = find_json(Path(place) / "manifest.json", own=True)
-    if manifest is None or "decision" not in manifest:
-        raise ConversionError(place, "holds no finished result", "name a folder of ingot.convert")
-    if manifest["decision"] not in KINDS or not manifest["records"]["written"]:
-        raise ConversionError(place, f"holds no records: {manifest.get('reason')}")
-    return Path(place), manifest["decision"]
-
-
 @contextmanager
-def _open(source: SourceLike, model: str | None = None) -> Iterator[tuple[Context, str]]:
+def _open(source: SourceLike) -> Iterator[tuple[Context, str]]:
     """The working set of a call, and how the source is named in it."""
-    context = Context(asking=_access(model) if model else None)
+    context = Context()
     if isinstance(source, str | os.PathLike):
         yield context, os.fspath(source)
         return
@@ -418,8 +354,8 @@ def _open(source: SourceLike, model: str | None = None) -> Iterator[tuple[Contex
         yield context, opened.location
 
 
-def _access(model: str) -> "ModelAccess":
-    from ingot.agent.model.budget import Ledger, list_price
+def _access(model: str, tokens: int | None) -> "ModelAccess":
+    from ingot.agent.model.budget import Ledger, Limits, list_price
     from ingot.agent.model.cache import Store
     from ingot.agent.model.endpoint import configured_endpoint
     from ingot.agent.proposing.llm.mapper import ModelAccess
@@ -428,7 +364,7 @@ def _access(model: str) -> "ModelAccess":
     if endpoint is None:
         hint = "set OPENAI_API_KEY, OPENAI_BASE_URL or INGOT_PRESET"
         raise ModelError(model, "no endpoint is configured", hint)
-    ledger = Ledger(price=list_price(model))
+    ledger = Ledger(run=Limits(tokens=tokens), price=list_price(model))
     return ModelAccess(endpoint=endpoint, store=Store(state_home()), ledger=ledger)
 
 

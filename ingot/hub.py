@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingot.agent.review.markdown_escaping import code_span, count_text, escape_words, markdown_table
-from ingot.api import result_folder
 from ingot.converters.convert.job import Result
 from ingot.converters.errors import OutputError, error_text, redact_urls, require_package
 from ingot.converters.json_yaml import dump_yaml, load_json
@@ -17,6 +16,7 @@ from ingot.converters.records import read_batches
 from ingot.converters.records.readers import record_files
 from ingot.converters.records.schema import KINDS, RecordKind
 from ingot.converters.rows import Json, MappingDocument
+from ingot.results import result_folder
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi

@@ -3,10 +3,12 @@
 import json
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import datasets
 import pandas as pd
+import polars
 import pyarrow as pa
 import pytest
 
@@ -107,21 +109,15 @@ def test_loaded_records_have_exact_features(form, tmp_path):
 
 def frames() -> dict[str, object]:
     table = pa.Table.from_pylist(ROWS)
-    found = {
+    return {
         "arrow": table,
         "chunks": pa.concat_tables([table.slice(0, 7), table.slice(7)]),
         "batches": table.to_reader(),
         "pandas": pd.DataFrame(ROWS),
         "dataset": datasets.Dataset.from_list(ROWS),
         "stream": datasets.Dataset.from_list(ROWS).to_iterable_dataset(),
+        "polars": polars.DataFrame(ROWS),
     }
-    try:
-        import polars
-    except ImportError:  # its frames give Arrow data with views of texts
-        found["polars"] = table.set_column(0, "body", table["body"].cast(pa.string_view()))
-    else:
-        found["polars"] = polars.DataFrame(ROWS)
-    return found
 
 
 @pytest.mark.parametrize("kind", sorted(frames()))
@@ -148,6 +144,38 @@ def test_equal_tables_give_equal_bytes_and_other_rows_another_result(tmp_path):
     other = pa.Table.from_pylist([*ROWS[:-1], {"body": "text 9998", "tag": 0}])  # of equal size
     with pytest.raises(ingot.IngotError, match="other content"):
         ingot.convert(other, TEXT, tmp_path / "arrow")
+
+
+def test_a_polars_frame_gives_the_records_of_the_arrow_table(tmp_path):
+    """Also where it has columns of lists, structs, categories, dates and nulls."""
+    rows = [
+        {
+            "body": f"text {n}" if n % 5 else None,
+            "tags": [f"tag {n % 3}"] * (n % 4),
+            "of": {"lang": "en", "n": n},
+            "kind": ("a", "b")[n % 2],
+            "day": date(2024, 1, 1 + n % 28),
+        }
+        for n in range(9_000)
+    ]
+    table = pa.Table.from_pylist(rows)
+    frame = polars.DataFrame(rows).with_columns(polars.col("kind").cast(polars.Categorical))
+    mapping = {
+        "version": 2,
+        "text": ["body", "tags[*]", "of.lang", "kind"],
+        "meta": {"timestamp": "day", "original_id": "of.n"},
+    }
+    made = []
+    for source in (table, frame, frame.rechunk(), polars.concat([frame[:10], frame[10:]])):
+        rejects: list[object] = []
+        made.append((list(ingot.records(source, mapping, rejects=rejects)), rejects))
+    assert all(one == made[0] for one in made[1:])
+    records, rejects = made[0]
+    assert len(records) == 9_000
+    assert rejects == []
+    assert records[1]["meta"]["original_id"] == "1"
+    result = ingot.convert(frame, mapping, tmp_path / "out")
+    assert list(read_records(Path(result.out) / "records")) == records
 
 
 def test_a_killed_conversion_of_a_table_goes_on(tmp_path):

@@ -10,19 +10,33 @@ from pathlib import Path
 
 import pytest
 
+import ingot
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs/python.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("number", range(2))
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
 def test_the_code_prints_what_the_page_shows(number, tmp_path):
     code, shown = EXAMPLES[number]
     shutil.copytree(ROOT / "examples/zh_exam", tmp_path / "examples/zh_exam")
+    shutil.copytree(ROOT / "examples/tokenizer", tmp_path / "examples/tokenizer")
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    own = {**os.environ, "HF_HOME": str(tmp_path / "hf")}
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False, env=own
+    )
     assert (done.stdout, done.stderr) == (shown, "")
-    assert len(EXAMPLES) == 2
+
+
+def test_the_examples_show_every_function_but_the_push():
+    code = "".join(code for code, _ in EXAMPLES)
+    assert len(EXAMPLES) == PAGE.count("```python") == 5
+    called = {name for name in ingot.__all__ if f"ingot.{name}(" in code}
+    functions = {name for name in ingot.__all__ if not isinstance(getattr(ingot, name), type)}
+    assert called == functions - {"push_to_hub"}  # which needs an account
+    assert all(word in code for word in ("pd.DataFrame", "pl.DataFrame", "pa.table"))
 
 
 def test_the_notebook_runs(tmp_path):

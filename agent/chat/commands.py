@@ -376,12 +376,17 @@ def complete_word(before: str, word: str, fields: tuple[str, ...]) -> list[str]:
     return [one for one in dict.fromkeys(found) if one.startswith(word)]
 
 
-def command_usages(name: str = "") -> Iterator[tuple[str, str]]:
+_IN_REVIEW = dict.fromkeys(("ok", "quit"), "return to the question, with the mapping as it is now")
+
+
+def command_usages(name: str = "", *, under_review: bool = False) -> Iterator[tuple[str, str]]:
     """Yield how every command, or every form of one, is written, and what it does."""
-    if name:
-        yield from COMMANDS[name].more or ((COMMANDS[name].usage, COMMANDS[name].does),)
+    if name and COMMANDS[name].more:
+        yield from COMMANDS[name].more
         return
-    yield from ((one.usage, one.does) for one in COMMANDS.values())
+    other = _IN_REVIEW if under_review else {}
+    for key in [name] if name else COMMANDS:
+        yield COMMANDS[key].usage, other.get(key, COMMANDS[key].does)
 
 
 def suggest_commands(words: str) -> str:

@@ -5,6 +5,7 @@ Everything that it is told goes through the door of the data set and has a large
 """
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,11 +41,15 @@ class ConfinedFolder:
         root: the folder, resolved.
         asking: how a model is asked, None = none is configured; its budget holds for all calls.
         mapper: who proposes mappings, as `--mapper` names it.
+        max_input: most bytes of a source that is converted, as stored.
+        check_cancelled: called during a conversion; raises where the client cancelled the call.
     """
 
     root: Path
     asking: "ModelAccess | None" = None
     mapper: str = "auto"
+    max_input: int
+    check_cancelled: Callable[[], None] = lambda: None
     _mappings: dict[str, MappingDocument] = field(default_factory=dict)
     _made: int = 0
     _door: Door = field(default_factory=lambda: Door("redacted"))

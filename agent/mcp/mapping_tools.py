@@ -46,6 +46,7 @@ from ingot.converters.errors import ConversionError, MappingError, ReviewNeeded
 from ingot.converters.json_yaml import encode
 from ingot.converters.lake.catalog import STATUS_WORDS
 from ingot.converters.rows import MappingDocument
+from ingot.converters.sources.facts import stored_bytes
 
 Mode = Literal["auto", "pt", "sft"]
 _MOST_ROWS = 10
@@ -146,11 +147,18 @@ class MappingTools:
 
         out: the folder to create, below the root. mapping: must be what ingot proposes itself; any
         other one is refused. A refusal writes the mapping to OUT.proposal and names the command by
-        which a person approves it. Do not run that command yourself: show it to the person.
+        which a person approves it. Do not run that command yourself: show it to the person. A
+        source larger than --max-input is refused before anything is done.
         """
         place = self._folder.path(out)
         self._folder.path(str(proposal_path(place)))
         order, context = self._folder.open(source, mode=mode, out=place, records=records)
+        size = stored_bytes(context.source(order.source, order.spec).files)
+        if size > self._folder.max_input:
+            problem = f"has {size:,} bytes, and this server converts at most"
+            hint = "a person can convert it with ingot run, or raise --max-input of the server"
+            raise ConversionError(source, f"{problem} {self._folder.max_input:,}", hint)
+        context.progress = lambda _: self._folder.check_cancelled()
         state = run_once(order, context)
         state = {**state, "order": replace(order, dry_run=False)}
         reasons = _refusal_reasons(state)

@@ -33,10 +33,12 @@ _INSTRUCTIONS = (
 
 def build_server(folder: ConfinedFolder) -> "MCPServer[Any]":
     """The server with its tools and resources; clients are told the errors of ingot, redacted."""
+    from anyio.from_thread import check_cancelled
     from mcp.server.mcpserver import MCPServer
     from mcp.server.mcpserver.exceptions import ResourceError, ToolError
     from mcp_types import ToolAnnotations
 
+    folder.check_cancelled = check_cancelled
     server: MCPServer[Any] = MCPServer(
         "ingot", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
     )
@@ -78,6 +80,7 @@ def _guarded(
     @wraps(tool)
     def call(**arguments: Any) -> str:  # noqa: ANN401
         with lock:
+            folder.check_cancelled()  # while the call waited for others
             folder.begin_call()
             try:
                 return tool(**arguments)

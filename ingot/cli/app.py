@@ -82,7 +82,7 @@ COMMANDS: dict[str, Later | typer.Typer] = {
         "Write a trainer's config for a finished result, and files where it needs another layout.",
     ),
     "mcp": Later(
-        "commands.mcp_serving:mcp",
+        "commands.serving:mcp",
         "Serve ingot's tools over the Model Context Protocol; needs the extra `mcp`.",
     ),
     "merge": Later(
@@ -94,7 +94,7 @@ COMMANDS: dict[str, Later | typer.Typer] = {
         "Show what changed mappings change on a sample: pass, warn or block (exit code 1).",
     ),
     "ui": Later(
-        "commands.ui:ui",
+        "commands.serving:ui",
         "Onboard data sets in a browser: fields beside records, gates, approval; extra `ui`.",
     ),
     "warm": Later(

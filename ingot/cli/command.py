@@ -316,8 +316,9 @@ def _find_group(hint: object) -> _Group | None:
         return None
     only = next((note for note in notes if isinstance(note, Only)), None)
     declared = {one.name: one for one in list_settings(kind)}
-    names = only.names if only and only.names else declared
-    return _Group(kind, tuple(declared[name] for name in names), only.fixed if only else {})
+    fixed = only.fixed if only else {}
+    names = only.names if only and only.names else [one for one in declared if one not in fixed]
+    return _Group(kind, tuple(declared[name] for name in names), fixed)
 
 
 def _typer_parameter(declared: DeclaredSetting, flags: Mapping[str, str]) -> inspect.Parameter:

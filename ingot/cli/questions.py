@@ -7,12 +7,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from glob import iglob
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ingot.converters.errors import MappingError, OutputError, Problem
+from ingot.converters.errors import MappingError, OutputError, Problem, SourceError
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context
@@ -112,6 +114,69 @@ def show_proposal(state: "State", context: "Context") -> "SafeProposal | None":
         return None
     display.show_rules_proposal(console, opinion.proposal)
     return opinion.proposal
+
+
+def ask_places(source: str | None, out: str | None) -> tuple[str, str]:
+    """Return source and destination; without a source a person at a terminal is asked for them."""
+    import typer
+
+    from ingot.cli.console import is_interactive, note_line
+
+    if source is None and is_interactive() and sys.stdout.isatty():
+        offers = {str(number): one for number, one in enumerate(find_sources(), 1)}
+        note_line("Data in this folder:" if offers else "ingot found no data in this folder.")
+        for number, name in offers.items():
+            note_line(f"{number:>4}  {name}")
+        question = "Convert which? Type a number, a path or a URL (Return quits): "
+        while (answer := read_answer(question)) not in offers and answer.isdecimal():
+            note_line(f"{answer} is none of these numbers")
+        source = offers.get(answer, answer)
+        out = source and (out or read_answer("Folder to create for the result (Return quits): "))
+        if not out:
+            raise typer.BadParameter("nothing was chosen, so nothing was converted")
+    if source is None or out is None:
+        missing = "argument 'SOURCE'" if source is None else "option '--out'"
+        raise typer.BadParameter(f"Missing {missing}")
+    return source, out
+
+
+_MOST_OFFERS = 20
+_PATTERNS = tuple(  # `*` finds no hidden files; the last two names mark results
+    f"{'*/' * depth}{name}"
+    for name in ("*", "manifest.json", ".ingot-lake/state.sqlite")
+    for depth in range(3)
+)
+
+
+def find_sources() -> list[str]:
+    """Return at most 20 files and folders of the current folder that hold data.
+
+    Two levels of folders are looked at, without hidden ones, results of ingot and mappings. A
+    folder that is named stands for those below it.
+    """
+    from ingot.converters.json_yaml import find_json
+    from ingot.converters.sources.file_kinds import side_file_reason
+    from ingot.converters.sources.source import head_size, inspect_entry
+    from ingot.converters.sources.storage import listing
+
+    near = {f"./{one}" for each in _PATTERNS for one in islice(iglob(each), 300)}  # noqa: PTH207
+    files = [name for name in near if Path(name).is_file()]
+    entries = tuple(replace(*listing.list_location(one).entries, name=one) for one in files)
+    kept = listing.drop_own_results(listing.Listing(base="", direct=False, entries=entries), ".")
+    found: dict[str, None] = {}
+    for each in sorted(kept.entries, key=lambda one: (one.name.count("/"), one.name)):
+        entry = replace(each, name=each.name.removeprefix("./"))
+        folders = [f"{one}/" for one in listing.enclosing_folders(entry.name)]
+        passed = len(found) == _MOST_OFFERS or side_file_reason(entry.name)
+        if passed or not found.keys().isdisjoint(folders):
+            continue
+        small = entry.bytes < 1 << 20 and entry.name.endswith(".json")
+        if small and (find_json(Path(entry.name)) or {}).get("version") == 2:  # a mapping
+            continue
+        with suppress(SourceError):  # what cannot be read is not offered
+            if inspect_entry(entry, direct=False, head=head_size(len(files))).files:
+                found[folders[-1] if folders else entry.name] = None
+    return list(found)
 
 
 def read_answer(question: str) -> str:

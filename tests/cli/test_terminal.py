@@ -22,12 +22,14 @@ TOPICS = ("rivers", "bridges", "clouds", "violins", "bread", "maps", "glass", "s
 class Terminal:
     """A process whose three streams are one terminal, and what it has shown so far."""
 
+    program = (sys.executable, "-m", "ingot")
+
     def __init__(self, words: list[str], folder: Path, **environment: str) -> None:
         self.shown = ""
         master, slave = pty.openpty()
         self._master = master
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "ingot", *words],
+            [*self.program, *words],
             stdin=slave,
             stdout=slave,
             stderr=slave,
@@ -105,6 +107,99 @@ def test_the_preview_is_shown_and_yes_converts(folder: Path) -> None:
     assert terminal.end() == 0
     assert "24 converted" in terminal.shown
     assert (folder / "out" / "manifest.json").exists()
+
+
+@pytest.fixture
+def crowded(folder: Path) -> Path:
+    """The folder with more data, and with what must not be offered: results and hidden files."""
+    rows = (folder / "raw.jsonl").read_text()
+    for name in ("sets/a/x.jsonl", ".hidden/h.jsonl", "deep/er/est/y.jsonl", "sets/a/b/z.jsonl"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(rows)
+    os.mkfifo(folder / "pipe.jsonl")
+    (folder / "README.md").write_text("Notes.")
+    (folder / "mapping.json").write_text('{"version": 2, "text": "question"}')
+    for words in (
+        ["convert", "mapping.json", "raw.jsonl", "--out", "done", "--records", "jsonl"],
+        ["run", "raw.jsonl", "--out", "waiting", "--mapper", "rules"],
+        ["lake", "run", "sets", "--out", "lake", "--mapper", "rules"],
+    ):
+        subprocess.run([sys.executable, "-m", "ingot", *words], cwd=folder, capture_output=True)
+    assert (folder / "waiting.proposal").is_dir()
+    assert (folder / "lake/.ingot-lake").is_dir()
+    return folder
+
+
+def offer(folder: Path, *more: str) -> Terminal:
+    settings = {"INGOT_HOME": str(folder / "state"), "INGOT_MODE": "sft"}
+    terminal = Terminal(["run", *more, "--mapper", "rules"], folder, **settings)
+    terminal.until("(Return quits)")
+    return terminal
+
+
+def test_a_run_without_a_source_lists_data_and_converts_what_is_chosen(crowded: Path) -> None:
+    terminal = offer(crowded)
+    listed = words(terminal.shown).partition("Data in this folder: ")[2].partition(" Convert")[0]
+    assert listed == "1 raw.jsonl 2 sets/a/"
+    terminal.type("7\n")
+    terminal.until("7 is none of these numbers")
+    terminal.type("2\n")
+    terminal.until("Folder to create")
+    terminal.type("new\n")
+    terminal.until("[n]o")
+    terminal.type("y\n")
+    assert terminal.end() == 0
+    manifest = json.loads((crowded / "new" / "manifest.json").read_text())
+    assert [one["name"] for one in manifest["inputs"]] == ["b/z.jsonl", "x.jsonl"]
+
+
+def test_a_path_may_be_typed_where_data_is_listed(crowded: Path) -> None:
+    terminal = offer(crowded, "--out", "new")
+    terminal.type("deep/er/est/y.jsonl\n")
+    terminal.until("[n]o")
+    terminal.type("y\n")
+    assert terminal.end() == 0
+    assert "24 converted" in terminal.shown
+
+
+def test_return_alone_chooses_no_data(folder: Path) -> None:
+    terminal = offer(folder)
+    terminal.type("\n")
+    assert terminal.end() == 2
+    assert "nothing was chosen, so nothing was converted" in words(terminal.shown)
+    assert [one.name for one in folder.iterdir()] == ["raw.jsonl"]
+
+
+def test_at_most_20_sources_are_listed(tmp_path: Path) -> None:
+    for number in range(30):
+        (tmp_path / f"{number}.jsonl").write_text('{"text": "a"}\n')
+    terminal = offer(tmp_path)
+    assert len(re.findall(r"\d+  \d+\.jsonl", terminal.shown)) == 20
+    terminal.type("\n")
+    assert terminal.end() == 2
+
+
+def test_a_folder_without_data_says_so(tmp_path: Path) -> None:
+    terminal = offer(tmp_path)
+    assert "found no data in this folder" in terminal.shown
+    terminal.type("\n")
+    assert terminal.end() == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "missing"),
+    [
+        ([], "argument 'SOURCE'"),
+        (["--out", "x"], "argument 'SOURCE'"),
+        (["raw.jsonl"], "option '--out'"),
+    ],
+)
+def test_without_a_terminal_nothing_is_asked(folder: Path, more: list[str], missing: str) -> None:
+    command = [sys.executable, "-m", "ingot", "run", *more]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, input="1\nnew\n")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == f"error: Missing {missing} (usage: ingot run --help)\n"
 
 
 def test_return_alone_converts_nothing(folder: Path) -> None:
@@ -196,6 +291,14 @@ def test_a_conversation_returns_its_mapping_to_the_question(folder: Path) -> Non
     terminal.until("ok or quit returns to the review")
     terminal.type("out elsewhere\n")
     terminal.until("names the folder")
+    terminal.type("help\n")
+    terminal.until("help [COMMAND]")
+    terminal.until("quit")
+    assert "ok return to the question, with the mapping" in words(terminal.shown)
+    terminal.shown = terminal.shown.partition("quit  ")[2]
+    terminal.type("help ok\n")
+    terminal.until("return to the question")
+    assert "approve the mapping and convert" not in words(terminal.shown)
     terminal.type("swap\n")
     terminal.until("Changed")
     terminal.shown = ""
@@ -229,3 +332,30 @@ def test_a_conversation_that_changes_nothing_leaves_the_proposal(folder: Path) -
     assert "sft by rules" in terminal.shown
     terminal.type("n\n")
     assert terminal.end() == 3
+
+
+class Shell(Terminal):
+    """A bash whose home is a folder, with a program `ingot` in its path."""
+
+    program = ("bash", "--noprofile")
+
+
+def test_an_installed_completion_completes_commands_and_options_in_bash(tmp_path: Path) -> None:
+    ingot = tmp_path / "bin" / "ingot"
+    ingot.parent.mkdir()
+    ingot.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ingot "$@"\n')
+    ingot.chmod(0o755)
+    path = f"{ingot.parent}:{os.environ['PATH']}"
+    home = {"HOME": str(tmp_path), "PATH": path, "PS1": "$ ", "INPUTRC": "/dev/null"}
+    installing = Shell(["-c", "ingot --install-completion; true"], tmp_path, **home)
+    assert installing.end() == 0
+    assert "bash completion installed" in installing.shown
+    shell = Shell(["-i"], tmp_path, **home)
+    shell.type("ingot tok\t")
+    shell.until("ingot tokens ")
+    shell.type("insp\t")
+    shell.until("ingot tokens inspect ")
+    shell.type("\x15ingot run --overw\t")
+    shell.until("ingot run --overwrite ")
+    shell.type("\x15exit\n")
+    assert shell.end() == 0

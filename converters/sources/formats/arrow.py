@@ -104,7 +104,7 @@ def storage_array(column: pa.Array) -> pa.Array:
     if isinstance(kind, pa.BaseExtensionType):
         return storage_array(column.storage)
     if pa.types.is_dictionary(kind):
-        return storage_array(column.dictionary_decode())
+        return storage_array(column.dictionary).take(column.indices)  # Arrow decodes no views
     if pa.types.is_run_end_encoded(kind):
         return storage_array(column.cast(kind.value_type))
     if pa.types.is_string_view(kind):

@@ -391,7 +391,8 @@ def _show_alternatives(console: Console, reply: Reply, context: Context) -> None
 
 
 def _show_help(console: Console, reply: Reply, context: Context) -> None:
-    display.print_grid(console, list(command_usages(reply.text)))
+    reviewed = reply.conversation.under_review
+    display.print_grid(console, list(command_usages(reply.text, under_review=reviewed)))
     if context.asking:
         console.print(
             plain_text("Everything else is read by the model: say what should be different.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from ingot.agent.model.endpoint import ModelSettings
-from ingot.agent.proposing.order import Order
+from ingot.agent.proposing.order import Order, SourceLocation
 from ingot.cli import command as o
 from ingot.cli import display
 from ingot.cli.command import Only, check_free, command_options, run_job
@@ -22,13 +22,13 @@ from ingot.cli.console import (
     stdout_console,
 )
 from ingot.cli.model_options import run_context
-from ingot.cli.questions import ask_person, complete_order
+from ingot.cli.questions import ask_person, ask_places, complete_order
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.errors import ConversionError, ReviewNeeded
 from ingot.converters.json_yaml import encode
 from ingot.converters.output.sharding import Shard
 from ingot.converters.rows import Safe
-from ingot.converters.settings import Setting
+from ingot.converters.settings import Setting, find_setting
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context
@@ -127,8 +127,9 @@ def convert(
 @command_options
 def run(
     *,
-    order: Order,
-    out: o.OutPlace,
+    source: Annotated[str | None, find_setting(SourceLocation)] = None,
+    order: Annotated[Order, Only(source="")],
+    out: Annotated[str | None, find_setting(o.OutPlace)] = None,
     mapping: Annotated[
         Path | None, Setting("Mapping file to use, instead of a proposal.", metavar="FILE")
     ] = None,
@@ -139,8 +140,10 @@ def run(
     """Propose a mapping from a sample, check it, ask for approval, and convert.
 
     Writes records/, rejected/, tokens/, mapping.json, report.md and manifest.json into DIR.
+    Without SOURCE, a terminal lists the data in this folder, and asks for both.
     """
-    order = complete_order(order, out=out, mapping=mapping)
+    source, out = ask_places(source, out)
+    order = complete_order(replace(order, source=source), out=out, mapping=mapping)
     with watching.open("run"):
         _run_session(order, run_context(llm, order.mapper), as_json=as_json)
 

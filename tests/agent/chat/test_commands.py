@@ -255,6 +255,15 @@ def test_help_names_every_command():
     assert all(usage.startswith(name) for name, usage in zip(COMMANDS, told, strict=True))
 
 
+@pytest.mark.parametrize("name", ["ok", "quit"])
+def test_help_in_a_review_says_that_nothing_is_approved_there(name):
+    assert dict(command_usages())[name] == COMMANDS[name].does
+    reviewed = dict(command_usages(under_review=True))
+    assert list(reviewed) == list(dict(command_usages()))
+    assert "return to the question" in reviewed[name]
+    assert dict(command_usages(name, under_review=True)) == {name: reviewed[name]}
+
+
 @pytest.mark.parametrize(
     ("typed", "pieces"),
     [

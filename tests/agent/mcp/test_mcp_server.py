@@ -1,5 +1,6 @@
 """`ingot mcp` as a process, and the client of the SDK: what it does, and what it does not do."""
 
+import asyncio
 import json
 import os
 import shlex
@@ -112,6 +113,47 @@ def test_what_needs_a_person_is_refused_and_the_person_can_do_it(root: Path) -> 
     assert ingot(*command[1:], "--yes", folder=root.parent).returncode == 0
     records = list(read_records(root / "changed" / "records"))
     assert {one["system"] for one in records} == {"Be kind."}
+
+
+def test_a_source_over_the_largest_size_is_refused_before_anything_is_done(root: Path) -> None:
+    rows = [{"question": f"Who wrote book {n}?", "answer": "a" * 200} for n in range(6_000)]
+    write_rows(root / "large.jsonl", rows)
+
+    async def said(tool: Talk) -> None:
+        refused = await tool.refused("convert", source="large.jsonl", out="out")
+        size = (root / "large.jsonl").stat().st_size
+        assert f"{size:,} bytes, and this server converts at most 1,048,576" in refused
+        assert "--max-input" in refused
+        assert (await tool("convert", source=SOURCE, out="small"))["status"] == "done"
+
+    talk(root, said, "--max-input", "1")
+    assert not list(root.glob("*out*"))
+
+
+def test_a_conversion_stops_when_the_client_cancels_it(root: Path) -> None:
+    rows = [
+        {"question": f"What is the name of river number {n}?", "answer": f"It is river {n}. " * 9}
+        for n in range(120_000)
+    ]
+    write_rows(root / "long.jsonl", rows)
+
+    async def said(tool: Talk) -> None:
+        waits = {"source": "long.jsonl", "out": "waits"}
+        first = asyncio.create_task(tool("convert", source="long.jsonl", out="long"))
+        while not list(root.glob(".long.ingot-*")):  # what it writes until it is finished
+            assert not first.done()
+            await asyncio.sleep(0.01)
+        second = asyncio.create_task(tool("convert", **waits))
+        await asyncio.sleep(0.1)
+        for task in (first, second):
+            task.cancel()
+        await asyncio.wait((first, second))
+        assert (await tool("convert", source=SOURCE, out="small"))["status"] == "done"
+
+    talk(root, said)
+    assert not (root / "long").exists()
+    assert not list(root.glob("*waits*"))
+    assert (root / "small" / "manifest.json").exists()
 
 
 def test_nothing_outside_the_root_is_read_or_written(root: Path) -> None:

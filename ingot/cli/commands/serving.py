@@ -1,6 +1,8 @@
-"""`ingot mcp`: serve the tools of ingot to the models of other programs."""
+"""`ingot mcp` and `ingot ui`: serve other programs' models, and a page to a browser."""
 
 import os
+import secrets
+import webbrowser
 from pathlib import Path
 from typing import Annotated
 
@@ -32,6 +34,9 @@ def mcp(
             maximum=65535,
         ),
     ] = None,
+    max_input: Annotated[
+        int, Setting("Maximum size of a source of `convert`, in MiB.", metavar="N", minimum=1)
+    ] = 1024,
     mapper: Mapper = "auto",
     llm: ModelSettings,
 ) -> None:
@@ -41,16 +46,18 @@ def mcp(
     needs a person is refused, with the command that the person types. The limits of the model hold
     for all calls together.
     """
-    from ingot.converters.errors import OutputError, require_package
+    from ingot.converters.errors import require_package
 
-    if not root.is_dir():
-        raise OutputError(str(root), "is not a folder", "--root names the folder of the data")
+    _check_root(root)
     require_package("ingot mcp", "the server", "mcp", "mcp")
     from ingot.agent.mcp.confined_folder import ConfinedFolder
     from ingot.agent.mcp.mcp_server import build_server, serve_http
 
     asking = run_context(llm, mapper).asking
-    server = build_server(ConfinedFolder(root=root.resolve(), asking=asking, mapper=mapper))
+    folder = ConfinedFolder(
+        root=root.resolve(), asking=asking, mapper=mapper, max_input=max_input << 20
+    )
+    server = build_server(folder)
     if http is None:
         server.run("stdio")
     else:
@@ -66,3 +73,51 @@ def _read_token() -> str:
         problem = f"set it to a random text of at least {_SHORTEST_TOKEN} characters"
         raise ConversionError(TOKEN, problem, "for example that of: openssl rand -hex 32")
     return token
+
+
+@command_options
+def ui(
+    *,
+    root: Annotated[
+        Path,
+        Setting("Folder of the data: all that the page reads and writes is in it.", metavar="DIR"),
+    ],
+    port: Annotated[
+        int,
+        Setting(
+            "Port of 127.0.0.1.", metavar="PORT", minimum=0, maximum=65535, default="a free one"
+        ),
+    ] = 0,
+    no_open: Annotated[bool, Setting("Do not open a browser; print the address only.")] = False,
+    mapper: Mapper = "auto",
+    llm: ModelSettings,
+) -> None:
+    """Onboard data sets in a browser: fields beside records, gates, conversation, approval.
+
+    Also shows results, what waits in a lake, and what a changed mapping changes. Needs the extra
+    `ui`. The address that is printed holds the key to the page: keep it to yourself.
+    """
+    from ingot.converters.errors import require_package
+
+    _check_root(root)
+    require_package("ingot ui", "the page", "starlette", "ui")
+    require_package("ingot ui", "the page", "uvicorn", "ui")
+    from ingot.agent.ui.onboarding import Onboarding
+    from ingot.agent.ui.page_server import serve_page
+
+    asking = run_context(llm, mapper).asking
+
+    def announce(address: str) -> None:
+        note_line(f"{address} (stop: Ctrl-C)")
+        if not no_open:
+            webbrowser.open(address)
+
+    onboarding = Onboarding(root.resolve(), asking, mapper)
+    serve_page(onboarding, port, secrets.token_urlsafe(32), announce)
+
+
+def _check_root(root: Path) -> None:
+    from ingot.converters.errors import OutputError
+
+    if not root.is_dir():
+        raise OutputError(str(root), "is not a folder", "--root names the folder of the data")
