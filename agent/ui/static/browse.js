@@ -1,5 +1,4 @@
 /* Files below the root: a list to walk through, and a dialog that picks a path. */
-
 import { button, bytes, h, name, number, plain, problem, put } from "./dom.js";
 import { get } from "./requests.js";
 import { t } from "./words.js";
@@ -24,18 +23,15 @@ export async function browse(place, path, actions, here) {
     return h(
       "li", { class: `entry ${entry.kind}` }, h("span", { class: "kind" }, t(`kind ${entry.kind}`)),
       opens ? h("button", open, words) : words, h("span", { class: "bytes" }, bytes(entry.bytes)),
-      h("span", { class: "acts" }, actions(entry)),
-    );
+      h("span", { class: "acts" }, actions(entry)));
   };
-  put(
-    place,
+  put(place,
     h("div", { class: "place" }, answer.parent !== null && button(t("up"), () => go(answer.parent)),
       name(answer.path || "."), h("span", { class: "acts" }, here(answer.path))),
     answer.entries.length
       ? h("ul", { class: "entries" }, answer.entries.map(row))
       : h("p", { class: "soft" }, t("empty")),
-    answer.more > 0 && h("p", { class: "soft" }, t("and_more", { n: number(answer.more) })),
-  );
+    answer.more > 0 && h("p", { class: "soft" }, t("and_more", { n: number(answer.more) })));
 }
 
 /* Ask for a path in a dialog; null where none was chosen. */
@@ -47,10 +43,8 @@ function pickPath(title, kinds) {
       box.remove();
       resolve(chosen);
     };
-    const box = h(
-      "dialog", { "aria-label": title, onclose: close }, h("h2", {}, title), place,
-      h("form", { method: "dialog" }, h("button", {}, t("cancel"))),
-    );
+    const box = h("dialog", { "aria-label": title, onclose: close }, h("h2", {}, title), place,
+      h("form", { method: "dialog" }, h("button", {}, t("cancel"))));
     const choose = (path, label) => button(t("choose"), () => {
       chosen = path;
       box.close();
@@ -67,6 +61,7 @@ export function pathInput(words, kinds, value = "", attributes = {}) {
   const input = h("input", { type: "text", value, spellcheck: "false", ...attributes });
   const pick = button(t("browse"), async () => {
     input.value = (await pickPath(words, kinds)) ?? input.value;
+    input.dispatchEvent(new Event("change"));
   }, { "aria-label": `${t("browse")}: ${words}` });
   const label = h("label", { class: "labelled" }, h("span", {}, words), input);
   return { input, whole: h("div", { class: "path" }, label, pick) };

@@ -2,7 +2,6 @@
 
 Everything that a server sends is data of unknown origin: it comes into the page as text nodes and
 attributes only, never as HTML, and an address is always one of this page. */
-
 import { t } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -39,12 +38,9 @@ function filled(element, attributes, children) {
 
 /* Marks that cannot be seen, or that turn the direction of their neighbours. They are spelled
    out. Line breaks, tabs and joiners belong to writing and stay. */
-const HIDDEN = new RegExp(
-  "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u200b\\u200e\\u200f\\u202a-\\u202e" +
-    "\\u2028\\u2029\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb\\ud800-\\udfff\\u{e0000}-\\u{e007f}]",
-  "gu",
-);
-const MORE = 20000;
+const HIDDEN = new RegExp("[\\0-\\x08\\x0b-\\x1f\\x7f-\\x9f\\xad\\u061c\\u200b\\u200e\\u200f"
+  + "\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb\\ud800-\\udfff\\u{e0000}-\\u{e007f}]",
+    "gu");
 
 function spelled(mark) {
   return `\\u{${mark.codePointAt(0).toString(16)}}`;
@@ -57,30 +53,22 @@ export function plain(value, most = 300) {
 }
 
 function cut(whole, most) {
-  const last = whole.charCodeAt(most - 1); // half a pair is not left at the end
-  return whole.slice(0, last >= 0xd800 && last < 0xdc00 ? most - 1 : most);
+  const last = whole.charCodeAt(most - 1);
+  const half = most < whole.length && last >= 0xd800 && last < 0xdc00; // of a surrogate pair
+  return whole.slice(0, half ? most - 1 : most);
 }
 
-/* A text as an element: isolated, marks spelled out, cut, with a control that shows more. */
+/* A text as an element: isolated, marks spelled out, cut, with a control that shows the rest. */
 export function text(value, most = 400, attributes = {}) {
   const whole = String(value ?? "");
-  const element = h("bdi", { dir: "auto", ...attributes });
-  let shown = 0;
-  const grow = (until) => {
-    const end = until >= whole.length ? whole.length : cut(whole, until).length;
-    appendMarked(element, whole.slice(shown, end));
-    shown = end;
-    if (shown >= whole.length) return;
-    const left = whole.length - shown;
-    const button = h("button", { type: "button", class: "more" }, t("more", { n: number(left) }));
-    button.addEventListener("click", (event) => {
-      event.stopPropagation();
-      button.remove();
-      grow(shown + MORE);
-    });
-    element.append(button);
-  };
-  grow(most);
+  const first = cut(whole, most);
+  const rest = whole.slice(first.length);
+  const element = appendMarked(h("bdi", { dir: "auto", ...attributes }), first);
+  const more = button(t("more", { n: number(rest.length) }), () => {
+    more.remove();
+    appendMarked(element, rest);
+  }, { class: "more" });
+  if (rest) element.append(more);
   return element;
 }
 
@@ -92,6 +80,7 @@ function appendMarked(element, part) {
     from = found.index + found[0].length;
   }
   element.append(part.slice(from));
+  return element;
 }
 
 /* A name in a line of its own: one line, cut by the width, whole in its title. */
@@ -113,7 +102,8 @@ export function share(part, whole) {
 export function bytes(value) {
   if (value === null || value === undefined) return "";
   const power = value < 1000 ? 0 : Math.min(4, Math.floor(Math.log10(value) / 3));
-  return `${(value / 1000 ** power).toFixed(power ? 1 : 0)} ${["B", "kB", "MB", "GB", "TB"][power]}`;
+  const unit = ["B", "kB", "MB", "GB", "TB"][power];
+  return `${(value / 1000 ** power).toFixed(power ? 1 : 0)} ${unit}`;
 }
 
 /* --- parts of pages */
@@ -133,21 +123,28 @@ export function labelled(words, control, kind = "") {
 
 export function select(options, chosen, attributes = {}) {
   const made = options.map(([value, words]) =>
-    h("option", { value, selected: value === chosen }, plain(words, 80)),
-  );
+    h("option", { value, selected: value === chosen }, plain(words, 80)));
   return h("select", attributes, made);
 }
 
-/* A table: heads as [words, class], rows of cells. */
+/* A table of rows of cells; those that are figures stand on the right. */
 export function table(caption, heads, rows) {
-  const head = heads.map(([words, kind]) => h("th", { scope: "col", class: kind }, words));
+  const kind = (cell) => (typeof cell === "string" && /^[\d–]/.test(cell) ? "number" : null);
+  const head = heads.map((words, place) =>
+    h("th", { scope: "col", class: rows[0] && kind(rows[0][place]) }, words));
   const body = rows.map((cells) =>
-    h("tr", {}, cells.map((cell, place) => h("td", { class: heads[place][1] }, cell))),
-  );
-  return h(
-    "table", {}, h("caption", { class: "unseen" }, caption), h("thead", {}, h("tr", {}, head)),
-    h("tbody", {}, body),
-  );
+    h("tr", {}, cells.map((cell) => h("td", { class: kind(cell) }, cell))));
+  return h("table", {}, h("caption", { class: "unseen" }, caption),
+    h("thead", {}, h("tr", {}, head)), h("tbody", {}, body));
+}
+
+export function soft(...children) {
+  return h("span", { class: "soft" }, ...children);
+}
+
+/* Words about work that goes on. */
+export function working(...words) {
+  return [h("span", { class: "spin", "aria-hidden": "true" }), ...words];
 }
 
 export function details(words, content, open = false, attributes = {}) {
@@ -155,30 +152,27 @@ export function details(words, content, open = false, attributes = {}) {
 }
 
 /* A horizontal bar of a share, drawn; its figure stands beside it as text. */
-export function bar(part, whole, kind = "") {
+export function bar(part, whole) {
   const width = whole ? Math.max(part ? 2 : 0, Math.round((100 * part) / whole)) : 0;
-  return svg(
-    "svg", { class: `bar ${kind}`, viewBox: "0 0 100 4", preserveAspectRatio: "none", "aria-hidden": "true" },
+  return svg("svg", { class: "bar", viewBox: "0 0 100 4", preserveAspectRatio: "none",
+      "aria-hidden": "true" },
     svg("rect", { class: "track", width: 100, height: 4 }),
-    svg("rect", { class: "part", width, height: 4 }),
-  );
+    svg("rect", { class: "part", width, height: 4 }));
 }
 
 /* What went wrong: where, what, and what to do. */
 export function problem(error) {
   const { where, problem: said, hint } = error.told ?? { problem: error.message };
-  return h(
-    "div", { class: "problem", role: "alert" },
-    h("p", {}, where ? [text(where, 200, { class: "where" }), ": "] : null, text(said, 1000)),
-    hint ? h("p", { class: "soft" }, text(hint, 500)) : null,
-  );
+  return h("div", { class: "problem", role: "alert" },
+    h("p", {}, where && [text(where, 200, { class: "where" }), ": "], text(said, 1000)),
+    hint && h("p", { class: "soft" }, text(hint, 500)));
 }
 
 export function announce(words) {
   document.getElementById("live").textContent = plain(words, 500);
 }
 
-/* Show pages of a long list: `load(start)` gives {total, elements}. */
+/* Show pages of a long list: `load(start)` gives how many there are, and elements. */
 export function paged(size, load) {
   const body = h("div", { class: "paged" });
   const place = h("span", { class: "soft" });
@@ -188,16 +182,14 @@ export function paged(size, load) {
   async function go(to) {
     back.disabled = on.disabled = true;
     try {
-      const { total, elements } = await load(Math.max(0, to));
-      start = Math.max(0, to);
-      const last = Math.min(start + size, total);
-      place.textContent = total
-        ? t("of", { from: number(start + 1), to: number(last), n: number(total) })
-        : t("none");
-      body.replaceChildren(...elements);
+      const [total, elements] = await load(to);
+      start = to;
+      const last = number(Math.min(start + size, total));
+      put(place, t("of", { from: number(Math.min(start + 1, total)), to: last, n: number(total) }));
+      put(body, elements);
       on.disabled = start + size >= total;
     } catch (error) {
-      body.replaceChildren(problem(error));
+      put(body, problem(error));
     }
     back.disabled = start === 0;
   }

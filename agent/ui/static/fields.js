@@ -1,6 +1,5 @@
 /* The tree of fields: how often each is filled, what it holds, its colour, what it is used as. */
-
-import { bar, button, h, heading, name, number, plain, put, share, text } from "./dom.js";
+import { bar, button, h, heading, name, number, plain, put, share, soft, text } from "./dom.js";
 import { t } from "./words.js";
 
 const COLOURS = 10;
@@ -24,7 +23,8 @@ export function usesOf(field, view) {
     if (target.name === "messages") Object.assign(names, { path: list }, messageFields(list, view));
     else if (target.name === "each") names.path = `${list}[*]`;
     const fits = { messages: isList && names.text, each: isList }[target.name] ?? isText;
-    const command = names.speaker ? target.command : target.command.replace(" speaker={speaker}", "");
+    const command = names.speaker ? target.command
+      : target.command.replace(" speaker={speaker}", "");
     const line = command.replace(/\{(path|speaker|text)\}/g, (_, place) => names[place]);
     return fits ? [{ target: target.name, line }] : [];
   });
@@ -70,17 +70,13 @@ export function drawFields(panel, page) {
     },
   });
   const top = panel.querySelector(".tree")?.scrollTop ?? 0;
-  const tree = h(
-    "div", { class: "tree", role: "tree", "aria-label": t("fields"),
+  const tree = h("div", { class: "tree", role: "tree", "aria-label": t("fields"),
       onkeydown: (event) => move(event, page, panel) },
-    shown.map((field) => treeItem(field, inner.has(field.path), page, panel)),
-  );
-  put(
-    panel, heading(t("fields"), h("span", { class: "soft" }, number(view.fields.length))),
-    view.fields.length > 12 && filter, tree,
-    view.fields_more > 0 && h("p", { class: "soft" }, t("and_more", { n: number(view.fields_more) })),
-    h("div", { class: "about" }),
-  );
+    shown.map((field) => treeItem(field, inner.has(field.path), page, panel)));
+  put(panel, heading(t("fields"), soft(number(view.fields.length))),
+    view.fields.length > 12 && filter, tree, view.fields_more > 0 && h("p", { class: "soft" },
+      t("and_more", { n: number(view.fields_more) })),
+    h("div", { class: "about" }));
   tree.scrollTop = top;
   drawAbout(panel, page);
 }
@@ -105,9 +101,9 @@ function treeItem(field, hasChildren, page, panel) {
   };
   const twist = { class: "twist", tabindex: "-1" };
   twist["aria-label"] = `${open ? t("fold") : t("unfold")}: ${plain(label, 60)}`;
-  const values = field.values.map(([value, count]) => `${plain(value, 30)} ${number(count)}`);
-  const item = h(
-    "div", {
+  const often = field.values.some(([, count]) => count > 1) ? field.values : [];
+  const values = often.map(([value, count]) => `${plain(value, 30)} ${number(count)}`);
+  const item = h("div", {
       role: "treeitem", class: `field ${colourClass(colour)} ${used ? "used" : ""}`,
       tabindex: page.selected === path ? 0 : -1, "aria-selected": String(page.selected === path),
       "aria-level": depth + 1, "aria-expanded": hasChildren ? String(open) : null,
@@ -118,9 +114,10 @@ function treeItem(field, hasChildren, page, panel) {
     hasChildren ? button(open ? "▾" : "▸", toggle, twist) : h("span", { class: "twist" }),
     h("span", { class: "swatch", "aria-hidden": "true" }), name(label),
     h("span", { class: "types" }, text(types.join(" | "), 40)),
-    h("span", { class: "fill", title: `${number(rows)}/${number(of)}` }, bar(rows, of), share(rows, of)),
-    useSelect(field, page), h("span", { class: "seen" }, name(values.join(" · ") || field.examples[0])),
-  );
+    h("span", { class: "fill", title: `${number(rows)}/${number(of)}` }, bar(rows, of),
+      share(rows, of)),
+    useSelect(field, page), h("span", { class: "seen" },
+      name(values.join(" · ") || (field.examples[0] ?? field.values[0]?.[0]))));
   item.style.setProperty("--depth", Math.min(depth, 8));
   return item;
 }
@@ -129,8 +126,6 @@ function treeItem(field, hasChildren, page, panel) {
 function useSelect(field, page) {
   const uses = usesOf(field, page.view);
   const others = uses.filter((one) => !field.targets.includes(one.target));
-  const alone = uses.filter(({ target }) => field.targets.includes(target) && clearLine(target)
-    && page.view.fields.every((one) => one === field || !one.targets.includes(target)));
   const adds = others.map((one) => ({ ...one, line: addLine(one, field, page.view) }));
   const group = (words, sign, made) => made.length > 0 && h("optgroup", { label: words },
     made.map((one) => h("option", { value: one.line }, sign + plain(targetLabel(one.target), 60))));
@@ -138,11 +133,9 @@ function useSelect(field, page) {
   if (!uses.length) return h("span", { class: "use soft" }, plain(now, 60));
   let keyed = false;
   const apply = () => control.value && page.say(control.value);
-  const control = h(
-    "select", {
+  const control = h("select", {
       class: "use", "aria-label": `${t("use_as")}: ${plain(field.label, 60)}`,
-      "data-key": `use ${field.path}`, onpointerdown: () => (keyed = false),
-      onkeydown: (event) => {
+      "data-key": `use ${field.path}`, onpointerdown: () => (keyed = false), onkeydown: (event) => {
         event.stopPropagation();
         if (event.key === "Escape") {
           control.selectedIndex = 0;
@@ -155,9 +148,7 @@ function useSelect(field, page) {
       onchange: () => keyed || apply(), onblur: apply,
     },
     h("option", { value: "", selected: true }, now ? plain(now, 60) : "–"),
-    group(t("use_as"), "", others), group(t("add_to"), "+ ", adds.filter((one) => one.line)),
-    group(t("remove"), "− ", alone.map((one) => ({ ...one, line: clearLine(one.target) }))),
-  );
+    group(t("use_as"), "", others), group(t("add_to"), "+ ", adds.filter((one) => one.line)));
   return control;
 }
 
@@ -166,11 +157,13 @@ function drawAbout(panel, page) {
   const field = page.view.fields.find((one) => one.path === page.selected);
   if (!field) return;
   const told = field.values.length
-    ? field.values.map(([value, count]) => [text(value, 120), " ", h("b", {}, `× ${number(count)}`)])
+    ? field.values.map(([value, count]) =>
+      [text(value, 120), " ", h("b", {}, `× ${number(count)}`)])
     : field.examples.map((one) => text(one, 160));
   const facts = `${plain(field.types.join(" | "), 80)} · ${number(field.rows)}/${number(field.of)}`;
   put(panel.querySelector(".about"), h("h3", {}, name(field.path)),
-    h("p", { class: "soft" }, facts, " ", t("rows")), h("ul", {}, told.map((one) => h("li", {}, one))));
+    h("p", { class: "soft" }, facts, " ", t("rows")),
+      h("ul", {}, told.map((one) => h("li", {}, one))));
 }
 
 /* Arrows walk the tree, left and right fold and unfold, Enter goes to the select of the field. */

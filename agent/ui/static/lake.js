@@ -1,7 +1,6 @@
 /* A lake: how many data sets have which status, and those that wait for a person. */
-
-import { button, bytes, h, heading, name, number, plain, problem, put, share } from "./dom.js";
-import { table, text } from "./dom.js";
+import { button, bytes, h, heading, name, number, plain, problem, put, share, soft, table, text,
+  working } from "./dom.js";
 import { get, openConversation, stream } from "./requests.js";
 import { t } from "./words.js";
 
@@ -10,9 +9,10 @@ export async function show(page, _rest, { path = "" }) {
   const state = h("div", { class: "state", role: "status" });
 
   async function open(one) {
-    const able = (on) => page.querySelectorAll("button").forEach((control) => (control.disabled = !on));
+    const able = (on) => page.querySelectorAll("button").forEach((control) =>
+      (control.disabled = !on));
     able(false);
-    put(state, h("span", { class: "spin" }), t("opening"), " ", name(one.name));
+    put(state, working(t("opening"), " ", name(one.name)));
     try {
       openConversation(await stream("/api/lake/open", { lake: path, name: one.name }));
     } catch (error) {
@@ -25,24 +25,23 @@ export async function show(page, _rest, { path = "" }) {
     h("div", { class: "figure" }, h("dt", {}, words), h("dd", {}, number(value)));
   const statuses = Object.entries(lake.by_status).map(([word, n]) => figure(text(word, 40), n));
   const heads = [
-    [t("data_set"), ""], [t("why"), "wide"], [t("decision"), ""], [t("confidence"), "number"],
-    [t("coverage"), "number"], [t("format"), ""], [t("files"), "number"], [t("bytes"), "number"],
-    [t("open"), ""],
-  ];
+    t("data_set"), t("why"), t("decision"), t("confidence"),
+    t("coverage"), t("format"), t("files"), t("bytes"), t("open")];
   const rows = lake.waiting.map((one) => [
     [name(one.name), h("div", { class: "soft" }, name(one.place))], text(one.why, 240),
-    one.decision && h("span", { class: "badge" }, t(`decision ${one.decision}`, {}, plain(one.decision, 20))),
+    one.decision && h("span", { class: "badge" },
+      t(`decision ${one.decision}`, {}, plain(one.decision, 20))),
     one.confidence?.toFixed(2) ?? "–", one.coverage === null ? "–" : share(one.coverage, 1),
     text(one.format, 40), number(one.files), bytes(one.bytes),
-    button(t("open"), () => open(one), { class: "primary", "aria-label": `${t("open")}: ${plain(one.name, 80)}` }),
-  ]);
-  const count = h("span", { class: "soft" }, number(rows.length));
-  put(
-    page, h("h1", {}, name(path || ".")),
+    button(t("open"), () => open(one), { class: "primary",
+      "aria-label": `${t("open")}: ${plain(one.name, 80)}` })]);
+  const count = soft(number(rows.length));
+  put(page, h("h1", {}, name(path || ".")),
     h("p", { class: "soft lead" }, t("lake_of"), " ", name(lake.root)),
     h("section", { class: "card", "aria-label": t("figures") },
-      h("dl", { class: "figures" }, figure(t("sets"), lake.sets), figure(t("records"), lake.records), statuses)),
+      h("dl", { class: "figures" }, figure(t("sets"), lake.sets),
+        figure(t("records"), lake.records), statuses)),
     h("section", { class: "card", "aria-label": t("waiting") }, heading(t("waiting"), count), state,
-      rows.length ? h("div", { class: "scroll" }, table(t("waiting"), heads, rows)) : h("p", {}, t("nothing_waits"))),
-  );
+      rows.length ? h("div", { class: "scroll" }, table(t("waiting"), heads, rows))
+        : h("p", {}, t("nothing_waits"))));
 }

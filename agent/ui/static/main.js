@@ -1,5 +1,4 @@
 /* The frame of the page: header, languages, help, and which page an address shows. */
-
 import { announce, button, h, plain, problem, put, select, text } from "./dom.js";
 import { show as lake } from "./lake.js";
 import { show as onboard } from "./onboard.js";
@@ -25,14 +24,11 @@ function drawTop(page, told) {
   const tongue = select(LANGUAGES, language(), { "aria-label": t("language"), onchange: change });
   const tabs = [["start", t("start")], ["review", t("compare")]].map(([to, words]) =>
     h("a", { href: `#/${to}`, "aria-current": page === to ? "page" : null }, words));
-  put(
-    document.getElementById("top"), h("span", { class: "brand" }, "ingot"),
-    h("nav", { "aria-label": t("pages") }, tabs),
-    h("div", { class: "server" }, told && [
-      h("span", {}, text(told.root, 60)), h("span", {}, told.model ? text(told.model, 60) : t("no_model")),
-    ]),
-    tongue, button("?", help, { "aria-label": t("help"), title: t("help") }),
-  );
+  put(document.getElementById("top"), h("span", { class: "brand" }, "ingot"),
+    h("nav", { "aria-label": t("pages") }, tabs), h("div", { class: "server" }, told && [
+      h("span", {}, text(told.root, 60)),
+        h("span", {}, told.model ? text(told.model, 60) : t("no_model"))]),
+    tongue, button("?", help, { "aria-label": t("help"), title: t("help") }));
 }
 
 /* Show the page of the address. A page that was left writes into elements that nobody sees. */
@@ -51,7 +47,8 @@ async function route() {
     drawTop(where, null);
     const locked = error.status === 401;
     page.className = "page";
-    put(page, h("h1", {}, t(locked ? "no_token" : "problem")), locked ? h("p", {}, t("no_token_hint")) : problem(error));
+    put(page, h("h1", {}, t(locked ? "no_token" : "problem")), locked
+      ? h("p", {}, t("no_token_hint")) : problem(error));
   }
   const title = page.querySelector("h1");
   document.title = `${plain(title.textContent, 80)} · ingot`;
@@ -65,8 +62,7 @@ function help() {
   const box = h(
     "dialog", { "aria-label": t("help"), onclose: () => box.remove() }, h("h2", {}, t("help")),
     h("dl", { class: "keys" }, rows), h("p", { class: "soft" }, t("help_tree")),
-    h("form", { method: "dialog" }, h("button", {}, t("close"))),
-  );
+    h("form", { method: "dialog" }, h("button", {}, t("close"))));
   document.body.append(box);
   box.showModal();
 }

@@ -1,7 +1,7 @@
 /* The page of one source: what is which field, what comes of it, and the approval. */
-
 import { pathInput } from "./browse.js";
-import { announce, button, h, name, number, plain, problem, put, text } from "./dom.js";
+import { announce, button, h, name, number, plain, problem, put, soft, text,
+  working } from "./dom.js";
 import { drawExamples, drawTargets } from "./examples.js";
 import { drawFields } from "./fields.js";
 import { address, get, loadConversation, openConversation, post, stream } from "./requests.js";
@@ -39,9 +39,7 @@ class Onboarding {
     page.shortcuts = {
       "/": () => this.talk.input.focus(),
       f: () => this.fields.querySelector("[role=treeitem][tabindex='0']")?.focus(),
-      u: () => this.say("undo"),
-      r: () => this.say("redo"),
-      "[": () => this.turn(-1),
+      u: () => this.say("undo"), r: () => this.say("redo"), "[": () => this.turn(-1),
       "]": () => this.turn(1),
     };
     for (const kind of ["pointerover", "focusin", "pointerleave"]) {
@@ -100,22 +98,19 @@ class Onboarding {
   drawTop() {
     const { source, decision, mapper, confidence, sample, reason, model, step } = this.view;
     const fact = (words, value) =>
-      h("span", { class: "fact" }, h("span", { class: "soft" }, words), " ", value);
+      h("span", { class: "fact" }, soft(words), " ", value);
     const moves = (sign, line, key, end) => button(sign, () => this.say(line), {
       "aria-label": t(line), title: `${t(line)} (${key})`, disabled: end, "data-key": line,
     });
     const rows = sample && `${number(sample.ok)}/${number(sample.rows)} ${t("rows")}`;
-    put(
-      this.top, h("h1", {}, name(source)),
+    put(this.top, h("h1", {}, name(source)),
       h("span", { class: `badge ${plain(decision, 20)}` }, t(`decision ${decision}`, {}, decision)),
       fact(t("by"), text(mapper ?? "–", 40)),
       fact(t("confidence"), confidence === null ? "–" : confidence.toFixed(2)),
       rows && fact(t("sample"), rows), model && fact(t("model"), text(model, 60)),
       h("span", { class: "soft reason" }, name(reason)),
       h("span", { class: "steps-nav" }, moves("↶", "undo", "u", step.at <= 1),
-        h("span", { class: "soft" }, `${step.at}/${step.of}`),
-        moves("↷", "redo", "r", step.at >= step.of)),
-    );
+        soft(`${step.at}/${step.of}`), moves("↷", "redo", "r", step.at >= step.of)));
   }
 
   /* Mark a field in all places where the pointer or the focus is on one of them. */
@@ -144,12 +139,10 @@ class Onboarding {
       put(this.foot, this.out.whole, this.tokenizer.whole, approve, why, state);
       return;
     }
-    put(
-      this.foot, h("span", {}, t("lake_set"), " ", text(lake.name, 100)),
+    put(this.foot, h("span", {}, t("lake_set"), " ", text(lake.name, 100)),
       act(t("lake approve"), "approve", () => this.decide("approve"), main),
       act(t("lake reject"), "reject", () => this.decide("reject")), why, state,
-      h("a", { href: address("lake", "", { path: lake.path }) }, t("back_to_lake")),
-    );
+      h("a", { href: address("lake", "", { path: lake.path }) }, t("back_to_lake")));
   }
 
   async approve() {
@@ -174,7 +167,7 @@ class Onboarding {
   }
 
   tell(words) {
-    put(this.state, h("span", { class: "spin", "aria-hidden": "true" }), words);
+    put(this.state, working(words));
   }
 
   /* A conversion that goes on in the server: ask until it is done, or the page was left. */
@@ -199,7 +192,8 @@ class Onboarding {
       announce(t(`decided ${decision}`));
       const { waiting } = await get("/api/lake", { path: lake.path });
       const next = waiting.find((one) => one.name !== lake.name);
-      if (next) openConversation(await stream("/api/lake/open", { lake: lake.path, name: next.name }));
+      if (next) openConversation(await stream("/api/lake/open",
+        { lake: lake.path, name: next.name }));
       else location.hash = address("lake", "", { path: lake.path });
     } catch (error) {
       put(this.state, problem(error));

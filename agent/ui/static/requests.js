@@ -1,6 +1,5 @@
 /* Requests to the server, and addresses of this page. The token comes with the address that the
 terminal shows; it is kept for this tab only and taken out of the address. */
-
 const KEY = "ingot-token";
 
 export function takeToken() {
@@ -26,7 +25,8 @@ export class RequestError extends Error {
 
 async function request(path, body) {
   const headers = { Authorization: `Bearer ${sessionStorage.getItem(KEY) ?? ""}` };
-  const asked = body === undefined ? { headers } : { headers, method: "POST", body: JSON.stringify(body) };
+  const asked = body === undefined ? { headers }
+    : { headers, method: "POST", body: JSON.stringify(body) };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let told = { where: "", problem: "the server does not answer", hint: "is ingot ui running?" };
   let answer = null;

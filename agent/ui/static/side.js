@@ -1,7 +1,6 @@
 /* What the checks say, what a person has to look at, and what a change did. */
-
-import { bar, button, details, h, heading, name, number, plain, problem, put } from "./dom.js";
-import { select, text } from "./dom.js";
+import { bar, button, details, h, heading, name, number, plain, problem, put, select, soft,
+  text } from "./dom.js";
 import { gateName, t } from "./words.js";
 
 const ICONS = { pass: "✓", warn: "!", fail: "✕", person: "◐" };
@@ -18,15 +17,15 @@ export function drawSide(panel, page) {
     const before = panel.querySelector(`details[data-open=${key}]`); // as the person left it
     return details(words, content, before?.open ?? open, { "data-open": key });
   };
-  put(
-    panel,
-    heading(t("checks"), h("span", { class: `state-word ${worst}` }, `${ICONS[worst]} `, t(`gate ${worst}`))),
+  put(panel, heading(t("checks"), h("span", { class: `state-word ${worst}` }, `${ICONS[worst]} `,
+      t(`gate ${worst}`))),
     toldList(t("problems"), problems, "fail"), toldList(t("person_why"), person, "person"),
     list(others),
-    passing.length > 0 && folded("gates", t("passing", { n: passing.length }), list(passing), !others.length),
-    roles?.length > 0 && rolesList(page), evidence.length > 0 && folded("why", t("evidence"), reasons(evidence)),
-    folded("json", t("mapping_json"), h("pre", { tabindex: "0" }, json)),
-  );
+    passing.length > 0 && folded("gates", t("passing", { n: passing.length }), list(passing),
+      !others.length),
+    roles?.length > 0 && rolesList(page), evidence.length > 0
+      && folded("why", t("evidence"), reasons(evidence)),
+    folded("json", t("mapping_json"), h("pre", { tabindex: "0" }, json)));
 }
 
 function toldList(title, told, kind) {
@@ -35,14 +34,13 @@ function toldList(title, told, kind) {
 }
 
 function gateLine({ name: gate, state, figure, limit, detail }) {
-  return h(
-    "li", { class: `gate ${state}` }, h("span", { class: "icon", "aria-hidden": "true" }, ICONS[state]),
+  return h("li", { class: `gate ${state}` }, h("span", { class: "icon", "aria-hidden": "true" },
+      ICONS[state]),
     h("span", { class: "gate-name" }, text(gateName(gate), 80)),
     h("span", { class: "gate-state" }, t(`gate ${state}`)),
     h("span", { class: "figure" }, text(figure, 160), limit && state !== "pass"
       && h("span", {}, ` · ${t("limit")} `, text(limit, 120))),
-    detail && h("span", { class: "detail" }, text(detail, 300)),
-  );
+    detail && h("span", { class: "detail" }, text(detail, 300)));
 }
 
 function rolesList(page) {
@@ -56,7 +54,7 @@ function rolesList(page) {
       "aria-label": `${t("role")}: ${plain(speaker, 60)}`, "data-key": `role ${speaker}`,
       onchange: () => control.value && page.say(`role ${quoted(speaker)} ${control.value}`),
     });
-    const figure = h("span", { class: "soft" }, number(count));
+    const figure = soft(number(count));
     return h("li", {}, name(speaker), bar(count ?? 0, most), figure, control);
   });
   return [h("h3", {}, t("speakers")), h("ul", { class: "roles" }, lines)];
@@ -68,10 +66,11 @@ function quoted(value) {
 }
 
 function reasons(evidence) {
-  return h("dl", { class: "evidence" }, evidence.map(({ target, choice, runner_up: runner, why }) => [
+  return h("dl", { class: "evidence" }, evidence.map(({ target, choice, runner_up: runner, why }) =>
+    [
     h("dt", {}, text(target, 60), " = ", text(choice, 120)),
-    h("dd", { class: "soft" }, text(why ?? "", 300), runner && [` · ${t("runner_up")} `, text(runner, 120)]),
-  ]));
+    h("dd", { class: "soft" }, text(why ?? "", 300), runner
+      && [` · ${t("runner_up")} `, text(runner, 120)])]));
 }
 
 // --- the last change
@@ -96,19 +95,21 @@ export function drawChange(page) {
   const first = page.view.step.at <= 1;
   const undo = { disabled: first, "data-key": "undo-change" };
   const figures = EFFECT.filter((key) => effect?.[key] !== undefined).map((key) =>
-    h("div", { class: effect[key] ? key : "zero" }, h("dt", {}, t(`effect ${key}`)), h("dd", {}, number(effect[key]))));
+    h("div", { class: effect[key] ? key : "zero" }, h("dt", {}, t(`effect ${key}`)),
+      h("dd", {}, number(effect[key]))));
   const targets = effect?.targets.map(([target, ...words]) =>
     h("li", {}, h("b", {}, text(target, 60)), " ", text(words.join(" → "), 240)));
   const place = `${t("difference")} ${plain(effect?.place, 120)}`;
   const kinds = { "-": "gone", "+": "new" };
-  const lines = effect?.difference?.map((one) => h("div", { class: kinds[one[0]] ?? "" }, text(one, 300)));
-  return h(
-    "section", { class: `change ${effect?.lost || !effect ? "loses" : ""}`, "aria-label": t("last_change") },
+  const lines = effect?.difference?.map((one) =>
+    h("div", { class: kinds[one[0]] ?? "" }, text(one, 300)));
+  return h("section", { class: `change ${effect?.lost || !effect ? "loses" : ""}`,
+      "aria-label": t("last_change") },
     heading(effect ? t("last_change") : t("not_changed"), h("code", {}, name(line)),
       effect && button(t("undo"), () => page.say("undo"), undo),
       button("×", close, { class: "quiet", "aria-label": t("close") })),
     error && problem(error), toldList("", problems, "fail"),
-    figures.length > 0 && h("dl", { class: "effect" }, figures), targets && h("ul", { class: "was" }, targets),
-    lines?.length > 0 && details(place, h("div", { class: "difference" }, lines), true),
-  );
+    figures.length > 0 && h("dl", { class: "effect" }, figures), targets
+      && h("ul", { class: "was" }, targets),
+    lines?.length > 0 && details(place, h("div", { class: "difference" }, lines), true));
 }

@@ -1,7 +1,7 @@
 /* The first page: choose a source, continue a conversation, open a result or a lake. */
-
 import { browse } from "./browse.js";
-import { button, h, heading, labelled, name, plain, problem, put, select } from "./dom.js";
+import { button, h, heading, labelled, name, plain, problem, put, select, soft,
+  working } from "./dom.js";
 import { address, openConversation, stream } from "./requests.js";
 import { t } from "./words.js";
 
@@ -16,7 +16,7 @@ export async function show(page, _rest, _query, told) {
     const able = (on) => controls.forEach((one) => (one.disabled = !on));
     const steps = h("ol", { class: "steps" });
     able(false);
-    put(state, h("p", {}, h("span", { class: "spin" }), t("looking_at"), " ", name(source)), steps);
+    put(state, h("p", {}, working(t("looking_at"), " ", name(source))), steps);
     try {
       openConversation(await stream("/api/onboard", { source, mode: mode.value }, {
         step: ({ node }) => steps.append(h("li", {}, t(`node ${node}`, {}, plain(node, 40)))),
@@ -29,7 +29,8 @@ export async function show(page, _rest, _query, told) {
 
   const named = (words, label) => ({ "aria-label": `${words}: ${plain(label, 80)}` });
   const use = (path, label) =>
-    button(t("use_source"), () => begin(path), { class: "quiet", ...named(t("use_source"), label) });
+    button(t("use_source"), () => begin(path),
+      { class: "quiet", ...named(t("use_source"), label) });
   const actions = ({ kind, path, name: label }) => {
     const [to, key, words] = {
       result: ["result", "path", t("open_result")], lake: ["lake", "path", t("open_lake")],
@@ -42,16 +43,13 @@ export async function show(page, _rest, _query, told) {
   const at = (when) => (typeof when === "number" ? new Date(1000 * when).toLocaleString() : when);
   const talks = told.conversations.map((one) =>
     h("li", {}, h("a", { href: address("onboard", one.id) }, name(one.source)),
-      h("span", { class: "soft" }, t(`state ${one.state}`, {}, one.state), ` · ${plain(at(one.at), 40)}`)));
-  put(
-    page, h("h1", {}, t("start_title")), h("p", { class: "soft lead" }, t("start_lead")),
-    h("div", { class: "columns" },
-      h("section", { class: "card", "aria-label": t("files") },
+      soft(t(`state ${one.state}`, {}, one.state), ` · ${plain(at(one.at), 40)}`)));
+  put(page, h("h1", {}, t("start_title")), h("p", { class: "soft lead" }, t("start_lead")),
+    h("div", { class: "columns" }, h("section", { class: "card", "aria-label": t("files") },
         heading(t("files"), labelled(t("mode"), mode, "beside")), state, files),
       h("section", { class: "card", "aria-label": t("conversations") }, heading(t("conversations")),
         talks.length
           ? h("ul", { class: "talks" }, talks)
-          : h("p", { class: "soft" }, t("no_conversations")))),
-  );
+          : h("p", { class: "soft" }, t("no_conversations")))));
   await browse(files, "", actions, (path) => use(path, path || "."));
 }

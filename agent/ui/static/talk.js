@@ -1,23 +1,22 @@
 /* The conversation: what was said, the words of a model as they come, and the line to type. */
-
 import { button, h, heading, plain, put, text } from "./dom.js";
 import { wordsLine } from "./examples.js";
 import { t } from "./words.js";
 
-const COMMANDS = "set drop keep swap role train alternatives take undo redo help out save".split(" ");
+const COMMANDS = "set drop keep swap role train alternatives take undo redo help out".split(" ");
 const TARGETS = "text user assistant system tool message messages each group root".split(" ");
 
 export class Talk {
   constructor(page) {
     this.page = page;
-    this.sent = []; // lines to recall with the arrows
-    this.back = 0;
-    this.log = h("div", { class: "log", role: "log", "aria-label": t("conversation"), tabindex: "0" });
+    this.log = h("div", { class: "log", role: "log", "aria-label": t("conversation"),
+      tabindex: "0" });
     this.hints = h("div", { class: "hints", role: "status" });
     this.input = h("input", {
       type: "text", spellcheck: "false", autocomplete: "off", "aria-label": t("line"),
-      placeholder: page.view.model ? t("line_model") : t("line_commands"),
-      onkeydown: (event) => this.key(event),
+      placeholder: page.view.model ? t("line_model") : t("line_commands"), onkeydown: (event) => {
+        if (event.key === "Tab" && !event.shiftKey && this.complete()) event.preventDefault();
+      },
     });
     const submit = (event) => {
       event.preventDefault();
@@ -28,12 +27,11 @@ export class Talk {
     };
     const quick = (words, line) =>
       button(words, () => page.say(line), { class: "quiet", "data-key": line });
-    this.whole = h(
-      "section", { class: "panel talk", "aria-label": t("conversation") },
-      heading(t("conversation"), quick(t("alternatives"), "alternatives"), quick(t("commands"), "help")),
+    this.whole = h("section", { class: "panel talk", "aria-label": t("conversation") },
+      heading(t("conversation"), quick(t("alternatives"), "alternatives"),
+        quick(t("commands"), "help")),
       this.log, this.hints,
-      h("form", { onsubmit: submit }, this.input, h("button", { class: "primary" }, t("send"))),
-    );
+      h("form", { onsubmit: submit }, this.input, h("button", { class: "primary" }, t("send"))));
   }
 
   draw() {
@@ -47,7 +45,8 @@ export class Talk {
   answer({ line, say, error, problems = [], commands, alternatives, effect }) {
     const last = this.page.view.said.slice(-3).map((one) => one.text);
     const shown = error || say || problems.length || commands || alternatives || effect;
-    const usages = commands?.map(([usage, does]) => [h("dt", {}, text(usage, 200)), h("dd", {}, text(does, 400))]);
+    const usages = commands?.map(([usage, does]) =>
+      [h("dt", {}, text(usage, 200)), h("dd", {}, text(does, 400))]);
     const take = (title, number) => button(t("take"), () => this.page.say(`take ${number}`), {
       "aria-label": `${t("take")} ${number}: ${plain(title, 60)}`, "data-key": `take ${number}`,
     });
@@ -61,14 +60,11 @@ export class Talk {
       usages && h("dl", { class: "commands" }, usages),
       others?.length > 0 && h("ol", { class: "alternatives" }, others),
       others?.length === 0 && bubble("ingot", t("no_alternatives")),
-      !shown && bubble("ingot", t("on_page")),
-    ];
+      !shown && bubble("ingot", t("on_page"))];
   }
 
   /* A line was sent: show it, and the words of a model as they come. */
   begin(line) {
-    this.sent.push(line);
-    this.back = this.sent.length;
     this.words = h("span", {});
     const spin = h("span", { class: "spin", "aria-hidden": "true" });
     this.log.append(bubble("you", line), h("div", { class: "said model" }, spin, this.words));
@@ -81,15 +77,6 @@ export class Talk {
     if (word === null) put(this.words);
     else this.words.append(text(word, 2000));
     this.log.scrollTop = this.log.scrollHeight;
-  }
-
-  key(event) {
-    if (event.key === "Tab" && !event.shiftKey && this.complete()) event.preventDefault();
-    const to = { ArrowUp: this.back - 1, ArrowDown: this.back + 1 }[event.key];
-    if (to === undefined || to < 0 || to > this.sent.length) return;
-    event.preventDefault();
-    this.back = to;
-    this.input.value = this.sent[to] ?? "";
   }
 
   /* Complete the word before the cursor; show the choices where there are several. */
@@ -113,5 +100,6 @@ export class Talk {
 }
 
 function bubble(who, words) {
-  return h("div", { class: `said ${who}` }, h("span", { class: "who" }, t(`who ${who}`, {}, who)), text(words, 1500));
+  return h("div", { class: `said ${who}` }, h("span", { class: "who" }, t(`who ${who}`, {}, who)),
+    text(words, 1500));
 }
