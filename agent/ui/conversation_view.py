@@ -35,6 +35,7 @@ _FIELDS = 400
 _CELL, _TEXT = 300, 4_000  # characters of a value of a field, and of one line of a row or record
 _LINES, _ELEMENTS = 160, 12  # lines of a row or a record; elements of a list in a row
 _SHORT = 4  # characters below which a text is only found as a whole
+_INSIDE = {"role": "role", "where": "where", "loss_mask": "trained"}  # parts of a message
 _COLOURED = ("text", "system", "tools", "messages")
 # What a field can be used as, and the command that does it; all of `ingot chat` can be typed.
 _TARGETS = (
@@ -170,7 +171,7 @@ def _target_name(mapping: MappingDocument, pointer: str) -> str:
                 if part.key != "messages":
                     return part.key
                 if inside != ["content"]:
-                    return inside[0] if inside else part.key
+                    return _INSIDE.get(inside[0], part.key) if inside else part.key
                 role = part.value["role"]
                 return role if isinstance(role, str) else "messages"
     return pointer.strip("/").partition("/")[0]
