@@ -116,11 +116,6 @@ export function button(words, onclick, attributes = {}) {
   return h("button", { type: "button", onclick, ...attributes }, words);
 }
 
-/* A control with its label: label above or, with `beside`, in one line. */
-export function labelled(words, control, kind = "") {
-  return h("label", { class: `labelled ${kind}` }, h("span", {}, words), control);
-}
-
 export function select(options, chosen, attributes = {}) {
   const made = options.map(([value, words]) =>
     h("option", { value, selected: value === chosen }, plain(words, 80)));

@@ -1,5 +1,5 @@
 /* The frame of the page: header, languages, help, and which page an address shows. */
-import { announce, button, h, plain, problem, put, select, text } from "./dom.js";
+import { button, h, plain, problem, put, select, text } from "./dom.js";
 import { show as lake } from "./lake.js";
 import { show as onboard } from "./onboard.js";
 import { get, takeToken } from "./requests.js";
@@ -81,5 +81,4 @@ skip.addEventListener("click", (event) => {
   main.focus();
 });
 window.addEventListener("hashchange", route);
-window.addEventListener("unhandledrejection", (event) => announce(event.reason?.message ?? ""));
 route();

@@ -4,13 +4,13 @@ import { announce, button, h, name, number, plain, problem, put, soft, text,
   working } from "./dom.js";
 import { drawExamples, drawTargets } from "./examples.js";
 import { drawFields } from "./fields.js";
-import { address, get, loadConversation, openConversation, post, stream } from "./requests.js";
+import { address, get, openConversation, post, stream } from "./requests.js";
 import { changeWords, drawChange, drawSide } from "./side.js";
 import { Talk } from "./talk.js";
 import { t } from "./words.js";
 
 export async function show(page, [id = ""]) {
-  new Onboarding(page, await loadConversation(id));
+  new Onboarding(page, await get(`/api/onboard/${encodeURIComponent(id)}`));
 }
 
 class Onboarding {
@@ -126,9 +126,8 @@ class Onboarding {
   drawFoot() {
     const { view, state } = this;
     const { lake, done, converting, can_approve: can } = view;
-    const told = { "aria-describedby": "why-not" };
     const act = (words, key, does, more) => button(words, does, { "data-key": key, ...more });
-    const main = { class: "primary", disabled: !can || converting, ...told };
+    const main = { class: "primary", disabled: !can || converting, "aria-describedby": "why-not" };
     const why = h("span", { class: "soft", id: "why-not" }, can ? null : text(view.why_not, 300));
     if (done && !converting) {
       const href = address("result", "", { path: done, tokenizer: view.tokenizer ?? "" });
@@ -191,9 +190,8 @@ class Onboarding {
       await post("/api/lake/decide", { lake: lake.path, name: lake.name, decision, id });
       announce(t(`decided ${decision}`));
       const { waiting } = await get("/api/lake", { path: lake.path });
-      const next = waiting.find((one) => one.name !== lake.name);
-      if (next) openConversation(await stream("/api/lake/open",
-        { lake: lake.path, name: next.name }));
+      const { name: next } = waiting.find((one) => one.name !== lake.name) ?? {};
+      if (next) openConversation(await stream("/api/lake/open", { lake: lake.path, name: next }));
       else location.hash = address("lake", "", { path: lake.path });
     } catch (error) {
       put(this.state, problem(error));

@@ -69,16 +69,7 @@ export async function stream(path, body, on = {}) {
   }
 }
 
-let handed = null; // a view that one page hands to the next, instead of asking again
-
-/* Open the page of a conversation that a stream has just answered. */
+/* Open the page of a conversation that a stream has answered. */
 export function openConversation(view) {
-  handed = view;
   location.hash = address("onboard", view.id);
-}
-
-export async function loadConversation(id) {
-  const view = handed?.id === id ? handed : null;
-  handed = null;
-  return view ?? get(`/api/onboard/${encodeURIComponent(id)}`);
 }

@@ -17,14 +17,12 @@ export function drawSide(panel, page) {
     const before = panel.querySelector(`details[data-open=${key}]`); // as the person left it
     return details(words, content, before?.open ?? open, { "data-open": key });
   };
-  put(panel, heading(t("checks"), h("span", { class: `state-word ${worst}` }, `${ICONS[worst]} `,
-      t(`gate ${worst}`))),
-    toldList(t("problems"), problems, "fail"), toldList(t("person_why"), person, "person"),
-    list(others),
-    passing.length > 0 && folded("gates", t("passing", { n: passing.length }), list(passing),
-      !others.length),
-    roles?.length > 0 && rolesList(page), evidence.length > 0
-      && folded("why", t("evidence"), reasons(evidence)),
+  const state = h("span", { class: `state-word ${worst}` }, `${ICONS[worst]} `, t(`gate ${worst}`));
+  put(panel, heading(t("checks"), state), toldList(t("problems"), problems, "fail"),
+    toldList(t("person_why"), person, "person"), list(others), passing.length > 0
+      && folded("gates", t("passing", { n: passing.length }), list(passing), !others.length),
+    roles?.length > 0 && rolesList(page),
+    evidence.length > 0 && folded("why", t("evidence"), reasons(evidence)),
     folded("json", t("mapping_json"), h("pre", { tabindex: "0" }, json)));
 }
 
@@ -54,8 +52,7 @@ function rolesList(page) {
       "aria-label": `${t("role")}: ${plain(speaker, 60)}`, "data-key": `role ${speaker}`,
       onchange: () => control.value && page.say(`role ${quoted(speaker)} ${control.value}`),
     });
-    const figure = soft(number(count));
-    return h("li", {}, name(speaker), bar(count ?? 0, most), figure, control);
+    return h("li", {}, name(speaker), bar(count ?? 0, most), soft(number(count)), control);
   });
   return [h("h3", {}, t("speakers")), h("ul", { class: "roles" }, lines)];
 }
@@ -66,11 +63,11 @@ function quoted(value) {
 }
 
 function reasons(evidence) {
-  return h("dl", { class: "evidence" }, evidence.map(({ target, choice, runner_up: runner, why }) =>
+  return h("dl", { class: "evidence" }, evidence.map(({ target, choice, runner_up: other, why }) =>
     [
     h("dt", {}, text(target, 60), " = ", text(choice, 120)),
-    h("dd", { class: "soft" }, text(why ?? "", 300), runner
-      && [` · ${t("runner_up")} `, text(runner, 120)])]));
+    h("dd", { class: "soft" }, text(why, 300), other
+      && [` · ${t("runner_up")} `, text(other, 120)])]));
 }
 
 // --- the last change
@@ -92,8 +89,7 @@ export function drawChange(page) {
     page.change = null;
     page.draw();
   };
-  const first = page.view.step.at <= 1;
-  const undo = { disabled: first, "data-key": "undo-change" };
+  const undo = { disabled: page.view.step.at <= 1, "data-key": "undo-change" };
   const figures = EFFECT.filter((key) => effect?.[key] !== undefined).map((key) =>
     h("div", { class: effect[key] ? key : "zero" }, h("dt", {}, t(`effect ${key}`)),
       h("dd", {}, number(effect[key]))));
@@ -109,7 +105,7 @@ export function drawChange(page) {
       effect && button(t("undo"), () => page.say("undo"), undo),
       button("×", close, { class: "quiet", "aria-label": t("close") })),
     error && problem(error), toldList("", problems, "fail"),
-    figures.length > 0 && h("dl", { class: "effect" }, figures), targets
-      && h("ul", { class: "was" }, targets),
+    figures.length > 0 && h("dl", { class: "effect" }, figures),
+    targets && h("ul", { class: "was" }, targets),
     lines?.length > 0 && details(place, h("div", { class: "difference" }, lines), true));
 }

@@ -54,9 +54,8 @@ export class Talk {
       h("li", {}, h("div", { class: "head" }, h("b", {}, text(title, 160)), take(title, place + 1)),
         h("dl", { class: "lines" }, lines.map((one) => wordsLine(one, 160)))));
     return [
-      !last.includes(line) && bubble("you", line), error && bubble("ingot", error.message),
-      say && !last.includes(say) && bubble("ingot", say),
-      problems.length > 0 && bubble("ingot", `${t("not_changed")}: ${problems.join("; ")}`),
+      !last.includes(line) && bubble("you", line), say && !last.includes(say)
+        && bubble("ingot", say),
       usages && h("dl", { class: "commands" }, usages),
       others?.length > 0 && h("ol", { class: "alternatives" }, others),
       others?.length === 0 && bubble("ingot", t("no_alternatives")),
@@ -73,7 +72,6 @@ export class Talk {
 
   /* The next words of a model; null: what it said before is withdrawn. */
   hear(word) {
-    if (word === null) this.words.replaceWith(h("del", {}, this.words.textContent), this.words);
     if (word === null) put(this.words);
     else this.words.append(text(word, 2000));
     this.log.scrollTop = this.log.scrollHeight;
