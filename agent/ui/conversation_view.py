@@ -36,7 +36,7 @@ _CELL, _TEXT = 300, 4_000  # characters of a value of a field, and of one line o
 _LINES, _ELEMENTS = 160, 12  # lines of a row or a record; elements of a list in a row
 _SHORT = 4  # characters below which a text is only found as a whole
 _INSIDE = {"role": "role", "where": "where", "loss_mask": "trained"}  # parts of a message
-_COLOURED = ("text", "system", "tools", "messages")
+_COLOURED = ("text", "system", "tools", "messages", "user", "assistant", "tool", "meta")
 # What a field can be used as, and the command that does it; all of `ingot chat` can be typed.
 _TARGETS = (
     ("text", "set text {path}"),
@@ -152,7 +152,7 @@ def _field_uses(mapping: MappingDocument, paths: Sequence[PathReach]) -> Iterato
         if mapping.get("group"):
             path = path.removeprefix("[*].")
         target = _target_name(mapping, one.pointer)
-        taken = target.partition(".")[0] in (*_COLOURED, "user", "assistant", "tool", "meta")
+        taken = target.partition(".")[0] in _COLOURED and "/each" not in one.pointer
         number = colours.setdefault(_general_path(path), len(colours)) if taken else None
         yield FieldUse(path, target, number)
 

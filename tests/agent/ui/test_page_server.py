@@ -149,6 +149,9 @@ def test_fields_have_the_colours_of_what_they_become(page: Page) -> None:
 
 def test_a_change_is_tried_and_taken_back(page: Page) -> None:
     view = page.done("onboard", source="en_chats")
+    colours = {one["path"]: one["colour"] for one in view["fields"]}
+    assert colours["conversations[*].value"] == 0
+    assert colours["conversations[*]"] is colours["conversations[*].from"] is None
     say = f"onboard/{view['id']}/say"
     told = page.done(say, line="role gpt user")
     effect = told["effect"]
