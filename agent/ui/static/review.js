@@ -46,9 +46,7 @@ function drawReview({ mappings }) {
     h("div", { class: "head" }, level(one.verdict),
       h("h2", {}, one.old_path && [name(one.old_path), " → "], name(one.path)),
       one.class && h("span", { class: "badge" }, text(one.class, 20))),
-    reasons(one), sampleLine(one), changes(one), figures(one), examples(one), drift(one),
-      golden(one),
-    paths(one)));
+    reasons(one), sampleLine(one), changes(one), figures(one), examples(one), drift(one)));
 }
 
 /* A table with a heading; null where it has no rows. */

@@ -83,8 +83,9 @@ export function changeWords({ error, problems = [], effect, say = "" }) {
 }
 
 export function drawChange(page) {
-  const { line, error, problems = [], effect } = page.change ?? {};
-  if (!error && !effect && !problems.length) return null;
+  const { line, error, problems = [], effect, say } = page.change ?? {};
+  const refused = !effect && say && /^(set|drop|keep|swap|role|train|take)\b/.test(line);
+  if (!error && !effect && !problems.length && !refused) return null;
   const close = () => {
     page.change = null;
     page.draw();
@@ -104,7 +105,7 @@ export function drawChange(page) {
     heading(effect ? t("last_change") : t("not_changed"), h("code", {}, name(line)),
       effect && button(t("undo"), () => page.say("undo"), undo),
       button("×", close, { class: "quiet", "aria-label": t("close") })),
-    error && problem(error), toldList("", problems, "fail"),
+    error && problem(error), toldList("", refused ? [say, ...problems] : problems, "fail"),
     figures.length > 0 && h("dl", { class: "effect" }, figures),
     targets && h("ul", { class: "was" }, targets),
     lines?.length > 0 && details(place, h("div", { class: "difference" }, lines), true));
