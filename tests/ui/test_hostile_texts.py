@@ -39,9 +39,12 @@ def place(serve: Callable[[Path], str], tmp_path_factory: pytest.TempPathFactory
 
 
 # What may stand in a page of this program; everything else came from data.
-OWN = """a article aside b bdi body button code dd del details dialog div dl dt form h1 h2 h3 h4 head
-header html input label li link main mark meta nav noscript ol optgroup option p pre rect script
-section select span style summary svg table caption tbody td th thead title tr ul""".split()
+_OWN = (
+    "a article aside b bdi body button code dd del details dialog div dl dt form h1 "
+    "h2 h3 h4 head header html input label li link main mark meta nav noscript ol "
+    "optgroup option p pre rect script section select span style summary svg table "
+    "caption tbody td th thead title tr ul "
+)
 
 
 def foreign(page: Any) -> list[str]:
@@ -59,7 +62,7 @@ def foreign(page: Any) -> list[str]:
           if (window.broken) odd.push('a script ran');
           return odd;
         }""",
-        OWN,
+        _OWN.split(),
     )
     return found
 

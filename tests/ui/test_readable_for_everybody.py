@@ -144,7 +144,7 @@ def contrast(page: Any, selector: str) -> float:
             return [...context.getImageData(0, 0, 1, 1).data];
           };
           const light = ([r, g, b]) => {
-            const part = (v) => v / 255 <= 0.03928 ? v / 3294.6 : ((v / 255 + 0.055) / 1.055) ** 2.4;
+            const part = (v) => v < 10.01 ? v / 3294.6 : ((v / 255 + 0.055) / 1.055) ** 2.4;
             return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
           };
           const behind = (one) => {

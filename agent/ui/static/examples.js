@@ -1,7 +1,9 @@
 /* The middle of the page: where fields can be dropped, the mapping in words, rows and records. */
 import { announce, button, details, h, heading, name, number, plain, soft, text } from "./dom.js";
-import { addLine, clearLine, colourClass, targetLabel, usesOf } from "./fields.js";
+import { addLine, canAdd, clearLine, colourClass, targetLabel, usesOf } from "./fields.js";
 import { t } from "./words.js";
+
+const lastKey = (path) => /[^.]*$/.exec(path)[0] || path;
 
 export function drawTargets(page) {
   const { view } = page;
@@ -26,7 +28,7 @@ function zone(target, page) {
   const label = targetLabel(target);
   const clear = held.length > 0 && clearLine(target);
   const words = `${t("clear")}: ${plain(label, 40)}`;
-  const adds = held.length > 0 && !["messages", "each", "group"].includes(target);
+  const adds = held.length > 0 && canAdd(target);
   const over = (event, on) => {
     event.preventDefault();
     event.currentTarget.classList.toggle("over", on);
@@ -51,8 +53,9 @@ function zone(target, page) {
 }
 
 function chip(field) {
-  const colour = colourClass(field.colour);
-  return h("span", { class: `chip ${colour}`, "data-field": field.path }, name(field.path));
+  const { path, colour } = field;
+  const words = name(path.length > 16 ? lastKey(path) : path, { title: plain(path) });
+  return h("span", { class: `chip ${colourClass(colour)}`, "data-field": path }, words);
 }
 
 export function drawExamples(page) {
@@ -80,7 +83,7 @@ export function nodeList(nodes, named = false) {
     const spans = node.spans.map((span) => h(
       "span", { class: `span ${colourClass(span.colour)}`, "data-field": span.field,
         title: span.field ? plain(span.field) : null },
-      named && span.field && h("span", { class: "tag" }, plain(/[^.]*$/.exec(span.field)[0], 60)),
+      named && span.field && h("span", { class: "tag" }, plain(lastKey(span.field), 60)),
         text(span.text, 500)));
     const colour = named ? null : node.spans.find((one) => one.colour !== null)?.colour;
     const line = h("div", { class: "node", "data-field": node.path },

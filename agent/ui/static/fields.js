@@ -9,9 +9,7 @@ export function colourClass(colour) {
   return colour === null || colour === undefined ? "" : `c c${colour % COLOURS}`;
 }
 
-export function targetLabel(target) {
-  return t(`target ${target}`, {}, target);
-}
+export const targetLabel = (target) => t(`target ${target}`, {}, target);
 
 /* What a field can be used as: pairs of a target and the line that does it. */
 export function usesOf(field, view) {
@@ -44,13 +42,12 @@ function messageFields(list, view) {
 /* The line that adds a field to those that a target has; null where it has none. */
 export function addLine({ target, line }, field, view) {
   const held = view.fields.some((one) => one !== field && one.targets.includes(target));
-  const adds = held && !["messages", "each", "group"].includes(target) && line.endsWith(field.path);
-  return adds ? `${line.slice(0, -field.path.length)}...,${field.path}` : null;
+  return held && canAdd(target) ? `${line.slice(0, -field.path.length)}...,${field.path}` : null;
 }
 
-export function clearLine(target) {
-  return target === "messages" ? null : `set ${target} none`;
-}
+/* Whether texts of several fields can be joined in a target. */
+export const canAdd = (target) => !/^(meta\.|(messages|each|group)$)/.test(target);
+export const clearLine = (target) => (target === "messages" ? null : `set ${target} none`);
 
 export function drawFields(panel, page) {
   const { view } = page;

@@ -28,7 +28,7 @@ export async function show(page, _rest, { path = "" }) {
     t("data_set"), t("why"), t("decision"), t("confidence"),
     t("coverage"), t("format"), t("files"), t("bytes"), t("open")];
   const rows = lake.waiting.map((one) => [
-    [name(one.name), h("div", { class: "soft" }, name(one.place))], text(one.why, 240),
+    [name(one.name), one.place !== one.name && soft(" ", name(one.place))], text(one.why, 240),
     one.decision && h("span", { class: "badge" },
       t(`decision ${one.decision}`, {}, plain(one.decision, 20))),
     one.confidence?.toFixed(2) ?? "–", one.coverage === null ? "–" : share(one.coverage, 1),

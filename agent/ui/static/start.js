@@ -46,7 +46,7 @@ export async function show(page, _rest, _query, told) {
       soft(t(`state ${one.state}`, {}, one.state), ` · ${plain(at(one.at), 40)}`)));
   put(page, h("h1", {}, t("start_title")), h("p", { class: "soft lead" }, t("start_lead")),
     h("div", { class: "columns" }, h("section", { class: "card", "aria-label": t("files") },
-        heading(t("files"), h("label", { class: "labelled beside" }, t("mode"), mode)), state, files),
+        heading(t("files"), h("label", { class: "beside" }, t("mode"), mode)), state, files),
       h("section", { class: "card", "aria-label": t("conversations") }, heading(t("conversations")),
         talks.length
           ? h("ul", { class: "talks" }, talks)
