@@ -28,6 +28,7 @@ from ingot.converters.mapping.check import PathReach
 from ingot.converters.mapping.language import META_KEYS
 from ingot.converters.paths import Node, join_path
 from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.sources.profile import PathFacts
 
 Facts = dict[str, Json]  # a part of an answer
 _EXAMPLES = 8  # rows beside their records
@@ -200,7 +201,7 @@ def _view_fields(conversation: Conversation, context: Context, uses: Sequence[Fi
                 "parent": parent,
                 "depth": depths[path],
                 "types": [*one.types],
-                "rows": one.rows,
+                "rows": _count_filled(one),
                 "of": facts.rows,
                 "examples": [cut_text(text, _CELL) for text in one.examples],
                 "values": values,
@@ -212,6 +213,15 @@ def _view_fields(conversation: Conversation, context: Context, uses: Sequence[Fi
     roles = list(_view_roles(conversation.mapping, uses, counts))
     more = max(len(facts.paths) - _FIELDS, 0) + facts.cut
     return {"fields": fields, "fields_more": more, "roles": roles or None}
+
+
+def _count_filled(facts: PathFacts) -> int:
+    """The rows with a value that is neither null nor blank."""
+    places = zip(facts.hit_rows, facts.hits, strict=True)
+    blank = (None, "")
+    return len(
+        {row for row, one in places if (one.strip() if isinstance(one, str) else one) not in blank}
+    )
 
 
 def _view_roles(

@@ -150,6 +150,18 @@ def test_fields_have_the_colours_of_what_they_become(page: Page) -> None:
     assert view["can_approve"]
 
 
+def test_a_blank_cell_fills_nothing(page: Page, root: Path) -> None:
+    lines = [
+        "id,body,note",
+        *(f"{n},{'A text of several words. ' * 9},{' ' * (n % 4)}" for n in range(40)),
+    ]
+    (root / "notes.csv").write_text("\n".join(lines) + "\n")
+    view = page.done("onboard", source="notes.csv")
+    assert {one["path"]: one["rows"] for one in view["fields"]} == {"id": 40, "body": 40, "note": 0}
+    chats = page.done("onboard", source="en_chats")["fields"]
+    assert {one["rows"] for one in chats} == {25}
+
+
 def test_a_change_is_tried_and_taken_back(page: Page) -> None:
     view = page.done("onboard", source="en_chats")
     colours = {one["path"]: one["colour"] for one in view["fields"]}
