@@ -28,6 +28,7 @@ from ingot.converters.mapping.check import PathReach
 from ingot.converters.mapping.language import META_KEYS
 from ingot.converters.paths import Node, join_path
 from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.sources.profile import PathFacts
 
 Facts = dict[str, Json]  # a part of an answer
 _EXAMPLES = 8  # rows beside their records
@@ -35,7 +36,8 @@ _FIELDS = 400
 _CELL, _TEXT = 300, 4_000  # characters of a value of a field, and of one line of a row or record
 _LINES, _ELEMENTS = 160, 12  # lines of a row or a record; elements of a list in a row
 _SHORT = 4  # characters below which a text is only found as a whole
-_COLOURED = ("text", "system", "tools", "messages")
+_INSIDE = {"role": "role", "where": "where", "loss_mask": "trained"}  # parts of a message
+_COLOURED = ("text", "system", "tools", "messages", "user", "assistant", "tool", "meta")
 # What a field can be used as, and the command that does it; all of `ingot chat` can be typed.
 _TARGETS = (
     ("text", "set text {path}"),
@@ -151,7 +153,7 @@ def _field_uses(mapping: MappingDocument, paths: Sequence[PathReach]) -> Iterato
         if mapping.get("group"):
             path = path.removeprefix("[*].")
         target = _target_name(mapping, one.pointer)
-        taken = target.partition(".")[0] in (*_COLOURED, "user", "assistant", "tool", "meta")
+        taken = target.partition(".")[0] in _COLOURED and "/each" not in one.pointer
         number = colours.setdefault(_general_path(path), len(colours)) if taken else None
         yield FieldUse(path, target, number)
 
@@ -170,7 +172,7 @@ def _target_name(mapping: MappingDocument, pointer: str) -> str:
                 if part.key != "messages":
                     return part.key
                 if inside != ["content"]:
-                    return inside[0] if inside else part.key
+                    return _INSIDE.get(inside[0], part.key) if inside else part.key
                 role = part.value["role"]
                 return role if isinstance(role, str) else "messages"
     return pointer.strip("/").partition("/")[0]
@@ -199,7 +201,7 @@ def _view_fields(conversation: Conversation, context: Context, uses: Sequence[Fi
                 "parent": parent,
                 "depth": depths[path],
                 "types": [*one.types],
-                "rows": one.rows,
+                "rows": _count_filled(one),
                 "of": facts.rows,
                 "examples": [cut_text(text, _CELL) for text in one.examples],
                 "values": values,
@@ -211,6 +213,15 @@ def _view_fields(conversation: Conversation, context: Context, uses: Sequence[Fi
     roles = list(_view_roles(conversation.mapping, uses, counts))
     more = max(len(facts.paths) - _FIELDS, 0) + facts.cut
     return {"fields": fields, "fields_more": more, "roles": roles or None}
+
+
+def _count_filled(facts: PathFacts) -> int:
+    """The rows with a value that is neither null nor blank."""
+    places = zip(facts.hit_rows, facts.hits, strict=True)
+    blank = (None, "")
+    return len(
+        {row for row, one in places if (one.strip() if isinstance(one, str) else one) not in blank}
+    )
 
 
 def _view_roles(

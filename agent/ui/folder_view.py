@@ -188,7 +188,7 @@ def view_tokens(folder: Path, start: int, count: int, tokenizer: str | None) -> 
         tokens = [
             {
                 "id": int(one),
-                "text": decode_ids(loaded, [int(one)]) if loaded else str(one),
+                "text": decode_ids(loaded, [int(one)]) if loaded else f"{one} ",
                 "trained": bool(trained),
             }
             for one, trained in zip(ids[:_DOCUMENT_TOKENS], mask, strict=False)

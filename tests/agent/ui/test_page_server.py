@@ -12,6 +12,9 @@ pytest.importorskip("starlette", reason="the extra `ui` is not installed")
 from starlette.testclient import TestClient
 
 from ingot.agent.lake.lake_state import LakeState
+from ingot.agent.model.cache import Store
+from ingot.agent.model.endpoint import configured_endpoint
+from ingot.agent.proposing.llm.mapper import ModelAccess
 from ingot.agent.ui.onboarding import Onboarding
 from ingot.agent.ui.page_server import build_app, guard_requests
 
@@ -32,8 +35,8 @@ def root(tmp_path: Path) -> Path:
 class Page:
     """Requests of the page, with its token."""
 
-    def __init__(self, root: Path) -> None:
-        app = guard_requests(build_app(Onboarding(root, None, "auto")), PLACE, TOKEN)
+    def __init__(self, root: Path, asking: ModelAccess | None = None) -> None:
+        app = guard_requests(build_app(Onboarding(root, asking, "auto")), PLACE, TOKEN)
         self.client = TestClient(app, base_url=f"http://{PLACE}")
         self.client.headers["authorization"] = f"Bearer {TOKEN}"
 
@@ -147,8 +150,23 @@ def test_fields_have_the_colours_of_what_they_become(page: Page) -> None:
     assert view["can_approve"]
 
 
+def test_a_blank_cell_fills_nothing(page: Page, root: Path) -> None:
+    lines = [
+        "id,body,note",
+        *(f"{n},{'A text of several words. ' * 9},{' ' * (n % 4)}" for n in range(40)),
+    ]
+    (root / "notes.csv").write_text("\n".join(lines) + "\n")
+    view = page.done("onboard", source="notes.csv")
+    assert {one["path"]: one["rows"] for one in view["fields"]} == {"id": 40, "body": 40, "note": 0}
+    chats = page.done("onboard", source="en_chats")["fields"]
+    assert {one["rows"] for one in chats} == {25}
+
+
 def test_a_change_is_tried_and_taken_back(page: Page) -> None:
     view = page.done("onboard", source="en_chats")
+    colours = {one["path"]: one["colour"] for one in view["fields"]}
+    assert colours["conversations[*].value"] == 0
+    assert colours["conversations[*]"] is colours["conversations[*].from"] is None
     say = f"onboard/{view['id']}/say"
     told = page.done(say, line="role gpt user")
     effect = told["effect"]
@@ -229,6 +247,25 @@ def test_hostile_names_and_values_stay_text(page: Page, root: Path) -> None:
     first = told["view"]["examples"][0]["records"][0]
     assert first[0]["spans"][0]["text"].startswith(HOSTILE)
     assert first[0]["spans"][0]["field"] == paths[0]
+
+
+def test_a_model_hears_plain_language_and_its_words_are_streamed(
+    root: Path, chat: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    asking = ModelAccess(endpoint=configured_endpoint("m", chat.url), store=Store(None))
+    online = Page(root, asking)
+    with online.client:
+        view = online.done("onboard", source="zh_exam/junior_choice_questions.jsonl.gz")
+        assert view["model"].startswith("m at 127.0.0.1")
+        edit = {"set": "content", "number": 2, "parts": ["answer"]}
+        chat.queue = [{"say": "Only the answer.", "edits": [edit]}]
+        events = online.post(f"onboard/{view['id']}/say", line="leave the explanation out")
+    words = [facts["text"] for name, facts in events if name == "word"]
+    assert len(words) > 1
+    assert "".join(one for one in words if one) == events[-1][1]["heard"] == "Only the answer."
+    assert events[-1][1]["effect"]["changed"] == 39
+    assert [one["who"] for one in events[-1][1]["view"]["said"]] == ["you", "model"]
 
 
 # --- lakes and reviews

@@ -1,0 +1,95 @@
+/* The middle of the page: where fields can be dropped, the mapping in words, rows and records. */
+import { announce, button, details, h, heading, name, number, plain, soft, text } from "./dom.js";
+import { addLine, canAdd, clearLine, colourClass, targetLabel, usesOf } from "./fields.js";
+import { t } from "./words.js";
+
+const lastKey = (path) => /[^.]*$/.exec(path)[0] || path;
+
+export function drawTargets(page) {
+  const { view } = page;
+  const known = view.targets.map((one) => one.name).filter((one) => !one.includes(","));
+  const zones = (kind, names) =>
+    h("div", { class: `zones ${kind}`, role: "list" }, names.map((target) => zone(target, page)));
+  const meta = (target) => target.startsWith("meta.");
+  const lines = view.lines.map((line) => wordsLine(line, 300));
+  return [
+    heading(t("targets"), soft(t("drop_hint"))),
+    zones("", known.filter((one) => !meta(one))), zones("small", known.filter(meta)),
+    details(t("in_words"), h("dl", { class: "lines" }, lines), true, { class: "mapping-words" })];
+}
+
+export function wordsLine([target, from], most) {
+  return [h("dt", {}, text(target, 80)), h("dd", {}, text(from, most))];
+}
+
+function zone(target, page) {
+  const { view } = page;
+  const held = view.fields.filter((one) => one.targets.includes(target));
+  const label = targetLabel(target);
+  const clear = held.length > 0 && clearLine(target);
+  const words = `${t("clear")}: ${plain(label, 40)}`;
+  const adds = held.length > 0 && canAdd(target);
+  const over = (event, on) => {
+    event.preventDefault();
+    event.currentTarget.classList.toggle("over", on);
+  };
+  const drop = (event) => {
+    over(event, false);
+    const path = event.dataTransfer.getData("text/plain");
+    const field = view.fields.find((one) => one.path === path);
+    const use = field && usesOf(field, view).find((one) => one.target === target);
+    if (!use) announce(t("cannot_use"));
+    else page.say((event.target.closest(".add") && addLine(use, field, view)) || use.line);
+  };
+  return h("div", {
+      class: `zone ${held.length ? "held" : ""}`, role: "listitem", "data-target": target,
+      ondragover: (event) => over(event, true), ondragleave: (event) => over(event, false),
+      ondrop: drop,
+    },
+    h("span", { class: "zone-name" }, plain(label, 40)),
+    h("span", { class: "chips" }, held.length ? held.map(chip) : soft("–")),
+    clear && button("×", () => page.say(clear), { class: "quiet clear", "aria-label": words }),
+    adds && h("span", { class: "add" }, `+ ${t("add")}`));
+}
+
+function chip(field) {
+  const { path, colour } = field;
+  const words = name(path.length > 16 ? lastKey(path) : path, { title: plain(path) });
+  return h("span", { class: `chip ${colourClass(colour)}`, "data-field": path }, words);
+}
+
+export function drawExamples(page) {
+  const { examples } = page.view;
+  const example = examples[page.example];
+  if (!example) return [heading(t("examples")), h("p", { class: "none" }, t("no_examples"))];
+  const turn = (sign, by, words, key, end) => button(sign, () => page.turn(by), {
+    "aria-label": `${words} (${t("examples")})`, title: key, disabled: end,
+      "data-key": `turn ${key}`,
+  });
+  const place = t("example_of", { i: number(page.example + 1), n: number(examples.length) });
+  const records = example.records.map((one) => h("div", { class: "record" }, nodeList(one, true)));
+  return [
+    heading(t("examples"), h("span", { class: "pager" },
+      turn("‹", -1, t("earlier"), "[", page.example === 0), soft(place),
+      turn("›", 1, t("later"), "]", page.example + 1 >= examples.length))),
+    h("div", { class: "pair" }, h("div", {}, h("h3", {}, t("row")), nodeList(example.row)),
+      h("div", {}, h("h3", {}, t("record"), records.length > 1 && ` × ${number(records.length)}`),
+        records.length ? records : h("p", { class: "none" }, t("no_record"))))];
+}
+
+/* The lines of a row or a record; a coloured text of a record names its field. */
+export function nodeList(nodes, named = false) {
+  return h("div", { class: "nodes" }, nodes.map((node) => {
+    const spans = node.spans.map((span) => h(
+      "span", { class: `span ${colourClass(span.colour)}`, "data-field": span.field,
+        title: span.field ? plain(span.field) : null },
+      named && span.field && h("span", { class: "tag" }, plain(lastKey(span.field), 60)),
+        text(span.text, 500)));
+    const colour = named ? null : node.spans.find((one) => one.colour !== null)?.colour;
+    const line = h("div", { class: "node", "data-field": node.path },
+      h("span", { class: `node-name ${colourClass(colour)}` }, name(node.label)),
+      h("span", { class: "node-text" }, spans));
+    line.style.setProperty("--depth", Math.min(node.depth, 10));
+    return line;
+  }));
+}

@@ -1,0 +1,183 @@
+/* The tree of fields: how often each is filled, what it holds, its colour, what it is used as. */
+import { bar, button, h, heading, name, number, plain, put, share, soft, text } from "./dom.js";
+import { t } from "./words.js";
+
+const COLOURS = 10;
+
+/* The class of a field's colour; "" where it has none. */
+export function colourClass(colour) {
+  return colour === null || colour === undefined ? "" : `c c${colour % COLOURS}`;
+}
+
+export const targetLabel = (target) => t(`target ${target}`, {}, target);
+
+/* What a field can be used as: pairs of a target and the line that does it. */
+export function usesOf(field, view) {
+  const list = field.path.replace(/\[\*\]$/, "");
+  const isList = field.types.includes("list") || list !== field.path;
+  const isText = field.types.some((one) => one !== "list" && one !== "object");
+  return view.targets.filter((one) => !one.name.includes(",")).flatMap((target) => {
+    const names = { path: field.path };
+    if (target.name === "messages") Object.assign(names, { path: list }, messageFields(list, view));
+    else if (target.name === "each") names.path = `${list}[*]`;
+    const fits = { messages: isList && names.text, each: isList }[target.name] ?? isText;
+    const command = names.speaker ? target.command
+      : target.command.replace(" speaker={speaker}", "");
+    const line = command.replace(/\{(path|speaker|text)\}/g, (_, place) => names[place]);
+    return fits ? [{ target: target.name, line }] : [];
+  });
+}
+
+/* The speaker and the text of the elements of a list, by what the fields hold. */
+function messageFields(list, view) {
+  const inside = view.fields.filter((one) =>
+    one.path.startsWith(`${list}[*].`) && one.types.includes("string"));
+  const short = ({ values }) => values.length && values.every(([value]) => value.length < 25);
+  const speaker = inside.find(short);
+  const texts = inside.filter((one) => one !== speaker);
+  const own = (field) => field?.path.slice(list.length + 4);
+  return { speaker: own(speaker), text: own(texts.find((one) => !short(one)) ?? texts[0]) };
+}
+
+/* The line that adds a field to those that a target has; null where it has none. */
+export function addLine({ target, line }, field, view) {
+  const held = view.fields.some((one) => one !== field && one.targets.includes(target));
+  return held && canAdd(target) ? `${line.slice(0, -field.path.length)}...,${field.path}` : null;
+}
+
+/* Whether texts of several fields can be joined in a target. */
+export const canAdd = (target) => !/^(meta\.|(messages|each|group)$)/.test(target);
+export const clearLine = (target) => (target === "messages" ? null : `set ${target} none`);
+
+export function drawFields(panel, page) {
+  const { view } = page;
+  const wanted = page.filter.toLowerCase();
+  const parents = new Map(view.fields.map((one) => [one.path, one.parent]));
+  const inner = new Set(parents.values());
+  const folded = (path) => path && (page.closed.has(path) || folded(parents.get(path)));
+  const shown = view.fields.filter((field) =>
+    wanted ? field.path.toLowerCase().includes(wanted) : !folded(field.parent));
+  if (!shown.some((one) => one.path === page.selected)) page.selected = shown[0]?.path;
+  const filter = h("input", {
+    type: "search", value: page.filter, placeholder: t("filter_fields"), "data-key": "filter",
+    "aria-label": t("filter_fields"), oninput: () => {
+      page.filter = filter.value;
+      drawFields(panel, page);
+      panel.querySelector("input").focus();
+    },
+  });
+  const top = panel.querySelector(".tree")?.scrollTop ?? 0;
+  const tree = h("div", { class: "tree", role: "tree", "aria-label": t("fields"),
+      onkeydown: (event) => move(event, page, panel) },
+    shown.map((field) => treeItem(field, inner.has(field.path), page, panel)));
+  put(panel, heading(t("fields"), soft(number(view.fields.length))),
+    view.fields.length > 12 && filter, tree, view.fields_more > 0 && h("p", { class: "soft" },
+      t("and_more", { n: number(view.fields_more) })),
+    h("div", { class: "about" }));
+  tree.scrollTop = top;
+  drawAbout(panel, page);
+}
+
+function treeItem(field, hasChildren, page, panel) {
+  const { path, label, types, rows, of, colour, depth } = field;
+  const open = !page.closed.has(path);
+  const used = field.targets.map(targetLabel).join(", ");
+  const said = [label, types.join(" | "), share(rows, of), used && t("used_as", { what: used })];
+  const choose = () => {
+    page.selected = path;
+    for (const one of panel.querySelectorAll("[role=treeitem]")) {
+      one.tabIndex = one.dataset.field === path ? 0 : -1;
+      one.setAttribute("aria-selected", String(one.dataset.field === path));
+    }
+    drawAbout(panel, page);
+  };
+  const toggle = () => {
+    if (!page.closed.delete(path)) page.closed.add(path);
+    drawFields(panel, page);
+    panel.querySelector("[role=treeitem][tabindex='0']")?.focus();
+  };
+  const twist = { class: "twist", tabindex: "-1" };
+  twist["aria-label"] = `${open ? t("fold") : t("unfold")}: ${plain(label, 60)}`;
+  const often = field.values.some(([, count]) => count > 1) ? field.values : [];
+  const values = often.map(([value, count]) => `${plain(value, 30)} ${number(count)}`);
+  const item = h("div", {
+      role: "treeitem", class: `field ${colourClass(colour)} ${used ? "used" : ""}`,
+      tabindex: page.selected === path ? 0 : -1, "aria-selected": String(page.selected === path),
+      "aria-level": depth + 1, "aria-expanded": hasChildren ? String(open) : null,
+      "aria-label": said.filter(Boolean).map((one) => plain(one, 80)).join(", "),
+      "data-field": path, "data-key": `field ${path}`, draggable: "true", onfocusin: choose,
+      ondragstart: (event) => event.dataTransfer.setData("text/plain", path),
+    },
+    hasChildren ? button(open ? "▾" : "▸", toggle, twist) : h("span", { class: "twist" }),
+    h("span", { class: "swatch", "aria-hidden": "true" }), name(label),
+    h("span", { class: "types" }, text(types.join(" | "), 40)),
+    h("span", { class: "fill", title: `${number(rows)}/${number(of)}` }, bar(rows, of),
+      share(rows, of)),
+    useSelect(field, page), h("span", { class: "seen" },
+      name(values.join(" · ") || (field.examples[0] ?? field.values[0]?.[0]))));
+  item.style.setProperty("--depth", Math.min(depth, 8));
+  return item;
+}
+
+/* The select that does what dragging does. Chosen with the keyboard, it waits for Enter or Tab. */
+function useSelect(field, page) {
+  const uses = usesOf(field, page.view);
+  const others = uses.filter((one) => !field.targets.includes(one.target));
+  const adds = others.map((one) => ({ ...one, line: addLine(one, field, page.view) }));
+  const group = (words, sign, made) => made.length > 0 && h("optgroup", { label: words },
+    made.map((one) => h("option", { value: one.line }, sign + plain(targetLabel(one.target), 60))));
+  const now = field.targets.map(targetLabel).join(", ");
+  if (!uses.length) return h("span", { class: "use soft" }, plain(now, 60));
+  let keyed = false;
+  const apply = () => control.value && page.say(control.value);
+  const control = h("select", {
+      class: "use", "aria-label": `${t("use_as")}: ${plain(field.label, 60)}`,
+      "data-key": `use ${field.path}`, onpointerdown: () => (keyed = false), onkeydown: (event) => {
+        event.stopPropagation();
+        if (event.key === "Escape") {
+          control.selectedIndex = 0;
+          control.closest("[role=treeitem]").focus();
+        } else if (event.key === "Enter" && control.value) {
+          event.preventDefault();
+          apply();
+        } else if (event.key !== "Tab") keyed = true;
+      },
+      onchange: () => keyed || apply(), onblur: apply,
+    },
+    h("option", { value: "", selected: true }, now ? plain(now, 60) : "–"),
+    group(t("use_as"), "", others), group(t("add_to"), "+ ", adds.filter((one) => one.line)));
+  return control;
+}
+
+/* What the selected field holds. */
+function drawAbout(panel, page) {
+  const field = page.view.fields.find((one) => one.path === page.selected);
+  if (!field) return;
+  const told = field.values.length
+    ? field.values.map(([value, count]) =>
+      [text(value, 120), " ", h("b", {}, `× ${number(count)}`)])
+    : field.examples.map((one) => text(one, 160));
+  const facts = `${plain(field.types.join(" | "), 80)} · ${number(field.rows)}/${number(field.of)}`;
+  put(panel.querySelector(".about"), h("h3", {}, name(field.path)),
+    h("p", { class: "soft" }, facts, " ", t("rows")),
+      h("ul", {}, told.map((one) => h("li", {}, one))));
+}
+
+/* Arrows walk the tree, left and right fold and unfold, Enter goes to the select of the field. */
+function move(event, page, panel) {
+  const items = [...panel.querySelectorAll("[role=treeitem]")];
+  const item = event.target;
+  const at = items.indexOf(item);
+  if (at < 0) return;
+  const parent = page.view.fields.find((one) => one.path === item.dataset.field)?.parent;
+  const open = item.getAttribute("aria-expanded");
+  const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: items.length - 1 }[event.key];
+  const folds = { ArrowRight: "false", ArrowLeft: "true" }[event.key];
+  if (to !== undefined) items[to]?.focus();
+  else if (event.key === "Enter") item.querySelector("select")?.focus();
+  else if (folds && open === folds) item.querySelector("button").click();
+  else if (event.key === "ArrowRight" && open) items[at + 1]?.focus();
+  else if (event.key === "ArrowLeft") items.find((one) => one.dataset.field === parent)?.focus();
+  else return;
+  event.preventDefault();
+}

@@ -1,0 +1,200 @@
+/* The page of one source: what is which field, what comes of it, and the approval. */
+import { pathInput } from "./browse.js";
+import { announce, button, h, name, number, plain, problem, put, soft, text,
+  working } from "./dom.js";
+import { drawExamples, drawTargets } from "./examples.js";
+import { drawFields } from "./fields.js";
+import { address, get, openConversation, post, stream } from "./requests.js";
+import { changeWords, drawChange, drawSide } from "./side.js";
+import { Talk } from "./talk.js";
+import { t } from "./words.js";
+
+export async function show(page, [id = ""]) {
+  new Onboarding(page, await get(`/api/onboard/${encodeURIComponent(id)}`));
+}
+
+class Onboarding {
+  constructor(page, view) {
+    this.page = page;
+    this.view = view;
+    this.own = `/api/onboard/${encodeURIComponent(view.id)}`;
+    this.example = 0;
+    this.closed = new Set(); // paths of fields whose children are hidden
+    this.filter = "";
+    this.change = null; // what the last line did
+    this.busy = false;
+    this.talk = new Talk(this);
+    const part = (kind, words) => h("section", { class: `panel ${kind}`, "aria-label": words });
+    this.top = h("div", { class: "bar-top" });
+    this.fields = part("fields", t("fields"));
+    this.middle = part("middle", t("mapping_and_examples"));
+    this.side = part("side", t("checks"));
+    this.foot = part("foot", t("approval"));
+    this.out = pathInput(t("out"), ["folder"], view.out ?? view.suggested_out);
+    this.tokenizer = pathInput(t("tokenizer"), ["file", "folder"], view.tokenizer ?? "",
+      { placeholder: t("optional") });
+    this.state = h("div", { class: "state", role: "status" });
+    const right = h("div", { class: "right" }, this.side, this.talk.whole);
+    put(page, this.top, this.fields, this.middle, right, this.foot);
+    page.shortcuts = {
+      "/": () => this.talk.input.focus(),
+      f: () => this.fields.querySelector("[role=treeitem][tabindex='0']")?.focus(),
+      u: () => this.say("undo"), r: () => this.say("redo"), "[": () => this.turn(-1),
+      "]": () => this.turn(1),
+    };
+    for (const kind of ["pointerover", "focusin", "pointerleave"]) {
+      page.addEventListener(kind, (event) => this.light(event));
+    }
+    this.draw();
+    if (view.converting) this.wait();
+  }
+
+  /* Send a line of the conversation, and show what it did. */
+  async say(line) {
+    if (this.busy || this.view.converting) {
+      announce(t("busy"));
+      return;
+    }
+    this.busy = true;
+    this.page.setAttribute("aria-busy", "true");
+    this.talk.begin(line);
+    try {
+      const done = await stream(`${this.own}/say`, { line }, {
+        word: ({ text: word }) => this.talk.hear(word),
+      });
+      this.view = done.view;
+      this.change = { line, ...done };
+    } catch (error) {
+      this.change = { line, error };
+    }
+    this.busy = false;
+    this.page.removeAttribute("aria-busy");
+    this.draw();
+    announce(changeWords(this.change));
+  }
+
+  turn(by) {
+    const last = this.view.examples.length - 1;
+    this.example = Math.min(last, Math.max(0, this.example + by));
+    this.draw();
+    announce(t("example_of", { i: this.example + 1, n: last + 1 }));
+  }
+
+  /* Draw everything, and leave the focus where it was. */
+  draw() {
+    const key = document.activeElement?.dataset?.key;
+    this.example = Math.max(0, Math.min(this.example, this.view.examples.length - 1));
+    this.drawTop();
+    drawFields(this.fields, this);
+    put(this.middle, drawTargets(this), drawChange(this), drawExamples(this));
+    drawSide(this.side, this);
+    this.talk.draw();
+    this.drawFoot();
+    if (key === undefined) return;
+    const all = [...this.page.querySelectorAll("[data-key]")];
+    all.find((one) => one.dataset.key === key)?.focus({ preventScroll: true });
+  }
+
+  drawTop() {
+    const { source, decision, mapper, confidence, sample, reason, model, step } = this.view;
+    const fact = (words, value) =>
+      h("span", { class: "fact" }, soft(words), " ", value);
+    const moves = (sign, line, key, end) => button(sign, () => this.say(line), {
+      "aria-label": t(line), title: `${t(line)} (${key})`, disabled: end, "data-key": line,
+    });
+    const rows = sample && `${number(sample.ok)}/${number(sample.rows)} ${t("rows")}`;
+    put(this.top, h("h1", {}, name(source)),
+      h("span", { class: `badge ${plain(decision, 20)}` }, t(`decision ${decision}`, {}, decision)),
+      fact(t("by"), text(mapper ?? "–", 40)),
+      fact(t("confidence"), confidence === null ? "–" : confidence.toFixed(2)),
+      rows && fact(t("sample"), rows), model && fact(t("model"), text(model, 60)),
+      h("span", { class: "soft reason" }, name(reason)),
+      h("span", { class: "steps-nav" }, moves("↶", "undo", "u", step.at <= 1),
+        soft(`${step.at}/${step.of}`), moves("↷", "redo", "r", step.at >= step.of)));
+  }
+
+  /* Mark a field in all places where the pointer or the focus is on one of them. */
+  light(event) {
+    const path = event.target.closest?.("[data-field]")?.dataset.field;
+    for (const one of this.page.querySelectorAll("[data-field]")) {
+      one.classList.toggle("lit", one.dataset.field === path);
+    }
+  }
+
+  // --- approval
+
+  drawFoot() {
+    const { view, state } = this;
+    const { lake, done, converting, can_approve: can } = view;
+    const act = (words, key, does, more) => button(words, does, { "data-key": key, ...more });
+    const main = { class: "primary", disabled: !can || converting, "aria-describedby": "why-not" };
+    const why = h("span", { class: "soft", id: "why-not" }, can ? null : text(view.why_not, 300));
+    if (done && !converting) {
+      const href = address("result", "", { path: done, tokenizer: view.tokenizer ?? "" });
+      put(state, t("done"), " ", h("a", { class: "button primary", href }, t("open_result")));
+    }
+    if (!lake) {
+      const approve = act(t("approve"), "approve", () => this.approve(), main);
+      put(this.foot, this.out.whole, this.tokenizer.whole, approve, why, state);
+      return;
+    }
+    put(this.foot, h("span", {}, t("lake_set"), " ", text(lake.name, 100)),
+      act(t("lake approve"), "approve", () => this.decide("approve"), main),
+      act(t("lake reject"), "reject", () => this.decide("reject")), why, state,
+      h("a", { href: address("lake", "", { path: lake.path }) }, t("back_to_lake")));
+  }
+
+  async approve() {
+    const out = this.out.input.value.trim();
+    const tokenizer = this.tokenizer.input.value.trim() || null;
+    this.view = { ...this.view, converting: true };
+    this.draw();
+    this.tell(t("converting"));
+    try {
+      this.view = await stream(`${this.own}/approve`, { out, tokenizer }, {
+        progress: (done) => this.tell(plain(done.text, 160)),
+        word: ({ text: words }) => words && this.tell(plain(words, 160)),
+      });
+      put(this.state);
+      this.draw();
+      announce(t("done"));
+    } catch (error) {
+      this.view = { ...this.view, converting: false };
+      this.draw();
+      put(this.state, problem(error));
+    }
+  }
+
+  tell(words) {
+    put(this.state, working(words));
+  }
+
+  /* A conversion that goes on in the server: ask until it is done, or the page was left. */
+  async wait() {
+    this.tell(t("converting"));
+    while (this.view.converting) {
+      await new Promise((next) => setTimeout(next, 1000));
+      if (!this.page.isConnected) return;
+      this.view = await get(this.own);
+    }
+    put(this.state);
+    this.draw();
+  }
+
+  // --- the queue of a lake
+
+  async decide(decision) {
+    const { lake, id } = this.view;
+    this.tell(t("opening"));
+    try {
+      await post("/api/lake/decide", { lake: lake.path, name: lake.name, decision, id });
+      announce(t(`decided ${decision}`));
+      const { waiting } = await get("/api/lake", { path: lake.path });
+      const { name: next } = waiting.find((one) => one.name !== lake.name) ?? {};
+      if (next) openConversation(await stream("/api/lake/open", { lake: lake.path, name: next }));
+      else location.hash = address("lake", "", { path: lake.path });
+    } catch (error) {
+      put(this.state, problem(error));
+    }
+  }
+}
