@@ -19,11 +19,13 @@ those before it had.
 """
 
 import dataclasses
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -220,14 +222,22 @@ def _commit_result(
 def _check_apart(source: Source, out: Path | str) -> None:
     """Refuse to replace a folder by what is made of its own files."""
     top = str(out).rstrip("/") if is_store_url(out) else str(Path(out).resolve())
+    real = cache(os.path.realpath)  # of folders: they hold many files
     for file in source.files:
         places = (
-            str(Path(one.path).resolve()) if isinstance(one, LocalFile) else str(one)
+            _real_path(one.path, real) if isinstance(one, LocalFile) else str(one)
             for one in storage_places(file.place)
         )
-        if any(Path(one).is_relative_to(top) for one in places):
+        if any(f"{one}/".startswith(f"{top.rstrip('/')}/") for one in places):
             problem = f"holds a file of the source: {file.name}"
             raise OutputError(str(out), problem, "choose a destination outside the source")
+
+
+def _real_path(path: str, real: Callable[[str], str]) -> str:
+    if os.path.islink(path):  # noqa: PTH114 - a Path takes longer than the look
+        return os.path.realpath(path)
+    folder, name = os.path.split(path)
+    return f"{real(folder).rstrip('/')}/{name}"
 
 
 def _existing_result(staged: StagedResult, done: FinishedResult) -> Result:
