@@ -263,33 +263,40 @@ _LIBRARIES: Final = ("zlib", "lzma", "_lzma", "zipfile", "tarfile", "zstandard",
 _DAMAGE_ERRORS = (UnicodeError, ValueError, NotImplementedError, RuntimeError)
 
 
-@contextmanager
-def translate_read_errors(where: str, problem: str = "cannot read it") -> Iterator[None]:
+class translate_read_errors:  # noqa: N801 - used as a function; a generator takes three times as long
     """Translate what goes wrong while `where` is read; `problem` says what cannot be done."""
-    try:
-        yield
-    except SourceError:
-        raise
-    except FileNotFoundError as error:
-        raise SourceError(where, "no such file or folder", "check the spelling") from error
-    except PermissionError as error:
-        raise SourceError(where, "no permission to read it", "check its access rights") from error
-    except EOFError as error:
-        raise truncated_error(where) from error
-    except ImportError as error:
-        raise SourceError(where, error_text(error), "install the package it names") from error
-    except MemoryError as error:
+
+    def __init__(self, where: str, problem: str = "cannot read it") -> None:
+        self._where, self._problem = where, problem
+
+    def __enter__(self) -> None:
+        """Enter the block."""
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        """Raise SourceError in place of a foreign error of reading."""
+        if isinstance(error, Exception) and not isinstance(error, SourceError):
+            if (meant := _read_error(self._where, self._problem, error)) is not None:
+                raise meant from error
+
+
+def _read_error(where: str, problem: str, error: Exception) -> SourceError | None:
+    """What an error of reading means; None of a mistake."""
+    if isinstance(error, FileNotFoundError):
+        return SourceError(where, "no such file or folder", "check the spelling")
+    if isinstance(error, PermissionError):
+        return SourceError(where, "no permission to read it", "check its access rights")
+    if isinstance(error, EOFError):
+        return truncated_error(where)
+    if isinstance(error, ImportError):
+        return SourceError(where, error_text(error), "install the package it names")
+    if isinstance(error, MemoryError):
         hint = "is the file complete? it may give a wrong size for its content"
-        raise SourceError(
-            where, f"{problem}: it asks for more memory than there is", hint
-        ) from error
-    except Exception as error:
-        modules = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
-        damaged = isinstance(error, (OSError, *_DAMAGE_ERRORS)) or modules & {*_LIBRARIES}
-        if not damaged:
-            raise
-        hint = "is the file complete? fetch or copy it again"
-        raise SourceError(where, f"{problem}: {error_text(error)}", hint) from error
+        return SourceError(where, f"{problem}: it asks for more memory than there is", hint)
+    modules = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
+    if not (isinstance(error, (OSError, *_DAMAGE_ERRORS)) or modules & {*_LIBRARIES}):
+        return None
+    hint = "is the file complete? fetch or copy it again"
+    return SourceError(where, f"{problem}: {error_text(error)}", hint)
 
 
 def truncated_error(where: str, detail: str = "the compressed data ends too early") -> SourceError:
