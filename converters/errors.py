@@ -274,29 +274,28 @@ class translate_read_errors:  # noqa: N801 - used as a function; a generator tak
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         """Raise SourceError in place of a foreign error of reading."""
-        if isinstance(error, Exception) and not isinstance(error, SourceError):
-            if (meant := _read_error(self._where, self._problem, error)) is not None:
-                raise meant from error
+        if isinstance(error, Exception):
+            _raise_read_error(self._where, self._problem, error)
 
 
-def _read_error(where: str, problem: str, error: Exception) -> SourceError | None:
-    """What an error of reading means; None of a mistake."""
+def _raise_read_error(where: str, problem: str, error: Exception) -> None:
+    """Raise what an error of reading means; nothing for a mistake."""
     if isinstance(error, FileNotFoundError):
-        return SourceError(where, "no such file or folder", "check the spelling")
+        raise SourceError(where, "no such file or folder", "check the spelling") from error
     if isinstance(error, PermissionError):
-        return SourceError(where, "no permission to read it", "check its access rights")
+        raise SourceError(where, "no permission to read it", "check its access rights") from error
     if isinstance(error, EOFError):
-        return truncated_error(where)
+        raise truncated_error(where) from error
     if isinstance(error, ImportError):
-        return SourceError(where, error_text(error), "install the package it names")
+        raise SourceError(where, error_text(error), "install the package it names") from error
     if isinstance(error, MemoryError):
         hint = "is the file complete? it may give a wrong size for its content"
-        return SourceError(where, f"{problem}: it asks for more memory than there is", hint)
+        problem = f"{problem}: it asks for more memory than there is"
+        raise SourceError(where, problem, hint) from error
     modules = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
-    if not (isinstance(error, (OSError, *_DAMAGE_ERRORS)) or modules & {*_LIBRARIES}):
-        return None
-    hint = "is the file complete? fetch or copy it again"
-    return SourceError(where, f"{problem}: {error_text(error)}", hint)
+    if isinstance(error, (OSError, *_DAMAGE_ERRORS)) or modules & {*_LIBRARIES}:
+        hint = "is the file complete? fetch or copy it again"
+        raise SourceError(where, f"{problem}: {error_text(error)}", hint) from error
 
 
 def truncated_error(where: str, detail: str = "the compressed data ends too early") -> SourceError:

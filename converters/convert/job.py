@@ -19,13 +19,11 @@ those before it had.
 """
 
 import dataclasses
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -47,7 +45,6 @@ from ingot.converters.convert.shard import (
 from ingot.converters.errors import (
     CommittedElsewhereError,
     ConversionError,
-    OutputError,
     PartDone,
     SourceError,
 )
@@ -62,7 +59,6 @@ from ingot.converters.progress import Watch, peak_rss, raise_if_stopping
 from ingot.converters.records.delta_log import write_delta_log
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import SourceSpec, input_entry, unchanged_files
-from ingot.converters.sources.storage.listing import LocalFile, storage_places
 
 if TYPE_CHECKING:
     from ingot.converters.records.schema import RecordKind
@@ -151,7 +147,7 @@ def _hold(
         raise SourceError(source.location, "holds no file with data", hint)
     if is_store_url(out):
         check_store_options(str(out), options.records, options.tokenizer)
-    _check_apart(source, out)
+    results.check_apart(source, out)
     settled = results.options_document(options, source.name)
     identity = results.conversion_identity(
         source, mapping.kind, results.mapping_sha256(mapping), settled
@@ -217,27 +213,6 @@ def _commit_result(
         notes=staged.notes,
         first_rejects=tuple(first_rejects),
     )
-
-
-def _check_apart(source: Source, out: Path | str) -> None:
-    """Refuse to replace a folder by what is made of its own files."""
-    top = str(out).rstrip("/") if is_store_url(out) else str(Path(out).resolve())
-    real = cache(os.path.realpath)  # of folders: they hold many files
-    for file in source.files:
-        places = (
-            _real_path(one.path, real) if isinstance(one, LocalFile) else str(one)
-            for one in storage_places(file.place)
-        )
-        if any(f"{one}/".startswith(f"{top.rstrip('/')}/") for one in places):
-            problem = f"holds a file of the source: {file.name}"
-            raise OutputError(str(out), problem, "choose a destination outside the source")
-
-
-def _real_path(path: str, real: Callable[[str], str]) -> str:
-    if os.path.islink(path):  # noqa: PTH114 - a Path takes longer than the look
-        return os.path.realpath(path)
-    folder, name = os.path.split(path)
-    return f"{real(folder).rstrip('/')}/{name}"
 
 
 def _existing_result(staged: StagedResult, done: FinishedResult) -> Result:

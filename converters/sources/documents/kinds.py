@@ -68,7 +68,8 @@ PROSE_ENDINGS: Final = frozenset(
 def bare_name(name: str) -> str:
     """A file's name in small letters, without folders and the ending of a compression."""
     base = name.rpartition("/")[2].lower()
-    return base.removesuffix(f".{ending}") if (ending := base.rpartition(".")[2]) in _PACKED else base
+    ending = base.rpartition(".")[2]
+    return base.removesuffix(f".{ending}") if ending in _PACKED else base
 
 
 def kind_by_name(name: str) -> tuple[str, str] | None:
