@@ -238,13 +238,14 @@ def _has_same_content(source: Source, known: list[InputEntry]) -> bool:
 def check_apart(source: Source, out: Path | str) -> None:
     """Refuse to replace a folder by what is made of its own files. Raises OutputError."""
     top = str(out).rstrip("/") if is_store_url(out) else str(Path(out).resolve())
-    real = cache(os.path.realpath)  # of folders: they hold many files
+    # Of folders: they hold many files.
+    real, inside = cache(os.path.realpath), cache(lambda one: Path(one).is_relative_to(top))
     for file in source.files:
         places = (
             _real_path(one.path, real) if isinstance(one, LocalFile) else str(one)
             for one in storage_places(file.place)
         )
-        if any(f"{one}/".startswith(f"{top.rstrip('/')}/") for one in places):
+        if any(one == top or inside(one.rpartition("/")[0]) for one in places):
             problem = f"holds a file of the source: {file.name}"
             raise OutputError(str(out), problem, "choose a destination outside the source")
 

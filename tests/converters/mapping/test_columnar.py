@@ -835,6 +835,7 @@ def test_a_batch_that_repeats_a_long_text_is_cut(
     text: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(frame, "MAX_BATCH_BYTES", 1_000)
+    monkeypatch.setattr(executor, "_FEWEST_ROWS", 1)
     rows = [{"asked": [{"q": "a"}] * 5} for _ in range(9)]
     unifier = MappingExecutor(
         bind({"version": 2, "each": "asked[*]", "text": text}), source_name="set"
@@ -858,6 +859,7 @@ def test_a_row_with_too_much_text_is_converted_in_parts(
     assert (len(wanted.records), wanted.converted) == (1 + 39 + 1 + 38, 4)
     monkeypatch.setattr(frame, "MAX_BATCH_BYTES", 1_000)
     monkeypatch.setattr(row_executor, "PART_CHARS", 700)
+    monkeypatch.setattr(executor, "_FEWEST_ROWS", 1)
     by_parts = MappingExecutor(mapping, source_name="set", columns=columns)
     parts = list(by_parts.parts(batch))
     assert max(part.written for part in parts) < 20
