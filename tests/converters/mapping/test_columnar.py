@@ -554,6 +554,15 @@ def same_from_rows(
     assert by_columns.stats.counts == by_rows.stats.counts
 
 
+@pytest.mark.parametrize(("size", "made"), [(16, UnifiedBatch), (17, UnifiedTable)])
+def test_few_rows_of_json_go_by_rows(size: int, made: type[object]) -> None:
+    rows = [{"text": f"text {number}"} for number in range(size)]
+    unifier = MappingExecutor(bind({"version": 2, "text": "text"}), source_name="set")
+    (unified,) = unifier.parts(Batch(file="f", rows=range(size), values=rows))
+    assert type(unified) is made
+    assert unified.converted == unified.written == size
+
+
 @settings(max_examples=150)
 @given(json_rows(), documents())
 def test_rows_of_json_mean_the_same_as_columns(rows: list[Any], document: Document) -> None:
