@@ -263,31 +263,37 @@ _LIBRARIES: Final = ("zlib", "lzma", "_lzma", "zipfile", "tarfile", "zstandard",
 _DAMAGE_ERRORS = (UnicodeError, ValueError, NotImplementedError, RuntimeError)
 
 
-@contextmanager
-def translate_read_errors(where: str, problem: str = "cannot read it") -> Iterator[None]:
+class translate_read_errors:  # noqa: N801 - used as a function; a generator takes three times as long
     """Translate what goes wrong while `where` is read; `problem` says what cannot be done."""
-    try:
-        yield
-    except SourceError:
-        raise
-    except FileNotFoundError as error:
+
+    def __init__(self, where: str, problem: str = "cannot read it") -> None:
+        self._where, self._problem = where, problem
+
+    def __enter__(self) -> None:
+        """Enter the block."""
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        """Raise SourceError in place of a foreign error of reading."""
+        if isinstance(error, Exception):
+            _raise_read_error(self._where, self._problem, error)
+
+
+def _raise_read_error(where: str, problem: str, error: Exception) -> None:
+    """Raise what an error of reading means; nothing for a mistake."""
+    if isinstance(error, FileNotFoundError):
         raise SourceError(where, "no such file or folder", "check the spelling") from error
-    except PermissionError as error:
+    if isinstance(error, PermissionError):
         raise SourceError(where, "no permission to read it", "check its access rights") from error
-    except EOFError as error:
+    if isinstance(error, EOFError):
         raise truncated_error(where) from error
-    except ImportError as error:
+    if isinstance(error, ImportError):
         raise SourceError(where, error_text(error), "install the package it names") from error
-    except MemoryError as error:
+    if isinstance(error, MemoryError):
         hint = "is the file complete? it may give a wrong size for its content"
-        raise SourceError(
-            where, f"{problem}: it asks for more memory than there is", hint
-        ) from error
-    except Exception as error:
-        modules = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
-        damaged = isinstance(error, (OSError, *_DAMAGE_ERRORS)) or modules & {*_LIBRARIES}
-        if not damaged:
-            raise
+        problem = f"{problem}: it asks for more memory than there is"
+        raise SourceError(where, problem, hint) from error
+    modules = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
+    if isinstance(error, (OSError, *_DAMAGE_ERRORS)) or modules & {*_LIBRARIES}:
         hint = "is the file complete? fetch or copy it again"
         raise SourceError(where, f"{problem}: {error_text(error)}", hint) from error
 

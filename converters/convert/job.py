@@ -45,7 +45,6 @@ from ingot.converters.convert.shard import (
 from ingot.converters.errors import (
     CommittedElsewhereError,
     ConversionError,
-    OutputError,
     PartDone,
     SourceError,
 )
@@ -60,7 +59,6 @@ from ingot.converters.progress import Watch, peak_rss, raise_if_stopping
 from ingot.converters.records.delta_log import write_delta_log
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import SourceSpec, input_entry, unchanged_files
-from ingot.converters.sources.storage.listing import LocalFile, storage_places
 
 if TYPE_CHECKING:
     from ingot.converters.records.schema import RecordKind
@@ -149,7 +147,7 @@ def _hold(
         raise SourceError(source.location, "holds no file with data", hint)
     if is_store_url(out):
         check_store_options(str(out), options.records, options.tokenizer)
-    _check_apart(source, out)
+    results.check_apart(source, out)
     settled = results.options_document(options, source.name)
     identity = results.conversion_identity(
         source, mapping.kind, results.mapping_sha256(mapping), settled
@@ -215,19 +213,6 @@ def _commit_result(
         notes=staged.notes,
         first_rejects=tuple(first_rejects),
     )
-
-
-def _check_apart(source: Source, out: Path | str) -> None:
-    """Refuse to replace a folder by what is made of its own files."""
-    top = str(out).rstrip("/") if is_store_url(out) else str(Path(out).resolve())
-    for file in source.files:
-        places = (
-            str(Path(one.path).resolve()) if isinstance(one, LocalFile) else str(one)
-            for one in storage_places(file.place)
-        )
-        if any(Path(one).is_relative_to(top) for one in places):
-            problem = f"holds a file of the source: {file.name}"
-            raise OutputError(str(out), problem, "choose a destination outside the source")
 
 
 def _existing_result(staged: StagedResult, done: FinishedResult) -> Result:

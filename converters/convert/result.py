@@ -1,10 +1,12 @@
 """The result of a conversion: counts, identity, manifest, and its parts put together."""
 
+import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import PurePosixPath
+from functools import cache
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, NotRequired, TypedDict, cast
 
 from ingot import __version__
@@ -15,7 +17,7 @@ from ingot.converters.mapping.columns.executor import UnifiedTable
 from ingot.converters.mapping.language import Mapping, to_document
 from ingot.converters.mapping.rows.executor import UnifiedBatch
 from ingot.converters.output.commit import FinishedResult, StagedResult
-from ingot.converters.output.files import FileEntry, InputEntry, output_errors
+from ingot.converters.output.files import FileEntry, InputEntry, is_store_url, output_errors
 from ingot.converters.output.identity import RunIdentity
 from ingot.converters.output.pieces import SHARED_HINT, piece_name
 from ingot.converters.records import RecordFormat
@@ -23,7 +25,7 @@ from ingot.converters.records.writers import part_name, part_shard, reject_text
 from ingot.converters.rows import NonFinite, Reject, add_non_finite
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import absolute_location, hash_input, input_stamp
-from ingot.converters.sources.storage.listing import RemoteFile, storage_places
+from ingot.converters.sources.storage.listing import LocalFile, RemoteFile, storage_places
 from ingot.converters.sources.tables.table_folders import tables_read
 
 if TYPE_CHECKING:
@@ -231,6 +233,28 @@ def _has_same_content(source: Source, known: list[InputEntry]) -> bool:
         )
     except IngotError:
         return False  # the conversion will say what is wrong with the file
+
+
+def check_apart(source: Source, out: Path | str) -> None:
+    """Refuse to replace a folder by what is made of its own files. Raises OutputError."""
+    top = str(out).rstrip("/") if is_store_url(out) else str(Path(out).resolve())
+    # Of folders: they hold many files.
+    real, inside = cache(os.path.realpath), cache(lambda one: Path(one).is_relative_to(top))
+    for file in source.files:
+        places = (
+            _real_path(one.path, real) if isinstance(one, LocalFile) else str(one)
+            for one in storage_places(file.place)
+        )
+        if any(one == top or inside(one.rpartition("/")[0]) for one in places):
+            problem = f"holds a file of the source: {file.name}"
+            raise OutputError(str(out), problem, "choose a destination outside the source")
+
+
+def _real_path(path: str, real: Callable[[str], str]) -> str:
+    if os.path.islink(path):  # noqa: PTH114 - a Path takes longer than the look
+        return os.path.realpath(path)
+    folder, name = os.path.split(path)
+    return f"{real(folder).rstrip('/')}/{name}"
 
 
 def options_document(options: ConvertOptions, source_name: str) -> OptionsDocument:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as Lookup
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
@@ -42,6 +42,7 @@ from ingot.converters.records.writers import (
 from ingot.converters.rows import Batch, NonFinite, add_non_finite, count_non_finite
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import (
+    FileFacts,
     absolute_location,
     input_entry,
     input_stamp,
@@ -115,6 +116,7 @@ def _link_part(folder: Path, part: FileEntry, new: Path) -> bool:
 
 
 PIECES: Final = "pieces"
+_FACTS: Final = tuple(one.name for one in fields(FileFacts))
 
 
 def shard_key(source: Source, files: Sequence[SourceFile]) -> str | None:
@@ -129,7 +131,7 @@ def shard_key(source: Source, files: Sequence[SourceFile]) -> str | None:
 
 
 def _file_facts(file: SourceFile) -> dict[str, object]:
-    facts = asdict(file.facts).items()
+    facts = ((name, getattr(file.facts, name)) for name in _FACTS)
     return {name: sorted(one) if isinstance(one, frozenset) else one for name, one in facts}
 
 

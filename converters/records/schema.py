@@ -84,9 +84,13 @@ def _order_meta(meta: Record) -> Record:
     return ordered
 
 
-def _sft_chars(record: Record) -> int:
-    fixed = len(record["system"] or "") + len(record.get("tools") or "")
-    return fixed + sum([len(message["content"]) for message in record["messages"]])
+def _utf8_bytes(text: str) -> int:
+    return len(text) if str.isascii(text) else len(text.encode())
+
+
+def _sft_text_bytes(record: Record) -> int:
+    fixed = _utf8_bytes(record["system"] or "") + _utf8_bytes(record.get("tools") or "")
+    return fixed + sum([_utf8_bytes(message["content"]) for message in record["messages"]])
 
 
 def _sft_lengths(batch: pa.RecordBatch, measure: Measure) -> Lengths:
@@ -112,7 +116,7 @@ class Kind:
 
     schema: pa.Schema
     ordered: Callable[[Record], Record]  # as a JSONL line has it, keys in their fixed order
-    chars: Callable[[Record], int]  # of the text in a record
+    text_bytes: Callable[[Record], int]  # of the text in a record, as UTF-8
     lengths: Callable[[pa.RecordBatch, Measure], Lengths]  # of the text in each of a batch
     repeats: tuple[str, ...]  # of few different values: the only ones worth a Parquet dictionary
     long: tuple[str, ...]  # of long text: statistics would only copy it into the footer
@@ -131,7 +135,7 @@ KINDS: Final[dict[RecordKind, Kind]] = {
     "pt": Kind(
         schema=PT_SCHEMA,
         ordered=lambda record: {"text": record["text"], "meta": _order_meta(record["meta"])},
-        chars=lambda record: len(record["text"]),
+        text_bytes=lambda record: _utf8_bytes(record["text"]),
         lengths=lambda batch, measure: _text_lengths(batch.column("text"), measure),
         repeats=_META_REPEATS,
         long=("text",),
@@ -139,7 +143,7 @@ KINDS: Final[dict[RecordKind, Kind]] = {
     "sft": Kind(
         schema=SFT_SCHEMA,
         ordered=_order_sft,
-        chars=_sft_chars,
+        text_bytes=_sft_text_bytes,
         lengths=_sft_lengths,
         repeats=(f"{_MESSAGE}.role", "system", "tools", *_META_REPEATS),
         long=(f"{_MESSAGE}.content", "system", "tools"),

@@ -20,6 +20,7 @@ from ingot.converters.rows import Reject
 
 ROW_GROUP_ROWS: Final = 10_000
 ROW_GROUP_BYTES: Final = 16 << 20  # bounds what a writer holds: a row group is built in memory
+_HELD_ROWS: Final = 1_000
 
 
 class ParquetSink:
@@ -38,23 +39,37 @@ class ParquetSink:
             use_dictionary=list(facts.repeats),
             write_statistics=facts.brief,
         )
+        self._held: list[schemas.Record] = []  # few at a time make slow batches
+        self._held_bytes = 0
         self._batches: list[pa.RecordBatch] = []  # what waits
         self._pending_rows = 0
         self._pending_bytes = 0
 
     def write(self, records: Sequence[schemas.Record]) -> None:
         """Append records, in order."""
-        start = held = 0
+        size_of = schemas.KINDS[self._kind].text_bytes
         with schemas.schema_errors(self._kind, self._where):
-            for stop, record in enumerate(records, 1):
-                held += schemas.KINDS[self._kind].chars(record)
-                if held >= ROW_GROUP_BYTES or stop == len(records):  # else columns may overflow
-                    part = records[start:stop]
-                    self.write_batch(schemas.to_batch(part, self._kind, where=self._where))
-                    start, held = stop, 0
+            for record in records:
+                self._held.append(record)
+                self._held_bytes += size_of(record)
+                rows = self._pending_rows + len(self._held)
+                size = self._pending_bytes + self._held_bytes
+                full = rows == ROW_GROUP_ROWS or size >= ROW_GROUP_BYTES
+                if full or len(self._held) == _HELD_ROWS:
+                    self._settle()
+
+    def _settle(self) -> None:
+        """Add what is held to what waits: at the latest when that makes a row group."""
+        held, self._held, self._held_bytes = self._held, [], 0
+        if held:
+            self._append(schemas.to_batch(held, self._kind, where=self._where))
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Append the records of a batch; row groups end where they do when records are written."""
+        self._settle()
+        self._append(batch)
+
+    def _append(self, batch: pa.RecordBatch) -> None:
         ends = np.cumsum(schemas.KINDS[self._kind].lengths(batch, pc.binary_length))
         start, before = 0, 0
         while start < len(ends):
@@ -74,10 +89,11 @@ class ParquetSink:
     @property
     def bytes(self) -> int:
         """Bytes written so far plus those of the texts that wait."""
-        return int(self._file.tell()) + self._pending_bytes
+        return int(self._file.tell()) + self._pending_bytes + self._held_bytes
 
     def close(self) -> None:
         """Write what waits and finish the file."""
+        self._settle()
         if self._pending_rows:
             self._flush()
         self._writer.close()

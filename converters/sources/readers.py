@@ -245,6 +245,7 @@ TABLE_CONTAINERS: Final = {
         b"SQLite format 3\0", "containers.sqlite_files", "sqlite_tables", "read_sqlite_table"
     ),
 }
+_ANY_TABLES: Final = b"|".join(one.begins for one in TABLE_CONTAINERS.values())
 # In the order in which they are tried: a workbook is a zip file, too.
 CONTAINERS: Final = {
     **TABLE_CONTAINERS,
@@ -289,6 +290,8 @@ READERS: Final[dict[str, BinaryReader | TextReader | Container]] = {
 
 def find_container(entry: Entry, seen: FilePeek, spec: SourceSpec) -> Container | NoData | None:
     """Return the kind of container that a file is, None for any other. Raises SourceError."""
+    if seen.archive is None and not _begins(_ANY_TABLES, seen):
+        return None  # one look in place of one for each kind
     if _binary_facts("webdataset", entry, seen, spec):
         return None  # the parts of a shard are no files
     for name, container in CONTAINERS.items():

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from itertools import pairwise
 from typing import BinaryIO, Final, NamedTuple
 
@@ -45,6 +46,7 @@ from ingot.converters.sources.storage.listing import Entry
 MOST_BYTES: Final = 64 << 20  # of a document, as UTF-8
 _MOST_NOTEBOOK: Final = 32 << 20  # whose cells take many times their bytes
 _KIND_HEAD: Final = 1024  # bytes that tell a script from a page
+_share_facts = lru_cache(FileFacts)  # of very many files they are the same
 _GUESSED: Final = frozenset({"format"})  # a mapping has to state it: beside data it is not found
 
 
@@ -69,7 +71,7 @@ def document_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts 
         return NoData("named as a Jupyter notebook, and none by its content")
     if kind == kinds.HTML and spec.html != html_pages.RAW:
         html_pages.check_installed(str(entry.place))
-    return FileFacts(
+    return _share_facts(
         format=spec.format,
         layout=kind,
         encoding=encoding.name,

@@ -40,7 +40,7 @@ _OF_NAME: Final = {
     **{"cmakelists.txt": (CODE, "cmake"), "dockerfile": (CODE, "dockerfile")},
 }
 _SETTINGS: Final = ("ini", "toml", "yaml")  # languages
-_PACKED: Final = re.compile(r"\.(gz|gzip|zst|zstd|bz2|xz)$", re.IGNORECASE)
+_PACKED: Final = ("gz", "gzip", "zst", "zstd", "bz2", "xz")
 _SHEBANG: Final = re.compile(rb"#! ?/\S{1,80}?/(?:env (?:-S )?)?([a-zA-Z]{1,20})[\d.]{0,8}(?=\s|$)")
 _INTERPRETERS: Final = {
     **dict.fromkeys(("sh", "bash", "dash", "ksh", "zsh", "fish"), "shell"),
@@ -67,7 +67,9 @@ PROSE_ENDINGS: Final = frozenset(
 
 def bare_name(name: str) -> str:
     """A file's name in small letters, without folders and the ending of a compression."""
-    return _PACKED.sub("", name.rpartition("/")[2].lower())
+    base = name.rpartition("/")[2].lower()
+    ending = base.rpartition(".")[2]
+    return base.removesuffix(f".{ending}") if ending in _PACKED else base
 
 
 def kind_by_name(name: str) -> tuple[str, str] | None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import pyarrow as pa
+from pyarrow import types
 
 from ingot.converters.columnar.batch_checks import is_valid_batch
 from ingot.converters.columnar.parquet import ValidBatch, open_parquet, open_random_access
@@ -133,8 +134,16 @@ def read_arrow(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[Ro
 def _slice_batches(batches: Iterator[ValidBatch]) -> Iterator[ValidBatch]:
     for batch, valid in batches:
         most = rows_that_fit(batch.num_rows, batch.nbytes)
+        if most == TABLE_ROWS and valid and all(map(_is_plain, batch.schema.types)):
+            # Such rows are made when they are looked at, and cut by `to_batches`.
+            most *= max(1, BATCH_BYTES * batch.num_rows // max(1, batch.nbytes) // TABLE_ROWS)
         for start in range(0, batch.num_rows, most):
             yield batch.slice(start, most), valid
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Whether values take no more memory as rows are made of them."""
+    return bool(types.is_primitive(kind) or types.is_string(kind))
 
 
 def batch_chunks(

@@ -359,6 +359,14 @@ class TestDestination:
             run(out / "records", out, document, overwrite=True)
         assert not run(out / "records", tmp_path / "next", document).already_done
 
+    def test_a_link_into_the_destination_is_refused(self, many: Path, tmp_path: Path) -> None:
+        out, raw = tmp_path / "out", tmp_path / "links"
+        run(many, out, records="jsonl")
+        raw.mkdir()
+        (raw / "records.jsonl").symlink_to(next((out / "records").iterdir()))
+        with pytest.raises(OutputError, match=r"a file of the source: records\.jsonl"):
+            run(raw, out, {"version": 2, "text": "text"}, overwrite=True)
+
 
 class Stops:
     """A runner in this process that is interrupted before its n-th shard."""

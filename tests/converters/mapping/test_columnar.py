@@ -554,6 +554,15 @@ def same_from_rows(
     assert by_columns.stats.counts == by_rows.stats.counts
 
 
+@pytest.mark.parametrize(("size", "made"), [(16, UnifiedBatch), (17, UnifiedTable)])
+def test_few_rows_of_json_go_by_rows(size: int, made: type[object]) -> None:
+    rows = [{"text": f"text {number}"} for number in range(size)]
+    unifier = MappingExecutor(bind({"version": 2, "text": "text"}), source_name="set")
+    (unified,) = unifier.parts(Batch(file="f", rows=range(size), values=rows))
+    assert type(unified) is made
+    assert unified.converted == unified.written == size
+
+
 @settings(max_examples=150)
 @given(json_rows(), documents())
 def test_rows_of_json_mean_the_same_as_columns(rows: list[Any], document: Document) -> None:
@@ -835,6 +844,7 @@ def test_a_batch_that_repeats_a_long_text_is_cut(
     text: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(frame, "MAX_BATCH_BYTES", 1_000)
+    monkeypatch.setattr(executor, "_FEWEST_ROWS", 1)
     rows = [{"asked": [{"q": "a"}] * 5} for _ in range(9)]
     unifier = MappingExecutor(
         bind({"version": 2, "each": "asked[*]", "text": text}), source_name="set"
@@ -858,6 +868,7 @@ def test_a_row_with_too_much_text_is_converted_in_parts(
     assert (len(wanted.records), wanted.converted) == (1 + 39 + 1 + 38, 4)
     monkeypatch.setattr(frame, "MAX_BATCH_BYTES", 1_000)
     monkeypatch.setattr(row_executor, "PART_CHARS", 700)
+    monkeypatch.setattr(executor, "_FEWEST_ROWS", 1)
     by_parts = MappingExecutor(mapping, source_name="set", columns=columns)
     parts = list(by_parts.parts(batch))
     assert max(part.written for part in parts) < 20

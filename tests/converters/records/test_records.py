@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.records import writers
 from ingot.converters.records.readers import read_batches, read_records
-from ingot.converters.records.schema import PT_SCHEMA, SFT_SCHEMA, RecordKind
+from ingot.converters.records.schema import PT_SCHEMA, SFT_SCHEMA, RecordKind, to_batch
 from ingot.converters.records.writers import RecordFormat, RecordWriter, RejectWriter
 from ingot.converters.rows import Reject
 
@@ -159,11 +159,17 @@ def test_bytes_do_not_depend_on_how_records_were_cut(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writers, "ROW_GROUP_ROWS", 7)
         patch.setattr(writers, "ROW_GROUP_BYTES", 40)
+        patch.setattr(writers, "_HELD_ROWS", 3)
         whole = write(folder, rows, "pt", form, 0)
-        with RecordWriter(folder, kind="pt", format=form, part=1) as writer:
+        with (
+            RecordWriter(folder, kind="pt", format=form, part=1) as writer,
+            RecordWriter(folder, kind="pt", format=form, part=2) as by_batches,
+        ):
             for start, end in pairwise(cuts):
                 writer.write(rows[start:end])
-    assert writer.path.read_bytes() == whole.read_bytes()
+                by_batches.write_batch(to_batch(rows[start:end], "pt", where="t"))
+                assert writer.bytes == by_batches.bytes  # parts end where they do
+    assert writer.path.read_bytes() == whole.read_bytes() == by_batches.path.read_bytes()
     assert [r["text"] for r in read_records([whole])] == texts
 
 
