@@ -9,7 +9,6 @@ import { show as start } from "./start.js";
 import { chooseLanguage, language, LANGUAGES, t } from "./words.js";
 
 const PAGES = { start, onboard, result, lake, review };
-const KEYS = ["?", "/", "f", "u", "r", "[", "]", "Esc"];
 const main = document.getElementById("main");
 const skip = document.getElementById("skip");
 let visited = false;
@@ -58,7 +57,8 @@ async function route() {
 }
 
 function help() {
-  const rows = KEYS.map((key) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, t(`key ${key}`))]);
+  const rows = ["?", "/", "f", "u", "r", "[", "]", "Esc"].map((key) =>
+    [h("dt", {}, h("kbd", {}, key)), h("dd", {}, t(`key ${key}`))]);
   const box = h(
     "dialog", { "aria-label": t("help"), onclose: () => box.remove() }, h("h2", {}, t("help")),
     h("dl", { class: "keys" }, rows), h("p", { class: "soft" }, t("help_tree")),
