@@ -22,26 +22,34 @@ def say(page: Any, line: str) -> None:
 
 def test_words_of_a_model_come_as_text_and_can_be_withdrawn(begun: Begin) -> None:
     page = begun("keeper.jsonl")
-    heard: list[str] = page.evaluate(
-        """async (parts) => {
-          const { stream } = await import('/static/requests.js');
-          const bytes = new TextEncoder().encode(parts.join(''));
-          const cut = [bytes.slice(0, 25), bytes.slice(25, 41), bytes.slice(41)]; // anywhere
-          window.fetch = async () => new Response(new ReadableStream({
-            start(to) { cut.forEach((one) => to.enqueue(one)); to.close(); },
-          }));
-          const heard = [];
-          heard.push(await stream('/', {}, { word: ({ text }) => heard.push(text) }));
-          return heard;
-        }""",
-        [
-            event("word", {"text": "Straße"}),
-            event("word", {"text": None}),
-            event("other", {}),
-            event("done", 7),
-        ],
+    page.evaluate(
+        """() => {
+          const answer = new ReadableStream({ start: (to) => { window.to = to; } });
+          window.fetch = async () => new Response(answer);
+        }"""
     )
-    assert heard == ["Straße", None, 7]
+
+    def send(text: str) -> None:
+        """Send a text in two parts, cut inside a character where one has several bytes."""
+        page.evaluate(
+            """text => {
+              const bytes = new TextEncoder().encode(text);
+              window.to.enqueue(bytes.slice(0, 35));
+              window.to.enqueue(bytes.slice(35));
+            }""",
+            text,
+        )
+
+    say(page, "use the other reply")
+    words = page.locator(".said.model")
+    send('event: word\ndata: {"text": "I take ßßßß "}\n\n')
+    send(event("word", {"text": "<b>it</b>"}))
+    expect(words).to_have_text("I take ßßßß <b>it</b>")
+    send(event("word", {"text": None}) + event("other", {}))
+    expect(words).to_have_text("")
+    send(event("word", {"text": "No."}))
+    expect(words).to_have_text("No.")
+    expect(page.locator(".page")).to_have_attribute("aria-busy", "true")
 
 
 def test_a_stream_that_ends_too_early_is_told(begun: Begin) -> None:

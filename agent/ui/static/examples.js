@@ -54,7 +54,7 @@ function zone(target, page) {
 
 function chip(field) {
   const { path, colour } = field;
-  const words = name(path.length > 16 ? lastKey(path) : path, { title: plain(path) });
+  const words = name(path.length > 12 ? lastKey(path) : path, { title: plain(path) });
   return h("span", { class: `chip ${colourClass(colour)}`, "data-field": path }, words);
 }
 
