@@ -40,7 +40,7 @@ const PAIRS = {
   in_words: ["Mapping in words", "映射说明"], examples: ["Examples", "示例"],
   example_of: ["{i} of {n}", "第 {i} 个，共 {n} 个"], row: ["Row", "行"], record: ["Record", "记录"],
   records: ["Records", "记录"], rows: ["rows", "行"],
-  no_examples: ["The sample has no rows.", "样本中没有行。"],
+  no_examples: ["No sampled row gives a record.", "样本中没有行产生记录。"],
   no_record: ["This row gives no record.", "这一行没有产生记录。"], by: ["by", "来自"],
   confidence: ["confidence", "置信度"], sample: ["sample", "样本"], model: ["model", "模型"],
   undo: ["Undo", "撤销"], redo: ["Redo", "重做"], "decision pt": ["pretraining text", "预训练文本"],
