@@ -48,7 +48,7 @@ class Page:
 
     def post(self, path: str, /, **body: Any) -> list[tuple[str, Any]]:
         """The events of an answer; one event without a name where it is no stream."""
-        answer = self.client.post(f"/api/{path}", json=body)
+        answer = self.client.post(f"/api/{path}", content=json.dumps(body))
         if not answer.headers["content-type"].startswith("text/event-stream"):
             return [("", answer.json())]
         parts = [one.split("\n", 1) for one in answer.text.strip().split("\n\n")]
