@@ -152,11 +152,12 @@ class Onboarding {
   async approve() {
     const out = this.out.input.value.trim();
     const tokenizer = this.tokenizer.input.value.trim() || null;
+    const seen = this.view.digest;
     this.view = { ...this.view, converting: true };
     this.draw();
     put(this.state, working(t("converting")));
     try {
-      this.view = await stream(`${this.own}/approve`, { out, tokenizer }, {
+      this.view = await stream(`${this.own}/approve`, { out, tokenizer, seen }, {
         progress: (done) => put(this.state, working(plain(done.text, 160))),
         word: ({ text: words }) => words && put(this.state, working(plain(words, 160))),
       });
@@ -176,7 +177,12 @@ class Onboarding {
     while (this.view.converting) {
       await new Promise((next) => setTimeout(next, 1000));
       if (!this.page.isConnected) return;
-      this.view = await get(this.own);
+      try {
+        this.view = await get(this.own);
+      } catch (error) {
+        put(this.state, problem(error));
+        return;
+      }
     }
     put(this.state);
     this.draw();
@@ -185,10 +191,10 @@ class Onboarding {
   // --- the queue of a lake
 
   async decide(decision) {
-    const { lake, id } = this.view;
+    const { lake, id, digest: seen } = this.view;
     put(this.state, working(t("opening")));
     try {
-      await post("/api/lake/decide", { lake: lake.path, name: lake.name, decision, id });
+      await post("/api/lake/decide", { decision, id, seen });
       announce(t(`decided ${decision}`));
       const { waiting } = await get("/api/lake", { path: lake.path });
       const { name: next } = waiting.find((one) => one.name !== lake.name) ?? {};

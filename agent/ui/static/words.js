@@ -77,6 +77,7 @@ const PAIRS = {
   from_source: ["from", "来自"], rows_read: ["rows read", "读取的行"], rejected: ["rejected", "被拒绝"],
   filtered: ["filtered", "被过滤"], records_written: ["records written", "写出的记录"],
   lengths: ["Lengths of records", "记录长度"], characters: ["characters", "字符"],
+  first_record: ["The first record of this row.", "这一行的第一条记录。"],
   lengths_said: ["{n} records, {from} to {to} characters, median {median}",
     "{n} 条记录，{from} 到 {to} 个字符，中位数 {median}"],
   reasons: ["Rows without a record", "没有产生记录的行"], reason: ["reason", "原因"], count: ["count", "数量"],
