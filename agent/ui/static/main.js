@@ -30,11 +30,19 @@ function drawTop(page, told) {
     tongue, button("?", help, { "aria-label": t("help"), title: t("help") }));
 }
 
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part; // typed by hand
+  }
+}
+
 /* Show the page of the address. A page that was left writes into elements that nobody sees. */
 async function route() {
   takeToken();
   const [path, query] = location.hash.slice(1).split("?");
-  const [, asked = "", ...rest] = path.split("/").map(decodeURIComponent);
+  const [, asked = "", ...rest] = path.split("/").map(decoded);
   const where = Object.hasOwn(PAGES, asked) ? asked : "start";
   const page = h("div", { class: `page ${where}` }, h("p", { role: "status" }, t("loading")));
   put(main, page);
