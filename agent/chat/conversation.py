@@ -126,9 +126,10 @@ class ChatStore:
     def keep(self, conversation: Conversation) -> None:
         """Write a conversation as it is now."""
         known = self._revisions.get(conversation.id, 0)
-        document = json.dumps({"form": FORM, **encode(conversation)}, ensure_ascii=False)
+        document = json.dumps({"form": FORM, **encode(conversation)})  # names may be no UTF-8
+        source = conversation.order.source.encode("utf-8", "backslashreplace").decode()
         state = "converted" if conversation.done else "open"
-        row = (conversation.order.source, state, document, known + 1, time.time())
+        row = (source, state, document, known + 1, time.time())
         with open_tables(self._file, _TABLE) as connection:
             if known:
                 changed = connection.execute(

@@ -6,6 +6,7 @@ run finds it; a rejected proposal is left alone until the files of its data chan
 
 import shlex
 import shutil
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -31,7 +32,7 @@ from ingot.agent.session import Session
 from ingot.agent.state import Order, State
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.json_yaml import decode
-from ingot.converters.lake.catalog import SetFacts
+from ingot.converters.lake.catalog import STATUS_WORDS, SetFacts
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.mapping.bind import load_mapping
 from ingot.converters.output.files import output_errors, write_file
@@ -58,6 +59,15 @@ def waiting_sets(order: LakeOrder, *, rejected: bool = False) -> list[SetFacts]:
     statuses = ("waiting", "rejected") if rejected else ("waiting",)
     known = [one.facts for one in order.state.sets().values() if one.facts.status in statuses]
     return [one for one in known if one.why != APPROVED or not order.mapping(one.name).is_file()]
+
+
+def count_statuses(order: LakeOrder) -> dict[str, int]:
+    """Count the data sets by status, in words; approved ones wait for the next run alone."""
+    waiting = {one.name for one in waiting_sets(order)}
+    sets = [one.facts for one in order.state.sets().values()]
+    approved = {one.name for one in sets if one.status == "waiting"} - waiting
+    words = ("approved" if one.name in approved else STATUS_WORDS[one.status] for one in sets)
+    return dict(Counter(words))
 
 
 def proposal_file(order: LakeOrder, name: str) -> Path:

@@ -4,6 +4,7 @@ The line is what `ingot run` takes, without its first words: `SOURCE --out DIR -
 are known by their names only; nothing is executed.
 """
 
+import re
 import shlex
 from collections.abc import Iterator
 from math import isfinite
@@ -241,6 +242,8 @@ def check_confined(order: Order, root: Path) -> None:
     for place in (order.out, order.tokenizer):
         if place is not None:
             check_inside(place, root)
+    if order.tokenizer and Path(order.tokenizer).is_dir():
+        check_tree(Path(order.tokenizer), root)
     from ingot.converters.sources.storage.listing import list_location, storage_places
     from ingot.converters.sources.tables.table_folders import list_tables, split_version
 
@@ -260,9 +263,17 @@ def check_inside(place: str, root: Path) -> None:
 def place_below(name: str, root: Path) -> str:
     """The absolute path of a name below a folder; a URL, or what lies outside, is refused."""
     if "://" in name:
-        raise ConversionError(name, "is a URL: only files below --root may be read")
-    if not name or any(ord(one) < ord(" ") for one in name):
-        raise ConversionError("path", "a path without control characters is wanted")
+        raise ConversionError(name, "is a URL: only what lies below --root is read and written")
+    if not name:
+        raise ConversionError("path", "is empty", "name a file or folder")
+    if re.search(_CONTROL, name):
+        raise ConversionError("path", "control characters stand in no name")
     place = str(root / name)
     check_inside(place, root)
     return place
+
+
+def check_tree(folder: Path, root: Path) -> None:
+    """Refuse a folder with links that leave another one: what is read of it lies there."""
+    for place in folder.rglob("*"):
+        check_inside(str(place), root)

@@ -4,6 +4,7 @@ Everything goes through the door of the data set. A colour is the number of a fi
 takes; it is the same in the tree of fields, in the row and in the record.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -22,11 +23,12 @@ from ingot.agent.proposing.llm.data_block import read_data
 from ingot.agent.proposing.proposal import document_layouts, layout_parts
 from ingot.agent.reporting.mapping_words import cut_text, mapping_lines
 from ingot.agent.reporting.preview import speaker_text
+from ingot.agent.ui.field_uses import list_targets, message_target, row_path, view_uses
 from ingot.converters.errors import MappingError
 from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.check import PathReach
-from ingot.converters.mapping.language import META_KEYS
-from ingot.converters.paths import Node, join_path
+from ingot.converters.mapping.language import ROLES
+from ingot.converters.paths import Node, PathSyntaxError, join_path
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources.profile import PathFacts
 
@@ -37,24 +39,17 @@ _CELL, _TEXT = 300, 4_000  # characters of a value of a field, and of one line o
 _LINES, _ELEMENTS = 160, 12  # lines of a row or a record; elements of a list in a row
 _SHORT = 4  # characters below which a text is only found as a whole
 _INSIDE = {"role": "role", "where": "where", "loss_mask": "trained"}  # parts of a message
-_COLOURED = ("text", "system", "tools", "messages", "user", "assistant", "tool", "meta")
-# What a field can be used as, and the command that does it; all of `ingot chat` can be typed.
-_TARGETS = (
-    ("text", "set text {path}"),
-    ("text, added", "set text ...,{path}"),
-    ("system", "set system {path}"),
-    ("user", "set user {path}"),
-    ("assistant", "set assistant {path}"),
-    ("messages", "set messages {path} speaker={speaker} text={text}"),
-    ("each", "set each {path}"),
-    ("group", "set group {path}"),
-    *((f"meta.{key}", f"set meta.{key} {{path}}") for key in META_KEYS),
-)
+_COLOURED = ("text", "system", "tools", "messages", "message", *ROLES, "meta")
 
 
 class FieldUse(NamedTuple):
-    """A field that the mapping takes: its path, the part of the mapping, its colour or None."""
+    """A field that the mapping takes.
 
+    `field` is its path in a row, `path` where the mapping starts; `colour` is None for what goes
+    into no record.
+    """
+
+    field: str
     path: str
     target: str
     colour: int | None
@@ -79,7 +74,10 @@ def view_conversation(conversation: Conversation, context: Context) -> Facts:
         "lines": [[*line] for line in mapping_lines(conversation.mapping, door)],
         "mapping": door.value(conversation.mapping).json,
         **_view_fields(conversation, context, uses),
-        "targets": [{"name": name, "command": command} for name, command in _TARGETS],
+        "targets": [
+            {"name": name, "clear": one.clear, "joins": one.joins}
+            for name, one in {one.name: one for one in list_targets(conversation.mapping)}.items()
+        ],
         "gates": [encode(one) for one in gates_of_state(state)],
         "problems": [str(one) for one in state.get("problems", ())],
         "person": state_person_reasons(state),
@@ -150,43 +148,46 @@ def _field_uses(mapping: MappingDocument, paths: Sequence[PathReach]) -> Iterato
     colours: dict[str, int] = {}
     for one in paths:
         path = one.path.replace(" › ", ".").replace(".[", "[")
+        try:
+            field = row_path(path)
+        except PathSyntaxError:  # of lists that are walked in step, or of a tree
+            field = path
         if mapping.get("group"):
-            path = path.removeprefix("[*].")
+            field = field.removeprefix("[*]").removeprefix(".")
         target = _target_name(mapping, one.pointer)
-        taken = target.partition(".")[0] in _COLOURED and "/each" not in one.pointer
-        number = colours.setdefault(_general_path(path), len(colours)) if taken else None
-        yield FieldUse(path, target, number)
-
-
-def _general_path(path: str) -> str:
-    """The path of all elements, as fields of the data are named, for that of one element."""
-    return re.sub(r"\[-?\d+\]", "[*]", path)
+        inside = re.split(r"[. ]", target.rpartition(": ")[2])[0]
+        taken = inside in _COLOURED and "/each" not in one.pointer
+        number = colours.setdefault(field, len(colours)) if taken else None
+        yield FieldUse(field, path, target, number)
 
 
 def _target_name(mapping: MappingDocument, pointer: str) -> str:
     """The part of a mapping that a pointer leads to: `text`, `user`, `role`, `meta.language`."""
-    for place, layout in document_layouts(mapping):
+    for number, (place, layout) in enumerate(document_layouts(mapping)):
         for part in layout_parts(layout, place):
-            if f"{pointer}/".startswith(f"{part.pointer}/"):
-                inside = pointer.removeprefix(part.pointer).split("/")[1:2]
-                if part.key != "messages":
-                    return part.key
-                if inside != ["content"]:
-                    return _INSIDE.get(inside[0], part.key) if inside else part.key
-                role = part.value["role"]
-                return role if isinstance(role, str) else "messages"
+            if not f"{pointer}/".startswith(f"{part.pointer}/"):
+                continue
+            inside = pointer.removeprefix(part.pointer).split("/")[1:2]
+            name = part.key
+            if part.key == "messages" and inside == ["content"]:
+                name = message_target(layout, int(part.pointer.rpartition("/")[2]))
+            elif part.key == "messages" and inside:
+                return _INSIDE.get(inside[0], part.key)
+            return f"alternative {number}: {name}" if number else name
     return pointer.strip("/").partition("/")[0]
 
 
 def _view_fields(conversation: Conversation, context: Context, uses: Sequence[FieldUse]) -> Facts:
     """The tree of the fields, and the speakers whose roles the mapping sets."""
-    order = conversation.order
+    order, mapping = conversation.order, conversation.mapping
     door = context.door(order.source, order.spec)
-    facts = read_data(*context.source_and_sample(order.source, order.spec)).through(door).view.facts
-    by_path: dict[str, list[FieldUse]] = {}
+    read = read_data(*context.source_and_sample(order.source, order.spec))
+    facts, raw = read.through(door).view.facts, read.view.facts
+    targets, by_path = list_targets(mapping), dict[str, list[FieldUse]]()
     for use in uses:
-        by_path.setdefault(_general_path(use.path), []).append(use)
+        by_path.setdefault(use.field, []).append(use)
     known = {one.path: one for one in facts.paths[:_FIELDS] if one.path != "$"}
+    held = {use.target for use in uses}
     depths: dict[str, int] = {}
     fields: list[Facts] = []
     for path, one in known.items():
@@ -207,10 +208,11 @@ def _view_fields(conversation: Conversation, context: Context, uses: Sequence[Fi
                 "values": values,
                 "colour": next((use.colour for use in taken if use.colour is not None), None),
                 "targets": [*dict.fromkeys(use.target for use in taken)],
+                "uses": view_uses(one, targets, known, held),
             }
         )
-    counts = {one.path: dict(one.values) for one in known.values()}
-    roles = list(_view_roles(conversation.mapping, uses, counts))
+    counts = {one.path: dict(one.values) for one in raw.paths}
+    roles = list(_view_roles(mapping, uses, counts, door))
     more = max(len(facts.paths) - _FIELDS, 0) + facts.cut
     return {"fields": fields, "fields_more": more, "roles": roles or None}
 
@@ -225,20 +227,33 @@ def _count_filled(facts: PathFacts) -> int:
 
 
 def _view_roles(
-    mapping: MappingDocument, uses: Sequence[FieldUse], counts: Mapping[str, dict[Json, int]]
+    mapping: MappingDocument,
+    uses: Sequence[FieldUse],
+    counts: Mapping[str, dict[Json, int]],
+    door: Door,
 ) -> Iterator[Facts]:
-    """The names of speakers, with the role that each has."""
+    """The names of speakers with their roles; one that may not be shown has no command."""
     found: dict[str, int] = {}
     for use in uses:
         if use.target == "role":
-            found |= counts.get(_general_path(use.path), {})
-    roles: dict[str, str | None] = {}
+            values = counts.get(use.field, {})
+            found |= {name: count for name, count in values.items() if isinstance(name, str)}
+    roles: dict[str, str | None] = {name: name for name in ROLES}  # else as they are
+    stated: dict[str, str | None] = {}
     for _, layout in document_layouts(mapping):
         for message in layout.get("messages") or []:
             role = message["role"]
-            roles |= role.get("map") or role.get("split") or {} if isinstance(role, dict) else {}
-    for name in dict.fromkeys((*roles, *(str(one) for one in found))):
-        yield {"name": name, "count": found.get(name), "role": roles.get(name)}
+            stated |= role.get("map") or role.get("split") or {} if isinstance(role, dict) else {}
+    for name in dict.fromkeys((*stated, *found)):
+        shown = door.text(name)
+        typed = name if name.isprintable() and not re.search(r"[\s\"]", name) else json.dumps(name)
+        role = (stated if stated else roles).get(name)
+        yield {
+            "name": shown,
+            "count": found.get(name),
+            "role": role,
+            "command": f"role {typed}" if shown == name else None,
+        }
 
 
 # --- rows beside records
@@ -253,7 +268,9 @@ def _view_examples(
         )
     except MappingError:
         return
-    colours = {_general_path(one.path): one for one in uses if one.colour is not None}
+    colours = {one.field: one for one in uses if one.colour is not None}
+    layouts = [one for _, one in document_layouts(conversation.mapping)]
+    has_each = any(one.get("each") for one in layouts)  # then a row may give several records
     for row, record in trial.report.examples:
         shown, made = door.value(row).json, door.value(record).json
         found = [
@@ -265,6 +282,7 @@ def _view_examples(
         yield {
             "row": list(islice(_row_lines(shown, (), "", colours, None), _LINES)),
             "records": [list(islice(_record_lines(made, found), _LINES))],
+            "more": has_each,
         }
 
 
@@ -285,7 +303,7 @@ def _row_lines(
 ) -> Iterator[Facts]:
     """A row as lines, one a value; what the mapping takes has its colour."""
     path = join_path(*place) if place else ""
-    use = colours.get(path, around)
+    use = colours.get(path) or colours.get(path.removeprefix("[*].")) or around
     line: Facts = {"depth": max(len(place) - 1, 0), "label": label, "path": path or None}
     if not isinstance(value, list | dict):
         yield {**line, "spans": [_span(cut_text(text_of(value), _TEXT), use)]}
@@ -315,9 +333,9 @@ def view_record(record: Json) -> list[Facts]:
 def _record_lines(record: Json, found: Iterable[tuple[str, FieldUse]]) -> Iterator[Facts]:
     """A record as lines; texts that stand in the row have the colour of their field."""
     told = [*found]
-    said = [(speaker_text(one), one["content"]) for one in record.get("messages", ())]
-    for label, text in [*_outer_texts(record), *said]:
-        values = [one for one in told if not one[1].target.startswith("meta.")]
+    said = [(speaker_text(one), one["role"], one["content"]) for one in record.get("messages", ())]
+    for label, role, text in [*_outer_texts(record), *said]:
+        values = [one for one in told if role in one[1].target or one[1].target.startswith("mess")]
         yield {"depth": 0, "label": label, "path": None, "spans": _split_text(text, values)}
     for key, value in record["meta"].items():
         if value is not None:
@@ -326,10 +344,10 @@ def _record_lines(record: Json, found: Iterable[tuple[str, FieldUse]]) -> Iterat
             yield {"depth": 0, "label": f"meta.{key}", "path": None, "spans": spans}
 
 
-def _outer_texts(record: Json) -> Iterator[tuple[str, str]]:
+def _outer_texts(record: Json) -> Iterator[tuple[str, str, str]]:
     for key in ("text", "system", "tools"):
         if record.get(key) is not None:
-            yield key, record[key]
+            yield key, key, record[key]
 
 
 def _split_text(text: str, values: Iterable[tuple[str, FieldUse]]) -> list[Facts]:
@@ -361,5 +379,5 @@ def _span(text: str, use: FieldUse | None) -> Facts:
     return {
         "text": text,
         "colour": use.colour if use else None,
-        "field": use.path if use else None,
+        "field": use.field if use else None,
     }

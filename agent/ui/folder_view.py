@@ -22,7 +22,8 @@ from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import find_json
 from ingot.converters.megatron.indexed_dataset import IndexedDataSet, open_data_set
 from ingot.converters.megatron.inspect.inspection import measure_lengths, open_tokenizer
-from ingot.converters.megatron.tokenizer import decode_ids
+from ingot.converters.megatron.tokenizer import TokenizerFile, decode_ids
+from ingot.converters.output.commit import has_counts
 from ingot.converters.records.readers import read_batches, read_records, record_files
 from ingot.converters.records.schema import KINDS, Record
 from ingot.converters.rows import Json
@@ -30,6 +31,8 @@ from ingot.converters.rows import Json
 _MEASURED = 50_000  # records whose lengths are counted
 _MOST = 100  # records, rejects or documents of one answer
 _DOCUMENT_TOKENS = 2_000  # of a document that is shown
+_CHARACTER_TOKENS = 4  # that one character may take
+_NO_TOKENIZER = "no tokenizer was named: ids are shown"
 _MASKS = ".loss_mask"
 _ENTRIES, _LOOKED_AT = 500, 20_000  # of a folder that are shown, and that are looked at
 _MAPPING_BYTES = 1 << 20
@@ -37,6 +40,8 @@ _MAPPING_BYTES = 1 << 20
 
 def list_folder(folder: Path, root: Path) -> Facts:
     """List a folder below the root; hidden entries, and links that leave the root, are left out."""
+    if not folder.is_dir():
+        raise ConversionError(str(folder.relative_to(root)), "is no folder below the root")
     with os.scandir(folder) as entries:
         found = [one for one in islice(entries, _LOOKED_AT) if not one.name.startswith(".")]
     found = [one for one in found if root in Path(one.path).resolve().parents]
@@ -83,11 +88,13 @@ def _file_kind(file: Path) -> str:
 def view_result(folder: Path) -> Facts:
     """The figures of a result. Raises ConversionError where it holds none."""
     manifest = _read_manifest(folder)
-    told = {name: manifest.get(name) for name in ("rows", "records", "rejects", "reason")}
+    told = {name: manifest.get(name) for name in ("rows", "records", "reason")}
+    filtered = {"filtered": one} if (one := manifest["records"]["filtered"]) else {}
     return {
         "kind": manifest["decision"],
-        "source": manifest["options"]["source"],
+        "source": manifest["options"].get("source"),
         **told,
+        "rejects": {**manifest["rejects"], **filtered},
         "files": [{"name": one["path"], "bytes": one["bytes"]} for one in manifest["files"]],
         "lengths": _count_lengths(folder, manifest["decision"]),
         "tokens": _token_counts(folder, manifest),
@@ -97,7 +104,7 @@ def view_result(folder: Path) -> Facts:
 
 def _read_manifest(folder: Path) -> Json:
     manifest = find_json(folder / "manifest.json", own=True)
-    if manifest is None or "decision" not in manifest or "options" not in manifest:
+    if manifest is None or "options" not in manifest or not has_counts(manifest):
         raise ConversionError(folder.name, "holds no finished result of a conversion")
     return manifest
 
@@ -115,7 +122,8 @@ def _count_lengths(folder: Path, kind: str) -> Facts | None:
             break
     figures = measure_lengths(lambda: iter(found))
     bins = [{"from": one.low, "to": one.high, "count": one.count} for one in figures.bins]
-    return {"unit": "characters", "bins": bins, "counted": counted, "median": figures.median}
+    spread = {name: getattr(figures, name) for name in ("least", "median", "most")}
+    return {"unit": "characters", "bins": bins, "counted": counted, **spread}
 
 
 def _token_counts(folder: Path, manifest: Json) -> Facts | None:
@@ -156,7 +164,7 @@ def view_rejects(folder: Path, start: int, count: int) -> Facts:
     manifest, door = _read_manifest(folder), Door("redacted")
     lines = (line for file in _reject_files(folder) for line in _lines_of(file))
     shown = islice(lines, start, start + min(count, _MOST))
-    total = sum(manifest["rejects"].values())
+    total = sum(manifest["rejects"].values()) + manifest["records"]["filtered"]
     return {
         "start": start,
         "total": total,
@@ -179,19 +187,17 @@ def view_tokens(folder: Path, start: int, count: int, tokenizer: str | None) -> 
     Raises ConversionError where the result has no tokens.
     """
     data = _open_tokens(folder)
-    loaded, notes = open_tokenizer(data, tokenizer)
+    loaded, notes = open_tokenizer(data, tokenizer) if tokenizer else (None, [_NO_TOKENIZER])
     ends = min(start + min(count, _MOST), data.tokens.documents)
     documents = []
     for number in range(start, ends):
         ids = data.tokens.document(number)
         mask = data.masks.document(number) if data.masks else np.ones(len(ids))
+        shown = [int(one) for one in ids[:_DOCUMENT_TOKENS]]
+        texts = _token_texts(loaded, shown) if loaded else [f"{one} " for one in shown]
         tokens = [
-            {
-                "id": int(one),
-                "text": decode_ids(loaded, [int(one)]) if loaded else f"{one} ",
-                "trained": bool(trained),
-            }
-            for one, trained in zip(ids[:_DOCUMENT_TOKENS], mask, strict=False)
+            {"id": one, "text": text, "trained": bool(trained)}
+            for one, text, trained in zip(shown, texts, mask, strict=False)
         ]
         documents.append({"number": number, "of": len(ids), "tokens": tokens})
     return {
@@ -201,6 +207,22 @@ def view_tokens(folder: Path, start: int, count: int, tokenizer: str | None) -> 
         "tokenizer": Path(loaded.given).name if loaded else None,
         "notes": notes,
     }
+
+
+def _token_texts(tokenizer: TokenizerFile, ids: list[int]) -> Iterator[str]:
+    """The text of each token as it reads in its place; one of several tokens is that of the last.
+
+    A token is decoded with the one before it, since some decoders drop a blank at the beginning.
+    """
+    begin = read = 0
+    for end in range(1, len(ids) + 1):
+        before = decode_ids(tokenizer, ids[begin:read])
+        now = decode_ids(tokenizer, ids[begin:end])
+        if now.endswith("\ufffd") and end < len(ids) and end - read < _CHARACTER_TOKENS:
+            yield ""  # the beginning of a character
+            continue
+        yield now[len(before) :]
+        begin, read = read, end
 
 
 def _open_tokens(folder: Path) -> IndexedDataSet:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from ingot.agent.chat.conversation import ChatStore, Conversation
 from ingot.agent.chat.operations import (
@@ -28,8 +28,8 @@ from ingot.agent.lake.lake_state import LakeState
 from ingot.agent.served.order_input import check_confined, check_inside, check_order, place_below
 from ingot.agent.ui.conversation_view import Facts, view_conversation, view_reply
 from ingot.converters.errors import ConversionError, IngotError, SourceError
-from ingot.converters.json_yaml import encode
-from ingot.converters.lake.catalog import STATUS_WORDS, SetFacts
+from ingot.converters.json_yaml import encode, json_digest
+from ingot.converters.lake.catalog import SetFacts
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.progress import Progress
 from ingot.converters.rows import Json
@@ -95,7 +95,8 @@ class Onboarding:
             begun = begin_conversation(
                 self._chats.new_id(), order, context, lambda node: tell("step", {"node": node})
             )
-            return self._view(self._keep(_Open(conversation=begun, context=context)))
+            self._chats.keep(begun)
+            return self._view(self._hold(_Open(conversation=begun, context=context)))
 
     def view(self, id_: str) -> Facts:
         """Show a conversation as it is; the data is read anew where it is not open."""
@@ -120,27 +121,40 @@ class Onboarding:
 
     @contextmanager
     def _changed(self, id_: str) -> "Iterator[_Open]":
+        """A conversation that is changed and kept, or stays as it was."""
         with self._lock:
             found = self._find(id_)
             if found.converting:
                 raise ConversionError(id_, "is being converted", "wait until it is done")
             before = found.conversation
-            yield found
-            if found.conversation is not before:
-                self._chats.keep(found.conversation)
+            try:
+                yield found
+                if found.conversation is not before and found.lake is None:
+                    self._chats.keep(found.conversation)
+            except IngotError:
+                found.conversation = before
+                if found.lake is None:  # it may have gone on elsewhere: it is read anew
+                    self._open.pop(id_, None)
+                raise
 
-    def approve(self, id_: str, out: str, tokenizer: str | None, tell: Tell) -> Facts:
-        """Convert what the person has approved. Raises ConversionError where a gate is failed."""
+    def approve(self, id_: str, seen: str, out: str, tokenizer: str | None, tell: Tell) -> Facts:
+        """Convert what the person has seen and approved.
+
+        `seen` is the `digest` of the view that they looked at. Raises ConversionError where the
+        mapping is another one now, or fails a gate.
+        """
         with self._changed(id_) as found:
             named = {"tokenizer": self._place(tokenizer)} if tokenizer else {"tokenizer": None}
             order = replace(found.conversation.order, out=self._place(out), **named)
             check_confined(order, self.root)
-            reply: Reply = respond(replace(found.conversation, order=order), "ok", found.context)
+            _check_seen(found, seen)
             if held := failed_gates(found.conversation.state.get("problems", ())):
                 raise ConversionError(id_, f"does not pass: {'; '.join(held)}")
+            reply: Reply = respond(replace(found.conversation, order=order), "ok", found.context)
             if reply.do != "convert":
                 raise ConversionError(id_, reply.say or "is decided in its lake")
-            found.conversation, found.converting = reply.conversation, True
+            found.conversation = reply.conversation
+        found.converting = True
         try:
             found.context.progress = lambda done: tell("progress", _progress_facts(done))
             state = convert_conversation(found.conversation, found.context)
@@ -159,16 +173,12 @@ class Onboarding:
         """Count the data sets of a lake by status, and list those that wait for a person."""
         order = self._lake_order(lake)
         sets = [one.facts for one in order.state.sets().values()]
-        by_status: dict[str, int] = {}
-        for one in sets:
-            word = STATUS_WORDS[one.status]
-            by_status[word] = by_status.get(word, 0) + 1
         return {
             "path": lake,
             "root": self._name(order.root),
             "sets": len(sets),
             "records": sum(one.records.get("written", 0) for one in sets),
-            "by_status": by_status,
+            "by_status": review_queue.count_statuses(order),
             "waiting": [
                 {name: getattr(one, name) for name in _WAITING}
                 for one in review_queue.waiting_sets(order)
@@ -187,19 +197,13 @@ class Onboarding:
             begun = discuss_state(self._chats.new_id(), wanted, shown.state)
             begun = replace(begun, under_review=True)
             held = _Open(conversation=begun, context=context, lake=order.out, name=name)
-            return self._view(self._keep(held))
+            return self._view(self._hold(held))
 
-    def decide(self, id_: str, decision: Literal["approve", "reject"]) -> Facts:
-        """Approve or reject a waiting data set as `ingot lake review` does."""
+    def approve_waiting(self, id_: str, seen: str) -> Facts:
+        """Approve a waiting data set as `ingot lake review` does; `seen` as in `approve`."""
         with self._lock:
-            found = self._find(id_)
-            if found.lake is None:
-                raise ConversionError(id_, "is no data set that waits", "open it from its lake")
-            order = self._lake_order(self._name(found.lake))
-            facts, data_set = _find_waiting(order, found.name)
-            if decision == "reject":
-                review_queue.reject(order, facts, data_set)
-                return {"mapping": None}
+            found, order, facts, data_set = self._find_decision(id_)
+            _check_seen(found, seen)
             shown = review_queue.load_proposal(order, data_set)
             own = shown.document if shown.moved else None
             if found.conversation.at:  # something was changed
@@ -208,8 +212,23 @@ class Onboarding:
                 own = shown.document
             review_queue.check_gates(order, data_set, shown)
             file = review_queue.approve(order, facts, own)
-            self._chats.forget(id_)
+            del self._open[id_]
             return {"mapping": self._name(file)}
+
+    def reject_waiting(self, id_: str) -> Facts:
+        """Reject a waiting data set as `ingot lake review` does."""
+        with self._lock:
+            _, order, facts, data_set = self._find_decision(id_)
+            review_queue.reject(order, facts, data_set)
+            del self._open[id_]
+            return {"mapping": None}
+
+    def _find_decision(self, id_: str) -> tuple[_Open, LakeOrder, SetFacts, DataSet]:
+        found = self._open.get(id_)
+        if found is None or found.lake is None:
+            raise ConversionError(id_, "is no data set that waits", "open it from its lake")
+        order = self._lake_order(self._name(found.lake))
+        return found, order, *_find_waiting(order, found.name)
 
     def _lake_order(self, lake: str) -> LakeOrder:
         place = Path(self._place(lake))
@@ -237,17 +256,15 @@ class Onboarding:
         except KeyError:
             raise ConversionError(id_, "is no conversation that is saved") from None
         check_confined(kept.order, self.root)
-        if kept.under_review:
-            raise ConversionError(id_, "was about a lake", "open the data set from its lake")
         context = self._context()
-        return self._keep(_Open(conversation=recheck_conversation(kept, context), context=context))
+        kept = replace(kept, under_review=False)
+        return self._hold(_Open(conversation=recheck_conversation(kept, context), context=context))
 
-    def _keep(self, opened: _Open) -> _Open:
-        self._chats.keep(opened.conversation)
+    def _hold(self, opened: _Open) -> _Open:
         self._open[opened.conversation.id] = opened
-        for id_ in [*self._open][:-_MOST_OPEN]:
-            if not self._open[id_].converting and self._open[id_].lake is None:
-                del self._open[id_]
+        idle = [id_ for id_, one in self._open.items() if not one.converting]
+        for id_ in idle[:-_MOST_OPEN]:
+            del self._open[id_]
         return opened
 
     def _context(self) -> Context:
@@ -258,6 +275,7 @@ class Onboarding:
         stem = Path(order.source).name.partition(".")[0] or "data"
         return {
             **view_conversation(found.conversation, found.context),
+            "digest": json_digest(found.conversation.mapping),
             "source": self._name(order.source),
             "out": self._name(order.out) if order.out else None,
             "suggested_out": f"results/{stem}",
@@ -274,6 +292,12 @@ class Onboarding:
         """A path below the root as the page names it."""
         resolved = Path(place).resolve()
         return str(resolved.relative_to(self.root)) if self.root in resolved.parents else "."
+
+
+def _check_seen(found: _Open, seen: str) -> None:
+    if json_digest(found.conversation.mapping) != seen:
+        problem = "the mapping is not the one that this page shows"
+        raise ConversionError(found.conversation.id, problem, "reload the page, and look again")
 
 
 def _find_waiting(order: LakeOrder, name: str) -> tuple[SetFacts, DataSet]:

@@ -6,6 +6,7 @@ token and come from no page but its own; the page itself holds no data.
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from importlib import resources
 from pathlib import Path
@@ -25,7 +26,12 @@ from ingot.agent.served.loopback import (
     send_refusal,
     serve_app,
 )
-from ingot.agent.served.order_input import place_below
+from ingot.agent.served.order_input import (
+    check_confined,
+    check_order,
+    check_tree,
+    place_below,
+)
 from ingot.agent.ui.conversation_view import Facts
 from ingot.agent.ui.folder_view import (
     list_folder,
@@ -81,14 +87,14 @@ def guard_requests(app: App, place: str, token: str) -> App:
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             return await app(scope, receive, send)
-        if scope["type"] != "http":
-            return None
+        if scope["type"] != "http":  # a websocket
+            return await send({"type": "websocket.close"})
         origins = {value for key, value in scope["headers"] if key == b"origin"}
-        site = header_value(scope, b"sec-fetch-site") or b"none"
+        sites = {value for key, value in scope["headers"] if key == b"sec-fetch-site"}
         if header_value(scope, b"host") != place.encode() or origins - own:
             return await send_refusal(send, 403)
         asks = scope["path"].startswith("/api/")
-        if asks and site not in (b"same-origin", b"none"):
+        if asks and sites - {b"same-origin", b"none"}:
             return await send_refusal(send, 403)
         if asks and not has_token(scope, token):
             return await send_refusal(send, 401)
@@ -138,7 +144,7 @@ class _Page:
             "start": self._start,
             "files": lambda request: list_folder(self._folder(request), self._root),
             "onboard/{id}": lambda request: onboarding.view(_id(request)),
-            "result": lambda request: view_result(self._folder(request)),
+            "result": lambda request: view_result(self._result(request)),
             "result/records": lambda request: view_records(*self._part(request)),
             "result/rejects": lambda request: view_rejects(*self._part(request)),
             "result/tokens": self._tokens,
@@ -162,8 +168,14 @@ class _Page:
     def _part(self, request: "Request") -> tuple[Path, int, int]:
         """A folder, and from which number on how many are asked for."""
         asked = [request.query_params.get(name, str(usual)) for name, usual in _PART.items()]
-        start, count = (int(one) if one.isascii() and one.isdigit() else 0 for one in asked)
-        return self._folder(request), start, count
+        start, count = (int(one) if re.fullmatch("[0-9]{1,15}", one) else 0 for one in asked)
+        return self._result(request), start, count
+
+    def _result(self, request: "Request") -> Path:
+        folder = self._folder(request)
+        if (folder / "manifest.json").is_file():
+            check_tree(folder, self._root)
+        return folder
 
     def _start(self, _: "Request") -> Facts:
         asking = self._onboarding.asking
@@ -177,11 +189,16 @@ class _Page:
 
     def _tokens(self, request: "Request") -> Facts:
         named = request.query_params.get("tokenizer")
-        return view_tokens(*self._part(request), str(self._place(named)) if named else None)
+        tokenizer = self._place(named) if named else None
+        if tokenizer and tokenizer.is_dir():
+            check_tree(tokenizer, self._root)
+        return view_tokens(*self._part(request), str(tokenizer) if tokenizer else None)
 
     def _review(self, _: "Request", body: Json) -> Facts:
         old, new = (self._place(_text(body, name)) for name in ("old", "new"))
         data = str(self._place(_text(body, "source"))) if body.get("source") else None
+        if data:
+            check_confined(check_order({"source": data}), self._root)
         return {**review_files(old, new, ReviewOptions(source=data, offline=True))}
 
     def _begin(self, _: "Request", body: Json) -> Work:
@@ -194,7 +211,8 @@ class _Page:
 
     def _approve(self, request: "Request", body: Json) -> Work:
         out, tokenizer = _text(body, "out"), body.get("tokenizer") and _text(body, "tokenizer")
-        return lambda tell: self._onboarding.approve(_id(request), out, tokenizer, tell)
+        seen = _text(body, "seen")
+        return lambda tell: self._onboarding.approve(_id(request), seen, out, tokenizer, tell)
 
     def _open_waiting(self, _: "Request", body: Json) -> Work:
         lake, name = _text(body, "lake"), _text(body, "name")
@@ -203,9 +221,9 @@ class _Page:
     def _decide(self, _: "Request", body: Json) -> Facts:
         decision, id_ = _text(body, "decision"), _text(body, "id")
         if decision == "approve":
-            return self._onboarding.decide(id_, "approve")
+            return self._onboarding.approve_waiting(id_, _text(body, "seen"))
         if decision == "reject":
-            return self._onboarding.decide(id_, "reject")
+            return self._onboarding.reject_waiting(id_)
         raise ConversionError("decision", "approve or reject is wanted")
 
 
@@ -311,7 +329,7 @@ async def _read_body(request: "Request") -> Json:
             raise ConversionError("request", "is too large")
     try:
         found = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConversionError("request", "is no JSON") from error
     if not isinstance(found, dict):
         raise ConversionError("request", "is no JSON object")

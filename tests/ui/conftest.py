@@ -35,6 +35,28 @@ KEEPER = "".join(
 )
 
 
+def unnamed(page: Any) -> list[str]:
+    """Controls that have no name in the accessibility tree."""
+    session = page.context.new_cdp_session(page)
+    nodes = session.send("Accessibility.getFullAXTree")["nodes"]
+    roles = {"button", "combobox", "textbox", "searchbox", "link", "treeitem", "img", "table"}
+    found = [one for one in nodes if one.get("role", {}).get("value") in roles]
+    assert len(found) >= 5
+    return [
+        one["role"]["value"]
+        for one in found
+        if not one["ignored"] and not one.get("name", {}).get("value", "").strip()
+    ]
+
+
+def check_names(page: Any) -> None:
+    """Every control has a name; one heading of the page; the landmarks are there."""
+    assert unnamed(page) == []
+    assert page.get_by_role("heading", level=1).count() == 1
+    for role in ("banner", "main", "navigation"):
+        assert page.get_by_role(role).count() == 1
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """A running browser; the test is skipped where there is none."""

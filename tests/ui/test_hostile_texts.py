@@ -11,7 +11,7 @@ MARKUP = "<img src=x onerror='window.broken=1'>"
 SCRIPT = "</script><script>window.broken=1</script>"
 TURNED = "a\u202egnp.exe\u2066\u0007\u200b"
 FORMS = {"markup": MARKUP, "script": SCRIPT, "turned": TURNED, "address": "javascript:broken=1"}
-LONG = "long " * 20_000
+LONG = "long " * 4_000
 
 Open = Callable[..., Any]
 

@@ -1,5 +1,6 @@
 """Makes the pictures of docs/ui.md: `INGOT_PICTURES=1 pytest tests/ui/test_pictures.py`."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -30,6 +31,10 @@ def place(
         shutil.copytree(EXAMPLES / name, root / name)
     shutil.copytree(EXAMPLES / "lake" / "raw", root / "raw")
     (root / "keeper.jsonl").write_text(KEEPER)
+    for name, answer in (("old", "reply_a"), ("new", "reply_b")):
+        roles = (("user", "prompt"), ("assistant", answer))
+        messages = [{"role": role, "content": field} for role, field in roles]
+        (root / f"{name}.json").write_text(json.dumps({"version": 2, "messages": messages}))
     limits = ("--mapper", "rules", "--min-confidence", "0.95", "--yes")
     command = (*INGOT, "lake", "run", "raw", "--out", "lake", *limits)
     subprocess.run(command, cwd=root, env=settings, check=True, capture_output=True)
@@ -58,8 +63,6 @@ def say(page: Any, line: str) -> None:
 
 def test_pictures_of_a_conversation_and_its_result(opened: Callable[..., Any], place: str) -> None:
     page = opened(place)
-    page.wait_for_selector(".entry")
-    photograph(page, "start")
     begin(page, "en_field_notes")
     say(page, "set text metadata.title,...")
     say(page, "drop metadata.title under 20")
@@ -72,10 +75,16 @@ def test_pictures_of_a_conversation_and_its_result(opened: Callable[..., Any], p
     photograph(page, "result")
 
 
-def test_a_picture_in_the_dark(opened: Callable[..., Any], place: str) -> None:
-    page = opened(place, color_scheme="dark")
-    begin(page, "en_chats")
-    photograph(page, "dark")
+def test_a_picture_of_a_review(opened: Callable[..., Any], place: str) -> None:
+    page = opened(place)
+    page.get_by_role("button", name="raw", exact=True).wait_for()
+    page.goto(place.split("#")[0] + "#/review")
+    page.get_by_role("textbox", name="Old mapping").fill("old.json")
+    page.get_by_role("textbox", name="New mapping").fill("new.json")
+    page.get_by_role("textbox", name="Data").fill("keeper.jsonl")
+    page.get_by_role("button", name="Compare", exact=True).click()
+    expect(page.get_by_role("region", name="Verdict")).to_be_visible()
+    photograph(page, "review")
 
 
 def test_a_picture_of_a_lake(opened: Callable[..., Any], place: str) -> None:

@@ -6,41 +6,21 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from tests.ui.conftest import check_names
+
 Open = Callable[..., Any]
 Begin = Callable[..., Any]
-
-
-def unnamed(page: Any) -> list[str]:
-    """Controls that have no name in the accessibility tree."""
-    session = page.context.new_cdp_session(page)
-    nodes = session.send("Accessibility.getFullAXTree")["nodes"]
-    roles = {"button", "combobox", "textbox", "searchbox", "link", "treeitem", "img", "table"}
-    found = [one for one in nodes if one.get("role", {}).get("value") in roles]
-    assert len(found) >= 5
-    return [
-        one["role"]["value"]
-        for one in found
-        if not one["ignored"] and not one.get("name", {}).get("value", "").strip()
-    ]
-
-
-def check(page: Any) -> None:
-    """Every control has a name; one heading of the page; the landmarks are there."""
-    assert unnamed(page) == []
-    expect(page.get_by_role("heading", level=1)).to_have_count(1)
-    for role in ("banner", "main", "navigation"):
-        expect(page.get_by_role(role)).to_have_count(1)
 
 
 def test_every_control_has_a_name(opened: Open, address: str, begun: Begin) -> None:
     page = opened(address)
     page.wait_for_selector(".entry")
-    check(page)
+    check_names(page)
     page.goto(address.split("#")[0] + "#/review")
     expect(page.get_by_role("textbox", name="Old mapping")).to_be_visible()
-    check(page)
+    check_names(page)
     page = begun("en_chats")
-    check(page)
+    check_names(page)
     regions = ("Fields", "Mapping and examples", "Checks", "Conversation", "Approval")
     for name in regions:
         expect(page.get_by_role("region", name=name, exact=True)).to_be_visible()
@@ -80,6 +60,9 @@ def test_the_keys_are_listed(begun: Begin) -> None:
     dialog = page.get_by_role("dialog", name="Keyboard shortcuts")
     expect(dialog.locator("kbd")).to_have_count(8)
     page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    page.get_by_role("button", name="Keyboard shortcuts").click()
+    dialog.get_by_role("button", name="Close").click()
     expect(dialog).to_have_count(0)
     page.keyboard.press("]")
     expect(page.locator(".pager")).to_contain_text("2 of 5")

@@ -1,20 +1,19 @@
 /* The middle of the page: where fields can be dropped, the mapping in words, rows and records. */
 import { announce, button, details, h, heading, name, number, plain, soft, text } from "./dom.js";
-import { addLine, canAdd, clearLine, colourClass, targetLabel, usesOf } from "./fields.js";
+import { colourClass, targetLabel } from "./fields.js";
 import { t } from "./words.js";
 
 const lastKey = (path) => /[^.]*$/.exec(path)[0] || path;
 
 export function drawTargets(page) {
   const { view } = page;
-  const known = view.targets.map((one) => one.name).filter((one) => !one.includes(","));
-  const zones = (kind, names) =>
-    h("div", { class: `zones ${kind}`, role: "list" }, names.map((target) => zone(target, page)));
-  const meta = (target) => target.startsWith("meta.");
+  const zones = (kind, targets) =>
+    h("div", { class: `zones ${kind}`, role: "list" }, targets.map((one) => zone(one, page)));
+  const meta = (target) => target.name.startsWith("meta.");
   const lines = view.lines.map((line) => wordsLine(line, 300));
   return [
     heading(t("targets"), soft(t("drop_hint"))),
-    zones("", known.filter((one) => !meta(one))), zones("small", known.filter(meta)),
+    zones("", view.targets.filter((one) => !meta(one))), zones("small", view.targets.filter(meta)),
     details(t("in_words"), h("dl", { class: "lines" }, lines), true, { class: "mapping-words" })];
 }
 
@@ -22,13 +21,13 @@ export function wordsLine([target, from], most) {
   return [h("dt", {}, text(target, 80)), h("dd", {}, text(from, most))];
 }
 
-function zone(target, page) {
+function zone({ name: target, clear: line, joins }, page) {
   const { view } = page;
   const held = view.fields.filter((one) => one.targets.includes(target));
   const label = targetLabel(target);
-  const clear = held.length > 0 && clearLine(target);
+  const clear = held.length > 0 && line;
   const words = `${t("clear")}: ${plain(label, 40)}`;
-  const adds = held.length > 0 && canAdd(target);
+  const adds = held.length > 0 && joins;
   const over = (event, on) => {
     event.preventDefault();
     event.currentTarget.classList.toggle("over", on);
@@ -37,9 +36,9 @@ function zone(target, page) {
     over(event, false);
     const path = event.dataTransfer.getData("text/plain");
     const field = view.fields.find((one) => one.path === path);
-    const use = field && usesOf(field, view).find((one) => one.target === target);
+    const use = field?.uses.find((one) => one.target === target);
     if (!use) announce(t("cannot_use"));
-    else page.say((event.target.closest(".add") && addLine(use, field, view)) || use.line);
+    else page.say((event.target.closest(".add") && use.add) || use.line);
   };
   return h("div", {
       class: `zone ${held.length ? "held" : ""}`, role: "listitem", "data-target": target,
@@ -54,7 +53,7 @@ function zone(target, page) {
 
 function chip(field) {
   const { path, colour } = field;
-  const words = name(path.length > 16 ? lastKey(path) : path, { title: plain(path) });
+  const words = name(path.length > 12 ? lastKey(path) : path, { title: plain(path) });
   return h("span", { class: `chip ${colourClass(colour)}`, "data-field": path }, words);
 }
 
@@ -74,7 +73,8 @@ export function drawExamples(page) {
       turn("›", 1, t("later"), "]", page.example + 1 >= examples.length))),
     h("div", { class: "pair" }, h("div", {}, h("h3", {}, t("row")), nodeList(example.row)),
       h("div", {}, h("h3", {}, t("record"), records.length > 1 && ` × ${number(records.length)}`),
-        records.length ? records : h("p", { class: "none" }, t("no_record"))))];
+        records.length ? records : h("p", { class: "none" }, t("no_record")),
+        example.more && h("p", { class: "soft" }, t("first_record"))))];
 }
 
 /* The lines of a row or a record; a coloured text of a record names its field. */

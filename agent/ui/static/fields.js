@@ -11,44 +11,6 @@ export function colourClass(colour) {
 
 export const targetLabel = (target) => t(`target ${target}`, {}, target);
 
-/* What a field can be used as: pairs of a target and the line that does it. */
-export function usesOf(field, view) {
-  const list = field.path.replace(/\[\*\]$/, "");
-  const isList = field.types.includes("list") || list !== field.path;
-  const isText = field.types.some((one) => one !== "list" && one !== "object");
-  return view.targets.filter((one) => !one.name.includes(",")).flatMap((target) => {
-    const names = { path: field.path };
-    if (target.name === "messages") Object.assign(names, { path: list }, messageFields(list, view));
-    else if (target.name === "each") names.path = `${list}[*]`;
-    const fits = { messages: isList && names.text, each: isList }[target.name] ?? isText;
-    const command = names.speaker ? target.command
-      : target.command.replace(" speaker={speaker}", "");
-    const line = command.replace(/\{(path|speaker|text)\}/g, (_, place) => names[place]);
-    return fits ? [{ target: target.name, line }] : [];
-  });
-}
-
-/* The speaker and the text of the elements of a list, by what the fields hold. */
-function messageFields(list, view) {
-  const inside = view.fields.filter((one) =>
-    one.path.startsWith(`${list}[*].`) && one.types.includes("string"));
-  const short = ({ values }) => values.length && values.every(([value]) => value.length < 25);
-  const speaker = inside.find(short);
-  const texts = inside.filter((one) => one !== speaker);
-  const own = (field) => field?.path.slice(list.length + 4);
-  return { speaker: own(speaker), text: own(texts.find((one) => !short(one)) ?? texts[0]) };
-}
-
-/* The line that adds a field to those that a target has; null where it has none. */
-export function addLine({ target, line }, field, view) {
-  const held = view.fields.some((one) => one !== field && one.targets.includes(target));
-  return held && canAdd(target) ? `${line.slice(0, -field.path.length)}...,${field.path}` : null;
-}
-
-/* Whether texts of several fields can be joined in a target. */
-export const canAdd = (target) => !/^(meta\.|(messages|each|group)$)/.test(target);
-export const clearLine = (target) => (target === "messages" ? null : `set ${target} none`);
-
 export function drawFields(panel, page) {
   const { view } = page;
   const wanted = page.filter.toLowerCase();
@@ -121,13 +83,12 @@ function treeItem(field, hasChildren, page, panel) {
 
 /* The select that does what dragging does. Chosen with the keyboard, it waits for Enter or Tab. */
 function useSelect(field, page) {
-  const uses = usesOf(field, page.view);
-  const others = uses.filter((one) => !field.targets.includes(one.target));
-  const adds = others.map((one) => ({ ...one, line: addLine(one, field, page.view) }));
+  const others = field.uses.filter((one) => !field.targets.includes(one.target));
+  const adds = others.map((one) => ({ ...one, line: one.add }));
   const group = (words, sign, made) => made.length > 0 && h("optgroup", { label: words },
     made.map((one) => h("option", { value: one.line }, sign + plain(targetLabel(one.target), 60))));
   const now = field.targets.map(targetLabel).join(", ");
-  if (!uses.length) return h("span", { class: "use soft" }, plain(now, 60));
+  if (!field.uses.length) return h("span", { class: "use soft" }, plain(now, 60));
   let keyed = false;
   const apply = () => control.value && page.say(control.value);
   const control = h("select", {

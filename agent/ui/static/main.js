@@ -9,7 +9,6 @@ import { show as start } from "./start.js";
 import { chooseLanguage, language, LANGUAGES, t } from "./words.js";
 
 const PAGES = { start, onboard, result, lake, review };
-const KEYS = ["?", "/", "f", "u", "r", "[", "]", "Esc"];
 const main = document.getElementById("main");
 const skip = document.getElementById("skip");
 let visited = false;
@@ -31,11 +30,19 @@ function drawTop(page, told) {
     tongue, button("?", help, { "aria-label": t("help"), title: t("help") }));
 }
 
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part; // typed by hand
+  }
+}
+
 /* Show the page of the address. A page that was left writes into elements that nobody sees. */
 async function route() {
   takeToken();
   const [path, query] = location.hash.slice(1).split("?");
-  const [, asked = "", ...rest] = path.split("/").map(decodeURIComponent);
+  const [, asked = "", ...rest] = path.split("/").map(decoded);
   const where = Object.hasOwn(PAGES, asked) ? asked : "start";
   const page = h("div", { class: `page ${where}` }, h("p", { role: "status" }, t("loading")));
   put(main, page);
@@ -58,7 +65,8 @@ async function route() {
 }
 
 function help() {
-  const rows = KEYS.map((key) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, t(`key ${key}`))]);
+  const rows = ["?", "/", "f", "u", "r", "[", "]", "Esc"].map((key) =>
+    [h("dt", {}, h("kbd", {}, key)), h("dd", {}, t(`key ${key}`))]);
   const box = h(
     "dialog", { "aria-label": t("help"), onclose: () => box.remove() }, h("h2", {}, t("help")),
     h("dl", { class: "keys" }, rows), h("p", { class: "soft" }, t("help_tree")),

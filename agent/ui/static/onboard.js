@@ -10,14 +10,17 @@ import { Talk } from "./talk.js";
 import { t } from "./words.js";
 
 export async function show(page, [id = ""]) {
-  new Onboarding(page, await get(`/api/onboard/${encodeURIComponent(id)}`));
+  const { view } = openConversation;
+  openConversation.view = null;
+  const own = `/api/onboard/${encodeURIComponent(id)}`;
+  new Onboarding(page, view?.id === id ? view : await get(own), own);
 }
 
 class Onboarding {
-  constructor(page, view) {
+  constructor(page, view, own) {
     this.page = page;
     this.view = view;
-    this.own = `/api/onboard/${encodeURIComponent(view.id)}`;
+    this.own = own;
     this.example = 0;
     this.closed = new Set(); // paths of fields whose children are hidden
     this.filter = "";
@@ -76,23 +79,25 @@ class Onboarding {
   turn(by) {
     const last = this.view.examples.length - 1;
     this.example = Math.min(last, Math.max(0, this.example + by));
-    this.draw();
+    this.draw(false);
     announce(t("example_of", { i: this.example + 1, n: last + 1 }));
   }
 
-  /* Draw everything, and leave the focus where it was. */
-  draw() {
+  /* Draw everything, or the middle only, and leave the focus where it was. */
+  draw(all = true) {
     const key = document.activeElement?.dataset?.key;
     this.example = Math.max(0, Math.min(this.example, this.view.examples.length - 1));
-    this.drawTop();
-    drawFields(this.fields, this);
     put(this.middle, drawTargets(this), drawChange(this), drawExamples(this));
-    drawSide(this.side, this);
-    this.talk.draw();
-    this.drawFoot();
+    if (all) {
+      this.drawTop();
+      drawFields(this.fields, this);
+      drawSide(this.side, this);
+      this.talk.draw();
+      this.drawFoot();
+    }
     if (key === undefined) return;
-    const all = [...this.page.querySelectorAll("[data-key]")];
-    all.find((one) => one.dataset.key === key)?.focus({ preventScroll: true });
+    const places = [...this.page.querySelectorAll("[data-key]")];
+    places.find((one) => one.dataset.key === key)?.focus({ preventScroll: true });
   }
 
   drawTop() {
@@ -147,13 +152,14 @@ class Onboarding {
   async approve() {
     const out = this.out.input.value.trim();
     const tokenizer = this.tokenizer.input.value.trim() || null;
+    const seen = this.view.digest;
     this.view = { ...this.view, converting: true };
     this.draw();
-    this.tell(t("converting"));
+    put(this.state, working(t("converting")));
     try {
-      this.view = await stream(`${this.own}/approve`, { out, tokenizer }, {
-        progress: (done) => this.tell(plain(done.text, 160)),
-        word: ({ text: words }) => words && this.tell(plain(words, 160)),
+      this.view = await stream(`${this.own}/approve`, { out, tokenizer, seen }, {
+        progress: (done) => put(this.state, working(plain(done.text, 160))),
+        word: ({ text: words }) => words && put(this.state, working(plain(words, 160))),
       });
       put(this.state);
       this.draw();
@@ -165,17 +171,18 @@ class Onboarding {
     }
   }
 
-  tell(words) {
-    put(this.state, working(words));
-  }
-
   /* A conversion that goes on in the server: ask until it is done, or the page was left. */
   async wait() {
-    this.tell(t("converting"));
+    put(this.state, working(t("converting")));
     while (this.view.converting) {
       await new Promise((next) => setTimeout(next, 1000));
       if (!this.page.isConnected) return;
-      this.view = await get(this.own);
+      try {
+        this.view = await get(this.own);
+      } catch (error) {
+        put(this.state, problem(error));
+        return;
+      }
     }
     put(this.state);
     this.draw();
@@ -184,10 +191,10 @@ class Onboarding {
   // --- the queue of a lake
 
   async decide(decision) {
-    const { lake, id } = this.view;
-    this.tell(t("opening"));
+    const { lake, id, digest: seen } = this.view;
+    put(this.state, working(t("opening")));
     try {
-      await post("/api/lake/decide", { lake: lake.path, name: lake.name, decision, id });
+      await post("/api/lake/decide", { decision, id, seen });
       announce(t(`decided ${decision}`));
       const { waiting } = await get("/api/lake", { path: lake.path });
       const { name: next } = waiting.find((one) => one.name !== lake.name) ?? {};

@@ -69,7 +69,8 @@ export async function stream(path, body, on = {}) {
   }
 }
 
-/* Open the page of a conversation that a stream has answered. */
+/* Open the page of a conversation that a stream has answered; it need not ask for it again. */
 export function openConversation(view) {
+  openConversation.view = view;
   location.hash = address("onboard", view.id);
 }

@@ -56,7 +56,7 @@ function figures({ rows, records }) {
     bar(rows.converted, rows.read));
 }
 
-function lengths({ bins, counted, median }) {
+function lengths({ bins, counted, least, median, most: longest }) {
   const most = Math.max(1, ...bins.map((one) => one.count));
   const step = 400 / Math.max(1, bins.length);
   const drawn = bins.map(({ from, to, count }, place) => {
@@ -66,7 +66,7 @@ function lengths({ bins, counted, median }) {
     return svg("rect", { class: "bin", ...size }, svg("title", {}, title));
   });
   const [first, last] = [number(bins[0]?.from ?? 0), number(bins.at(-1)?.to ?? 0)];
-  const said = t("lengths_said", { n: number(counted), from: first, to: last,
+  const said = t("lengths_said", { n: number(counted), from: number(least), to: number(longest),
     median: number(median) });
   const picture = { viewBox: "0 0 400 100", preserveAspectRatio: "none", role: "img",
     "aria-label": said };

@@ -22,7 +22,8 @@ export async function show(page, _rest, query) {
     const [old, now, source] = [older, newer, data].map((one) => one.input.value.trim());
     try {
       const review = await post("/api/review", { old, new: now, source: source || null });
-      put(found, drawReview(review));
+      const typed = (path) => [old, now, source].find((one) => one && path.endsWith(`/${one}`));
+      put(found, drawReview(review, (path) => typed(path) ?? path));
       announce(`${t("verdict")}: ${t(`level ${review.verdict}`)}`);
     } catch (error) {
       put(found, problem(error));
@@ -39,14 +40,15 @@ function level(value) {
   return h("span", { class: `level ${value}` }, icon, t(`level ${value}`));
 }
 
-function drawReview({ mappings }) {
+/* `short` names a file as it was typed. */
+function drawReview({ mappings }, short) {
   if (!mappings.length) return h("p", { class: "card" }, level("pass"), " ", t("no_change"));
   return mappings.map((one) => h(
     "section", { class: `card verdict ${one.verdict}`, "aria-label": t("verdict") },
     h("div", { class: "head" }, level(one.verdict),
-      h("h2", {}, one.old_path && [name(one.old_path), " → "], name(one.path)),
+      h("h2", {}, one.old_path && [name(short(one.old_path)), " → "], name(short(one.path))),
       one.class && h("span", { class: "badge" }, text(one.class, 20))),
-    reasons(one), sampleLine(one), changes(one), figures(one), examples(one), drift(one)));
+    reasons(one), sampleLine(one, short), changes(one), figures(one), examples(one), drift(one)));
 }
 
 /* A table with a heading; null where it has no rows. */
@@ -67,12 +69,13 @@ function reasons({ reasons: found }) {
       && ` · ${t("line_no", { n: one.line })}`))));
 }
 
-function sampleLine({ sample, same, of }) {
+function sampleLine({ sample, same, of }, short) {
   const why = sample.why && h("p", { class: "soft" }, t("not_replayed"), " ",
     text(sample.why, 300));
   if (sample.kind === "none") return why;
   const equal = same !== null && h("b", {}, t("identical", { same: number(same), of: number(of) }));
-  return h("p", {}, t("replayed", { n: number(sample.rows) }), " ", text(sample.place, 120), ". ",
+  const place = text(short(sample.place), 120);
+  return h("p", {}, t("replayed", { n: number(sample.rows) }), " ", place, ". ",
     equal);
 }
 

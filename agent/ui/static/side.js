@@ -45,21 +45,16 @@ function rolesList(page) {
   const { roles } = page.view;
   const most = Math.max(...roles.map((one) => one.count ?? 0));
   const known = ["user", "assistant", "system", "tool", "drop"].map((one) => [one, one]);
-  const lines = roles.map(({ name: speaker, count, role }) => {
+  const lines = roles.map(({ name: speaker, count, role, command }) => {
     const listed = known.some(([one]) => one === role);
     const options = listed ? known : [["", role || t("no_role")], ...known];
     const control = select(options, role ?? "", {
       "aria-label": `${t("role")}: ${plain(speaker, 60)}`, "data-key": `role ${speaker}`,
-      onchange: () => control.value && page.say(`role ${quoted(speaker)} ${control.value}`),
+      disabled: !command, onchange: () => control.value && page.say(`${command} ${control.value}`),
     });
     return h("li", {}, name(speaker), bar(count ?? 0, most), soft(number(count)), control);
   });
   return [h("h3", {}, t("speakers")), h("ul", { class: "roles" }, lines)];
-}
-
-/* A name as the commands read it: in quotes where it could be read otherwise. */
-function quoted(value) {
-  return /^[\p{L}\p{N}_.-]+$/u.test(value) ? value : JSON.stringify(value);
 }
 
 function reasons(evidence) {

@@ -51,5 +51,5 @@ export async function show(page, _rest, _query, told) {
         talks.length
           ? h("ul", { class: "talks" }, talks)
           : h("p", { class: "soft" }, t("no_conversations")))));
-  await browse(files, "", actions, (path) => use(path, path || "."));
+  await browse(files, "", actions, (path) => path && use(path, path));
 }

@@ -38,7 +38,8 @@ export class Talk {
     const { view, change } = this.page;
     const said = view.said.map((one) => bubble(one.who, one.text));
     put(this.log, said, change && this.answer(change));
-    this.log.scrollTop = this.log.scrollHeight;
+    const last = [...this.log.querySelectorAll(".said.you")].at(-1); // its answer begins below it
+    this.log.scrollTop = last ? last.offsetTop - this.log.offsetTop : 0;
   }
 
   /* What the last line was answered, beyond what the conversation keeps. */

@@ -1,6 +1,7 @@
 """The server of `ingot ui`: who is answered, what is shown, what a button may do."""
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 pytest.importorskip("starlette", reason="the extra `ui` is not installed")
 from starlette.testclient import TestClient
 
-from ingot.agent.lake.lake_state import LakeState
+from ingot.agent.chat.conversation import ChatStore
+from ingot.agent.context import state_home
 from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import configured_endpoint
 from ingot.agent.proposing.llm.mapper import ModelAccess
@@ -46,7 +48,7 @@ class Page:
 
     def post(self, path: str, /, **body: Any) -> list[tuple[str, Any]]:
         """The events of an answer; one event without a name where it is no stream."""
-        answer = self.client.post(f"/api/{path}", json=body)
+        answer = self.client.post(f"/api/{path}", content=json.dumps(body))
         if not answer.headers["content-type"].startswith("text/event-stream"):
             return [("", answer.json())]
         parts = [one.split("\n", 1) for one in answer.text.strip().split("\n\n")]
@@ -56,6 +58,11 @@ class Page:
         name, facts = self.post(path, **body)[-1]
         assert name == "done", facts
         return facts
+
+    def approve(self, id_: str, **body: Any) -> list[tuple[str, Any]]:
+        """The events of an approval of the mapping as it is."""
+        seen = self.get(f"onboard/{id_}")["digest"]
+        return self.post(f"onboard/{id_}/approve", seen=seen, **body)
 
     def refused(self, path: str, /, **body: Any) -> dict[str, str]:
         facts: dict[str, str] = self.post(path, **body)[-1][1]["error"]
@@ -113,17 +120,26 @@ def test_nothing_outside_of_the_root_is_named(page: Page, root: Path, name: str)
     assert "link" not in names
     assert "en_chats" in names
     view = page.done("onboard", source="en_chats")
-    assert page.refused(f"onboard/{view['id']}/approve", out=name)["problem"]
-    assert page.refused(f"onboard/{view['id']}/approve", out="r", tokenizer=name)["problem"]
+    assert "error" in page.approve(view["id"], out=name)[-1][1]
+    assert "error" in page.approve(view["id"], out="r", tokenizer=name)[-1][1]
     assert page.refused(f"onboard/{view['id']}/say", line="save ../m.json")["problem"]
     assert not (root.parent / "m.json").exists()
 
 
 def test_a_request_that_is_none_is_refused(page: Page) -> None:
-    for body in (b"", b"[]", b"{", b'{"source": 1}', b"{}", b'{"x": "' + b"y" * (1 << 20) + b'"}'):
+    for body in (
+        b"",
+        b"[]",
+        b"{",
+        b"[" * 200_000,
+        b'{"source": 1}',
+        b"{}",
+        b'{"x": "' + b"y" * (1 << 20) + b'"}',
+    ):
         answer = page.client.post("/api/onboard", content=body)
         assert answer.status_code == 400, body[:20]
         assert answer.json()["error"]["problem"]
+    assert "control characters" in page.refused("onboard", source="\ud800")["problem"]
     assert page.refused("onboard/nothing/say", line="undo")["problem"] == (
         "is no conversation that is saved"
     )
@@ -173,7 +189,7 @@ def test_a_change_is_tried_and_taken_back(page: Page) -> None:
     assert [effect[name] for name in ("before", "after", "lost")] == [24, 0, 24]
     assert not told["view"]["can_approve"]
     assert told["view"]["why_not"]
-    error = page.refused(f"onboard/{view['id']}/approve", out="results/x")
+    error = page.approve(view["id"], out="results/x")[-1][1]["error"]
     assert error["problem"].startswith("does not pass: ")
     assert page.done(say, line="undo")["view"]["can_approve"]
     assert page.done(say, line="set language nowhere")["problems"]
@@ -182,7 +198,7 @@ def test_a_change_is_tried_and_taken_back(page: Page) -> None:
     assert page.done(say, line="help set")["commands"]
     assert "button" in page.done(say, line="ok")["say"]
     assert "lies outside" in page.refused(say, line="out /elsewhere")["problem"]
-    assert "lies outside" in page.refused(f"onboard/{view['id']}/approve", out="../x")["problem"]
+    assert "lies outside" in page.approve(view["id"], out="../x")[-1][1]["error"]["problem"]
     assert "lies outside" in page.refused(say, line="out ../x")["problem"]
     assert page.done(say, line="out made/here")["view"]["out"] == "made/here"
     assert page.get(f"onboard/{view['id']}")["step"] == {"at": 1, "of": 2}
@@ -191,7 +207,7 @@ def test_a_change_is_tried_and_taken_back(page: Page) -> None:
 def test_from_a_source_to_tokens(page: Page, root: Path) -> None:
     view = page.done("onboard", source="en_chats")
     named = {"out": "results/chats", "tokenizer": "tokenizer/tokenizer.json"}
-    events = page.post(f"onboard/{view['id']}/approve", **named)
+    events = page.approve(view["id"], **named)
     assert [name for name, _ in events if name != "progress"] == ["done"]
     assert events[-1][1]["done"] == "results/chats"
     assert {one["name"]: one["kind"] for one in page.get("files", path="results")["entries"]} == {
@@ -212,8 +228,103 @@ def test_from_a_source_to_tokens(page: Page, root: Path) -> None:
     assert "".join(one["text"] for one in tokens).startswith("<|im_start|>system\nYou are")
     assert {one["trained"] for one in tokens} == {True, False}
     ids = page.get("result/tokens", path="results/chats", count=1)
+    assert {one["text"] for one in ids["documents"][0]["tokens"]} > {"1 ", "1161 "}
     assert ids["tokenizer"] is None
     assert ids["notes"]
+
+
+def test_only_what_the_person_has_seen_is_approved(page: Page, root: Path) -> None:
+    view = page.done("onboard", source="en_chats")
+    page.done(f"onboard/{view['id']}/say", line="set language none")  # in another window
+    named = {"out": "results/x", "seen": view["digest"]}
+    assert "not the one" in page.refused(f"onboard/{view['id']}/approve", **named)["problem"]
+    assert not (root / "results").exists()
+    assert not page.get(f"onboard/{view['id']}")["converting"]
+    page.done(f"onboard/{view['id']}/say", line="undo")
+    assert page.done(f"onboard/{view['id']}/approve", **named)["done"] == "results/x"
+
+
+def test_a_conversation_that_went_on_elsewhere_is_read_anew(page: Page) -> None:
+    view = page.done("onboard", source="en_chats")
+    say = f"onboard/{view['id']}/say"
+    elsewhere = ChatStore(state_home())
+    there = elsewhere.load(view["id"])
+    page.get(f"onboard/{view['id']}")  # to look changes nothing
+    elsewhere.keep(there)
+    assert "went on elsewhere" in page.refused(say, line="role gpt user")["problem"]
+    assert page.get(f"onboard/{view['id']}")["step"] == {"at": 1, "of": 1}
+    elsewhere.keep(there)
+    assert "went on elsewhere" in page.approve(view["id"], out="r")[-1][1]["error"]["problem"]
+    assert not page.get(f"onboard/{view['id']}")["converting"]
+    assert page.done(say, line="set language none")["view"]["step"]["at"] == 2
+
+
+def test_nothing_is_read_through_links_that_leave_the_root(page: Page, root: Path) -> None:
+    view = page.done("onboard", source="en_chats")
+    page.approve(view["id"], out="good", tokenizer="tokenizer/tokenizer.json")
+    shutil.copytree(root / "good", root.parent / "far")
+    for name in ("manifest.json", "records", "rejected", "tokens"):
+        fake = root / f"fake-{name}"
+        shutil.copytree(root / "good", fake)
+        (shutil.rmtree if (fake / name).is_dir() else os.remove)(fake / name)
+        (fake / name).symlink_to(root.parent / "far" / name)
+        for path in ("result", "result/records", "result/rejects", "result/tokens"):
+            assert "lies outside" in page.get(path, path=fake.name)["error"]["problem"], name
+    (root / "toks").mkdir()
+    (root / "toks" / "tokenizer.json").symlink_to(EXAMPLES / "tokenizer" / "tokenizer.json")
+    asked = page.get("result/tokens", path="good", tokenizer="toks")
+    assert "lies outside" in asked["error"]["problem"]
+    assert "error" in page.approve(view["id"], out="more", tokenizer="toks")[-1][1]
+    (root / "linked").mkdir()
+    (root / "linked" / "far.jsonl").symlink_to(root.parent / "outside.jsonl")
+    page.done(f"onboard/{view['id']}/say", line="save m.json")
+    seen = page.post("review", old="m.json", new="m.json", source="linked")[0][1]
+    assert "lies outside" in seen["error"]["problem"]
+    meta = json.loads((root / "good/tokens/en_chats.meta.json").read_text())
+    meta["tokenizer"]["file"] = str(EXAMPLES / "tokenizer" / "tokenizer.json")
+    (root / "good/tokens/en_chats.meta.json").write_text(json.dumps(meta))
+    assert page.get("result/tokens", path="good")["tokenizer"] is None
+
+
+def test_tokens_read_as_their_text(page: Page, root: Path) -> None:
+    view = page.done("onboard", source="zh_exam/junior_choice_questions.jsonl.gz")
+    page.approve(view["id"], out="zh", tokenizer="tokenizer/tokenizer.json")
+    asked = {"path": "zh", "count": 1, "tokenizer": "tokenizer/tokenizer.json"}
+    tokens = page.get("result/tokens", **asked)["documents"][0]["tokens"]
+    assert "下列现象中，属于凝华的是" in "".join(one["text"] for one in tokens)
+    assert not any("\ufffd" in one["text"] for one in tokens)
+
+
+def test_speakers_that_may_not_be_shown_are_hidden(page: Page, root: Path) -> None:
+    rows = [
+        {
+            "talk": [
+                {"who": "ann.lee@corp-mail.com", "said": f"Where is parcel {n}? I want it."},
+                {"who": "support", "said": f"Parcel {n} is on its way, it comes today."},
+            ]
+        }
+        for n in range(40)
+    ]
+    (root / "mail.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    view = page.done("onboard", source="mail.jsonl")
+    roles = 'roles="ann.lee@corp-mail.com":user,support:assistant'
+    line = f"set messages talk[*] speaker=who text=said {roles}"
+    told = page.done(f"onboard/{view['id']}/say", line=line)["view"]
+    assert "ann.lee" not in json.dumps(told)
+    speakers = {one["name"]: (one["role"], one["count"], one["command"]) for one in told["roles"]}
+    assert speakers["support"] == ("assistant", 40, "role support")
+    assert speakers["[email]"][2] is None
+
+
+def test_filtered_rows_are_counted_and_shown(page: Page, root: Path) -> None:
+    rows = [{"q": f"What is {n}?", "a": f"It is {n}.", "kind": "ab"[n % 2]} for n in range(40)]
+    (root / "qa.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    view = page.done("onboard", source="qa.jsonl")
+    page.done(f"onboard/{view['id']}/say", line="keep kind is a")
+    page.approve(view["id"], out="kept")
+    assert page.get("result", path="kept")["rejects"] == {"filtered": 20}
+    shown = page.get("result/rejects", path="kept", start=0, count=100)
+    assert shown["total"] == len(shown["rejects"]) == 20
 
 
 def test_a_conversation_goes_on_after_a_restart_and_in_ingot_chat(page: Page, root: Path) -> None:
@@ -285,14 +396,18 @@ def test_a_waiting_set_is_decided(page: Page, root: Path) -> None:
     view = page.done("lake/open", lake="lake", name=name)
     assert view["lake"] == {"path": "lake", "name": name}
     assert "button" in page.done(f"onboard/{view['id']}/say", line="ok")["say"]
-    assert page.refused(f"onboard/{view['id']}/approve", out="results/x")["problem"]
+    assert "error" in page.approve(view["id"], out="results/x")[-1][1]
     page.done(f"onboard/{view['id']}/say", line="set language none")
-    decided = page.post("lake/decide", id=view["id"], decision="approve")[0][1]
+    assert page.get("start")["conversations"] == []
+    changed = page.get(f"onboard/{view['id']}")["digest"]
+    wrong = {"id": view["id"], "decision": "approve", "seen": view["digest"]}
+    assert "not the one" in page.post("lake/decide", **wrong)[0][1]["error"]["problem"]
+    decided = page.post("lake/decide", **{**wrong, "seen": changed})[0][1]
     mapping = json.loads((root / decided["mapping"]).read_text())
     assert "language" not in mapping["meta"]
     assert mapping["provenance"]["reviewed"]
     assert name not in [one["name"] for one in page.get("lake", path="lake")["waiting"]]
-    assert LakeState(root / "lake").folder.is_dir()
+    assert page.get("lake", path="lake")["by_status"]["approved"] == 1
 
 
 def test_a_changed_mapping_is_reviewed(page: Page, root: Path) -> None:
@@ -311,7 +426,7 @@ def test_a_conversion_that_fails_says_why(page: Page, root: Path) -> None:
     view = page.done("onboard", source="en_chats")
     (root / "taken").mkdir()
     (root / "taken" / "mine.txt").write_text("keep")
-    error = page.refused(f"onboard/{view['id']}/approve", out="taken")
+    error = page.approve(view["id"], out="taken")[-1][1]["error"]
     assert error["problem"]
     assert [one.name for one in (root / "taken").iterdir()] == ["mine.txt"]
     assert not page.get(f"onboard/{view['id']}")["converting"]

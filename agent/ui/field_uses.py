@@ -1,0 +1,222 @@
+"""What a field can be used as: for each part of a record the command of `ingot chat` that does it.
+
+Fields are shown by their paths in a row. Paths of a mapping start at the element of `each`, at an
+element of the messages, or at the rows of a group, and a command reads some characters as its own:
+a line that is made here means the field and nothing else.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ingot.agent.chat.typed_values import NOTHING
+from ingot.converters.mapping.language import META_KEYS
+from ingot.converters.paths import Index, Key, Names, compile_path, join_path, quote_name
+from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.sources.profile import PathFacts, Place
+
+_SIDES = ("user", "assistant")
+_PLAIN = re.compile(r"""[^,|"'{}\\\s]+""")  # a name that no command reads otherwise
+_EVERY, _FIRST = "[*]", "[0]"  # the rows of a group, and the first of them
+_SHORT_NAME = 25  # characters of the name of a speaker
+
+
+class Target(NamedTuple):
+    """A part of a record that a field can become.
+
+    Attributes:
+        name: as the page names it: `text`, `user`, `message 2: user`, `alternative 1: text`, ...
+        put: the command up to the path.
+        around: where its paths start, "" = at the row.
+        grouped: what stands before a path where rows are grouped.
+        joins: whether it can be made of several fields.
+    """
+
+    name: str
+    put: str
+    around: str = ""
+    grouped: str = ""
+    joins: bool = False
+
+    @property
+    def clear(self) -> str | None:
+        """The line that leaves it without a field, None where there is none."""
+        return None if self.name.endswith("messages") else f"{self.put} none"
+
+
+def list_targets(mapping: MappingDocument) -> list[Target]:
+    """All parts that a field can become, as the mapping is now."""
+    group, variants = bool(mapping.get("group")), mapping.get("any_of") or []
+    made: list[Target] = []
+    for number, variant in enumerate(variants, start=1):
+        layout = {"each": mapping.get("each"), **variant}
+        named = (f"alternative {number}: ", f"set alternative {number} ")
+        made += _layout_targets(layout, *named, group=group)
+    if not variants:
+        made += _layout_targets(mapping, "", "set ", group=group)
+    first_layout = variants[0] if variants else mapping
+    around = _path_of_each(mapping.get("each") or first_layout.get("each"))
+    first = _FIRST if group else ""
+    made += [Target("each", "set each"), Target("group", "set group")]
+    return [*made, *(Target(f"meta.{one}", f"set meta.{one}", around, first) for one in META_KEYS)]
+
+
+def _layout_targets(
+    layout: MappingDocument, name: str, put: str, *, group: bool
+) -> Iterator[Target]:
+    around = _path_of_each(layout.get("each"))
+    every, first = (_EVERY, _FIRST) if group else ("", "")
+    yield Target(f"{name}text", f"{put}text", around, every, joins=True)
+    yield Target(f"{name}system", f"{put}system", around, first, joins=True)
+    messages = layout.get("messages") or []
+    if not any(isinstance(one["role"], str) for one in messages) and messages:
+        sides = []
+    else:
+        sides = [one for one in _SIDES if sum(each["role"] == one for each in messages) < 2]
+    for side in sides:
+        if side not in [one["role"] for one in messages]:
+            yield Target(f"{name}{side}", f"{put}{side}", around, first, joins=True)
+    for number, message in enumerate(messages):
+        where = _message_start(message, around, first)
+        target = message_target(layout, number)
+        said = target if target in sides else f"message {number + 1}"
+        yield Target(f"{name}{target}", f"{put}{said}", *where, joins=True)
+    yield Target(f"{name}messages", f"{put}messages", around, every)
+
+
+def _message_start(message: MappingDocument, around: str, grouped: str) -> tuple[str, str]:
+    """Where the paths of a message start, and what reaches a row of a group from there."""
+    own = _path_of_each(message.get("each"))
+    if grouped and own.startswith(_EVERY):
+        return own.removeprefix(_EVERY).removeprefix("."), ""
+    return ".".join(filter(None, (around, own))), grouped
+
+
+def message_target(layout: MappingDocument, number: int) -> str:
+    """The name of a message: its role where no other has it, else its number too.
+
+    `messages` is the only one, whose roles are read from the data.
+    """
+    roles = [one["role"] for one in layout["messages"]]
+    role = roles[number]
+    if isinstance(role, str):
+        return role if roles.count(role) == 1 else f"message {number + 1}: {role}"
+    return "messages" if len(roles) == 1 else f"message {number + 1}"
+
+
+def _path_of_each(each: Json) -> str:
+    return each if isinstance(each, str) else ""
+
+
+# --- lines
+
+
+def view_uses(
+    facts: PathFacts, targets: Sequence[Target], fields: Mapping[str, PathFacts], held: set[str]
+) -> list[dict[str, Any]]:
+    """What a field can be used as: the target, the line that does it, and the line that adds it.
+
+    `fields` are all fields by their paths, `held` the targets that have a field.
+    """
+    return [one for target in targets for one in _view_use(facts, target, fields, held)]
+
+
+def _view_use(
+    facts: PathFacts, target: Target, fields: Mapping[str, PathFacts], held: set[str]
+) -> Iterator[dict[str, Any]]:
+    is_text = bool(facts.types.keys() - {"list", "object", "null"})
+    is_list = "list" in facts.types or facts.segments[-1:] == (_EVERY,)
+    path = typed_path(facts.segments)
+    if target.name == "each" and is_list:
+        line: str | None = f"{target.put} {path.removesuffix(_EVERY)}{_EVERY}"
+    elif target.put.endswith("messages"):
+        line = _message_line(facts, target, fields) if is_list else None
+    else:
+        line = f"{target.put} {start_path(target, facts.segments)}" if is_text else None
+    if line:
+        adds = target.joins and target.name in held
+        added = f"{target.put} ...,{start_path(target, facts.segments)}" if adds else None
+        yield {"target": target.name, "line": line, "add": added}
+
+
+def _message_line(facts: PathFacts, target: Target, fields: Mapping[str, PathFacts]) -> str | None:
+    """The line that makes a list the messages: its elements name a speaker and hold a text."""
+    around = facts.segments[:-1] if facts.segments[-1:] == (_EVERY,) else facts.segments
+    inside = [
+        one
+        for one in fields.values()
+        if one.segments[:-1] == (*around, _EVERY) and one.texts and one.segments[-1] != _EVERY
+    ]
+    speaker = next((one for one in inside if _names_speakers(one)), None)
+    texts = [one for one in inside if one is not speaker]
+    if not texts:
+        return None
+    text = max(texts, key=lambda one: sum(map(len, one.texts)) / len(one.texts))
+    words = [target.put, f"{start_path(target, around)}{_EVERY}"]
+    words += [f"speaker={typed_path(speaker.segments[-1:])}"] if speaker else []
+    return " ".join([*words, f"text={typed_path(text.segments[-1:])}"])
+
+
+def _names_speakers(facts: PathFacts) -> bool:
+    return bool(facts.values) and all(len(text) < _SHORT_NAME for text in facts.texts)
+
+
+def typed_path(segments: Place) -> str:
+    """A path as a command reads it: names that could be read otherwise are quoted and escaped."""
+    spelt = {_EVERY: _EVERY, ".*": "*"}
+    texts = [one if isinstance(one, str) else f"[{one}]" for one in segments]
+    return _join(spelt.get(one) or _typed_name(one) for one in texts)
+
+
+def _typed_name(name: str) -> str:
+    quoted = quote_name(name)
+    if _PLAIN.fullmatch(name) and name.lower() not in NOTHING and name != "...":
+        return quoted
+    if not _PLAIN.fullmatch(name) or quoted == name:
+        escaped = (one if _PLAIN.fullmatch(one) else f"\\u{ord(one):04x}" for one in name)
+        return f"['{''.join(escaped)}']"
+    return quoted
+
+
+def start_path(target: Target, segments: Place) -> str:
+    """A path of a row as it starts where the paths of a target do."""
+    around = path_segments(target.around)
+    levels = 0
+    for size in range(len(around), -1, -1):
+        if size < len(around) and around[size] != _EVERY:  # a name: it stands in an object
+            levels += 1
+        elif size < len(around):
+            continue
+        if tuple(segments[:size]) == tuple(around[:size]):
+            parts = [target.grouped, ".".join(["^"] * levels), typed_path(segments[size:])]
+            return _join(filter(None, parts)) or "$"
+    return typed_path(segments)
+
+
+def _join(parts: Iterable[str]) -> str:
+    return "".join(
+        one if one.startswith("[") or not place else f".{one}" for place, one in enumerate(parts)
+    )
+
+
+def row_path(path: str) -> str:
+    """A path with all that is around it as the tree of fields names it: for all elements."""
+    return join_path(*path_segments(path))
+
+
+def path_segments(path: str) -> list[str]:
+    """The names and marks that a path leads through; `^` leads back out of an object."""
+    found: list[str] = []
+    for step in compile_path(path or "$").steps:
+        if isinstance(step, Names):
+            found += step.names
+        elif isinstance(step, Key):
+            found.append(step.name)
+        elif isinstance(step, Index) or step.mark == _EVERY:
+            found.append(_EVERY)
+        elif step.mark == "^":
+            while found and found.pop() == _EVERY:
+                pass
+        else:
+            found.append(f".{step.mark}")
+    return found
