@@ -78,8 +78,8 @@ JSON = {
     """,
     "what clients of a served run send, and the answers of people": """
         agent/mcp/confined_folder agent/nodes/review agent/served/order_input
-        agent/session agent/state agent/ui/conversation_view agent/ui/folder_view
-        agent/ui/onboarding agent/ui/page_server
+        agent/session agent/state agent/ui/conversation_view agent/ui/field_uses
+        agent/ui/folder_view agent/ui/onboarding agent/ui/page_server
     """,
     "files of other tools": """
         agent/proposing/card_formats agent/proposing/cards converters/export/axolotl
