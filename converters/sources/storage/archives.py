@@ -32,7 +32,8 @@ def archive_kind(head: bytes) -> str | None:
     """`zip` or `tar` by the first bytes (of the decompressed file, at least 512), else None."""
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return "zip"
-    return "tar" if head[257:262] == b"ustar" else None
+    padded = b"\0" in head[:512]  # as every header is; a text may have `ustar` in its place
+    return "tar" if head[257:262] == b"ustar" and padded else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -70,6 +70,15 @@ def test_compression_is_told_by_content(tmp_path: Path, codec: str, name: str) -
     assert numbers(source) == list(range(5000))
 
 
+def test_a_text_with_the_letters_of_a_tar_header_in_its_place_is_a_text(tmp_path: Path) -> None:
+    text = "a" * 256 + "\nustar is a word in this text.\n" + "One more line. \n" * 40
+    for name in ("notes.txt", "code.py"):
+        (tmp_path / name).write_text(text)
+    source = open_source(str(tmp_path / "notes.txt"))
+    assert [row["text"] for batch in source.batches() for row in batch.values][1][:5] == "ustar"
+    assert len(open_source(str(tmp_path)).files) >= 1
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_several_streams_in_one_file(tmp_path: Path, codec: str) -> None:
     path = tmp_path / "rows.jsonl"
