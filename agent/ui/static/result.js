@@ -23,7 +23,7 @@ export async function show(page, _rest, { path = "", tokenizer = "" }) {
   const heads = [t("file"), t("row"), t("reason"), t("detail")];
   const rejects = pages("rejects", 50, "rejects", (found) =>
     table(t("rejects"), heads, found.map(reject)));
-  const left = Object.entries({ ...result.rejects, filtered: result.rows.filtered });
+  const left = Object.entries(result.rejects);
   const reasons = left.map(([one, count]) => [text(one, 80), number(count)]);
   const files = result.files.map((one) => [name(one.name), bytes(one.bytes)]);
   const wrong = Object.values(result.rejects).some((count) => count > 0);
