@@ -7,8 +7,10 @@ takes; it is the same in the tree of fields, in the row and in the record.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from ingot.agent.chat.commands import command_usages
 from ingot.agent.chat.conversation import Conversation
@@ -30,7 +32,7 @@ from ingot.converters.mapping.check import PathReach
 from ingot.converters.mapping.language import ROLES
 from ingot.converters.paths import Node, PathSyntaxError, join_path
 from ingot.converters.rows import Json, MappingDocument
-from ingot.converters.sources.profile import PathFacts
+from ingot.converters.sources.profile import PathFacts, Profile
 
 Facts = dict[str, Json]  # a part of an answer
 _EXAMPLES = 8  # rows beside their records
@@ -40,6 +42,8 @@ _LINES, _ELEMENTS = 160, 12  # lines of a row or a record; elements of a list in
 _SHORT = 4  # characters below which a text is only found as a whole
 _INSIDE = {"role": "role", "where": "where", "loss_mask": "trained"}  # parts of a message
 _COLOURED = ("text", "system", "tools", "messages", "message", *ROLES, "meta")
+# What the sample behind a door holds, as it may be shown and as it is: hiding takes a while.
+_READ: WeakKeyDictionary[Door, tuple[Profile, Profile]] = WeakKeyDictionary()
 
 
 class FieldUse(NamedTuple):
@@ -87,7 +91,7 @@ def view_conversation(conversation: Conversation, context: Context) -> Facts:
         "sample": {"rows": check.rows, "ok": check.ok_rows, "records": check.records}
         if check
         else None,
-        "examples": list(_view_examples(conversation, context, door, uses)) if check else [],
+        "examples": list(_view_examples(conversation, context, door, uses)),
         "said": [{"who": one.who, "text": one.text} for one in conversation.said],
     }
 
@@ -181,8 +185,10 @@ def _view_fields(conversation: Conversation, context: Context, uses: Sequence[Fi
     """The tree of the fields, and the speakers whose roles the mapping sets."""
     order, mapping = conversation.order, conversation.mapping
     door = context.door(order.source, order.spec)
-    read = read_data(*context.source_and_sample(order.source, order.spec))
-    facts, raw = read.through(door).view.facts, read.view.facts
+    if door not in _READ:
+        read = read_data(*context.source_and_sample(order.source, order.spec))
+        _READ[door] = read.through(door).view.facts, read.view.facts
+    facts, raw = _READ[door]
     targets, by_path = list_targets(mapping), dict[str, list[FieldUse]]()
     for use in uses:
         by_path.setdefault(use.field, []).append(use)
@@ -262,16 +268,20 @@ def _view_roles(
 def _view_examples(
     conversation: Conversation, context: Context, door: Door, uses: Sequence[FieldUse]
 ) -> Iterator[Facts]:
-    try:
-        trial = try_out(
-            context, conversation.order, conversation.mapping, where="the mapping", show=_EXAMPLES
-        )
-    except MappingError:
-        return
+    """Rows beside their first record; without a mapping that gives records rows alone."""
+    order, pairs = conversation.order, list[tuple[Json, Json]]()
+    if conversation.state.get("check"):
+        with suppress(MappingError):
+            pairs += try_out(
+                context, order, conversation.mapping, where="the mapping", show=_EXAMPLES
+            ).report.examples
+    if not pairs:
+        rows = context.sample(order.source, order.spec).rows
+        pairs = [(one.value, None) for one in rows[:_EXAMPLES]]
     colours = {one.field: one for one in uses if one.colour is not None}
     layouts = [one for _, one in document_layouts(conversation.mapping)]
     has_each = any(one.get("each") for one in layouts)  # then a row may give several records
-    for row, record in trial.report.examples:
+    for row, record in pairs:
         shown, made = door.value(row).json, door.value(record).json
         found = [
             (text, use)
@@ -279,10 +289,11 @@ def _view_examples(
             for value in values_at(use.path, Node(shown))
             for text in _texts_of(value)
         ]
+        records = [list(islice(_record_lines(made, found), _LINES))] if made else []
         yield {
             "row": list(islice(_row_lines(shown, (), "", colours, None), _LINES)),
-            "records": [list(islice(_record_lines(made, found), _LINES))],
-            "more": has_each,
+            "records": records,
+            "more": has_each and bool(records),
         }
 
 

@@ -166,6 +166,14 @@ def test_fields_have_the_colours_of_what_they_become(page: Page) -> None:
     assert view["can_approve"]
 
 
+def test_rows_without_records_are_shown(page: Page, root: Path) -> None:
+    rows = [{"a": f"{n}", "b": {"c": [n, n + 1]}} for n in range(40)]
+    (root / "numbers.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    view = page.done("onboard", source="numbers.jsonl")
+    assert not view["examples"][0]["records"]
+    assert [one["path"] for one in view["examples"][0]["row"]] == ["a", "b", "b.c", *["b.c[*]"] * 2]
+
+
 def test_a_blank_cell_fills_nothing(page: Page, root: Path) -> None:
     lines = [
         "id,body,note",
