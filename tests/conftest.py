@@ -1,6 +1,7 @@
 """What every test runs under: no network by accident, no state of the user, repeatable examples."""
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,3 +110,21 @@ def ray_cluster() -> Iterator[Any]:
     made.wait_for_nodes()
     yield made
     made.shutdown()
+
+
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+_NO_NETWORK = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.*"
+
+
+@pytest.fixture(scope="module")  # while it runs, other tests can start no event loop
+def browser() -> Iterator[Any]:
+    """The system's Chromium without a network; the test is skipped where there is none."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright to drive it")
+    found = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip("no Chromium on this system")
+    with playwright.sync_playwright() as driver:
+        flags = ["--no-sandbox", "--disable-gpu", _NO_NETWORK]
+        running = driver.chromium.launch(executable_path=found, args=flags)
+        yield running
+        running.close()

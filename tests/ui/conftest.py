@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = ("--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.*")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 INGOT = (sys.executable, "-P", "-m", "ingot")
 SIZE = {"width": 1440, "height": 900}
@@ -55,19 +53,6 @@ def check_names(page: Any) -> None:
     assert page.get_by_role("heading", level=1).count() == 1
     for role in ("banner", "main", "navigation"):
         assert page.get_by_role(role).count() == 1
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """A running browser; the test is skipped where there is none."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright to drive it")
-    found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.skip("no Chromium on this system")
-    with playwright.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=found, args=list(FLAGS))
-        yield running
-        running.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,27 +1,10 @@
 """A browser for the page of a lake: the system's Chromium, with every network switched off."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = ("--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A running browser; the test is skipped where there is none."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright to drive it")
-    found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.skip("no Chromium on this system")
-    with playwright.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=found, args=list(FLAGS))
-        yield running
-        running.close()
 
 
 @pytest.fixture
