@@ -22,7 +22,7 @@ TORCHREC := torchrec==1.8.0 fbgemm-gpu-cpu==1.8.0
 # Where nothing may be cached, the tests are compiled anew by every process of theirs: some ten seconds each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo bench test test-more test-long test-attack test-peers studio review-picture lake-picture lint format types imports check protos graph clean
+.PHONY: help demo bench test test-more test-long test-attack test-peers studio review-picture lake-picture ui-pictures lint format types imports check protos graph clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -79,6 +79,9 @@ review-picture: $(VENV)/.dev.stamp ## the picture in docs/review.md; needs Chrom
 
 lake-picture: $(VENV)/.dev.stamp ## the pictures in docs/lake.md; needs Chromium
 	$(BIN)/python docs/img/lake_page.py
+
+ui-pictures: $(VENV)/.dev.stamp ## the pictures in docs/ui.md; needs Chromium
+	INGOT_PICTURES=1 $(BIN)/python -m pytest tests/ui/test_pictures.py
 
 clean: ## remove environment, caches and outputs
 	find . -name '*.nb[ic]' -not -path './$(VENV)/*' -delete
