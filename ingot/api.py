@@ -20,7 +20,6 @@ from html import escape
 from json import dumps
 from operator import attrgetter
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ingot.agent.context import Context, state_home
@@ -30,16 +29,15 @@ from ingot.agent.nodes.convert import convert_source, prepare_mapping
 from ingot.agent.privacy import SafeProblem
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.reporting.preview import Preview, preview
-from ingot.agent.reporting.proposal_folder import alternative_mapping, proposed_mapping
+from ingot.agent.reporting.proposal_folder import proposed_mapping
 from ingot.agent.session import run_once
 from ingot.agent.state import Gate, Order, State
 from ingot.converters.convert.job import Result
 from ingot.converters.convert.options import ConvertOptions
-from ingot.converters.errors import ConversionError, ModelError
+from ingot.converters.errors import ConversionError, ModelError, ReviewNeeded
 from ingot.converters.json_yaml import find_json
 from ingot.converters.mapping.bind import load_mapping
 from ingot.converters.mapping.check import CheckReport
-from ingot.converters.output.files import encode_json
 from ingot.converters.progress import Watch
 from ingot.converters.records.readers import record_files
 from ingot.converters.records.schema import KINDS, Record, to_records
@@ -67,7 +65,7 @@ class Proposal:
         confidence: 0..1.
         reason: one sentence.
         evidence: why each part of the mapping is as it is, with the second best choice.
-        alternatives: mappings of others: the rules', where a model's makes other records.
+        alternatives: other mappings that pass on the sample, as `ingot chat` lists them.
         gates: what must hold before a conversion, with figures; `state` is `pass`, `warn`, `fail`
             or `person`.
         problems: what is wrong with the mapping on the sample.
@@ -147,19 +145,21 @@ def propose(
             share_values=share_values,
             dry_run=True,
         )
-        return _proposal_of(run_once(order, context), context)
+        return _proposal_of(order, run_once(order, context), context)
 
 
-def _proposal_of(state: State, context: Context) -> Proposal:
+def _proposal_of(order: Order, state: State, context: Context) -> Proposal:
+    from ingot.agent.chat.operations import discuss_state, find_alternatives
+
     outcome = state["outcome"]
-    other = alternative_mapping(state)
+    others = find_alternatives(discuss_state("", order, state), context) if outcome.check else ()
     return Proposal(
         decision=outcome.decision,
         mapping=proposed_mapping(state),
         confidence=outcome.confidence or 0.0,
         reason=outcome.reason or outcome.why,
         evidence=outcome.evidence,
-        alternatives=(other,) if other else (),
+        alternatives=tuple(one.mapping for one in others),
         gates=outcome.gates,
         problems=outcome.problems,
         passes=bool(outcome.check) and review_by_gates(state).decision == "approve",
@@ -197,6 +197,9 @@ def convert(
 ) -> Result:
     """Convert a source into a folder that appears whole or not at all, as `ingot convert` does.
 
+    A proposal is converted if it passes without a person. To approve one that does not, pass its
+    `mapping`.
+
     Args:
         source: a location or a table in memory.
         mapping: a document, its file or a proposal.
@@ -210,8 +213,10 @@ def convert(
         MappingError: the mapping is wrong by itself.
         ConversionError: the mapping finds nothing, every row was rejected, or the data has changed
             (`DriftError`).
+        ReviewNeeded: a person has to look at the proposal.
         OutputError: the destination is taken or cannot be written.
     """
+    _check_approved(mapping)
     chosen = options or ConvertOptions()
     settings = {one.name: getattr(chosen, one.name) for one in fields(ConvertOptions)}
     with _open(source) as (context, location):
@@ -246,6 +251,7 @@ def records(
     from ingot.converters.mapping.rows.group import group_rows
     from ingot.converters.sources.facts import unchanged_files
 
+    _check_approved(mapping)
     take = rejects.append if isinstance(rejects, list) else rejects
     named = {"language": language, "source_name": source_name, "allow_drift": allow_drift}
     with _open(source) as (context, location):
@@ -325,19 +331,15 @@ def review(
     """
     from ingot.agent.review.git_repository import ReviewOptions
     from ingot.agent.review.mapping_review import review_files
+    from ingot.agent.review.revisions import mapping_files
 
     place = None if source is None else os.fspath(source)
-    with TemporaryDirectory(prefix="ingot-") as folder:
-        files = []
-        for name, one in (("old", old), ("new", new)):
-            if isinstance(one, str | os.PathLike):
-                files.append(Path(one))
-            else:
-                files.append(Path(folder, f"{name}.json"))
-                files[-1].write_bytes(encode_json(_document(one), sort_keys=False))
-        return review_files(
-            files[0], files[1], ReviewOptions(source=place, allow_breaking=allow_breaking)
-        )
+    wish = ReviewOptions(source=place, allow_breaking=allow_breaking)
+    first, second = (
+        Path(one) if isinstance(one, str | os.PathLike) else _document(one) for one in (old, new)
+    )
+    with mapping_files(first, second) as (first, second):
+        return review_files(first, second, wish)
 
 
 @contextmanager
@@ -382,6 +384,14 @@ def _document(mapping: MappingLike) -> MappingDocument:
     if isinstance(mapping, str | os.PathLike):
         return load_mapping(Path(mapping))
     return dict(mapping)
+
+
+def _check_approved(mapping: MappingLike) -> None:
+    if isinstance(mapping, Proposal) and mapping.mapping is not None and not mapping.passes:
+        open_gates = [one for one in mapping.gates if one.state in ("person", "fail")]
+        said = [f"{one.name}: {one.detail or one.figure}" for one in open_gates]
+        problem = f"needs a person: {'; '.join(said)}"
+        raise ReviewNeeded("proposal", problem, "look at it; to approve it, pass its mapping")
 
 
 def _try(context: Context, order: Order) -> Trial:

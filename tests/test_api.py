@@ -19,6 +19,7 @@ from ingot.converters.errors import (
     DriftError,
     MappingError,
     ModelError,
+    ReviewNeeded,
     SourceError,
 )
 from ingot.converters.records import read_records
@@ -274,6 +275,25 @@ def test_what_is_wrong_is_said(tmp_path, monkeypatch):
     with pytest.raises(SourceError) as lacks:
         ingot.load(tmp_path)
     assert lacks.value.hint == 'pip install "ingot[hf]"'
+
+
+def test_what_needs_a_person_is_not_converted_unseen(tmp_path):
+    rows = [
+        {"k": n, "c1": f"The tide of day {n} turns at six and leaves the harbour dry until noon.",
+         "c2": f"A storm of {n} days has taken the sand, and the ferry waits behind the wall."}
+        for n in range(40)
+    ]  # fmt: skip
+    table = pa.Table.from_pylist(rows)
+    proposal = ingot.propose(table)
+    assert not proposal.passes
+    for convert in (
+        lambda given: ingot.convert(table, given, tmp_path / "out"),
+        lambda given: list(ingot.records(table, given, rejects=[])),
+    ):
+        with pytest.raises(ReviewNeeded, match="needs a person: confidence"):
+            convert(proposal)
+        convert(proposal.mapping)
+    assert proposal.alternatives
 
 
 @pytest.mark.parametrize(

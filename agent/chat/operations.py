@@ -8,7 +8,6 @@ runners-up.
 import difflib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import cast
 
 from ingot.agent.chat.conversation import Conversation, Step
@@ -29,8 +28,6 @@ from ingot.agent.proposing.llm.question import add_file_facts
 from ingot.agent.proposing.proposal import Proposal, SafeProposal
 from ingot.agent.reporting.mapping_words import cut_text
 from ingot.agent.reporting.preview import record_lines
-from ingot.agent.reporting.proposal_folder import proposed_mapping
-from ingot.agent.reporting.report import mapping_bytes
 from ingot.agent.review.diff.mapping_changes import compare_mappings
 from ingot.agent.review.diff.normal_form import normal_form
 from ingot.agent.review.markdown_escaping import diff_lines, first_lines
@@ -43,17 +40,10 @@ from ingot.agent.review.replay import (
 )
 from ingot.agent.session import typed_state
 from ingot.agent.state import Order, Review, State
-from ingot.converters.errors import (
-    ConversionError,
-    MappingError,
-    OutputError,
-    Problem,
-    SourceError,
-)
+from ingot.converters.errors import MappingError, Problem, SourceError
 from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.bind import to_document
 from ingot.converters.mapping.language import META_KEYS
-from ingot.converters.output.files import output_errors, write_file
 from ingot.converters.paths import Node, PathSyntaxError
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.sample import Sample
@@ -218,18 +208,6 @@ def recheck_conversation(conversation: Conversation, context: Context) -> Conver
     state: State = {**steps[at].state, "order": _trial_order(conversation.order), "problems": ()}
     steps[at] = replace(steps[at], state={**state, **validate(state, context)})
     return replace(conversation, steps=tuple(steps))
-
-
-def save_mapping(conversation: Conversation, file: Path) -> Path:
-    """Write the current mapping to a new file. Raises OutputError where there is one."""
-    document = proposed_mapping(conversation.state)
-    if document is None:
-        raise ConversionError(str(file), "there is no mapping yet")
-    if file.exists():
-        raise OutputError(str(file), "is there already", "choose another name")
-    with output_errors(file):
-        write_file(file, mapping_bytes(document))
-    return file
 
 
 def convert_conversation(conversation: Conversation, context: Context) -> State:

@@ -7,7 +7,6 @@ a proposal need: a person approves it, in the terminal. This module has no way t
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Literal
 
 from ingot.agent.chat.commands import (
@@ -37,9 +36,9 @@ from ingot.agent.reporting.proposal_folder import (
     proposal_path,
     write_proposal,
 )
-from ingot.agent.reporting.report import mapping_bytes
 from ingot.agent.review.git_repository import ReviewOptions
 from ingot.agent.review.mapping_review import review_files
+from ingot.agent.review.revisions import mapping_files
 from ingot.agent.session import run_once
 from ingot.agent.state import Review, State
 from ingot.converters.errors import ConversionError, MappingError
@@ -223,13 +222,9 @@ class MappingTools:
         if source is not None:
             order, _ = self._folder.open(source)
             place = order.source
-        with TemporaryDirectory(prefix="ingot-") as temporary:
-            sides = [
-                self._mapping_file(one, Path(temporary, name), source)
-                for one, name in ((old, "old.json"), (new, "new.json"))
-            ]
-            wish = ReviewOptions(source=place, offline=True)
-            found: Facts = {**review_files(sides[0], sides[1], wish)}
+        wish = ReviewOptions(source=place, offline=True)
+        with mapping_files(*map(self._named_mapping, (old, new))) as (first, second):
+            found: Facts = {**review_files(first, second, wish)}
         facts = _without_places(found, "base", "head", "commits")
         told = (_without_places(one, "path", "old_path") for one in found["mappings"])
         return self._folder.answer({**facts, "mappings": list(told)})
@@ -305,11 +300,11 @@ class MappingTools:
         }
         return self._folder.answer(facts, proposal.mapping if proposal else None)
 
-    def _mapping_file(self, given: GivenMapping, file: Path, source: str | None) -> Path:
+    def _named_mapping(self, given: GivenMapping) -> Path | MappingDocument:
+        """A file, whose pinned sample may lie beside it, or the document of a mapping."""
         if isinstance(given, str) and not self._folder.knows(given):
             return Path(self._folder.path(given))
-        file.write_bytes(mapping_bytes(self._folder.mapping(given)))
-        return file
+        return self._folder.mapping(given)
 
 
 _OF_CLIENTS = ("file", "edited")  # mappers of a client's mappings: nobody is sure of these

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ingot import __version__
 from ingot.agent.mcp.confined_folder import ConfinedFolder
 from ingot.agent.mcp.mapping_tools import MappingTools
-from ingot.agent.served.loopback import listen_on_loopback, require_token, serve_app
+from ingot.agent.served.request_guard import App, require_token
 from ingot.converters.errors import IngotError
 from ingot.converters.json_yaml import schema_text
 
@@ -109,18 +109,9 @@ def _add_text(server: "MCPServer[Any]", uri: str, text: str, mime_type: str) -> 
     server.add_resource(made)
 
 
-def serve_http(
-    server: "MCPServer[Any]", port: int, token: str, tell: Callable[[str], None]
-) -> None:
-    """Serve streamable HTTP on the loopback address until interrupted; port 0 takes a free one.
-
-    Raises OutputError where the port is taken.
-    """
+def http_app(server: "MCPServer[Any]", place: str, token: str) -> App:
+    """Streamable HTTP at the path `/mcp` of `HOST:PORT`, for clients with the token."""
     from mcp.server.transport_security import TransportSecuritySettings
 
-    listening, place = listen_on_loopback(port)
-    app = server.streamable_http_app(
-        transport_security=TransportSecuritySettings(allowed_hosts=[place], allowed_origins=[])
-    )
-    tell(f"MCP server on http://{place}/mcp (stop: Ctrl-C)")
-    serve_app(require_token(app, token), listening)
+    safety = TransportSecuritySettings(allowed_hosts=[place], allowed_origins=[])
+    return require_token(server.streamable_http_app(transport_security=safety), token)

@@ -13,7 +13,7 @@ from ingot.agent.nodes.discover import discover, sample
 from ingot.agent.nodes.propose import propose
 from ingot.agent.nodes.report import report
 from ingot.agent.nodes.validate import validate
-from ingot.agent.privacy import Door, Safe
+from ingot.agent.privacy import Door, redact
 from ingot.agent.reporting.report import report_text
 from ingot.agent.state import Order, Result, Review, State, Written
 from ingot.converters.convert import job
@@ -35,7 +35,7 @@ def convert(state: State, context: Context) -> State:
         already_done=done.already_done,
         manifest=decode(Written, done.manifest),
         notes=done.notes,
-        first_rejects=tuple(map(Safe, done.first_rejects)),
+        first_rejects=tuple(map(redact, done.first_rejects)),  # once more: it is a door
     )
     return {"result": result}
 

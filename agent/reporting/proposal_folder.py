@@ -72,6 +72,18 @@ def proposed_mapping(state: State) -> MappingDocument | None:
     return proposal.mapping if proposal else None
 
 
+def save_mapping(state: State, file: Path) -> Path:
+    """Write the proposed mapping to a new file. Raises OutputError where there is one."""
+    document = proposed_mapping(state)
+    if document is None:
+        raise OutputError(str(file), "there is no mapping yet")
+    if file.exists():
+        raise OutputError(str(file), "is there already", "choose another name")
+    with output_errors(file):
+        write_file(file, mapping_bytes(document))
+    return file
+
+
 def alternative_mapping(state: State) -> MappingDocument | None:
     """The rules' mapping beside a model's that differs; None where there is none."""
     opinion = state.get("opinion")

@@ -9,14 +9,18 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 
 from ingot.agent.review.git_repository import WORKING_TREE, Repository
 from ingot.agent.review.golden_rows import golden_file
 from ingot.agent.review.pinning.pinned_sample import ABOUT, pinned_folder
 from ingot.converters.errors import translate_read_errors
+from ingot.converters.output.files import encode_json
+from ingot.converters.rows import MappingDocument
 
 MOST_MAPPING = 1 << 20  # bytes of a file that may be a mapping
 MOST_SAMPLE = 64 << 20  # bytes of a pinned sample or of golden rows
@@ -228,3 +232,18 @@ def shrunken_sample(was: Extent | None, now: Extent | None) -> tuple[str, str] |
     if now.size < was.size * _SMALLER:
         return "sample_smaller", f"{fewer} bytes: {was.size} → {now.size}"
     return None
+
+
+@contextmanager
+def mapping_files(
+    old: Path | MappingDocument, new: Path | MappingDocument
+) -> Iterator[tuple[Path, Path]]:
+    """The files of two mappings: as named, or of documents in a folder that is removed."""
+    with TemporaryDirectory(prefix="ingot-") as folder:
+        files = {"old": Path(folder, "old.json"), "new": Path(folder, "new.json")}
+        for name, one in (("old", old), ("new", new)):
+            if isinstance(one, Path):
+                files[name] = one
+            else:
+                files[name].write_bytes(encode_json(one, sort_keys=False))
+        yield files["old"], files["new"]

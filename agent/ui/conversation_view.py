@@ -79,7 +79,12 @@ def view_conversation(conversation: Conversation, context: Context) -> Facts:
         "mapping": door.value(conversation.mapping).json,
         **_view_fields(conversation, context, uses),
         "targets": [
-            {"name": name, "clear": one.clear, "joins": one.joins}
+            {
+                "name": name,
+                "clear": one.clear,
+                "joins": one.joins,
+                "fields": [*dict.fromkeys(use.field for use in uses if use.target == name)],
+            }
             for name, one in {one.name: one for one in list_targets(conversation.mapping)}.items()
         ],
         "gates": [encode(one) for one in gates_of_state(state)],
@@ -294,6 +299,7 @@ def _view_examples(
             "row": list(islice(_row_lines(shown, (), "", colours, None), _LINES)),
             "records": records,
             "more": has_each and bool(records),
+            "hidden": shown != row,
         }
 
 

@@ -139,11 +139,13 @@ def view_records(folder: Path, start: int, count: int) -> Facts:
     """Some records, by their number in the result."""
     total = _read_manifest(folder)["records"]["written"]
     door, shown = Door("redacted"), islice(_records_from(folder, start), min(count, _MOST))
-    records = [
-        {"number": start + place, "nodes": view_record(door.value(one).json)}
-        for place, one in enumerate(shown)
-    ]
-    return {"start": start, "total": total, "records": records}
+    records: list[Facts] = []
+    hidden = False
+    for place, one in enumerate(shown):
+        seen = door.value(one).json
+        hidden |= seen != one
+        records.append({"number": start + place, "nodes": view_record(seen)})
+    return {"start": start, "total": total, "records": records, "hidden": hidden}
 
 
 def _records_from(folder: Path, start: int) -> Iterator[Record]:

@@ -17,19 +17,19 @@ from ingot.agent.chat.operations import (
     convert_conversation,
     discuss_state,
     recheck_conversation,
-    save_mapping,
 )
 from ingot.agent.chat.responses import Reply, respond
 from ingot.agent.context import Context, state_home
 from ingot.agent.judging.policy import failed_gates
 from ingot.agent.lake import review_queue
-from ingot.agent.lake.lake_order import LakeOrder
+from ingot.agent.lake.lake_order import SETS, LakeOrder
 from ingot.agent.lake.lake_state import LakeState
+from ingot.agent.reporting.proposal_folder import save_mapping
 from ingot.agent.served.order_input import check_confined, check_inside, check_order, place_below
 from ingot.agent.ui.conversation_view import Facts, view_conversation, view_reply
 from ingot.converters.errors import ConversionError, IngotError, SourceError
 from ingot.converters.json_yaml import encode, json_digest
-from ingot.converters.lake.catalog import SetFacts
+from ingot.converters.lake.catalog import STATUS_WORDS, SetFacts
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.progress import Progress
 from ingot.converters.rows import Json
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str, Json], None]  # an event of a stream: its name and what it says
 _MOST_OPEN = 8  # conversations whose data stays open
-_MOST_LISTED = 50
+_MOST_LISTED, _MOST_SETS = 50, 1_000
 _APPROVING = ("ok", "approve")
 _WAITING = (
     "name",
@@ -113,7 +113,7 @@ class Onboarding:
             if reply.do in ("convert", "quit") or line.strip().lstrip("/").lower() in _APPROVING:
                 reply = replace(reply, show=(), say="Nothing is approved here: use the button.")
             elif reply.do == "save":
-                file = save_mapping(reply.conversation, Path(self._place(reply.text)))
+                file = save_mapping(reply.conversation.state, Path(self._place(reply.text)))
                 reply = replace(reply, say=f"written: {self._name(file)}")
             elif reply.do == "edit":
                 reply = replace(reply, say="This page has no editor: change it by commands.")
@@ -179,11 +179,18 @@ class Onboarding:
             "sets": len(sets),
             "records": sum(one.records.get("written", 0) for one in sets),
             "by_status": review_queue.count_statuses(order),
+            "named": [self._lake_set(order, one) for one in sets[:_MOST_SETS]],
             "waiting": [
                 {name: getattr(one, name) for name in _WAITING}
                 for one in review_queue.waiting_sets(order)
             ],
         }
+
+    def _lake_set(self, order: LakeOrder, one: SetFacts) -> Facts:
+        result = order.out / SETS / one.name
+        there = one.status == "converted" and (result / "manifest.json").is_file()
+        facts = {"name": one.name, "status": STATUS_WORDS[one.status], "why": one.why}
+        return {**facts, "result": self._name(result) if there else None}
 
     def open_waiting(self, lake: str, name: str) -> Facts:
         """Begin a conversation about the proposal of a data set that waits."""

@@ -15,23 +15,13 @@ from typing import TYPE_CHECKING, Any
 from ingot import __version__
 from ingot.agent.review.git_repository import ReviewOptions
 from ingot.agent.review.mapping_review import review_files
-from ingot.agent.served.loopback import (
-    App,
-    Receive,
-    Scope,
-    Send,
-    has_token,
-    header_value,
-    listen_on_loopback,
-    send_refusal,
-    serve_app,
-)
 from ingot.agent.served.order_input import (
     check_confined,
     check_order,
     check_tree,
     place_below,
 )
+from ingot.agent.served.request_guard import App
 from ingot.agent.ui.conversation_view import Facts
 from ingot.agent.ui.folder_view import (
     list_folder,
@@ -49,67 +39,9 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import Route
 
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-_HEADERS = [
-    (b"content-security-policy", _POLICY.encode()),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"cache-control", b"no-store"),
-]
 _KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _MOST_BODY = 1 << 20  # bytes of a request
 Work = Callable[[Tell], Facts]
-
-
-def serve_page(onboarding: Onboarding, port: int, token: str, tell: Callable[[str], None]) -> None:
-    """Serve the page on the loopback address until interrupted; `tell` hears its address.
-
-    Raises OutputError where the port is taken.
-    """
-    listening, place = listen_on_loopback(port)
-    tell(f"http://{place}/#token={token}")
-    serve_app(guard_requests(build_app(onboarding), place, token), listening)
-
-
-def guard_requests(app: App, place: str, token: str) -> App:
-    """The application behind its address, its own pages and its token; other requests are refused.
-
-    A page of another origin cannot ask: it neither knows the token nor may send the header. A host
-    name that was made to lead here (DNS rebinding) is refused by its name.
-    """
-    own = {f"http://{place}".encode()}
-
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            return await app(scope, receive, send)
-        if scope["type"] != "http":  # a websocket
-            return await send({"type": "websocket.close"})
-        origins = {value for key, value in scope["headers"] if key == b"origin"}
-        sites = {value for key, value in scope["headers"] if key == b"sec-fetch-site"}
-        if header_value(scope, b"host") != place.encode() or origins - own:
-            return await send_refusal(send, 403)
-        asks = scope["path"].startswith("/api/")
-        if asks and sites - {b"same-origin", b"none"}:
-            return await send_refusal(send, 403)
-        if asks and not has_token(scope, token):
-            return await send_refusal(send, 401)
-        return await app(scope, receive, _with_headers(send))
-
-    return answer
-
-
-def _with_headers(send: Send) -> Send:
-    async def send_with_headers(message: Any) -> None:  # noqa: ANN401
-        if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", ()), *_HEADERS]}
-        await send(message)
-
-    return send_with_headers
 
 
 def build_app(onboarding: Onboarding) -> App:

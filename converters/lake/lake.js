@@ -375,9 +375,9 @@ function leftOutReasons(reasons) {
 
 function makeHead() {
   colourLanguages(lake.totals.languages);
-  $("head").append(text(lake.title, "h1"), el("p", { class: "told" }, told()), leftOutReasons(lake.told.reasons), equation(), tiles(),
+  filled($("head"), {}, [text(lake.title, "h1"), el("p", { class: "told" }, told()), leftOutReasons(lake.told.reasons), equation(), tiles(),
     el("div", { class: "tiles wide" }, languageTile(lake.totals.languages), splitTile(lake.totals.splits)),
-    el("div", { class: "chips", role: "group", "aria-label": "Data sets by status" }, Object.entries(lake.totals.statuses).map(chip)));
+    el("div", { class: "chips", role: "group", "aria-label": "Data sets by status" }, Object.entries(lake.totals.statuses).map(chip))]);
 }
 
 /* --- all of it */

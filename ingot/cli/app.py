@@ -95,7 +95,7 @@ COMMANDS: dict[str, Later | typer.Typer] = {
     ),
     "ui": Later(
         "commands.serving:ui",
-        "Onboard data sets in a browser: fields beside records, gates, approval; extra `ui`.",
+        "Onboard data sets in a browser: rows beside records, gates, approval; extra `ui`.",
     ),
     "warm": Later(
         "commands.warm:warm",

@@ -108,7 +108,8 @@ def show_proposal(state: "State", context: "Context") -> "SafeProposal | None":
     display.show_gates(console, gates)
     for one in gates:
         if one.state == "person":
-            console.print(plain_text(f"for a person: {one.name}: {one.detail}", "yellow"))
+            why = one.detail or f"{one.figure}, wanted is {one.limit}"
+            console.print(plain_text(f"for a person: {one.name}: {why}", "yellow"))
     display.show_problems(console, state.get("problems", ()))
     opinion = state.get("opinion")
     if opinion is None or opinion.agrees:

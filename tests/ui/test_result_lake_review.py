@@ -60,7 +60,7 @@ def test_the_figures_of_a_result_add_up(opened: Open, place: str, results: Path)
     titles = histogram.locator("title").all_text_contents()
     assert sum(int(one.split(": ")[1]) for one in titles) == 24
     check_names(page)
-    reject = page.get_by_role("table", name="Rejected rows")
+    reject = page.get_by_role("table", name="Rejected and filtered rows")
     expect(reject).to_contain_text("no_assistant")
     expect(reject).to_contain_text("24")
 

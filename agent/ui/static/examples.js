@@ -1,5 +1,5 @@
 /* The middle of the page: where fields can be dropped, the mapping in words, rows and records. */
-import { announce, button, details, h, heading, name, number, plain, soft, text } from "./dom.js";
+import { button, details, h, heading, name, number, plain, soft, text } from "./dom.js";
 import { colourClass, targetLabel } from "./fields.js";
 import { t } from "./words.js";
 
@@ -21,9 +21,11 @@ export function wordsLine([target, from], most) {
   return [h("dt", {}, text(target, 80)), h("dd", {}, text(from, most))];
 }
 
-function zone({ name: target, clear: line, joins }, page) {
+function zone({ name: target, clear: line, joins, fields }, page) {
   const { view } = page;
-  const held = view.fields.filter((one) => one.targets.includes(target));
+  const held = fields.map((path) => view.fields.find((one) => one.path === path)).filter(Boolean);
+  const fixed = view.lines.find(([one]) => one === target)?.[1]; // a text, or what has no field
+  const short = (path) => held.every((one) => one.path === path || lastKey(one.path) !== lastKey(path));
   const label = targetLabel(target);
   const clear = held.length > 0 && line;
   const words = `${t("clear")}: ${plain(label, 40)}`;
@@ -37,7 +39,7 @@ function zone({ name: target, clear: line, joins }, page) {
     const path = event.dataTransfer.getData("text/plain");
     const field = view.fields.find((one) => one.path === path);
     const use = field?.uses.find((one) => one.target === target);
-    if (!use) announce(t("cannot_use"));
+    if (!use) page.refuse(t("cannot_use"));
     else page.say((event.target.closest(".add") && use.add) || use.line);
   };
   return h("div", {
@@ -46,14 +48,14 @@ function zone({ name: target, clear: line, joins }, page) {
       ondrop: drop,
     },
     h("span", { class: "zone-name" }, plain(label, 40)),
-    h("span", { class: "chips" }, held.length ? held.map(chip) : soft("–")),
+    h("span", { class: "chips" }, held.length
+      ? held.map((one) => chip(one, short(one.path))) : soft(fixed ? text(fixed, 60) : "–")),
     clear && button("×", () => page.say(clear), { class: "quiet clear", "aria-label": words }),
     adds && h("span", { class: "add" }, `+ ${t("add")}`));
 }
 
-function chip(field) {
-  const { path, colour } = field;
-  const words = name(path.length > 12 ? lastKey(path) : path, { title: plain(path) });
+function chip({ path, colour }, short) {
+  const words = name(short && path.length > 12 ? lastKey(path) : path, { title: plain(path) });
   return h("span", { class: `chip ${colourClass(colour)}`, "data-field": path }, words);
 }
 
@@ -74,7 +76,8 @@ export function drawExamples(page) {
     h("div", { class: "pair" }, h("div", {}, h("h3", {}, t("row")), nodeList(example.row)),
       h("div", {}, h("h3", {}, t("record"), records.length > 1 && ` × ${number(records.length)}`),
         records.length ? records : h("p", { class: "none" }, t("no_record")),
-        example.more && h("p", { class: "soft" }, t("first_record"))))];
+        example.more && h("p", { class: "soft" }, t("first_record")))),
+    example.hidden && h("p", { class: "soft" }, t("hidden_here"))];
 }
 
 /* The lines of a row or a record; a coloured text of a record names its field. */

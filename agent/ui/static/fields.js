@@ -90,7 +90,11 @@ function useSelect(field, page) {
   const now = field.targets.map(targetLabel).join(", ");
   if (!field.uses.length) return h("span", { class: "use soft" }, plain(now, 60));
   let keyed = false;
-  const apply = () => control.value && page.say(control.value);
+  const apply = () => {
+    const line = control.value;
+    control.selectedIndex = 0; // it is sent once
+    if (line) page.say(line);
+  };
   const control = h("select", {
       class: "use", "aria-label": `${t("use_as")}: ${plain(field.label, 60)}`,
       "data-key": `use ${field.path}`, onpointerdown: () => (keyed = false), onkeydown: (event) => {

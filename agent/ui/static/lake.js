@@ -1,7 +1,7 @@
 /* A lake: how many data sets have which status, and those that wait for a person. */
 import { button, bytes, h, heading, name, number, plain, problem, put, share, soft, table, text,
   working } from "./dom.js";
-import { get, openConversation, stream } from "./requests.js";
+import { address, get, openConversation, stream } from "./requests.js";
 import { t } from "./words.js";
 
 export async function show(page, _rest, { path = "" }) {
@@ -43,5 +43,11 @@ export async function show(page, _rest, { path = "" }) {
         figure(t("records"), lake.records), statuses)),
     h("section", { class: "card", "aria-label": t("waiting") }, heading(t("waiting"), count), state,
       rows.length ? h("div", { class: "scroll" }, table(t("waiting"), heads, rows))
-        : h("p", {}, t("nothing_waits"))));
+        : h("p", {}, t("nothing_waits")),
+      lake.by_status.approved > 0 && h("p", {}, t("run_again"))),
+    h("section", { class: "card", "aria-label": t("all_sets") }, heading(t("all_sets")),
+      h("div", { class: "scroll" }, table(t("all_sets"), [t("data_set"), t("status"), t("why"), ""],
+        lake.named.map((one) => [name(one.name), text(one.status, 40), text(one.why, 240),
+          one.result && h("a", { href: address("result", "", { path: one.result }),
+            "aria-label": `${t("open_result")}: ${plain(one.name, 80)}` }, t("open_result"))])))));
 }

@@ -76,6 +76,13 @@ class Onboarding {
     announce(changeWords(this.change));
   }
 
+  /* Say why a gesture does nothing. */
+  refuse(words) {
+    this.change = { line: "", problems: [words] };
+    this.draw(false);
+    announce(words);
+  }
+
   turn(by) {
     const last = this.view.examples.length - 1;
     this.example = Math.min(last, Math.max(0, this.example + by));
@@ -108,7 +115,7 @@ class Onboarding {
       "aria-label": t(line), title: `${t(line)} (${key})`, disabled: end, "data-key": line,
     });
     const rows = sample && `${number(sample.ok)}/${number(sample.rows)} ${t("rows")}`;
-    put(this.top, h("h1", {}, name(source)),
+    put(this.top, h("h1", {}, name(this.view.lake?.name ?? source)),
       h("span", { class: `badge ${plain(decision, 20)}` }, t(`decision ${decision}`, {}, decision)),
       fact(t("by"), text(mapper ?? "–", 40)),
       fact(t("confidence"), confidence === null ? "–" : confidence.toFixed(2)),
@@ -134,7 +141,7 @@ class Onboarding {
     const act = (words, key, does, more) => button(words, does, { "data-key": key, ...more });
     const main = { class: "primary", disabled: !can || converting, "aria-describedby": "why-not" };
     const why = h("span", { class: "soft", id: "why-not" }, can ? null : text(view.why_not, 300));
-    if (done && !converting) {
+    if (done && !converting && !this.change?.effect) {
       const href = address("result", "", { path: done, tokenizer: view.tokenizer ?? "" });
       put(state, t("done"), " ", h("a", { class: "button primary", href }, t("open_result")));
     }

@@ -15,9 +15,11 @@ export async function show(page, _rest, { path = "", tokenizer = "" }) {
     const found = await get(`/api/result/${what}`, { path, start, count, ...more() });
     return [found.total, draw(found[list], found)];
   });
-  const records = pages("records", 20, "records", (found) => found.map((one) =>
-    h("article", { class: "record", "aria-label": `${t("record")} ${one.number}` },
-      h("span", { class: "no" }, `#${number(one.number)}`), nodeList(one.nodes))));
+  const records = pages("records", 20, "records", (found, { hidden }) => [
+    hidden && h("p", { class: "soft" }, t("hidden_here")),
+    found.map((one) =>
+      h("article", { class: "record", "aria-label": `${t("record")} ${one.number}` },
+        h("span", { class: "no" }, `#${number(one.number)}`), nodeList(one.nodes)))]);
   const reject = (one) => [name(one.file), number(one.row), text(one.reason, 60),
     [one.path && [text(one.path, 120), ": "], text(one.found ?? "", 300)]];
   const heads = [t("file"), t("row"), t("reason"), t("detail")];

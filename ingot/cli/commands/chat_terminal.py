@@ -21,7 +21,6 @@ from ingot.agent.chat.operations import (
     match_states,
     recheck_conversation,
     replace_mapping,
-    save_mapping,
 )
 from ingot.agent.chat.responses import Reply, count_usage, reply_to_change, respond
 from ingot.agent.context import Context
@@ -31,6 +30,7 @@ from ingot.agent.proposing.llm.data_block import read_data
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.reporting.mapping_words import Branch, RowCount, mapping_branches, mapping_lines
 from ingot.agent.reporting.preview import preview, record_lines, row_text
+from ingot.agent.reporting.proposal_folder import save_mapping
 from ingot.agent.state import Check
 from ingot.cli import display
 from ingot.cli.console import is_interactive, plain_text, progress_meter, safe_text, stdout_console
@@ -129,7 +129,7 @@ class Talk:
         if reply.do == "edit":
             self._say("an editor needs a terminal", "")
         if reply.do == "save":
-            self._say(f"written: {save_mapping(conversation, Path(reply.text))}", "")
+            self._say(f"written: {save_mapping(conversation.state, Path(reply.text))}", "")
         return conversation
 
 

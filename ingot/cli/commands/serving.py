@@ -2,9 +2,10 @@
 
 import os
 import secrets
+import socket
 import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from ingot.agent.model.endpoint import ModelSettings
 from ingot.agent.proposing.order import Mapper
@@ -13,7 +14,11 @@ from ingot.cli.console import note_line
 from ingot.cli.model_options import run_context
 from ingot.converters.settings import Setting
 
+if TYPE_CHECKING:
+    from ingot.agent.served.request_guard import App
+
 TOKEN = "INGOT_MCP_TOKEN"
+_ADDRESS = "127.0.0.1"
 _SHORTEST_TOKEN = 32  # characters
 
 
@@ -51,7 +56,7 @@ def mcp(
     _check_root(root)
     require_package("ingot mcp", "the server", "mcp", "mcp")
     from ingot.agent.mcp.confined_folder import ConfinedFolder
-    from ingot.agent.mcp.mcp_server import build_server, serve_http
+    from ingot.agent.mcp.mcp_server import build_server, http_app
 
     asking = run_context(llm, mapper).asking
     folder = ConfinedFolder(
@@ -60,8 +65,12 @@ def mcp(
     server = build_server(folder)
     if http is None:
         server.run("stdio")
-    else:
-        serve_http(server, http, _read_token(), note_line)
+        return
+    token = _read_token()
+    listening, place = _listen(http)
+    app = http_app(server, place, token)
+    note_line(f"MCP server on http://{place}/mcp (stop: Ctrl-C)")
+    _serve(app, listening)
 
 
 def _read_token() -> str:
@@ -92,28 +101,29 @@ def ui(
     mapper: Mapper = "auto",
     llm: ModelSettings,
 ) -> None:
-    """Onboard data sets in a browser: fields beside records, gates, conversation, approval.
+    """Onboard data sets in a browser: rows beside records, gates, approval; extra `ui`.
 
-    Also shows results, what waits in a lake, and what a changed mapping changes. Needs the extra
-    `ui`. The address that is printed holds the key to the page: keep it to yourself.
+    Also shows results, what waits in a lake, and what a changed mapping changes. The address that
+    is printed holds the key to the page: keep it to yourself.
     """
     from ingot.converters.errors import require_package
 
     _check_root(root)
     require_package("ingot ui", "the page", "starlette", "ui")
     require_package("ingot ui", "the page", "uvicorn", "ui")
+    from ingot.agent.served.request_guard import guard_requests
     from ingot.agent.ui.onboarding import Onboarding
-    from ingot.agent.ui.page_server import serve_page
+    from ingot.agent.ui.page_server import build_app
 
     asking = run_context(llm, mapper).asking
 
-    def announce(address: str) -> None:
-        note_line(f"{address} (stop: Ctrl-C)")
-        if not no_open:
-            webbrowser.open(address)
-
-    onboarding = Onboarding(root.resolve(), asking, mapper)
-    serve_page(onboarding, port, secrets.token_urlsafe(32), announce)
+    onboarding, token = Onboarding(root.resolve(), asking, mapper), secrets.token_urlsafe(32)
+    listening, place = _listen(port)
+    address = f"http://{place}/#token={token}"
+    note_line(f"{address} (stop: Ctrl-C)")
+    if not no_open:
+        webbrowser.open(address)
+    _serve(guard_requests(build_app(onboarding), place, token), listening)
 
 
 def _check_root(root: Path) -> None:
@@ -121,3 +131,27 @@ def _check_root(root: Path) -> None:
 
     if not root.is_dir():
         raise OutputError(str(root), "is not a folder", "--root names the folder of the data")
+
+
+def _listen(port: int) -> tuple[socket.socket, str]:
+    """A listening socket on the loopback address and its `HOST:PORT`; port 0 takes a free one."""
+    from ingot.converters.errors import OutputError
+
+    listening = socket.socket()
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((_ADDRESS, port))
+        listening.listen()
+    except OSError as error:
+        where, problem = f"{_ADDRESS}:{port}", f"cannot listen: {error.strerror}"
+        raise OutputError(where, problem, "choose another port") from error
+    return listening, f"{_ADDRESS}:{listening.getsockname()[1]}"
+
+
+def _serve(app: "App", listening: socket.socket) -> None:
+    import uvicorn  # an extra
+
+    config = uvicorn.Config(
+        app, log_level="warning", server_header=False, timeout_graceful_shutdown=3
+    )
+    uvicorn.Server(config).run(sockets=[listening])

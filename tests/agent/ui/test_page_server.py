@@ -17,8 +17,9 @@ from ingot.agent.context import state_home
 from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import configured_endpoint
 from ingot.agent.proposing.llm.mapper import ModelAccess
+from ingot.agent.served.request_guard import guard_requests
 from ingot.agent.ui.onboarding import Onboarding
-from ingot.agent.ui.page_server import build_app, guard_requests
+from ingot.agent.ui.page_server import build_app
 
 PLACE, TOKEN = "127.0.0.1:8123", "t0ken" * 8
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -160,6 +161,8 @@ def test_fields_have_the_colours_of_what_they_become(page: Page) -> None:
     user = next(one for one in first["records"][0] if one["label"] == "user")
     assert user["spans"][0] == row["stem"]
     assert row["stem"]["colour"] == fields["stem"]["colour"]
+    targets = {one["name"]: one["fields"] for one in view["targets"]}
+    assert targets["assistant"] == ["analysis", "answer"]  # as the mapping has them
     coloured = [one["field"] for one in user["spans"] if one["colour"] is not None]
     assert coloured == ["stem", *["options[*]"] * 4]
     assert {one["state"] for one in view["gates"]} <= {"pass", "warn"}
@@ -415,7 +418,12 @@ def test_a_waiting_set_is_decided(page: Page, root: Path) -> None:
     assert "language" not in mapping["meta"]
     assert mapping["provenance"]["reviewed"]
     assert name not in [one["name"] for one in page.get("lake", path="lake")["waiting"]]
-    assert page.get("lake", path="lake")["by_status"]["approved"] == 1
+    seen = page.get("lake", path="lake")
+    assert seen["by_status"]["approved"] == 1
+    assert len(seen["named"]) == seen["sets"]
+    results = [one["result"] for one in seen["named"] if one["result"]]
+    assert results
+    assert all(page.get("result", path=one)["kind"] in ("pt", "sft") for one in results)
 
 
 def test_a_changed_mapping_is_reviewed(page: Page, root: Path) -> None:
