@@ -6,7 +6,6 @@ run finds it; a rejected proposal is left alone until the files of its data chan
 
 import shlex
 import shutil
-from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -61,13 +60,14 @@ def waiting_sets(order: LakeOrder, *, rejected: bool = False) -> list[SetFacts]:
     return [one for one in known if one.why != APPROVED or not order.mapping(one.name).is_file()]
 
 
-def count_statuses(order: LakeOrder) -> dict[str, int]:
-    """Count the data sets by status, in words; approved ones wait for the next run alone."""
+def name_statuses(order: LakeOrder) -> dict[str, str]:
+    """Return the status of each data set in words; approved ones wait for the next run alone."""
     waiting = {one.name for one in waiting_sets(order)}
-    sets = [one.facts for one in order.state.sets().values()]
-    approved = {one.name for one in sets if one.status == "waiting"} - waiting
-    words = ("approved" if one.name in approved else STATUS_WORDS[one.status] for one in sets)
-    return dict(Counter(words))
+    found = {}
+    for one in (kept.facts for kept in order.state.sets().values()):
+        approved = one.status == "waiting" and one.name not in waiting
+        found[one.name] = "approved" if approved else STATUS_WORDS[one.status]
+    return found
 
 
 def proposal_file(order: LakeOrder, name: str) -> Path:

@@ -5,6 +5,7 @@ a proposal need: a person approves it, in the terminal. This module has no way t
 """
 
 import shlex
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -22,7 +23,7 @@ from ingot.agent.context import Context
 from ingot.agent.judging import policy
 from ingot.agent.judging.trial import try_out
 from ingot.agent.lake.lake_state import LakeState
-from ingot.agent.lake.review_queue import count_statuses, known_order, waiting_sets
+from ingot.agent.lake.review_queue import known_order, name_statuses, waiting_sets
 from ingot.agent.mcp.confined_folder import MOST_ANSWER, ConfinedFolder, Facts, GivenMapping
 from ingot.agent.nodes.convert import convert as convert_state
 from ingot.agent.nodes.convert import try_mapping
@@ -202,7 +203,7 @@ class MappingTools:
         names = ("name", "why", "decision", "confidence", "coverage")
         facts: Facts = {
             "data_sets": len(sets),
-            "by_status": count_statuses(order),
+            "by_status": dict(Counter(name_statuses(order).values())),
             "records": sum(one.records.get("written", 0) for one in sets),
             "waiting": [
                 {name: getattr(one, name) for name in names} for one in waiting[:_MOST_SETS]

@@ -4,6 +4,7 @@ They are kept where `ingot chat` keeps its own, so that either goes on with the 
 is approved by the person who presses the button; the same checks hold as in the terminal.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from ingot.agent.served.order_input import check_confined, check_inside, check_o
 from ingot.agent.ui.conversation_view import Facts, view_conversation, view_reply
 from ingot.converters.errors import ConversionError, IngotError, SourceError
 from ingot.converters.json_yaml import encode, json_digest
-from ingot.converters.lake.catalog import STATUS_WORDS, SetFacts
+from ingot.converters.lake.catalog import SetFacts
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.progress import Progress
 from ingot.converters.rows import Json
@@ -173,23 +174,24 @@ class Onboarding:
         """Count the data sets of a lake by status, and list those that wait for a person."""
         order = self._lake_order(lake)
         sets = [one.facts for one in order.state.sets().values()]
+        words = review_queue.name_statuses(order)
         return {
             "path": lake,
             "root": self._name(order.root),
             "sets": len(sets),
             "records": sum(one.records.get("written", 0) for one in sets),
-            "by_status": review_queue.count_statuses(order),
-            "named": [self._lake_set(order, one) for one in sets[:_MOST_SETS]],
+            "by_status": dict(Counter(words.values())),
+            "named": [self._lake_set(order, one, words[one.name]) for one in sets[:_MOST_SETS]],
             "waiting": [
                 {name: getattr(one, name) for name in _WAITING}
                 for one in review_queue.waiting_sets(order)
             ],
         }
 
-    def _lake_set(self, order: LakeOrder, one: SetFacts) -> Facts:
+    def _lake_set(self, order: LakeOrder, one: SetFacts, status: str) -> Facts:
         result = order.out / SETS / one.name
         there = one.status == "converted" and (result / "manifest.json").is_file()
-        facts = {"name": one.name, "status": STATUS_WORDS[one.status], "why": one.why}
+        facts = {"name": one.name, "status": status, "why": one.why}
         return {**facts, "result": self._name(result) if there else None}
 
     def open_waiting(self, lake: str, name: str) -> Facts:
