@@ -71,7 +71,7 @@ def view_conversation(conversation: Conversation, context: Context) -> Facts:
         "id": conversation.id,
         "decision": conversation.decision,
         "mapper": proposal.mapper if proposal else None,
-        "confidence": proposal.confidence if proposal else None,
+        "confidence": proposal.confidence if proposal and proposal.mapper != "edited" else None,
         "reason": proposal.reason if proposal else "",
         "model": f"{asking.endpoint.model} at {asking.endpoint.host}" if asking else None,
         "step": {"at": conversation.at + 1, "of": len(conversation.steps)},
