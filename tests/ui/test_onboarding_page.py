@@ -145,7 +145,7 @@ def test_a_drop_that_means_nothing_is_told(begun: Begin) -> None:
 def test_fields_are_added_and_cleared(begun: Begin) -> None:
     page = begun("keeper.jsonl")
     drag(page, "voice", "user", ".add")
-    assert chips(page, "user") == ["voice", "prompt"]
+    assert chips(page, "user") == ["prompt", "voice"]  # as the record has them
     assert said(page) == ["set user ...,voice"]
     page.get_by_role("button", name="Clear: user message").click()
     settle(page)

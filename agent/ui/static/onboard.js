@@ -168,6 +168,7 @@ class Onboarding {
         progress: (done) => put(this.state, working(plain(done.text, 160))),
         word: ({ text: words }) => words && put(this.state, working(plain(words, 160))),
       });
+      this.change = null;
       put(this.state);
       this.draw();
       announce(t("done"));
