@@ -35,7 +35,7 @@ def convert(state: State, context: Context) -> State:
         already_done=done.already_done,
         manifest=decode(Written, done.manifest),
         notes=done.notes,
-        first_rejects=tuple(map(redact, done.first_rejects)),  # once more: it is a door
+        first_rejects=tuple(map(redact, done.first_rejects)),  # already without secrets
     )
     return {"result": result}
 

@@ -78,15 +78,7 @@ def view_conversation(conversation: Conversation, context: Context) -> Facts:
         "lines": [[*line] for line in mapping_lines(conversation.mapping, door)],
         "mapping": door.value(conversation.mapping).json,
         **_view_fields(conversation, context, uses),
-        "targets": [
-            {
-                "name": name,
-                "clear": one.clear,
-                "joins": one.joins,
-                "fields": [*dict.fromkeys(use.field for use in uses if use.target == name)],
-            }
-            for name, one in {one.name: one for one in list_targets(conversation.mapping)}.items()
-        ],
+        "targets": _view_targets(conversation.mapping, uses),
         "gates": [encode(one) for one in gates_of_state(state)],
         "problems": [str(one) for one in state.get("problems", ())],
         "person": state_person_reasons(state),
@@ -101,6 +93,20 @@ def view_conversation(conversation: Conversation, context: Context) -> Facts:
     }
 
 
+def _view_targets(mapping: MappingDocument, uses: Sequence[FieldUse]) -> list[Facts]:
+    """What fields can be dropped on, each with its fields in the order of the mapping."""
+    by_name = {one.name: one for one in list_targets(mapping)}
+    return [
+        {
+            "name": name,
+            "clear": one.clear,
+            "joins": one.joins,
+            "fields": [*dict.fromkeys(use.field for use in uses if use.target == name)],
+        }
+        for name, one in by_name.items()
+    ]
+
+
 def view_reply(reply: Reply, context: Context) -> Facts:
     """What a line of a conversation gave, without the view of where it stands now."""
     order = reply.conversation.order
@@ -111,7 +117,10 @@ def view_reply(reply: Reply, context: Context) -> Facts:
         "heard": reply.heard,
         "problems": [str(one) for one in reply.problems],
         "effect": _view_effect(reply, context, door) if reply.before else None,
-        "commands": [[*one] for one in command_usages(reply.text)]
+        "commands": [
+            [*one]
+            for one in command_usages(reply.text, under_review=reply.conversation.under_review)
+        ]
         if "help" in reply.show
         else None,
         "alternatives": [
@@ -202,30 +211,30 @@ def _view_fields(conversation: Conversation, context: Context, uses: Sequence[Fi
     depths: dict[str, int] = {}
     fields: list[Facts] = []
     for path, one in known.items():
-        taken = by_path.get(path, [])
         parent = one.outer.path if one.outer and one.outer.path in depths else None
         depths[path] = depths[parent] + 1 if parent else 0
-        values = [[cut_text(text_of(value), _CELL), count] for value, count in one.values]
-        fields.append(
-            {
-                "path": path,
-                "label": path.removeprefix(parent).lstrip(".") if parent else path,
-                "parent": parent,
-                "depth": depths[path],
-                "types": [*one.types],
-                "rows": _count_filled(one),
-                "of": facts.rows,
-                "examples": [cut_text(text, _CELL) for text in one.examples],
-                "values": values,
-                "colour": next((use.colour for use in taken if use.colour is not None), None),
-                "targets": [*dict.fromkeys(use.target for use in taken)],
-                "uses": view_uses(one, targets, known, held),
-            }
-        )
+        place = {"parent": parent, "depth": depths[path], "of": facts.rows}
+        ways = {"uses": view_uses(one, targets, known, held)}
+        fields.append({**_view_field(one, parent or "", by_path.get(path, [])), **place, **ways})
     counts = {one.path: dict(one.values) for one in raw.paths}
     roles = list(_view_roles(mapping, uses, counts, door))
     more = max(len(facts.paths) - _FIELDS, 0) + facts.cut
     return {"fields": fields, "fields_more": more, "roles": roles or None}
+
+
+def _view_field(facts: PathFacts, parent: str, taken: Sequence[FieldUse]) -> Facts:
+    """What a field holds, and what the mapping takes it for."""
+    values = [[cut_text(text_of(value), _CELL), count] for value, count in facts.values]
+    return {
+        "path": facts.path,
+        "label": facts.path.removeprefix(parent).lstrip("."),
+        "types": [*facts.types],
+        "rows": _count_filled(facts),
+        "examples": [cut_text(text, _CELL) for text in facts.examples],
+        "values": values,
+        "colour": next((use.colour for use in taken if use.colour is not None), None),
+        "targets": [*dict.fromkeys(use.target for use in taken)],
+    }
 
 
 def _count_filled(facts: PathFacts) -> int:
@@ -290,7 +299,8 @@ def _view_examples(
         shown, made = door.value(row).json, door.value(record).json
         found = [
             (text, use)
-            for use in colours.values()
+            for use in uses
+            if use.colour is not None
             for value in values_at(use.path, Node(shown))
             for text in _texts_of(value)
         ]

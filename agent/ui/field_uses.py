@@ -169,13 +169,10 @@ def typed_path(segments: Place) -> str:
 
 
 def _typed_name(name: str) -> str:
-    quoted = quote_name(name)
-    if _PLAIN.fullmatch(name) and name.lower() not in NOTHING and name != "...":
-        return quoted
-    if not _PLAIN.fullmatch(name) or quoted == name:
-        escaped = (one if _PLAIN.fullmatch(one) else f"\\u{ord(one):04x}" for one in name)
-        return f"['{''.join(escaped)}']"
-    return quoted
+    if _PLAIN.fullmatch(name) and name.lower() not in NOTHING:
+        return quote_name(name)
+    escaped = (one if _PLAIN.fullmatch(one) else f"\\u{ord(one):04x}" for one in name)
+    return f"['{''.join(escaped)}']"
 
 
 def start_path(target: Target, segments: Place) -> str:

@@ -132,8 +132,8 @@ class Onboarding:
                 yield found
                 if found.conversation is not before and found.lake is None:
                     self._chats.keep(found.conversation)
-            except IngotError:
-                found.conversation = before
+            except Exception:
+                found.conversation, found.converting = before, False
                 if found.lake is None:  # it may have gone on elsewhere: it is read anew
                     self._open.pop(id_, None)
                 raise
@@ -154,8 +154,7 @@ class Onboarding:
             reply: Reply = respond(replace(found.conversation, order=order), "ok", found.context)
             if reply.do != "convert":
                 raise ConversionError(id_, reply.say or "is decided in its lake")
-            found.conversation = reply.conversation
-        found.converting = True
+            found.conversation, found.converting = reply.conversation, True
         try:
             found.context.progress = lambda done: tell("progress", _progress_facts(done))
             state = convert_conversation(found.conversation, found.context)
@@ -181,7 +180,7 @@ class Onboarding:
             "sets": len(sets),
             "records": sum(one.records.get("written", 0) for one in sets),
             "by_status": dict(Counter(words.values())),
-            "named": [self._lake_set(order, one, words[one.name]) for one in sets[:_MOST_SETS]],
+            "data_sets": [self._lake_set(order, one, words[one.name]) for one in sets[:_MOST_SETS]],
             "waiting": [
                 {name: getattr(one, name) for name in _WAITING}
                 for one in review_queue.waiting_sets(order)

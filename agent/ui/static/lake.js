@@ -47,7 +47,9 @@ export async function show(page, _rest, { path = "" }) {
       lake.by_status.approved > 0 && h("p", {}, t("run_again"))),
     h("section", { class: "card", "aria-label": t("all_sets") }, heading(t("all_sets")),
       h("div", { class: "scroll" }, table(t("all_sets"), [t("data_set"), t("status"), t("why"), ""],
-        lake.named.map((one) => [name(one.name), text(one.status, 40), text(one.why, 240),
+        lake.data_sets.map((one) => [name(one.name), text(one.status, 40), text(one.why, 240),
           one.result && h("a", { href: address("result", "", { path: one.result }),
-            "aria-label": `${t("open_result")}: ${plain(one.name, 80)}` }, t("open_result"))])))));
+            "aria-label": `${t("open_result")}: ${plain(one.name, 80)}` }, t("open_result"))]))),
+      lake.sets > lake.data_sets.length && h("p", { class: "soft" },
+        t("and_more", { n: number(lake.sets - lake.data_sets.length) }))));
 }

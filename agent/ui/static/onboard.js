@@ -59,6 +59,7 @@ class Onboarding {
       return;
     }
     this.busy = true;
+    put(this.state); // what was converted was another mapping
     this.page.setAttribute("aria-busy", "true");
     this.talk.begin(line);
     try {
@@ -141,7 +142,7 @@ class Onboarding {
     const act = (words, key, does, more) => button(words, does, { "data-key": key, ...more });
     const main = { class: "primary", disabled: !can || converting, "aria-describedby": "why-not" };
     const why = h("span", { class: "soft", id: "why-not" }, can ? null : text(view.why_not, 300));
-    if (done && !converting && !this.change?.effect) {
+    if (done && !converting) {
       const href = address("result", "", { path: done, tokenizer: view.tokenizer ?? "" });
       put(state, t("done"), " ", h("a", { class: "button primary", href }, t("open_result")));
     }
@@ -168,7 +169,6 @@ class Onboarding {
         progress: (done) => put(this.state, working(plain(done.text, 160))),
         word: ({ text: words }) => words && put(this.state, working(plain(words, 160))),
       });
-      this.change = null;
       put(this.state);
       this.draw();
       announce(t("done"));

@@ -91,11 +91,14 @@ SETS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def begin(folder: Path, rows: list[dict[str, Any]]) -> tuple[Conversation, Context]:
+def begin(
+    folder: Path, rows: list[dict[str, Any]], mapping: dict[str, Any] | None = None
+) -> tuple[Conversation, Context]:
     file = folder / "rows.jsonl"
     file.write_text("".join(json.dumps(one) + "\n" for one in rows))
     context = Context()
-    order = Order(source=str(file), mapper="rules")
+    mapper: Any = "file" if mapping else "rules"
+    order = Order(source=str(file), mapper=mapper, mapping=mapping)
     return begin_conversation("c", order, context, lambda _: None), context
 
 
@@ -142,17 +145,30 @@ def test_every_line_that_is_offered_is_understood(tmp_path: Path, name: str) -> 
 
 def test_alternatives_are_changed_one_by_one(tmp_path: Path) -> None:
     rows = [
-        {"kind": "qa", "prompt": f"What is {n}?", "response": f"It is {n}."}
+        {"prompt": f"What is {n}?", "answer": f"It is {n}.", "more": f"More of {n}."}
         if n % 2
-        else {"kind": "qa", "ask": f"Who is {n}?", "reply": f"She is {n}."}
+        else {"ask": f"Who is {n}?", "reply": f"She is {n}.", "note": f"A note of {n}."}
         for n in ROWS
     ]
-    talk, context = begin(tmp_path, rows)
-    if "any_of" not in talk.mapping:
-        pytest.skip("the rules make no alternatives of these rows")
-    view = view_conversation(talk, context)
-    names = {one["name"] for one in view["targets"]}
-    assert {"alternative 1: user", "alternative 2: user"} <= names
+    sides = [("prompt", "answer"), ("ask", "reply")]
+    variants = [
+        {
+            "messages": [
+                {"role": "user", "content": asked},
+                {"role": "assistant", "content": answer},
+            ]
+        }
+        for asked, answer in sides
+    ]
+    talk, context = begin(tmp_path, rows, {"version": 2, "any_of": variants})
+    fields = {one["path"]: one for one in view_conversation(talk, context)["fields"]}
+    assert fields["ask"]["targets"] == ["alternative 2: user"]
+    uses = {one["target"]: one["line"] for one in fields["note"]["uses"]}
+    made = respond(talk, uses["alternative 2: assistant"], context).conversation
+    after = {one["path"]: one for one in view_conversation(made, context)["fields"]}
+    assert after["note"]["targets"] == ["alternative 2: assistant"]
+    assert after["answer"]["targets"] == ["alternative 1: assistant"]
+    assert not after["reply"]["targets"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -13,11 +15,13 @@ pytest.importorskip("starlette", reason="the extra `ui` is not installed")
 from starlette.testclient import TestClient
 
 from ingot.agent.chat.conversation import ChatStore
+from ingot.agent.chat.operations import convert_conversation
 from ingot.agent.context import state_home
 from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import configured_endpoint
 from ingot.agent.proposing.llm.mapper import ModelAccess
 from ingot.agent.served.request_guard import guard_requests
+from ingot.agent.ui import onboarding
 from ingot.agent.ui.onboarding import Onboarding
 from ingot.agent.ui.page_server import build_app
 
@@ -177,6 +181,15 @@ def test_rows_without_records_are_shown(page: Page, root: Path) -> None:
     assert [one["path"] for one in view["examples"][0]["row"]] == ["a", "b", "b.c", *["b.c[*]"] * 2]
 
 
+def test_a_field_of_two_parts_has_its_colour_in_both(page: Page) -> None:
+    view = page.done("onboard", source="zh_exam/junior_choice_questions.jsonl.gz")
+    line = "set meta.original_id stem"
+    told = page.done(f"onboard/{view['id']}/say", line=line)["view"]
+    lines = {one["label"]: one["spans"] for one in told["examples"][0]["records"][0]}
+    assert lines["user"][0]["field"] == lines["meta.original_id"][0]["field"] == "stem"
+    assert lines["user"][0]["colour"] == lines["meta.original_id"][0]["colour"] is not None
+
+
 def test_a_blank_cell_fills_nothing(page: Page, root: Path) -> None:
     lines = [
         "id,body,note",
@@ -253,6 +266,32 @@ def test_only_what_the_person_has_seen_is_approved(page: Page, root: Path) -> No
     assert not page.get(f"onboard/{view['id']}")["converting"]
     page.done(f"onboard/{view['id']}/say", line="undo")
     assert page.done(f"onboard/{view['id']}/approve", **named)["done"] == "results/x"
+
+
+def test_of_two_approvals_at_a_time_one_is_refused(
+    page: Page, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = page.done("onboard", source="en_chats")
+    begun, may_end = Event(), Event()
+
+    def convert(*given: Any) -> Any:
+        begun.set()
+        assert may_end.wait(60)
+        return convert_conversation(*given)
+
+    monkeypatch.setattr(onboarding, "convert_conversation", convert)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(page.approve, view["id"], out="first")
+        assert begun.wait(60)
+        assert page.get(f"onboard/{view['id']}")["converting"]
+        for refused in (
+            page.approve(view["id"], out="second")[-1],
+            page.post(f"onboard/{view['id']}/say", line="undo")[-1],
+        ):
+            assert refused[1]["error"]["problem"] == "is being converted"
+        may_end.set()
+        assert first.result()[-1][1]["done"] == "first"
+    assert not (root / "second").exists()
 
 
 def test_a_conversation_that_went_on_elsewhere_is_read_anew(page: Page) -> None:
@@ -420,8 +459,8 @@ def test_a_waiting_set_is_decided(page: Page, root: Path) -> None:
     assert name not in [one["name"] for one in page.get("lake", path="lake")["waiting"]]
     seen = page.get("lake", path="lake")
     assert seen["by_status"]["approved"] == 1
-    assert len(seen["named"]) == seen["sets"]
-    results = [one["result"] for one in seen["named"] if one["result"]]
+    assert len(seen["data_sets"]) == seen["sets"]
+    results = [one["result"] for one in seen["data_sets"] if one["result"]]
     assert results
     assert all(page.get("result", path=one)["kind"] in ("pt", "sft") for one in results)
 
