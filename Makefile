@@ -87,9 +87,10 @@ clean: ## remove environment, caches and outputs
 	find . -name '*.nb[ic]' -not -path './$(VENV)/*' -delete
 	rm -rf $(VENV) demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
+# --upgrade-deps: the pip that Python 3.11 brings needs over ten minutes to resolve the extras, today's one.
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "ingot needs Python 3.11 or later with venv; say which: make PYTHON=/path/to/python3" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv --upgrade-deps $(VENV)
 
 $(VENV)/.core.stamp: pyproject.toml | $(VENV)/bin/python
 	@echo "installing ingot into $(VENV): about a minute the first time"
