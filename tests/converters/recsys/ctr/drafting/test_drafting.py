@@ -16,12 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingot.converters.errors import IngotError, ReviewNeeded, SourceError
-from ingot.converters.recsys.ctr.draft.column_profile import (
-    Distinct,
-    shape_of_cells,
-    take_sample,
-    words_of,
-)
+from ingot.converters.recsys.ctr.draft.cell_shapes import shape_of_cells, words_of
+from ingot.converters.recsys.ctr.draft.column_profile import Distinct, take_sample
 from ingot.converters.recsys.ctr.draft.feature_choice import bucket_size, round_up
 from ingot.converters.recsys.ctr.draft.featuremap_draft import Draft, draft
 from ingot.converters.recsys.ctr.featuremap import parse
@@ -340,7 +336,7 @@ def test_what_is_not_found_is_asked_for(tmp_path):
         draft(path)
     assert raised.value.exit_code == 3
     assert "no column is plainly the click, and none the entity" in str(raised.value)
-    assert "`label` (a column of 0 and 1: seen)" in str(raised.value)
+    assert "`click` (a column of 0 and 1: seen)" in str(raised.value)
     made = draft(path, chosen=ChosenColumns(click="seen", entity="who"))
     assert list(features(made)) == ["x"]
     with pytest.raises(ReviewNeeded, match="plainly the entity"):
