@@ -97,7 +97,9 @@ def test_what_is_not_found_is_asked_for(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("who,seen,x\n" + "a,1,k\nb,0,l\nc,1,l\n" * 40)
     made = tmp_path / "featuremap.yaml"
-    assert "--entity, such as the user's id" in ran("draft", path, code=3).stderr
+    said = ran("draft", path, code=3).stderr
+    assert "--label (a column of 0 and 1: seen)" in " ".join(said.split())
+    assert "--entity, such as the user's id" in " ".join(said.split())
     ran("draft", path, "-o", made, code=3)
     assert not made.exists()
     done = ran("draft", path, "-o", made, "--label", "seen", "--entity", "who")

@@ -5,7 +5,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -202,6 +202,7 @@ _TEXT_TYPES: Final = (
 _SHOWN_FIELDS: Final = 20  # columns in an error
 _SHOWN_CHARS: Final = 80  # of each
 _ERROR_CHARS: Final = 300
+_LOOKED_AT: Final = 1000  # rows
 
 InputKind: TypeAlias = Literal["raw", "pt", "sft"]
 
@@ -297,6 +298,24 @@ def _is_text_type(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         return _is_text_type(kind.value_type)
     return kind in _TEXT_TYPES
+
+
+def describe_columns(file: InputFile, layout: InputLayout) -> str:
+    """Say that columns are empty at the beginning of a file where others hold text, if so."""
+    if layout.kind != "raw":
+        return ""
+    with suppress(SourceError), translate_read_errors(file), open_file(file) as parquet:
+        batch, _ = next(parquet.batches(_LOOKED_AT), (pa.record_batch({}), True))
+        texts = [field.name for field in batch.schema if _is_text_type(field.type)]
+        filled = [name for name in texts if _holds_text(batch[name])]
+        if filled and not set(filled) & set(layout.columns):
+            empty, others = (", ".join(map(repr, some)) for some in (layout.columns, filled))
+            return f"{empty} is empty and {others} holds text: name the columns in `text_cols`"
+    return ""
+
+
+def _holds_text(column: pa.Array) -> bool:
+    return any(one.strip() for one in column.drop_null().to_pylist())
 
 
 @contextmanager

@@ -9,13 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
-from ingot.converters.errors import (
-    ConversionError,
-    OutputError,
-    PartDone,
-    SourceError,
-)
+from ingot.converters.errors import ConversionError, OutputError, PartDone, SourceError
 from ingot.converters.json_yaml import decode, find_json
 from ingot.converters.megatron.engines.choice import choose_engine
 from ingot.converters.megatron.engines.engine import REFERENCES, EngineChoice, EngineWrongError
@@ -33,7 +29,13 @@ from ingot.converters.megatron.indexed_dataset import (
 )
 from ingot.converters.megatron.metrics.messages import Monitor, ignore_message, log_event
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
-from ingot.converters.megatron.read.input_files import InputFile, Unit, find_layout, plan_units
+from ingot.converters.megatron.read.input_files import (
+    InputFile,
+    Unit,
+    describe_columns,
+    find_layout,
+    plan_units,
+)
 from ingot.converters.megatron.run.recipe import (
     ChooseEngine,
     DataSetMeta,
@@ -144,6 +146,16 @@ def _forget_engine(job: UnitRun, engine: str, problem: str) -> None:
     with output_errors(job.place.prefix):
         for lane in lane_numbers(job.place.base) if job.part is None else job.lanes:
             drop_engine(job.place.base, lane, engine)
+
+
+_WARNED: Final = {
+    "tools_unused": "the chat template takes no tool definitions: they were left out",
+    "two_bos": "documents begin with two BOS: the text or its chat template has one already "
+    "(leave out `add_special_tokens`)",
+    "two_eos": "documents end with two EOS or EOD: the text or its chat template has one already, "
+    "or both options add it (leave out `add_special_tokens` or `append_eod`)",
+}
+"""What is counted of documents that are written and should be known."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -408,11 +420,12 @@ class Build:
                 counts,
                 {self.files[file].name: why for file, why in failures.items()},
                 len(self.files),
+                describe_columns(self.files[0], self.recipe.layout),
             )
-        if counts["tools_unused"]:
-            error = "the chat template takes no tool definitions: they were left out"
-            facts = {"records": counts["tools_unused"], "error": error}
-            log_event(self.monitor, "warn", "tokenizer", "tools_unused", **facts)
+        for name, error in _WARNED.items():
+            if counts[name]:
+                facts = {"records": counts[name], "error": error}
+                log_event(self.monitor, "warn", "tokenizer", name, **facts)
         begun = time.monotonic()
         assembled = assemble(
             place, good, self.recipe.rules.dtype, masks=self.recipe.masks, rejects=self.rejects

@@ -327,6 +327,7 @@ class TokenStats:
     characters: int  # of the tokenized texts (chats as rendered)
     rejected: int  # rows that could not be tokenized, each listed in the file of rejects
     filtered: int
+    doubled: int  # beginnings with two BOS and ends with two EOS or EOD
     failed_files: int
     dtype: TokenDtype
     eod_id: int | None  # the id after every document, None = none
@@ -361,7 +362,7 @@ def count_results(
 
 
 def no_tokens_error(
-    where: str, counts: Mapping[str, int], failures: Mapping[str, str], files: int
+    where: str, counts: Mapping[str, int], failures: Mapping[str, str], files: int, hint: str = ""
 ) -> SourceError | NoTokensError:
     """The error for a data set without a token; `failures` say by name why files cannot be read."""
     if len(failures) == files:
@@ -370,7 +371,8 @@ def no_tokens_error(
     names = ("rows", "empty", "short", "long", "rejected")
     said = ", ".join(f"{counts[name]} {name}" for name in names)
     problem = f"not a single token ({said}): Megatron cannot load an empty data set"
-    return NoTokensError(where, problem, "see to the columns and the limits; nothing was written")
+    hint = hint or "see to the columns and the limits"
+    return NoTokensError(where, problem, f"{hint}; nothing was written")
 
 
 def _shown_counts(stretches: Sequence[LaneStretch]) -> dict[str, int]:
@@ -386,6 +388,7 @@ def read_stats(meta: DataSetMeta, *, already_done: bool = False) -> TokenStats:
     return TokenStats(
         **same,
         filtered=counts["short"] + counts["long"],
+        doubled=counts.get("two_bos", 0) + counts.get("two_eos", 0),  # former versions: none
         dtype=meta["dtype"],
         eod_id=meta["eod_id"],
         vocabulary=meta["tokenizer"]["vocab_size"],

@@ -5,6 +5,7 @@ Everything is done on flat arrays for a whole batch; no Python object per token 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -130,6 +131,7 @@ def shape_documents(texts: TokenizedTexts, rules: DocumentRules) -> ShapedDocume
     """Make documents of texts; a document with a text that failed is left out."""
     state = _group_texts(texts, cast_ids(texts.ids, rules.dtype))
     _drop_empty_sequences(state)
+    _count_doubled(state, rules)
     if rules.bos or rules.eos:
         _frame_documents(state, rules)
     _limit_documents(state, rules)
@@ -273,6 +275,22 @@ def _close_documents(state: _ShapingState, rules: DocumentRules) -> None:
     eods = np.full(int(closed.sum()), rules.eod, state.tokens.dtype)
     state.insert(ends[closed], eods, trained)
     _count_eod(state, closed, empty)
+
+
+def _count_doubled(state: _ShapingState, rules: DocumentRules) -> None:
+    totals = state.totals()
+    ends = np.cumsum(totals)[totals > 0]
+    starts = ends - totals[totals > 0]
+    state.tally |= count_doubled(state.tokens[starts], state.tokens[ends - 1], rules)
+
+
+def count_doubled(first: Tokens, last: Tokens, rules: DocumentRules) -> dict[str, int]:
+    """Count texts, by their ends, that have the BOS that is put before them, or the EOS or EOD."""
+    # A conversation that ends with the EOD gets no second one.
+    closing = rules.eos if rules.eod is None or rules.chat else (*rules.eos, rules.eod)
+    begin, end = np.isin(first, rules.bos[-1:]), np.isin(last, closing[:1])
+    end |= any(one == following for one, following in pairwise(closing))
+    return {"two_bos": int(begin.sum()), "two_eos": int(end.sum())}
 
 
 def _count_eod(state: _ShapingState, closed: Flags, empty: Flags) -> None:

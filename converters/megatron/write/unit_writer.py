@@ -26,6 +26,7 @@ from ingot.converters.megatron.text.documents import (
     TextKinds,
     TokenizedTexts,
     cast_ids,
+    count_doubled,
     shape_documents,
 )
 from ingot.converters.megatron.write.lanes import Lane, LaneStretch
@@ -116,6 +117,7 @@ class StreamedDocument:
         self._current = 0  # tokens of the sequence that is open
         self._breaks = False  # the next tokens begin a sequence
         self._total = 0  # tokens of the document, EOD not counted
+        self._first = self._last = np.zeros(0, np.uint32)
         self._dropped = False
         self._tally: Counter[str] = Counter()
 
@@ -125,7 +127,9 @@ class StreamedDocument:
         if not len(ids):
             return
         if not self._total:
+            self._first = ids[:1]
             self._feed(np.array(self._rules.bos, np.uint32))
+        self._last = ids[-1:]
         self._feed(ids)
 
     def drop(self) -> None:
@@ -191,6 +195,7 @@ class StreamedDocument:
         if not self._dropped and self._total < (self._rules.min_tokens or 0):
             self.drop()
             self._tally["short"] = 1
+        self._tally.update(count_doubled(self._first, self._last, self._rules))
         if self._dropped:
             return self._tally
         if not self._total:
@@ -242,6 +247,7 @@ class GatheredDocument:
 UNIT_COUNTS: Final = (
     *("rows", "documents", "sequences", "tokens", "characters", "text_bytes", "empty", "null"),
     *("short", "long", "truncated", "split", "rejected", "tools_unused"),
+    *("two_bos", "two_eos"),
 )
 
 

@@ -107,6 +107,7 @@ def _place_line(place: "Place") -> str:
 
 
 _LENGTHS = ("mean", "p50", "p90", "p99", "max")
+_NEW = ("new_unseen", "new_expected")
 _LIST_HEADS = ("list", *_LENGTHS, "max_len", "rows cut", "kept", "value kept")
 
 
@@ -145,7 +146,7 @@ def _show_stats(console: "Console", figures: "Figures", html: Path | None) -> No
             display.print_grid(console, display.drop_empty_columns([_LIST_HEADS, *lists]))
     if figures.vocab:
         console.print(plain_text("Vocabularies of the train rows", "bold"))
-        display.print_grid(console, list(_vocab_rows(figures)))
+        display.print_grid(console, display.drop_empty_columns(list(_vocab_rows(figures))))
     display.show_notes(console, figures.notes)
 
 
@@ -206,13 +207,15 @@ def _list_rows(figures: "Figures", split: str) -> Iterator[tuple[str, ...]]:
 def _vocab_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
     from ingot.converters.output.pages import format_count, format_percent
 
-    yield "feature", "distinct", "own id", "occurrences covered"
+    yield "feature", "distinct", "own id", "occurrences covered", "unseen", "expected"
     for name, held in figures.vocab.items():
         every = held.get("occurrences", 0)
         covered = held.get("occurrences_kept", 0) / every if every else None
         own = held.get("kept")
         share = format_percent(covered) if own else ""
-        yield name, format_count(held.get("distinct")), format_count(own), share
+        new, counts = held.get("new_tokens"), (held.get(key) for key in _NEW)
+        shares = (format_percent(n / new) if new and n is not None else "" for n in counts)
+        yield name, format_count(held.get("distinct")), format_count(own), share, *shares
 
 
 @command_options
@@ -231,6 +234,9 @@ def build(
             parse=existing_folder,
         ),
     ] = None,
+    accept_unseen: Annotated[
+        bool, Setting("With `vocab`: build although the rows do not fit to these vocabularies.")
+    ] = False,
     overrides: Overrides,
     spread: Spread,
     overwrite: Overwrite = False,
@@ -242,12 +248,12 @@ def build(
     from ingot.converters.recsys.ctr.featuremap import load
 
     inputs, chosen = raw.inputs(), overrides.apply_to(load(featuremap))
-    options: Any = {"vocab": vocab, "overwrite": overwrite, "spread": spread}
+    options: Any = {"vocab": vocab, "accept_unseen": accept_unseen, "overwrite": overwrite}
     with run_job(watching, "ctr build", as_json=as_json) as progress:
         if spread.is_any:
             from ingot.converters.recsys.ctr.build.spread_build import build_in_pieces
 
-            done = build_in_pieces(inputs, chosen, out, **options)
+            done = build_in_pieces(inputs, chosen, out, spread, **options)
         else:
             done = build_ctr(inputs, chosen, out, **options, progress=progress)
     more = {"manifest": done.manifest, "stats": done.stats}
@@ -277,6 +283,10 @@ def _build_lines(done: "CommittedResult") -> Iterator[tuple[str, str]]:
     yield "tokens", f"{tokens['read']:,} read{more}"
     if stats["samples"]["repeated"]:
         yield "samples", f"{stats['samples']['repeated']:,} repeated ids"
+    for name, one in stats["vocab"].items():
+        if "new_expected" in one:
+            shares = (f"{one[key] / max(1, one['new_tokens']):.2%}" for key in _NEW)
+            yield "unseen", f"{name}: {' of its tokens, expected '.join(shares)}"
 
 
 def _parts_text(numbers: "dict[str, Json]", *names: str) -> str:

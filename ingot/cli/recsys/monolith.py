@@ -378,7 +378,8 @@ def _summary_notes(done: "ConversionResult") -> Iterator[str]:
     if counts.filled:
         yield f"{counts.filled:,} unset features stand for those that a row of a batch lacks"
     if counts.lost_sort_ids:
-        yield f"{counts.lost_sort_ids:,} rows have sort_ids that differ within a batch: left out"
+        why = "the framing has none, or they differ within a batch"
+        yield f"{counts.lost_sort_ids:,} rows have sort_ids that are left out: {why}"
     if done.reordered:
         yield f"{done.reordered:,} rows have their features in another order than the columns"
     for name, times in sorted(counts.lost.items()):

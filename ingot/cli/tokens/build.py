@@ -398,6 +398,7 @@ def _print_result(prefix: str, stats: "TokenStats") -> None:
     warnings = (
         (stats.failed_files, "files could not be read", "meta.json"),
         (stats.rejected, "rows were not tokenized", "rejects.jsonl"),
+        (stats.doubled, "documents begin with two BOS or end with two EOS or EOD", "meta.json"),
     )
     for count, what, file in warnings:
         if count:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
-from ingot.converters.errors import IngotError, OutputError
+from ingot.converters.errors import IngotError, NoTokensError, OutputError
 from ingot.converters.megatron import (
     BuildOptions,
     IndexedReader,
@@ -366,3 +366,40 @@ def test_refusals_leave_nothing(tmp_path: Path, folder: Path, tokenizer_file: Pa
             build(files, tokenizer_file, out / "x", options, FAST)
         assert str(raised.value)
     assert not out.exists() or list(out.iterdir()) == []
+
+
+def test_texts_with_the_ids_that_are_put_around_them_are_counted(
+    tmp_path: Path, tokenizer_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["<|im_start|>one", "two", "three<|im_end|>", "", "<|im_start|>" + "long " * 60]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
+    marks: dict[str, Any] = {"add_special_tokens": True, "bos_id": 1, "eos_id": 2}
+    monkeypatch.setattr(recipe, "LONG_CHARS", 50)
+    cases: list[tuple[dict[str, Any], tuple[int, int]]] = [
+        (marks, (2, 1)),
+        (marks | {"append_eod": True}, (2, 4)),
+        ({"append_eod": True, "eos_id": 2}, (0, 1)),
+        (marks | {"special_in_text": "plain"}, (0, 0)),
+        ({}, (0, 0)),
+    ]
+    for number, (options, expected) in enumerate(cases):
+        said: list[Any] = []
+        prefix = tmp_path / str(number)
+        files = scan(tmp_path)
+        done = build(
+            files, tokenizer_file, prefix, BuildOptions(**options), FAST, monitor=said.append
+        )
+        counts = json.loads(prefix.with_name(f"{number}.meta.json").read_text())["counts"]
+        assert (counts["two_bos"], counts["two_eos"]) == expected
+        assert done.doubled == sum(expected)
+        warned = {one.get("event") for one in said} & {"two_bos", "two_eos"}
+        assert len(warned) == sum(count > 0 for count in expected)
+
+
+def test_an_empty_column_is_named_beside_the_one_with_text(
+    tmp_path: Path, tokenizer_file: Path
+) -> None:
+    columns = {"text": ["", None, " "], "body": ["one", "two", None], "n": [1, 2, 3]}
+    pq.write_table(pa.table(columns), tmp_path / "in.parquet")
+    with pytest.raises(NoTokensError, match="'text' is empty and 'body' holds text: name the col"):
+        build(scan(tmp_path), tokenizer_file, tmp_path / "out", BuildOptions(), FAST)

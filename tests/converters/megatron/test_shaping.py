@@ -95,6 +95,16 @@ def closed(sequences: list[Sequence], end: bool, rules: DocumentRules) -> list[S
     return [*sequences[:-1], [*sequences[-1], (rules.eod, int(end))]]
 
 
+def count_doubled(sequences: list[Sequence], rules: DocumentRules, tally: Counter[str]) -> None:
+    ids = [number for sequence in sequences for number, _ in sequence]
+    if not ids:
+        return
+    closing = [*rules.eos, *([] if rules.eod is None or rules.chat else [rules.eod])]
+    tally["two_bos"] += bool(rules.bos) and ids[0] == rules.bos[-1]
+    end = [ids[-1], *closing]
+    tally["two_eos"] += any(one == following for one, following in pairwise(end))
+
+
 def model(
     documents: list[Given], rules: DocumentRules
 ) -> tuple[list[list[Sequence]], Counter[str]]:
@@ -103,6 +113,7 @@ def model(
     for document in documents:
         if any(failed for _, _, failed in document.texts):
             continue
+        count_doubled(grouped(document), rules, tally)
         within = limited(framed(grouped(document), document.end, rules), document.end, rules, tally)
         if within is None:
             continue

@@ -74,6 +74,9 @@ class Settings:
     unseen: Annotated[Unseen, _of_values("With `vocab`: give other values new ids, or id 1.")] = (
         "new"
     )
+    accept_unseen: Annotated[
+        bool, _of_values("With `vocab`: go on although the values do not fit to it.")
+    ] = False
     strict: Annotated[bool, Setting("Stop at the first line that is not a row.", section=RUN)] = (
         False
     )

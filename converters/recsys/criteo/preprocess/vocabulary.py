@@ -30,6 +30,11 @@ from ingot.converters.recsys.criteo.preprocess.work_folder import (
     append_values,
     map_values,
 )
+from ingot.converters.recsys.unseen_tokens import (
+    describe_misfit,
+    expected_unseen,
+    refuse_misfits,
+)
 
 _SLOTS: Final = 1 << 10
 _LOAD: Final = 0.7
@@ -325,13 +330,15 @@ class _Sums:
     rare: int = 0
     rare_rows: int = 0
     max_id: int = 0
+    unseen_rows: int = 0  # whose values the vocabulary that it began with lacks
     remapped: bool = False
 
-    def add(self, piece: _Piece) -> None:
+    def add(self, piece: _Piece, known: int) -> None:
         seen, rare = piece.counts > 0, piece.ids == contract.RARE_ID
         expected = contract.FIRST_ID + self.vocabulary + np.arange(len(piece.ids), dtype=np.int64)
         self.remapped |= not np.array_equal(piece.ids, expected)
         self.distinct += int(np.count_nonzero(seen))
+        self.unseen_rows += int(piece.counts[max(0, known - self.vocabulary) :].sum())
         self.vocabulary += len(piece.values)
         self.rare += int(np.count_nonzero(rare))
         self.rare_rows += int(piece.counts[rare].sum())
@@ -343,7 +350,7 @@ def finish_column(
 ) -> dict[str, int]:
     """Save the vocabulary of a column, and a remap where numbers are not the ids yet."""
     unseen = column.seal()
-    sums, next_id = _Sums(), column.prior.next_id
+    sums, next_id, rows = _Sums(), column.prior.next_id, unseen
     path, remap = contract.vocabulary_path(result, column.key), work.remap(column.key)
     with output_errors(path), ExitStack() as files:
         for file in (path, remap):
@@ -353,7 +360,8 @@ def finish_column(
         files.enter_context(writer)
         for piece in _final_pieces(column, settings):
             next_id = piece.next_id
-            sums.add(piece)
+            sums.add(piece, len(column.prior.values))
+            rows += int(piece.counts.sum())
             piece.ids.tofile(ids)
             writer.write_table(pa.table([piece.values, piece.ids, piece.total], schema=SCHEMA))
         told = {"column": column.key, "frequency_threshold": settings.threshold, "next_id": next_id}
@@ -364,5 +372,13 @@ def finish_column(
         remap.unlink()
     sync_path(path)
     sums.rare_rows += unseen
+    sums.unseen_rows += unseen
     sums.max_id = max(sums.max_id, contract.RARE_ID if unseen else 0)
-    return vars(sums)
+    facts = vars(sums)
+    if settings.vocab is None:
+        del facts["unseen_rows"]
+    elif not settings.accept_unseen:
+        expected = expected_unseen(column.prior.counts)
+        problem = describe_misfit(rows, sums.unseen_rows, expected, 0.0, None)
+        refuse_misfits(str(settings.vocab), {column.key: problem})
+    return facts

@@ -83,7 +83,7 @@ class FeatureSums:
         return entry
 
 
-def vocabulary_entry(feature: Feature, vocabulary: Vocabulary) -> dict[str, object]:
+def vocabulary_entry(feature: Feature, vocabulary: Vocabulary) -> dict[str, int]:
     """A feature's entry in stats.json's `vocab`."""
     counts = np.sort(vocabulary.counts[vocabulary.counts > 0])[::-1]
     kept = 0 if feature.encoding == HASH else min(len(counts), feature.vocab_num_tokens or 0)
@@ -92,6 +92,8 @@ def vocabulary_entry(feature: Feature, vocabulary: Vocabulary) -> dict[str, obje
         "kept": kept,
         "occurrences": int(counts.sum()),
         "occurrences_kept": int(counts[:kept].sum()),
+        "new_tokens": int(vocabulary.new.sum()),
+        "new_unseen": vocabulary.new_unseen,
     }
 
 

@@ -19,6 +19,7 @@ from ingot.converters.output.files import InputEntry, InputStamp
 from ingot.converters.output.identity import RunIdentity, describe_difference
 from ingot.converters.recsys.ctr.build import aliccp
 from ingot.converters.recsys.ctr.build.row_collector import Collector, Rows, encode_block
+from ingot.converters.recsys.ctr.build.vocabulary import Known
 from ingot.converters.recsys.ctr.contract import Profile
 from ingot.converters.recsys.ctr.featuremap import FeatureMap, load, to_document
 from ingot.converters.recsys.ctr.table.table_files import TableFile
@@ -163,6 +164,7 @@ class PlainTable:
         """Read a piece into a collector; gives a stage and the rows after each block."""
         for block in read_table(self.table, featuremap, piece.files, piece.first):
             rows = encode_block(block, collector.tokens, collector.entities.names)
+            collector.kinds |= block.kinds
             collector.add_rows(rows)
             yield "rows", rows
 
@@ -215,7 +217,7 @@ FORMAT: Final = 1
 
 
 def build_identity(
-    inputs: Inputs, featuremap: FeatureMap, known: dict[str, pa.Table] | None, out: Path | str
+    inputs: Inputs, featuremap: FeatureMap, known: Known | None, out: Path | str
 ) -> RunIdentity:
     """Return what decides the bytes of a build; `known`: saved vocabularies that are used."""
     return RunIdentity(
@@ -224,7 +226,7 @@ def build_identity(
             "versions": {"ingot": __version__, "ctr": FORMAT},
             "profile": asdict(Profile.of(featuremap)),
             "featuremap_sha256": featuremap.sha256,
-            "vocab_sha256": None if known is None else _hash_tables(known),
+            "vocab_sha256": None if known is None else _hash_tables(known.tables),
         },
         place=inputs.places(),
         stamps=file_stamps(inputs),

@@ -32,14 +32,22 @@ from ingot.converters.recsys.ctr.build.inputs import (
 from ingot.converters.recsys.ctr.build.row_collector import Codes, Collector, Rows, Spool
 from ingot.converters.recsys.ctr.build.vocabulary import (
     Interner,
+    Known,
     Vocabulary,
     fit_vocabularies,
-    load_vocabularies,
     save_vocabulary,
     vocabulary_table,
 )
-from ingot.converters.recsys.ctr.contract import LABELS, SPLITS, TRAIN, ids_of, processed_schema
+from ingot.converters.recsys.ctr.contract import (
+    LABELS,
+    SPLITS,
+    TRAIN,
+    VALID,
+    ids_of,
+    processed_schema,
+)
 from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap, dump, to_document
+from ingot.converters.recsys.unseen_tokens import refuse_misfits
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import unchanged_files
 
@@ -124,13 +132,17 @@ def build(
     out: Path | str,
     *,
     vocab: Path | None = None,
+    accept_unseen: bool = False,
     overwrite: bool = False,
     progress: Watch | None = None,
     spread: Spread = WHOLE,
 ) -> CommittedResult:
-    """Write a folder of the processed contract; with `vocab` nothing is fitted on train rows."""
+    """Write a folder of the processed contract; with `vocab` nothing is fitted on train rows.
+
+    Raises ConversionError where the rows do not fit to `vocab`, unless `accept_unseen` is set.
+    """
     inputs.check(featuremap)
-    known = load_vocabularies(vocab, featuremap) if vocab is not None else None
+    known = Known.load(vocab, featuremap, accept=accept_unseen)
     identity = build_identity(inputs, featuremap, known, out)
     with identity.stage(out, overwrite=overwrite, spread=spread) as staged:
         if done := existing_result(staged):
@@ -230,7 +242,7 @@ class Build:
         self,
         inputs: Inputs,
         featuremap: FeatureMap,
-        known: dict[str, pa.Table] | None,
+        known: Known | None,
         work: Path,
         result: Path,
         watch: Watch,
@@ -239,6 +251,7 @@ class Build:
         self._work, self._result, self._watch = work, result, watch
         self.collector = Collector(work, result, featuremap)
         self.clock = Clock()
+        self._vocab_stats: dict[str, dict[str, int]] = {}
         self._files = ExitStack()
         self._files.callback(self.collector.close)
 
@@ -313,11 +326,14 @@ class Build:
         known = None
         if self._known is not None:
             by_feature = {one.source: one.name for one in reversed(featuremap.features)}
-            known = [self._known[by_feature[source]] for source in featuremap.sources]
+            known = [self._known.tables[by_feature[source]] for source in featuremap.sources]
+        train, valid = map(collector.occurrences, (TRAIN, VALID))
+        new = valid if known is None else train + valid
         places, vocabularies = fit_vocabularies(
-            collector.tokens, collector.train_counts(), len(featuremap.sources), known
+            collector.tokens, train, len(featuremap.sources), known, new
         )
         by_source = dict(zip(featuremap.sources, vocabularies, strict=True))
+        self._compare(by_source)
         collector.tokens = Interner()  # its texts are in the vocabularies now
         encoders = {}
         for one in featuremap.features:
@@ -334,22 +350,32 @@ class Build:
         codes = Codes(places=places, lines=lines, names=collector.entities.names.texts())
         return RowEncoder(featuremap, encoders, store.open()), codes
 
+    def _compare(self, by_source: dict[tuple[int, str], Vocabulary]) -> None:
+        """See that the rows are like those of the vocabularies that another build made."""
+        rows, kinds = sum(spool.rows for spool in self.collector.spools), self.collector.kinds
+        problems = {}
+        for one in self._featuremap.features:
+            vocabulary, more = by_source[one.source], dict[str, int]()
+            if self._known is not None:
+                more, problems[one.name] = self._known.compare(one, vocabulary, rows, kinds)
+            self._vocab_stats[one.name] = encoder.vocabulary_entry(one, vocabulary) | more
+        if self._known is not None and not self._known.accept:
+            refuse_misfits(self._where(), problems)
+
     def _save_vocabularies(
         self, by_source: dict[tuple[int, str], Vocabulary], encoders: dict[str, encoder.Encoder]
     ) -> None:
         folder = self._result / VOCAB_FOLDER
         with files.output_errors(folder):
             folder.mkdir()
-        self._vocab_stats = {}
         for feature in self._featuremap.features:
             vocabulary = by_source[feature.source]
             path = folder / f"{feature.name}.parquet"
             if self._known is None:
                 table = vocabulary_table(vocabulary, encoders[feature.name].arrays[0])
             else:
-                table = self._known[feature.name]
+                table = self._known.tables[feature.name]
             save_vocabulary(path, table)
-            self._vocab_stats[feature.name] = encoder.vocabulary_entry(feature, vocabulary)
 
     def _write_split(self, split: int, spool: Spool, rows: RowEncoder, codes: Codes) -> None:
         total = sum(one.rows for one in self.collector.spools)
@@ -377,6 +403,7 @@ class Build:
             "samples": {"repeated": collector.repeats.count()},
             "splits": {},
             "vocab": self._vocab_stats,
+            "columns": dict(sorted(collector.kinds.items())),
         }
 
 

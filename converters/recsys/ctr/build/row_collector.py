@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ingot.converters.output.files import output_errors
 from ingot.converters.recsys.ctr.build.token_kernels import count_codes, count_weighted
 from ingot.converters.recsys.ctr.build.vocabulary import Interner, grow_array
-from ingot.converters.recsys.ctr.contract import SPLITS, TRAIN, entity_hashes, splits_of
+from ingot.converters.recsys.ctr.contract import SPLITS, entity_hashes, splits_of
 from ingot.converters.recsys.ctr.featuremap import FeatureMap
 from ingot.converters.recsys.ctr.table.table_cells import RawBlock, Reject
 
@@ -299,7 +299,8 @@ class Collector:
         sources = [src for src, _ in featuremap.sources]
         self.spools = [Spool(work / f"{split}.arrow", sources.count(0)) for split in SPLITS]
         self.common = Spool(work / "common.arrow", sources.count(1))
-        self.token_counts = np.zeros(0, np.int64)
+        self.kinds: dict[str, str] = {}  # columns of a table, and how they are spelled
+        self._occurrences = [np.zeros(0, np.int64) for _ in SPLITS]
 
     def add_common(self, rows: Rows) -> None:
         """Keep lines of common features."""
@@ -324,10 +325,9 @@ class Collector:
         for split, spool in enumerate(self.spools):
             written = spool.write(rows, kept & (splits == split))
             self.entities.add_rows(written.entities)
-            if split == TRAIN:
-                self._grow_counts()
-                for one in written.tokens:
-                    count_codes(one.codes[one.offsets[0] : one.offsets[-1]], self.token_counts)
+            counts = self.occurrences(split)
+            for one in written.tokens:
+                count_codes(one.codes[one.offsets[0] : one.offsets[-1]], counts)
 
     def close(self) -> None:
         """Close the files; again is no harm."""
@@ -340,14 +340,13 @@ class Collector:
         """Close what was written and count the tokens of common features."""
         self.close()
         self.entities.settle()
-        self._grow_counts()
-        weights = self.weights()[TRAIN]
-        first = 0
+        weights, first = self.weights(), 0
         for rows in self.common.read():
-            part = weights[first : first + len(rows.rows)]
+            parts = weights[:, first : first + len(rows.rows)]
             first += len(rows.rows)
             for one in rows.tokens:
-                count_weighted(one.offsets, one.codes, part, self.token_counts)
+                for split, part in enumerate(parts):
+                    count_weighted(one.offsets, one.codes, part, self.occurrences(split))
 
     def weights(self) -> NDArray[np.int64]:
         """int64[splits, lines]: how many rows of a split each line of common features serves."""
@@ -356,10 +355,6 @@ class Collector:
         known = np.flatnonzero(entities.lines >= 0)
         weights[entities.splits[known], entities.lines[known]] = entities.rows[known]
         return weights
-
-    def _grow_counts(self) -> None:
-        if len(self.token_counts) < self.tokens.count:
-            self.token_counts = grow_array(self.token_counts, 2 * self.tokens.count)
 
     def entity_counts(self) -> dict[str, object]:
         """The entities' part of stats.json; what is about common features is null for a table."""
@@ -381,10 +376,12 @@ class Collector:
             },
         }
 
-    def train_counts(self) -> NDArray[np.int64]:
-        """How often each token is in train rows, int64; may be added to."""
-        self._grow_counts()
-        return self.token_counts[: self.tokens.count]
+    def occurrences(self, split: int) -> NDArray[np.int64]:
+        """How often each token is in the rows of a split, int64; may be added to."""
+        if len(self._occurrences[split]) < self.tokens.count:
+            room = 2 * self.tokens.count
+            self._occurrences[split] = grow_array(self._occurrences[split], room)
+        return self._occurrences[split][: self.tokens.count]
 
     def note_rejects(self, rejects: Sequence[Reject], reasons: Counter[str]) -> None:
         """Count rejects and append them to the file."""

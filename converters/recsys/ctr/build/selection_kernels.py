@@ -293,8 +293,10 @@ def select_lists(
             counts[split, TOKENS] += weight * kept
             counts[split, DISTINCT] += weight * count
             counts[split, CUT_ROWS] += weight * (kept < count)
-            total = weight * np.abs(scratch.distinct[:count]).sum()
-            add_exactly(sums[split, VALUE_BEFORE], total)
+            total = 0.0  # of 64 bits: values near the largest of 32 have a sum
+            for at in range(count):
+                total += abs(scratch.distinct[at])
+            add_exactly(sums[split, VALUE_BEFORE], weight * total)
             add_exactly(sums[split, VALUE_KEPT], weight * share)
         out_offsets[row + 1] = place
     return out_offsets, out_ids[:place], out_values[:place], before

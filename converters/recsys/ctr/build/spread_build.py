@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from ingot.converters.json_yaml import load_json
@@ -30,7 +29,7 @@ from ingot.converters.recsys.ctr.build import job
 from ingot.converters.recsys.ctr.build.encoder import Encoder, EntityStore, FeatureSums, LabelSums
 from ingot.converters.recsys.ctr.build.inputs import InputPiece, Inputs, build_identity
 from ingot.converters.recsys.ctr.build.row_collector import REJECTS, Codes, Collector, read_spool
-from ingot.converters.recsys.ctr.build.vocabulary import join_texts, load_vocabularies
+from ingot.converters.recsys.ctr.build.vocabulary import Known, join_texts
 from ingot.converters.recsys.ctr.contract import SPLITS
 from ingot.converters.recsys.ctr.featuremap import FeatureMap
 from ingot.converters.recsys.ctr.table.table_cells import Reject
@@ -52,11 +51,12 @@ def build_in_pieces(
     spread: Spread,
     *,
     vocab: Path | None = None,
+    accept_unseen: bool = False,
     overwrite: bool = False,
 ) -> CommittedResult:
     """Build as `job.build` does; with `spread.shard` do what that part of the build can do now."""
     inputs.check(featuremap)
-    known = load_vocabularies(vocab, featuremap) if vocab is not None else None
+    known = Known.load(vocab, featuremap, accept=accept_unseen)
     identity, clock = build_identity(inputs, featuremap, known, out), Clock()
     with identity.stage(out, overwrite=overwrite, spread=spread) as staged:
         if done := existing_result(staged):
@@ -97,7 +97,7 @@ def _folder(work: Path, phase: str, number: int) -> Path:
 def _fit_pieces(
     inputs: Inputs,
     featuremap: FeatureMap,
-    known: dict[str, pa.Table] | None,
+    known: Known | None,
     found: list[tuple[InputPiece, Path, _Document]],
     draft: Path,
 ) -> _Document:
@@ -198,7 +198,7 @@ def _scan_piece(inputs: Inputs, featuremap: FeatureMap, task: tuple[Path, InputP
             owners=collector.tokens.owners(),
             names=names,
             name_ends=name_ends,
-            counts=collector.train_counts(),
+            counts=[collector.occurrences(split) for split in range(len(SPLITS))],
             lines=np.asarray(entities.lines),
             rows=np.asarray(entities.rows),
         )
@@ -208,6 +208,7 @@ def _scan_piece(inputs: Inputs, featuremap: FeatureMap, task: tuple[Path, InputP
             "common": collector.common.rows,
             "rows": [spool.rows for spool in collector.spools],
             "counts": collector.counts,
+            "kinds": collector.kinds,
         }
 
     return do_piece(folder, scan)
@@ -223,7 +224,9 @@ def _join_piece(
     tokens = collector.tokens.add(saved["text"], ends[:-1], lengths, saved["owners"])
     names = entities.names.add(saved["names"], name_ends[:-1], np.diff(name_ends).astype(np.int32))
     entities.join(names, saved["lines"], saved["rows"], collector.common.rows)
-    collector.train_counts()[tokens] += saved["counts"]
+    for split, counts in enumerate(saved["counts"]):
+        collector.occurrences(split)[tokens] += counts
+    collector.kinds |= document["kinds"]
     collector.counts.update(document["counts"])
     collector.dropped += document["dropped"]
     is_common = piece.role == "common"

@@ -1,6 +1,6 @@
 """Vocabularies: a small number for every distinct token, its frequency and its ids."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
@@ -12,10 +12,19 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, SourceError
+from ingot.converters.json_yaml import find_json
 from ingot.converters.output.files import output_errors
+from ingot.converters.output.identity import STATS
 from ingot.converters.recsys.ctr.build.token_kernels import TokenTable, intern_tokens, rehash_slots
 from ingot.converters.recsys.ctr.contract import ids_of
 from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap
+from ingot.converters.recsys.unseen_tokens import (
+    RESPELLED,
+    describe_misfit,
+    expected_unseen,
+    plain_spelling,
+)
+from ingot.converters.rows import Json
 
 _SLOTS = 1 << 10
 _MOST = (1 << 31) - 1
@@ -141,6 +150,12 @@ class Vocabulary:
     counts: NDArray[np.int64]  # int64[n], occurrences in train rows; 0 where there are none
     ranks: NDArray[np.int64]  # int64[n], from 0; `_UNSEEN` for tokens that are in no train row
     priorities: NDArray[np.uint32]  # uint32[n], the place of each in the order of (rank, text)
+    new: NDArray[np.int64]  # int64[n], occurrences in rows that it was not made of
+
+    @property
+    def new_unseen(self) -> int:
+        """How often tokens without a rank are in rows that it was not made of."""
+        return int(self.new[self.ranks == _UNSEEN].sum())
 
     @property
     def ranked(self) -> NDArray[np.int64]:
@@ -154,9 +169,14 @@ def fit_vocabularies(
     counts: NDArray[np.int64],
     fields: int,
     known: Sequence[pa.Table] | None = None,
+    new: NDArray[np.int64] | None = None,
 ) -> tuple[NDArray[np.uint32], list[Vocabulary]]:
-    """Sort and rank the tokens of every field."""
+    """Sort and rank the tokens of every field.
+
+    `counts` are those of train rows, `new` those of rows that the vocabularies are not made of.
+    """
     places = np.empty(interner.count, np.uint32)
+    new = np.zeros_like(counts) if new is None else new
     texts, owners = interner.texts(), interner.owners()
     vocabularies = []
     for field in range(fields):
@@ -164,25 +184,29 @@ def fit_vocabularies(
         own = texts.take(pa.array(codes))
         order = pc.array_sort_indices(own).to_numpy()
         places[codes[order]] = np.arange(len(codes), dtype=np.uint32)
-        sorted_texts = own.take(pa.array(order))
+        sorted_texts, others = own.take(pa.array(order)), new[codes[order]]
         if known is None:
-            vocabularies.append(_fit_field(sorted_texts, counts[codes[order]]))
+            vocabularies.append(_fit_field(sorted_texts, counts[codes[order]], others))
         else:
-            vocabularies.append(_look_up_saved(sorted_texts, known[field]))
+            vocabularies.append(_look_up_saved(sorted_texts, known[field], others))
     return places, vocabularies
 
 
-def _fit_field(texts: pa.LargeBinaryArray, counts: NDArray[np.int64]) -> Vocabulary:
+def _fit_field(
+    texts: pa.LargeBinaryArray, counts: NDArray[np.int64], new: NDArray[np.int64]
+) -> Vocabulary:
     order = np.argsort(-counts, kind="stable")  # equal counts keep the order of the texts
     ranks = np.full(len(counts), _UNSEEN)
     seen = int(np.count_nonzero(counts))
     ranks[order[:seen]] = np.arange(seen)
     priorities = np.empty(len(counts), np.uint32)
     priorities[order] = np.arange(len(counts), dtype=np.uint32)
-    return Vocabulary(texts=texts, counts=counts, ranks=ranks, priorities=priorities)
+    return Vocabulary(texts=texts, counts=counts, ranks=ranks, priorities=priorities, new=new)
 
 
-def _look_up_saved(texts: pa.LargeBinaryArray, known: pa.Table) -> Vocabulary:
+def _look_up_saved(
+    texts: pa.LargeBinaryArray, known: pa.Table, new: NDArray[np.int64]
+) -> Vocabulary:
     saved = known["token"].combine_chunks().cast(pa.large_binary())
     found = pc.index_in(texts, saved)
     there = found.is_valid().to_numpy(zero_copy_only=False)
@@ -193,7 +217,7 @@ def _look_up_saved(texts: pa.LargeBinaryArray, known: pa.Table) -> Vocabulary:
     priorities[order] = np.arange(len(texts), dtype=np.uint32)
     counts = np.zeros(len(texts), np.int64)
     counts[there] = known["count"].to_numpy()[ranks[there]]
-    return Vocabulary(texts=texts, counts=counts, ranks=ranks, priorities=priorities)
+    return Vocabulary(texts=texts, counts=counts, ranks=ranks, priorities=priorities, new=new)
 
 
 def save_vocabulary(path: Path, table: pa.Table) -> None:
@@ -211,6 +235,85 @@ def vocabulary_table(vocabulary: Vocabulary, ids: NDArray[np.int64]) -> pa.Table
         pa.array(ids[ranked]),
     ]
     return pa.table(columns, schema=SCHEMA)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """The vocabularies of an earlier build, by feature, and what it said of its rows."""
+
+    tables: dict[str, pa.Table]
+    stats: dict[str, Json]  # its stats.json, empty where there is none
+    accept: bool  # new rows that do not fit to them
+
+    @staticmethod
+    def load(folder: Path | None, featuremap: FeatureMap, *, accept: bool) -> "Known | None":
+        """Load what lies in the folder of a build, or in its folder `vocab`."""
+        if folder is None:
+            return None
+        root = folder if (folder / "vocab").is_dir() else folder.parent
+        stats = find_json(root / STATS) or {}
+        return Known(tables=load_vocabularies(folder, featuremap), stats=stats, accept=accept)
+
+    def compare(
+        self, feature: Feature, vocabulary: Vocabulary, rows: int, kinds: Mapping[str, str]
+    ) -> tuple[dict[str, int], str]:
+        """Compare the tokens of so many new rows with the earlier build.
+
+        Gives what is counted for stats.json, and why they do not fit, if so. `kinds`: of columns.
+        """
+        table, name, column = self.tables[feature.name], feature.name, feature.column
+        tokens, unseen, spelled = int(vocabulary.new.sum()), vocabulary.new_unseen, ""
+        vocab = _told(lambda: self.stats["vocab"][name]) or {}
+        before = _told(lambda: vocab["new_unseen"] / vocab["new_tokens"]) or 0.0
+        expected = max(before, expected_unseen(table["count"].to_numpy()))
+        respelled = 0
+        if unseen > RESPELLED * tokens:
+            respelled, spelled = _count_respelled(vocabulary, table)
+        missing = 1.0 - min(1.0, tokens / max(1, rows))
+        if not len(table) or (feature.is_multi_hot and tokens):
+            missing = 0.0
+        missing_before = _told(lambda: _missing_share(self.stats["splits"].values(), name))
+        problem = describe_misfit(tokens, unseen, expected, missing, missing_before)
+        if respelled > RESPELLED * tokens and 2 * respelled > unseen:
+            share = respelled / tokens
+            problem = f"{share:.1%} of its tokens are known in another spelling ({spelled})"
+        kind = kinds.get(column or feature.field)
+        there = _told(lambda: self.stats["columns"][column or feature.field]) or kind
+        if problem and kind != there:
+            problem += f"; the column is {kind} here, {there} there"
+        return {"new_expected": round(expected * tokens), "new_respelled": respelled}, problem
+
+
+_Counted = TypeVar("_Counted")
+
+
+def _missing_share(splits: Iterable[dict[str, Json]], name: str) -> float:
+    counts = [(one["features"][name]["missing"], one["rows"]) for one in splits]
+    missing, rows = map(sum, zip(*counts, strict=True))
+    return missing / rows
+
+
+def _told(tell: Callable[[], _Counted]) -> _Counted | None:
+    """What a stats.json tells, which may be of another version or of anyone; None: nothing."""
+    try:
+        return tell()
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
+        return None
+
+
+def _count_respelled(vocabulary: Vocabulary, saved: pa.Table) -> tuple[int, str]:
+    """Count new tokens that are saved in another spelling, and name the most frequent."""
+    new = vocabulary.new
+    odd = np.flatnonzero((vocabulary.ranks == _UNSEEN) & (new > 0))
+    texts = vocabulary.texts.take(pa.array(odd)).cast(pa.large_string())
+    tokens = saved["token"].combine_chunks()
+    found = pc.index_in(plain_spelling(texts), plain_spelling(tokens))
+    counts = np.where(found.is_valid().to_numpy(zero_copy_only=False), new[odd], 0)
+    if not counts.any():
+        return 0, ""
+    most = int(counts.argmax())
+    here, there = texts[most].as_py(), tokens[found[most].as_py()].as_py()
+    return int(counts.sum()), f"{here[:40]!r} here, {there[:40]!r} there"
 
 
 def load_vocabularies(folder: Path, featuremap: FeatureMap) -> dict[str, pa.Table]:

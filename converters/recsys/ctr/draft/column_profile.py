@@ -1,8 +1,8 @@
 """What a sample of a table shows of each column: how its cells look, its tokens, their counts."""
 
-import re
+import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, TypeAlias
@@ -13,6 +13,14 @@ import xxhash
 from numpy.typing import NDArray
 
 from ingot.converters.errors import SourceError
+from ingot.converters.recsys.ctr.draft.cell_shapes import (
+    MISSING,
+    TIMES,
+    Shape,
+    are_times,
+    shape_of_cells,
+    value_mark,
+)
 from ingot.converters.recsys.ctr.table import table_cells as read
 from ingot.converters.recsys.ctr.table.table_files import (
     TableFile,
@@ -20,7 +28,9 @@ from ingot.converters.recsys.ctr.table.table_files import (
     read_pieces,
     with_columns,
 )
+from ingot.converters.rows import Json
 from ingot.converters.sources.formats.arrow import storage_array
+from ingot.converters.sources.sample import draw_sample
 
 _HASHES: Final = 2.0**64
 MOST: Final = 1 << 18
@@ -101,150 +111,8 @@ class Distinct:
         return round(min(place, len(sums)) * self._scale)
 
 
-MISSING: Final = ("NULL", "null", "\\N", "NaN", "nan", "None", "NA", "N/A", "<NA>")
-"""Texts that stand for nothing in many tables; NA may also be a country."""
-_SEPARATORS = (" | ", ", ", "; ", "|", "\x01", ";", ",", "^", " ")
-_VALUE_MARKS = (":", "=")
-_THOUSANDS = re.compile(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_CLOCK = re.compile(r"\d{1,2}:\d\d(?::\d\d)?")
-_DAY = re.compile(
-    r"(?:(?:19|20)\d\d[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:19|20)\d\d)"
-    r"(?:[T ]\d{1,2}:\d\d.*)?"
-)
-_BARE = re.compile(r"-?\d+|[0-9A-Fa-f]{6,}|\S+[:=]-?\d[\d.eE+-]*")
-_WRITTEN = (("[", "]"), ("{", "}"), ("(", ")"))
-_TIME_NAME = re.compile(
-    r"(?:^|_)(?:ts|time|timestamp|date|datetime|dt|created|updated|at)(?:_|$)|time(?:stamp)?$"
-)
-_EPOCHS = ((3e8, 2.5e9), (3e11, 2.5e12), (3e14, 2.5e15))
-_TIMES = "lists of dates or times"
-_MOST = 0.95
-_NEARLY_ALL = 0.98
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shape:
-    """How the cells of a column look."""
-
-    nested: bool = False
-    separator: str | None = None  # between the tokens of a text cell, None where it holds one
-    # between a token and its value, None where there are no values, "" where they are objects of
-    # both
-    value_separator: str | None = None
-    number: bool = False
-    fraction: bool = False
-    unread: str = ""  # why they are no tokens, "" where they are
-    doubt: str = ""  # what should be looked at, "" where nothing
-
-    @property
-    def many(self) -> bool:
-        """Whether a cell holds several tokens."""
-        return self.nested or self.separator is not None
-
-
-def words_of(name: str) -> str:
-    """A name of a column in lower case, its words joined by `_` (`userId` = `user_id`)."""
-    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
-    return re.sub(r"\W+", "_", apart).strip("_").lower()
-
-
-def shape_of_cells(name: str, cells: Sequence[str]) -> Shape:
-    """The shape of a column of texts."""
-    if not cells:
-        return Shape(unread="no values in the sample")
-    if _share_of(cells, _DAY.fullmatch) >= _MOST:
-        return Shape(unread="a date or time")
-    if _share_of(cells, lambda cell: (cell[:1], cell[-1:]) in _WRITTEN) >= 0.9:
-        return Shape(unread="lists or objects written out as text: their brackets are no tokens")
-    if (number := _number_shape(name, cells)) is not None:
-        return number
-    distinct = list(dict.fromkeys(cells))
-    separator = next((mark for mark in _SEPARATORS if _separates(mark, cells, distinct)), None)
-    long = separator is None and sum(map(len, cells)) > 25 * len(cells)
-    if long and _share_of(cells, lambda cell: cell.count(" ") >= 3) > 0.5:
-        return Shape(unread="running text")
-    pieces = [one for cell in cells for one in cell.split(separator) if one] if separator else cells
-    if separator is not None and _are_times(name, pieces):
-        return Shape(unread=_TIMES)
-    mark = value_mark(pieces)
-    doubt = ""
-    unusual = separator is not None and separator.strip() in ("", ",", ";")
-    if unusual and mark is None and sum(" " in one.strip() for one in pieces) * 5 > len(pieces):
-        doubt = f"its cells are split at {separator!r}, and the parts hold blanks"
-    return Shape(separator=separator, value_separator=mark, doubt=doubt)
-
-
-def _are_times(name: str, pieces: Sequence[str]) -> bool:
-    """Whether the elements of lists are times, as texts or as numbers in a column named so."""
-    if _share_of(pieces, lambda one: _DAY.fullmatch(one) or _CLOCK.fullmatch(one)) >= _MOST:
-        return bool(pieces)
-    shape = _number_shape(name, pieces) if pieces else None
-    return shape is not None and bool(shape.unread)
-
-
-def value_mark(pieces: Sequence[str]) -> str | None:
-    """The sign between tokens and their values, None where there are no values."""
-    for mark in _VALUE_MARKS:
-        parts = [one.rpartition(mark) for one in pieces]
-        if not parts or sum(bool(p[1]) and _is_number(p[2]) for p in parts) < _MOST * len(parts):
-            continue
-        if _share_of(pieces, _CLOCK.fullmatch) >= _MOST:
-            continue
-        tokens, values = {p[0] for p in parts}, {p[2] for p in parts}
-        if len(tokens) <= 5 and len(values) > 10 * len(tokens) and "." not in "".join(values):
-            continue  # `shop:17`: a prefix of the id
-        return mark
-    return None
-
-
-def _share_of(cells: Sequence[str], holds: object) -> float:
-    return sum(bool(holds(cell)) for cell in cells) / max(1, len(cells))  # type: ignore[operator]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _number_shape(name: str, cells: Sequence[str]) -> Shape | None:
-    plain = [cell.replace(",", "") if _THOUSANDS.fullmatch(cell) else cell for cell in cells]
-    if _share_of(plain, _is_number) < _NEARLY_ALL:
-        return None
-    values = [float(one) for one in plain if _is_number(one)]
-    epoch = any(all(low <= one <= high for one in values) for low, high in _EPOCHS)
-    if epoch and _TIME_NAME.search(words_of(name)):
-        return Shape(unread="a time, in seconds or parts of them")
-    fraction = any(not one.is_integer() for one in values if one == one and abs(one) < 1e300)
-    return Shape(number=True, fraction=fraction)
-
-
-def _separates(mark: str, cells: Sequence[str], distinct: Sequence[str]) -> bool:
-    held = [cell for cell in cells if mark in cell]
-    if len(held) < max(2, 0.05 * len(cells)):
-        return False
-    bare = mark.strip() or mark
-    if mark != bare and any(cell.count(bare) != cell.count(mark) for cell in held):
-        return False
-    pieces = [one for cell in held for one in cell.split(mark) if one]
-    if mark == " ":
-        return _share_of(pieces, _BARE.fullmatch) >= _NEARLY_ALL
-    if not pieces or max(map(len, pieces)) > 200:
-        return False
-    if _share_of(pieces, lambda one: not re.search(r"\s", one)) >= _NEARLY_ALL:
-        return True
-    # Parts with blanks in them are tokens where they come again in other cells, unlike the parts
-    # of a title; a bracket that is open in one part shows that it is not whole.
-    pieces = [one for cell in distinct for one in cell.split(mark) if one]
-    if _share_of(pieces, lambda one: one.count("(") == one.count(")")) < _MOST:
-        return False
-    short = sum(map(len, pieces)) <= 40 * len(pieces)
-    return short and len(held) >= 10 and 2 * len(set(pieces)) <= len(pieces)
-
-
-LOOKED_AT: Final = 5000  # rows that the shape of a column is judged by
+LOOKED_AT: Final = 5000  # rows all over the table that the shape of a column is judged by
+_LOOKED_BYTES: Final = 4 << 20
 _LONGEST = 4096  # lengths of lists are counted up to here
 
 
@@ -260,6 +128,10 @@ class Profile:
     tokens: Distinct = field(default_factory=Distinct)
     # int64[k]; cells by their number of tokens
     lengths: NDArray[np.int64] = field(default_factory=lambda: np.zeros(_LONGEST + 1, np.int64))
+    # the same of lists all over a table that is not read to its end
+    spread_lengths: NDArray[np.int64] = field(
+        default_factory=lambda: np.zeros(_LONGEST + 1, np.int64)
+    )
     labels: tuple[int, int, int] = (0, 0, 0)  # cells that are 0, that are 1, and others
     odd: int = 0
 
@@ -275,8 +147,8 @@ class Profile:
 
     def length(self, share: float) -> int:
         """The least length that this share of the cells does not pass."""
-        sums = np.cumsum(self.lengths)
-        return int(np.searchsorted(sums, share * sums[-1]))
+        sums = np.cumsum([self.lengths, self.spread_lengths], axis=1)
+        return max(int(np.searchsorted(one, share * one[-1])) for one in sums)
 
     def add(self, column: pa.Array, where: str) -> None:
         """Count a stretch of the column."""
@@ -296,6 +168,13 @@ class Profile:
         self.missing += int((lengths == 0).sum())
         self.lengths += np.bincount(np.minimum(lengths, _LONGEST), minlength=_LONGEST + 1)
         self.tokens.add(found.tokens)
+
+    def add_spread(self, cells: Sequence[Json]) -> None:
+        """Count the lengths of lists all over the table."""
+        mark = self.shape.separator
+        lists = (one.split(mark) if isinstance(one, str) else one or () for one in cells)
+        lengths = [min(sum(part not in (None, "") for part in one), _LONGEST) for one in lists]
+        self.spread_lengths += np.bincount(lengths, minlength=_LONGEST + 1)
 
     def cell_format(self) -> read.CellFormat:
         """How its cells become tokens."""
@@ -329,27 +208,33 @@ def take_sample(path: str, rows: int | None) -> Sample:
     files = [with_columns(file, ()) for file in source.files]
     names = [name for name in files[0].columns if all(name in one.columns for one in files)]
     stretches = _read_rows(files, names, rows)
-    head: list[_Stretch] = []  # the first rows; what follows them stays in the iterator
-    while sum(len(one) for one, _ in head) < LOOKED_AT and (more := next(stretches, None)):
+    head: list[_Stretch] = []  # up to the first rows; what follows them stays in the iterator
+    while not any(len(batch) for batch, _ in head) and (more := next(stretches, None)):
         head.append(more)
     if not any(len(batch) for batch, _ in head):
         raise SourceError(path, "no rows in it", "draft needs some to look at")
-    batches = tuple(batch for batch, _ in head)
-    profiles = tuple(_new_profile(name, batches, path) for name in names)
+    first = head[-1][0]
+    drawn = [one.value for one in draw_sample(source, rows=LOOKED_AT, max_bytes=_LOOKED_BYTES).rows]
+    profiles = tuple(
+        _new_profile(name, first[name], [row.get(name) for row in drawn], path) for name in names
+    )
     seen = rejects = 0
     for batch, bad in chain(head, stretches):
         seen, rejects = seen + len(batch), rejects + bad
         for one in profiles:
             if not one.shape.unread:
                 one.add(batch[one.name], f"{path}: column {one.name}")
-    for one in profiles:
-        one.rows = seen
     counts = [file.facts.rows for file in source.files]
     total = sum(one for one in counts if one is not None) if None not in counts else None
+    whole = rows is None or seen + rejects < rows or total == seen + rejects
+    for one in profiles:
+        one.rows = seen
+        if one.shape.many and not whole:
+            one.add_spread([row.get(one.name) for row in drawn])
     return Sample(
         profiles=profiles,
         rows=seen,
-        whole=rows is None or seen + rejects < rows or total == seen + rejects,
+        whole=whole,
         total=total,
         rejects=rejects,
     )
@@ -376,46 +261,42 @@ def _read_rows(
                 return
 
 
-def _new_profile(name: str, head: Sequence[pa.RecordBatch], path: str) -> Profile:
-    columns = [storage_array(batch[name]) for batch in head]
-    kind = columns[0].type
+def _new_profile(name: str, column: pa.Array, cells: Sequence[Json], path: str) -> Profile:
+    """A column by its type and by cells all over the table."""
+    column = storage_array(column)
+    kind = column.type
     if pa.types.is_struct(kind) or pa.types.is_union(kind):
         return Profile(name=name, shape=Shape(unread=f"cells of type {kind}"))
     if pa.types.is_temporal(kind):
         return Profile(name=name, shape=Shape(unread="a date or time"))
     if pa.types.is_nested(kind):
-        return Profile(name=name, shape=_nested_shape(name, columns, f"{path}: column {name}"))
-    cells = [text for one in columns for text in _column_texts(one, name)]
-    known = [text for text in cells[:LOOKED_AT] if text and text not in MISSING]
-    return Profile(name=name, shape=shape_of_cells(name, known))
+        return Profile(name=name, shape=_nested_shape(name, column, cells, path))
+    return Profile(name=name, shape=shape_of_cells(name, _cell_texts(cells)))
 
 
-def _column_texts(column: pa.Array, where: str) -> list[str]:
-    found = read.cell_texts(column, where).drop_null().to_pylist()
-    return [text.decode("utf-8", "replace") for text in found]
+def _cell_texts(cells: Iterable[Json]) -> list[str]:
+    """The cells that hold something, as `read.cell_texts` spells them."""
+    texts = (one if isinstance(one, str) else json.dumps(one) for one in cells if one is not None)
+    return [text for text in texts if text and text not in MISSING]
 
 
-def _nested_shape(name: str, columns: Sequence[pa.Array], where: str) -> Shape:
-    kind = columns[0].type
-    if pa.types.is_map(kind):
+def _nested_shape(name: str, column: pa.Array, cells: Sequence[Json], path: str) -> Shape:
+    if pa.types.is_map(column.type):
         return Shape(nested=True, value_separator="")
-    inner = [storage_array(one.flatten()) for one in columns]
-    if pa.types.is_struct(inner[0].type):
+    inner = storage_array(column.flatten()).type
+    if pa.types.is_struct(inner):
         try:
-            read.read_tokens(columns[0].slice(0, 0), read.CellFormat(), where)
+            read.read_tokens(column.slice(0, 0), read.CellFormat(), f"{path}: column {name}")
         except SourceError as error:
             return Shape(unread=error.problem)
         return Shape(nested=True, value_separator="")
-    if pa.types.is_nested(inner[0].type):
-        return Shape(unread=f"cells of type {kind}")
-    if pa.types.is_temporal(inner[0].type):
-        return Shape(unread=_TIMES)
-    texts = [text for one in inner for text in _column_texts(one, where)][: 10 * LOOKED_AT]
-    fractions = pa.types.is_floating(inner[0].type) and not all(
-        float(text).is_integer() for text in texts
-    )
-    if fractions:
+    if pa.types.is_nested(inner):
+        return Shape(unread=f"cells of type {column.type}")
+    if pa.types.is_temporal(inner):
+        return Shape(unread=TIMES)
+    texts = _cell_texts(one for cell in cells for one in cell or ())[: 10 * LOOKED_AT]
+    if pa.types.is_floating(inner) and not all(float(text).is_integer() for text in texts):
         return Shape(unread="lists of numbers with fractions: a vector")
-    if _are_times(name, texts):
-        return Shape(unread=_TIMES)
+    if are_times(name, texts):
+        return Shape(unread=TIMES)
     return Shape(nested=True, value_separator=value_mark(texts))

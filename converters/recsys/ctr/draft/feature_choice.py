@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ingot.converters.json_yaml import dump_yaml_line
-from ingot.converters.recsys.ctr.draft.column_profile import Profile, Sample, words_of
+from ingot.converters.recsys.ctr.draft.cell_shapes import words_of
+from ingot.converters.recsys.ctr.draft.column_profile import Profile, Sample
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,6 +172,8 @@ _LARGEST_BUCKET = 1 << 23  # the largest of the contract
 _GROWTH = 10  # how much longer than the sample a table of unknown length is taken to be
 _CONTINUOUS = 50  # more distinct numbers with fractions than this are no categories
 _OWN = 0.9  # of the cells: more distinct tokens say nothing about another row
+_OWN_ID = 0.98  # the same of ids, as those of items are many
+_FEW, _MANY = 50, 20_000  # cells that show it: of all rows or of no id, and of ids in a part
 _MEASURE = re.compile(
     r"(?:^|_)(?:price|amount|cnt|count|num|score|duration|length|size|income|rate|ratio|prob|"
     r"balance|total|sum|avg|mean|std|bid|cost|fee|salary|distance|seconds?|ms|views?|visits?)(?:_|$)"
@@ -223,7 +226,7 @@ def choose_features(
             continue
         reason = _unusable_reason(one)
         if reason is None and not asked:
-            reason = leaks.get(one.name) or _exclusion_reason(one)
+            reason = leaks.get(one.name) or _exclusion_reason(one, whole=sample.whole)
             reason = _ENTITY_REASON if role == "entity" else reason
         if reason is not None:
             if asked or is_outcome(one) or one.name in leaks:
@@ -249,7 +252,7 @@ def _unusable_reason(one: Profile) -> str | None:
     return "no values in the sample" if one.tokens.distinct == 0 else None
 
 
-def _exclusion_reason(one: Profile) -> str | None:
+def _exclusion_reason(one: Profile, *, whole: bool) -> str | None:
     distinct, held = one.tokens.distinct, one.rows - one.missing
     if distinct == 1 and not one.missing and not one.shape.many:
         return "the same value in every row"
@@ -260,8 +263,9 @@ def _exclusion_reason(one: Profile) -> str | None:
     words = words_of(one.name)
     if one.shape.number and distinct > _CONTINUOUS and _MEASURE.search(words):
         return f"by its name a measure: {distinct:,} distinct numbers; there is no bucketing"
-    own = not one.shape.many and held >= 50 and distinct > _OWN * held
-    if own and not _ID.search(words):
+    is_id = bool(_ID.search(words))
+    enough = held >= (_MANY if is_id and not whole else _FEW)
+    if not one.shape.many and enough and distinct > (_OWN_ID if is_id else _OWN) * held:
         return f"nearly every row has its own: {distinct:,} distinct in {held:,}"
     return None
 

@@ -96,7 +96,7 @@ def _find_roles(path: str, sample: Sample, chosen: ChosenColumns) -> tuple[_Role
         if click is None:
             able = ", ".join(one.name for one in profiles if one.is_label)
             wanted.append("the click")
-            ways.append(f"`label` (a column of 0 and 1: {able or 'no column'})")
+            ways.append(f"`click` (a column of 0 and 1: {able or 'no column'})")
         if entity is None:
             wanted.append("the entity, by which rows are split")
             ways.append("`entity`, such as the user's id")
@@ -234,7 +234,7 @@ class _Column:
             texts = read.cell_texts(cells, where)
             active = filled & ~read.is_among(texts, read.FALSE)
             if self.profile.tokens.distinct <= _MOST_VALUES * self.profile.rows:
-                self.coded.append(texts.dictionary_encode(null_encoding="encode"))
+                self.coded.append(texts.fill_null(b"").dictionary_encode())
             if self.profile.shape.number and (numbers := _numbers(texts)) is not None:
                 active &= numbers != 0
         for place, beside in enumerate(labels):

@@ -51,6 +51,7 @@ class RawBlock:
     # uint64[n], a hash of each sample's id, or None where there is none
     samples: NDArray[np.uint64] | None
     tokens: tuple[RawTokens, ...]
+    kinds: dict[str, str]  # the `cell_kind` of each column of tokens
     rejects: tuple[Reject, ...] = ()
 
     @property
@@ -85,6 +86,21 @@ class CellFormat:
     token_separator: bytes = b","
     value_separator: bytes = b":"
     missing: tuple[bytes, ...] = (b"",)
+
+
+_KINDS: Final = (
+    *(("text", one) for one in _BYTES),
+    ("integer", pa.types.is_integer),
+    ("float", pa.types.is_floating),
+    ("time", pa.types.is_temporal),
+)
+
+
+def cell_kind(kind: pa.DataType) -> str:
+    """What decides the spelling of the tokens in cells of a type."""
+    if pa.types.is_dictionary(kind) or (pa.types.is_nested(kind) and kind.num_fields == 1):
+        return cell_kind(kind.value_type)
+    return next((name for name, holds in _KINDS if holds(kind)), str(kind))
 
 
 def cell_texts(column: pa.Array, where: str) -> pa.LargeBinaryArray:

@@ -173,6 +173,7 @@ def _raw_block(piece: Piece, table: TableFile, plan: _Plan, first: int) -> RawBl
         entities=held.entities.filter(pa.array(kept)),
         samples=_sample_hashes(columns, plan.table.sample_id, rows, where),
         tokens=tuple(read),
+        kinds={name: cells.cell_kind(columns[name].type) for name, _ in plan.fields},
         rejects=tuple(sorted(rejects, key=lambda one: one.row)),
     )
 
@@ -227,6 +228,7 @@ def _join_blocks(blocks: Sequence[RawBlock]) -> RawBlock:
         entities=pa.concat_arrays([one.entities for one in blocks]),
         samples=np.concatenate(samples) if samples else None,
         tokens=tuple(map(_join_tokens, zip(*[one.tokens for one in blocks], strict=True))),
+        kinds=blocks[-1].kinds,
         rejects=tuple(reject for one in blocks for reject in one.rejects),
     )
 

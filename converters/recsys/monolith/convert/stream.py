@@ -70,7 +70,7 @@ class ExampleSink:
         if wrong:
             rows = rows.chosen(good)
             examples = ExampleWriter(rows)
-        self._counts.written += len(rows)
+        self._count(rows)
         framed, _ = examples.frames(self._framing)
         return wrong, partial(self._writer.append, framed, len(rows))
 
@@ -78,8 +78,13 @@ class ExampleSink:
         """Take the messages of rows, one for each."""
         wrong, good = self._find_wrong(rows, records.stop - records.start)
         records = records.select(good) if wrong else records
-        self._counts.written += len(records)
+        self._count(records)
         return wrong, partial(self._writer.write, records)
+
+    def _count(self, written: Records | Rows) -> None:
+        self._counts.written += len(written)
+        if not self._framing.sort_id:
+            self._counts.lost_sort_ids += _count_sort_ids(written)
 
     def _find_wrong(self, rows: Rows, sizes: Places) -> tuple[list[Bad], NDArray[np.bool_]]:
         wrong = _bad_rows(rows, sizes, self._framing)
@@ -92,6 +97,10 @@ class ExampleSink:
     def close(self) -> None:
         """Write what compression still holds."""
         self._writer.close()
+
+
+def _count_sort_ids(records: Records | Rows) -> int:
+    return int(np.count_nonzero(records.sort_stop > records.sort_start))
 
 
 def _bad_rows(rows: Rows, sizes: Places, framing: Framing) -> dict[int, Bad]:
@@ -131,6 +140,8 @@ class ExampleBatchSink:
             good[list(wrong)] = False
             rows = rows.chosen(good)
         self._counts.written += len(rows)
+        if not self._framing.sort_id:
+            self._counts.lost_sort_ids += _count_sort_ids(rows)
         batches = self._batches.add(rows) if len(rows) else iter(())  # made as they are written
         return list(wrong.values()), partial(self._write, batches)
 
@@ -144,7 +155,8 @@ class ExampleBatchSink:
         self._write(self._batches.finish())
         self._counts.early += self._batches.early
         self._counts.filled += self._batches.filled
-        self._counts.lost_sort_ids += self._batches.lost_sort_ids
+        if self._framing.sort_id:  # else all of them were counted
+            self._counts.lost_sort_ids += self._batches.lost_sort_ids
         self._writer.close()
 
 

@@ -28,6 +28,7 @@ def write(folder: Path, parts: Iterable[Raw]) -> Path:
 
 
 def run(raw: Path, out: Path, **settings: Any) -> CommittedResult:
+    settings = {"accept_unseen": True, **settings}  # the values are of chance
     return preprocess(find_inputs(str(raw)), Settings(**settings), out)
 
 

@@ -222,7 +222,11 @@ def _stats(
             for number, (raw, part) in enumerate(zip(parts, rows, strict=True))
         ],
         "dense": [_dense(rows, at, int(sum(one[at] for one in bad))) for at in range(DENSE)],
-        "sparse": [_sparse(rows, at, *columns[at][:2]) for at in range(SPARSE)],
+        "sparse": [
+            _sparse(rows, at, *columns[at][:2])
+            | ({"unseen_rows": _unseen(rows, at, choices.known[at])} if choices.known else {})
+            for at in range(SPARSE)
+        ],
     }
 
 
@@ -260,6 +264,10 @@ def _dense(rows: list[Rows], at: int, nonfinite: int) -> dict[str, Any]:
 
 def _bucket(value: int) -> str:
     return str(1 << (value.bit_length() - 1))
+
+
+def _unseen(rows: list[Rows], at: int, known: Vocabulary) -> int:
+    return sum(row[at] not in known for part in rows for row in part.sparse)
 
 
 def _sparse(

@@ -285,6 +285,12 @@ class Builder:
         train = (one for one in self.kept if one.split == "train")
         return Ranks(token.text for one in train for token in one.tokens(source))
 
+    def new_tokens(self, encoding: Encoding) -> dict[str, int]:
+        valid = (one for one in self.kept if one.split == "valid")
+        texts = [token.text for one in valid for token in one.tokens(encoding.feature.source)]
+        unseen = sum(text not in encoding.ranks.counts for text in texts)
+        return {"new_tokens": len(texts), "new_unseen": unseen}
+
     def expected(self) -> Expected:
         by_source = {source: self.ranks(source) for source in self.map.sources}
         encodings = [Encoding(one, self.map, by_source[one.source]) for one in self.map.features]
@@ -332,7 +338,10 @@ class Builder:
             "tokens": {name: self.counts[name] for name in COUNTED},
             "samples": {"repeated": len(self.lines) - len(samples)},
             "splits": {name: self.split(some, encodings) for name, some in in_split.items()},
-            "vocab": {one.feature.name: vocabulary_entry(one) for one in encodings},
+            "vocab": {
+                one.feature.name: vocabulary_entry(one) | self.new_tokens(one) for one in encodings
+            },
+            "columns": {},
         }
 
     def entities(self) -> dict[str, int]:

@@ -273,6 +273,17 @@ def test_sort_ids_stay_with_their_rows(tmp_path):
     assert back.read_bytes()[:10] == struct.pack("<Q", 2) + b"u1"
 
 
+@pytest.mark.parametrize("framing", ["none", "kafka_dump", "lagrangex_header"])
+@pytest.mark.parametrize("target", ["example", "examplebatch"])
+def test_sort_ids_that_a_framing_has_no_place_for_are_counted(framing, target, tmp_path):
+    examples = [Example(label=[at]) for at in range(1, 5)]
+    path = written(tmp_path / "a.pb", examples, [b"u1", b"u1", b"u2", b""])
+    if framing == "kafka_dump":
+        framing = Framing(sort_id=False, kafka_dump=True)
+    done = run(path, tmp_path / "out.pb", "example", target, framing, batch_size=2)
+    assert (done.counts.written, done.counts.lost_sort_ids) == (4, 3)
+
+
 def test_rows_that_no_batch_says_together_end_it_early(tmp_path):
     keys = [0x100, 0x100, 0x200, 0x200, 0x200]
     examples = [Example(label=[1], data_source_key=key) for key in keys]

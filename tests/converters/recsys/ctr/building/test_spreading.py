@@ -324,3 +324,19 @@ def test_parts_that_are_killed_twenty_times(
     inputs = Aliccp(skeleton=places[0], common=places[1])
     whole = job.build(inputs, load("aliccp"), tmp_path / "whole")
     assert tree(tmp_path / "parts") == tree(whole.out)
+
+
+def test_values_whose_sum_no_float32_holds(tmp_path: Path) -> None:
+    (tmp_path / "skeleton").write_bytes(b"1,0,0,e,0,\n2,1,0,e,0,\n")
+    held = tokens((4, "a", 3e38), (4, "b", 3e38), (4, "c", 1.0))
+    (tmp_path / "common").write_bytes(f"e,3,{held}\n".encode())
+    inputs = Aliccp(skeleton=str(tmp_path / "skeleton"), common=str(tmp_path / "common"))
+    feature = Feature(
+        name="f1_4", src=1, field="4", encoding="hash", hash_bucket=8, max_len=2, use_value=True
+    )
+    featuremap = FeatureMap(features=(feature,))
+    whole = job.build(inputs, featuremap, tmp_path / "whole")
+    do_parts(inputs, featuremap, tmp_path / "parts", 2)
+    build_in_pieces(inputs, featuremap, tmp_path / "parts", MERGE)
+    assert tree(tmp_path / "parts") == tree(Path(whole.out))
+    assert whole.stats["splits"]["train"]["features"]["f1_4"]["value_kept"] == 1.0

@@ -16,12 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingot.converters.errors import IngotError, ReviewNeeded, SourceError
-from ingot.converters.recsys.ctr.draft.column_profile import (
-    Distinct,
-    shape_of_cells,
-    take_sample,
-    words_of,
-)
+from ingot.converters.recsys.ctr.draft.cell_shapes import shape_of_cells, words_of
+from ingot.converters.recsys.ctr.draft.column_profile import Distinct, take_sample
 from ingot.converters.recsys.ctr.draft.feature_choice import bucket_size, round_up
 from ingot.converters.recsys.ctr.draft.featuremap_draft import Draft, draft
 from ingot.converters.recsys.ctr.featuremap import parse
@@ -340,7 +336,7 @@ def test_what_is_not_found_is_asked_for(tmp_path):
         draft(path)
     assert raised.value.exit_code == 3
     assert "no column is plainly the click, and none the entity" in str(raised.value)
-    assert "`label` (a column of 0 and 1: seen)" in str(raised.value)
+    assert "`click` (a column of 0 and 1: seen)" in str(raised.value)
     made = draft(path, chosen=ChosenColumns(click="seen", entity="who"))
     assert list(features(made)) == ["x"]
     with pytest.raises(ReviewNeeded, match="plainly the entity"):
@@ -444,6 +440,12 @@ SHAPES: list[tuple[str, list[str], dict[str, Any]]] = [
     ("price", ["1.5", "2", "3.25"] * 9, {"number": True, "fraction": True}),
     ("n", ["1.0", "2.0", "nan"] * 9, {"number": True}),
     ("site", ["www.a.com", "b.org"] * 9, {}),
+    ("range", ["0", "(0,10]", "(10,50]", "500+"] * 9, {}),
+    ("range", ["[0;1)", "[1;2)", "{2;9]"] * 9, {}),
+    ("names", ["f(x),g(y)", "h", "f(x)"] * 9, {"separator": ","}),
+    ("item", ["20459911", "20200101", "31415926", "99999999"] * 9, {"number": True}),
+    ("code", ["110101", "110102", "110105"] * 9, {"number": True}),
+    ("hourmin", ["1905", "2359", "0"] * 9, {"number": True}),
 ]
 
 
@@ -465,6 +467,13 @@ def test_shapes_of_cells(name, cells, expected):
         ("create_time", ["1600000000", "1600000300"]),
         ("ts", ["1600000000123", "1600000300456"]),
         ("list", ["[1, 2]", "[3]"]),
+        ("date", ["20220408", "20220409"]),
+        ("p", ["20220408", "20231231", "20200229"]),
+        ("part", ["2022040823", "2022040900"]),
+        ("hour", ["14102100", "14102101", "14103023"]),
+        ("h", [f"1410{day}{hour:02d}" for day in (21, 22, 30) for hour in range(24)]),
+        ("day", ["220408", "220409"]),
+        ("moment", ["20220408193000.0", "20220408193001.0"]),
         ("title", ["The long and winding road to the old house", "A tale of two or three cities"]),
         ("nothing", []),
     ],
@@ -548,6 +557,45 @@ def test_any_table_is_drafted_or_refused(tmp_path_factory, names, rows):
         return
     assert parse(made.text, "draft") == made.featuremap
     assert sum(len(one.rows) for one in read_table(table, made.featuremap)) <= 60
+
+
+def table_by_time(path: Path, rows: int, **columns: Any) -> str:
+    base: dict[str, Any] = {"user": [f"u{row % 500}" for row in range(rows)]}
+    base["click"] = [int(row * 7919 % 3 == 0) for row in range(rows)]
+    pq.write_table(pa.table(base | columns), path, row_group_size=5000)
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", ["text", "bool", "dictionary"])
+def test_a_column_of_few_values_and_nulls_is_compared_with_labels(tmp_path, kind):
+    values = pa.array([None if row % 11 == 0 else row % 2 == 0 for row in range(20_000)])
+    if kind != "bool":
+        values = values.cast(pa.string())
+    values = values.dictionary_encode() if kind == "dictionary" else values
+    made = draft(table_by_time(tmp_path / "t.parquet", 20_000, vip=values))
+    assert features(made) == {"vip": {"encoding": "vocab", "vocab_num_tokens": 2}}
+
+
+def test_a_sequence_that_is_short_at_the_beginning_is_a_list(tmp_path):
+    rows = 40_000
+    grown = ["|".join(f"s{(row + k) % 90}" for k in range(row * 8 // rows)) for row in range(rows)]
+    path = table_by_time(tmp_path / "t.parquet", rows, seq=grown, item=["a", "b"] * 20_000)
+    assert features(draft(path))["seq"]["max_len"] == 7
+    part = features(draft(path, rows=6000))["seq"]
+    assert (part["max_len"], part["encoding"]) == (7, "vocab")
+
+
+def test_ids_of_single_rows_are_left_out_and_those_of_items_are_not(tmp_path):
+    rows = 5000
+    names = ["req_id", "trace_id", "uuid", "row_hash", "event_key", "requestToken_id"]
+    columns: dict[str, Any] = {name: [f"{name}{row * 7}" for row in range(rows)] for name in names}
+    columns["item_id"] = [f"i{row % 4000}" for row in range(rows)]
+    path = table_by_time(tmp_path / "t.parquet", rows, **columns)
+    made = draft(path)
+    assert set(features(made)) == {"item_id"}
+    assert all("nearly every row has its own" in left_out(made)[name] for name in names)
+    part = draft(path, rows=1000)
+    assert "item_id" in features(part), "items may come again in rows that are not sampled"
 
 
 @pytest.mark.parametrize(
