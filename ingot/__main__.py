@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+from typing import NoReturn
 
 from ingot.imports import prepare_process
 
@@ -15,7 +16,7 @@ def main() -> None:
 
         app(prog_name="ingot")
     except KeyboardInterrupt:  # before or after a command had the word
-        sys.exit(130)
+        _end_interrupted()
 
 
 def parquet2mbt() -> None:
@@ -26,7 +27,13 @@ def parquet2mbt() -> None:
 
         TOKENS["build"].load("parquet2mbt")(prog_name="parquet2mbt")
     except KeyboardInterrupt:
-        sys.exit(130)
+        _end_interrupted()
+
+
+def _end_interrupted() -> NoReturn:
+    from ingot.converters.errors import ExitCode
+
+    sys.exit(ExitCode.INTERRUPTED)
 
 
 def _begin() -> None:

@@ -17,7 +17,7 @@ from ingot.converters.output.files import (
     InputStamp,
     is_store_url,
 )
-from ingot.converters.output.sharding import WHOLE, Spread
+from ingot.converters.output.sharding import WHOLE, JobNote, Spread
 from ingot.converters.progress import host_facts
 from ingot.converters.rows import Json
 
@@ -26,7 +26,6 @@ STATS: Final = "stats.json"
 _SHOWN: Final = 5
 _WORDS: Final = {
     "decision": "another decision",
-    "versions": "another version of ingot",
     "mapping_sha256": "another mapping",
 }
 
@@ -45,6 +44,8 @@ class RunIdentity:
     # How a difference in `settled` is told where the two values say nothing to people.
     words: Mapping[str, str] = field(default_factory=dict)
     further: Callable[[FinishedResult], str | None] = lambda _: None  # another difference
+    # What hashes in `settled` are made of, so that jobs that differ can say in what.
+    details: Mapping[str, object] = field(default_factory=dict)
 
     def key(self) -> str:
         """Return the staging key, which knows the inputs by place and stamps."""
@@ -74,6 +75,27 @@ class RunIdentity:
         """Check that a finished result was made of files with these stamps."""
         stamps = there.run.get("inputs")
         return stamps is not None and _without_none(stamps) == _without_none(self.stamped_inputs())
+
+    def job_note(self, spread: Spread, *, overwrite: bool) -> JobNote:
+        """Return what parts note of this; a merge never removes those of another job."""
+        merges = spread.shard is not None and spread.shard.merges
+        return JobNote(
+            document=self.job_document(),
+            difference=self.job_difference,
+            replaces=overwrite and not merges,
+        )
+
+    def job_document(self) -> dict[str, Json]:
+        """Return what decides the bytes, the inputs too, as it can be compared in words."""
+        place = self.place if self.stamps is None else self.location or self.place
+        files = {one["name"]: _stamp_text(one) for one in self.stamps or ()}
+        document = {**self.settled, **self.details, "inputs": {"place": place, "files": files}}
+        return dict(json.loads(json.dumps(document)))
+
+    def job_difference(self, there: dict[str, Json]) -> str:
+        """Return what tells a noted job from this one, in words."""
+        told = describe_difference(self.job_document(), there, self.words)
+        return told or "the same input and options, worked on in another way"
 
     def stage(
         self,
@@ -106,6 +128,7 @@ class RunIdentity:
             overwrite=overwrite,
             keep_work=keep_work,
             shard=spread.shard,
+            job=self.job_note(spread, overwrite=overwrite),
         )
 
     def commit(
@@ -165,11 +188,12 @@ def describe_difference(
     wanted: Mapping[str, object],
     there: Mapping[str, object],
     words: Mapping[str, str] | None = None,
+    form: str = "{} is {} (requested: {})",
 ) -> str:
     """Return what differs between two identities, by `words` or as `limit is 5 (requested: 10)`."""
     told = _WORDS | dict(words or {})
     lines = [
-        told.get(name) or f"{name} is {_value_text(theirs)} (requested: {_value_text(ours)})"
+        told.get(name) or form.format(name, _value_text(theirs), _value_text(ours))
         for name, ours, theirs in _differing_values(wanted, there, "", told)
     ]
     lines = list(dict.fromkeys(lines))
@@ -192,6 +216,12 @@ def _differing_values(
 
 def _value_text(value: object) -> str:
     return "not set" if value is None else shorten_text(json.dumps(value, ensure_ascii=False), 80)
+
+
+def _stamp_text(stamp: InputStamp) -> str:
+    changed, etag = stamp["mtime_ns"], stamp.get("etag")
+    when = "" if changed is None else f", changed {datetime.fromtimestamp(changed / 1e9, UTC)}"
+    return f"{stamp['bytes']} bytes{when}{f', etag {etag}' if etag else ''}"
 
 
 def _without_none(value: object) -> object:

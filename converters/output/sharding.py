@@ -7,17 +7,21 @@ would have written.
 
 import sys
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
 from ingot.converters.errors import OutputError
+from ingot.converters.rows import Json
 from ingot.converters.settings import Setting
 
 COMMAND_KIND: Final = "command"  # of an unfinished file beside a prefix
 COMMAND_FILE: Final = f"{COMMAND_KIND}.json"  # in the work of an unfinished folder
+JOB_FILE: Final = "job.json"  # beside that: what decides the bytes of the job
+OTHER_PARTS: Final = "the parts of another job lie there"
+OTHER_PARTS_HINT: Final = "finish that job (`ingot merge`), or choose another destination"
 LAKE_FOLDER: Final = ".ingot-lake"  # what a lake remembers, in its output folder
 MERGE: Final = "merge"
 SCALE: Final = "Scale"
@@ -134,6 +138,24 @@ class Spread:
 WHOLE: Final = Spread()  # this process does the job as a whole
 
 
+@dataclass(frozen=True, kw_only=True)
+class JobNote:
+    """What the parts of a job note of it, so that other jobs leave them alone and say why."""
+
+    document: Mapping[str, object] = field(default_factory=dict)
+    difference: Callable[[dict[str, Json]], str] = lambda _: ""  # from what others noted, in words
+    replaces: bool = False  # whether the parts of another job make way
+
+
+def note_job(folder: Path, document: Mapping[str, object]) -> None:
+    """Note a job and its command line in the folder where its parts work, if nobody has yet."""
+    from ingot.converters.output.files import encode_json, write_file
+
+    if not (folder / JOB_FILE).exists():
+        write_file(folder / COMMAND_FILE, command_document())
+        write_file(folder / JOB_FILE, encode_json(document))
+
+
 def note_command(file: Path) -> None:
     """Note the command line beside the parts that it makes, for `ingot merge`."""
     from ingot.converters.output.files import write_file
@@ -149,11 +171,16 @@ def command_document() -> bytes:
     return encode_json({"arguments": sys.argv[1:], "folder": str(Path.cwd())})
 
 
-def find_commands(given: str) -> list[tuple[list[str], str]]:
-    """The commands of the jobs whose parts lie beside a folder or prefix, and where they ran.
+class NotedCommand(NamedTuple):
+    """The command of a job's parts with `--shard merge`, where it ran, and the job (or None)."""
 
-    They say `--shard merge` in place of their part.
-    """
+    arguments: list[str]
+    folder: str
+    job: dict[str, Json] | None
+
+
+def find_commands(given: str) -> list[NotedCommand]:
+    """The commands of the jobs whose parts lie beside a folder or prefix."""
     from ingot.converters.json_yaml import find_json
     from ingot.converters.output.files import is_store_url
 
@@ -166,14 +193,19 @@ def find_commands(given: str) -> list[tuple[list[str], str]]:
             found += [beside / "work" / COMMAND_FILE]
         elif beside.name == f"{place.name}.{COMMAND_KIND}.tmp":
             found += [beside]
-    noted = [find_json(file, own=True) or {} for file in found]
+    noted = [
+        (find_json(file, own=True) or {}, find_json(file.with_name(JOB_FILE), own=True))
+        for file in found
+    ]
     if is_store_url(given):
         from ingot.converters.output.store_commit import find_store_commands
 
         noted = find_store_commands(given)
     return [
-        ([*_without_shard(map(str, one["arguments"])), "--shard", MERGE], str(one["folder"]))
-        for one in noted
+        NotedCommand(
+            [*_without_shard(map(str, one["arguments"])), "--shard", MERGE], str(one["folder"]), job
+        )
+        for one, job in noted
         if isinstance(one.get("arguments"), list) and "folder" in one
     ]
 

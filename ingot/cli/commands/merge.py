@@ -1,6 +1,8 @@
 """`ingot merge`: the command that the parts of a job noted, once more, to put them together."""
 
 import os
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +13,9 @@ from ingot.cli.console import note_line
 from ingot.converters.errors import OutputError, redact_urls
 from ingot.converters.output.commit import find_finished
 from ingot.converters.output.files import MANIFEST, is_store_url
-from ingot.converters.output.identity import ALREADY_DONE
+from ingot.converters.output.identity import ALREADY_DONE, describe_difference
 from ingot.converters.output.object_store import read_json
-from ingot.converters.output.sharding import find_commands
+from ingot.converters.output.sharding import NotedCommand, find_commands
 from ingot.converters.settings import Setting
 
 
@@ -34,14 +36,24 @@ def merge(
     if not found and _is_finished(place):
         note_line(ALREADY_DONE)
         return
-    if len(found) != 1:
-        problem = f"{len(found)} different jobs have parts there" if found else "has no parts"
+    if not found:
         hint = "run the command of the parts with `--shard merge`"
-        raise OutputError(redact_urls(place), problem, hint)
-    arguments, folder = found[0]
-    os.chdir(folder)
-    if code := app(arguments, standalone_mode=False):
+        raise OutputError(redact_urls(place), "has no parts", hint)
+    if len(found) > 1:
+        raise _several_jobs(place, found)
+    os.chdir(found[0].folder)
+    if code := app(found[0].arguments, standalone_mode=False):
         raise typer.Exit(code)
+
+
+def _several_jobs(place: str, found: Sequence[NotedCommand]) -> OutputError:
+    """Return the error for parts of several jobs; it says what differs, and their commands."""
+    first, second = (one.job or {} for one in found[:2])
+    form = "{} is {} in the first and {} in the second"
+    differs = describe_difference(second, first, form=form)
+    problem = f"{len(found)} different jobs have parts there: {differs}"
+    commands = [shlex.join(["ingot", *one.arguments]) for one in found]
+    return OutputError(redact_urls(place), problem, "\n".join(["run one of these:", *commands]))
 
 
 def _is_finished(place: str) -> bool:
