@@ -146,7 +146,10 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
         """Run the command; a mistake in ingot itself still shows its traceback."""
         try:
-            use_flags({one.name: one.opts[0] for one in self.params if one.opts[0][0] == "-"})
+            flags = {one.name: one.opts[0] for one in self.params if one.opts[0][0] == "-"}
+            given = ctx.params  # lines of JSON on stderr are not mixed with others
+            as_json = given.get("log_format") == "json" and not given.get("log_file")
+            use_flags(flags, json_errors=as_json)
             with _usage_errors(ctx):
                 return super().invoke(ctx)
         except IngotError as error:

@@ -229,7 +229,10 @@ def _list_remote(url: str) -> Listing:
     top = path.rstrip("/")
     found = call_with_retries(url, lambda: file_system.find(path, detail=True), FIRST_RETRIES)
     if not found and info is None:
-        raise SourceError(redact_urls(url), "no such file or folder", "check the spelling")
+        has_bucket = getattr(file_system, "has_bucket", lambda _: True)
+        there = call_with_retries(url, lambda: has_bucket(path), FIRST_RETRIES)
+        problem = "no such file or folder" if there else "no such bucket"
+        raise SourceError(redact_urls(url), problem, "check the spelling")
     return _remote_listing(file_system, url, top, found)
 
 
