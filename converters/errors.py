@@ -24,7 +24,6 @@ Fields are positional, so that errors survive pickling between processes; the te
 Foreign errors are translated once, at the boundary, with `raise ... from`.
 """
 
-import errno
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -200,14 +199,6 @@ def error_text(error: BaseException) -> str:
     return lines[0][:300] if lines else type(error).__name__
 
 
-# Of a folder on a network file system whose server does not answer, or another one than before.
-UNREACHABLE_ERRNOS: Final = frozenset(
-    {
-        *(errno.ETIMEDOUT, errno.ESTALE, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENOTCONN),
-        *(errno.ENETDOWN, errno.ENETUNREACH, errno.ECONNREFUSED, errno.ECONNRESET),
-        errno.ECONNABORTED,
-    }
-)
 TRANSIENT_STATUSES = (408, 425, 429)  # of the statuses that say that the request is wrong
 _NO_FILE = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 FINAL_ERRORS = (*_NO_FILE, ValueError, ImportError)
@@ -324,9 +315,6 @@ def _raise_read_error(where: str, problem: str, error: Exception) -> None:
         hint = "is the file complete? it may give a wrong size for its content"
         problem = f"{problem}: it asks for more memory than there is"
         raise SourceError(where, problem, hint) from error
-    if isinstance(error, OSError) and error.errno in UNREACHABLE_ERRNOS:
-        hint = "check the network and the server, and run the same command again"
-        raise StorageError(where, f"{problem}: {error_text(error)}", hint) from error
     modules = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
     if isinstance(error, (OSError, *_DAMAGE_ERRORS)) or modules & {*_LIBRARIES}:
         hint = "is the file complete? fetch or copy it again"

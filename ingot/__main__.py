@@ -3,37 +3,27 @@
 import io
 import os
 import sys
-from typing import NoReturn
 
 from ingot.imports import prepare_process
 
 
-def main() -> None:
+def main(name: str = "ingot") -> None:
     """Run the command line; ends the process with an exit code."""
     _begin()
     try:
-        from ingot.cli.app import app
+        from ingot.cli.app import TOKENS, app
 
-        app(prog_name="ingot")
+        command = app if name == "ingot" else TOKENS["build"].load(name)
+        command(prog_name=name)
     except KeyboardInterrupt:  # before or after a command had the word
-        _end_interrupted()
+        from ingot.converters.errors import ExitCode
+
+        sys.exit(ExitCode.INTERRUPTED)
 
 
 def parquet2mbt() -> None:
     """Run `ingot tokens build` under its other name."""
-    _begin()
-    try:
-        from ingot.cli.app import TOKENS
-
-        TOKENS["build"].load("parquet2mbt")(prog_name="parquet2mbt")
-    except KeyboardInterrupt:
-        _end_interrupted()
-
-
-def _end_interrupted() -> NoReturn:
-    from ingot.converters.errors import ExitCode
-
-    sys.exit(ExitCode.INTERRUPTED)
+    main("parquet2mbt")
 
 
 def _begin() -> None:

@@ -86,9 +86,9 @@ def push_to_hub(
         return _commit_folder(HfApi(), folder, repo_id, card, private=private)
     except Exception as error:  # each version of the library has errors of another client
         hint = "check the name, HF_TOKEN (write access) and HF_ENDPOINT"
-        passes = is_transient(error) and not isinstance(error, LocalTokenNotFoundError)
-        kind = UnreachableStoreError if passes else OutputError
-        raise kind(f"hf://datasets/{repo_id}", redact_urls(error_text(error)), hint) from error
+        refused = isinstance(error, LocalTokenNotFoundError) or not is_transient(error)
+        where, said = f"hf://datasets/{repo_id}", redact_urls(error_text(error))
+        raise (OutputError if refused else UnreachableStoreError)(where, said, hint) from error
     finally:
         if not was_quiet:
             enable_progress_bars()

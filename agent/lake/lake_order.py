@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ingot.converters.lake.record_hashes import Splits
     from ingot.converters.lake.survey import DataSet
     from ingot.converters.output.worker_pool import Spreading
-    from ingot.converters.rows import Json
 
 SETS: Final = "sets"
 CORPUS: Final = "corpus"
@@ -180,7 +179,7 @@ def lake_place(order: LakeOrder) -> str:
     return str(Path(order.root).expanduser().resolve()) if local else order.root.rstrip("/")
 
 
-def job_document(order: LakeOrder) -> "dict[str, Json]":
+def job_document(order: LakeOrder) -> dict[str, object]:
     """Return what all parts of a run over a lake have in common, by the names of the settings."""
     from ingot.converters.convert.result import VERSIONS
 

@@ -117,8 +117,7 @@ def _run_part(order: LakeOrder, shard: JobShard, listen: Listener) -> PartDone:
         listen(LakeProgress("files", done, whole))
 
     with _lock_folder(order, shared=True), order.open_workers() as workers:
-        begin = order.state.folder / "begin.lock"
-        with output_errors(order.out), hold_lock(begin, wait_s=math.inf, remove=True):
+        with output_errors(order.out), hold_lock(order.state.folder / "begin", wait_s=math.inf):
             _check_job(order)
             note_job(order.state.folder, job_document(order))
         if scan_part(order, listed, workers, hear):

@@ -34,13 +34,13 @@ from ingot.converters.output.sharding import (
     JOB_FILE,
     OTHER_PARTS,
     OTHER_PARTS_HINT,
-    JobNote,
     JobShard,
     note_job,
 )
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
+    from ingot.converters.output.identity import RunIdentity
     from ingot.converters.output.store_commit import ShardStore
 
 _PARTS = {
@@ -316,33 +316,37 @@ def _clear_stages(
     stale = [stage for stage in places.stages() if stage not in kept]
     for stage in stale:
         places.discard(stage)
-    what = "unfinished run(s) with other inputs or options"
-    notes = [f"removed {len(stale)} {what}"] if [one for one in stale if one != own] else []
-    return [*notes, *(f"left the parts of another job in {one}" for one in others)]
+    removed = f"removed {len(stale)} unfinished run(s) with other inputs or options"
+    left = [f"left the parts of another job in {one}" for one in others]
+    return [removed, *left] if {*stale} - {own} else left
 
 
-def _check_parts(places: _Destination, own: Path, job: JobNote) -> list[str]:
-    """Refuse to begin beside the parts of another job, unless they make way.
+def _check_parts(
+    places: _Destination, own: Path, job: "RunIdentity | None", *, replaces: bool
+) -> list[str]:
+    """Refuse to begin beside the parts of another job, unless it `replaces` them.
 
     A job whose own parts lie there goes on, as it would alone.
     """
-    notes = []
-    for one in [] if _has_parts(own) else places.parts(own):
+    others = [] if _has_parts(own) else places.parts(own)
+    for one in others:
         noted = find_json(one / "work" / JOB_FILE, own=True)
-        differs = job.difference(noted) if noted else "of another version of ingot"
-        if not job.replaces:
-            problem = f"{OTHER_PARTS}: {differs}"
+        differs = job.job_difference(noted) if job and noted else "of another version of ingot"
+        if not replaces:
             hint = f"{OTHER_PARTS_HINT}, or replace them with `overwrite`"
-            raise OutputError(str(places.out), problem, hint)
+            raise OutputError(str(places.out), f"{OTHER_PARTS}: {differs}", hint)
         places.discard(one)
-        notes.append(f"removed the parts of another job: {differs}")
-    return notes
+    return ["removed the parts of another job"] if others else []
 
 
 def _open_stage(
-    places: _Destination, folder: Path, notes: list[str], job: JobNote, *, shared: bool = False
+    places: _Destination,
+    folder: Path,
+    notes: list[str],
+    job: "RunIdentity | None",
+    *,
+    shared: bool = False,
 ) -> StagedResult:
-    notes += _check_parts(places, folder, job)
     notes += [] if shared else _clear_stages(places, folder, keep=True)
     if not shared and find_finished(folder / "result"):
         # Killed at the very end: what lies there may be the new result or, exchanged, the old one.
@@ -358,7 +362,7 @@ def _open_stage(
     staged.work.mkdir(parents=True, exist_ok=True)
     staged.result.mkdir(exist_ok=True)
     if shared:
-        note_job(staged.work, job.document)
+        note_job(staged.work, job.job_document() if job else {})
         return staged
     for cut in staged.result.glob(f".{MANIFEST}.*.tmp"):  # killed while the manifest was written
         cut.unlink()
@@ -382,16 +386,17 @@ def stage(
     overwrite: bool = False,
     keep_work: bool = False,
     shard: JobShard | None = None,
-    job: JobNote | None = None,
+    job: "RunIdentity | None" = None,
+    replaces: bool = False,
 ) -> Iterator[StagedResult]:
     """Take hold of a destination, for one run, or together with the other parts of a job.
 
     The destination must not exist (an empty folder is accepted), or hold an equal result (then
     `done` is set), or another one and `overwrite` be true; folders with foreign files are never
-    replaced. So are the parts of another `job`, unless they make way. After a SourceError or
-    ConversionError nothing stays; after any other error, and with `keep_work` or the parts of a job
-    after these too, what lies in `work` stays for the next run with the same key. A symbolic link
-    is followed.
+    replaced. So are the parts of another `job`, unless this one `replaces` them, which a merge
+    never does. After a SourceError or ConversionError nothing stays; after any other error, and
+    with `keep_work` or the parts of a job after these too, what lies in `work` stays for the next
+    run with the same key. A symbolic link is followed.
     """
     places = _Destination(out=Path(os.path.realpath(out)))
     with output_errors(out):
@@ -412,7 +417,9 @@ def stage(
         with output_errors(out):
             _check_free(places.out, overwrite, differs)
             with hold_lock(places.sibling("begin"), wait_s=math.inf, remove=True):
-                staged = _open_stage(places, own, notes, job or JobNote(), shared=shared)
+                replaces = replaces and (shard is None or shared)
+                notes += _check_parts(places, own, job, replaces=replaces)
+                staged = _open_stage(places, own, notes, job, shared=shared)
         try:
             yield staged
         except (SourceError, ConversionError):

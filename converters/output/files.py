@@ -14,13 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NotRequired, Self, TypedDict
 from uuid import uuid4
 
-from ingot.converters.errors import (
-    UNREACHABLE_ERRNOS,
-    OutputError,
-    SourceError,
-    UnreachableStoreError,
-    error_text,
-)
+from ingot.converters.errors import OutputError, SourceError, error_text
 
 MANIFEST: Final = "manifest.json"
 RUN: Final = "run.json"
@@ -37,7 +31,6 @@ HINTS: Final = {
     errno.ELOOP: "a symbolic link stands in place of a file of ingot beside it: remove the link",
     errno.ENAMETOOLONG: "choose a shorter name",
 }
-_LOST: Final = "check the network and the server, and run the same command again"
 _RETRY_SECONDS: Final = 0.1
 _UNFINISHED: Final = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
 # A link of this name may be somebody's trap: what it leads to would be overwritten.
@@ -103,10 +96,8 @@ def output_errors(where: Path | str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        lost = error.errno in UNREACHABLE_ERRNOS
-        hint = _LOST if lost else HINTS.get(error.errno or 0, "")
-        kind = UnreachableStoreError if lost else OutputError
-        raise kind(str(where), f"cannot be written: {error_text(error)}", hint) from error
+        problem = f"cannot be written: {error_text(error)}"
+        raise OutputError(str(where), problem, HINTS.get(error.errno or 0, "")) from error
 
 
 def encode_json(document: object, *, sort_keys: bool = True) -> bytes:

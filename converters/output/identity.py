@@ -17,7 +17,7 @@ from ingot.converters.output.files import (
     InputStamp,
     is_store_url,
 )
-from ingot.converters.output.sharding import WHOLE, JobNote, Spread
+from ingot.converters.output.sharding import WHOLE, Spread
 from ingot.converters.progress import host_facts
 from ingot.converters.rows import Json
 
@@ -76,21 +76,15 @@ class RunIdentity:
         stamps = there.run.get("inputs")
         return stamps is not None and _without_none(stamps) == _without_none(self.stamped_inputs())
 
-    def job_note(self, spread: Spread, *, overwrite: bool) -> JobNote:
-        """Return what parts note of this; a merge never removes those of another job."""
-        merges = spread.shard is not None and spread.shard.merges
-        return JobNote(
-            document=self.job_document(),
-            difference=self.job_difference,
-            replaces=overwrite and not merges,
-        )
-
     def job_document(self) -> dict[str, Json]:
         """Return what decides the bytes, the inputs too, as it can be compared in words."""
+        files = {
+            one["name"]: {key: value for key, value in one.items() if key != "name"}
+            for one in self.stamps or ()
+        }
         place = self.place if self.stamps is None else self.location or self.place
-        files = {one["name"]: _stamp_text(one) for one in self.stamps or ()}
-        document = {**self.settled, **self.details, "inputs": {"place": place, "files": files}}
-        return dict(json.loads(json.dumps(document)))
+        inputs = {"place": place, "files": files}
+        return dict(json.loads(json.dumps({**self.settled, **self.details, "inputs": inputs})))
 
     def job_difference(self, there: dict[str, Json]) -> str:
         """Return what tells a noted job from this one, in words."""
@@ -128,7 +122,8 @@ class RunIdentity:
             overwrite=overwrite,
             keep_work=keep_work,
             shard=spread.shard,
-            job=self.job_note(spread, overwrite=overwrite),
+            job=self,
+            replaces=overwrite,
         )
 
     def commit(
@@ -216,12 +211,6 @@ def _differing_values(
 
 def _value_text(value: object) -> str:
     return "not set" if value is None else shorten_text(json.dumps(value, ensure_ascii=False), 80)
-
-
-def _stamp_text(stamp: InputStamp) -> str:
-    changed, etag = stamp["mtime_ns"], stamp.get("etag")
-    when = "" if changed is None else f", changed {datetime.fromtimestamp(changed / 1e9, UTC)}"
-    return f"{stamp['bytes']} bytes{when}{f', etag {etag}' if etag else ''}"
 
 
 def _without_none(value: object) -> object:

@@ -7,11 +7,11 @@ would have written.
 
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from ingot.converters.errors import OutputError
 from ingot.converters.rows import Json
@@ -138,15 +138,6 @@ class Spread:
 WHOLE: Final = Spread()  # this process does the job as a whole
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobNote:
-    """What the parts of a job note of it, so that other jobs leave them alone and say why."""
-
-    document: Mapping[str, object] = field(default_factory=dict)
-    difference: Callable[[dict[str, Json]], str] = lambda _: ""  # from what others noted, in words
-    replaces: bool = False  # whether the parts of another job make way
-
-
 def note_job(folder: Path, document: Mapping[str, object]) -> None:
     """Note a job and its command line in the folder where its parts work, if nobody has yet."""
     from ingot.converters.output.files import encode_json, write_file
@@ -156,14 +147,6 @@ def note_job(folder: Path, document: Mapping[str, object]) -> None:
         write_file(folder / JOB_FILE, encode_json(document))
 
 
-def note_command(file: Path) -> None:
-    """Note the command line beside the parts that it makes, for `ingot merge`."""
-    from ingot.converters.output.files import write_file
-
-    if not file.exists():
-        write_file(file, command_document())
-
-
 def command_document() -> bytes:
     """The command line of this process and its folder, as JSON."""
     from ingot.converters.output.files import encode_json
@@ -171,16 +154,11 @@ def command_document() -> bytes:
     return encode_json({"arguments": sys.argv[1:], "folder": str(Path.cwd())})
 
 
-class NotedCommand(NamedTuple):
-    """The command of a job's parts with `--shard merge`, where it ran, and the job (or None)."""
+def find_commands(given: str) -> list[tuple[list[str], str, dict[str, Json] | None]]:
+    """The commands of the jobs whose parts lie beside a folder or prefix, and where they ran.
 
-    arguments: list[str]
-    folder: str
-    job: dict[str, Json] | None
-
-
-def find_commands(given: str) -> list[NotedCommand]:
-    """The commands of the jobs whose parts lie beside a folder or prefix."""
+    They say `--shard merge` in place of their part. The third is what was noted of the job.
+    """
     from ingot.converters.json_yaml import find_json
     from ingot.converters.output.files import is_store_url
 
@@ -202,9 +180,7 @@ def find_commands(given: str) -> list[NotedCommand]:
 
         noted = find_store_commands(given)
     return [
-        NotedCommand(
-            [*_without_shard(map(str, one["arguments"])), "--shard", MERGE], str(one["folder"]), job
-        )
+        ([*_without_shard(map(str, one["arguments"])), "--shard", MERGE], str(one["folder"]), job)
         for one, job in noted
         if isinstance(one.get("arguments"), list) and "folder" in one
     ]

@@ -394,11 +394,10 @@ def _claimed_error(
 
     theirs = claim.get("settled") or {}
     differs = describe_difference(identity.settled, theirs, identity.words) or "other input files"
-    who = "another run is writing there"
     their_work = replace(store, key=str(claim.get("key"))).folder
     if noted := read_json(f"{store.url}/{their_work}/{JOB_FILE}"):
-        who, differs = OTHER_PARTS, identity.job_difference(noted)
-    problem = f"{who} since {claim.get('since')}: {differs}"
+        differs = f"{OTHER_PARTS}: {identity.job_difference(noted)}"
+    problem = f"another run is writing there since {claim.get('since')}: {differs}"
     hint = "wait for it or choose another folder; if it is dead, replace it with `overwrite`"
     return OutputError(store.where, problem, hint)
 

@@ -87,13 +87,8 @@ def stage_to_put(
     out = _tmp_folder(store, spread) / f"{name}-{digest}"
     with ExitStack() as stack:
         if found is None:
-            job = identity.job_note(spread, overwrite=overwrite)
-            how: Any = {
-                "overwrite": True,
-                "keep_work": keep_work,
-                "shard": spread.shard,
-                "job": job,
-            }
+            how: Any = {"keep_work": keep_work, "shard": spread.shard, "job": identity}
+            how |= {"overwrite": True, "replaces": overwrite}
             try:
                 local = stage(out, key=key, difference=identity.difference, **how)
                 held = stack.enter_context(local)

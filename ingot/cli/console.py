@@ -28,7 +28,7 @@ _PIPE_WIDTH = 160
 _shown = partial(Setting, section="Logging and metrics")
 _NAME = re.compile(r"`([a-z]\w*)`")
 _flags: dict[str, str] = {}
-_line_streams: list[IO[bytes]] = []  # stderr, where the command that runs logs JSON there
+_log_streams: list[IO[bytes]] = []  # stderr, where the command that runs logs JSON there
 _jobs: list["JobWatch"] = []  # the one that runs
 
 
@@ -68,7 +68,7 @@ def use_flags(flags: Mapping[str, str], *, json_errors: bool = False) -> None:
     """Set the flags of the command that runs, by the names of its settings; how it says errors."""
     _flags.clear()
     _flags.update(flags)
-    _line_streams[:] = [sys.stderr.buffer] if json_errors else []
+    _log_streams[:] = [sys.stderr.buffer] if json_errors else []
 
 
 def note_line(text: str, style: str = "") -> None:
@@ -94,18 +94,14 @@ def print_error(text: str, ways: Iterable[str] = ()) -> None:
     from ingot.converters.errors import redact_urls
 
     lines = [f"error: {text}", *(f"  {way}" for way in ways)]
-    if _line_streams:
-        _log_error(_line_streams[0], redact_urls(replace_names("\n".join([text, *ways]))))
-    else:
-        shown = (safe_text(redact_urls(replace_names(line))) for line in lines)
-        sys.stderr.write("".join(f"{line}\n" for line in shown))
+    told = [safe_text(redact_urls(replace_names(line))) for line in lines]
+    for stream in _log_streams:
+        from ingot.converters.output.monitoring import LogStream
 
-
-def _log_error(stream: IO[bytes], text: str) -> None:
-    from ingot.converters.output.monitoring import LogStream
-
-    message = {"level": "error", "component": "ingot", "event": "error", "error": text}
-    LogStream(stream, "error").write(message)
+        head = {"level": "error", "component": "ingot", "event": "error"}
+        LogStream(stream, "error").write({**head, "error": "\n".join(told)})
+    if not _log_streams:
+        sys.stderr.write("".join(f"{line}\n" for line in told))
 
 
 def is_interactive() -> bool:

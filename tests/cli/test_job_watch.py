@@ -169,7 +169,7 @@ def test_the_error_that_ends_a_command_is_a_line_of_json_too(tmp_path: Path) -> 
     assert done.returncode == 1
     last = [json.loads(line) for line in done.stderr.splitlines()][-1]
     assert (last["level"], last["event"]) == ("error", "error")
-    assert last["error"].startswith("nowhere: no such file or folder")
+    assert last["error"].startswith("error: nowhere: no such file or folder")
     text = subprocess.run([*command, "--log-file", "log"], cwd=tmp_path, capture_output=True)
     assert text.stderr.startswith(b"error: nowhere: ")
 

@@ -137,9 +137,9 @@ OTHER_JOBS = {
     "records": (("--records", "jsonl"), 'options.records is "parquet" (requested: "jsonl")'),
     "language": (("--language", "en"), 'options.language is not set (requested: "en")'),
     "mapping": ((), 'another mapping; mapping.text is "text" (requested: ["id", "text"])'),
-    "more input": ((), 'inputs.files.9.jsonl is not set (requested: "3 bytes, changed 20'),
+    "more input": ((), 'inputs.files.9.jsonl is not set (requested: {"bytes": 3, '),
     "less input": ((), "(requested: not set)"),
-    "changed input": ((), 'inputs.files.4.jsonl is "4'),
+    "changed input": ((), "inputs.files.4.jsonl.bytes is "),
     "version": ((), 'versions.ingot is "0.1.0" (requested: "9.9.9")'),
 }
 
@@ -196,7 +196,7 @@ def test_other_parts_make_way_when_told(begun: Path) -> None:
     assert 'options.language is "en" (requested: not set)' in said
     code, said = run_here(*CONVERT, "--overwrite")
     assert code == 0
-    assert "removed the parts of another job: options.language" in said
+    assert "removed the parts of another job" in said
     assert not stage.exists()
 
 
@@ -219,7 +219,7 @@ def test_a_merge_never_removes_the_parts_of_another_job(begun: Path) -> None:
     moved.rename(begun / "4.jsonl")
     code, said = run_here("merge", "o")
     assert code == 1
-    assert 'inputs.files.4.jsonl is "' in said
+    assert 'inputs.files.4.jsonl is {"bytes": ' in said
     (begun / "4.jsonl").rename(moved)
     assert run_here("merge", "o")[0] == 0
 
@@ -256,7 +256,7 @@ def test_parts_of_a_lake_with_other_options(
     assert run_here("merge", "o")[0] == 0
     assert run_here(*words, "--records", "jsonl")[0] == 0  # after the merge it is a lake's change
     assert run_here(*words, "--mode", "pt", "--shard", "0/2")[0] == 5
-    assert find_commands("o")[0].arguments[-4:] == ["--mode", "pt", "--shard", "merge"]
+    assert find_commands("o")[0][0][-4:] == ["--mode", "pt", "--shard", "merge"]
 
 
 def test_parts_of_tokens_with_other_options(

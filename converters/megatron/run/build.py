@@ -70,7 +70,7 @@ from ingot.converters.megatron.write.staging import (
 )
 from ingot.converters.output.files import is_store_url, output_errors
 from ingot.converters.output.pieces import part_done
-from ingot.converters.output.sharding import JobShard, check_complete, note_command
+from ingot.converters.output.sharding import JobShard, check_complete
 from ingot.converters.progress import host_facts, raise_if_stopping
 
 
@@ -294,7 +294,7 @@ class Build:
 
     def make_part(self, place: Staging, shard: JobShard) -> PartDone:
         """Do the units of one part of the build, and say so."""
-        place.join(self.identity(), note_command, overwrite=self.work.overwrite)
+        place.join(self.identity(), overwrite=self.work.overwrite)
         if self.work.runner == "ray":
             problem = "`shard` does not go with `runner` ray"
             raise ConversionError(str(self.prefix), problem, "a cluster needs no parts")

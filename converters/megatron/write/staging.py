@@ -21,7 +21,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -55,9 +55,15 @@ from ingot.converters.output.files import (
     hold_lock,
     output_errors,
     sync_path,
+    write_file,
 )
 from ingot.converters.output.identity import describe_difference
-from ingot.converters.output.sharding import COMMAND_KIND, OTHER_PARTS, OTHER_PARTS_HINT
+from ingot.converters.output.sharding import (
+    COMMAND_KIND,
+    OTHER_PARTS,
+    OTHER_PARTS_HINT,
+    command_document,
+)
 
 LOCK_SECONDS: Final = 10.0  # processes of a killed build end by themselves within this time
 _LOCK: Final = "build"
@@ -129,9 +135,7 @@ class Staging:
         """Whether parts of a build lie here."""
         return _unfinished_file(self.prefix, COMMAND_KIND).exists()
 
-    def join(
-        self, identity: BuildIdentity, command: Callable[[Path], None], *, overwrite: bool = False
-    ) -> None:
+    def join(self, identity: BuildIdentity, *, overwrite: bool = False) -> None:
         """Begin what is to be built together with other parts, or find that one has begun it.
 
         The parts of another build are refused, or removed with `overwrite`.
@@ -148,7 +152,7 @@ class Staging:
                 else:
                     self.begin(identity)
                 if not self.has_parts():
-                    command(_unfinished_file(self.prefix, COMMAND_KIND))
+                    write_file(_unfinished_file(self.prefix, COMMAND_KIND), command_document())
 
     def clear(self) -> None:
         """Remove all unfinished files but the lock; the commit last, so that it can be finished."""

@@ -93,14 +93,6 @@ class BucketFileSystem(ArrowFSWrapper):  # type: ignore[misc] # fsspec has no ty
         }
         return found if detail else list(found)
 
-    def has_bucket(self, path: str) -> bool:
-        """Whether the bucket of a path is there."""
-        if not self.root.startswith(("s3://", "gs://")):
-            return True
-        with translate_s3_errors(self.unstrip_protocol(path)):
-            bucket = self.fs.get_file_info(path.partition("/")[0])
-        return bool(bucket.type != pafs.FileType.NotFound)
-
     def read_from(self, path: str) -> "BucketFile":
         """An open file. Raises OSError, SourceError."""
         with translate_s3_errors(self.unstrip_protocol(path)):

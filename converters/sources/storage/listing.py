@@ -229,8 +229,8 @@ def _list_remote(url: str) -> Listing:
     top = path.rstrip("/")
     found = call_with_retries(url, lambda: file_system.find(path, detail=True), FIRST_RETRIES)
     if not found and info is None:
-        has_bucket = getattr(file_system, "has_bucket", lambda _: True)
-        there = call_with_retries(url, lambda: has_bucket(path), FIRST_RETRIES)
+        bucket, in_bucket = path.partition("/")[0], url.startswith(("s3://", "gs://"))
+        there = not in_bucket or call_with_retries(url, lambda: _remote_info(file_system, bucket))
         problem = "no such file or folder" if there else "no such bucket"
         raise SourceError(redact_urls(url), problem, "check the spelling")
     return _remote_listing(file_system, url, top, found)

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +14,7 @@ from ingot.converters.output.commit import find_finished
 from ingot.converters.output.files import MANIFEST, is_store_url
 from ingot.converters.output.identity import ALREADY_DONE, describe_difference
 from ingot.converters.output.object_store import read_json
-from ingot.converters.output.sharding import NotedCommand, find_commands
+from ingot.converters.output.sharding import find_commands
 from ingot.converters.settings import Setting
 
 
@@ -40,20 +39,17 @@ def merge(
         hint = "run the command of the parts with `--shard merge`"
         raise OutputError(redact_urls(place), "has no parts", hint)
     if len(found) > 1:
-        raise _several_jobs(place, found)
-    os.chdir(found[0].folder)
-    if code := app(found[0].arguments, standalone_mode=False):
+        (_, _, first), (_, _, second), *_ = found
+        form = "{} is {} in the first and {} in the second"
+        differs = describe_difference(second or {}, first or {}, form=form)
+        problem = f"{len(found)} different jobs have parts there: {differs}"
+        commands = [shlex.join(["ingot", *words]) for words, _, _ in found]
+        hint = "\n".join(["run one of these:", *commands])
+        raise OutputError(redact_urls(place), problem, hint)
+    arguments, folder, _ = found[0]
+    os.chdir(folder)
+    if code := app(arguments, standalone_mode=False):
         raise typer.Exit(code)
-
-
-def _several_jobs(place: str, found: Sequence[NotedCommand]) -> OutputError:
-    """Return the error for parts of several jobs; it says what differs, and their commands."""
-    first, second = (one.job or {} for one in found[:2])
-    form = "{} is {} in the first and {} in the second"
-    differs = describe_difference(second, first, form=form)
-    problem = f"{len(found)} different jobs have parts there: {differs}"
-    commands = [shlex.join(["ingot", *one.arguments]) for one in found]
-    return OutputError(redact_urls(place), problem, "\n".join(["run one of these:", *commands]))
 
 
 def _is_finished(place: str) -> bool:
