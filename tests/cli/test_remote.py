@@ -171,7 +171,10 @@ WRITERS = {
         "convert",
         "{monolith}",
         "s3://data/o",
-        *"--from example --to example".split(),
+        "--from",
+        "example",
+        "--to",
+        "parquet",
     ),
     "merge": ("merge", "s3://data/o"),
 }
