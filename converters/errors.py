@@ -1,5 +1,7 @@
 """The errors of ingot: one class per situation that a caller catches, and foreign errors as these.
 
+A command ends with the `ExitCode` of the error that ended it.
+
 IngotError
 ├── SourceError      the raw data cannot be read              exit 1
 │   └── StorageError its storage cannot be reached            exit 4
@@ -10,7 +12,8 @@ IngotError
 │   ├── NoTokensError no text gives a token                   exit 1
 │   └── DriftError   the data's shape is not the mapping's    exit 1
 ├── OutputError      the destination cannot be written        exit 1
-│   └── CommittedElsewhereError another run committed first   exit 1
+│   ├── CommittedElsewhereError another run committed first   exit 1
+│   └── UnreachableStoreError its storage cannot be reached   exit 4
 ├── RevisionError    there is no such revision or repository  exit 2
 ├── ReviewNeeded     a person has to decide before going on   exit 3
 ├── BudgetReached    one more question passes a limit         exit 3
@@ -25,14 +28,28 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import IntEnum
 from importlib.util import find_spec
 from typing import Final, cast
+
+
+class ExitCode(IntEnum):
+    """How a command ended, for whoever started it; docs/cli.md says when to try again."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    PERSON_NEEDED = 3
+    UNREACHABLE = 4
+    PART_DONE = 5
+    INTERRUPTED = 130  # 128 and the number of the signal, as shells count
+    TERMINATED = 143
 
 
 class IngotError(Exception):
     """Base of everything that ingot raises on purpose; `exit_code` is the process's exit status."""
 
-    exit_code = 1
+    exit_code = ExitCode.FAILED
 
 
 class _LocatedError(IngotError):
@@ -56,7 +73,7 @@ class SourceError(_LocatedError):
 class StorageError(SourceError):
     """A storage that holds raw data cannot be reached. Fields: where (URL), problem, hint."""
 
-    exit_code = 4
+    exit_code = ExitCode.UNREACHABLE
 
 
 class ConversionError(_LocatedError):
@@ -79,16 +96,22 @@ class CommittedElsewhereError(OutputError):
     """Another run has committed a result there meanwhile. Fields: where, problem, hint."""
 
 
+class UnreachableStoreError(OutputError):
+    """A storage that results go to cannot be reached. Fields: where (URL), problem, hint."""
+
+    exit_code = ExitCode.UNREACHABLE
+
+
 class RevisionError(_LocatedError):
     """What is to be reviewed cannot be found. Fields: where (revision or folder), problem, hint."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class ReviewNeeded(_LocatedError):  # noqa: N818 - a state, not a mistake
     """A person has to decide. Fields: where (the proposal), problem (why), hint (the command)."""
 
-    exit_code = 3
+    exit_code = ExitCode.PERSON_NEEDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +132,7 @@ class Problem:
 class MappingError(IngotError):
     """A mapping is wrong; carries every problem at once. Fields: where, problems."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
     noun = "mapping"
 
     def __init__(self, where: str, problems: tuple[Problem, ...]) -> None:
@@ -143,7 +166,7 @@ class BudgetReached(_LocatedError):  # noqa: N818 - a state, not a mistake
     say what was found out before, as a reply's do; they travel along when it is pickled.
     """
 
-    exit_code = 3
+    exit_code = ExitCode.PERSON_NEEDED
     notes: tuple[str, ...] = ()
 
 
@@ -155,7 +178,7 @@ class ModelError(_LocatedError):
     pickled.
     """
 
-    exit_code = 4
+    exit_code = ExitCode.UNREACHABLE
     notes: tuple[str, ...] = ()
     KINDS = (
         *("unreachable", "timeout", "rate_limited", "quota", "server_error", "unauthorized"),
@@ -341,7 +364,8 @@ def _hide_value(found: re.Match[str]) -> str:
 class PartDone(Exception):  # noqa: N818 - no error
     """A part of a job (`--shard`) has done its own `pieces` of the `whole` ones, and ends.
 
-    `phase`, such as `1/2`, is one that other parts have not done yet; None after the last one.
+    The command ends with `ExitCode.PART_DONE`. `phase`, such as `1/2`, is one that other parts have
+    not done yet; None after the last one.
     """
 
     def __init__(self, out: str, shard: str, pieces: int, whole: int, phase: str | None) -> None:

@@ -15,7 +15,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final, TypeVar
 
-from ingot.converters.errors import ConversionError
+from ingot.converters.errors import ConversionError, ExitCode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,6 @@ class Progress:
 Watch = Callable[[Progress], None]
 
 WAITING: Final = "waiting"  # the stage of a job that sleeps on purpose
-TERMINATED: Final = 143  # the exit code: 128 and the number of SIGTERM
 _GRACE: Final = 20.0  # seconds; Kubernetes kills after 30
 _AGAIN: Final = 5.0  # seconds until what did not end is asked once more
 _Task = TypeVar("_Task")
@@ -73,7 +72,7 @@ def drain_on_sigterm() -> Iterator[None]:
 
     def begin(*_: object) -> None:
         if _stopping.is_set():
-            os._exit(TERMINATED)  # worker processes end with their parent
+            os._exit(ExitCode.TERMINATED)  # worker processes end with their parent
         _stopping.set()
         signal.setitimer(signal.ITIMER_REAL, max(float(given), 1e-3), _AGAIN)
 

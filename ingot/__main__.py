@@ -7,26 +7,23 @@ import sys
 from ingot.imports import prepare_process
 
 
-def main() -> None:
+def main(name: str = "ingot") -> None:
     """Run the command line; ends the process with an exit code."""
     _begin()
     try:
-        from ingot.cli.app import app
+        from ingot.cli.app import TOKENS, app
 
-        app(prog_name="ingot")
+        command = app if name == "ingot" else TOKENS["build"].load(name)
+        command(prog_name=name)
     except KeyboardInterrupt:  # before or after a command had the word
-        sys.exit(130)
+        from ingot.converters.errors import ExitCode
+
+        sys.exit(ExitCode.INTERRUPTED)
 
 
 def parquet2mbt() -> None:
     """Run `ingot tokens build` under its other name."""
-    _begin()
-    try:
-        from ingot.cli.app import TOKENS
-
-        TOKENS["build"].load("parquet2mbt")(prog_name="parquet2mbt")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    main("parquet2mbt")
 
 
 def _begin() -> None:

@@ -10,7 +10,14 @@ import pyarrow.compute as pc
 
 from ingot.agent.review.markdown_escaping import code_span, count_text, escape_words, markdown_table
 from ingot.converters.convert.job import Result
-from ingot.converters.errors import OutputError, error_text, redact_urls, require_package
+from ingot.converters.errors import (
+    OutputError,
+    UnreachableStoreError,
+    error_text,
+    is_transient,
+    redact_urls,
+    require_package,
+)
 from ingot.converters.json_yaml import dump_yaml, load_json
 from ingot.converters.records import read_batches
 from ingot.converters.records.readers import record_files
@@ -58,11 +65,12 @@ def push_to_hub(
 
     Raises:
         ConversionError: it is no finished result, or holds no records.
-        OutputError: the Hub refuses it or cannot be reached.
+        OutputError: the Hub refuses it; as UnreachableStoreError, it cannot be reached.
         SourceError: `huggingface_hub` is not installed.
     """
     require_package(repo_id, "a push to the Hub", "huggingface-hub", "hf")
     from huggingface_hub import HfApi
+    from huggingface_hub.errors import LocalTokenNotFoundError
     from huggingface_hub.utils.tqdm import (
         are_progress_bars_disabled,
         disable_progress_bars,
@@ -78,9 +86,9 @@ def push_to_hub(
         return _commit_folder(HfApi(), folder, repo_id, card, private=private)
     except Exception as error:  # each version of the library has errors of another client
         hint = "check the name, HF_TOKEN (write access) and HF_ENDPOINT"
-        raise OutputError(
-            f"hf://datasets/{repo_id}", redact_urls(error_text(error)), hint
-        ) from error
+        refused = isinstance(error, LocalTokenNotFoundError) or not is_transient(error)
+        where, said = f"hf://datasets/{repo_id}", redact_urls(error_text(error))
+        raise (OutputError if refused else UnreachableStoreError)(where, said, hint) from error
     finally:
         if not was_quiet:
             enable_progress_bars()

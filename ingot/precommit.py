@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ingot.cli.console import print_error
-from ingot.converters.errors import IngotError
+from ingot.converters.errors import ExitCode, IngotError
 
 _GOLDEN, _SAMPLE = ".golden.jsonl", ".sample"
 
@@ -26,7 +26,7 @@ def main(files: Sequence[str]) -> int:
         _passes(mapping) if mapping.is_file() else _needs_no_mapping(mapping, file)
         for mapping, file in changed.items()
     ]
-    return 0 if all(results) else 1
+    return ExitCode.DONE if all(results) else ExitCode.FAILED
 
 
 def find_mapping(file: Path) -> Path | None:

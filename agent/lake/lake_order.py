@@ -173,6 +173,33 @@ def files_key(data_set: "DataSet") -> str:
     return hashlib.sha256(json.dumps(document).encode()).hexdigest()
 
 
+def lake_place(order: LakeOrder) -> str:
+    """Return where the lake lies, however its root was named."""
+    local = "://" not in order.root
+    return str(Path(order.root).expanduser().resolve()) if local else order.root.rstrip("/")
+
+
+def job_document(order: LakeOrder) -> dict[str, object]:
+    """Return what all parts of a run over a lake have in common, by the names of the settings."""
+    from ingot.converters.convert.result import VERSIONS
+
+    names = (
+        *("results", "records", "language", "tokenizer", "mapper", "mode", "yes", "pin"),
+        *("min_confidence", "allow_drift", "share_values", "prompt_tokens", "dedup"),
+    )
+    asking = order.asking
+    document = {
+        "versions": VERSIONS,
+        "root": lake_place(order),
+        "mappings": str(order.mappings),
+        **{name: getattr(order, name) for name in names},
+        "split": order.splits.to_json() if order.splits else None,
+        "model": [asking.endpoint.url, asking.endpoint.model] if asking else None,
+        "budget": [asdict(asking.data_set), asdict(asking.run)] if asking else None,
+    }
+    return dict(json.loads(json.dumps(document)))
+
+
 def data_set_key(order: LakeOrder, data_set: "DataSet", *, mapping: bytes = b"") -> str:
     """Return a hash of all that a data set's state depends on: equal = nothing is to be done."""
     from ingot.converters.convert.result import VERSIONS

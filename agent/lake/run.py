@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import time
@@ -17,7 +18,16 @@ from typing import Final
 from ingot.agent.lake import shared_model
 from ingot.agent.lake.data_set import SetResult, SetTask, work_on_set
 from ingot.agent.lake.file_scan import find_sets, list_files, scan_part
-from ingot.agent.lake.lake_order import CORPUS, HASHES, MAPPINGS, LakeOrder, data_set_key, files_key
+from ingot.agent.lake.lake_order import (
+    CORPUS,
+    HASHES,
+    MAPPINGS,
+    LakeOrder,
+    data_set_key,
+    files_key,
+    job_document,
+    lake_place,
+)
 from ingot.agent.lake.lake_state import KnownSet
 from ingot.agent.lake.shared_model import GONE, TurnQueue, shape_keys
 from ingot.agent.model.budget import Spent
@@ -25,6 +35,7 @@ from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
 from ingot.agent.proposing.proposal import SURE_CONFIDENCE
 from ingot.agent.reporting.report import mapping_bytes
 from ingot.converters.errors import IngotError, OutputError, PartDone
+from ingot.converters.json_yaml import find_json
 from ingot.converters.lake import corpus
 from ingot.converters.lake.catalog import SetFacts, Split, encodable_value, write_catalog
 from ingot.converters.lake.duplicates import Duplicates, find_or_recall
@@ -33,13 +44,21 @@ from ingot.converters.lake.record_hashes import ALL, HASHES_HEADER, WIDTH
 from ingot.converters.lake.survey import DataSet, Survey, group_by_reason
 from ingot.converters.output.files import (
     LockedError,
+    hold_lock,
     output_errors,
     remove_unfinished,
     take_lock,
     write_file,
 )
+from ingot.converters.output.identity import describe_difference
 from ingot.converters.output.pieces import part_done
-from ingot.converters.output.sharding import COMMAND_FILE, JobShard, note_command
+from ingot.converters.output.sharding import (
+    JOB_FILE,
+    OTHER_PARTS,
+    OTHER_PARTS_HINT,
+    JobShard,
+    note_job,
+)
 from ingot.converters.output.store_commit import find_result
 from ingot.converters.output.worker_pool import Spreading, TaskFailure
 from ingot.converters.progress import raise_if_stopping, until_stopping
@@ -98,7 +117,9 @@ def _run_part(order: LakeOrder, shard: JobShard, listen: Listener) -> PartDone:
         listen(LakeProgress("files", done, whole))
 
     with _lock_folder(order, shared=True), order.open_workers() as workers:
-        note_command(order.state.folder / COMMAND_FILE)
+        with output_errors(order.out), hold_lock(order.state.folder / "begin", wait_s=math.inf):
+            _check_job(order)
+            note_job(order.state.folder, job_document(order))
         if scan_part(order, listed, workers, hear):
             return part_done(order.out, shard, [one.bytes or 0 for one in listed.entries], "1/2")
         found = find_sets(order, listed, workers, hear)
@@ -121,11 +142,12 @@ def run_lake(
     begun, now, state = time.monotonic(), time.time_ns(), order.state
     listed = list_files(order)
     with _lock_folder(order), order.open_workers() as workers:
+        _check_job(order)
         found = find_sets(
             order, listed, workers, lambda *counts: listen(LakeProgress("files", *counts))
         )
         state.keep_note(_RESULTS, order.results, str)
-        state.keep_note(_ROOT, _lake_place(order), str)
+        state.keep_note(_ROOT, lake_place(order), str)
         state.keep_note(MAPPINGS, str(order.mappings), str)
         state.keep_members(_set_by_file(found))
         shared_model.begin_run(state)
@@ -145,6 +167,8 @@ def run_lake(
         }
         sets = _finish_run(order, _facts_with_gone(order, found), counts, workers, listen)
         spent = (shared_model.count_spending if watching else shared_model.end_run)(state)
+        with output_errors(order.out):
+            (state.folder / JOB_FILE).unlink(missing_ok=True)
     return LakeReport(
         sets=tuple(sets),
         worked=tuple(worked),
@@ -153,6 +177,13 @@ def run_lake(
         spent=spent,
         seconds=time.monotonic() - begun,
     )
+
+
+def _check_job(order: LakeOrder) -> None:
+    """Refuse to work in a lake where the parts of another run are not merged yet."""
+    noted = find_json(order.state.folder / JOB_FILE, own=True)
+    if noted and (differs := describe_difference(job_document(order), noted)):
+        raise OutputError(str(order.out), f"{OTHER_PARTS}: {differs}", OTHER_PARTS_HINT)
 
 
 def _set_by_file(found: Survey) -> dict[str, str]:
@@ -305,7 +336,7 @@ def _lock_folder(order: LakeOrder, *, shared: bool = False) -> Iterator[None]:
             raise OutputError(str(order.out), "another run is working there", hint) from error
     try:
         known, results = order.state.note(_ROOT, str), order.state.note(_RESULTS, str)
-        if known is not None and (known, results) != (_lake_place(order), order.results):
+        if known is not None and (known, results) != (lake_place(order), order.results):
             more = f", with --results {results}" if results else ""
             problem = f"is the folder of another lake: {known}{more}"
             raise OutputError(str(order.out), problem, "choose another folder for this one")
@@ -314,12 +345,6 @@ def _lock_folder(order: LakeOrder, *, shared: bool = False) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _lake_place(order: LakeOrder) -> str:
-    """Return where the lake lies, however its root was named."""
-    local = "://" not in order.root
-    return str(Path(order.root).expanduser().resolve()) if local else order.root.rstrip("/")
 
 
 # --- what needs all data sets to be done

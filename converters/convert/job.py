@@ -152,6 +152,8 @@ def _hold(
     identity = results.conversion_identity(
         source, mapping.kind, results.mapping_sha256(mapping), settled
     )
+    document = {name: one for name, one in to_document(mapping).items() if name != "provenance"}
+    identity = dataclasses.replace(identity, details={"mapping": document})
     with identity.stage(
         out, overwrite=options.overwrite, spread=options.spread, by_shards=True
     ) as staged:

@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import math
 import os
 import re
 import shutil
@@ -28,10 +29,18 @@ from ingot.converters.output.files import (
     sync_tree,
     write_file,
 )
-from ingot.converters.output.sharding import COMMAND_FILE, JobShard, note_command
+from ingot.converters.output.sharding import (
+    COMMAND_FILE,
+    JOB_FILE,
+    OTHER_PARTS,
+    OTHER_PARTS_HINT,
+    JobShard,
+    note_job,
+)
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
+    from ingot.converters.output.identity import RunIdentity
     from ingot.converters.output.store_commit import ShardStore
 
 _PARTS = {
@@ -134,6 +143,10 @@ class _Destination:
         found = self._siblings("stage-")
         return [path for path in found if {one.name for one in path.iterdir()} <= own]
 
+    def parts(self, own: Path | None) -> list[Path]:
+        """Those where the parts of a job work, but this one."""
+        return [one for one in self.stages() if one != own and _has_parts(one)]
+
     def trash(self) -> list[Path]:
         return self._siblings("trash-")
 
@@ -227,7 +240,7 @@ def remove_result(folder: Path) -> bool:
     with _hold_destination(places), output_errors(folder):
         if _own_manifest(places.out) is None or _foreign_files(places.out):
             return False
-        _clear_stages(places, keep=None)
+        _clear_stages(places)
         places.discard(places.out)
         return True
 
@@ -289,21 +302,52 @@ def _hold_destination(places: _Destination, *, shared: bool = False) -> Iterator
         yield
 
 
-def _clear_stages(places: _Destination, keep: Path | None) -> list[str]:
-    """Remove unfinished runs but `keep`."""
-    stale = [stage for stage in places.stages() if stage != keep]
+def _has_parts(folder: Path) -> bool:
+    """Whether the parts of a job work in the folder of an unfinished run."""
+    return (folder / "work" / COMMAND_FILE).exists()
+
+
+def _clear_stages(
+    places: _Destination, own: Path | None = None, *, keep: bool = False
+) -> list[str]:
+    """Remove unfinished runs, the own one too unless `keep`; the parts of other jobs stay."""
+    others = places.parts(own)
+    kept = [*others, own] if keep else others
+    stale = [stage for stage in places.stages() if stage not in kept]
     for stage in stale:
         places.discard(stage)
-    if not stale:
-        return []
-    return [f"removed {len(stale)} unfinished run(s) with other inputs or options"]
+    removed = f"removed {len(stale)} unfinished run(s) with other inputs or options"
+    left = [f"left the parts of another job in {one}" for one in others]
+    return [removed, *left] if {*stale} - {own} else left
+
+
+def _check_parts(
+    places: _Destination, own: Path, job: "RunIdentity | None", *, replaces: bool
+) -> list[str]:
+    """Refuse to begin beside the parts of another job, unless it `replaces` them.
+
+    A job whose own parts lie there goes on, as it would alone.
+    """
+    others = [] if _has_parts(own) else places.parts(own)
+    for one in others:
+        noted = find_json(one / "work" / JOB_FILE, own=True)
+        differs = job.job_difference(noted) if job and noted else "of another version of ingot"
+        if not replaces:
+            hint = f"{OTHER_PARTS_HINT}, or replace them with `overwrite`"
+            raise OutputError(str(places.out), f"{OTHER_PARTS}: {differs}", hint)
+        places.discard(one)
+    return ["removed the parts of another job"] if others else []
 
 
 def _open_stage(
-    places: _Destination, key: str, notes: list[str], *, shared: bool = False
+    places: _Destination,
+    folder: Path,
+    notes: list[str],
+    job: "RunIdentity | None",
+    *,
+    shared: bool = False,
 ) -> StagedResult:
-    folder = places.sibling(f"stage-{key[:16]}")
-    notes += [] if shared else _clear_stages(places, keep=folder)
+    notes += [] if shared else _clear_stages(places, folder, keep=True)
     if not shared and find_finished(folder / "result"):
         # Killed at the very end: what lies there may be the new result or, exchanged, the old one.
         places.discard(folder)
@@ -318,7 +362,7 @@ def _open_stage(
     staged.work.mkdir(parents=True, exist_ok=True)
     staged.result.mkdir(exist_ok=True)
     if shared:
-        note_command(staged.work / COMMAND_FILE)
+        note_job(staged.work, job.job_document() if job else {})
         return staged
     for cut in staged.result.glob(f".{MANIFEST}.*.tmp"):  # killed while the manifest was written
         cut.unlink()
@@ -342,19 +386,23 @@ def stage(
     overwrite: bool = False,
     keep_work: bool = False,
     shard: JobShard | None = None,
+    job: "RunIdentity | None" = None,
+    replaces: bool = False,
 ) -> Iterator[StagedResult]:
     """Take hold of a destination, for one run, or together with the other parts of a job.
 
     The destination must not exist (an empty folder is accepted), or hold an equal result (then
     `done` is set), or another one and `overwrite` be true; folders with foreign files are never
-    replaced. After a SourceError or ConversionError nothing stays; after any other error, and with
-    `keep_work` after these too, what lies in `work` stays for the next run with the same key. A
-    symbolic link is followed.
+    replaced. So are the parts of another `job`, unless this one `replaces` them, which a merge
+    never does. After a SourceError or ConversionError nothing stays; after any other error, and
+    with `keep_work` or the parts of a job after these too, what lies in `work` stays for the next
+    run with the same key. A symbolic link is followed.
     """
     places = _Destination(out=Path(os.path.realpath(out)))
     with output_errors(out):
         places.out.parent.mkdir(parents=True, exist_ok=True)
     shared = shard is not None and not shard.merges
+    own = places.sibling(f"stage-{key[:16]}")
     with _hold_destination(places, shared=shared):
         with output_errors(out):
             notes = [] if shared else _recover(places)
@@ -362,24 +410,27 @@ def stage(
         differs = difference(there) if there else None
         if there is not None and differs is None:
             with output_errors(out):
-                notes += [] if shared else _clear_stages(places, keep=None)
+                notes += [] if shared else _clear_stages(places, own)
             one = places.out
             yield StagedResult(out=one, work=one, result=one, done=there, notes=tuple(notes))
             return
         with output_errors(out):
             _check_free(places.out, overwrite, differs)
-            staged = _open_stage(places, key, notes, shared=shared)
+            with hold_lock(places.sibling("begin"), wait_s=math.inf, remove=True):
+                replaces = replaces and (shard is None or shared)
+                notes += _check_parts(places, own, job, replaces=replaces)
+                staged = _open_stage(places, own, notes, job, shared=shared)
         try:
             yield staged
         except (SourceError, ConversionError):
-            _clean_failed_run(places, staged, keep=keep_work or shard is not None)
+            _clean_failed_run(places, staged, keep=keep_work or _has_parts(own))
             raise
         except OutputError as error:
             _clean_failed_run(places, staged, keep=True)
             if not Path(error.where).is_relative_to(staged.work.parent):
                 raise
             # People know the destination, not the hidden folder beside it.
-            raise OutputError(str(out), error.problem, error.hint) from error
+            raise type(error)(str(out), error.problem, error.hint) from error
         except BaseException:
             _clean_failed_run(places, staged, keep=True)
             raise

@@ -26,7 +26,6 @@ STATS: Final = "stats.json"
 _SHOWN: Final = 5
 _WORDS: Final = {
     "decision": "another decision",
-    "versions": "another version of ingot",
     "mapping_sha256": "another mapping",
 }
 
@@ -45,6 +44,8 @@ class RunIdentity:
     # How a difference in `settled` is told where the two values say nothing to people.
     words: Mapping[str, str] = field(default_factory=dict)
     further: Callable[[FinishedResult], str | None] = lambda _: None  # another difference
+    # What hashes in `settled` are made of, so that jobs that differ can say in what.
+    details: Mapping[str, object] = field(default_factory=dict)
 
     def key(self) -> str:
         """Return the staging key, which knows the inputs by place and stamps."""
@@ -74,6 +75,21 @@ class RunIdentity:
         """Check that a finished result was made of files with these stamps."""
         stamps = there.run.get("inputs")
         return stamps is not None and _without_none(stamps) == _without_none(self.stamped_inputs())
+
+    def job_document(self) -> dict[str, Json]:
+        """Return what decides the bytes, the inputs too, as it can be compared in words."""
+        files = {
+            one["name"]: {key: value for key, value in one.items() if key != "name"}
+            for one in self.stamps or ()
+        }
+        place = self.place if self.stamps is None else self.location or self.place
+        inputs = {"place": place, "files": files}
+        return dict(json.loads(json.dumps({**self.settled, **self.details, "inputs": inputs})))
+
+    def job_difference(self, there: dict[str, Json]) -> str:
+        """Return what tells a noted job from this one, in words."""
+        told = describe_difference(self.job_document(), there, self.words)
+        return told or "the same input and options, worked on in another way"
 
     def stage(
         self,
@@ -106,6 +122,8 @@ class RunIdentity:
             overwrite=overwrite,
             keep_work=keep_work,
             shard=spread.shard,
+            job=self,
+            replaces=overwrite,
         )
 
     def commit(
@@ -165,11 +183,12 @@ def describe_difference(
     wanted: Mapping[str, object],
     there: Mapping[str, object],
     words: Mapping[str, str] | None = None,
+    form: str = "{} is {} (requested: {})",
 ) -> str:
     """Return what differs between two identities, by `words` or as `limit is 5 (requested: 10)`."""
     told = _WORDS | dict(words or {})
     lines = [
-        told.get(name) or f"{name} is {_value_text(theirs)} (requested: {_value_text(ours)})"
+        told.get(name) or form.format(name, _value_text(theirs), _value_text(ours))
         for name, ours, theirs in _differing_values(wanted, there, "", told)
     ]
     lines = list(dict.fromkeys(lines))

@@ -142,8 +142,7 @@ class JobWatch:
             (Gauge, "shards_done", "Shards, files or data sets finished"),
             (Gauge, "shards", "Shards, files or data sets there are"),
         ):
-            shown = "shards_total" if name == "shards" else name
-            metric = family(f"ingot_{shown}", text, labels=["job", "stage"])
+            metric = family(f"ingot_{name}", text, labels=["job", "stage"])
             for stage, progress in stages.items():
                 if (value := getattr(progress, name)) is not None:
                     metric.add_metric([self._job, stage], value)

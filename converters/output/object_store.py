@@ -30,6 +30,7 @@ from ingot.converters.errors import (
     OutputError,
     SourceError,
     StorageError,
+    UnreachableStoreError,
     error_text,
     http_status,
     is_transient,
@@ -172,7 +173,8 @@ def _read_errors(url: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise SourceError(redact_urls(url), "is not there", "check the spelling") from error
     except OutputError as error:
-        raise StorageError(*error.args) from error
+        lost = isinstance(error, UnreachableStoreError)
+        raise (StorageError if lost else SourceError)(*error.args) from error
 
 
 def fetch_file(url: str, local: Path) -> None:
@@ -368,4 +370,5 @@ def _output_error(url: str, error: Exception, told: BaseException) -> OutputErro
         return OutputError(where, "no permission", "check the credentials")
     if isinstance(error, FileNotFoundError):
         return OutputError(where, "no such bucket", "make it, or check the spelling")
-    return OutputError(where, f"the request failed: {redact_urls(error_text(told))}", _HINT)
+    kind = UnreachableStoreError if _may_pass(error) else OutputError
+    return kind(where, f"the request failed: {redact_urls(error_text(told))}", _HINT)

@@ -7,17 +7,21 @@ would have written.
 
 import sys
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
 
 from ingot.converters.errors import OutputError
+from ingot.converters.rows import Json
 from ingot.converters.settings import Setting
 
 COMMAND_KIND: Final = "command"  # of an unfinished file beside a prefix
 COMMAND_FILE: Final = f"{COMMAND_KIND}.json"  # in the work of an unfinished folder
+JOB_FILE: Final = "job.json"  # beside that: what decides the bytes of the job
+OTHER_PARTS: Final = "the parts of another job lie there"
+OTHER_PARTS_HINT: Final = "finish that job as it was begun (`ingot merge`), or choose another place"
 LAKE_FOLDER: Final = ".ingot-lake"  # what a lake remembers, in its output folder
 MERGE: Final = "merge"
 SCALE: Final = "Scale"
@@ -134,12 +138,13 @@ class Spread:
 WHOLE: Final = Spread()  # this process does the job as a whole
 
 
-def note_command(file: Path) -> None:
-    """Note the command line beside the parts that it makes, for `ingot merge`."""
-    from ingot.converters.output.files import write_file
+def note_job(folder: Path, document: Mapping[str, object]) -> None:
+    """Note a job and its command line in the folder where its parts work, if nobody has yet."""
+    from ingot.converters.output.files import encode_json, write_file
 
-    if not file.exists():
-        write_file(file, command_document())
+    if not (folder / JOB_FILE).exists():
+        write_file(folder / COMMAND_FILE, command_document())
+        write_file(folder / JOB_FILE, encode_json(document))
 
 
 def command_document() -> bytes:
@@ -149,10 +154,10 @@ def command_document() -> bytes:
     return encode_json({"arguments": sys.argv[1:], "folder": str(Path.cwd())})
 
 
-def find_commands(given: str) -> list[tuple[list[str], str]]:
+def find_commands(given: str) -> list[tuple[list[str], str, dict[str, Json] | None]]:
     """The commands of the jobs whose parts lie beside a folder or prefix, and where they ran.
 
-    They say `--shard merge` in place of their part.
+    They say `--shard merge` in place of their part. The third is what was noted of the job.
     """
     from ingot.converters.json_yaml import find_json
     from ingot.converters.output.files import is_store_url
@@ -166,14 +171,17 @@ def find_commands(given: str) -> list[tuple[list[str], str]]:
             found += [beside / "work" / COMMAND_FILE]
         elif beside.name == f"{place.name}.{COMMAND_KIND}.tmp":
             found += [beside]
-    noted = [find_json(file, own=True) or {} for file in found]
+    noted = [
+        (find_json(file, own=True) or {}, find_json(file.with_name(JOB_FILE), own=True))
+        for file in found
+    ]
     if is_store_url(given):
         from ingot.converters.output.store_commit import find_store_commands
 
         noted = find_store_commands(given)
     return [
-        ([*_without_shard(map(str, one["arguments"])), "--shard", MERGE], str(one["folder"]))
-        for one in noted
+        ([*_without_shard(map(str, one["arguments"])), "--shard", MERGE], str(one["folder"]), job)
+        for one, job in noted
         if isinstance(one.get("arguments"), list) and "folder" in one
     ]
 

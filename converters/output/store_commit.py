@@ -55,7 +55,13 @@ from ingot.converters.output.object_store import (
     put_file,
     read_json,
 )
-from ingot.converters.output.sharding import COMMAND_FILE, JobShard, command_document
+from ingot.converters.output.sharding import (
+    COMMAND_FILE,
+    JOB_FILE,
+    OTHER_PARTS,
+    JobShard,
+    command_document,
+)
 from ingot.converters.output.worker_pool import WorkerDiedError
 from ingot.converters.progress import host_facts, raise_if_stopping
 from ingot.converters.rows import Json
@@ -72,6 +78,7 @@ _PARTS: Final = re.compile(
 _SMALL: Final = frozenset({"mapping.json", "report.md", "blend.txt", RUN})
 _KEY_CHARS: Final = 16
 PUT_NAMES: Final = "files.json"  # of files that are going to be put or deleted
+_NOTES: Final = (COMMAND_FILE, JOB_FILE, PUT_NAMES)  # beside the entries of shards
 _PUTS: Final = 4  # files at a time
 
 
@@ -108,7 +115,7 @@ class ShardStore:
     def shards_among(self, names: Iterable[str]) -> set[str]:
         """The names of the shards that files of the destination enter."""
         own = (Path(name) for name in names if name.startswith(f"{self.folder}/"))
-        return {name.stem for name in own if name.name not in (COMMAND_FILE, PUT_NAMES)}
+        return {name.stem for name in own if name.name not in _NOTES}
 
     def put_shard(
         self, name: str, parts: Iterable[tuple[Path, str]], document: Mapping[str, object]
@@ -277,10 +284,15 @@ def find_equal(
     return there, None
 
 
-def note_part(store: ShardStore, shard: JobShard | None) -> None:
-    """Note the command of a part of a job, for `ingot merge`."""
-    if shard is not None and not shard.merges:
-        put_bytes(command_document(), f"{store.url}/{store.folder}/{COMMAND_FILE}")
+def note_part(
+    store: ShardStore, shard: JobShard | None, identity: "RunIdentity", there: Iterable[str]
+) -> None:
+    """Note the command of a part of a job, for `ingot merge`, and the job, for other jobs."""
+    noted = f"{store.folder}/{JOB_FILE}" in there
+    if shard is not None and not shard.merges and not noted:
+        place = f"{store.url}/{store.folder}"
+        put_bytes(command_document(), f"{place}/{COMMAND_FILE}")
+        put_bytes(encode_json(identity.job_document()), f"{place}/{JOB_FILE}")
 
 
 @contextmanager
@@ -307,10 +319,11 @@ def stage_in_store(
         if found is not None:
             yield replace(held, done=found)
             return
-        goes_on = take_claim(store, there, identity, overwrite=overwrite)
+        merges = shard is not None and shard.merges  # which never removes another job
+        goes_on = take_claim(store, there, identity, overwrite=overwrite and not merges)
         work.mkdir()
         result.mkdir()
-        note_part(store, shard)
+        note_part(store, shard, identity, there)
         done = goes_on * len(store.shards_among(there))
         try:
             yield replace(held, resumed=done > 0, shards_found=done)
@@ -347,7 +360,7 @@ def take_claim(
         delete(store.url, [CLAIM])  # it came since the destination was listed
         raise store.committed_error()
     # The manifest first, so that a result that lacks files never has one.
-    kept = {MANIFEST, CLAIM, *(f"{store.folder}/{name}" for name in (COMMAND_FILE, PUT_NAMES))}
+    kept = {MANIFEST, CLAIM, *(f"{store.folder}/{name}" for name in _NOTES)}
     if rest := [name for name in there if name not in kept]:
         enter_names(store, there)
     delete(store.url, [MANIFEST, *rest] if MANIFEST in there else rest)
@@ -381,16 +394,22 @@ def _claimed_error(
 
     theirs = claim.get("settled") or {}
     differs = describe_difference(identity.settled, theirs, identity.words) or "other input files"
+    their_work = replace(store, key=str(claim.get("key"))).folder
+    if noted := read_json(f"{store.url}/{their_work}/{JOB_FILE}"):
+        differs = f"{OTHER_PARTS}: {identity.job_difference(noted)}"
     problem = f"another run is writing there since {claim.get('since')}: {differs}"
     hint = "wait for it or choose another folder; if it is dead, replace it with `overwrite`"
     return OutputError(store.where, problem, hint)
 
 
-def find_store_commands(url: str) -> list[dict[str, Json]]:
-    """What the parts of jobs noted of their commands, see `sharding.find_commands`."""
+def find_store_commands(url: str) -> list[tuple[dict[str, Json], dict[str, Json] | None]]:
+    """What the parts of jobs noted of commands and jobs, see `sharding.find_commands`."""
     work = f"{check_url(url)}/{STORE_WORK}"
-    named = (name for name in list_names(work) if Path(name).name == COMMAND_FILE)
-    return [read_json(f"{work}/{name}") or {} for name in named]
+    folders = [Path(name).parent for name in list_names(work) if Path(name).name == COMMAND_FILE]
+    return [
+        (read_json(f"{work}/{one}/{COMMAND_FILE}") or {}, read_json(f"{work}/{one}/{JOB_FILE}"))
+        for one in folders
+    ]
 
 
 def _discard(store: ShardStore) -> None:

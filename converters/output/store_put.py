@@ -87,8 +87,8 @@ def stage_to_put(
     out = _tmp_folder(store, spread) / f"{name}-{digest}"
     with ExitStack() as stack:
         if found is None:
-            note_part(store, spread.shard)
-            how: Any = {"overwrite": True, "keep_work": keep_work, "shard": spread.shard}
+            how: Any = {"keep_work": keep_work, "shard": spread.shard, "job": identity}
+            how |= {"overwrite": True, "replaces": overwrite}
             try:
                 local = stage(out, key=key, difference=identity.difference, **how)
                 held = stack.enter_context(local)
@@ -96,6 +96,7 @@ def stage_to_put(
                 if isinstance(error.__cause__, LockedError):
                     raise OutputError(store.where, *error.args[1:]) from error
                 raise
+            note_part(store, spread.shard, identity, there)
             if held.done is not None:
                 _put_result(held.done, store, identity, overwrite=overwrite)
             more: Any = vars(held) | {"store": store}

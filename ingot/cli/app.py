@@ -129,7 +129,8 @@ app = command_group(
     COMMANDS,
     name="ingot",
     epilog="Exit codes: 0 done or nothing to convert, 1 a gate failed or data cannot be read or "
-    "written, 2 usage or an invalid mapping file, 3 a person is needed, 4 endpoint unreachable.",
+    "written, 2 usage or an invalid mapping file, 3 a person is needed, 4 endpoint or storage "
+    "unreachable, 5 a part (--shard) is done and others remain.",
     context_settings=HELP,
 )
 

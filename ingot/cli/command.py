@@ -29,7 +29,13 @@ import typer.main
 from typer.core import TyperCommand, TyperGroup
 
 from ingot.cli.console import print_error, replace_names, use_flags
-from ingot.converters.errors import ConversionError, IngotError, OutputError, PartDone
+from ingot.converters.errors import (
+    ConversionError,
+    ExitCode,
+    IngotError,
+    OutputError,
+    PartDone,
+)
 from ingot.converters.settings import (
     DeclaredSetting,
     Setting,
@@ -44,8 +50,6 @@ if TYPE_CHECKING:
     from ingot.converters.progress import Watch
 
 HELP = {"help_option_names": ["-h", "--help"]}
-INTERRUPTED = 130
-_USAGE = 2
 # The class of every usage error: typer has it from click, or brings its own.
 _UsageError: Any = typer.BadParameter.__mro__[1]
 
@@ -142,20 +146,23 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
         """Run the command; a mistake in ingot itself still shows its traceback."""
         try:
-            use_flags({one.name: one.opts[0] for one in self.params if one.opts[0][0] == "-"})
+            flags = {one.name: one.opts[0] for one in self.params if one.opts[0][0] == "-"}
+            given = ctx.params  # lines of JSON on stderr are not mixed with others
+            as_json = given.get("log_format") == "json" and not given.get("log_file")
+            use_flags(flags, json_errors=as_json)
             with _usage_errors(ctx):
                 return super().invoke(ctx)
         except IngotError as error:
             print_error(*_error_parts(error))
             raise typer.Exit(error.exit_code) from error
         except KeyboardInterrupt as error:
-            from ingot.converters.progress import TERMINATED, TerminatedError
+            from ingot.converters.progress import TerminatedError
 
             if isinstance(error, TerminatedError):
                 print_error("terminated: what is finished is kept; run the same command again")
-                raise typer.Exit(TERMINATED) from error
+                raise typer.Exit(ExitCode.TERMINATED) from error
             print_error("interrupted: nothing was replaced; run the same command again")
-            raise typer.Exit(INTERRUPTED) from error
+            raise typer.Exit(ExitCode.INTERRUPTED) from error
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
         """Write arguments, then options under their headings, those without one first."""
@@ -202,7 +209,7 @@ def _usage_errors(running: Any = None) -> Iterator[None]:  # noqa: ANN401
         path = context.command_path if context else "ingot"
         origin = _origin_of_value(context, problem) if context else ""
         print_error(f"{problem.rstrip('.')}{origin} (usage: {path} --help)")
-        raise typer.Exit(_USAGE) from error
+        raise typer.Exit(ExitCode.USAGE) from error
 
 
 def _origin_of_value(context: Any, problem: str) -> str:  # noqa: ANN401
@@ -408,7 +415,7 @@ def show_parts(*, as_json: bool = False) -> Iterator[None]:
         else:
             note_line(f"part {part.shard} is done: {done} of the job")
             note_line(f"when all parts are: ingot merge {shlex.quote(part.out)}")
-        raise typer.Exit from part
+        raise typer.Exit(ExitCode.PART_DONE) from part
 
 
 @contextmanager

@@ -28,6 +28,7 @@ _PIPE_WIDTH = 160
 _shown = partial(Setting, section="Logging and metrics")
 _NAME = re.compile(r"`([a-z]\w*)`")
 _flags: dict[str, str] = {}
+_log_streams: list[IO[bytes]] = []  # stderr, where the command that runs logs JSON there
 _jobs: list["JobWatch"] = []  # the one that runs
 
 
@@ -63,10 +64,11 @@ def replace_names(text: str, flags: Mapping[str, str] = _flags) -> str:
     return _NAME.sub(lambda match: flags.get(match[1], match[0]), text)
 
 
-def use_flags(flags: Mapping[str, str]) -> None:
-    """Set the flags of the command that runs, by the names of its settings."""
+def use_flags(flags: Mapping[str, str], *, json_errors: bool = False) -> None:
+    """Set the flags of the command that runs, by the names of its settings; how it says errors."""
     _flags.clear()
     _flags.update(flags)
+    _log_streams[:] = [sys.stderr.buffer] if json_errors else []
 
 
 def note_line(text: str, style: str = "") -> None:
@@ -92,7 +94,14 @@ def print_error(text: str, ways: Iterable[str] = ()) -> None:
     from ingot.converters.errors import redact_urls
 
     lines = [f"error: {text}", *(f"  {way}" for way in ways)]
-    sys.stderr.write("".join(f"{safe_text(redact_urls(replace_names(line)))}\n" for line in lines))
+    told = [safe_text(redact_urls(replace_names(line))) for line in lines]
+    for stream in _log_streams:
+        from ingot.converters.output.monitoring import LogStream
+
+        head = {"level": "error", "component": "ingot", "event": "error"}
+        LogStream(stream, "error").write({**head, "error": "\n".join(told)})
+    if not _log_streams:
+        sys.stderr.write("".join(f"{line}\n" for line in told))
 
 
 def is_interactive() -> bool:

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ingot.converters.errors import MappingError, OutputError, Problem, SourceError
+from ingot.converters.errors import ExitCode, MappingError, OutputError, Problem, SourceError
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context
@@ -141,7 +141,7 @@ def places_to_ask() -> dict[str, Callable[[], str | None]]:
             note_line(f"{answer} is none of these numbers")
         if not answer:
             note_line("nothing was chosen, so nothing was converted")
-            raise typer.Exit(2)
+            raise typer.Exit(ExitCode.USAGE)
         return offers.get(answer, answer)
 
     return {name: partial(ask, name) for name in ("source", "out")}

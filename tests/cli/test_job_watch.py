@@ -96,7 +96,7 @@ def test_a_conversion_is_served_and_drains(tmp_path: Path) -> None:
         found = samples(text)
         assert status == 200
         assert found["ingot_up", ""] == 1
-        assert found["ingot_shards_total", "convert"] == 1
+        assert found["ingot_shards", "convert"] == 1
         assert found["ingot_shards_done", "convert"] == 0
         assert found["ingot_rejects_total", "convert"] == 0
         assert found["ingot_memory_bytes", ""] > 10_000_000
@@ -159,6 +159,19 @@ def test_a_lake_that_waits_is_healthy_and_ends(tmp_path: Path) -> None:
         time.sleep(0.5)
         process.send_signal(signal.SIGTERM)
         assert process.wait(10) == 143
+
+
+def test_the_error_that_ends_a_command_is_a_line_of_json_too(tmp_path: Path) -> None:
+    words = ("convert", "m.json", "nowhere", "--out", "o", "--log-format", "json")
+    command = [sys.executable, "-m", "ingot", *words]
+    kills._mapping(tmp_path, "m.json", ["question", "answer"])
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    last = [json.loads(line) for line in done.stderr.splitlines()][-1]
+    assert (last["level"], last["event"]) == ("error", "error")
+    assert last["error"].startswith("error: nowhere: no such file or folder")
+    text = subprocess.run([*command, "--log-file", "log"], cwd=tmp_path, capture_output=True)
+    assert text.stderr.startswith(b"error: nowhere: ")
 
 
 def test_a_taken_port_is_an_error(tmp_path: Path) -> None:

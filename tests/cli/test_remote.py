@@ -159,3 +159,51 @@ def test_secrets_in_a_url_are_in_no_message_and_no_file(mapping: Path, tmp_path:
     files = files_of(tmp_path)
     assert [name for name, data in files.items() if b"hidden" in data] == []
     assert "vault://***@house/nothing?access_token=***&part=3: no such file" in said[1]
+
+
+WRITERS = {
+    "convert": ("convert", "{mapping}", "raw", "--out", "s3://data/o"),
+    "run": ("run", "raw", "--mapping", "{mapping}", "--yes", "--out", "s3://data/o"),
+    "lake": ("lake", "run", "raw", "--out", "o", "--mapper", "rules", "--results", "s3://data/o"),
+    "criteo": ("criteo", "preprocess", "--input-dir", "{criteo}", "--out", "s3://data/o"),
+    "monolith": (
+        "monolith",
+        "convert",
+        "{monolith}",
+        "s3://data/o",
+        "--from",
+        "example",
+        "--to",
+        "parquet",
+    ),
+    "merge": ("merge", "s3://data/o"),
+}
+PLACES = {"criteo": "examples/criteo", "monolith": "tests/golden/monolith"}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_destination_that_cannot_be_reached_is_worth_the_same_command_again(
+    name: str, mapping: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("INGOT_STORAGE_RETRIES", "0")
+    for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(variable, "testing")
+    (tmp_path / "raw").mkdir()
+    rows = [json.dumps({"n": row, "text": "some words " * 9}) for row in range(9)]
+    (tmp_path / "raw/a.jsonl").write_text("\n".join(rows))
+    top = Path(__file__).parents[2]
+    places = {one: top / place for one, place in PLACES.items()}
+    words = [word.format(mapping=mapping, **places) for word in WRITERS[name]]
+    assert "s3://data/o" in ingot(*words, code=4)
+
+
+@pytest.mark.parametrize("place", ["s3://nowhere/a", "s3://nowhere", "s3://nowhere/b/*.jsonl"])
+def test_a_missing_bucket_is_named_as_a_source_and_as_a_destination(
+    storage: Storage, mapping: Path, tmp_path: Path, place: str
+) -> None:
+    assert "no such bucket" in ingot("convert", mapping, place, "--out", tmp_path / "o", code=1)
+    (tmp_path / "a.jsonl").write_text('{"n": 1, "text": "a"}\n')
+    words = ("convert", mapping, tmp_path / "a.jsonl", "--out", "s3://nowhere/o")
+    assert "no such bucket" in ingot(*words, code=1)

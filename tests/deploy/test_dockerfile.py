@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from contextlib import closing
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,18 @@ from prometheus_client import CollectorRegistry
 
 import ingot
 from ingot.converters.megatron.metrics.watch import MetricsServer
-from tests.deploy.manifests import DEPLOY, DOCKERFILE, ROOT, environment, stages, values
+from tests.deploy.manifests import (
+    DEPLOY,
+    DOCKERFILE,
+    ROOT,
+    environment,
+    pod_templates,
+    stages,
+    values,
+)
 
 BUILD, FINAL = stages()
+PODS = pod_templates()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 HEALTHCHECK = DEPLOY / "healthcheck.py"
 
@@ -264,3 +274,20 @@ def test_steps_make_an_ingot_that_works(tmp_path):
     # The kernels that are there serve: nothing is compiled again.
     machine.run([*entry, "warm"])
     assert {file.name for file in (tmp_path / "opt/kernels").rglob("*.nb?")} == kernels
+
+
+@pytest.mark.parametrize(("code", "ends"), [(5, 0), (0, 0), (1, 1), (3, 3), (4, 4), (143, 143)])
+def test_a_part_that_is_done_is_a_success_for_a_pod(code, ends, monkeypatch):
+    (convert,) = PODS["ingot-convert"]["spec"]["containers"]
+    assert ("deploy/part.py", convert["command"][-1]) in set(copied())
+    module = spec_from_file_location("part", DEPLOY / "part.py")
+    part = module_from_spec(module)
+    module.loader.exec_module(part)
+    monkeypatch.setattr(part, "main", lambda: sys.exit(code))
+    with pytest.raises(SystemExit) as ended:
+        part.run_part()
+    assert ended.value.code == ends
+
+
+def test_the_default_image_writes_to_buckets():
+    assert "s3" in arguments(BUILD)["EXTRAS"].split(",")

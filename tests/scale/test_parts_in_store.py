@@ -21,7 +21,7 @@ def test_parts_give_the_manifest_of_one_machine(s3: Storage, tmp_path: Path) -> 
             assert refused.returncode == 1
             assert "pieces are not done" in refused.stderr
         done = ingot(tmp_path, *words, "--shard", f"{number}/2")
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 5, done.stderr
         assert read_json(f"{url}/manifest.json") is None
     done = ingot(tmp_path, "merge", url)
     assert done.returncode == 0, done.stderr
@@ -42,7 +42,7 @@ def test_parts_of_a_lake_at_once_give_the_results_of_one_machine(
     for _ in range(job.phases):
         with ThreadPoolExecutor(2) as threads:
             done = threads.map(lambda n: ingot(tmp_path, *words, "--shard", f"{n}/2"), range(2))
-        assert [one.returncode for one in done] == [0, 0]
+        assert [one.returncode for one in done] == [5, 5]
     merged = ingot(tmp_path, "merge", "parts")
     assert merged.returncode == 0, merged.stderr
     assert "0 of them new or changed" in merged.stderr
@@ -59,7 +59,7 @@ def test_parts_of_tokens_are_the_local_data_set(s3: Storage, tmp_path: Path) -> 
     words, url = in_store(JOBS["tokens"], s3, tmp_path)
     for number in (1, 0):
         done = ingot(tmp_path, *words, "--shard", f"{number}/2", "--processes", "2")
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 5, done.stderr
     done = ingot(tmp_path, "merge", url)
     assert done.returncode == 0, done.stderr
     assert joined_tokens(tmp_path, url) == tree(tmp_path / RESULT)

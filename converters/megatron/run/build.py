@@ -67,11 +67,12 @@ from ingot.converters.megatron.write.staging import (
     finished_units,
     identity_difference,
     open_staging,
+    other_parts_error,
     sum_counts,
 )
 from ingot.converters.output.files import is_store_url, output_errors
 from ingot.converters.output.pieces import part_done
-from ingot.converters.output.sharding import JobShard, check_complete, note_command
+from ingot.converters.output.sharding import JobShard, check_complete
 from ingot.converters.progress import host_facts, raise_if_stopping
 
 
@@ -305,7 +306,7 @@ class Build:
 
     def make_part(self, place: Staging, shard: JobShard) -> PartDone:
         """Do the units of one part of the build, and say so."""
-        place.join(self.identity(), note_command)
+        place.join(self.identity(), overwrite=self.work.overwrite)
         if self.work.runner == "ray":
             problem = "`shard` does not go with `runner` ray"
             raise ConversionError(str(self.prefix), problem, "a cluster needs no parts")
@@ -366,10 +367,14 @@ class Build:
         if then is None and merges:
             hint = "run the parts with `--shard I/N` first"
             raise OutputError(str(self.prefix), "has no parts to be merged", hint)
-        if then is None or not (self.work.resume or merges):
+        parts = place.has_parts()
+        differs = identity_difference(now, then) if then else ""
+        replaced = bool(differs) and parts and self.work.overwrite and not merges
+        if then is None or replaced or not (self.work.resume or merges or parts):
             place.begin(now)
             return
-        differs = identity_difference(now, then)
+        if differs and parts:
+            raise other_parts_error(self.prefix, differs)
         if differs:
             problem = f"the unfinished build differs: {differs}"
             hint = "use the same inputs and options, or leave out `resume` to start again"

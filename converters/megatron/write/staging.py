@@ -21,7 +21,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -55,9 +55,15 @@ from ingot.converters.output.files import (
     hold_lock,
     output_errors,
     sync_path,
+    write_file,
 )
 from ingot.converters.output.identity import describe_difference
-from ingot.converters.output.sharding import COMMAND_KIND
+from ingot.converters.output.sharding import (
+    COMMAND_KIND,
+    OTHER_PARTS,
+    OTHER_PARTS_HINT,
+    command_document,
+)
 
 LOCK_SECONDS: Final = 10.0  # processes of a killed build end by themselves within this time
 _LOCK: Final = "build"
@@ -125,24 +131,28 @@ class Staging:
             place.write_bytes(encode_json(noted, sort_keys=False))
             sync_path(place)
 
-    def join(self, identity: BuildIdentity, command: Callable[[Path], None]) -> None:
-        """Begin what is to be built together with other parts, or find that one has begun it."""
+    def has_parts(self) -> bool:
+        """Whether parts of a build lie here."""
+        return _unfinished_file(self.prefix, COMMAND_KIND).exists()
+
+    def join(self, identity: BuildIdentity, *, overwrite: bool = False) -> None:
+        """Begin what is to be built together with other parts, or find that one has begun it.
+
+        The parts of another build are refused, or removed with `overwrite`.
+        """
         with output_errors(self.prefix):
             begun = self.prefix.with_name(f".{self.prefix.name}.begin.lock")
             with hold_lock(begun, wait_s=LOCK_SECONDS, remove=True):
-                noted = find_json(_unfinished_file(self.prefix, _LOCK), own=True) or {}
-                if not noted:
+                noted = find_json(_unfinished_file(self.prefix, _LOCK), own=True)
+                differs = identity_difference(identity, noted["identity"]) if noted else ""
+                if differs and self.has_parts() and not overwrite:
+                    raise other_parts_error(self.prefix, differs)
+                if noted and not differs:
+                    self.base = Path(text_to_name(noted["base"]))
+                else:
                     self.begin(identity)
-                    command(_unfinished_file(self.prefix, COMMAND_KIND))
-                    return
-        differs = identity_difference(identity, noted["identity"])
-        if differs:
-            problem, hint = (
-                f"the parts of another build lie there: {differs}",
-                "name another prefix",
-            )
-            raise OutputError(str(self.prefix), problem, hint)
-        self.base = Path(text_to_name(noted["base"]))
+                if not self.has_parts():
+                    write_file(_unfinished_file(self.prefix, COMMAND_KIND), command_document())
 
     def clear(self) -> None:
         """Remove all unfinished files but the lock; the commit last, so that it can be finished."""
@@ -181,6 +191,12 @@ class Staging:
     def _sync_folders(self) -> None:
         for folder in {self.prefix.parent, self.base.parent}:
             sync_path(folder)
+
+
+def other_parts_error(prefix: Path, differs: str) -> OutputError:
+    """Return the error for parts of another build that lie beside a prefix."""
+    hint = f"{OTHER_PARTS_HINT}, or replace them with `overwrite`"
+    return OutputError(str(prefix), f"{OTHER_PARTS}: {differs}", hint)
 
 
 def _absolute_names(paths: Iterable[Path]) -> list[str]:

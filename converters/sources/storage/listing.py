@@ -221,6 +221,7 @@ def _list_remote(url: str) -> Listing:
     if _GLOB_MARKS & set(_strip_query(url, path)):
         top = _fixed_part(path).rstrip("/")
         found = call_with_retries(url, lambda: file_system.glob(path, detail=True), FIRST_RETRIES)
+        _require_bucket(file_system, url, path, found)
         return _remote_listing(file_system, url, top, found)
     info = call_with_retries(url, lambda: _remote_info(file_system, path), FIRST_RETRIES)
     if info is not None and info["type"] == "file":
@@ -229,8 +230,18 @@ def _list_remote(url: str) -> Listing:
     top = path.rstrip("/")
     found = call_with_retries(url, lambda: file_system.find(path, detail=True), FIRST_RETRIES)
     if not found and info is None:
+        _require_bucket(file_system, url, path, found)
         raise SourceError(redact_urls(url), "no such file or folder", "check the spelling")
     return _remote_listing(file_system, url, top, found)
+
+
+def _require_bucket(file_system: Any, url: str, path: str, found: object) -> None:  # noqa: ANN401
+    """Refuse a bucket that is not there, where nothing was found in it."""
+    bucket = path.partition("/")[0]
+    if found or not url.startswith(("s3://", "gs://")):
+        return
+    if call_with_retries(url, lambda: _remote_info(file_system, bucket), FIRST_RETRIES) is None:
+        raise SourceError(redact_urls(url), "no such bucket", "check the spelling")
 
 
 def _strip_query(url: str, path: str) -> str:

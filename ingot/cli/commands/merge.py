@@ -1,6 +1,7 @@
 """`ingot merge`: the command that the parts of a job noted, once more, to put them together."""
 
 import os
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from ingot.cli.console import note_line
 from ingot.converters.errors import OutputError, redact_urls
 from ingot.converters.output.commit import find_finished
 from ingot.converters.output.files import MANIFEST, is_store_url
-from ingot.converters.output.identity import ALREADY_DONE
+from ingot.converters.output.identity import ALREADY_DONE, describe_difference
 from ingot.converters.output.object_store import read_json
 from ingot.converters.output.sharding import find_commands
 from ingot.converters.settings import Setting
@@ -34,11 +35,18 @@ def merge(
     if not found and _is_finished(place):
         note_line(ALREADY_DONE)
         return
-    if len(found) != 1:
-        problem = f"{len(found)} different jobs have parts there" if found else "has no parts"
+    if not found:
         hint = "run the command of the parts with `--shard merge`"
+        raise OutputError(redact_urls(place), "has no parts", hint)
+    if len(found) > 1:
+        (_, _, first), (_, _, second), *_ = found
+        form = "{} is {} in the first and {} in the second"
+        differs = describe_difference(second or {}, first or {}, form=form)
+        problem = f"{len(found)} different jobs have parts there: {differs}"
+        commands = [shlex.join(["ingot", *words]) for words, _, _ in found]
+        hint = "\n".join(["run one of these:", *commands])
         raise OutputError(redact_urls(place), problem, hint)
-    arguments, folder = found[0]
+    arguments, folder, _ = found[0]
     os.chdir(folder)
     if code := app(arguments, standalone_mode=False):
         raise typer.Exit(code)

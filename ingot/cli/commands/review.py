@@ -14,12 +14,11 @@ from ingot.cli import command as o
 from ingot.cli.command import command_options
 from ingot.cli.console import note_line, print_json, safe_text
 from ingot.cli.display import count_text, write_output
+from ingot.converters.errors import ExitCode
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from ingot.agent.review.review_document import ReviewDocument
-
-_BLOCKED = 1
 
 
 @command_options
@@ -125,4 +124,4 @@ def _conclude(found: "ReviewDocument") -> None:
     changed = f"{count_text(count, 'mapping')} changed" if count else "no mapping changed"
     note_line(f"{found['verdict']}: {changed}{f' ({counts})' if counts else ''}")
     if found["verdict"] == "block":
-        raise typer.Exit(_BLOCKED)
+        raise typer.Exit(ExitCode.FAILED)

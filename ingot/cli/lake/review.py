@@ -24,7 +24,7 @@ from ingot.cli.console import (
 )
 from ingot.cli.display import count_text, print_grid
 from ingot.cli.questions import can_discuss, edit_mapping, read_answer, show_proposal
-from ingot.converters.errors import IngotError, ReviewNeeded
+from ingot.converters.errors import ExitCode, IngotError, ReviewNeeded
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _decide(
             stdout_console().print(plain_text(f"{one['name']}: {decision}"))
         _print_next_step(order, sum("mapping" in one for one in done))
     if any("error" in one for one in done):
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def _approve_checked(order: "LakeOrder", facts: "SetFacts", data_set: "DataSet") -> Path:

@@ -29,6 +29,7 @@ from ingot.cli.console import (
 )
 from ingot.cli.display import count_text, print_grid
 from ingot.cli.model_options import ask_settings
+from ingot.converters.errors import ExitCode
 from ingot.converters.output.sharding import Shard
 from ingot.converters.rows import Json
 from ingot.converters.settings import Setting
@@ -333,4 +334,4 @@ def run(
         report = _run_once(order, quiet=quiet)
     _show_report(order, report, as_json=as_json)
     if strict and any(one.status in _OPEN for one in report.sets):
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)

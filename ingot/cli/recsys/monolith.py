@@ -24,6 +24,7 @@ from ingot.cli.console import (
 )
 from ingot.cli.display import drop_empty_columns, note_rows, print_grid
 from ingot.converters.convert.options import Overwrite
+from ingot.converters.errors import ExitCode
 from ingot.converters.output.sharding import Spread
 from ingot.converters.recsys.monolith.contract import REASONS
 from ingot.converters.recsys.monolith.convert.settings import Filters, Settings
@@ -74,7 +75,7 @@ def show_monolith_rows(
             _write_document(console, document)
         sys.stdout.flush()
     if bad:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def _row_documents(

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Final, NamedTuple, cast
 
 import typer
 
-from ingot.cli.command import INTERRUPTED, command_options, show_parts
+from ingot.cli.command import command_options, show_parts
 from ingot.cli.console import (
     note_line,
     open_log,
@@ -375,9 +375,9 @@ def _ignore_closed_output() -> Iterator[None]:
 
 @contextmanager
 def _log_failure(monitor: "Monitor") -> Iterator[None]:
-    from ingot.converters.errors import IngotError
+    from ingot.converters.errors import ExitCode, IngotError
     from ingot.converters.megatron.metrics.messages import log_event
-    from ingot.converters.progress import TERMINATED, TerminatedError
+    from ingot.converters.progress import TerminatedError
 
     try:
         yield
@@ -389,7 +389,7 @@ def _log_failure(monitor: "Monitor") -> Iterator[None]:
         event = "terminated" if by_signal else "interrupted"
         log_event(monitor, "error", "pipeline", event)
         print_error(f"{event}: run the same command with --resume to continue")
-        raise typer.Exit(TERMINATED if by_signal else INTERRUPTED) from error
+        raise typer.Exit(ExitCode.TERMINATED if by_signal else ExitCode.INTERRUPTED) from error
 
 
 def _print_result(prefix: str, stats: "TokenStats") -> None:

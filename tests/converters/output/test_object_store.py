@@ -9,7 +9,13 @@ from typing import Any
 import fsspec
 import pytest
 
-from ingot.converters.errors import OutputError, SourceError, StorageError
+from ingot.converters.errors import (
+    ExitCode,
+    OutputError,
+    SourceError,
+    StorageError,
+    UnreachableStoreError,
+)
 from ingot.converters.output import object_store as store
 from tests.s3_server import Asked, Fault, Plan, Storage
 
@@ -177,6 +183,33 @@ def test_a_missing_bucket_and_wrong_protocols_are_told(s3: Storage) -> None:
     with pytest.raises(OutputError, match="Protocol not known: odd"):
         store.put_bytes(b"", "odd://nowhere/a")
     assert json.dumps(store.check_url("s3a://bucket/a/")) == '"s3://bucket/a"'
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(503, 4), (500, 4), (429, 4), (408, 4), (400, 1), (403, 1), (401, 1), (405, 1)],
+)
+def test_only_what_may_pass_is_worth_the_same_command_again(
+    s3: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, code: int
+) -> None:
+    """On writing and on reading; a store that does not answer is told from one that refuses."""
+    monkeypatch.setenv("INGOT_STORAGE_RETRIES", "0")
+    s3.proxy.begin(lambda asked: Fault(status=status))
+    with pytest.raises(OutputError) as put:
+        store.put_bytes(b"a", f"s3://bucket/{tmp_path.name}/a")
+    with pytest.raises(SourceError) as got:
+        store.fetch_file(f"s3://bucket/{tmp_path.name}/a", tmp_path / "a")
+    assert (put.value.exit_code, got.value.exit_code) == (code, code)
+
+
+def test_a_store_that_is_not_there_is_unreachable(
+    s3: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INGOT_STORAGE_RETRIES", "0")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    with pytest.raises(UnreachableStoreError, match="the request failed") as caught:
+        store.list_names("s3://bucket/a")
+    assert caught.value.exit_code == ExitCode.UNREACHABLE
 
 
 def put_result(url: str, files: dict[str, bytes]) -> None:

@@ -202,8 +202,8 @@ def test_names_of_every_kind(storage: Storage) -> None:
     [
         ("s3://data/nothing.jsonl", "no such file or folder"),
         ("s3://data/nothing/*.jsonl", "no files in it"),
-        ("s3://no-such-bucket/a.jsonl", "no such file or folder"),
-        ("s3://no-such-bucket", "no such file or folder"),
+        ("s3://no-such-bucket/a.jsonl", "no such bucket"),
+        ("s3://no-such-bucket", "no such bucket"),
         ("s3://no-such-bucket/*", "no such bucket|no files"),
         ("s3://", "no bucket is named"),
         ("s3://data//a.jsonl", "empty parts"),

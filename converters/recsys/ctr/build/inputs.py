@@ -231,6 +231,7 @@ def build_identity(
         place=inputs.places(),
         stamps=file_stamps(inputs),
         entries=lambda: file_entries(inputs),
+        details={"featuremap": to_document(featuremap)},
         words={
             "profile": "another profile of the contract",
             "featuremap_sha256": f"another featuremap{_featuremap_changes(out, featuremap)}",
