@@ -14,7 +14,7 @@ from ingot.agent.proposing.columns import (
     values_at,
 )
 from ingot.agent.proposing.names import CLEAR, NAMED, PLAIN, name_strength, speaker_role
-from ingot.agent.proposing.proposal import Evidence
+from ingot.agent.proposing.proposal import Evidence, value_forms
 from ingot.agent.proposing.readings import (
     Draft,
     Talk,
@@ -109,7 +109,8 @@ def _spoken_reply(view: View, talk: Talk) -> tuple[Json, str] | None:
 def _can_end(column: Column, talk: Talk) -> bool:
     number = column.nature == "number" and column.named("answer") >= PLAIN
     spoken = number or column.nature in ("text", "label", "letter")
-    return spoken and not is_below_talk(column, talk) and not column.nested
+    usual = column.fill > 0.5  # else most conversations would end without an answer
+    return spoken and usual and not is_below_talk(column, talk) and not column.nested
 
 
 def _draft_with_ending(view: View, talk: Talk, body: MappingDocument, score: float) -> Draft | None:
@@ -221,7 +222,7 @@ def _talk_draft(view: View, talk: Talk) -> Draft | None:
         return draft
     if talk.entries[-1]["role"] == "tool":
         return _steps_between(view, talk)
-    if talk.ends_open > 0.5:
+    if talk.ends_open > 0.5 and not _uses_tools(talk):
         closed = min(0.95, max(talk.score, talk.score + CLOSED_SHARE * talk.ends_open))
         with_answer = _draft_with_ending(view, talk, body, closed)
         if with_answer:
@@ -239,6 +240,13 @@ def _talk_draft(view: View, talk: Talk) -> Draft | None:
         most=talk.most,
         unknown=talk.unknown,
     )
+
+
+def _uses_tools(talk: Talk) -> bool:
+    """Whether an agent's run is told with its tools: what stands beside it is no turn of it."""
+    entries = [one for one in talk.entries if "each" in one]
+    roles = {role for one in entries for role in _entry_roles(one)}
+    return {"assistant", "tool"} <= roles or any(one.get("as") for one in value_forms(entries))
 
 
 def _entry_roles(entry: dict[str, Json]) -> list[str]:
