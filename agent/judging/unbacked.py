@@ -269,7 +269,9 @@ def _objects_as_text(model: Side) -> Iterator[str]:
     for part in select_parts(model.document, "messages", "text", "system"):
         value = part.value["content"] if part.key == "messages" else part.value
         if part.key != "messages" or part.value["role"] != "tool":
-            yield from (str(one.get("path")) for one in value_forms(value) if one.get("as") == "json")
+            yield from (
+                str(one.get("path")) for one in value_forms(value) if one.get("as") == "json"
+            )
 
 
 def _odd_groups(model: Side, rules: Side | None) -> Iterator[str]:

@@ -482,7 +482,7 @@ def test_reasoning_of_a_message_stands_before_its_content(mapped: Any, pool: Any
     outcome = mapped(rows, "sft")
     assert outcome.turns(1) == [
         ("user", pool.question(1)),
-        ("assistant", f"{pool.document(1)}\n{pool.answer(1)}"),
+        ("assistant", f"<think>\n{pool.document(1)}\n</think>\n\n{pool.answer(1)}"),
     ]
 
 
