@@ -28,6 +28,7 @@ from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.profile import pick_evenly
 from ingot.converters.sources.sample import Sample, draw_sample
 
+KNOWN_LAYOUT = "This is a known layout"  # what the reason of such a proposal begins with
 CONFIDENCE = 0.95
 ASKING_CONFIDENCE = 0.5  # below what is converted without a person
 MOST_OTHERS = 5  # one of so many sampled rows may lack what is required
@@ -164,7 +165,7 @@ def _propose_layout(
         decision=layout.kind,
         mapping=document,
         confidence=confidence,
-        reason=f"This is a known layout: {layout.title} ({layout.name}).",
+        reason=f"{KNOWN_LAYOUT}: {layout.title} ({layout.name}).",
         evidence=tuple(told),
         detected=detected,
     )

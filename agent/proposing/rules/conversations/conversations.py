@@ -118,6 +118,8 @@ def _draft_with_ending(view: View, talk: Talk, body: MappingDocument, score: flo
     if ending is None:
         return None
     content, used = ending
+    if _uses_tools(talk) and _path_strength(used, "chosen") < NAMED:
+        return None
     said = {"role": "assistant", "content": content}
     shortened = {**body, "messages": [*body["messages"], said]}
     if talk.ends_open > 0.9 and isinstance(content, str):
@@ -222,7 +224,7 @@ def _talk_draft(view: View, talk: Talk) -> Draft | None:
         return draft
     if talk.entries[-1]["role"] == "tool":
         return _steps_between(view, talk)
-    if talk.ends_open > 0.5 and not _uses_tools(talk):
+    if talk.ends_open > 0.5:
         closed = min(0.95, max(talk.score, talk.score + CLOSED_SHARE * talk.ends_open))
         with_answer = _draft_with_ending(view, talk, body, closed)
         if with_answer:
@@ -243,7 +245,7 @@ def _talk_draft(view: View, talk: Talk) -> Draft | None:
 
 
 def _uses_tools(talk: Talk) -> bool:
-    """Whether an agent's run is told with its tools: what stands beside it is no turn of it."""
+    """Whether a run of an agent is told with its tools: what was expected of it is no turn."""
     entries = [one for one in talk.entries if "each" in one]
     roles = {role for one in entries for role in _entry_roles(one)}
     return {"assistant", "tool"} <= roles or any(one.get("as") for one in value_forms(entries))
@@ -298,6 +300,7 @@ def _transcript_draft(view: View, column: Column) -> Draft | None:
     markers = find_markers(column)
     if markers is None or _is_in_other_columns(view, column, markers):
         return None
+    spoken = [marker for marker, role in markers.split.items() if role]
     entry: dict[str, Json] = {
         "role": {"split": markers.split},
         "content": entry_content(column.path, markers),
@@ -308,7 +311,7 @@ def _transcript_draft(view: View, column: Column) -> Draft | None:
         path=column.path,
         entries=(entry,),
         score=0.95 * markers.share,
-        why=f"{column.path} is a transcript with the markers {', '.join(map(repr, markers.split))}",
+        why=f"{column.path} is a transcript with the markers {', '.join(map(repr, spoken))}",
         ends_open=markers.ends_open,
         used=frozenset({column.path}),
         evidence=role_evidence(

@@ -161,7 +161,8 @@ def _timed_markers(texts: Sequence[str]) -> tuple[dict[str, str | None], bool]:
         split: dict[str, str | None] = {**dict.fromkeys("\n" + head for head in heads), **roles}
         cut = compile_split(split)
         if roles and heads and all(map(_is_cut_as(cut), texts, told)):
-            return split, agreed and not notices
+            days = any(len(_NUMBER.findall(head)) > 1 for head in heads)  # others have others
+            return split, agreed and not notices and not days
     return {}, False
 
 
@@ -172,7 +173,7 @@ def _time_form(match: re.Match[str]) -> tuple[str, ...]:
 
 
 def _time_heads(found: Sequence[re.Match[str]]) -> Iterator[list[str]]:
-    """What times begin with, so that nothing else does: no `1` of a list, but `[`, `2024-`, `10:`.
+    """What times begin with, and nothing else does: no `1` of a list, but `[`, `2024-`, `10:`.
 
     Of clocks all hours, or all minutes of a recording, since a sample does not show each.
     """
@@ -185,10 +186,12 @@ def _time_heads(found: Sequence[re.Match[str]]) -> Iterator[list[str]]:
         yield [first]
     spelt = {head[0] for head in heads if head}
     if all(head[-1] == ":" for head in spelt):
-        most = 24 if max(int(head[:-1]) for head in spelt) < 24 else 60
-        numbers = [spelling for n in range(most) for spelling in dict.fromkeys((f"{n:02}", str(n)))]
-        yield [f"{first}{number}:" for number in numbers]
-    elif all(len(head) > _YEAR for head in spelt) and len(spelt) <= MOST_CODES:
+        most = _HOURS if max(int(head[:-1]) for head in spelt) < _HOURS else _MINUTES
+        padded = {f"{number:02}:" for number in range(most)}
+        plain = {f"{number}:" for number in range(most)}
+        told = [one for one in (padded, plain) if one >= spelt] or [padded | plain]
+        yield [first + head for head in sorted(told[0])]
+    elif len(spelt) <= MOST_CODES:
         yield [first + head for head in sorted(spelt)]
 
 
@@ -229,8 +232,8 @@ def _roles_of_marks(
 
 
 _NUMBER = re.compile(r"\d+")
-_TIME_HEAD = re.compile(r"\d+[:.,/\-]")
-_YEAR = 4  # digits: with fewer and no colon it may be the number of a list
+_TIME_HEAD = re.compile(r"\d+:|\d{4}[.,/\-]|\d+[./\-]\d+[./\-]")
+_HOURS, _MINUTES = 24, 60
 _NOTICE = re.compile(r"(?:^|\n)([*=>~+#•·-]{2,4}|[*•·\[(])(?=[^\n]*\w)")
 
 
