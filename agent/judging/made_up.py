@@ -105,7 +105,8 @@ def _plain_value(value: Json) -> Json:
     for key in ("concat", "any_of"):
         if key in made and (inner := _plain_value(made.pop(key))):
             made[key] = inner
-    return made or None
+    values = made.get("any_of", ())
+    return values[0] if len(values) == 1 else made or None
 
 
 def _paired_records(
