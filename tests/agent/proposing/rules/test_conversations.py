@@ -658,8 +658,8 @@ def test_what_was_expected_of_an_agent_is_no_turn(mapped: Any, pool: Any) -> Non
     ]
     outcome = mapped(rows, "sft")
     assert outcome.turns()[-1][0] == "user"
-    assert "where" not in outcome.document
-    assert "timestamp" not in outcome.document.get("meta", {})
+    assert "where" not in outcome.mapping
+    assert "timestamp" not in outcome.meta
 
 
 @pytest.mark.parametrize("name", ["thinking", "reasoning", "thought", "reasoning_content"])
