@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from ingot.agent.judging.trial import WORDS, Taken, Trial, is_prose, record_texts
+from ingot.agent.judging.trial import Taken, Trial, is_prose, record_texts, words_of
 from ingot.agent.proposing.columns import last_name
 from ingot.agent.proposing.names import language_code, left_out_values, speaker_role
 from ingot.agent.proposing.proposal import document_layouts, select_parts, value_strings
@@ -61,7 +61,7 @@ def made_up_values(document: MappingDocument, trial: Trial) -> Iterator[str]:
     pairs = [
         (made, taken)
         for ours, theirs in _paired_records(trial, plain)
-        for made, taken in zip(ours, theirs if len(theirs) == len(ours) else ours[:0], strict=False)
+        for made, taken in zip(ours, theirs, strict=True)
     ]
     for key in META_KEYS:
         values = [(made["meta"].get(key), taken["meta"].get(key)) for made, taken in pairs]
@@ -134,10 +134,9 @@ def _odd_values(values: Values) -> Values:
 
 
 def _is_part(made: Json, taken: Json) -> bool:
-    if not isinstance(made, str) or not isinstance(taken, str):
-        return False
-    words = set(WORDS.findall(made.casefold())) - set(WORDS.findall(taken.casefold()))
-    return not words or fold_text(made) in fold_text(taken)
+    texts = isinstance(made, str) and isinstance(taken, str)
+    told, there = words_of(str(made)).split(), words_of(str(taken)).split()
+    return texts and (set(told) <= set(there) or fold_text(str(made)) in fold_text(str(taken)))
 
 
 def _odd_languages(values: Values, records: Sequence[Record]) -> Values:

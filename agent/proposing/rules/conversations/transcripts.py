@@ -53,6 +53,7 @@ _ENDS = re.compile(
     r"<\|?(?:endoftext|s|im_end|eot_id|end|eoh|eoa|eom|eos|eor|eoc|eot|/s|e_o_s|end_of_turn"
     r"|bos|begin_of_text|startoftext)\|?>|</s>|<｜(?:begin|end)▁of▁sentence｜>"
 )
+Split = Callable[[str], tuple[list[str], list[str]] | None]
 SEVERAL = 3  # one text is the same everywhere, whatever it says
 _AGAIN = 0.3  # share of the transcripts in which a stranger speaks twice
 _IN_TURN = 0.8  # of the turns answer the one before, where marks are no names
@@ -160,7 +161,7 @@ def _timed_markers(texts: Sequence[str]) -> tuple[dict[str, str | None], bool]:
     for heads in _time_heads([m for found in lines for m in found]):
         split: dict[str, str | None] = {**dict.fromkeys("\n" + head for head in heads), **roles}
         cut = compile_split(split)
-        if roles and heads and all(map(_is_cut_as(cut), texts, told)):
+        if roles and heads and [_pieces(cut, text) for text in texts] == told:
             days = any(len(_NUMBER.findall(head)) > 1 for head in heads)  # others have others
             return split, agreed and not notices and not days
     return {}, False
@@ -195,16 +196,9 @@ def _time_heads(found: Sequence[re.Match[str]]) -> Iterator[list[str]]:
         yield [first + head for head in sorted(spelt)]
 
 
-def _is_cut_as(
-    cut: Callable[[str], tuple[list[str], list[str]] | None],
-) -> Callable[[str, list[tuple[str | None, str]]], bool]:
-    """What says of a text and its turns whether they are what a split makes of it."""
-
-    def is_cut(text: str, told: list[tuple[str | None, str]]) -> bool:
-        pieces = cut(text) or ([], [])
-        return list(zip(*pieces, strict=True)) == told
-
-    return is_cut
+def _pieces(cut: Split, text: str) -> list[tuple[str, str]]:
+    """Who says what in a text that is cut, nothing where it cannot be cut."""
+    return list(zip(*(cut(text) or ([], [])), strict=True))
 
 
 def _timed_turns(text: str, found: Sequence[re.Match[str]]) -> list[tuple[str, str]]:
@@ -268,7 +262,7 @@ def _judge_markers(
     good = open_end = 0
     cut = compile_split(split)
     for text in texts:
-        spoken, _ = cut(text.removeprefix(introduction)) or ([], [])
+        spoken = [role for role, _ in _pieces(cut, text.removeprefix(introduction))]
         if "user" not in spoken:
             continue
         good += 1
@@ -332,7 +326,7 @@ def _stand_apart(texts: Sequence[str], markers: dict[str, str]) -> bool:
     cut = compile_split({"\n\n" + marker: role for marker, role in markers.items()})
     seen: Counter[bool] = Counter()
     for text in texts:
-        spoken, _ = cut(text) or ([], [])
+        spoken = [role for role, _ in _pieces(cut, text)]
         if len(spoken) < 2 or any(one == other for one, other in pairwise(spoken)):
             return False
         whole = sum(text.count("\n" + marker) for marker in markers)
