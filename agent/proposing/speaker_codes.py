@@ -66,11 +66,11 @@ def _count_changes(talks: Sequence[Sequence[Turn]], pair: Sequence[str]) -> int:
 def _stands_aside(code: str, talks: Sequence[Sequence[Turn]], turns: int) -> bool:
     """Whether a code says the same again and again, or hardly anything."""
     said = [text for talk in talks for who, text, *_ in talk if who == code]
-    same = len(set(said)) <= _REPEATED * len(said) and not _answers(code, talks)
+    same = len(set(said)) <= _REPEATED * len(said) and not _stands_for_answer(code, talks)
     return same or len(said) <= _ASIDE * turns or speaker_role(code) in ("system", "drop")
 
 
-def _answers(code: str, talks: Sequence[Sequence[Turn]]) -> bool:
+def _stands_for_answer(code: str, talks: Sequence[Sequence[Turn]]) -> bool:
     """Whether somebody is heard in place of an answer: who spoke before goes on, or nobody."""
     places = [
         (talk[0][0], talk[at - 1][0], talk[at + 1][0] if at + 1 < len(talk) else talk[0][0])

@@ -161,7 +161,7 @@ def _timed_markers(texts: Sequence[str]) -> tuple[dict[str, str | None], bool]:
     for heads in _time_heads([m for found in lines for m in found]):
         split: dict[str, str | None] = {**dict.fromkeys("\n" + head for head in heads), **roles}
         cut = compile_split(split)
-        if roles and heads and [_pieces(cut, text) for text in texts] == told:
+        if roles and heads and [_cut_pieces(cut, text) for text in texts] == told:
             days = any(len(_NUMBER.findall(head)) > 1 for head in heads)  # others have others
             return split, agreed and not notices and not days
     return {}, False
@@ -196,7 +196,7 @@ def _time_heads(found: Sequence[re.Match[str]]) -> Iterator[list[str]]:
         yield [first + head for head in sorted(spelt)]
 
 
-def _pieces(cut: Split, text: str) -> list[tuple[str, str]]:
+def _cut_pieces(cut: Split, text: str) -> list[tuple[str, str]]:
     """Who says what in a text that is cut, nothing where it cannot be cut."""
     return list(zip(*(cut(text) or ([], [])), strict=True))
 
@@ -262,7 +262,7 @@ def _judge_markers(
     good = open_end = 0
     cut = compile_split(split)
     for text in texts:
-        spoken = [role for role, _ in _pieces(cut, text.removeprefix(introduction))]
+        spoken = [role for role, _ in _cut_pieces(cut, text.removeprefix(introduction))]
         if "user" not in spoken:
             continue
         good += 1
@@ -326,7 +326,7 @@ def _stand_apart(texts: Sequence[str], markers: dict[str, str]) -> bool:
     cut = compile_split({"\n\n" + marker: role for marker, role in markers.items()})
     seen: Counter[bool] = Counter()
     for text in texts:
-        spoken = [role for role, _ in _pieces(cut, text)]
+        spoken = [role for role, _ in _cut_pieces(cut, text)]
         if len(spoken) < 2 or any(one == other for one, other in pairwise(spoken)):
             return False
         whole = sum(text.count("\n" + marker) for marker in markers)
