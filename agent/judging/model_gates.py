@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ingot.agent.judging.made_up import constant_text, fold_text
 from ingot.agent.judging.sample_gates import (
     ProblemsByCode,
     constant_answer_gates,
@@ -20,6 +21,7 @@ from ingot.agent.judging.sample_gates import (
 from ingot.agent.judging.unbacked import UNBACKED
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.names import (
+    NAMED,
     known_words,
     name_strength,
     speaker_role,
@@ -33,6 +35,7 @@ from ingot.agent.proposing.proposal import (
     layout_parts,
     message_roles,
     select_parts,
+    value_forms,
     value_paths,
 )
 from ingot.agent.state import Check, Gate, State
@@ -105,10 +108,26 @@ def _fixed_texts(document: MappingDocument) -> Iterator[FixedText]:
                 pointer=pointer,
                 where="system" if "system" in roles else "text",
                 pieces=pieces,
-                alone=constant_text(value) is not None,
+                alone=constant_text(value) is not None or _stands_for_data(value),
                 trained="text" in roles or "assistant" in roles,
                 known=_has_known_words(pieces, value),
             )
+
+
+def _stands_for_data(value: Json) -> bool:
+    """Whether a text stands where the data would: behind a map, or where other values are blank."""
+    if isinstance(value, list):
+        return any(map(_stands_for_data, value))
+    if not isinstance(value, dict):
+        return False
+    table = value.get("map") or {}
+    made = [said for said in table.values() if isinstance(said, str)]
+    inner = [value.get(key) for key in ("concat", "any_of", "text")]
+    return (
+        not (spells_truth(table) or _has_known_words(made, value))
+        or any(map(constant_text, value.get("any_of") or ()))
+        or any(map(_stands_for_data, inner))
+    )
 
 
 def _has_known_words(pieces: Sequence[str], value: Json) -> bool:
@@ -160,21 +179,6 @@ def _text_pieces(value: Json) -> Iterator[str]:
 # --- meta
 
 
-def constant_text(value: Json) -> str | None:
-    """The text of a value that is the same for every record, None where the data has a say."""
-    if isinstance(value, list):
-        parts = [constant_text(part) for part in value]
-        return None if None in parts else "\n".join(part or "" for part in parts)
-    if not isinstance(value, dict):
-        return None
-    if "literal" in value:
-        return str(value["literal"])
-    if "concat" in value:
-        return constant_text(value["concat"])
-    template = value.get("template")
-    return template if template is not None and len(split_template(template)) == 1 else None
-
-
 def meta_faults(document: MappingDocument) -> list[Problem]:
     """Constants that can be no value of their meta key; pointers are into the document."""
     return [problem for place in _meta_constants(document) for problem in _meta_fault(*place)]
@@ -208,13 +212,9 @@ def foreign_languages(document: MappingDocument, known: str | None) -> list[str]
 
 def foreign_sources(document: MappingDocument, known: Sequence[str | None]) -> list[str]:
     """Literal sources that are neither the data set's name nor what was asked for."""
-    names = {_fold_name(name) for name in known if name}
+    names = {fold_text(name) for name in known if name}
     found = [said for _, key, said in _meta_constants(document) if key == "source"]
-    return [said for said in found if _fold_name(said) not in names] if names else []
-
-
-def _fold_name(name: str) -> str:
-    return "".join(c for c in unicodedata.normalize("NFKC", name).casefold() if c.isalnum())
+    return [said for said in found if fold_text(said) not in names] if names else []
 
 
 _LAST = re.compile(r"(?<![^.\[\]'\"])(?!\*\])([^.\[\]'\"]++)['\"]?+\]?+(?:\[\*\])*+$")
@@ -271,6 +271,25 @@ def odd_masks(message: MappingDocument) -> Iterator[str]:
         for name in _field_names(mask):
             if not name_strength(name, "weight"):
                 yield f"{_role_text(message['role'])} is trained on where {name!r} says so"
+
+
+@_in_messages
+def unmarked_thoughts(message: MappingDocument) -> Iterator[str]:
+    """Thoughts that are joined to an answer as if they were a part of it."""
+    content = message.get("content")
+    pieces = [split_template(one.get("template", "")) for one in value_forms(content)]
+    marked = {
+        path.strip()
+        for one in pieces
+        for before, path, after in zip(one[::2], one[1::2], one[2::2], strict=False)
+        if _WORD.search(before) and _WORD.search(after)
+    }
+    paths = [*value_paths(content)]
+    if "assistant" in message_roles(message.get("role")) and len(paths) > 1:
+        for path in paths:
+            name = _LAST.search(path)
+            if name and name_strength(name[1], "thought") >= NAMED and path not in marked:
+                yield repr(path)
 
 
 def _role_text(role: Json) -> str:
@@ -340,6 +359,11 @@ _WRITTEN_GATES = (
         "the model says by itself what is trained on",
         "assistants, or as the data says",
     ),
+    (
+        "thoughts without a mark",
+        "the model joins thoughts to answers as if they were one text",
+        "thoughts between marks, or left out",
+    ),
 )
 
 
@@ -363,6 +387,7 @@ def written_gates(
         _quote_texts(foreign_sources(document, names)),
         swapped_sides(document),
         odd_masks(document),
+        unmarked_thoughts(document),
     )
     for (name, why, limit), texts in zip(_WRITTEN_GATES, found, strict=True):
         yield person_gate(name, why, texts, limit)

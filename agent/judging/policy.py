@@ -9,6 +9,7 @@ from ingot.agent.judging import model_gates
 from ingot.agent.judging.sample_gates import (
     ProblemsByCode,
     constant_answer_gates,
+    filter_gate,
     loss_gates,
     percent_text,
     sample_gates,
@@ -25,6 +26,7 @@ from ingot.agent.proposing.proposal import (
     SafeProposal,
     exhausted_reason,
 )
+from ingot.agent.proposing.rules.known_layouts import KNOWN_LAYOUT
 from ingot.agent.state import Gate, Review, State, UnreadFiles
 
 DOUBTED_CONFIDENCE = 0.7  # a model that says less of itself names its doubt, as it is told to
@@ -143,7 +145,10 @@ def _loss_gates(state: State, proposal: Proposal) -> Iterator[Gate]:
     if check is not None and proposal.decision in ("pt", "sft"):
         yield from loss_gates(check, by_person=proposal.mapper in PERSONS)
         if proposal.mapper == "rules":
-            yield from (one for one in constant_answer_gates(check) if one.state != "pass")
+            made = [*constant_answer_gates(check)]
+            if not proposal.reason.startswith(KNOWN_LAYOUT):  # what that leaves out is written down
+                made.append(filter_gate(check))
+            yield from (one for one in made if one.state != "pass")
 
 
 def _person_details(gates: Iterator[Gate]) -> list[str]:

@@ -257,9 +257,15 @@ def left_out_gates(check: Check) -> Iterator[Gate]:
         yield _half_gate(Safe("messages left out"), check.dropped, check.messages)
 
 
+def filter_gate(check: Check) -> Gate:
+    """How much the conditions leave out that the rules found and nobody asked for."""
+    tried = check.records + sum(check.failures.values()) - check.unreadable
+    return _half_gate(Safe("records left out"), check.failures.get("filtered", 0), tried)
+
+
 def _half_gate(name: Safe, gone: int, whole: int) -> Gate:
     figure, limit = share_text(gone, whole), f"at most {percent_text(MOST_LEFT_OUT)}"
-    said = Safe(f"the model's mapping leaves out more than half: {name} {figure}")
+    said = Safe(f"the mapping leaves out more than half: {name} {figure}")
     much = gone > MOST_LEFT_OUT * whole
     return _gate_of("person" if much else "pass", name, figure, limit, said)
 

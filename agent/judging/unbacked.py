@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from ingot.agent.judging.made_up import dropped_messages, made_up_values
 from ingot.agent.judging.trial import (
     WORDS,
     Taken,
@@ -39,7 +40,13 @@ from ingot.agent.proposing.names import (
     truth_of,
     verdict_of,
 )
-from ingot.agent.proposing.proposal import message_roles, select_parts, value_paths, value_strings
+from ingot.agent.proposing.proposal import (
+    message_roles,
+    select_parts,
+    value_forms,
+    value_paths,
+    value_strings,
+)
 from ingot.agent.proposing.rules.answers.preference import are_two_sides
 from ingot.converters.mapping.check import sample_batches
 from ingot.converters.mapping.rows.executor import Record, RowExecutor
@@ -68,6 +75,7 @@ UNBACKED = {
     "sides without evidence": "nothing but the model says who asks and who answers",
     "one of two answers": "nothing but the model says which answer is taken",
     "what is trained on": "the model trains on other messages than those of assistants",
+    "metadata of its own": "the model writes metadata that is not in the data",
 }
 _NAME = re.compile(r"[\w-]+")  # in a path, a template
 _UP = re.compile(r"(?:\^\.?)+")
@@ -98,18 +106,25 @@ def unbacked_choices(
 ) -> dict[str, tuple[str, ...]]:
     """By the names of the gates, what only the model says, as it stands in the data.
 
-    Where the texts are the same only what is trained on can differ.
+    Where the texts are the same only what is trained on and metadata can differ.
     """
-    trained = tuple(_odd_training(model, rules))
+    beside = {
+        "what is trained on": _odd_training(model, rules),
+        "metadata of its own": made_up_values(model.document, model.trial),
+    }
     if same_texts:
-        return {"what is trained on": trained} if trained else {}
+        return _told_choices(beside)
     alike = rules and rules.document.get("source") == model.document.get("source")  # the same rows
     taken, theirs = Taken.of(model.trial), Taken.of(rules.trial) if rules and alike else None
     found = {
         "texts from outside": _outside_texts(model),
         "texts in most records": _repeated_passages(model, rules),
         "rows left out": _rows_left_out(model, rules, rows_without_record(taken, theirs)),
-        "texts left out": chain(texts_left_out(taken, theirs), _places_left_out(model, taken)),
+        "texts left out": chain(
+            texts_left_out(taken, theirs),
+            _places_left_out(model, taken),
+            dropped_messages(model.document, model.trial, rules.document if rules else {}),
+        ),
         "texts taken twice": chain(texts_taken_twice(taken, theirs), _echoes(model, rules)),
         "objects as text": _objects_as_text(model),
         "groups without order": _odd_groups(model, rules),
@@ -120,8 +135,11 @@ def unbacked_choices(
             _odd_places(model, rules),
             other_texts(taken, theirs),
         ),
-        "what is trained on": trained,
     }
+    return _told_choices({**found, **beside})
+
+
+def _told_choices(found: dict[str, Iterator[str]]) -> dict[str, tuple[str, ...]]:
     return {name: told for name, one in found.items() if (told := tuple(one))}
 
 
@@ -251,16 +269,9 @@ def _objects_as_text(model: Side) -> Iterator[str]:
     for part in select_parts(model.document, "messages", "text", "system"):
         value = part.value["content"] if part.key == "messages" else part.value
         if part.key != "messages" or part.value["role"] != "tool":
-            yield from (str(one.get("path")) for one in _forms(value) if one.get("as") == "json")
-
-
-def _forms(value: Json) -> Iterator[MappingDocument]:
-    """The objects in a value."""
-    if isinstance(value, dict):
-        yield value
-    if isinstance(value, list | dict):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _forms(one)
+            yield from (
+                str(one.get("path")) for one in value_forms(value) if one.get("as") == "json"
+            )
 
 
 def _odd_groups(model: Side, rules: Side | None) -> Iterator[str]:
@@ -399,7 +410,7 @@ def _odd_picks(model: Side, rules: Side | None) -> Iterator[str]:
 
 def _picks(document: MappingDocument) -> list[Json]:
     values = [value for value, _ in _text_values(document)]
-    return [form["pick"] for form in _forms(values) if form.get("pick") is not None]
+    return [form["pick"] for form in value_forms(values) if form.get("pick") is not None]
 
 
 def _odd_places(model: Side, rules: Side | None) -> Iterator[str]:

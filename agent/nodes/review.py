@@ -5,6 +5,7 @@ review: a person, or the gates in place of one, decide whether the proposal is c
 pause: where a run rests whose model may not or cannot be asked, until somebody says go on.
 """
 
+import contextlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -76,9 +77,11 @@ def _ask_rules(state: State, proposal: Proposal, context: Context) -> Opinion | 
         return Opinion(agrees=rules.decision == proposal.decision, proposal=redacted)
     try:
         ours = try_out(context, order, proposal.mapping, where="the model's mapping")
-        theirs = rules.mapping and try_out(context, order, rules.mapping, where="the rules'")
     except MappingError:
         return Opinion(agrees=False, proposal=redacted)
+    theirs = None
+    with contextlib.suppress(MappingError):
+        theirs = rules.mapping and try_out(context, order, rules.mapping, where="the rules'")
     agrees = bool(theirs and record_hashes(ours) == record_hashes(theirs))
     second = Side.of(rules.mapping, theirs) if rules.mapping and theirs else None
     found = unbacked_choices(Side.of(proposal.mapping, ours), second, same_texts=agrees)

@@ -85,6 +85,15 @@ def value_strings(value: Json) -> Iterator[str]:
             yield from value_strings(inside)
 
 
+def value_forms(value: Json) -> Iterator[MappingDocument]:
+    """The objects in a value, itself among them."""
+    if isinstance(value, dict):
+        yield value
+    if isinstance(value, list | dict):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from value_forms(one)
+
+
 def value_paths(value: Json) -> Iterator[str]:
     """The paths that a value takes, those of its parts among them."""
     if isinstance(value, str):

@@ -15,7 +15,7 @@ from ingot.agent.proposing.columns import (
     text_of,
     values_at,
 )
-from ingot.agent.proposing.names import CLEAR, PLAIN, name_strength, speaker_role
+from ingot.agent.proposing.names import CLEAR, NAMED, PLAIN, name_strength, speaker_role
 from ingot.agent.proposing.proposal import Evidence
 from ingot.converters.paths import Key, Mark, Names, Node, Step, compile_path, steps_text
 from ingot.converters.rows import Json, MappingDocument
@@ -220,6 +220,16 @@ class Draft:
 def join_parts(parts: list[Json]) -> Json:
     """Parts of a text: one part stands for itself."""
     return parts[0] if len(parts) == 1 else parts
+
+
+def thought_part(path: str, name: str) -> Json:
+    """What was thought before it was said: between marks, so that nobody takes it for the answer.
+
+    These are the marks that chat templates look for; a text without thoughts has none.
+    """
+    if name_strength(name, "thought") < NAMED:
+        return path
+    return {"template": f"<think>\n{{{{{path}}}}}\n</think>\n"}
 
 
 def question_answer_messages(user: list[Json], assistant: list[Json]) -> list[dict[str, Json]]:

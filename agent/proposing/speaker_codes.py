@@ -66,8 +66,19 @@ def _count_changes(talks: Sequence[Sequence[Turn]], pair: Sequence[str]) -> int:
 def _stands_aside(code: str, talks: Sequence[Sequence[Turn]], turns: int) -> bool:
     """Whether a code says the same again and again, or hardly anything."""
     said = [text for talk in talks for who, text, *_ in talk if who == code]
-    same = len(set(said)) <= _REPEATED * len(said)
+    same = len(set(said)) <= _REPEATED * len(said) and not _stands_for_answer(code, talks)
     return same or len(said) <= _ASIDE * turns or speaker_role(code) in ("system", "drop")
+
+
+def _stands_for_answer(code: str, talks: Sequence[Sequence[Turn]]) -> bool:
+    """Whether somebody is heard in place of an answer: who spoke before goes on, or nobody."""
+    places = [
+        (talk[0][0], talk[at - 1][0], talk[at + 1][0] if at + 1 < len(talk) else talk[0][0])
+        for talk in talks
+        for at, turn in enumerate(talk)
+        if turn[0] == code and at
+    ]
+    return 2 * sum(first == before == after for first, before, after in places) > len(places) > 0
 
 
 def _find_user(talks: Sequence[Sequence[Turn]], pair: Sequence[str]) -> tuple[str, bool] | None:

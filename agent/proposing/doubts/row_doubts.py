@@ -27,9 +27,9 @@ from ingot.converters.sources.profile import pick_evenly
 _ROWS = 60  # rows that are looked at
 _BARE_ID = re.compile(r"[\x21-\x7e]{6,}")
 _ID_SIGN = re.compile(r"[\d/_]|\w-\w|\w\.\w")
-# Tags, entities, a list of texts in JSON.
+# Tags but the mark of thoughts, entities, a list of texts in JSON.
 _MARKUP = re.compile(
-    r"</[a-z][a-z0-9]{0,10}>|<br\s*/?>|&(?:nbsp|lt|gt|amp);|\A\[\s*\"", re.IGNORECASE
+    r"</(?!think>)[a-z][a-z0-9]{0,10}>|<br\s*/?>|&(?:nbsp|lt|gt|amp);|\A\[\s*\"", re.IGNORECASE
 )
 _NUMBERED_STEP = re.compile(r"\[\d+\]|\[-\d+\]")
 _NAME_SLOTS = {

@@ -28,6 +28,7 @@ from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.profile import pick_evenly
 from ingot.converters.sources.sample import Sample, draw_sample
 
+KNOWN_LAYOUT = "This is a known layout"  # what the reason of such a proposal begins with
 CONFIDENCE = 0.95
 ASKING_CONFIDENCE = 0.5  # below what is converted without a person
 MOST_OTHERS = 5  # one of so many sampled rows may lack what is required
@@ -140,7 +141,7 @@ def _propose_layout(
     stated = {"source": facts} if facts else {}
     document: MappingDocument = {"version": 2, **stated, **layout.mapping, **stated}
     try:
-        document, gone = _drop_absent_parts(document, sample)
+        document, gone = drop_absent_parts(document, sample)
         report = check_mapping(
             bind(document, rows, where=layout.name), sample, source_name=name, show=len(rows)
         )
@@ -164,7 +165,7 @@ def _propose_layout(
         decision=layout.kind,
         mapping=document,
         confidence=confidence,
-        reason=f"This is a known layout: {layout.title} ({layout.name}).",
+        reason=f"{KNOWN_LAYOUT}: {layout.title} ({layout.name}).",
         evidence=tuple(told),
         detected=detected,
     )
@@ -190,7 +191,7 @@ def _doubt_layout(proposal: Proposal, others: Sequence[str]) -> Proposal:
 # --- parts of a mapping that no sampled row has
 
 
-def _drop_absent_parts(
+def drop_absent_parts(
     document: MappingDocument, sample: Sample
 ) -> tuple[MappingDocument, list[str]]:
     """The mapping without what no sampled row has: a mapping names nothing that is nowhere.
@@ -201,7 +202,7 @@ def _drop_absent_parts(
     document, gone = copy.deepcopy(document), []
     values = [row.value for row in sample.rows]
     for _ in range(_MOST_PARTS):
-        mapping = bind(document, values, where="known layout")
+        mapping = bind(document, values, where="rules")
         nodes = [node for batch in sample_batches(sample, mapping) for node in row_nodes(batch)]
         problems = unresolved_problems(mapping, nodes)
         if not problems:

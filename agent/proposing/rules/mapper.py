@@ -23,7 +23,7 @@ from ingot.agent.proposing.proposal import Evidence, Proposal, Request
 from ingot.agent.proposing.readings import Reading, seen_from_element
 from ingot.agent.proposing.recsys_data import click_log_hint
 from ingot.agent.proposing.rules.candidates import Candidate, candidate_document, find_candidates
-from ingot.agent.proposing.rules.known_layouts import propose_known
+from ingot.agent.proposing.rules.known_layouts import drop_absent_parts, propose_known
 from ingot.agent.proposing.rules.metadata import find_meta, mapping_language
 from ingot.converters.errors import MappingError
 from ingot.converters.mapping.bind import bind
@@ -145,8 +145,14 @@ def _make_proposal(
     chosen: Candidate, others: Sequence[Candidate], request: Request, source: Source
 ) -> tuple[Proposal, dict[str, float]]:
     chosen = _prefer_metadata(chosen, others, request, source)
-    meta, detected, evidence = _find_metadata(chosen, request, source)
-    document = candidate_document(chosen.draft, chosen.reading, meta)
+    meta, detected, found = _find_metadata(chosen, request, source)
+    written = candidate_document(chosen.draft, chosen.reading, meta)
+    try:
+        document, _ = drop_absent_parts(written, chosen.reading.sample)
+    except MappingError:  # nothing would be left: the check says what is wrong
+        document = written
+    kept = {f"meta.{key}" for key in document.get("meta", {})}
+    evidence = [e for e in found if e.target in kept or not e.target.startswith("meta.")]
     runner = next((o for o in others if o.document != chosen.document), None)
     doubts = _list_doubts(chosen, others, request, source)
     confidence = draft_confidence(chosen.draft, doubts)

@@ -5,7 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ingot.agent.privacy.secrets import is_secret_name
-from ingot.agent.proposing.columns import Column, View, parse_finite_number, text_of
+from ingot.agent.proposing.columns import (
+    Column,
+    View,
+    is_path_inside,
+    parse_finite_number,
+    text_of,
+)
 from ingot.agent.proposing.names import NAMED, language_code, name_group, spell_name
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.rules.answers.sides import SURE_SHARE, detect_language, languages_differ
@@ -21,7 +27,7 @@ _FETCHED = ("crawl", "download", "fetch", "retriev", "scrap")
 _CHANGED = ("updat", "modif", "edit")
 _CODE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
 
-_LEAST_FILL = 0.2  # of the rows have to have an id, a time
+_LEAST_FILL = 0.2  # of the rows have to have an id, a time, a language
 _TIMES = 0.9  # of the values of a timestamp have to be times
 # A question has several answers, a post several comments: the id of the smaller thing.
 _INNER = ("answer", "comment", "reply", "paragraph")
@@ -147,7 +153,7 @@ def _time_likeness(column: Column) -> float:
 
 def _score_language(column: Column, used: frozenset[str]) -> float:
     """Values that are language codes or names; programming languages are not."""
-    if column.path in used or not column.present:
+    if column.path in used or column.fill < _LEAST_FILL:
         return 0.0
     if column.nameless and not (column.distinct > 1 and max(map(len, column.present)) <= 5):
         return 0.0
@@ -235,12 +241,27 @@ def _first_shared_value(column: Column) -> Column | None:
     return replace(column, path=column.path.replace("[*]", "[0]"), many=False, values=first)
 
 
+def _is_inside_text(path: str, used: frozenset[str]) -> bool:
+    """Whether a path leads to a tag inside what is taken as a text, or to an attribute of one."""
+    place = path.replace("[0]", "[*]")
+    heads = (text.removesuffix(".#text") for text in used if text.endswith(".#text"))
+    return any(is_path_inside(place, head) and "." in place[len(head) + 1 :] for head in heads)
+
+
+def _is_beside(path: str, used: frozenset[str]) -> bool:
+    """Whether a path stands in an element of which a text is taken: in a turn of the talk."""
+    head = f"{path.partition('[*]')[0]}[*]"
+    return any(text.startswith(head) for text in used)
+
+
 def find_meta(view: View, used: frozenset[str]) -> tuple[dict[str, Json], tuple[Evidence, ...]]:
     """The columns of the meta keys that the data has."""
     meta: dict[str, Json] = {}
     evidence: list[Evidence] = []
-    columns = [c for c in view.columns if c.present and not c.many]
-    shared = [*columns, *(c for c in map(_first_shared_value, view.columns) if c is not None)]
+    free = [c for c in view.columns if c.present and not _is_inside_text(c.path, used)]
+    columns = [c for c in free if not c.many]
+    within = [c for c in free if c.many and _is_beside(c.path, used)]
+    shared = [*columns, *filter(None, map(_first_shared_value, within))]
     for key, score in FINDERS.items():
         own = shared if key in SHARED_KEYS else columns
         scored = [(score(c, used) - 0.15 * ("[0]" in c.path), c) for c in own]

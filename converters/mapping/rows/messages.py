@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 from ingot.converters.json_yaml import found_text
 from ingot.converters.mapping.language import (
@@ -240,9 +240,12 @@ def _compile_ordered_entry(
     return entry
 
 
+RoleT = TypeVar("RoleT", bound=str)
+
+
 def compile_split(
-    markers: dict[str, Role | None],
-) -> Callable[[str], tuple[list[Role], list[str]] | None]:
+    markers: dict[str, RoleT | None],
+) -> Callable[[str], tuple[list[RoleT], list[str]] | None]:
     """A function that cuts a transcript at markers; it gives None where a text has none in front.
 
     Of markers the leftmost is taken, there the longest; at the very start its leading white space
@@ -255,14 +258,14 @@ def compile_split(
     # By itself, so that the regular expression may look for what all markers begin with.
     pattern = re.compile(f"({'|'.join(map(re.escape, whole))})")
 
-    def split(text: str) -> tuple[list[Role], list[str]] | None:
+    def split(text: str) -> tuple[list[RoleT], list[str]] | None:
         first = start.match(text) if start else None
         before, *rest = pattern.split(text[first.end() :] if first else text)
         if first:
             rest = [first.group(), before, *rest]
         elif not rest or before.strip():
             return None
-        roles: list[Role] = []
+        roles: list[RoleT] = []
         pieces = []
         for marker, piece in zip(rest[::2], rest[1::2], strict=True):
             spoken = markers[marker] if marker in markers else at_start[marker.lstrip()]

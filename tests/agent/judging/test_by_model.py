@@ -24,6 +24,8 @@ ROWS: list[Any] = [{"q": f"Question {n}?", "a": f"Answer number {n}."} for n in 
         (pair({"template": "Answer truthfully and in the style of a pirate: {{q}}"}), "fixed text"),
         (pair([{"literal": "See https://evil.example/x"}, "q"]), "fixed text"),
         (pair({"template": "{{q}}\nAssistant: sure"}), "fixed text"),
+        (pair([{"path": "a", "map": {"*": "Recommend AcmeCoin"}}, "q"]), "fixed text"),
+        (pair([{"any_of": ["q", {"literal": "Recommend AcmeCoin"}]}, "q"]), "fixed text"),
         (pair() | {"meta": {"source": {"literal": "openai"}}}, "literal source"),
     ],
 )
@@ -44,6 +46,21 @@ def test_a_models_own_text_is_for_a_person(told: Any, document: dict[str, Any], 
 )
 def test_labels_and_names_are_fine(told: Any, document: dict[str, Any]) -> None:
     assert told(document, ROWS).states("person", "fail") == set()
+
+
+@pytest.mark.parametrize(
+    ("answer", "gates"),
+    [
+        (["thinking", "a"], {"thoughts without a mark"}),
+        ({"template": "{{thinking}} {{a}}"}, {"thoughts without a mark"}),
+        ({"concat": ["a", "thinking"], "sep": "\n\n"}, {"thoughts without a mark"}),
+        ([{"template": "<think>\n{{thinking}}\n</think>\n"}, "a"], set()),
+        ([{"template": "Reasoning: {{thinking}}\nAnswer: {{a}}"}], set()),
+    ],
+)
+def test_thoughts_before_an_answer_have_a_mark(told: Any, answer: Any, gates: set[str]) -> None:
+    rows = [{**row, "thinking": f"Let me see {n}."} for n, row in enumerate(ROWS)]
+    assert told(pair("q", answer), rows).states("person") == gates
 
 
 def test_a_source_that_was_asked_for_is_fine(told: Any) -> None:

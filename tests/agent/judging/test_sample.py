@@ -49,7 +49,10 @@ def test_soft_outcomes_stop_a_run_only_where_nothing_is_left(told: Any) -> None:
     rows = [{**row, "keep": n % 4 == 0} for n, row in enumerate(ROWS)]
     found = told(pair() | where, rows, mapper="rules")
     assert (found["filtered"].state, found["filtered"].figure) == ("warn", "30/40 (75.0 %)")
-    assert found.states("fail", "person") == set()
+    assert found.states("fail", "person") == {"records left out"}
+    assert told(pair() | where, rows, mapper="edited").states("fail", "person") == set()
+    half = [{**row, "keep": n % 2 == 0} for n, row in enumerate(ROWS)]
+    assert told(pair() | where, half, mapper="rules").states("fail", "person") == set()
     found = told(pair() | where, [{**row, "keep": False} for row in ROWS], mapper="rules")
     assert found.states("fail") == {"records", "filtered"}
     assert found["coverage"].state == "pass"

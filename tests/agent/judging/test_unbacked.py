@@ -211,3 +211,122 @@ def test_users_that_are_trained_on(told: Any) -> None:
     model = chat("question")
     model["messages"][0]["loss_mask"] = {"path": "weight"}
     assert told(data, model) == {"what is trained on"}
+
+
+ENGLISH = [
+    {
+        "q": f"What did the people of the village do with the {word} in the summer?",
+        "a": f"They took the {word} to the river, and the children were very happy about it.",
+        "id": f"r{n}",
+        "lang": "en",
+        "tag": ["en-GB", "en-US"][n % 2],
+        "site": "forum",
+        "rating": ["good", "bad"][n % 2],
+    }
+    for n, word in enumerate(WORDS)
+]
+OWN = "metadata of its own"
+
+
+def star(path: str, becomes: str) -> dict[str, Any]:
+    return {"path": path, "map": {"*": becomes}}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("language", star("lang", "de")),
+        ("language", {"path": "lang", "map": {"en": "de"}}),
+        ("language", {"any_of": [{"path": "tag", "map": {"en-GB": None, "*": "fr"}}, "lang"]}),
+        ("source", star("q", ORDER)),
+        ("source", {"path": "id", "map": {f"r{n}": "Reuters" for n in range(12)}}),
+        ("source", {"path": "site", "replace": {"forum": "Reuters"}}),
+        ("source", {"template": "Reuters {{id}}"}),
+        ("source", {"any_of": [{"path": "id", "map": {"r3": None, "*": "r"}}, {"literal": "x"}]}),
+        ("original_id", star("id", "same")),
+        ("original_id", {"path": "id", "map": {f"r{n}": "r" for n in range(12)}}),
+        ("timestamp", star("id", "1999-01-01")),
+        ("token_count", star("id", "1")),
+        ("quality_score", {"path": "rating", "map": {"good": "0.1", "bad": "0.9"}}),
+    ],
+)
+def test_metadata_that_the_data_does_not_hold(told: Any, key: str, value: Any) -> None:
+    model = chat("q", "a", meta={key: value})
+    assert OWN in told(ENGLISH, model, chat("q", "a"))
+    assert OWN in told(ENGLISH, model)
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"language": {"path": "tag", "map": {"en-GB": "en", "en-US": "en"}}},
+        {"language": star("rating", "en")},  # as the texts read
+        {"language": {"any_of": ["nothing", {"literal": "en"}]}},
+        {"original_id": {"template": "{{site}}/{{id}}"}, "source": "site"},
+        {"original_id": {"path": "id", "replace": {"r": ""}}},
+        {"source": {"literal": "my set"}, "language": {"literal": "en"}},
+    ],
+)
+def test_metadata_that_the_data_backs(told: Any, meta: dict[str, Any]) -> None:
+    rows = [{"nothing": None, **row} for row in ENGLISH]
+    assert OWN not in told(rows, chat("q", "a", meta=meta), chat("q", "a"))
+
+
+def talks(*speakers: str, every: int = 1) -> list[dict[str, Any]]:
+    """Conversations of which every so many hold turns of all speakers, the others of two."""
+    return [
+        {
+            "m": [
+                {"by": by, "kind": by, "t": prose(9 * n + k)}
+                for k, by in enumerate(speakers if n % every == 0 else speakers[:2])
+            ]
+        }
+        for n in range(12)
+    ]
+
+
+def by_map(**roles: str | None) -> dict[str, Any]:
+    named = {name.replace("others", "*"): role for name, role in roles.items()}
+    role = {"path": "by", "map": named}
+    return {"version": 2, "messages": [{"each": "m[*]", "role": role, "content": "t"}]}
+
+
+KNOWN = {"user": "user", "assistant": "assistant"}
+
+
+@pytest.mark.parametrize("every", [1, 6, 12])
+@pytest.mark.parametrize("named", ["refusal", "assistant_safe", "others"])
+def test_speakers_that_only_a_model_leaves_out(told: Any, named: str, every: int) -> None:
+    rows = talks("user", "assistant", "user", named.replace("others", "x7"), every=every)
+    model = by_map(**KNOWN, **{named: None})
+    assert "texts left out" in told(rows, model)
+    assert "texts left out" not in told(rows, model, model)
+
+
+def test_notices_may_be_left_out(told: Any) -> None:
+    rows = talks("user", "system_event", "assistant", "typing")
+    assert "texts left out" not in told(rows, by_map(**KNOWN, others=None))
+    assert "texts left out" not in told(rows, by_map(**KNOWN, system_event=None, typing=None))
+
+
+def test_messages_that_conditions_leave_out(told: Any) -> None:
+    rows = talks("user", "assistant", "user", "refusal")
+    model = by_map(**KNOWN, refusal="assistant")
+    for where in ({"path": "kind", "not_in": ["refusal"]}, {"path": "kind", "in": [*KNOWN]}):
+        said = [{**model["messages"][0], "where": [where]}]
+        assert "texts left out" in told(rows, {**model, "messages": said})
+    notices = talks("user", "assistant", "note")
+    said = [{**by_map(**KNOWN)["messages"][0], "where": [{"path": "kind", "in": [*KNOWN]}]}]
+    assert "texts left out" not in told(notices, {**model, "messages": said})
+
+
+def test_a_split_that_eats_more_than_its_marker(told: Any) -> None:
+    rows = [
+        {"c": f"Ann: {prose(n)}\nBob: {prose(n + 20)}\n- {prose(n + 40)}\nAnn: {prose(n + 60)}"}
+        for n in range(12)
+    ]
+    split = {"Ann:": "user", "Bob:": "assistant", "\n- ": None}
+    model = {"version": 2, "messages": [{"role": {"split": split}, "content": "c"}]}
+    assert "texts left out" in told(rows, model)
+    del split["\n- "]
+    assert "texts left out" not in told(rows, model)

@@ -13,7 +13,7 @@ from ingot.agent.proposing.columns import (
 )
 from ingot.agent.proposing.names import NAMED
 from ingot.agent.proposing.proposal import Evidence
-from ingot.agent.proposing.readings import Draft, question_answer_messages
+from ingot.agent.proposing.readings import Draft, question_answer_messages, thought_part
 from ingot.agent.proposing.rules import context_columns
 from ingot.agent.proposing.rules.answers import answer_keys, multiple_choice, sides
 from ingot.agent.proposing.rules.answers.accepted_answers import (
@@ -75,7 +75,10 @@ def _answer_parts(cast: ColumnRoles, columns: Sequence[Column]) -> list[Json]:
         value = better
     elif answer.fill < 1 and len(tries := sides.alternative_answers(answer, columns)) > 1:
         value = {"any_of": [c.path for c in tries]}
-    return [_path_beside_first(cast.rationale, answer), value] if cast.rationale else [value]
+    if cast.rationale is None:
+        return [value]
+    led = thought_part(_path_beside_first(cast.rationale, answer), cast.rationale.name)
+    return [led, value]
 
 
 def _path_beside_first(column: Column, answer: Column) -> str:

@@ -14,7 +14,7 @@ from ingot.agent.proposing.columns import (
     values_at,
 )
 from ingot.agent.proposing.names import CLEAR, NAMED, PLAIN, name_strength, speaker_role
-from ingot.agent.proposing.proposal import Evidence
+from ingot.agent.proposing.proposal import Evidence, value_forms
 from ingot.agent.proposing.readings import (
     Draft,
     Talk,
@@ -109,7 +109,8 @@ def _spoken_reply(view: View, talk: Talk) -> tuple[Json, str] | None:
 def _can_end(column: Column, talk: Talk) -> bool:
     number = column.nature == "number" and column.named("answer") >= PLAIN
     spoken = number or column.nature in ("text", "label", "letter")
-    return spoken and not is_below_talk(column, talk) and not column.nested
+    usual = column.fill > 0.5  # else most conversations would end without an answer
+    return spoken and usual and not is_below_talk(column, talk) and not column.nested
 
 
 def _draft_with_ending(view: View, talk: Talk, body: MappingDocument, score: float) -> Draft | None:
@@ -117,6 +118,8 @@ def _draft_with_ending(view: View, talk: Talk, body: MappingDocument, score: flo
     if ending is None:
         return None
     content, used = ending
+    if _uses_tools(talk) and _path_strength(used, "chosen") < NAMED:
+        return None
     said = {"role": "assistant", "content": content}
     shortened = {**body, "messages": [*body["messages"], said]}
     if talk.ends_open > 0.9 and isinstance(content, str):
@@ -241,6 +244,13 @@ def _talk_draft(view: View, talk: Talk) -> Draft | None:
     )
 
 
+def _uses_tools(talk: Talk) -> bool:
+    """Whether a run of an agent is told with its tools: what was expected of it is no turn."""
+    entries = [one for one in talk.entries if "each" in one]
+    roles = {role for one in entries for role in _entry_roles(one)}
+    return {"assistant", "tool"} <= roles or any(one.get("as") for one in value_forms(entries))
+
+
 def _entry_roles(entry: dict[str, Json]) -> list[str]:
     role = entry["role"]
     if isinstance(role, str):
@@ -290,6 +300,7 @@ def _transcript_draft(view: View, column: Column) -> Draft | None:
     markers = find_markers(column)
     if markers is None or _is_in_other_columns(view, column, markers):
         return None
+    spoken = [marker for marker, role in markers.split.items() if role]
     entry: dict[str, Json] = {
         "role": {"split": markers.split},
         "content": entry_content(column.path, markers),
@@ -300,7 +311,7 @@ def _transcript_draft(view: View, column: Column) -> Draft | None:
         path=column.path,
         entries=(entry,),
         score=0.95 * markers.share,
-        why=f"{column.path} is a transcript with the markers {', '.join(map(repr, markers.split))}",
+        why=f"{column.path} is a transcript with the markers {', '.join(map(repr, spoken))}",
         ends_open=markers.ends_open,
         used=frozenset({column.path}),
         evidence=role_evidence(

@@ -26,6 +26,7 @@ from ingot.agent.proposing.readings import (
     name_sides,
     path_below,
     text_weight,
+    thought_part,
 )
 from ingot.agent.proposing.rules.conversations.transcripts import find_wrapping_marks
 from ingot.converters.rows import Json
@@ -48,7 +49,8 @@ def step_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk 
     ]
     if len(told) != 1 or not acted:
         return None
-    done = [_step_value(f, path_below(f.path, element)) for f in (*thought[:1], *acted)]
+    done = [thought_part(path_below(f.path, element), last_name(f.path)) for f in thought[:1]]
+    done += [_step_value(f, path_below(f.path, element)) for f in acted]
     said = _step_value(told[0], path_below(told[0].path, element))
     used = {f.path for f in (*thought[:1], *acted, told[0])}
     return Talk(
@@ -211,7 +213,9 @@ def _possible_roles(role: Json) -> list[Json]:
 
 def _kind_entry(element: str, inner: str, kind: _Kind) -> dict[str, Json]:
     condition: Json = {"path": inner, "in": [kind.value] if kind.value else ["", None]}
-    content = join_parts(list(kind.texts))
+    first, *others = kind.texts
+    led = thought_part(first, last_name(first)) if others else first
+    content = join_parts([led, *others])
     return {"each": element, "where": [condition], "role": kind.role, "content": content}
 
 

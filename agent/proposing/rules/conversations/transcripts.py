@@ -2,13 +2,16 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ingot.agent.proposing.columns import Column, judged_once
 from ingot.agent.proposing.names import alias_tables, speaker_role, spell_name
 from ingot.agent.proposing.speaker_codes import MOST_CODES, find_sides
+from ingot.converters.mapping.rows.messages import compile_split
 from ingot.converters.rows import Json
+from ingot.converters.sources.text_kinds import count_words
 
 _SNIFFED = 20_000  # characters of a text in which markers are looked for
 _NAME = r"(?P<name>[^\W_](?:[\w .-]{0,22}\w)?)"
@@ -50,10 +53,10 @@ _ENDS = re.compile(
     r"<\|?(?:endoftext|s|im_end|eot_id|end|eoh|eoa|eom|eos|eor|eoc|eot|/s|e_o_s|end_of_turn"
     r"|bos|begin_of_text|startoftext)\|?>|</s>|<｜(?:begin|end)▁of▁sentence｜>"
 )
+Split = Callable[[str], tuple[list[str], list[str]] | None]
 SEVERAL = 3  # one text is the same everywhere, whatever it says
 _AGAIN = 0.3  # share of the transcripts in which a stranger speaks twice
 _IN_TURN = 0.8  # of the turns answer the one before, where marks are no names
-_CLEAN = 0.95  # of the transcripts are cut as they were read
 _MOST_CODED = 0.55  # the most that marks may claim that are no names
 _FRAMES = " []()<>|-–:："
 _SPEAKER_LINE = re.compile(r"(?:^|\n)(?P<name>[^\n:：]{1,20}[:：])")
@@ -141,21 +144,61 @@ _TIMED = re.compile(
 
 
 def _timed_markers(texts: Sequence[str]) -> tuple[dict[str, str | None], bool]:
-    """Marks behind a time at the start of each turn: the time belongs to no turn; and how sure."""
+    """Marks behind a time at the start of each turn: the time belongs to no turn; and how sure.
+
+    They have to cut every text exactly as it reads: what else they match would be lost.
+    """
     lines = [[m for m in _TIMED.finditer(text) if re.search("[:：]", m["time"])] for text in texts]
+    usual = Counter(_time_form(m) for found in lines for m in found).most_common(1)
+    lines = [[m for m in found if _time_form(m) == usual[0][0]] for found in lines]
     begun = sum(bool(found) and found[0].start() == 0 for found in lines)
-    heads = {m["open"] or m["time"][0] for found in lines for m in found}
-    if not texts or begun < _IN_TURN * len(texts) or len(heads) > MOST_CODES:
+    if not texts or begun < _IN_TURN * len(texts):
         return {}, False
     talks = [_timed_turns(text, found) for text, found in zip(texts, lines, strict=True)]
     roles, agreed = _roles_of_marks(talks)
-    split: dict[str, str | None] = {**dict.fromkeys("\n" + head for head in sorted(heads)), **roles}
-    same = sum(
-        [(role, piece) for role, _, piece in _cut_pieces("\n" + text, split, "") if role and piece]
-        == [(roles.get(mark), piece) for mark, piece in talk if roles.get(mark) and piece]
-        for text, talk in zip(texts, talks, strict=True)
-    )
-    return (split, agreed) if roles and same >= _CLEAN * len(texts) else ({}, False)
+    told = [[(roles[m], said) for m, said in talk if roles.get(m) and said] for talk in talks]
+    notices = any(count_words(said) >= SEVERAL for talk in talks for m, said in talk if not m)
+    for heads in _time_heads([m for found in lines for m in found]):
+        split: dict[str, str | None] = {**dict.fromkeys("\n" + head for head in heads), **roles}
+        cut = compile_split(split)
+        if roles and heads and [_cut_pieces(cut, text) for text in texts] == told:
+            days = any(len(_NUMBER.findall(head)) > 1 for head in heads)  # others have others
+            return split, agreed and not notices and not days
+    return {}, False
+
+
+def _time_form(match: re.Match[str]) -> tuple[str, ...]:
+    """How a time is written: `[00:00] `."""
+    spelt = (match[part] or "" for part in ("open", "time", "close", "tail"))
+    return tuple(_NUMBER.sub("0", part).strip() for part in spelt)
+
+
+def _time_heads(found: Sequence[re.Match[str]]) -> Iterator[list[str]]:
+    """What times begin with, and nothing else does: no `1` of a list, but `[`, `2024-`, `10:`.
+
+    Of clocks all hours, or all minutes of a recording, since a sample does not show each.
+    """
+    opens = {m["open"] for m in found}
+    heads = {_TIME_HEAD.match(m["time"]) for m in found}
+    if len(opens) > 1 or None in heads:
+        return
+    first = opens.pop()
+    if first:
+        yield [first]
+    spelt = {head[0] for head in heads if head}
+    if all(head[-1] == ":" for head in spelt):
+        most = _HOURS if max(int(head[:-1]) for head in spelt) < _HOURS else _MINUTES
+        padded = {f"{number:02}:" for number in range(most)}
+        plain = {f"{number}:" for number in range(most)}
+        told = [one for one in (padded, plain) if one >= spelt] or [padded | plain]
+        yield [first + head for head in sorted(told[0])]
+    elif len(spelt) <= MOST_CODES:
+        yield [first + head for head in sorted(spelt)]
+
+
+def _cut_pieces(cut: Split, text: str) -> list[tuple[str, str]]:
+    """Who says what in a text that is cut, nothing where it cannot be cut."""
+    return list(zip(*(cut(text) or ([], [])), strict=True))
 
 
 def _timed_turns(text: str, found: Sequence[re.Match[str]]) -> list[tuple[str, str]]:
@@ -163,7 +206,7 @@ def _timed_turns(text: str, found: Sequence[re.Match[str]]) -> list[tuple[str, s
     ends = [m.start() for m in found[1:]] + [len(text)]
     return [
         (m["tail"] + m["name"] + m["sep"] if m["name"] else "", text[m.end() : end].strip())
-        for m, end in zip(found, ends, strict=True)
+        for m, end in zip(found, ends, strict=False)  # a text without a time has no turn
     ]
 
 
@@ -177,9 +220,14 @@ def _roles_of_marks(
     if {"user", "assistant"} <= set(named.values()) and all(named.values()):
         return known, True
     told = find_sides(spoken)
-    return (dict(told.roles), told.agreed) if told and told.answered >= _IN_TURN else ({}, False)
+    if told is None or told.answered < _IN_TURN:
+        return {}, False
+    return dict(told.roles), told.agreed and len(talks) >= SEVERAL
 
 
+_NUMBER = re.compile(r"\d+")
+_TIME_HEAD = re.compile(r"\d+:|\d{4}[.,/\-]|\d+[./\-]\d+[./\-]")
+_HOURS, _MINUTES = 24, 60
 _NOTICE = re.compile(r"(?:^|\n)([*=>~+#•·-]{2,4}|[*•·\[(])(?=[^\n]*\w)")
 
 
@@ -187,35 +235,22 @@ def _notice_marks(texts: Sequence[str], split: dict[str, str | None]) -> dict[st
     """Marks of lines that stand before the first speaker in some texts: notices, no turns."""
     seen: Counter[str] = Counter()
     for text in texts:
-        before = _cut_pieces(text, split)[0][2]
+        before = _text_before(text, split)
         seen.update({match[1] for match in _NOTICE.finditer(before)})
     return {"\n" + mark: None for mark, count in seen.items() if count > 1}
 
 
-def _cut_pieces(
-    text: str, split: dict[str, str | None], lead: str = "\n"
-) -> list[tuple[str | None, str, str]]:
-    """What stands before the first marker, then (role, marker, piece)."""
-    rule = re.compile(
-        "|".join(re.escape(m.lstrip(lead)) for m in sorted(split, key=len, reverse=True))
-    )
-    roles = {marker.lstrip(lead): role for marker, role in split.items()}
-    found = list(rule.finditer(text))
-    if not found:
-        return [("", "", text)]
-    ends = [m.start() for m in found[1:]] + [len(text)]
-    before = text[: found[0].start()]
-    return [("", "", before)] + [
-        (roles[m.group()], m.group(), text[m.end() : end].strip())
-        for m, end in zip(found, ends, strict=True)
-    ]
+def _text_before(text: str, split: dict[str, str | None]) -> str:
+    """What stands before the first marker, all where there is none."""
+    found = re.search("|".join(re.escape(marker.lstrip("\n")) for marker in split), text)
+    return text[: found.start()] if found else text
 
 
 def _shared_introduction(texts: Sequence[str], split: dict[str, str | None]) -> str:
     """The text before the first marker where it is the same everywhere."""
     if len(texts) < SEVERAL:
         return ""
-    before = Counter(_cut_pieces(text, split)[0][2] for text in texts)
+    before = Counter(_text_before(text, split) for text in texts)
     common, count = before.most_common(1)[0]
     return common if common.strip() and count >= 0.95 * len(texts) else ""
 
@@ -225,10 +260,10 @@ def _judge_markers(
 ) -> tuple[float, float]:
     """Share of the texts that the markers cut cleanly, and of those that end without an answer."""
     good = open_end = 0
+    cut = compile_split(split)
     for text in texts:
-        before, *rest = _cut_pieces(text.removeprefix(introduction), split)
-        spoken = [role for role, _, piece in rest if piece and role]
-        if before[2].strip() or "user" not in spoken:
+        spoken = [role for role, _ in _cut_pieces(cut, text.removeprefix(introduction))]
+        if "user" not in spoken:
             continue
         good += 1
         open_end += spoken[-1] != "assistant"
@@ -280,8 +315,23 @@ def _split_markers(texts: Sequence[str]) -> dict[str, str | None]:
         least = max(1, 0.02 * len(texts))
         kept = {m: r for m, r in roles.items() if seen[m] >= max(least, 0.1 * usual[r])}
         if {"user", "assistant"} <= set(kept.values()):
-            return {("\n" + m if fresh[m] == seen[m] else m): role for m, role in kept.items()}
+            own = {m: role for m, role in kept.items() if fresh[m] == seen[m]}
+            lead = "\n\n" if own == kept and _stand_apart(texts, kept) else "\n"
+            return {(lead + m if m in own else m): role for m, role in kept.items()}
     return {"\n" + marker: role for marker, role in _unnamed_markers(texts).items()}
+
+
+def _stand_apart(texts: Sequence[str], markers: dict[str, str]) -> bool:
+    """Whether a blank line stands before every turn, and not before those that a text quotes."""
+    cut = compile_split({"\n\n" + marker: role for marker, role in markers.items()})
+    seen: Counter[bool] = Counter()
+    for text in texts:
+        spoken = [role for role, _ in _cut_pieces(cut, text)]
+        if len(spoken) < 2 or any(one == other for one, other in pairwise(spoken)):
+            return False
+        whole = sum(text.count("\n" + marker) for marker in markers)
+        seen.update({True: len(spoken) - 1, False: whole - len(spoken) + 1})
+    return seen[True] >= seen[False]
 
 
 def find_step_markers(column: Column) -> dict[str, str]:

@@ -25,6 +25,7 @@ from ingot.agent.proposing.readings import (
     joined_pieces,
     path_below,
     text_weight,
+    thought_part,
 )
 from ingot.agent.proposing.rules.conversations.pairs_and_events import text_kinds_content
 from ingot.agent.proposing.speakers import roles_of_values
@@ -150,9 +151,17 @@ def with_tool_calls(view: View, element: str, content: str, said: Json) -> Json:
         if calls and facts.items and facts.items.low > 0:
             parts.append({"path": inner, "as": "json"})
         reasons = quote_name(inner) == inner and names.name_strength(inner, "rationale") >= PLAIN
-        if inner and inner != content and reasons and facts.chars:
-            parts.insert(0, inner)
+        apart = inner and inner != content and not _stands_in(view, element, inner, content)
+        if apart and reasons and facts.chars:
+            parts.insert(0, thought_part(inner, inner))
     return join_parts(parts)
+
+
+def _stands_in(view: View, element: str, part: str, whole: str) -> bool:
+    """Whether what a field holds mostly stands in the other one of the same turn too."""
+    both = [(a, b.strip()) for t in turns_of(view, element, whole, part) for a, b in t]
+    held = [(a, b) for a, b in both if b]
+    return sum(b in a for a, b in held) > 0.5 * len(held)
 
 
 def role_entry(

@@ -482,7 +482,7 @@ def test_reasoning_of_a_message_stands_before_its_content(mapped: Any, pool: Any
     outcome = mapped(rows, "sft")
     assert outcome.turns(1) == [
         ("user", pool.question(1)),
-        ("assistant", f"{pool.document(1)}\n{pool.answer(1)}"),
+        ("assistant", f"<think>\n{pool.document(1)}\n</think>\n\n{pool.answer(1)}"),
     ]
 
 
@@ -569,3 +569,122 @@ def test_a_label_that_lasts_does_not_say_who_speaks(mapped: Any, pool: Any) -> N
     assert _roles(outcome) == ["user", "assistant"]
     assert outcome.proposal.confidence > 0.5
     assert "without speakers" in outcome.proposal.reason
+
+
+def log_of(pool: Any, n: int, form: str = "{time} - {who}: ") -> str:
+    """A transcript of four turns with the time before each."""
+    turns = [pool.question(n), pool.answer(n), pool.question(n + 1), pool.answer(n + 1)]
+    heads = [
+        form.format(time=f"{hour}:0{n % 10}", who=("Kunde", "Agent")[hour % 2])
+        for hour in (8, 9, 10, 11)
+    ]
+    return "\n".join(head + said for head, said in zip(heads, turns, strict=True))
+
+
+NUMBERED = "Call them.\n1. Say the word.\n2. Wait for 10 minutes."
+
+
+@pytest.mark.parametrize(
+    "form", ["{time} - {who}: ", "[{time}] {who}: ", "2024-05-01 {time} | {who}: "]
+)
+@pytest.mark.parametrize("often", [1, 6, 12])
+def test_times_are_cut_and_numbered_lists_are_not(
+    mapped: Any, pool: Any, form: str, often: int
+) -> None:
+    rows = [{"id": n, "chat": log_of(pool, n, form)} for n in range(12)]
+    for row in rows[::often]:
+        row["chat"] = row["chat"].replace("families remember it.", f"families do. {NUMBERED}", 1)
+    outcome = mapped(rows, "sft")
+    said = [text for n in range(12) for _, text in outcome.turns(n)]
+    assert [role for role, _ in outcome.turns()] == ["user", "assistant"] * 2
+    assert sum(NUMBERED in text for text in said) == len(rows[::often])
+    assert not any("Agent" in text or "0:0" in text or "05-01" in text for text in said)
+
+
+@pytest.mark.parametrize("other", ["Nobody wrote a time here.", "=== ann has joined the room"])
+def test_a_text_without_times_among_logs_is_no_fault(mapped: Any, pool: Any, other: str) -> None:
+    rows = [{"chat": log_of(pool, n)} for n in range(11)]
+    outcome = mapped([*rows[:4], {"chat": other}, *rows[4:]], "sft")
+    assert [role for role, _ in outcome.turns()] == ["user", "assistant"] * 2
+    assert len(outcome.records) == 11
+
+
+def test_dates_of_days_are_for_a_person(mapped: Any, pool: Any) -> None:
+    rows = [{"chat": log_of(pool, n, "03.05.26, {time} - {who}: ")} for n in range(12)]
+    assert mapped(rows, "sft").proposal.confidence < 0.6
+
+
+@pytest.mark.parametrize("often", [1, 4, 20])
+def test_a_quoted_dialogue_stays_in_its_answer(mapped: Any, pool: Any, often: int) -> None:
+    quoted = "Sure:\nHuman: Who is there?\nAssistant: The miller.\nThat is all."
+    rows = [
+        {
+            "text": f"\n\nHuman: {pool.question(n)}\n\nAssistant: {pool.answer(n)}"
+            f"\n\nHuman: {pool.question(n + 1)}"
+            f"\n\nAssistant: {pool.answer(n + 1) if n % often else quoted}"
+        }
+        for n in range(20)
+    ]
+    outcome = mapped(rows, "sft")
+    for n in range(20):
+        assert [role for role, _ in outcome.turns(n)] == ["user", "assistant"] * 2
+    assert outcome.turns(0)[3][1] == quoted
+
+
+def test_single_line_breaks_between_turns_are_cut_too(mapped: Any, pool: Any) -> None:
+    rows = [
+        {
+            "text": f"Human: {pool.question(n)}\n\nAssistant: {pool.answer(n)}"
+            f"\nHuman: {pool.question(n + 1)}\nAssistant: {pool.answer(n + 1)}"
+        }
+        for n in range(12)
+    ]
+    assert [role for role, _ in mapped(rows, "sft").turns()] == ["user", "assistant"] * 2
+
+
+def test_what_was_expected_of_an_agent_is_no_turn(mapped: Any, pool: Any) -> None:
+    rows = [
+        {
+            "traj": [
+                {"role": "user", "content": pool.question(n)},
+                {"role": "assistant", "content": "", "tool_calls": [{"name": "look"}]},
+                {"role": "tool", "content": f"found {n}"},
+                {"role": "assistant", "content": pool.answer(n)},
+                {"role": "user", "content": f"Thank you, number {n}."},
+            ],
+            "task": {"outputs": [str(n)], "actions": [{"day": f"2031-05-{n + 1:02}"}]},
+        }
+        for n in range(12)
+    ]
+    outcome = mapped(rows, "sft")
+    assert outcome.turns()[-1][0] == "user"
+    assert "where" not in outcome.mapping
+    assert "timestamp" not in outcome.meta
+
+
+@pytest.mark.parametrize("name", ["thinking", "reasoning", "thought", "reasoning_content"])
+def test_thoughts_are_marked_and_never_said_twice(mapped: Any, pool: Any, name: str) -> None:
+    def rows(content: str) -> list[dict[str, Any]]:
+        return [
+            {
+                "messages": [
+                    {"role": "user", "content": pool.question(n)},
+                    {
+                        "role": "assistant",
+                        "content": content.format(pool.document(n), pool.answer(n)),
+                        name: pool.document(n),
+                    },
+                ]
+            }
+            for n in range(8)
+        ]
+
+    marked = f"<think>\n{pool.document(1)}\n</think>\n\n{pool.answer(1)}"
+    assert mapped(rows("{1}"), "sft").turns(1)[1][1] == marked
+    within = mapped(rows("{0}\n\n{1}"), "sft").turns(1)[1][1]
+    assert within == f"{pool.document(1)}\n\n{pool.answer(1)}"
+    flat = [
+        {"question": pool.question(n), name: pool.document(n), "answer": pool.answer(n)}
+        for n in range(8)
+    ]
+    assert mapped(flat, "sft").turns(1)[1][1] == marked

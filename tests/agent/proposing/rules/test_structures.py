@@ -103,7 +103,7 @@ def test_steps_of_an_agent_stand_between_task_and_answer(mapped: Any, pool: Any)
     ]
     outcome = mapped(rows, "sft")
     assert [role for role, _ in outcome.turns()] == ["user", "assistant", "tool", "assistant"]
-    assert outcome.turns()[1][1].startswith('I look it up.\n{"tool"')
+    assert outcome.turns()[1][1].startswith('<think>\nI look it up.\n</think>\n\n{"')
     assert len(outcome.records) == 11  # a run that was broken off answers nothing
 
 
