@@ -50,9 +50,9 @@ def validate(state: State, context: Context) -> State:
         "problems": tuple(map(door.problem, [*trial.report.problems, *faults])),
         "proposal": replace(proposal, mapping=document, decision=decision),
     }
-    if proposal.mapper == "rules" and "files" in proposal.mapping.get("source", {}):
-        # A known layout says which files of an export are rows; what is not read is told of these.
-        checked["source"] = summarize_source(trial.source)
+    if proposal.mapper == "rules" and proposal.mapping.get("source"):
+        # What is not read is told of the files as the mapping reads them.
+        checked["source"] = summarize_source(trial.source, state["source"].gates)
     return _add_drift(checked, trial, order, door) if proposal.mapper == "file" else checked
 
 

@@ -15,12 +15,9 @@ from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import LeftOut, SourceSpec
 from ingot.converters.sources.file_groups import group_files, guessed_spec
 from ingot.converters.sources.file_kinds import (
-    BINARY,
     FEWEST_CODE,
-    LFS_POINTER,
     may_hold_documents,
     side_file_reason,
-    unread_format,
 )
 from ingot.converters.sources.interchange.yaml_toml import find_records
 from ingot.converters.sources.source import EntryFiles
@@ -287,15 +284,14 @@ class _LakeFolder:
         endings = {_ending(file.name) for file in self._files}
         for one in (one for each in seen for one in each.looked.left_out):
             # A lost file was to hold some data: a crash or a fetch left it so.
-            lost = one.why == LFS_POINTER or (one.why == BINARY and _ending(one.name) in endings)
+            torn = one.kind == "binary" and _ending(one.name) in endings
+            lost = one.kind == "unfetched" or torn
             (self._faults if lost else self._left_out).append(one)
         self._cards = tuple(entry for entry in self._entries if is_card(entry))
 
     def sets(self, names: _Names, recognise: Recognise) -> list[DataSet]:
         """The data sets of the place; [] where there is nothing but auxiliary files."""
-        odd = any(
-            side_file_reason(one.name) is None or unread_format(one.why) for one in self._left_out
-        )
+        odd = any(side_file_reason(one.name) is None or one.is_unread for one in self._left_out)
         if not (self._files or self._faults or odd):
             return []
         said = recognise(self._source("", self._files, self._left_out, self._entries))

@@ -10,6 +10,7 @@ from ingot.converters.errors import SourceError, redact_urls
 from ingot.converters.rows import Batch
 from ingot.converters.sources.documents import kinds
 from ingot.converters.sources.facts import (
+    NOT_SELECTED,
     FileFacts,
     LeftOut,
     NoData,
@@ -40,9 +41,9 @@ from ingot.converters.sources.storage import listing as results
 from ingot.converters.sources.storage.listing import Entry, Listing, matches_globs
 from ingot.converters.sources.tables.table_folders import (
     list_tables,
+    part_of_table,
     table_folders,
     table_reason,
-    unread_reason,
 )
 
 _MANY_FILES = 1000  # beyond, less of each file is read to find out what it is
@@ -234,8 +235,8 @@ def _select_entries(
 
 
 def _exclusion_reason(
-    name: str, spec: SourceSpec, closed: Mapping[str, str], alone: Collection[str]
-) -> str | None:
+    name: str, spec: SourceSpec, closed: Mapping[str, tuple[str, str]], alone: Collection[str]
+) -> NoData | None:
     if (why := table_reason(name, closed)) or name in alone:
         return why
     if spec.files is not None:
@@ -243,7 +244,7 @@ def _exclusion_reason(
         around = [one.rpartition("/")[0] for one in spec.files if not one.startswith("!")]
         around = [one for one in around if "." in one.rpartition("/")[2]]
         chosen = matches_globs(name, spec.files) or matches_globs(name, around or ["!**"])
-        return None if chosen else "not in source.files"
+        return None if chosen else NOT_SELECTED
     return not_a_document(name) if spec.format in kinds.DOCUMENTS else side_file_reason(name)
 
 
@@ -285,7 +286,7 @@ def _is_read_as_document(name: str, verdict: FileFacts | NoData, spec: SourceSpe
         return spec.format in kinds.DOCUMENTS and isinstance(verdict, NoData)
     kind, _ = kinds.kind_by_name(name) or (kinds.TEXT, "")
     if isinstance(verdict, NoData):
-        return kind != kinds.TEXT or kinds.HTML_PAGE in verdict.why
+        return kind != kinds.TEXT or verdict.form == kinds.HTML_PAGE
     notebook = kind == kinds.NOTEBOOK and verdict.shape & {"cells", "worksheets"}
     return bool(notebook) or (kind != kinds.TEXT and verdict.format in ("csv", "text"))
 
@@ -310,19 +311,21 @@ def _inspect_members(
     wants = partial(_is_selected, entry.name, spec.files, not prefix)
     members = list(container.members(entry, spec, wants))
     found = table_folders(member for member in members if isinstance(member, Entry))
-    closed = {folder: unread_reason(kind) for folder, kind in found.items()}
+    closed = {folder: (part_of_table(kind), "") for folder, kind in found.items()}
     for member in members:
         if not isinstance(member, Entry):
-            name, said = member
+            name, why = member
+            said = why if isinstance(why, NoData) else NoData(why)
             if not (prefix or name):
-                raise SourceError(str(entry.place), f"no data in it: {said}")
-            looked.left_out.append(LeftOut(name=prefix + name if name else entry.name, why=said))
+                raise SourceError(str(entry.place), f"no data in it: {said.why}")
+            left = LeftOut.of(replace(entry, name=prefix + name if name else entry.name), said)
+            looked.left_out.append(replace(left, bytes=0))  # those of the container
             continue
         named = replace(member, name=prefix + member.name)
         if isinstance(named, SourceFile):
             looked.files.append(named)
-        elif why := _exclusion_reason(member.name, spec, closed, alone):
-            looked.left_out.append(LeftOut.of(named, why))
+        elif left_for := _exclusion_reason(member.name, spec, closed, alone):
+            looked.left_out.append(LeftOut.of(named, left_for))
         else:
             seen = peek_file(named)
             inner = find_container(named, seen, spec)
@@ -339,8 +342,8 @@ def _add_verdict(
 ) -> None:
     if isinstance(verdict, FileFacts):
         looked.files.append(SourceFile.of(entry, verdict))
-    elif direct and not verdict.elsewhere:
-        hint = unread_hint([verdict.why])
+    elif direct and verdict.kind != "elsewhere":
+        hint = unread_hint([verdict.form])
         raise SourceError(str(entry.place), f"no data in it: {verdict.why}", hint)
     else:
-        looked.left_out.append(LeftOut.of(entry, verdict.why))
+        looked.left_out.append(LeftOut.of(entry, verdict))

@@ -53,18 +53,40 @@ def read_blocks(stream: BinaryIO, where: str, size: int = BLOCK) -> Iterator[byt
 
 
 def read_utf8_blocks(
-    stream: BinaryIO, where: str, encoding: str, newline: str = "\n", *, begins: bool = True
+    stream: BinaryIO, where: str, encoding: str, newline: str = "\n"
 ) -> Iterator[bytes]:
-    """A text file as blocks of UTF-8, lines ending in LF (or CR LF), without a byte order mark.
+    """A text file from the beginning of a line, as blocks of UTF-8, lines ending in LF (or CR LF).
 
-    Bytes that the encoding does not know come out as bytes that are not valid UTF-8.
+    No line begins with a byte order mark: files that were put together have them inside. Bytes that
+    the encoding does not know come out as bytes that are not valid UTF-8.
     """
     plain = read_blocks(stream, where)
     legible = is_utf8(encoding.removesuffix("-sig"))
     parts = plain if legible else _transcode_blocks(plain, where, encoding)
-    for number, block in enumerate(parts):
-        data = block.removeprefix(_BOM) if begins and number == 0 else block
-        yield data.replace(b"\r", b"\n") if newline == "\r" else data
+    if newline == "\r":
+        parts = (block.replace(b"\r", b"\n") for block in parts)
+    return _drop_line_marks(parts)
+
+
+_MARKED_LINE = b"\n" + _BOM
+_MARKS = re.compile(b"\n(?:" + _BOM + b")+")
+
+
+def _drop_line_marks(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """The blocks without byte order marks at the beginning of lines."""
+    held, cut = b"\n", 1  # the file begins a line
+    for part in parts:
+        data = held + part if held else part
+        if _BOM in data:
+            data = _MARKS.sub(b"\n", data)
+        ends = (size for size in (3, 2, 1) if data.endswith(_MARKED_LINE[:size]))
+        stop = len(data) - next(ends, 0)  # the mark may go on in the next block
+        if stop > cut:
+            yield data[cut:stop]
+            cut = 0
+        held = data[stop:]
+    if rest := held[cut:]:
+        yield rest
 
 
 def _transcode_blocks(parts: Iterator[bytes], where: str, encoding: str) -> Iterator[bytes]:

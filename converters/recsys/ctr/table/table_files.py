@@ -5,7 +5,6 @@ whole lines are parsed by Arrow, and what it refuses is read again line by line,
 lines from good ones. Both have one meaning, so where a block ends does not matter.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -30,7 +29,6 @@ from ingot.converters.sources.storage.compression import open_decompressed
 TABLES = ("csv", "parquet", "arrow")
 _ROWS = 8192  # of a batch of a columnar file: lists of hundreds of tokens stay small
 _OPEN = 8 << 20  # bytes after which a quoted cell counts as one that never ends
-_OTHER_TABLE = re.compile(r"another shape than the main files: (?:csv|parquet|arrow)\b")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +76,7 @@ def open_table(path: str) -> Source:
     if not source.files or source.files[0].facts.format not in TABLES:
         kind = source.files[0].facts.format if source.files else "nothing that can be read"
         raise SourceError(path, f"no table: {kind}", "a table is CSV, TSV, Parquet or Arrow")
-    other = [one.name for one in source.left_out if _OTHER_TABLE.match(one.why)]
+    other = [one.name for one in source.left_out if one.form in TABLES]
     if other:
         problem = f"tables of several kinds, such as {source.files[0].name} and {other[0]}"
         raise SourceError(path, problem, "name the files of one table with a glob")
