@@ -157,6 +157,7 @@ class Check:
     warnings: tuple[Safe, ...] = ()
     drift: Annotated[tuple[SafeChange, ...] | None, OMIT] = None
     changes: Annotated[int | None, OMIT] = None
+    gates: Annotated[tuple[Gate, ...], OMIT] = ()  # of the places that the mapping reads
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

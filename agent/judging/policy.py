@@ -229,8 +229,8 @@ def _source_gates(state: State, proposal: SafeProposal) -> Iterator[Gate]:
     """What of the source is not read, and what its files and rows are, whatever the mapping is."""
     yield from _unread_gate(state, proposal)
     yield from _other_shapes_gate(state, proposal)
-    source, sample = state.get("source"), state.get("sample")
-    for gate in (*(source.gates if source else ()), *(sample.gates if sample else ())):
+    seen = (state.get("source"), state.get("sample"), state.get("check"))
+    for gate in (gate for one in seen if one for gate in one.gates):
         yield replace(gate, state="warn") if proposal.mapper in PERSONS else gate
 
 

@@ -6,8 +6,13 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from ingot.agent.judging.sample_gates import detail_text, percent_text, share_text
+from ingot.agent.judging.trial import Trial
 from ingot.agent.state import Gate
 from ingot.converters.errors import SourceError, translate_read_errors
+from ingot.converters.mapping.language import Mapping
+from ingot.converters.mapping.lookup import Lookup
+from ingot.converters.mapping.path_uses import path_uses
+from ingot.converters.paths import Key, Mark, Names, Path, compile_path
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.documents.kinds import DOCUMENTS, ISO_639_1, unknown_ending
 from ingot.converters.sources.formats.detection import strange_text
@@ -132,6 +137,72 @@ def _count_lines(file: SourceFile) -> int:
             lines += block.count(b"\n")
             last = block[-1:]
     return lines + (read > 0 and last != b"\n")
+
+
+# --- lists of rows in one file
+
+MOST_OUTSIDE = 0.1  # of the rows
+_Steps = list[str]
+
+
+def list_gates(trial: Trial) -> tuple[Gate, ...]:
+    """How many rows of a file lie in lists that a mapping does not read."""
+    source = trial.source
+    lists = {one.path: one.rows for one in source.roots if _is_list(one.path)}
+    if len(lists) < 2 or source.spec.orient:
+        return ()
+    root = source.spec.root or "$"
+    used = [_steps_of(compile_path(root))] if root != "$" else list(_used_steps(trial.mapping))
+    left = [path for path in lists if not any(_is_on_way(path, one) for one in used)]
+    rows, whole = (sum(lists[path] or 0 for path in paths) for paths in (left, lists))
+    if not left or (rows <= MOST_OUTSIDE * whole and None not in map(lists.get, left)):
+        return ()
+    share = share_text(rows, whole) if whole else "an unknown part"
+    said = f"{share} of the rows are in lists that are not read: {', '.join(left[:_SHOWN])}"
+    gate = Gate(
+        name="lists of rows",
+        state="person",
+        figure=f"{share} of the rows are not read",
+        limit=f"at most {percent_text(MOST_OUTSIDE)}",
+        detail=detail_text([said]),
+    )
+    return (gate,)
+
+
+def _is_list(path: str) -> bool:
+    """Whether a root is that of one list of a file, by its name."""
+    steps = compile_path(path).steps if path != "$" else ()
+    return sum(isinstance(step, Mark) for step in steps) == 1 and steps[-1] == Mark("[*]")
+
+
+def _used_steps(mapping: Mapping) -> Iterator[_Steps]:
+    for use in path_uses(mapping):
+        around = [path for one in use.scope if isinstance(one, tuple) for path in one]
+        if not isinstance(use.path, Lookup):
+            yield [step for path in (*around, use.path) for step in _steps_of(path)]
+
+
+def _steps_of(path: Path) -> _Steps:
+    """The keys of a path, and its marks; a place in a list stands for the list."""
+    found: _Steps = []
+    for step in path.steps:
+        if isinstance(step, Names):
+            found += step.names
+        else:
+            found.append(
+                step.name
+                if isinstance(step, Key)
+                else step.mark
+                if isinstance(step, Mark)
+                else "[*]"
+            )
+    return found
+
+
+def _is_on_way(path: str, used: _Steps) -> bool:
+    """Whether a path that is used leads to a list, or through it."""
+    pairs = zip(_steps_of(compile_path(path)), used, strict=False)
+    return bool(used) and all(one in (step, "*") for step, one in pairs)
 
 
 # --- rows of several kinds that an id joins

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from ingot.agent.context import Context
 from ingot.agent.judging import drift, model_gates
+from ingot.agent.judging.source_gates import list_gates
 from ingot.agent.judging.trial import Trial, report_facts, try_out
 from ingot.agent.nodes.discover import summarize_source
 from ingot.agent.nodes.propose import document_decision
@@ -46,7 +47,7 @@ def validate(state: State, context: Context) -> State:
     edited = proposal.mapper == "edited"  # a person who edits a mapping may decide otherwise
     decision = document_decision(document) if edited else proposal.decision
     checked: State = {
-        "check": report_facts(trial.report, door),
+        "check": replace(report_facts(trial.report, door), gates=list_gates(trial)),
         "problems": tuple(map(door.problem, [*trial.report.problems, *faults])),
         "proposal": replace(proposal, mapping=document, decision=decision),
     }
