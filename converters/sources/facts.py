@@ -80,6 +80,7 @@ class FileFacts:
         columns: names of the columns of `csv`, Parquet and Arrow.
         header: whether the first record of `csv` holds the names.
         fewest: least number of cells of a `csv` row that only lacks its last ones.
+        preamble: lines of `csv` above its header: comments, a title.
         multiline: whether quoted `csv` cells with line breaks were seen.
         one_line: whether the file is one `json` object on one line, which `jsonl` could be too.
         rows: number of rows where the file says it, else None.
@@ -100,6 +101,7 @@ class FileFacts:
     header: bool = True
     fewest: int = 1
     multiline: bool = False
+    preamble: int = 0
     one_line: bool = False
     rows: int | None = None
     partitions: tuple[tuple[str, str | int | None], ...] = ()

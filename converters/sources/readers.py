@@ -159,6 +159,7 @@ def _read_lines(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[R
 def _read_csv(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
     facts = file.facts
     dialect = Dialect(delimiter=facts.delimiter, quote=facts.quote)
+    parts = text.skip_lines(parts, facts.preamble)
     return delimited_rows(parts, facts.columns, dialect, facts.header, facts.fewest)
 
 
@@ -383,7 +384,9 @@ def _text_facts(
     if not seen.whole and len(lines) > 1:
         lines.pop()
     name = _COMPRESSED_NAME.sub("", entry.name).lower()
-    head = TextHead(name=name, data=data, lines=lines, whole=seen.whole, base=base)
+    head = TextHead(
+        name=name, data=data, lines=lines, whole=seen.whole, base=base, goes_on=seen.goes_on
+    )
     return _format_facts(head, spec, str(entry.place))
 
 

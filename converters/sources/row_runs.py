@@ -319,7 +319,7 @@ def _line_rows(
     if place.start and file.facts.multiline:
         data = _skip_to_record(file, data)
     if place.start:
-        file = replace(file, facts=replace(file.facts, header=False))
+        file = replace(file, facts=replace(file.facts, header=False, preamble=0))
     for chunk in read_text_blocks(file, spec, _utf8_blocks(file, data)):
         if place.start and file.facts.format == "csv":
             yield RowChunk(values=[row for row in chunk.values if type(row) is not BrokenRow])

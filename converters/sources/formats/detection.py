@@ -4,6 +4,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import BinaryIO
 
 import orjson
@@ -21,7 +22,12 @@ from ingot.converters.sources.formats.json_rows import (
     read_elements,
     top_level_containers,
 )
-from ingot.converters.sources.formats.row_chunks import load_json
+from ingot.converters.sources.formats.row_chunks import (
+    MAX_DEPTH,
+    MAX_ROW_BYTES,
+    ends_early,
+    load_json,
+)
 from ingot.converters.sources.formats.text import Encoding
 from ingot.converters.sources.storage.archives import archive_kind
 from ingot.converters.sources.storage.compression import (
@@ -31,15 +37,16 @@ from ingot.converters.sources.storage.compression import (
     peek_first_bytes,
     read_bytes,
 )
-from ingot.converters.sources.storage.listing import Entry, LocalFile
+from ingot.converters.sources.storage.listing import Entry, LocalFile, is_local
 
 HEAD = 256 << 10
 LONG_HEAD = 8 << 20  # where the head holds no whole line
+_BLOCK = 1 << 20
 _WINDOWS = 8
 _WINDOW = 64 << 10
 _SHAPE_ROWS = 50
 _MOST_LINES = 4_000  # that a table is judged by
-_TABLE_NAMES = (".csv", ".tsv", ".tab", ".psv")
+_USUAL = {".csv": ",;", ".tsv": "\t", ".tab": "\t", ".psv": "|"}  # delimiters by ending
 _LINES_NAMES = (".jsonl", ".ndjson", ".jsonlines")
 _DIGITS = b"0123456789"
 _LAST_BYTES = {
@@ -73,6 +80,7 @@ class FilePeek:
     whole: bool
     compression: str | None
     windows: tuple[bytes, ...] = ()
+    goes_on: bool = False  # behind a long first line another one begins, as of JSON
 
     @property
     def archive(self) -> str | None:
@@ -89,6 +97,7 @@ class TextHead:
     lines: list[str]
     whole: bool
     base: FileFacts
+    goes_on: bool = False
 
 
 def peek_file(entry: Entry, size: int = HEAD) -> FilePeek:
@@ -102,9 +111,25 @@ def peek_file(entry: Entry, size: int = HEAD) -> FilePeek:
         if len(head) == size and b"\n" not in head and b"\r" not in head:
             head += read_bytes(stream, LONG_HEAD - size)
         whole = len(head) < size or not stream.read(1)
+        goes_on = not whole and is_local(entry.place) and _goes_on(head, stream)
         cheap = codec is None and isinstance(entry.place, LocalFile) and not whole
         windows = _read_windows(raw, entry.bytes) if cheap else ()
-    return FilePeek(head=head, whole=whole, compression=codec, windows=windows)
+    return FilePeek(head=head, whole=whole, compression=codec, windows=windows, goes_on=goes_on)
+
+
+def _goes_on(head: bytes, stream: BinaryIO) -> bool:
+    """Whether a first line of JSON beyond the head ends, and another one begins."""
+    if head.lstrip()[:1] not in (b"{", b"[") or b"\n" in head:
+        return False
+    last, read = b"", len(head)
+    while read < MAX_ROW_BYTES and (block := read_bytes(stream, _BLOCK)):
+        line, ended, after = block.partition(b"\n")
+        if ended:
+            after = after or read_bytes(stream, _BLOCK)
+            ends = (last + line).rstrip()[-1:]
+            return ends in (b"}", b"]") and after.lstrip()[:1] in (b"{", b"[")
+        last, read = block[-_WINDOWS:], read + len(block)
+    return False
 
 
 def _read_windows(raw: BinaryIO, size: int) -> tuple[bytes, ...]:
@@ -181,14 +206,29 @@ def json_facts(head: TextHead, spec: SourceSpec, _: str) -> FileFacts | None:
         facts = _json_list_facts(head)
     elif first == "{":
         facts = _json_object_facts(head, table=spec.orient in ("split", "list", "columns"))
+    if facts is None and _is_cut_json(head):
+        layout = "list" if first == "[" else "object"
+        return replace(head.base, format="json", layout=layout)
     stated = facts is None and spec.format == "json" and head.whole
     if stated and _parse_or_none(head.data) is not None:
         return replace(head.base, format="json", layout="object")
     return facts
 
 
+def _is_cut_json(head: TextHead) -> bool:
+    """Whether a whole file begins as JSON does and ends inside its first value: it is damaged."""
+    data = head.data.lstrip()
+    if not head.whole or data[:1] not in (b"{", b"["):
+        return False
+    elements, problem = _head_elements(read_concatenated_values(iter([data]), head.name))
+    return not elements and bool(problem) and ends_early(data[:MAX_DEPTH])
+
+
 def _is_json_lines(head: TextHead) -> bool:
     """Whether (most) lines are JSON values of their own."""
+    lone = not head.whole and len(head.lines) == 1  # a line that is longer than what is looked at
+    if lone and (head.goes_on or head.name.endswith(_LINES_NAMES)):
+        return head.lines[0].lstrip(_SPACE)[:1] in ("{", "[")
     lines = [line.strip(_SPACE) for line in head.lines if line.strip(_SPACE)][:100]
     values = [_parse_or_none(line.encode("utf-8", "replace")) for line in lines]
     whole = [isinstance(value, dict | list) for value in values]
@@ -200,7 +240,7 @@ def _is_json_lines(head: TextHead) -> bool:
         return held * 2 >= len(lines) or all(value is not None for value in values)
     if len(lines) >= 2:
         texts = sum(isinstance(value, str) for value in values)
-        table = head.name.endswith(_TABLE_NAMES)
+        table = head.name.endswith(tuple(_USUAL))
         return held * 2 > len(lines) or (texts == len(lines) and not table)
     return False
 
@@ -326,15 +366,21 @@ def _object_shape(value: dict[str, Json]) -> frozenset[str]:
 
 def table_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts | None:
     """Return the facts of a delimited table. Raises SourceError where it has too many columns."""
-    stated = spec.format == "csv" or bool(spec.delimiter or spec.columns)
-    table = dialect.guess_table(
-        head.lines[:_MOST_LINES],
+    guess = partial(
+        dialect.guess_table,
         whole=head.whole,
-        named_table=stated or head.name.endswith(_TABLE_NAMES),
+        stated=spec.format == "csv" or bool(spec.delimiter or spec.columns),
+        usual=next((marks for end, marks in _USUAL.items() if head.name.endswith(end)), ""),
         delimiter=spec.delimiter,
         quote=spec.quote,
         columns=spec.columns,
     )
+    lines = head.lines[:_MOST_LINES]
+    table, preamble = guess(lines), 0
+    if spec.columns is None and (above := dialect.lines_above(lines, table)):
+        below = guess(lines[above:])
+        if below is not None and below.header and below.width > 1:
+            table, preamble = below, above
     if table is None:
         return None
     if table.width > MOST_COLUMNS:
@@ -353,6 +399,7 @@ def table_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts | Non
         header=table.header,
         fewest=table.fewest,
         multiline=table.multiline,
+        preamble=preamble,
         shape=frozenset(table.columns),
         guessed=guessed,
     )
@@ -360,7 +407,7 @@ def table_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts | Non
 
 def _table_guesses(head: TextHead, spec: SourceSpec, table: dialect.TableLayout) -> frozenset[str]:
     """The facts of a table that other values could have made come out otherwise."""
-    usual = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".psv": "|"}
+    usual = {end: marks[0] for end, marks in _USUAL.items()}
     ending = next((end for end in usual if head.name.endswith(end)), None)
     plain = table.dialect.quote == '"' and '"' not in "\n".join(head.lines)
     open_questions = {

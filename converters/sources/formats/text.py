@@ -68,6 +68,17 @@ def read_utf8_blocks(
     return _drop_line_marks(parts)
 
 
+def skip_lines(parts: Iterator[bytes], count: int) -> Iterator[bytes]:
+    """The blocks of a text behind its first lines."""
+    for part in parts:
+        rest = part
+        while count and rest:
+            _, ended, rest = rest.partition(b"\n")
+            count -= bool(ended)
+        if rest:
+            yield rest
+
+
 _MARKED_LINE = b"\n" + _BOM
 _MARKS = re.compile(b"\n(?:" + _BOM + b")+")
 

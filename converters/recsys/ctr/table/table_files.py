@@ -19,7 +19,7 @@ from ingot.converters.sources import Source, SourceFile, SourceSpec, open_source
 from ingot.converters.sources.formats import columnar_files
 from ingot.converters.sources.formats.delimited import Dialect, TableReader, column_names
 from ingot.converters.sources.formats.row_chunks import EXCERPT_CHARACTERS, MAX_ROW_BYTES, BrokenRow
-from ingot.converters.sources.formats.text import read_utf8_blocks
+from ingot.converters.sources.formats.text import read_utf8_blocks, skip_lines
 from ingot.converters.sources.formats.text_columns import TextColumns
 from ingot.converters.sources.readers import read_file
 from ingot.converters.sources.recognizers.aliccp import ALICCP_HEAD, recognize_aliccp
@@ -160,6 +160,7 @@ def _read_delimited(table: TableFile, wanted: Sequence[str]) -> Iterator[Piece]:
     with table.file.place.open() as raw:
         stream = open_decompressed(raw, where)
         parts = read_utf8_blocks(stream, where, facts.encoding, facts.newline)
+        parts = skip_lines(parts, facts.preamble)
         for piece in reader.read(_line_blocks(parts, where), first):
             begun, first = first, first + piece.read
             if first >= 0:
