@@ -337,4 +337,7 @@ def _read_lines_at(file: SourceFile, place: _ByteRange, size: int) -> bytes:
         if begin >= stop or (start and not skipped.endswith(b"\n")):
             return b""
         data = raw.read(min(size, stop - begin))
-        return data + raw.readline(_MOST_BYTES)
+        rest = raw.readline(_MOST_BYTES)
+    if len(rest) == _MOST_BYTES and not rest.endswith(b"\n"):  # it is longer than what is read
+        return data[: data.rfind(b"\n") + 1]
+    return data + rest

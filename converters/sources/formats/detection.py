@@ -23,7 +23,6 @@ from ingot.converters.sources.formats.json_rows import (
     top_level_containers,
 )
 from ingot.converters.sources.formats.row_chunks import (
-    MAX_DEPTH,
     MAX_ROW_BYTES,
     ends_early,
     load_json,
@@ -42,6 +41,7 @@ from ingot.converters.sources.storage.listing import Entry, LocalFile, is_local
 HEAD = 256 << 10
 LONG_HEAD = 8 << 20  # where the head holds no whole line
 _BLOCK = 1 << 20
+_PREFIX = 100  # bytes that tell whether a cut text is JSON
 _WINDOWS = 8
 _WINDOW = 64 << 10
 _SHAPE_ROWS = 50
@@ -221,7 +221,7 @@ def _is_cut_json(head: TextHead) -> bool:
     if not head.whole or data[:1] not in (b"{", b"["):
         return False
     elements, problem = _head_elements(read_concatenated_values(iter([data]), head.name))
-    return not elements and bool(problem) and ends_early(data[:MAX_DEPTH])
+    return not elements and bool(problem) and ends_early(data[:_PREFIX])
 
 
 def _is_json_lines(head: TextHead) -> bool:

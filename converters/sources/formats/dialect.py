@@ -101,6 +101,9 @@ _NAMED_COMMENT = re.compile(r"#\w")  # may be the first name of a header
 
 def lines_above(lines: Sequence[str], table: TableLayout | None) -> int:
     """How many of the first lines may stand above a header: blank, comments, other cells."""
+    first = next((n for n, line in enumerate(lines[:_MOST_ABOVE]) if not line.strip()), 0)
+    if first and not (table and table.header):  # a title, and a blank line
+        return first + 1
     for number, line in enumerate(lines[:_MOST_ABOVE]):
         cells = split_line(line.removesuffix("\r"), table.dialect) if table else None
         fits = isinstance(cells, list) and table is not None and len(cells) == table.width

@@ -79,25 +79,29 @@ def skip_lines(parts: Iterator[bytes], count: int) -> Iterator[bytes]:
             yield rest
 
 
-_MARKED_LINE = b"\n" + _BOM
 _MARKS = re.compile(b"\n(?:" + _BOM + b")+")
 
 
 def _drop_line_marks(parts: Iterator[bytes]) -> Iterator[bytes]:
     """The blocks without byte order marks at the beginning of lines."""
-    held, cut = b"\n", 1  # the file begins a line
+    held, begins = b"", True
     for part in parts:
         data = held + part if held else part
+        while begins and data.startswith(_BOM):
+            data = data[len(_BOM) :]
         if _BOM in data:
             data = _MARKS.sub(b"\n", data)
-        ends = (size for size in (3, 2, 1) if data.endswith(_MARKED_LINE[:size]))
-        stop = len(data) - next(ends, 0)  # the mark may go on in the next block
-        if stop > cut:
-            yield data[cut:stop]
-            cut = 0
-        held = data[stop:]
-    if rest := held[cut:]:
-        yield rest
+        cut = next((size for size in (2, 1) if data.endswith(_BOM[:size])), 0)
+        before = data[: len(data) - cut]
+        if cut and (before.endswith(b"\n") or (begins and not before)):
+            data, held = before, data[len(before) :]  # the mark may go on in the next block
+        else:
+            held = b""
+        if data:
+            yield data
+            begins = data.endswith(b"\n")
+    if held:
+        yield held
 
 
 def _transcode_blocks(parts: Iterator[bytes], where: str, encoding: str) -> Iterator[bytes]:
