@@ -15,7 +15,7 @@ from ingot.converters.mapping.path_uses import path_uses
 from ingot.converters.paths import Key, Mark, Names, Path, compile_path
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.documents.kinds import DOCUMENTS, ISO_639_1, unknown_ending
-from ingot.converters.sources.formats.detection import strange_text
+from ingot.converters.sources.formats.line_kinds import strange_text
 from ingot.converters.sources.sample import Sample
 from ingot.converters.sources.storage.archives import keep_archive_open
 from ingot.converters.sources.storage.compression import open_decompressed

@@ -29,7 +29,13 @@ from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.documents.kinds import DOCUMENT
 from ingot.converters.sources.facts import FileFacts, LeftOut, NoData, SourceSpec
 from ingot.converters.sources.file_kinds import not_a_document, side_file_reason
-from ingot.converters.sources.source import EntryFiles, head_size, inspect_entry, names_alone
+from ingot.converters.sources.source import (
+    EntryFiles,
+    head_size,
+    holds_rows_anyway,
+    inspect_entry,
+    names_alone,
+)
 from ingot.converters.sources.storage import archives
 from ingot.converters.sources.storage import listing as results
 from ingot.converters.sources.storage.archives import TableMember, TarMember, ZipMember
@@ -121,7 +127,9 @@ def scan_files(
     aside = {
         one.name: why
         for one in entries
-        if one.name not in alone and (why := side_file_reason(one.name))
+        if one.name not in alone
+        and (why := side_file_reason(one.name))
+        and not holds_rows_anyway(one, why)
     }
     seen = list(_scan_files(_Scan(order, SourceSpec(), workers, counted), entries, aside))
     mark_records(seen)
@@ -143,7 +151,9 @@ def scan_part(
     mine = [
         one
         for one in entries[own.start : own.stop]
-        if one.name in alone or not side_file_reason(one.name)
+        if one.name in alone
+        or (why := side_file_reason(one.name)) is None
+        or holds_rows_anyway(one, why)
     ]
     scan = _Scan(order, SourceSpec(), workers, counted)
     known = order.state.files()

@@ -16,7 +16,7 @@ from ingot.agent.proposing.readings import Draft, Reading, plain_reading
 from ingot.converters.sources import Source
 from ingot.converters.sources.documents.kinds import DOCUMENTS, is_settings
 from ingot.converters.sources.facts import SourceSpec
-from ingot.converters.sources.formats.detection import LISTS
+from ingot.converters.sources.formats.line_kinds import LISTS
 from ingot.converters.sources.sample import Sample, draw_sample
 from ingot.converters.sources.text_kinds import count_words
 

@@ -20,7 +20,7 @@ from ingot.converters.sources.file_kinds import (
     side_file_reason,
 )
 from ingot.converters.sources.interchange.yaml_toml import find_records
-from ingot.converters.sources.source import EntryFiles
+from ingot.converters.sources.source import EntryFiles, read_form
 from ingot.converters.sources.storage.listing import Entry, Listing, file_stem, storage_places
 from ingot.converters.sources.tables.partitions import read_partitions
 from ingot.converters.sources.tables.table_folders import table_folders
@@ -238,7 +238,7 @@ def _find_document_folders(
 
 
 def _are_documents(seen: Sequence[SeenFile]) -> bool:
-    read = [(file.name, file.facts.format, file.bytes) for one in seen for file in one.looked.files]
+    read = [(file.name, read_form(file), file.bytes) for one in seen for file in one.looked.files]
     left_out = [left for one in seen for left in one.looked.left_out]
     lost = any(one.fault for one in seen)
     return not lost and may_hold_documents(read, left_out, fewest_code=FEWEST_CODE)

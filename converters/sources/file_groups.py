@@ -14,8 +14,8 @@ from ingot.converters.errors import SourceError
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import LeftOut, NoData, SourceFile, SourceSpec
 from ingot.converters.sources.formats.delimited import column_names
-from ingot.converters.sources.formats.detection import LISTS, strange_text
 from ingot.converters.sources.formats.json_documents import parse_json_document
+from ingot.converters.sources.formats.line_kinds import LISTS, strange_text
 from ingot.converters.sources.formats.text import read_utf8_blocks
 from ingot.converters.sources.readers import TABLE_CONTAINERS
 from ingot.converters.sources.storage.archives import TableMember, TarMember, ZipMember

@@ -182,6 +182,7 @@ def unread_text(files: Sequence[LeftOut]) -> str:
 FEWEST_CODE = 20  # files; fewer are tools beside data
 _FEWEST_BESIDE_TEXT = 4  # documents
 _TIMES_TEXT = 4  # of the bytes of plain text
+_TIMES_OBJECT = 20  # of those of JSON objects: a board, settings
 
 
 def may_hold_documents(
@@ -192,15 +193,18 @@ def may_hold_documents(
     `read` are name, format and size of the files that were found to hold rows, lines of text among
     them. Documents are at least half of the bytes, or a quarter of the files; formats that are not
     read and hidden files count nowhere, and a README is a note. Beside plain text it takes much
-    more: lines of text are data too, with notes and scripts beside them.
+    more: lines of text are data too, with notes and scripts beside them; still more beside
+    objects of JSON, which may be about the documents.
     """
     if any(map(_is_lost_data, left_out)):
         return False
     documents: dict[str, int] = {}  # their bytes
-    notes, others = 0, []
+    notes, objects, others = 0, 0, []
     for name, form, size in read:
         if form in ("text", "csv") and _is_document(name):
             documents[name] = size
+        elif form == "object":
+            objects += size
         elif form != "text":
             return False
         else:
@@ -212,9 +216,14 @@ def may_hold_documents(
         elif one.kind not in ("hidden", "note") and not one.is_unread:
             others.append(one.bytes)
     size = sum(documents.values())
+    all_code = all(map(kinds.is_code, documents))
+    if objects and (
+        all_code or len(documents) < _FEWEST_BESIDE_TEXT or size < _TIMES_OBJECT * objects
+    ):
+        return False
     fewest, fewest_code = (_FEWEST_BESIDE_TEXT, FEWEST_CODE) if notes else (1, fewest_code)
     return (
-        len(documents) >= (fewest_code if all(map(kinds.is_code, documents)) else fewest)
+        len(documents) >= (fewest_code if all_code else fewest)
         and (not notes or size > _TIMES_TEXT * notes)
         and (size >= sum(others) or 3 * len(documents) >= len(others))
     )

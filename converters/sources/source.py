@@ -38,6 +38,8 @@ from ingot.converters.sources.readers import (
 from ingot.converters.sources.root_candidates import root_candidates
 from ingot.converters.sources.storage import archives
 from ingot.converters.sources.storage import listing as results
+from ingot.converters.sources.storage.archives import TarMember
+from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.storage.listing import Entry, Listing, matches_globs
 from ingot.converters.sources.tables.table_folders import (
     list_tables,
@@ -48,6 +50,7 @@ from ingot.converters.sources.tables.table_folders import (
 
 _MANY_FILES = 1000  # beyond, less of each file is read to find out what it is
 _SMALL_HEAD = 32 << 10
+_FIRST_BYTES = 64  # of a script, that tell whether it may hold rows
 _TREES = ("yaml", "toml")  # layouts of documents that may be rows after all
 _ARCHIVE_NAME = re.compile(r"\.(zip|tar|tgz|tar\.\w+)$")
 
@@ -118,7 +121,7 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
         from ingot.converters.sources.interchange.yaml_toml import find_records
 
         files = find_records(files, (one.name for one in left_out))
-    read = [(file.name, file.facts.format, file.bytes) for file in files]
+    read = [(file.name, read_form(file), file.bytes) for file in files]
     found = not (_states_files(spec) or (listing.direct and files))
     if found and may_hold_documents(read, left_out):
         asked = replace(spec, format=kinds.DOCUMENT)
@@ -151,6 +154,12 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
         roots=root_candidates(objects, tables=spec.root is None) if objects else (),
         listing=listing,
     )
+
+
+def read_form(file: SourceFile) -> str:
+    """The format of a file; `object` for JSON of one object, which may be about documents."""
+    whole = file.facts.format == "json" and file.facts.layout == "object"
+    return "object" if whole else file.facts.format
 
 
 def _states_files(spec: SourceSpec) -> bool:
@@ -224,14 +233,39 @@ def _select_entries(
         return list(listing.entries)
     kept = []
     for entry in listing.entries:
-        if why := _exclusion_reason(entry.name, spec, listing.closed, alone):
-            left_out.append(LeftOut.of(entry, why))
-        else:
+        why = _exclusion_reason(entry.name, spec, listing.closed, alone)
+        if why is None or holds_rows_anyway(entry, why):
             kept.append(entry)
+        else:
+            left_out.append(LeftOut.of(entry, why))
     archives_there = any(_ARCHIVE_NAME.search(entry.name) for entry in listing.entries)
     if spec.files is not None and not (kept or listing.closed or archives_there):
         raise SourceError(location, f"no file matches {list(spec.files)}", "check `source.files`")
     return kept
+
+
+_ROWS_BEGIN = re.compile(rb"\s*(?:\{\s*\"|\[\s*[\[{])|PAR1|ARROW1")
+_ROW_FORMATS = ("jsonl", "json", "parquet", "arrow")
+
+
+def holds_rows_anyway(entry: Entry, said: NoData) -> bool:
+    """Whether a file that is a script or a document by its ending holds rows by its content."""
+    if said.kind not in ("aside", "prose") or kinds.kind_by_name(entry.name) == (
+        kinds.NOTEBOOK,
+        "",
+    ):
+        return False
+    if isinstance(entry.place, TarMember) and entry.place.offset is None:
+        return False  # each would cost a pass over the archive
+    try:
+        with entry.place.open() as raw:
+            if not _ROWS_BEGIN.match(open_decompressed(raw, entry.name).read(_FIRST_BYTES)):
+                return False
+        facts = sniff_file(entry, peek_file(entry), SourceSpec())
+    except SourceError:
+        return False
+    known = isinstance(facts, FileFacts) and facts.format in _ROW_FORMATS
+    return known and isinstance(facts, FileFacts) and facts.layout != "object"
 
 
 def _exclusion_reason(
@@ -324,7 +358,9 @@ def _inspect_members(
         named = replace(member, name=prefix + member.name)
         if isinstance(named, SourceFile):
             looked.files.append(named)
-        elif left_for := _exclusion_reason(member.name, spec, closed, alone):
+        elif (
+            left_for := _exclusion_reason(member.name, spec, closed, alone)
+        ) and not holds_rows_anyway(named, left_for):
             looked.left_out.append(LeftOut.of(named, left_for))
         else:
             seen = peek_file(named)

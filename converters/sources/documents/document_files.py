@@ -26,12 +26,8 @@ from ingot.converters.sources.documents.headers import (
 )
 from ingot.converters.sources.facts import FileFacts, NoData, SourceFile, SourceSpec
 from ingot.converters.sources.file_kinds import BINARY, blank_verdict, describe_magic
-from ingot.converters.sources.formats.detection import (
-    FilePeek,
-    stated_encoding,
-    strange_text,
-    text_shape,
-)
+from ingot.converters.sources.formats.detection import FilePeek, stated_encoding
+from ingot.converters.sources.formats.line_kinds import strange_text, text_shape
 from ingot.converters.sources.formats.row_chunks import (
     BrokenRow,
     JsonTextError,
