@@ -303,7 +303,7 @@ def _other_mode(source: Source, sample: Sample, request: Request) -> list[Candid
     """What there is to convert in the mode that was not asked for, best first."""
     kind = {"pt": "sft", "sft": "pt"}.get(request.mode)
     drafted = find_candidates(source, sample, (kind,)) if kind else []
-    ran = [_run_candidate(one, request) for one in drafted[:_OTHER_TRIES]]
+    ran = [_score_open_mode(_run_candidate(one, request)) for one in drafted[:_OTHER_TRIES]]
     found = [one for one in ran if one.score >= _OTHER_SCORE]
     return sorted(found, key=lambda one: -one.score)
 
