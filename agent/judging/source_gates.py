@@ -22,6 +22,7 @@ from ingot.converters.sources.storage.compression import open_decompressed
 
 MOST_STRANGE = 0.1  # of the bytes
 _SHOWN, _FIRST_LINES, _LINE = 3, 2, 60
+_KNOWN_ENDINGS = ("", "xml", "csv", "tsv", "tab", "psv")
 _HEAD = 4_000  # characters, for the first lines of a file
 
 
@@ -61,8 +62,11 @@ def _strange_kind(file: SourceFile) -> str:
     """What a file is that may be no text for people: by its lines, or XML by its name."""
     if file.facts.format in ("text", *DOCUMENTS):
         return strange_text(file.facts.shape)
-    ending = unknown_ending(file.name) if file.facts.format == "xml" else ""
-    return f"XML of an unknown kind (.{ending})" if ending not in ("", "xml") else ""
+    nameless = file.facts.format == "csv" and not file.facts.header
+    asked = nameless or file.facts.format == "xml"
+    ending = unknown_ending(file.name) if asked else ""
+    what = "tables without names" if nameless else "XML"
+    return "" if ending in _KNOWN_ENDINGS else f"{what} of an unknown kind (.{ending})"
 
 
 def _first_lines(file: SourceFile) -> str:

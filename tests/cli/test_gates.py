@@ -259,8 +259,9 @@ def test_a_text_that_is_no_document_is_named_for_a_person(
 
 
 def test_texts_of_unknown_kinds_are_left_out_beside_others() -> None:
+    walk = "The walk number {} begins at the harbour and ends {} hours later at the mill.\n"
     files: dict[str, str | bytes] = {
-        f"{n}.txt": f"{one} It is number {n}.\n" * 9 for n, one in enumerate(ASKED)
+        f"{n}.txt": "".join(walk.format(n, k) for k in range(9)) for n in range(len(ASKED))
     }
     files |= {f"{n}.ann": f"T1\tPlace 0 4\t{one}\n" for n, one in enumerate(ASKED)}
     run_folder(files, "--json", code=3)

@@ -11,6 +11,7 @@ from ingot.converters.rows import Json
 MOST_SURE = 0.2  # that nothing is to be converted, where one of these is found
 _SHARE = 0.5  # of the rows
 _LOOKED_AT = 100  # rows
+_FEW_ROWS = 12
 # A list or an object as Python writes it, which is no JSON: with apostrophes, or as a tuple.
 _PYTHON = re.compile(r"\s*[\[{(]\s*(?:[\[{(]\s*)*'.*'\s*[:,\])}].*[\])}]\s*", re.DOTALL)
 _EVENT_PARTS = ("message", "payload", "item", "data", "event")
@@ -27,7 +28,7 @@ def unconverted_reason(rows: Sequence[Json]) -> str:
     if some and sum(map(_is_event, some)) >= _SHARE * len(some):
         return "the rows look like the log of a session, an event each, which is not converted yet"
     sides = [next(_named(some, side), "") for side in ("question", "answer")]
-    if all(sides):
+    if all(sides) and len(rows) <= _FEW_ROWS:  # too few to judge by what they hold
         return f"{sides[0]} and {sides[1]} are named as a question and its answer"
     return ""
 
@@ -48,4 +49,4 @@ def _is_event(row: dict[str, Json]) -> bool:
 
 def _named(rows: Sequence[dict[str, Json]], side: str) -> Iterator[str]:
     keys = dict.fromkeys(key for row in rows for key, value in row.items() if value)
-    return (key for key in keys if name_strength(key, side) >= NAMED)
+    return (key for key in keys if len(key) > 1 and name_strength(key, side) >= NAMED)

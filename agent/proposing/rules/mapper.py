@@ -40,7 +40,7 @@ __all__ = ["propose"]
 
 LEAST_SCORE = {"pt": 0.3, "sft": 0.45}
 MOST_TRIES = 8
-_OTHER_TRIES, _OTHER_SCORE = 2, 0.6  # of the mode that was not asked for
+_OTHER_TRIES, _OTHER_SCORE = 2, 0.75  # of the mode that was not asked for
 MOST_MASKED = 0.4  # of what is said, where the texts were left out on purpose
 SHOWN_DOUBT = 0.05
 _NAMELESS = 0.7  # of the doubt whether rows are documents, where no name says so

@@ -605,7 +605,7 @@ def test_a_first_line_beyond_what_is_looked_at_is_a_row_of_many(tmp_path: Path, 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 1 << 20])
 def test_a_byte_order_mark_begins_no_line(size: int) -> None:
     mark = b"\xef\xbb\xbf"
-    lines = (mark + b"{\"a\": 1}", mark + mark + b"{\"a\": 2}", b"{\"a\": \"" + mark + b"\"}", mark)
+    lines = (mark + b'{"a": 1}', mark + mark + b'{"a": 2}', b'{"a": "' + mark + b'"}', mark)
     data = b"\n".join(lines)
 
     class Pieces(io.BytesIO):
