@@ -64,6 +64,25 @@ class UnreadFiles:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Gate:
+    """One thing that must hold, and how it stands.
+
+    Attributes:
+        name: what is looked at.
+        state: `pass`, `warn` (told, stops nothing), `fail` (exit 1), `person` (exit 3).
+        figure: what was found, as people read it: "196/200 (98.0 %)".
+        limit: what is wanted: "at least 98 %".
+        detail: places and values, redacted; "" where there is nothing to add.
+    """
+
+    name: str
+    state: Literal["pass", "warn", "fail", "person"]
+    figure: str
+    limit: str
+    detail: Safe = EMPTY_TEXT
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SourceSummary:
     """What people want to know about a source; of `left_out_count` files the first are named."""
 
@@ -73,8 +92,10 @@ class SourceSummary:
     left_out: tuple[SafeLeftOut, ...]
     left_out_count: int
     unread: Annotated[UnreadFiles | None, OMIT] = None
+    unconverted: Annotated[UnreadFiles | None, OMIT] = None  # images, sounds and binary files, too
     other_bytes: Annotated[int, OMIT] = 0  # of data files of another shape
     tables: Annotated[tuple[Safe, ...], OMIT] = ()  # the first, each with the version that is read
+    gates: Annotated[tuple[Gate, ...], OMIT] = ()  # of what the files are
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,6 +106,7 @@ class SampleSummary:
     bad: int
     complete: bool
     total_rows: int | None
+    gates: Annotated[tuple[Gate, ...], OMIT] = ()  # of what the rows are
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,25 +157,7 @@ class Check:
     warnings: tuple[Safe, ...] = ()
     drift: Annotated[tuple[SafeChange, ...] | None, OMIT] = None
     changes: Annotated[int | None, OMIT] = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Gate:
-    """One thing that must hold, and how it stands.
-
-    Attributes:
-        name: what is looked at.
-        state: `pass`, `warn` (told, stops nothing), `fail` (exit 1), `person` (exit 3).
-        figure: what was found, as people read it: "196/200 (98.0 %)".
-        limit: what is wanted: "at least 98 %".
-        detail: places and values, redacted; "" where there is nothing to add.
-    """
-
-    name: str
-    state: Literal["pass", "warn", "fail", "person"]
-    figure: str
-    limit: str
-    detail: Safe = EMPTY_TEXT
+    gates: Annotated[tuple[Gate, ...], OMIT] = ()  # of the places that the mapping reads
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,6 +4,7 @@ The terminal, `--json`, the report and `--yes` all show these gates.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ingot.agent.judging import model_gates
 from ingot.agent.judging.sample_gates import (
@@ -135,8 +136,7 @@ def state_person_reasons(state: State) -> list[str]:
         written = model_gates.written_gates(proposal, state.get("check"), names)
         found += [doubt_reason(proposal, state["order"]), *_person_details(written)]
         found += _person_details(_loss_gates(state, proposal))
-        found += _person_details(_unread_gate(state, proposal))
-        found += _person_details(_other_shapes_gate(state, proposal))
+        found += _person_details(_source_gates(state, proposal))
     return [why for why in found if why]
 
 
@@ -181,9 +181,10 @@ def irrelevance_doubt(state: State) -> Safe:
     decided = review is not None and review.decision in ("approve", "reject")
     if decided or proposal is None or proposal.decision != "irrelevant":
         return EMPTY_TEXT
-    unread = _person_details(_unread_gate(state, proposal))
-    unread += _person_details(_other_shapes_gate(state, proposal))
-    reasons = [doubt_reason(proposal, state["order"]), *unread]
+    reasons = [
+        doubt_reason(proposal, state["order"]),
+        *_person_details(_source_gates(state, proposal)),
+    ]
     return Safe("; ".join(filter(None, reasons)) or dispute_reason(state))
 
 
@@ -219,8 +220,7 @@ def gates_of_state(state: State) -> list[Gate]:
     if proposal is None:
         return []
     by_code = ProblemsByCode(state.get("problems", ()))
-    made = [*_confidence_gate(proposal, state["order"]), *_unread_gate(state, proposal)]
-    made += _other_shapes_gate(state, proposal)
+    made = [*_confidence_gate(proposal, state["order"]), *_source_gates(state, proposal)]
     if check is not None and proposal.decision in ("pt", "sft"):
         made += sample_gates(check, by_code)
         made += _loss_gates(state, proposal)
@@ -230,6 +230,15 @@ def gates_of_state(state: State) -> list[Gate]:
     return [*made, *model_gates.rules_gates(state), *_opinion_gates(state, proposal)]
 
 
+def _source_gates(state: State, proposal: SafeProposal) -> Iterator[Gate]:
+    """What of the source is not read, and what its files and rows are, whatever the mapping is."""
+    yield from _unread_gate(state, proposal)
+    yield from _other_shapes_gate(state, proposal)
+    seen = (state.get("source"), state.get("sample"), state.get("check"))
+    for gate in (gate for one in seen if one for gate in one.gates):
+        yield replace(gate, state="warn") if proposal.mapper in PERSONS else gate
+
+
 def _unread_gate(state: State, proposal: SafeProposal) -> Iterator[Gate]:
     """How much of what looks like data lies in formats that are not read, where some does.
 
@@ -237,9 +246,9 @@ def _unread_gate(state: State, proposal: SafeProposal) -> Iterator[Gate]:
     """
     source = state.get("source")
     recognized = proposal.decision == "irrelevant" and not state.get("sample")
-    if source is None or source.unread is None or recognized:
+    found = source and (source.unconverted if proposal.decision == "irrelevant" else source.unread)
+    if not found or recognized:
         return
-    found = source.unread
     much = found.bytes > MOST_UNREAD * found.of_bytes and proposal.mapper not in PERSONS
     files = f"{found.files:,} file{'s' * (found.files != 1)}"
     share = share_text(found.bytes, found.of_bytes)

@@ -51,7 +51,6 @@ from ingot.converters.output.object_store import read_json
 from ingot.converters.output.store_commit import find_result
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.facts import LeftOut
-from ingot.converters.sources.file_kinds import unread_format
 from ingot.converters.sources.root_candidates import root_candidates
 
 _SHOWN: Final = 20
@@ -166,7 +165,7 @@ def _process_set(task: SetTask, known: SetFacts) -> SetResult:
         hint = Safe("repair or move what cannot be read; it is tried again when its files change")
         return SetResult(facts=replace(known, status="failed", why=why, hint=hint))
     # An empty file is told, and no fault.
-    filled = [one for one in source.left_out if one.bytes or unread_format(one.why)]
+    filled = [one for one in source.left_out if one.bytes or one.is_unread]
     if not source.files and (wrong := unreadable_reason(filled)):
         why, hint = map(redact, wrong)
         return SetResult(facts=replace(known, status="failed", why=why, hint=hint))

@@ -27,9 +27,15 @@ from ingot.converters.output.worker_pool import Spreading, TaskFailure
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.documents.kinds import DOCUMENT
-from ingot.converters.sources.facts import FileFacts, LeftOut, SourceSpec
+from ingot.converters.sources.facts import FileFacts, LeftOut, NoData, SourceSpec
 from ingot.converters.sources.file_kinds import not_a_document, side_file_reason
-from ingot.converters.sources.source import EntryFiles, head_size, inspect_entry, names_alone
+from ingot.converters.sources.source import (
+    EntryFiles,
+    head_size,
+    holds_rows_anyway,
+    inspect_entry,
+    names_alone,
+)
 from ingot.converters.sources.storage import archives
 from ingot.converters.sources.storage import listing as results
 from ingot.converters.sources.storage.archives import TableMember, TarMember, ZipMember
@@ -121,7 +127,9 @@ def scan_files(
     aside = {
         one.name: why
         for one in entries
-        if one.name not in alone and (why := side_file_reason(one.name))
+        if one.name not in alone
+        and (why := side_file_reason(one.name))
+        and not holds_rows_anyway(one, why)
     }
     seen = list(_scan_files(_Scan(order, SourceSpec(), workers, counted), entries, aside))
     mark_records(seen)
@@ -140,10 +148,13 @@ def scan_part(
     shard, entries = order.shard or JobShard(0, 1), listed.entries
     own = shard.own([entry.bytes or 0 for entry in entries])
     alone = names_alone(one.name for one in entries)
-    aside = {
-        one.name: "" for one in entries if one.name not in alone and side_file_reason(one.name)
-    }
-    mine = [one for one in entries[own.start : own.stop] if one.name not in aside]
+    mine = [
+        one
+        for one in entries[own.start : own.stop]
+        if one.name in alone
+        or (why := side_file_reason(one.name)) is None
+        or holds_rows_anyway(one, why)
+    ]
     scan = _Scan(order, SourceSpec(), workers, counted)
     known = order.state.files()
     new = [one for one in mine if not _is_known(one, known.get(one.name))]
@@ -169,7 +180,7 @@ class _Scan(NamedTuple):
 
 
 def _scan_files(
-    scan: _Scan, entries: Sequence[Entry], aside: Mapping[str, str]
+    scan: _Scan, entries: Sequence[Entry], aside: Mapping[str, NoData]
 ) -> Iterator[SeenFile]:
     known = scan.order.state.files()
     new = [
@@ -257,6 +268,7 @@ def _scan_entry(entry: Entry, chunk: _Chunk) -> SeenFile:
 
 
 _FACTS: Final = tuple(one.name for one in fields(FileFacts))
+_LEFT_FACTS: Final = tuple(one.name for one in fields(LeftOut))
 _SETS: Final = ("forms", "guessed", "shape")
 _MEMBERS: Final[dict[type[ZipMember | TarMember | TableMember], tuple[str, tuple[str, ...]]]] = {
     ZipMember: ("zip", ("member",)),
@@ -278,7 +290,7 @@ def _seen_json(seen: SeenFile) -> Json:
         sets = {key: sorted(getattr(facts, key)) for key in _SETS}
         stamps = [file.name, file.bytes, file.mtime_ns, file.etag]
         files.append({"stamps": stamps, "member": members, "facts": told | sets})
-    left_out = [[one.name, one.why, one.bytes] for one in seen.looked.left_out]
+    left_out = [[getattr(one, name) for name in _LEFT_FACTS] for one in seen.looked.left_out]
     return {"files": files, "left_out": left_out}
 
 
@@ -296,8 +308,8 @@ def _seen_from_json(entry: Entry, document: Json) -> SeenFile:
             replace(file, name=name, bytes=size, mtime_ns=mtime_ns, etag=etag, place=place)
         )
     left_out = [
-        LeftOut(name=name, why=why, bytes=sum(size))  # which earlier versions did not keep
-        for name, why, *size in document["left_out"]
+        LeftOut(**dict(zip(_LEFT_FACTS, kept, strict=False)))  # earlier versions kept less
+        for kept in document["left_out"]
     ]
     return SeenFile(entry=entry, looked=EntryFiles(files, left_out))
 

@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final
 
 from ingot.agent.context import Context
+from ingot.agent.judging.source_gates import row_gates, source_gates
 from ingot.agent.privacy import Door, redact
 from ingot.agent.proposing.proposal import Proposal, redacted_proposal
 from ingot.agent.proposing.recsys_data import raw_data_proposal
 from ingot.agent.state import (
+    Gate,
     SafeLeftOut,
     SampleSummary,
     SourceSummary,
@@ -25,7 +28,7 @@ from ingot.converters.errors import SourceError
 from ingot.converters.output.commit import check_destination
 from ingot.converters.output.files import is_store_url, output_errors
 from ingot.converters.sources import Source, file_kinds
-from ingot.converters.sources.facts import LeftOut
+from ingot.converters.sources.facts import LeftKind, LeftOut
 from ingot.converters.sources.file_kinds import DAMAGED_HINT
 from ingot.converters.sources.tables.table_folders import tables_read
 
@@ -77,8 +80,8 @@ def _check_destination(out: Path) -> None:
             pass
 
 
-def summarize_source(source: Source) -> SourceSummary:
-    """What people want to know about a source."""
+def summarize_source(source: Source, gates: tuple[Gate, ...] | None = None) -> SourceSummary:
+    """What people want to know about a source; its gates where they are known."""
     tables = tables_read(file.place for file in source.files)
     return SourceSummary(
         name=redact(source.name),
@@ -86,9 +89,11 @@ def summarize_source(source: Source) -> SourceSummary:
         bytes=sum(file.bytes or 0 for file in source.files),
         left_out=tuple(map(redacted_left_out, source.left_out[:_SHOWN])),
         left_out_count=len(source.left_out),
-        unread=_summarize_unread(source),
-        other_bytes=sum(one.bytes for one in source.left_out if "shape" in one.why),
+        unread=_summarize_unread(source, _UNREAD),
+        unconverted=_summarize_unread(source, _UNCONVERTED),
+        other_bytes=_other_bytes(source),
         tables=tuple(redact(one.text(source.name)) for one in tables[:_SHOWN]),
+        gates=source_gates(source) if gates is None else gates,
     )
 
 
@@ -97,37 +102,50 @@ def redacted_left_out(one: LeftOut) -> SafeLeftOut:
     return SafeLeftOut(replace(one, name=redact(one.name), why=redact(one.why)))
 
 
-def _summarize_unread(source: Source) -> UnreadFiles | None:
-    """The files in formats that are not read, beside all that look like data; None without them."""
+_UNREAD: Final[Sequence[LeftKind]] = ("unread", "table")
+_UNCONVERTED: Final[Sequence[LeftKind]] = (*_UNREAD, "media", "binary")
+_TIMES_DATA = 20  # of the bytes that are read: so much more in documents are no notes about them
+
+
+def _other_bytes(source: Source) -> int:
+    """The bytes of data of another shape, and of documents that outweigh what is read by far."""
+    shapes = sum(one.bytes for one in source.left_out if one.kind == "shape")
+    prose = sum(one.bytes for one in source.left_out if one.kind == "prose")
+    much = prose > _TIMES_DATA * sum(file.bytes for file in source.files)
+    return shapes + prose * much
+
+
+def _summarize_unread(source: Source, kinds: Sequence[LeftKind]) -> UnreadFiles | None:
+    """The files of some kinds, beside all that look like data; None without them."""
     read = {file.name.rpartition(".")[0] for file in source.files}
     unread = [  # a page beside its own text says nothing more
         one
         for one in source.left_out
-        if file_kinds.unread_format(one.why) and one.name.rpartition(".")[0] not in read
+        if one.kind in kinds and one.name.rpartition(".")[0] not in read
     ]
     if not unread:
         return None
     left = sum(one.bytes for one in unread)
     sizes: dict[str, list[int]] = {}
     for one in unread:
-        sizes.setdefault(file_kinds.unread_format(one.why), []).append(one.bytes)
+        sizes.setdefault(one.form or one.why, []).append(one.bytes)
     kinds = [UnreadKind(redact(kind), len(held), sum(held)) for kind, held in sizes.items()]
-    others = sum(one.bytes for one in source.left_out if "shape" in one.why)
+    others = sum(one.bytes for one in source.left_out if one.kind == "shape")
     return UnreadFiles(
         files=len(unread),
         bytes=left,
         of_bytes=left + others + sum(file.bytes for file in source.files),
         first=redact(file_kinds.unread_text(unread)),
         kinds=tuple(sorted(kinds, key=lambda kind: (-kind.bytes, kind.name))),
-        hint=redact(file_kinds.unread_hint(one.why for one in unread)),
+        hint=redact(file_kinds.unread_hint(one.form for one in unread)),
     )
 
 
 def unreadable_reason(left_out: Sequence[LeftOut]) -> tuple[str, str] | None:
     """Return what is wrong with a folder of damaged files and unread formats, and what to do."""
-    if unread := [one for one in left_out if file_kinds.unread_format(one.why)]:
+    if unread := [one for one in left_out if one.kind in (*_UNREAD, "media")]:
         problem = f"no file in it can be read: {file_kinds.unread_text(unread)}"
-        return problem, file_kinds.unread_hint(one.why for one in unread)
+        return problem, file_kinds.unread_hint(one.form for one in unread)
     damaged = file_kinds.damaged_text(left_out)
     return (f"no file in it holds data: {redact(damaged)}", DAMAGED_HINT) if damaged else None
 
@@ -159,5 +177,6 @@ def sample(state: State, context: Context) -> State:
         bad=len(drawn.bad),
         complete=drawn.complete,
         total_rows=drawn.total_rows,
+        gates=row_gates(drawn),
     )
     return {"sample": summary}

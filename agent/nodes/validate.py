@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from ingot.agent.context import Context
 from ingot.agent.judging import drift, model_gates
+from ingot.agent.judging.source_gates import list_gates
 from ingot.agent.judging.trial import Trial, report_facts, try_out
 from ingot.agent.nodes.discover import summarize_source
 from ingot.agent.nodes.propose import document_decision
@@ -46,13 +47,13 @@ def validate(state: State, context: Context) -> State:
     edited = proposal.mapper == "edited"  # a person who edits a mapping may decide otherwise
     decision = document_decision(document) if edited else proposal.decision
     checked: State = {
-        "check": report_facts(trial.report, door),
+        "check": replace(report_facts(trial.report, door), gates=list_gates(trial)),
         "problems": tuple(map(door.problem, [*trial.report.problems, *faults])),
         "proposal": replace(proposal, mapping=document, decision=decision),
     }
-    if proposal.mapper == "rules" and "files" in proposal.mapping.get("source", {}):
-        # A known layout says which files of an export are rows; what is not read is told of these.
-        checked["source"] = summarize_source(trial.source)
+    if proposal.mapper == "rules" and proposal.mapping.get("source"):
+        # What is not read is told of the files as the mapping reads them.
+        checked["source"] = summarize_source(trial.source, state["source"].gates)
     return _add_drift(checked, trial, order, door) if proposal.mapper == "file" else checked
 
 

@@ -137,10 +137,8 @@ def _line_pieces(file: SourceFile) -> Iterator[FilePiece]:
         for block in read_blocks(stream, str(file.place), _BLOCK):
             end = block.rfind(b"\n") + 1
             if end:
-                # A mark of the byte order is no text: the line that it begins may be blank.
-                mark = 0 if read or not block.startswith(BOM_UTF8) else len(BOM_UTF8)
                 line = block.find(b"\n") + 1
-                rows += (begun or not _is_blank(block[mark:line])) + _count_rows(block, line, end)
+                rows += (begun or not _is_blank(block[:line])) + _count_rows(block, line, end)
                 begun = False
                 if read + end - start >= SHARD_BYTES:
                     yield FilePiece(start=start, size=read + end - start, row=first)
@@ -152,7 +150,8 @@ def _line_pieces(file: SourceFile) -> Iterator[FilePiece]:
 
 
 def _is_blank(line: bytes) -> bool:
-    return not line or line.isspace()
+    text = line.removeprefix(BOM_UTF8)  # which is no text
+    return not text or text.isspace()
 
 
 def _count_rows(block: bytes, start: int, end: int) -> int:

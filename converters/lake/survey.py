@@ -15,15 +15,12 @@ from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import LeftOut, SourceSpec
 from ingot.converters.sources.file_groups import group_files, guessed_spec
 from ingot.converters.sources.file_kinds import (
-    BINARY,
     FEWEST_CODE,
-    LFS_POINTER,
     may_hold_documents,
     side_file_reason,
-    unread_format,
 )
 from ingot.converters.sources.interchange.yaml_toml import find_records
-from ingot.converters.sources.source import EntryFiles
+from ingot.converters.sources.source import EntryFiles, read_form
 from ingot.converters.sources.storage.listing import Entry, Listing, file_stem, storage_places
 from ingot.converters.sources.tables.partitions import read_partitions
 from ingot.converters.sources.tables.table_folders import table_folders
@@ -241,7 +238,7 @@ def _find_document_folders(
 
 
 def _are_documents(seen: Sequence[SeenFile]) -> bool:
-    read = [(file.name, file.facts.format, file.bytes) for one in seen for file in one.looked.files]
+    read = [(file.name, read_form(file), file.bytes) for one in seen for file in one.looked.files]
     left_out = [left for one in seen for left in one.looked.left_out]
     lost = any(one.fault for one in seen)
     return not lost and may_hold_documents(read, left_out, fewest_code=FEWEST_CODE)
@@ -287,15 +284,14 @@ class _LakeFolder:
         endings = {_ending(file.name) for file in self._files}
         for one in (one for each in seen for one in each.looked.left_out):
             # A lost file was to hold some data: a crash or a fetch left it so.
-            lost = one.why == LFS_POINTER or (one.why == BINARY and _ending(one.name) in endings)
+            torn = one.kind == "binary" and _ending(one.name) in endings
+            lost = one.kind == "unfetched" or torn
             (self._faults if lost else self._left_out).append(one)
         self._cards = tuple(entry for entry in self._entries if is_card(entry))
 
     def sets(self, names: _Names, recognise: Recognise) -> list[DataSet]:
         """The data sets of the place; [] where there is nothing but auxiliary files."""
-        odd = any(
-            side_file_reason(one.name) is None or unread_format(one.why) for one in self._left_out
-        )
+        odd = any(side_file_reason(one.name) is None or one.is_unread for one in self._left_out)
         if not (self._files or self._faults or odd):
             return []
         said = recognise(self._source("", self._files, self._left_out, self._entries))

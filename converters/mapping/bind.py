@@ -17,21 +17,10 @@ from ingot.converters.mapping.document_reader import short_json
 from ingot.converters.mapping.language import Layout, Mapping, Value, to_document
 from ingot.converters.mapping.parser import LiteralRule, Parser
 from ingot.converters.rows import Json, MappingDocument, RowError
+from ingot.converters.sources.documents.kinds import ISO_639_1
 
-__all__ = ["Mapping", "bind", "load_mapping", "parse", "read_mapping", "to_document"]
+__all__ = ["ISO_639_1", "Mapping", "bind", "load_mapping", "parse", "read_mapping", "to_document"]
 
-# ISO 639-1, the codes that the Library of Congress lists (2002, unchanged since).
-ISO_639_1 = frozenset(
-    (  # noqa: SIM905 - a list of 184 literals is no easier to read
-        "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu "
-        "cv cy da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi "
-        "ho hr ht hu hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks "
-        "ku kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl "
-        "nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl "
-        "sm sn so sq sr ss st su sv sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve "
-        "vi vo wa wo xh yi yo za zh zu"
-    ).split()
-)
 _USER_NAMES = ("question", "input", "prompt", "query", "user", "human", "problem", "问题")
 _ASSISTANT_NAMES = ("answer", "response", "output", "completion", "assistant", "gpt", "回答")
 _SYSTEM_NAMES = ("system", "instruction", "persona", "系统")

@@ -137,10 +137,7 @@ def kind_of(record: Record) -> RecordKind:
 def _file_lines(file: Path) -> Iterator[bytes]:
     try:
         with file.open("rb") as lines:
-            first = next(lines, b"").removeprefix(BOM_UTF8)
-            if first:
-                yield first
-            yield from lines
+            yield from filter(None, (line.removeprefix(BOM_UTF8) for line in lines))
     except OSError as error:
         raise ConversionError(str(file), f"cannot be read: {error_text(error)}") from error
 

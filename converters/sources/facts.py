@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, BinaryIO, Final, Unpack, cast
+from typing import Annotated, BinaryIO, Final, Literal, Unpack, cast
 
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.json_yaml import UNSTORED, decode, encode
@@ -80,6 +80,7 @@ class FileFacts:
         columns: names of the columns of `csv`, Parquet and Arrow.
         header: whether the first record of `csv` holds the names.
         fewest: least number of cells of a `csv` row that only lacks its last ones.
+        preamble: lines of `csv` above its header: comments, a title.
         multiline: whether quoted `csv` cells with line breaks were seen.
         one_line: whether the file is one `json` object on one line, which `jsonl` could be too.
         rows: number of rows where the file says it, else None.
@@ -100,6 +101,7 @@ class FileFacts:
     header: bool = True
     fewest: int = 1
     multiline: bool = False
+    preamble: int = 0
     one_line: bool = False
     rows: int | None = None
     partitions: tuple[tuple[str, str | int | None], ...] = ()
@@ -108,15 +110,31 @@ class FileFacts:
     guessed: frozenset[str] = field(default=frozenset())
 
 
+# What a file is that is not read: `note` (README, licences), `aside` (scripts, settings), `prose`
+# (a document by its name), `elsewhere` (another command of ingot reads it), `unread` (its format is
+# not read), `shape` (data of another shape than what is read), ...
+LeftKind = Literal[
+    "note", "aside", "prose", "media", "hidden", "unread", "empty", "unfetched", "binary", "shape",
+    "table", "unselected", "elsewhere", "other",
+]  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class NoData:
-    """The verdict on a file that holds no rows, and why.
-
-    `elsewhere` says that another command of ingot reads it: it is no mistake to name it alone.
-    """
+    """The verdict on a file that holds no rows: why, what it is, and its format if it has one."""
 
     why: str
-    elsewhere: bool = False
+    kind: LeftKind = "other"
+    form: str = ""
+
+    @classmethod
+    def unread(cls, form: str, advice: str = "") -> "NoData":
+        """A file of a format that is not read, and what to do with it."""
+        return cls(f"{form}, which is not read{advice}", "unread", form)
+
+
+NOT_SELECTED: Final = NoData("not in source.files", "unselected")
+EMPTY: Final = NoData("empty", "empty")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,11 +177,18 @@ class LeftOut:
     name: str
     why: str
     bytes: Annotated[int, UNSTORED] = field(default=0, compare=False)
+    kind: Annotated[LeftKind, UNSTORED] = field(default="other", compare=False)
+    form: Annotated[str, UNSTORED] = field(default="", compare=False)
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether it may hold data in a format that is not read; images and sounds are no such."""
+        return self.kind in ("unread", "table")
 
     @classmethod
-    def of(cls, entry: Entry, why: str) -> "LeftOut":
+    def of(cls, entry: Entry, said: NoData) -> "LeftOut":
         """An entry that is not read."""
-        return cls(name=entry.name, why=why, bytes=entry.bytes)
+        return cls(name=entry.name, why=said.why, bytes=entry.bytes, kind=said.kind, form=said.form)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,10 +12,10 @@ from typing import Any, cast
 
 from ingot.converters.errors import SourceError
 from ingot.converters.rows import Json
-from ingot.converters.sources.facts import LeftOut, SourceFile, SourceSpec
+from ingot.converters.sources.facts import LeftOut, NoData, SourceFile, SourceSpec
 from ingot.converters.sources.formats.delimited import column_names
-from ingot.converters.sources.formats.detection import LISTS
 from ingot.converters.sources.formats.json_documents import parse_json_document
+from ingot.converters.sources.formats.line_kinds import LISTS, strange_text
 from ingot.converters.sources.formats.text import read_utf8_blocks
 from ingot.converters.sources.readers import TABLE_CONTAINERS
 from ingot.converters.sources.storage.archives import TableMember, TarMember, ZipMember
@@ -49,7 +49,7 @@ class _Group:
         size = sum(self.shares.get(file.name) or max(1, file.bytes) for file in self.files)
         if self.family != "text":
             return size
-        if self.shape & frozenset(LISTS):
+        if self.shape & frozenset(LISTS) or strange_text(self.shape):
             return size * _WEIGHT_OF_LISTS
         return size * (_WEIGHT_OF_NOTES if len(self.files) <= _MOST_NOTES else 1.0)
 
@@ -175,7 +175,10 @@ def _leave_out(file: SourceFile, why: str, shares: Mapping[str, float]) -> LeftO
     shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
     described = f"{file.facts.format}{f' with {shown}' if shown else ''}"
     size = round(shares.get(file.name, file.bytes))
-    return LeftOut(name=file.name, why=f"{why}: {described}", bytes=size)
+    strange = strange_text(file.facts.shape) if file.facts.format == "text" else ""
+    shape = NoData(f"{why}: {described}", "shape", file.facts.format)
+    said = NoData.unread(strange) if strange else shape
+    return replace(LeftOut.of(file, said), bytes=size)
 
 
 def _change_facts(file: SourceFile, **facts: Any) -> SourceFile:  # noqa: ANN401

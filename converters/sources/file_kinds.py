@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ingot.converters.sources.documents import kinds
-from ingot.converters.sources.facts import LeftOut
+from ingot.converters.sources.facts import LeftKind, LeftOut, NoData
 
-LFS_POINTER = "a Git LFS pointer: the file itself was not fetched"
+LFS_POINTER = NoData("a Git LFS pointer: the file itself was not fetched", "unfetched")
 LFS_MAGIC = b"version https://git-lfs.github.com/spec/"
 _READ_ME = r"readme|liesmich|lisez-?moi|l[eé]eme|leggimi|leia-?me|leesmij|czytaj.{0,5}|прочти|说明"
 _READ_MES = re.compile(rf"({_READ_ME})(\..*)?", re.IGNORECASE)
@@ -22,7 +22,8 @@ _SIDE_FILE_NAMES = re.compile(
     r"|(md5|sha1|sha256)sums?(\.txt)?|requirements.*\.txt|makefile|dockerfile",
     re.IGNORECASE,
 )
-_SIDE_FILE = "auxiliary file"
+_SIDE_FILE = NoData("auxiliary file", "note")
+_HIDDEN_FILE = NoData("hidden", "hidden")
 _SIDE_FILE_KINDS = {
     "document": " ".join(kinds.PROSE_ENDINGS),
     "style sheet": "css",
@@ -30,31 +31,39 @@ _SIDE_FILE_KINDS = {
     "settings": "yaml yml toml ini cfg lock",
     "checksum": "md5 sha1 sha256 crc",
     "shortcut": "url lnk webloc",
-    "image": "png jpg jpeg gif bmp webp svg",
-    "sound": "mp3 wav flac",
-    "video": "mp4 avi mkv",
+    "image": "png jpg jpeg gif bmp webp svg tif tiff heic",
+    "sound": "mp3 wav flac ogg opus m4a",
+    "video": "mp4 avi mkv mov webm",
 }
-_KIND_OF_ENDING = {
-    ending: kind for kind, endings in _SIDE_FILE_KINDS.items() for ending in endings.split()
+_LEFT_KINDS: dict[str, LeftKind] = {
+    "document": "prose",
+    **dict.fromkeys(("image", "sound", "video"), "media"),
+}
+_SIDE_FILE_ENDINGS = {
+    ending: NoData(
+        f"auxiliary file ({name})",
+        kind := _LEFT_KINDS.get(name, "aside"),
+        f"{'an' if name == 'image' else 'a'} {name}" if kind == "media" else "",
+    )
+    for name, endings in _SIDE_FILE_KINDS.items()
+    for ending in endings.split()
 }
 # Notes by name (`authors.en.json`) that are data where nothing else is.
 _DATA_IN_NOTES = re.compile(
     rf"(?=.*\.(jsonl?|ndjson|jsonlines|csv|tsv|parquet|arrow)(\.(gz|gzip|zst|zstd|bz2|xz))?$){_NOTES}",
     re.IGNORECASE,
 )
-UNREAD = ", which is not read"
-_UNREAD = re.compile(r"(.+), which is (?:not|never) read")
 _UNREAD_KINDS = {
     "a PDF document": "pdf",
     "an Office document": "doc docx ppt pptx odt odp rtf",
     kinds.HTML_PAGE: "html htm xhtml",
 }
 _UNREAD_ENDINGS = {
-    ending: kind + UNREAD for kind, endings in _UNREAD_KINDS.items() for ending in endings.split()
+    ending: NoData.unread(kind)
+    for kind, endings in _UNREAD_KINDS.items()
+    for ending in endings.split()
 }
-BINARY = "binary data"
-EMPTY = "empty"
-BLANK = ("blank", "blank at its beginning")
+BINARY = NoData("binary data", "binary")
 DAMAGED_HINT = "fetch or copy them again, or move them away"
 _DATA_NAME = re.compile(
     r"\.(jsonl?|ndjson|jsonlines|[ct]sv|tab|psv|txt|xls[xm]?|ods|duckdb|sqlite3?|zip|tar|tgz|gz|gzip|zst|zstd|bz2|xz)$",
@@ -63,23 +72,33 @@ _DATA_NAME = re.compile(
 # What a file is by its first bytes. A magic of plain letters has a control byte behind it in a file
 # of its format, and none in a text that begins with these letters.
 _MAGIC = [
-    (re.compile(pattern, re.DOTALL), kind)
-    for pattern, kind in (
-        (rb"\x89PNG", "a PNG image"),
-        (rb"\xff\xd8\xff", "a JPEG image"),
-        (rb"GIF8[79]a.{0,5}[\x00-\x08\x0e-\x1f]", "a GIF image"),
-        (rb"\x7fELF|MZ.{0,12}[\x00-\x08\x0e-\x1f]", "a program"),
-        (rb"RIFF.{4}WEBP", "a WebP image"),
-        (rb"BM.{4}\x00{4}", "a BMP image"),
-        (rb"II\*\x00|MM\x00\*", "a TIFF image"),
-        (rb"%PDF-\d", "a PDF document, which is not read"),
-        (rb"PK\x03\x04.{26}mimetypeapplication/epub", "an EPUB book, which is not read"),
-        (rb"\x93NUMPY", "a NumPy array, which is not read"),
-        (rb"\x89HDF", "an HDF5 file, which is not read"),
-        (rb"Rar!\x1a", "a RAR archive, which is not read: unpack it"),
-        (rb"7z\xbc\xaf", "a 7z archive, which is not read: unpack it"),
-        (rb"\x80[\x02-\x05]|\([dl]p\d\n", "a pickle, which is never read"),
-        (rb"c[a-z_][\w.]{0,60}\n\w{1,60}\np\d\n", "a pickle, which is never read"),
+    (re.compile(pattern, re.DOTALL), said)
+    for pattern, said in (
+        (rb"\x89PNG", NoData("a PNG image", "media", "an image")),
+        (rb"\xff\xd8\xff", NoData("a JPEG image", "media", "an image")),
+        (
+            rb"GIF8[79]a.{0,5}[\x00-\x08\x0e-\x1f]",
+            NoData("a GIF image", "media", "an image"),
+        ),
+        (rb"\x7fELF|MZ.{0,12}[\x00-\x08\x0e-\x1f]", NoData("a program", "binary")),
+        (rb"RIFF.{4}WEBP", NoData("a WebP image", "media", "an image")),
+        (rb"BM.{4}\x00{4}", NoData("a BMP image", "media", "an image")),
+        (rb"II\*\x00|MM\x00\*", NoData("a TIFF image", "media", "an image")),
+        (
+            rb"RIFF.{4}WAVE|ID3[\x02-\x04]|fLaC\x00|OggS\x00",
+            NoData("a sound", "media", "a sound"),
+        ),
+        (rb".{4}ftyp|RIFF.{4}AVI |\x1aE\xdf\xa3", NoData("a video", "media", "a video")),
+        (rb"%PDF-\d", NoData.unread("a PDF document")),
+        (rb"PK\x03\x04.{26}mimetypeapplication/epub", NoData.unread("an EPUB book")),
+        (rb"\x93NUMPY", NoData.unread("a NumPy array")),
+        (rb"\x89HDF", NoData.unread("an HDF5 file")),
+        (rb"Rar!\x1a", NoData.unread("a RAR archive", ": unpack it")),
+        (rb"7z\xbc\xaf", NoData.unread("a 7z archive", ": unpack it")),
+        (
+            rb"\x80[\x02-\x05]|\([dl]p\d\n|c[a-z_][\w.]{0,60}\n\w{1,60}\np\d\n",
+            NoData("a pickle, which is never read", "unread", "a pickle"),
+        ),
     )
 ]
 _ANY_MAGIC = re.compile(b"|".join(magic.pattern for magic, _ in _MAGIC), re.DOTALL)
@@ -99,17 +118,16 @@ MARKUP = [
 _HIDDEN = frozenset({"__MACOSX", "__pycache__"})
 
 
-def side_file_reason(name: str) -> str | None:
+def side_file_reason(name: str) -> NoData | None:
     """Why a file of this name (relative to the source) is no data, or None where it may be."""
     *folders, base = name.split("/")
     if name.startswith(".") or "/." in name or not _HIDDEN.isdisjoint(folders):
-        return "hidden"
+        return _HIDDEN_FILE
     document = base.removesuffix(".jsonl")  # of which it may be the row, as `README.md.jsonl`
     if _SIDE_FILE_NAMES.fullmatch(base) and (document == base or not kinds.kind_by_name(document)):
         return _SIDE_FILE
     ending = file_ending(base)
-    kind = _KIND_OF_ENDING.get(ending)
-    return _UNREAD_ENDINGS.get(ending) if kind is None else f"auxiliary file ({kind})"
+    return _SIDE_FILE_ENDINGS.get(ending) or _UNREAD_ENDINGS.get(ending)
 
 
 _LICENCES = re.compile(
@@ -118,13 +136,13 @@ _LICENCES = re.compile(
 _STRUCTURED = re.compile(r"(nd)?json(l|lines)?|[ct]sv|tab|psv|parquet|arrow|feather")
 
 
-def not_a_document(name: str) -> str | None:
+def not_a_document(name: str) -> NoData | None:
     """Why a file of this name is no document in a folder of documents, or None where it may be."""
     base, why = kinds.bare_name(name), side_file_reason(name)
-    if why == "hidden" or _LICENCES.fullmatch(base):
+    if why == _HIDDEN_FILE or _LICENCES.fullmatch(base):
         return why or _SIDE_FILE
     if _STRUCTURED.fullmatch(file_ending(base)):
-        return "data, and no document"
+        return NoData("data, and no document")
     known = kinds.kind_by_name(base) or _READ_MES.fullmatch(base)
     return why if why and not known else None
 
@@ -142,32 +160,29 @@ def may_be_data_alone(name: str) -> bool:
     return bool(_DATA_IN_NOTES.fullmatch(base)) and side_file_reason(name) == _SIDE_FILE
 
 
-def unread_format(why: str) -> str:
-    """The format that is not read, of the reason for which a file is left out; "" of others."""
-    found = _UNREAD.match(why)
-    return found[1] if found else ""
+def blank_verdict(*, whole: bool) -> NoData:
+    """The verdict on a file without a sign, or whose beginning has none."""
+    return NoData("blank" if whole else "blank at its beginning", "empty")
 
 
 def damaged_text(files: Sequence[LeftOut]) -> str:
     """The first files that are empty, or named as data and hold none, each with its reason."""
     found = [
-        f"{one.name}: {one.why}"
-        for one in files
-        if one.why in (EMPTY, *BLANK, LFS_POINTER)
-        or (one.why == BINARY and _DATA_NAME.search(one.name))
+        f"{one.name}: {one.why}" for one in files if one.kind in ("empty", "unfetched", "binary")
     ]
     return "; ".join(found[:3]) + (f"; and {len(found) - 3:,} more" if len(found) > 3 else "")
 
 
 def unread_text(files: Sequence[LeftOut]) -> str:
     """The first of some files in formats that are not read, each with its format."""
-    first = ", ".join(f"{one.name} is {unread_format(one.why)}" for one in files[:3])
+    first = ", ".join(f"{one.name} is {one.form or one.why}" for one in files[:3])
     return first + (f", and {len(files) - 3:,} more" if len(files) > 3 else "")
 
 
 FEWEST_CODE = 20  # files; fewer are tools beside data
 _FEWEST_BESIDE_TEXT = 4  # documents
 _TIMES_TEXT = 4  # of the bytes of plain text
+_TIMES_OBJECT = 20  # of those of JSON objects: a board, settings
 
 
 def may_hold_documents(
@@ -178,29 +193,37 @@ def may_hold_documents(
     `read` are name, format and size of the files that were found to hold rows, lines of text among
     them. Documents are at least half of the bytes, or a quarter of the files; formats that are not
     read and hidden files count nowhere, and a README is a note. Beside plain text it takes much
-    more: lines of text are data too, with notes and scripts beside them.
+    more: lines of text are data too, with notes and scripts beside them; still more beside
+    objects of JSON, which may be about the documents.
     """
     if any(map(_is_lost_data, left_out)):
         return False
     documents: dict[str, int] = {}  # their bytes
-    notes, others = 0, []
+    notes, objects, others = 0, 0, []
     for name, form, size in read:
         if form in ("text", "csv") and _is_document(name):
             documents[name] = size
+        elif form == "object":
+            objects += size
         elif form != "text":
             return False
         else:
             notes += size
     for one in left_out:
-        page = kinds.HTML_PAGE in one.why or _is_document(one.name)
+        page = one.form == kinds.HTML_PAGE or _is_document(one.name)
         if page and not_a_document(one.name) is None:
             documents[one.name] = one.bytes
-        elif one.why not in ("hidden", _SIDE_FILE) and not unread_format(one.why):
+        elif one.kind not in ("hidden", "note") and not one.is_unread:
             others.append(one.bytes)
     size = sum(documents.values())
+    all_code = all(map(kinds.is_code, documents))
+    if objects and (
+        all_code or len(documents) < _FEWEST_BESIDE_TEXT or size < _TIMES_OBJECT * objects
+    ):
+        return False
     fewest, fewest_code = (_FEWEST_BESIDE_TEXT, FEWEST_CODE) if notes else (1, fewest_code)
     return (
-        len(documents) >= (fewest_code if all(map(kinds.is_code, documents)) else fewest)
+        len(documents) >= (fewest_code if all_code else fewest)
         and (not notes or size > _TIMES_TEXT * notes)
         and (size >= sum(others) or 3 * len(documents) >= len(others))
     )
@@ -208,12 +231,8 @@ def may_hold_documents(
 
 def _is_lost_data(one: LeftOut) -> bool:
     """Whether a file that holds no rows was to hold some, or belongs to a table."""
-    empty = one.why in (EMPTY, *BLANK, BINARY) and kinds.kind_by_name(one.name) is None
-    return (
-        one.why == LFS_POINTER
-        or one.why.startswith(("part of ", "not in version"))
-        or (empty and bool(_DATA_NAME.search(one.name)))
-    )
+    empty = one.kind in ("empty", "binary") and kinds.kind_by_name(one.name) is None
+    return one.kind in ("unfetched", "table") or (empty and bool(_DATA_NAME.search(one.name)))
 
 
 def _is_document(name: str) -> bool:
@@ -231,22 +250,23 @@ _ADVICE: dict[str, str] = {
     "HDF5": "save tables of HDF5 files as Parquet",
     "image": "images hold no text: read them with OCR first, for example docling",
     kinds.HTML_PAGE: "state `source.format: document` to read web pages, or leave them out",
+    "sound|video": "write down first what sounds and videos say, for example with Whisper",
     " table": "write the current version of a table as Parquet",
 }
 _OTHER_ADVICE = "convert them to JSON, CSV, Parquet, Arrow or text first"
 
 
-def unread_hint(whys: Iterable[str]) -> str:
-    """What to do with files that are left out for these reasons, of each kind once."""
+def unread_hint(forms: Iterable[str]) -> str:
+    """What to do with files that are left out for their formats, of each kind once."""
     found = {
-        next((said for kind, said in _ADVICE.items() if re.search(kind, why)), _OTHER_ADVICE): None
-        for why in whys
+        next((said for kind, said in _ADVICE.items() if re.search(kind, one)), _OTHER_ADVICE): None
+        for one in forms
     }
     return "; ".join(found) or _OTHER_ADVICE
 
 
-def describe_magic(head: bytes) -> str | None:
+def describe_magic(head: bytes) -> NoData | None:
     """What a file is whose first bytes say that it holds neither rows nor text; None for others."""
     if not _ANY_MAGIC.match(head):
         return None
-    return next(kind for magic, kind in _MAGIC if magic.match(head))
+    return next(said for magic, said in _MAGIC if magic.match(head))

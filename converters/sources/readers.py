@@ -16,7 +16,7 @@ from ingot.converters.columnar.lance_files import LANCE
 from ingot.converters.errors import SourceError
 from ingot.converters.sources import file_kinds
 from ingot.converters.sources.documents.kinds import DOCUMENTS
-from ingot.converters.sources.facts import FileFacts, NoData, SourceFile, SourceSpec
+from ingot.converters.sources.facts import EMPTY, FileFacts, NoData, SourceFile, SourceSpec
 from ingot.converters.sources.formats import detection, json_rows, text
 from ingot.converters.sources.formats.delimited import Dialect, delimited_rows
 from ingot.converters.sources.formats.detection import FilePeek, TextHead
@@ -34,7 +34,7 @@ from ingot.converters.sources.storage.listing import Entry, file_stem
 from ingot.imports import LateFunction
 
 if TYPE_CHECKING:
-    from ingot.converters.sources.containers.tables import Wants
+    from ingot.converters.sources.containers.tables import LeftMember, Wants
 
 Blocks = Iterator[bytes]
 
@@ -90,7 +90,7 @@ class Container:
     """
 
     begins: bytes
-    members: "Callable[[Entry, SourceSpec, Wants], Iterator[Entry | tuple[str, str]]]"
+    members: "Callable[[Entry, SourceSpec, Wants], Iterator[Entry | LeftMember]]"
     rows: Callable[[SourceFile, SourceSpec], Iterator[RowChunk]] = _read_none
     detect: Callable[[Entry, FilePeek], bool | NoData] = lambda *_: True
 
@@ -107,10 +107,8 @@ def read_file(file: SourceFile, spec: SourceSpec) -> Iterator[RowChunk]:
         if isinstance(reader, BinaryReader):
             rows = reader.rows(file, spec, stream)
         else:
-            facts, begins = file.facts, not (piece and piece.start)
-            parts = text.read_utf8_blocks(
-                stream, where, facts.encoding, facts.newline, begins=begins
-            )
+            facts = file.facts
+            parts = text.read_utf8_blocks(stream, where, facts.encoding, facts.newline)
             rows = reader.rows(file, spec, parts)
         yield from with_partitions(file, rows)
 
@@ -161,6 +159,7 @@ def _read_lines(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[R
 def _read_csv(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
     facts = file.facts
     dialect = Dialect(delimiter=facts.delimiter, quote=facts.quote)
+    parts = text.skip_lines(parts, facts.preamble)
     return delimited_rows(parts, facts.columns, dialect, facts.header, facts.fewest)
 
 
@@ -332,18 +331,18 @@ _COMPRESSED_NAME = re.compile(r"\.(gz|gzip|zst|zstd|bz2|xz)$", re.IGNORECASE)
 def sniff_file(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | NoData:
     """What a file is. `spec` states what is not to be guessed."""
     if not seen.head:
-        return NoData(file_kinds.EMPTY)
+        return EMPTY
     if seen.head.startswith(file_kinds.LFS_MAGIC):
-        return NoData(file_kinds.LFS_POINTER)
+        return file_kinds.LFS_POINTER
     for name in READERS:
         if (facts := _binary_facts(name, entry, seen, spec)) is not None:
             return facts
     if inner := seen.archive or detect_compression(seen.head):
-        return NoData(f"a {inner} file inside another file{file_kinds.UNREAD}: unpack it")
+        return NoData.unread(f"a {inner} file inside another file", ": unpack it")
     if isinstance(READERS.get(spec.format or ""), BinaryReader | Container):
         raise SourceError(str(entry.place), f"not a {spec.format} file")
-    if spec.format is None and (kind := file_kinds.describe_magic(seen.head)):
-        return NoData(kind)
+    if spec.format is None and (known := file_kinds.describe_magic(seen.head)):
+        return known
     found = detection.stated_encoding(entry, spec)
     encoding = found or text.detect_encoding([seen.head, *seen.windows], seen.whole)
     if encoding is None:
@@ -354,11 +353,11 @@ def sniff_file(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | No
 def _binary_verdict(entry: Entry, seen: FilePeek) -> NoData:
     for recognizer in RECOGNIZERS.values():
         if recognizer.binary and recognizer.recognize(seen.head) is not None:
-            return NoData(recognizer.what, elsewhere=True)
+            return NoData(recognizer.what, "elsewhere")
     if named := _COLUMNAR_NAME.search(entry.name):
         problem = f"damaged: it is named .{named[1]} and does not begin like such a file"
         raise SourceError(str(entry.place), problem, "fetch or copy it again")
-    return NoData(file_kinds.describe_magic(seen.head) or file_kinds.BINARY)
+    return file_kinds.describe_magic(seen.head) or file_kinds.BINARY
 
 
 def _text_facts(
@@ -369,10 +368,10 @@ def _text_facts(
         text.read_utf8_blocks(io.BytesIO(seen.head), entry.name, encoding.name, newline)
     )
     if not data.strip():
-        return NoData(file_kinds.BLANK[0] if seen.whole else file_kinds.BLANK[1])
+        return file_kinds.blank_verdict(whole=seen.whole)
     for pattern, kind in file_kinds.MARKUP if spec.format is None else ():
         if pattern.match(data.lstrip()):
-            return NoData(f"{kind}{file_kinds.UNREAD}")
+            return NoData.unread(kind)
     guessed = frozenset({"encoding"} if encoding.guessed else ())
     base = FileFacts(
         format="text",
@@ -385,7 +384,9 @@ def _text_facts(
     if not seen.whole and len(lines) > 1:
         lines.pop()
     name = _COMPRESSED_NAME.sub("", entry.name).lower()
-    head = TextHead(name=name, data=data, lines=lines, whole=seen.whole, base=base)
+    head = TextHead(
+        name=name, data=data, lines=lines, whole=seen.whole, base=base, goes_on=seen.goes_on
+    )
     return _format_facts(head, spec, str(entry.place))
 
 

@@ -18,6 +18,8 @@ _HEAD_BLOCKS = 8  # of a megabyte
 _MOST_CANDIDATES = 20
 _MOST_DEPTH = 3
 _TABLE_POINTS = 3.0
+_MOST_OTHERS = 5  # rows of lists to each value beside them
+_LOOKED_AT = 100  # rows of a list
 _FEW_VALUES = 3  # an object of fewer values is a record rather than keyed by id
 
 
@@ -91,6 +93,11 @@ def _find_roots(
         path = join_path(*keys, ".*", ".*").removeprefix(".")
         why = "objects keyed by two ids"
         yield 2.2 - depth * 0.5, RootCandidate(path=path, rows=rows, why=why)
+    if rows := _count_alike_rows(value):
+        path = join_path(*keys, ".*", "[*]").removeprefix(".")
+        # Of many lists under ids each may be a record.
+        points = 1.4 if _id_key_reason(value) else 1.8
+        yield points - depth * 0.25, RootCandidate(path=path, rows=rows, why="lists of equal rows")
     for key, held in value.items():
         here = (*keys, key)
         if isinstance(held, dict) and {"columns", "data"} <= held.keys():
@@ -106,6 +113,21 @@ def _find_roots(
         elif long and all(isinstance(item, str) for item in held):
             root = RootCandidate(path=path, rows=len(held), why="a list of texts")
             yield 0.1 - depth * 0.25, root
+
+
+def _count_alike_rows(value: dict[str, Json]) -> int:
+    """How many rows the lists of an object hold, where nearly all values are lists of one kind."""
+    lists = [held for held in value.values() if isinstance(held, list) and held]
+    rows = sum(map(len, lists))
+    if len(lists) < 2 or _MOST_OTHERS * (len(value) - len(lists)) > rows:
+        return 0
+    if all(isinstance(row, str) for held in lists for row in held):
+        return rows if len(set(map(len, lists))) > 1 else 0  # else they may be columns
+    if not all(isinstance(row, dict) for held in lists for row in held):
+        return 0
+    keys = [set().union(*held[:_LOOKED_AT]) for held in lists]
+    common, every = set.intersection(*keys), set[str]().union(*keys)
+    return rows if common and 2 * len(common) >= len(every) else 0
 
 
 def _id_key_reason(value: dict[str, Json]) -> str | None:

@@ -319,7 +319,7 @@ def _line_rows(
     if place.start and file.facts.multiline:
         data = _skip_to_record(file, data)
     if place.start:
-        file = replace(file, facts=replace(file.facts, header=False))
+        file = replace(file, facts=replace(file.facts, header=False, preamble=0))
     for chunk in read_text_blocks(file, spec, _utf8_blocks(file, data)):
         if place.start and file.facts.format == "csv":
             yield RowChunk(values=[row for row in chunk.values if type(row) is not BrokenRow])
@@ -337,4 +337,7 @@ def _read_lines_at(file: SourceFile, place: _ByteRange, size: int) -> bytes:
         if begin >= stop or (start and not skipped.endswith(b"\n")):
             return b""
         data = raw.read(min(size, stop - begin))
-        return data + raw.readline(_MOST_BYTES)
+        rest = raw.readline(_MOST_BYTES)
+    if len(rest) == _MOST_BYTES and not rest.endswith(b"\n"):  # it is longer than what is read
+        return data[: data.rfind(b"\n") + 1]
+    return data + rest

@@ -10,6 +10,7 @@ from ingot.converters.errors import SourceError, redact_urls
 from ingot.converters.rows import Batch
 from ingot.converters.sources.documents import kinds
 from ingot.converters.sources.facts import (
+    NOT_SELECTED,
     FileFacts,
     LeftOut,
     NoData,
@@ -37,16 +38,19 @@ from ingot.converters.sources.readers import (
 from ingot.converters.sources.root_candidates import root_candidates
 from ingot.converters.sources.storage import archives
 from ingot.converters.sources.storage import listing as results
+from ingot.converters.sources.storage.archives import TarMember
+from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.storage.listing import Entry, Listing, matches_globs
 from ingot.converters.sources.tables.table_folders import (
     list_tables,
+    part_of_table,
     table_folders,
     table_reason,
-    unread_reason,
 )
 
 _MANY_FILES = 1000  # beyond, less of each file is read to find out what it is
 _SMALL_HEAD = 32 << 10
+_FIRST_BYTES = 64  # of a script, that tell whether it may hold rows
 _TREES = ("yaml", "toml")  # layouts of documents that may be rows after all
 _ARCHIVE_NAME = re.compile(r"\.(zip|tar|tgz|tar\.\w+)$")
 
@@ -117,7 +121,7 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
         from ingot.converters.sources.interchange.yaml_toml import find_records
 
         files = find_records(files, (one.name for one in left_out))
-    read = [(file.name, file.facts.format, file.bytes) for file in files]
+    read = [(file.name, read_form(file), file.bytes) for file in files]
     found = not (_states_files(spec) or (listing.direct and files))
     if found and may_hold_documents(read, left_out):
         asked = replace(spec, format=kinds.DOCUMENT)
@@ -150,6 +154,12 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
         roots=root_candidates(objects, tables=spec.root is None) if objects else (),
         listing=listing,
     )
+
+
+def read_form(file: SourceFile) -> str:
+    """The format of a file; `object` for JSON of one object, which may be about documents."""
+    whole = file.facts.format == "json" and file.facts.layout == "object"
+    return "object" if whole else file.facts.format
 
 
 def _states_files(spec: SourceSpec) -> bool:
@@ -223,19 +233,44 @@ def _select_entries(
         return list(listing.entries)
     kept = []
     for entry in listing.entries:
-        if why := _exclusion_reason(entry.name, spec, listing.closed, alone):
-            left_out.append(LeftOut.of(entry, why))
-        else:
+        why = _exclusion_reason(entry.name, spec, listing.closed, alone)
+        if why is None or holds_rows_anyway(entry, why):
             kept.append(entry)
+        else:
+            left_out.append(LeftOut.of(entry, why))
     archives_there = any(_ARCHIVE_NAME.search(entry.name) for entry in listing.entries)
     if spec.files is not None and not (kept or listing.closed or archives_there):
         raise SourceError(location, f"no file matches {list(spec.files)}", "check `source.files`")
     return kept
 
 
+_ROWS_BEGIN = re.compile(rb"\s*(?:\{\s*\"|\[\s*[\[{])|PAR1|ARROW1")
+_ROW_FORMATS = ("jsonl", "json", "parquet", "arrow")
+
+
+def holds_rows_anyway(entry: Entry, said: NoData) -> bool:
+    """Whether a file that is a script or a document by its ending holds rows by its content."""
+    if said.kind not in ("aside", "prose") or kinds.kind_by_name(entry.name) == (
+        kinds.NOTEBOOK,
+        "",
+    ):
+        return False
+    if isinstance(entry.place, TarMember) and entry.place.offset is None:
+        return False  # each would cost a pass over the archive
+    try:
+        with entry.place.open() as raw:
+            if not _ROWS_BEGIN.match(open_decompressed(raw, entry.name).read(_FIRST_BYTES)):
+                return False
+        facts = sniff_file(entry, peek_file(entry), SourceSpec())
+    except SourceError:
+        return False
+    known = isinstance(facts, FileFacts) and facts.format in _ROW_FORMATS
+    return known and isinstance(facts, FileFacts) and facts.layout != "object"
+
+
 def _exclusion_reason(
-    name: str, spec: SourceSpec, closed: Mapping[str, str], alone: Collection[str]
-) -> str | None:
+    name: str, spec: SourceSpec, closed: Mapping[str, tuple[str, str]], alone: Collection[str]
+) -> NoData | None:
     if (why := table_reason(name, closed)) or name in alone:
         return why
     if spec.files is not None:
@@ -243,7 +278,7 @@ def _exclusion_reason(
         around = [one.rpartition("/")[0] for one in spec.files if not one.startswith("!")]
         around = [one for one in around if "." in one.rpartition("/")[2]]
         chosen = matches_globs(name, spec.files) or matches_globs(name, around or ["!**"])
-        return None if chosen else "not in source.files"
+        return None if chosen else NOT_SELECTED
     return not_a_document(name) if spec.format in kinds.DOCUMENTS else side_file_reason(name)
 
 
@@ -285,7 +320,7 @@ def _is_read_as_document(name: str, verdict: FileFacts | NoData, spec: SourceSpe
         return spec.format in kinds.DOCUMENTS and isinstance(verdict, NoData)
     kind, _ = kinds.kind_by_name(name) or (kinds.TEXT, "")
     if isinstance(verdict, NoData):
-        return kind != kinds.TEXT or kinds.HTML_PAGE in verdict.why
+        return kind != kinds.TEXT or verdict.form == kinds.HTML_PAGE
     notebook = kind == kinds.NOTEBOOK and verdict.shape & {"cells", "worksheets"}
     return bool(notebook) or (kind != kinds.TEXT and verdict.format in ("csv", "text"))
 
@@ -310,19 +345,23 @@ def _inspect_members(
     wants = partial(_is_selected, entry.name, spec.files, not prefix)
     members = list(container.members(entry, spec, wants))
     found = table_folders(member for member in members if isinstance(member, Entry))
-    closed = {folder: unread_reason(kind) for folder, kind in found.items()}
+    closed = {folder: (part_of_table(kind), "") for folder, kind in found.items()}
     for member in members:
         if not isinstance(member, Entry):
-            name, said = member
+            name, why = member
+            said = why if isinstance(why, NoData) else NoData(why)
             if not (prefix or name):
-                raise SourceError(str(entry.place), f"no data in it: {said}")
-            looked.left_out.append(LeftOut(name=prefix + name if name else entry.name, why=said))
+                raise SourceError(str(entry.place), f"no data in it: {said.why}")
+            left = LeftOut.of(replace(entry, name=prefix + name if name else entry.name), said)
+            looked.left_out.append(replace(left, bytes=0))  # those of the container
             continue
         named = replace(member, name=prefix + member.name)
         if isinstance(named, SourceFile):
             looked.files.append(named)
-        elif why := _exclusion_reason(member.name, spec, closed, alone):
-            looked.left_out.append(LeftOut.of(named, why))
+        elif (
+            left_for := _exclusion_reason(member.name, spec, closed, alone)
+        ) and not holds_rows_anyway(named, left_for):
+            looked.left_out.append(LeftOut.of(named, left_for))
         else:
             seen = peek_file(named)
             inner = find_container(named, seen, spec)
@@ -339,8 +378,8 @@ def _add_verdict(
 ) -> None:
     if isinstance(verdict, FileFacts):
         looked.files.append(SourceFile.of(entry, verdict))
-    elif direct and not verdict.elsewhere:
-        hint = unread_hint([verdict.why])
+    elif direct and verdict.kind != "elsewhere":
+        hint = unread_hint([verdict.form])
         raise SourceError(str(entry.place), f"no data in it: {verdict.why}", hint)
     else:
-        looked.left_out.append(LeftOut.of(entry, verdict.why))
+        looked.left_out.append(LeftOut.of(entry, verdict))

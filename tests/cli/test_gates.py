@@ -214,3 +214,159 @@ def test_conditions_and_files_are_told() -> None:
     report = Path("out/report.md").read_text()
     assert "| file | sampled rows | records |" in report
     assert "| a.jsonl | 15 | 10 |" in report
+
+
+def answer_lists(*sizes: int) -> list[list[Any]]:
+    """Lists of other rows each."""
+    rows = iter(pairs() * 3)
+    return [[next(rows) for _ in range(size)] for size in sizes]
+
+
+def run_folder(files: dict[str, str | bytes], *words: str, code: int) -> Any:
+    for name, content in files.items():
+        path = Path("in", name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return ingot("run", "in", "--out", "out", "--mapper", "rules", "--yes", *words, code=code)
+
+
+CUES = "".join(f"{n}\n00:0{n}:01,000 --> 00:0{n}:04,000\n{ASKED[n]}\n\n" for n in range(9))
+ENTRIES = "".join(
+    f"@book{{b{n},\n  title = {{{ASKED[n]}}},\n  year = {{{n}}}\n}}\n" for n in range(9)
+)
+ROWS = "CREATE TABLE a (n INT);\nINSERT INTO a VALUES\n" + "".join(
+    f"({n}, '{ASKED[n]}'),\n" for n in range(9)
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.ann", "".join(f"T{n}\tPlace {n} {n + 9}\t{ASKED[n]}\n" for n in range(9)), None),
+        ("a.po", "".join(f'msgid "{one}"\nmsgstr "{one}"\n\n' for one in ASKED), "(.po)"),
+        ("a.strange", "\n".join(ASKED), "text of an unknown kind (.strange)"),
+        ("a.txt", CUES, "lines written for machines"),
+        ("a.txt", ENTRIES, "lines written for machines"),
+        ("a.bib", ENTRIES, "(.bib)"),
+        ("a.sql", ROWS, "lines written for machines"),
+    ],
+)
+def test_a_text_that_is_no_document_is_named_for_a_person(
+    name: str, text: str, said: str | None
+) -> None:
+    told = run_folder({name: text}, "--mode", "pt", code=3).stderr
+    assert said is None or (said in told and f"such as {name}: " in told)
+
+
+def test_texts_of_unknown_kinds_are_left_out_beside_others() -> None:
+    walk = "The walk number {} begins at the harbour and ends {} hours later at the mill.\n"
+    files: dict[str, str | bytes] = {
+        f"{n}.txt": "".join(walk.format(n, k) for k in range(9)) for n in range(len(ASKED))
+    }
+    files |= {f"{n}.ann": f"T1\tPlace 0 4\t{one}\n" for n, one in enumerate(ASKED)}
+    told = json.loads(run_folder(files, "--json", code=0).stdout)
+    left = json.loads(Path("out/manifest.json").read_text())["left_out"]
+    assert {one["name"].rpartition(".")[2] for one in left} == {"ann"}
+    assert told["source"]["left_out_count"] == len(left) == len(ASKED)
+
+
+@pytest.mark.parametrize(
+    "names", [("a.en", "a.de"), ("t_en.txt", "t_de.txt"), ("x.fr.txt", "x.en.txt")]
+)
+def test_files_of_which_each_line_belongs_to_one_of_another_are_for_a_person(
+    names: tuple[str, str],
+) -> None:
+    text = "".join(f"{one}\n" for one in ASKED)
+    told = run_folder(dict.fromkeys(names, text), code=3).stderr
+    assert f"have {len(ASKED)} lines each" in told
+
+
+def test_rows_of_several_kinds_that_an_id_joins_are_for_a_person() -> None:
+    asked = [{"question_id": n, "text": one} for n, one in enumerate(ASKED)]
+    answers = [{**one, "answer_id": f"a{one['question_id']}"} for one in asked]
+    lines = ["".join(json.dumps(one) + "\n" for one in rows) for rows in (asked, answers)]
+    told = run_folder({"q.jsonl": lines[0], "answers/a.jsonl": lines[1]}, code=3).stderr
+    assert "of several kinds, which question_id joins" in told
+
+
+@pytest.mark.parametrize("place", ["*[*]", "data.*[*]"])
+def test_all_lists_of_equal_rows_in_a_file_are_read(place: str) -> None:
+    lists: Any = dict(zip(("train", "dev", "test"), answer_lists(20, 6, 6), strict=True))
+    whole = {"data": lists, "about": {"n": 1}} if "data" in place else {**lists, "version": "1"}
+    run_folder({"a.json": json.dumps(whole)}, code=0)
+    mapping = json.loads(Path("out/mapping.json").read_text())
+    assert mapping["source"]["root"] == place
+    assert json.loads(Path("out/manifest.json").read_text())["records"]["written"] == 32
+
+
+def test_lists_of_other_rows_beside_those_that_are_read_are_for_a_person() -> None:
+    people = [{"name": f"Ann {n}", "town": "Ulm", "age": n} for n in range(30)]
+    whole = json.dumps({"people": people, "asked": answer_lists(20)[0]})
+    told = run_folder({"a.json": whole}, code=3).stderr
+    assert "30/50 (60.0 %) of the rows are in lists that are not read: people[*]" in told
+    words = ["--mapping", "out.proposal/mapping.json", "--yes"]
+    assert "lists of rows: 30/50" in ingot("run", "in", "--out", "out", *words).stdout
+
+
+EVENTS = [
+    {"type": "user", "uuid": f"u{n}", "message": {"role": "user", "content": one}}
+    for n, one in enumerate(ASKED)
+]
+
+
+@pytest.mark.parametrize(
+    ("rows", "words", "said"),
+    [
+        (
+            [{"turns": f"[{{'role': 'user', 'content': '{one}'}}]"} for one in ASKED],
+            "auto",
+            "Python",
+        ),
+        (EVENTS, "sft", "the log of a session"),
+        ([{"Frage": f"{n % 2}?", "Antwort": "0456"} for n in range(6)], "sft", "are named as"),
+        (
+            [
+                {
+                    "text": f"The walk number {n} begins at the mill. It ends in the harbour after noon."
+                }
+                for n in range(20)
+            ],
+            "sft",
+            "with the mode pt",
+        ),
+    ],
+)
+def test_what_is_known_and_not_converted_is_for_a_person(
+    rows: list[Any], words: str, said: str
+) -> None:
+    write(rows)
+    ran = ingot(
+        "run", "raw.jsonl", "--out", "o", "--mapper", "rules", "--yes", "--mode", words, code=3
+    )
+    assert said in ran.output
+
+
+def test_a_folder_of_images_or_binary_data_alone_is_an_error() -> None:
+    told = run_folder({"a.png": b"\x89PNG" + bytes(50), "b.mp3": bytes(50)}, code=1).stderr
+    assert "a.png is an image, b.mp3 is a sound" in told
+    for name in ("a.png", "b.mp3"):
+        Path("in", name).unlink()
+    assert "c.bin: binary data" in run_folder({"c.bin": bytes(range(256))}, code=1).stderr
+
+
+def test_documents_outweigh_a_small_object_of_json() -> None:
+    notes: dict[str, str | bytes] = {
+        f"{n}.md": f"# {one}\n\n{one}\n" for n, one in enumerate(ASKED)
+    }
+    run_folder({**notes, "board.canvas": '{"nodes":[],"edges":[]}'}, code=0)
+    manifest = json.loads(Path("out/manifest.json").read_text())
+    assert manifest["records"]["written"] == len(ASKED)
+    assert [one["name"] for one in manifest["left_out"]] == ["board.canvas"]
+
+
+@pytest.mark.parametrize(
+    "name", ["items.jl", "items.m", "items.ts", "items.md", "items.log", "items"]
+)
+def test_rows_are_read_whatever_their_file_is_called(name: str) -> None:
+    run_folder({name: "".join(json.dumps(one) + "\n" for one in pairs())}, code=0)
+    assert json.loads(Path("out/manifest.json").read_text())["records"]["written"] == len(ASKED)

@@ -139,7 +139,7 @@ def _is_filled_template(column: Column, parts: Sequence[Sequence[str]]) -> bool:
 
 def other_files_share(source: Source) -> Doubt:
     """Data files of another shape beside those that are read, by their size."""
-    left = {one.name for one in source.left_out if "shape" in one.why}
+    left = {one.name for one in source.left_out if one.kind == "shape"}
     sizes = {entry.name: entry.bytes for entry in source.listing.entries}
     other = sum(sizes.get(name, 0) for name in left)
     read = sum(file.bytes for file in source.files)

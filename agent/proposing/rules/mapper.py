@@ -18,7 +18,8 @@ from ingot.agent.proposing.doubts.confidence import (
     score_doubt,
 )
 from ingot.agent.proposing.doubts.turn_doubts import Doubt
-from ingot.agent.proposing.plain_text import document_draft
+from ingot.agent.proposing.doubts.unconverted import MOST_SURE, unconverted_reason
+from ingot.agent.proposing.plain_text import FILE_RECORDS, LINE_RECORDS, document_draft
 from ingot.agent.proposing.proposal import Evidence, Proposal, Request
 from ingot.agent.proposing.readings import Reading, seen_from_element
 from ingot.agent.proposing.recsys_data import click_log_hint
@@ -39,6 +40,7 @@ __all__ = ["propose"]
 
 LEAST_SCORE = {"pt": 0.3, "sft": 0.45}
 MOST_TRIES = 8
+_OTHER_TRIES, _OTHER_SCORE = 2, 0.75  # of the mode that was not asked for
 MOST_MASKED = 0.4  # of what is said, where the texts were left out on purpose
 SHOWN_DOUBT = 0.05
 _NAMELESS = 0.7  # of the doubt whether rows are documents, where no name says so
@@ -174,12 +176,18 @@ def _make_proposal(
         decision=chosen.draft.kind,
         mapping=document,
         confidence=confidence,
-        reason=f"{chosen.draft.why}.",
+        reason=f"{chosen.draft.why}{_record_words(chosen)}.",
         evidence=(decision, *against, *order_evidence([*given, *more])),
         mapper="rules",
         detected=detected,
     )
     return proposal, {one.name: one.share for one in doubts}
+
+
+def _record_words(chosen: Candidate) -> str:
+    """What of plain text a record is."""
+    why = chosen.reading.why
+    return f"; {why}" if why in (LINE_RECORDS, FILE_RECORDS) else ""
 
 
 def _list_doubts(
@@ -222,7 +230,11 @@ def _is_rival(other: Candidate, chosen: Candidate) -> bool:
 
 
 def _no_mapping_proposal(
-    source: Source, sample: Sample, found: Sequence[Candidate], request: Request
+    source: Source,
+    sample: Sample,
+    found: Sequence[Candidate],
+    others: Sequence[Candidate],
+    request: Request,
 ) -> Proposal:
     best = found[0] if found else None
     what = {"pt": "running text", "sft": "a conversation with answers"}.get(
@@ -231,7 +243,12 @@ def _no_mapping_proposal(
     score = best.score if best else 0.0
     rows = [row.value for row in sample.rows]
     confidence = nothing_confidence(rows, request.mode, score, other_files_share(source).share)
-    hint = click_log_hint(source, rows)
+    told = unconverted_reason(rows)
+    if others:
+        kind, said = others[0].draft.kind, others[0].draft.why
+        told = f"with the mode {kind} there is something: {said}"
+    confidence = min(confidence, MOST_SURE) if told else confidence
+    hint = f" But {told}." if told else click_log_hint(source, rows)
     why = f"the best reading reaches {score:.2f}" if best else "no reading of the rows fits"
     return Proposal(
         decision="irrelevant",
@@ -282,9 +299,19 @@ def _propose_generally(
     ran.sort(key=lambda c: -c.score)
     chosen = [c for c in ran if c.score >= LEAST_SCORE[c.draft.kind]]
     if not chosen:
-        return _no_mapping_proposal(source, sample, ran, request), {}
+        others = _other_mode(source, sample, request)
+        return _no_mapping_proposal(source, sample, ran, others, request), {}
     others = [*chosen[1:], *[c for c in ran if c not in chosen]]
     return _make_proposal(chosen[0], others, request, source)
+
+
+def _other_mode(source: Source, sample: Sample, request: Request) -> list[Candidate]:
+    """What there is to convert in the mode that was not asked for, best first."""
+    kind = {"pt": "sft", "sft": "pt"}.get(request.mode)
+    drafted = find_candidates(source, sample, (kind,)) if kind else []
+    ran = [_score_open_mode(_run_candidate(one, request)) for one in drafted[:_OTHER_TRIES]]
+    found = [one for one in ran if one.score >= _OTHER_SCORE]
+    return sorted(found, key=lambda one: -one.score)
 
 
 def _late_candidate(

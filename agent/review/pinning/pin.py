@@ -111,7 +111,6 @@ def _spec_differences(old: SourceFile, new: SourceFile | None) -> Iterator[str]:
 ROWS = 200
 # Files that the source leaves out, and that another source.files would name.
 _OTHERS, _ROWS_OF_OTHER, _BYTES_OF_OTHER = 10, 10, 64 << 10
-_OTHER = ("not in source.files", "another shape than the main files")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -253,7 +252,7 @@ def _extract_others(source: Source, hiding: SampleRedactor) -> Iterator[Pinnable
     """Yield a few rows of files that the source leaves out and that could be named instead."""
     if any(isinstance(f.place, TarMember) and f.place.offset is None for f in source.files):
         return  # each would cost a pass over the archive
-    left = [one.name for one in source.left_out if one.why.startswith(_OTHER)]
+    left = [one.name for one in source.left_out if one.kind in ("unselected", "shape")]
     for name in left[:_OTHERS]:
         try:
             other = source.with_spec(SourceSpec(files=(_literal_glob(name),)))

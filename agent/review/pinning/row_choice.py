@@ -22,7 +22,7 @@ from ingot.converters.rows import Json, RowError
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
 from ingot.converters.sources.formats.json_rows import RowRoot
 from ingot.converters.sources.formats.row_chunks import BrokenRow, change_at, parse_fields
-from ingot.converters.sources.formats.text import is_utf8, read_utf8_blocks
+from ingot.converters.sources.formats.text import is_utf8, read_utf8_blocks, skip_lines
 from ingot.converters.sources.readers import file_root
 from ingot.converters.sources.sample import UNKNOWN_ROW, Sample, spread_order
 from ingot.converters.sources.storage.compression import open_decompressed
@@ -193,7 +193,9 @@ def open_file(file: SourceFile) -> Iterator[BinaryIO]:
 
 def utf8_parts(file: SourceFile, stream: BinaryIO) -> Iterator[bytes]:
     """Yield a text file in UTF-8. Raises SourceError."""
-    return read_utf8_blocks(stream, str(file.place), file.facts.encoding, file.facts.newline)
+    facts = file.facts
+    parts = read_utf8_blocks(stream, str(file.place), facts.encoding, facts.newline)
+    return skip_lines(parts, facts.preamble)
 
 
 def has_bom(file: SourceFile) -> bool:

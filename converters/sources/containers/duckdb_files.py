@@ -10,6 +10,7 @@ from ingot.converters.sources.containers.tables import (
     QUERY,
     VIEW,
     FoundTable,
+    LeftMember,
     OpenTables,
     Wants,
     database_facts,
@@ -38,9 +39,7 @@ _TABLES: Final = (
 )
 
 
-def duckdb_tables(
-    entry: Entry, spec: SourceSpec, wants: Wants
-) -> Iterator[Entry | tuple[str, str]]:
+def duckdb_tables(entry: Entry, spec: SourceSpec, wants: Wants) -> Iterator[Entry | LeftMember]:
     """Yield the tables of a database, and what is left out. Raises SourceError."""
     with open_container(OpenTables, entry.place, Database) as base:
         yield from selected_tables(

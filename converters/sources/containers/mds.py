@@ -240,8 +240,8 @@ def read_mds_indexes(listing: Listing) -> Listing:
         except ValueError as error:
             if not folder:
                 raise SourceError(str(entry.place), str(error), "copy the folder again") from error
-            why = f"part of an MDS data set, which is not read: {error}"
-            listing = replace(listing, closed={**listing.closed, folder: why})
+            closed = {**listing.closed, folder: ("part of an MDS data set", f": {error}")}
+            listing = replace(listing, closed=closed)
             continue
         by_name |= found
         for name in others:

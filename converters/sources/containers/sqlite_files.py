@@ -20,6 +20,7 @@ from ingot.converters.sources.containers.tables import (
     QUERY,
     VIEW,
     FoundTable,
+    LeftMember,
     Wants,
     database_facts,
     local_copy,
@@ -27,7 +28,7 @@ from ingot.converters.sources.containers.tables import (
     quoted_name,
     selected_tables,
 )
-from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
+from ingot.converters.sources.facts import FileFacts, NoData, SourceFile, SourceSpec
 from ingot.converters.sources.formats.columnar_files import rows_that_fit
 from ingot.converters.sources.formats.row_chunks import (
     MAX_ROW_BYTES,
@@ -46,7 +47,7 @@ _MOST_STEPS: Final = 4_000  # times `_STEPS` between two rows: minutes
 _PATTERN_BYTES: Final = 1_000  # of LIKE and GLOB, which take the square of it
 _SETTINGS: Final = ("trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0")
 _HINT: Final = "is it complete and closed? copy it again, or run PRAGMA integrity_check"
-_VIRTUAL: Final = "a virtual table, which is not read: export it as a table"
+_VIRTUAL: Final = NoData.unread("a virtual table", ": export it as a table")
 _FORBIDDEN: Final = frozenset({"load_extension", "random", "randomblob", "fts3_tokenizer"})
 _ALLOWED: Final = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE)
 # The first name that no column has gives the number of a row.
@@ -147,9 +148,7 @@ def _journal_states(place: Place) -> dict[str, tuple[int, int]]:
     return found
 
 
-def sqlite_tables(
-    entry: Entry, spec: SourceSpec, wants: Wants
-) -> Iterator[Entry | tuple[str, str]]:
+def sqlite_tables(entry: Entry, spec: SourceSpec, wants: Wants) -> Iterator[Entry | LeftMember]:
     """Yield the tables of a database, and what is left out. Raises SourceError."""
     state = _journal_states(entry.place)
     etag = f"{entry.etag or ''}{state}" if state else entry.etag

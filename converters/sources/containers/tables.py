@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from ingot.converters.errors import SourceError, require_package, translate_read_errors
 from ingot.converters.output.worker_pool import WorkerDiedError, give_back_process, take_process
 from ingot.converters.sources.containers.table_process import MEMORY, serve_tables
-from ingot.converters.sources.facts import FileFacts, SourceFile
+from ingot.converters.sources.facts import EMPTY, NOT_SELECTED, FileFacts, NoData, SourceFile
 from ingot.converters.sources.formats.delimited import column_names
 from ingot.converters.sources.storage.archives import (
     TableMember,
@@ -30,7 +30,8 @@ from ingot.converters.sources.storage.listing import Entry, LocalFile, Place
 Wants: TypeAlias = Callable[[str], bool | None]
 
 # A name, why the table is not read (None: it is), and whether it is where `source.files` names it.
-FoundTable: TypeAlias = tuple[str, str | None, bool]
+FoundTable: TypeAlias = tuple[str, str | NoData | None, bool]
+LeftMember: TypeAlias = tuple[str, str | NoData]  # a name, and why it is not read
 
 QUERY: Final = "query"  # the name of the one table that a stated query gives
 VIEW: Final = "a view: name it in `source.files` to have it read"
@@ -53,7 +54,7 @@ def selected_tables(
     wants: Wants,
     describe: Callable[[int, str], FileFacts | None],
     etag: str | None = None,
-) -> Iterator[Entry | tuple[str, str]]:
+) -> Iterator[Entry | LeftMember]:
     """Yield the tables that are read, with the size and stamps of their file, or name and reason.
 
     `describe` gives the facts of a table by its number and name, None where it is empty.
@@ -66,14 +67,14 @@ def selected_tables(
         elif name in seen:
             yield name, "another table has its name"
         elif wanted is False:
-            yield name, "not in source.files"
+            yield name, NOT_SELECTED
         else:
             seen.add(name)
             why = None if wanted and may_be_named else aside
             facts = None if why else describe(number, name)
             place = TableMember(archive=entry.place, member=name, number=number)
             table = replace(entry, name=name, place=place, etag=etag or entry.etag)
-            yield SourceFile.of(table, facts) if facts else (name, why or "empty")
+            yield SourceFile.of(table, facts) if facts else (name, why or EMPTY)
 
 
 def local_copy(stack: ExitStack, place: Place, beside: Iterable[str] = ()) -> Path:

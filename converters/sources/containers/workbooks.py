@@ -14,13 +14,14 @@ from ingot.converters.columnar.parquet import open_random_access
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.sources.containers.table_process import Workbook
 from ingot.converters.sources.containers.tables import (
+    LeftMember,
     OpenTables,
     Wants,
     open_container,
     selected_tables,
 )
 from ingot.converters.sources.facts import FileFacts, NoData, SourceFile, SourceSpec
-from ingot.converters.sources.file_kinds import UNREAD, file_ending
+from ingot.converters.sources.file_kinds import file_ending
 from ingot.converters.sources.formats.delimited import column_names
 from ingot.converters.sources.formats.detection import FilePeek
 from ingot.converters.sources.formats.dialect import RECORDS, describe_records
@@ -33,16 +34,16 @@ MOST_BYTES: Final = 128 << 20
 _MOST_RATIO: Final = 200
 _FREE_BYTES: Final = 64 << 20  # that may expand as often as they like
 _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_WORD = NoData(f"a Word document{UNREAD}: save it as text")
-_SLIDES = NoData(f"a PowerPoint document{UNREAD}: save it as text")
-_OFFICE = NoData(f"an Office document{UNREAD}")
-_ENCRYPTED = NoData(f"an encrypted workbook or document{UNREAD}: save it without its password")
-_TOO_LARGE: Final = f"{UNREAD}: save its sheets as CSV"
+_WORD = NoData.unread("a Word document", ": save it as text")
+_SLIDES = NoData.unread("a PowerPoint document", ": save it as text")
+_OFFICE = NoData.unread("an Office document")
+_ENCRYPTED = NoData.unread("an encrypted workbook or document", ": save it without its password")
+_TOO_LARGE: Final = ": save its sheets as CSV"
 _TYPES: Final = "[Content_Types].xml"
 # What document holds a part or stream of this name, of a zip file or an OLE file; True: a workbook.
 _PARTS: Final[dict[str, NoData | bool]] = {
     "xl/workbook.xml": True,
-    "xl/workbook.bin": NoData(f"a binary workbook (XLSB){UNREAD}: save it as XLSX or CSV"),
+    "xl/workbook.bin": NoData.unread("a binary workbook (XLSB)", ": save it as XLSX or CSV"),
     "word/document.xml": _WORD,
     "ppt/presentation.xml": _SLIDES,
     _TYPES: _OFFICE,
@@ -79,9 +80,9 @@ def is_workbook(entry: Entry, seen: FilePeek) -> bool | NoData:
             raise
         return _OFFICE if _TYPES.encode() in seen.head[:60] else False
     if kind is True and entry.bytes > MOST_BYTES:
-        return NoData(f"a workbook of more than {MOST_BYTES >> 20} MiB{_TOO_LARGE}")
+        return NoData.unread(f"a workbook of more than {MOST_BYTES >> 20} MiB", _TOO_LARGE)
     if kind is True and size > max(_FREE_BYTES, _MOST_RATIO * entry.bytes):
-        return NoData(f"a workbook that expands to {size >> 20:,} MiB{_TOO_LARGE}")
+        return NoData.unread(f"a workbook that expands to {size >> 20:,} MiB", _TOO_LARGE)
     return kind
 
 
@@ -102,14 +103,12 @@ def _find_zip_kind(whole: BinaryIO) -> tuple[NoData | bool, int]:
         mime = parts.open("mimetype").read(100) if "mimetype" in names else b""
     if found := _OPEN_DOCUMENT.fullmatch(mime.strip()):
         kind = found[1].decode()
-        other = NoData(f"an OpenDocument file ({kind}){UNREAD}: save it as text")
+        other = NoData.unread(f"an OpenDocument file ({kind})", ": save it as text")
         return kind.startswith("spreadsheet") or other, size
     return next((kind for name, kind in _PARTS.items() if name in names), False), size
 
 
-def workbook_tables(
-    entry: Entry, spec: SourceSpec, wants: Wants
-) -> Iterator[Entry | tuple[str, str]]:
+def workbook_tables(entry: Entry, spec: SourceSpec, wants: Wants) -> Iterator[Entry | LeftMember]:
     """Yield the sheets of a workbook, and those that are left out. Raises SourceError."""
     with open_container(OpenTables, entry.place, Workbook) as book:
 
@@ -137,7 +136,7 @@ def workbook_tables(
             )
 
         if book.tables is None:
-            yield "", _ENCRYPTED.why
+            yield "", _ENCRYPTED
         yield from selected_tables(entry, book.tables or (), wants, describe)
 
 

@@ -25,8 +25,9 @@ from ingot.converters.sources.documents.headers import (
     title_text,
 )
 from ingot.converters.sources.facts import FileFacts, NoData, SourceFile, SourceSpec
-from ingot.converters.sources.file_kinds import BINARY, BLANK, describe_magic
+from ingot.converters.sources.file_kinds import BINARY, blank_verdict, describe_magic
 from ingot.converters.sources.formats.detection import FilePeek, stated_encoding
+from ingot.converters.sources.formats.line_kinds import strange_text, text_shape
 from ingot.converters.sources.formats.row_chunks import (
     BrokenRow,
     JsonTextError,
@@ -54,19 +55,22 @@ def document_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts 
     """Return the facts of a document, where documents are asked for. Raises SourceError."""
     if spec.format not in kinds.DOCUMENTS:
         return None
-    if magic := describe_magic(seen.head):
-        return NoData(magic)
+    if known := describe_magic(seen.head):
+        return known
     kind, _ = kinds.document_kind(entry.name, seen.head[:_KIND_HEAD]) or ("", "")
     if not kind and (spec.files is not None or "." not in entry.name.rpartition("/")[2]):
         kind = kinds.TEXT
-    if not kind:
-        return NoData("neither its name nor its content is that of a document")
     encoding = stated_encoding(entry, spec) or _find_encoding(kind, seen)
     if encoding is None:
-        return NoData(BINARY)
+        return BINARY
     text = seen.head.decode(encoding.name, "replace").lstrip("\ufeff")
     if not text.strip():
-        return NoData(BLANK[0] if seen.whole else BLANK[1])
+        return blank_verdict(whole=seen.whole)
+    shape = frozenset((text_shape(entry.name, text.split("\n")),))
+    if not kind:
+        strange = strange_text(shape)
+        unlike = NoData("neither its name nor its content is that of a document")
+        return NoData.unread(strange) if strange else unlike
     if kind == kinds.NOTEBOOK and not text.lstrip().startswith("{"):
         return NoData("named as a Jupyter notebook, and none by its content")
     if kind == kinds.HTML and spec.html != html_pages.RAW:
@@ -78,6 +82,7 @@ def document_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts 
         newline="\r" if "\r" in text and "\n" not in text else "\n",
         compression=seen.compression,
         rows=None if spec.format == kinds.CHAPTERS else 1,
+        shape=shape if strange_text(shape) else frozenset(),
         guessed=_GUESSED | ({"encoding"} if encoding.guessed else set()),
     )
 

@@ -18,7 +18,7 @@ _PROSE: Final = {
 }
 # Endings by programming language; "" where an ending is that of several.
 _LANGUAGES: Final = (
-    "ada=adb ads, assembly=asm s, awk=awk, batch=bat cmd, bibtex=bib, c=c h, c#=cs, c++=cc cpp "
+    "ada=adb ads, assembly=asm s, awk=awk, batch=bat cmd, c=c h, c#=cs, c++=cc cpp "
     "cxx hh hpp hxx, clojure=clj cljs, cmake=cmake, cobol=cbl cob, common lisp=lisp, css=css "
     "scss sass less, cuda=cu cuh, dart=dart, elixir=ex exs, elm=elm, emacs lisp=el, erlang=erl "
     "hrl, f#=fs fsx, fortran=f f90 f95 f03 for, go=go, graphql=graphql gql, groovy=groovy "
@@ -54,6 +54,24 @@ PAGE: Final = re.compile(
     rb"\s{0,999}(?:<!--.{0,999}?-->\s{0,999})?<(?:!doctype html|html)\b", re.I | re.S
 )
 
+# ISO 639-1, the codes that the Library of Congress lists (2002, unchanged since).
+ISO_639_1: Final = frozenset(
+    (  # noqa: SIM905 - a list of 184 literals is no easier to read
+        "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu "
+        "cv cy da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi "
+        "ho hr ht hu hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks "
+        "ku kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl "
+        "nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl "
+        "sm sn so sq sr ss st su sv sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve "
+        "vi vo wa wo xh yi yo za zh zu"
+    ).split()
+)
+# Endings of texts that are no documents of a kind; those of languages and splits follow a name.
+_PLAIN_ENDINGS: Final = frozenset(("log", "train", "dev", "test", "valid", "validation", "eval"))
+_ENDING: Final = re.compile(r"[a-z][a-z0-9_+-]{0,11}")
+# Languages in which data is written as often as programs.
+_DATA_LANGUAGES: Final = (*_SETTINGS, "sql")
+
 CODE_ENDINGS: Final = frozenset(
     ending
     for name, endings in _CODE.items()
@@ -86,6 +104,19 @@ def document_kind(name: str, head: bytes) -> tuple[str, str] | None:
     if match := _SHEBANG.match(head):
         return CODE, _INTERPRETERS.get(match[1].decode(), "")
     return (HTML, "") if PAGE.match(head) else None
+
+
+def unknown_ending(name: str) -> str:
+    """The ending of a name that says of no text that ingot knows what it is; "" of others."""
+    ending = bare_name(name).rpartition(".")[2] if "." in bare_name(name) else ""
+    known = ending in (*_PLAIN_ENDINGS, *ISO_639_1) or kind_by_name(name)
+    return "" if known or not _ENDING.fullmatch(ending) else ending
+
+
+def may_be_syntax(name: str) -> bool:
+    """Whether a text of this name may be written for machines: plain text, and what is no code."""
+    kind, language = kind_by_name(name) or (TEXT, "")
+    return kind == TEXT or language in _DATA_LANGUAGES
 
 
 def is_code(name: str) -> bool:

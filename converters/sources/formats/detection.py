@@ -2,8 +2,9 @@
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import BinaryIO
 
 import orjson
@@ -20,7 +21,12 @@ from ingot.converters.sources.formats.json_rows import (
     read_elements,
     top_level_containers,
 )
-from ingot.converters.sources.formats.row_chunks import load_json
+from ingot.converters.sources.formats.line_kinds import text_shape
+from ingot.converters.sources.formats.row_chunks import (
+    MAX_ROW_BYTES,
+    ends_early,
+    load_json,
+)
 from ingot.converters.sources.formats.text import Encoding
 from ingot.converters.sources.storage.archives import archive_kind
 from ingot.converters.sources.storage.compression import (
@@ -30,15 +36,17 @@ from ingot.converters.sources.storage.compression import (
     peek_first_bytes,
     read_bytes,
 )
-from ingot.converters.sources.storage.listing import Entry, LocalFile
+from ingot.converters.sources.storage.listing import Entry, LocalFile, is_local
 
 HEAD = 256 << 10
 LONG_HEAD = 8 << 20  # where the head holds no whole line
+_BLOCK = 1 << 20
+_PREFIX = 100  # bytes that tell whether a cut text is JSON
 _WINDOWS = 8
 _WINDOW = 64 << 10
 _SHAPE_ROWS = 50
 _MOST_LINES = 4_000  # that a table is judged by
-_TABLE_NAMES = (".csv", ".tsv", ".tab", ".psv")
+_USUAL = {".csv": ",;", ".tsv": "\t", ".tab": "\t", ".psv": "|"}  # delimiters by ending
 _LINES_NAMES = (".jsonl", ".ndjson", ".jsonlines")
 _DIGITS = b"0123456789"
 _LAST_BYTES = {
@@ -47,17 +55,6 @@ _LAST_BYTES = {
 }
 _SPACE = " \t\r\n\ufeff"
 MOST_COLUMNS = 100_000  # of a table in text: what is known of each stays in memory
-LISTS = ("addresses", "numbers", "words", "columns")
-_JUDGED_LINES = 100
-_LEAST_WORDS = 5  # fewer words do not make a list
-_LEAST_ROWS = 12
-_FEW_LABELS = 0.34  # different values in a column of labels, to the rows
-_SHARE = 0.9
-_LONGEST_WORD = 40
-_LETTER_SHARE = 0.3  # of the signs of a text that is not made of numbers
-_SIGN_LINES, _SIGN_CHARACTERS = 10, 40  # lines, and characters of each, whose signs are counted
-_ADDRESS = re.compile(r"(?:https?|ftp)://\S+", re.IGNORECASE)
-_UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +65,7 @@ class FilePeek:
     whole: bool
     compression: str | None
     windows: tuple[bytes, ...] = ()
+    goes_on: bool = False  # behind a long first line another one begins, as of JSON
 
     @property
     def archive(self) -> str | None:
@@ -84,6 +82,7 @@ class TextHead:
     lines: list[str]
     whole: bool
     base: FileFacts
+    goes_on: bool = False
 
 
 def peek_file(entry: Entry, size: int = HEAD) -> FilePeek:
@@ -97,9 +96,25 @@ def peek_file(entry: Entry, size: int = HEAD) -> FilePeek:
         if len(head) == size and b"\n" not in head and b"\r" not in head:
             head += read_bytes(stream, LONG_HEAD - size)
         whole = len(head) < size or not stream.read(1)
+        goes_on = not whole and is_local(entry.place) and _goes_on(head, stream)
         cheap = codec is None and isinstance(entry.place, LocalFile) and not whole
         windows = _read_windows(raw, entry.bytes) if cheap else ()
-    return FilePeek(head=head, whole=whole, compression=codec, windows=windows)
+    return FilePeek(head=head, whole=whole, compression=codec, windows=windows, goes_on=goes_on)
+
+
+def _goes_on(head: bytes, stream: BinaryIO) -> bool:
+    """Whether a first line of JSON beyond the head ends, and another one begins."""
+    if head.lstrip()[:1] not in (b"{", b"[") or b"\n" in head:
+        return False
+    last, read = b"", len(head)
+    while read < MAX_ROW_BYTES and (block := read_bytes(stream, _BLOCK)):
+        line, ended, after = block.partition(b"\n")
+        if ended:
+            after = after or read_bytes(stream, _BLOCK)
+            ends = (last + line).rstrip()[-1:]
+            return ends in (b"}", b"]") and after.lstrip()[:1] in (b"{", b"[")
+        last, read = block[-_WINDOWS:], read + len(block)
+    return False
 
 
 def _read_windows(raw: BinaryIO, size: int) -> tuple[bytes, ...]:
@@ -176,14 +191,29 @@ def json_facts(head: TextHead, spec: SourceSpec, _: str) -> FileFacts | None:
         facts = _json_list_facts(head)
     elif first == "{":
         facts = _json_object_facts(head, table=spec.orient in ("split", "list", "columns"))
+    if facts is None and _is_cut_json(head):
+        layout = "list" if first == "[" else "object"
+        return replace(head.base, format="json", layout=layout)
     stated = facts is None and spec.format == "json" and head.whole
     if stated and _parse_or_none(head.data) is not None:
         return replace(head.base, format="json", layout="object")
     return facts
 
 
+def _is_cut_json(head: TextHead) -> bool:
+    """Whether a whole file begins as JSON does and ends inside its first value: it is damaged."""
+    data = head.data.lstrip()
+    if not head.whole or data[:1] not in (b"{", b"["):
+        return False
+    elements, problem = _head_elements(read_concatenated_values(iter([data]), head.name))
+    return not elements and bool(problem) and ends_early(data[:_PREFIX])
+
+
 def _is_json_lines(head: TextHead) -> bool:
     """Whether (most) lines are JSON values of their own."""
+    lone = not head.whole and len(head.lines) == 1  # a line that is longer than what is looked at
+    if lone and (head.goes_on or head.name.endswith(_LINES_NAMES)):
+        return head.lines[0].lstrip(_SPACE)[:1] in ("{", "[")
     lines = [line.strip(_SPACE) for line in head.lines if line.strip(_SPACE)][:100]
     values = [_parse_or_none(line.encode("utf-8", "replace")) for line in lines]
     whole = [isinstance(value, dict | list) for value in values]
@@ -195,7 +225,7 @@ def _is_json_lines(head: TextHead) -> bool:
         return held * 2 >= len(lines) or all(value is not None for value in values)
     if len(lines) >= 2:
         texts = sum(isinstance(value, str) for value in values)
-        table = head.name.endswith(_TABLE_NAMES)
+        table = head.name.endswith(tuple(_USUAL))
         return held * 2 > len(lines) or (texts == len(lines) and not table)
     return False
 
@@ -321,15 +351,21 @@ def _object_shape(value: dict[str, Json]) -> frozenset[str]:
 
 def table_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts | None:
     """Return the facts of a delimited table. Raises SourceError where it has too many columns."""
-    stated = spec.format == "csv" or bool(spec.delimiter or spec.columns)
-    table = dialect.guess_table(
-        head.lines[:_MOST_LINES],
+    guess = partial(
+        dialect.guess_table,
         whole=head.whole,
-        named_table=stated or head.name.endswith(_TABLE_NAMES),
+        stated=spec.format == "csv" or bool(spec.delimiter or spec.columns),
+        usual=next((marks for end, marks in _USUAL.items() if head.name.endswith(end)), ""),
         delimiter=spec.delimiter,
         quote=spec.quote,
         columns=spec.columns,
     )
+    lines = head.lines[:_MOST_LINES]
+    table, preamble = guess(lines), 0
+    if spec.columns is None and (above := dialect.lines_above(lines, table)):
+        below = guess(lines[above:])
+        if below is not None and below.header and below.width > 1:
+            table, preamble = below, above
     if table is None:
         return None
     if table.width > MOST_COLUMNS:
@@ -348,6 +384,7 @@ def table_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts | Non
         header=table.header,
         fewest=table.fewest,
         multiline=table.multiline,
+        preamble=preamble,
         shape=frozenset(table.columns),
         guessed=guessed,
     )
@@ -355,7 +392,7 @@ def table_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts | Non
 
 def _table_guesses(head: TextHead, spec: SourceSpec, table: dialect.TableLayout) -> frozenset[str]:
     """The facts of a table that other values could have made come out otherwise."""
-    usual = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".psv": "|"}
+    usual = {end: marks[0] for end, marks in _USUAL.items()}
     ending = next((end for end in usual if head.name.endswith(end)), None)
     plain = table.dialect.quote == '"' and '"' not in "\n".join(head.lines)
     open_questions = {
@@ -369,46 +406,5 @@ def _table_guesses(head: TextHead, spec: SourceSpec, table: dialect.TableLayout)
 
 def text_facts(head: TextHead, *_: object) -> FileFacts:
     """Return the facts of a file of lines of text."""
-    return replace(head.base, format="text", shape=frozenset({classify_lines(head.lines)}))
-
-
-def classify_lines(lines: Sequence[str]) -> str:
-    """`text`, or one of LISTS where nearly every line is such a thing."""
-    held = [line.strip() for line in lines if line.strip()][:_JUDGED_LINES]
-    if not held:
-        return "text"
-    if _holds_for_most(bool(_ADDRESS.fullmatch(line)) for line in held):
-        return "addresses"
-    signs = "".join("".join(line[:_SIGN_CHARACTERS].split()) for line in held[:_SIGN_LINES])
-    if sum(sign.isalpha() for sign in signs) < _LETTER_SHARE * len(signs) and _holds_for_most(
-        any(sign.isdigit() for sign in line) for line in held
-    ):
-        return "numbers"
-    if len(held) >= _LEAST_ROWS and _looks_like_columns(held):
-        return "columns"
-    words = len(held) >= _LEAST_WORDS and _holds_for_most(_is_word(line) for line in held)
-    return "words" if words else "text"
-
-
-def _holds_for_most(verdicts: Iterable[bool]) -> bool:
-    found = list(verdicts)
-    return sum(found) >= _SHARE * len(found)
-
-
-def _looks_like_columns(lines: Sequence[str]) -> bool:
-    """Rows of a token and its labels: as many pieces in every line, one of few kinds at the end."""
-    rows = [line.split() for line in lines]
-    width = len(rows[0])
-    ends = {row[-1] for row in rows}
-    return (
-        width > 1
-        and _holds_for_most(len(row) == width for row in rows)
-        and len(ends) <= _FEW_LABELS * len(rows)
-    )
-
-
-def _is_word(line: str) -> bool:
-    """One word; a script without spaces shows a sentence by its length and its marks."""
-    if len(line) > _LONGEST_WORD or len(line.split()) > 1:
-        return False
-    return not _UNSPACED.search(line) or len(line) <= 4
+    shape = text_shape(head.name, head.lines)
+    return replace(head.base, format="text", shape=frozenset({shape}))

@@ -64,25 +64,54 @@ def guess_table(
     lines: Sequence[str],
     *,
     whole: bool,
-    named_table: bool,
+    stated: bool,
+    usual: str,
     delimiter: str | None = None,
     quote: str | None = None,
     columns: Sequence[str] | None = None,
 ) -> TableLayout | None:
-    """How the head of a file is a table, or None where it reads like running text."""
-    stated = delimiter is not None or columns is not None or named_table
+    """How the head of a file is a table, or None where it reads like running text.
+
+    A name breaks ties only: it speaks for the delimiters that are `usual` for it.
+    """
     trials = [
         trial
         for mark in ([delimiter] if delimiter else _delimiter_candidates(lines))
         if (trial := _best_quote_trial(lines, mark, quote, whole)) is not None
     ]
-    good = [trial for trial in trials if _is_table(trial, lines, stated)]
+    good = [
+        trial
+        for trial in trials
+        if _is_table(trial, lines, stated or trial.dialect.delimiter in usual)
+    ]
     if good:
         return _describe_layout(_best_trial(good), columns)
-    if stated:
-        single = _best_quote_trial(lines, delimiter or ",", quote, whole)
-        return None if single is None else _describe_layout(single, columns)
-    return None
+    if not (stated or usual):
+        return None
+    single = _best_quote_trial(lines, delimiter or usual[:1] or ",", quote, whole)
+    layout = None if single is None else _describe_layout(single, columns)
+    # Lines without one tab are a table of one column where they have a header.
+    return layout if layout and (stated or "," in usual or layout.header) else None
+
+
+_MOST_ABOVE = 20
+_COMMENT = re.compile(r"#|//|%|--|;")
+_NAMED_COMMENT = re.compile(r"#\w")  # may be the first name of a header
+
+
+def lines_above(lines: Sequence[str], table: TableLayout | None) -> int:
+    """How many of the first lines may stand above a header: blank, comments, other cells."""
+    first = next((n for n, line in enumerate(lines[:_MOST_ABOVE]) if not line.strip()), 0)
+    if first and not (table and table.header):  # a title, and a blank line
+        return first + 1
+    for number, line in enumerate(lines[:_MOST_ABOVE]):
+        cells = split_line(line.removesuffix("\r"), table.dialect) if table else None
+        fits = isinstance(cells, list) and table is not None and len(cells) == table.width
+        if line.strip() and not _COMMENT.match(line) and (fits or table is None):
+            return number
+        if fits and _NAMED_COMMENT.match(line):
+            return number
+    return 0
 
 
 def _best_trial(trials: Sequence[_Trial]) -> _Trial:

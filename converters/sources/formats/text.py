@@ -53,18 +53,55 @@ def read_blocks(stream: BinaryIO, where: str, size: int = BLOCK) -> Iterator[byt
 
 
 def read_utf8_blocks(
-    stream: BinaryIO, where: str, encoding: str, newline: str = "\n", *, begins: bool = True
+    stream: BinaryIO, where: str, encoding: str, newline: str = "\n"
 ) -> Iterator[bytes]:
-    """A text file as blocks of UTF-8, lines ending in LF (or CR LF), without a byte order mark.
+    """A text file from the beginning of a line, as blocks of UTF-8, lines ending in LF (or CR LF).
 
-    Bytes that the encoding does not know come out as bytes that are not valid UTF-8.
+    No line begins with a byte order mark: files that were put together have them inside. Bytes that
+    the encoding does not know come out as bytes that are not valid UTF-8.
     """
     plain = read_blocks(stream, where)
     legible = is_utf8(encoding.removesuffix("-sig"))
     parts = plain if legible else _transcode_blocks(plain, where, encoding)
-    for number, block in enumerate(parts):
-        data = block.removeprefix(_BOM) if begins and number == 0 else block
-        yield data.replace(b"\r", b"\n") if newline == "\r" else data
+    if newline == "\r":
+        parts = (block.replace(b"\r", b"\n") for block in parts)
+    return _drop_line_marks(parts)
+
+
+def skip_lines(parts: Iterator[bytes], count: int) -> Iterator[bytes]:
+    """The blocks of a text behind its first lines."""
+    for part in parts:
+        rest = part
+        while count and rest:
+            _, ended, rest = rest.partition(b"\n")
+            count -= bool(ended)
+        if rest:
+            yield rest
+
+
+_MARKS = re.compile(b"\n(?:" + _BOM + b")+")
+
+
+def _drop_line_marks(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """The blocks without byte order marks at the beginning of lines."""
+    held, begins = b"", True
+    for part in parts:
+        data = held + part if held else part
+        while begins and data.startswith(_BOM):
+            data = data[len(_BOM) :]
+        if _BOM in data:
+            data = _MARKS.sub(b"\n", data)
+        cut = next((size for size in (2, 1) if data.endswith(_BOM[:size])), 0)
+        before = data[: len(data) - cut]
+        if cut and (before.endswith(b"\n") or (begins and not before)):
+            data, held = before, data[len(before) :]  # the mark may go on in the next block
+        else:
+            held = b""
+        if data:
+            yield data
+            begins = data.endswith(b"\n")
+    if held:
+        yield held
 
 
 def _transcode_blocks(parts: Iterator[bytes], where: str, encoding: str) -> Iterator[bytes]:

@@ -21,9 +21,10 @@ from ingot.converters.rows import Json
 from ingot.converters.sources.documents.kinds import kind_by_name
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
 from ingot.converters.sources.file_kinds import file_ending
-from ingot.converters.sources.formats.detection import TextHead, classify_lines
+from ingot.converters.sources.formats.detection import TextHead
 from ingot.converters.sources.formats.json_documents import find_root_rows
 from ingot.converters.sources.formats.json_rows import RowRoot
+from ingot.converters.sources.formats.line_kinds import classify_lines
 from ingot.converters.sources.formats.row_chunks import (
     MAX_DEPTH,
     BrokenRow,

@@ -1,6 +1,7 @@
 """Raw Criteo logs and arrays, recognized by the beginning of their content."""
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from typing import BinaryIO, Final, Literal
 
@@ -40,7 +41,7 @@ _LETTER: Final = re.compile(rb"[a-fA-F]")
 
 def recognize_criteo(head: bytes) -> Literal["labelled", "unlabelled"] | None:
     """Whether a file begins as raw Criteo logs do, and with a label; None for any other file."""
-    lines = [line for line in head.split(b"\n") if line.strip()]
+    lines = [line.removeprefix(BOM_UTF8) for line in head.split(b"\n") if line.strip()]
     judged = (lines[:-1] if len(lines) > 1 else lines)[:_LINES]
     return next((kind for kind, line in _KINDS.items() if _is_criteo_kind(line, judged)), None)
 

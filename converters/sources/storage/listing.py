@@ -103,7 +103,8 @@ class Listing:
     entries: tuple[Entry, ...]
     results: tuple[str, ...] = ()  # folders that hold what ingot wrote, which is not in `entries`
     unreadable: tuple[tuple[str, str], ...] = ()
-    closed: Mapping[str, str] = field(default_factory=dict)  # tables not read, and why
+    # Tables that are not read: what a file in each is part of, and what is wrong with it.
+    closed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 def list_location(location: str, *, whole: bool = True) -> Listing:

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 from ingot.converters.errors import SourceError, redact_urls, require_package
+from ingot.converters.sources.facts import NoData
 from ingot.converters.sources.storage.listing import (
     Entry,
     Listing,
@@ -252,7 +253,7 @@ def read_tables(listing: Listing, version: str | None = None, metadata: str = ""
         problem = f"no table with a log: it has no version {version}"
         raise SourceError(listing.base, problem, "leave @VERSION out")
     for name, kind in sorted(found.items()):
-        why = unread_reason(kind)
+        problem = ""
         try:
             if folder := _whole_folder(listing, name, kind):
                 folder = folder if name else replace(folder, metadata=metadata)
@@ -261,8 +262,9 @@ def read_tables(listing: Listing, version: str | None = None, metadata: str = ""
         except SourceError as error:
             if not name:
                 raise
-            why += f": {error.problem}"
-        listing = replace(listing, closed={**listing.closed, name: why})
+            problem = f": {error.problem}"
+        closed = {**listing.closed, name: (part_of_table(kind), problem)}
+        listing = replace(listing, closed=closed)
     return listing
 
 
@@ -273,9 +275,9 @@ def _one_of(kind: str) -> str:
     return f"{'an' if kind.startswith('I') else 'a'} {kind}"
 
 
-def unread_reason(kind: str) -> str:
-    """Why the files of a table are left out."""
-    return f"part of {_one_of(kind)}, which is not read"
+def part_of_table(kind: str) -> str:
+    """What the files of a table are that are left out."""
+    return f"part of {_one_of(kind)}"
 
 
 def _whole_folder(listing: Listing, name: str, kind: str) -> TableFolder | None:
@@ -310,7 +312,8 @@ def _with_current_files(listing: Listing, folder: TableFolder, version: str | No
     )
 
 
-def table_reason(name: str, closed: Mapping[str, str]) -> str | None:
+def table_reason(name: str, closed: Mapping[str, tuple[str, str]]) -> NoData | None:
     """Why a file is not read: it belongs to a table that is not; None where it does not."""
     folders = ("", *enclosing_folders(name)) if closed else ()
-    return next((closed[folder] for folder in folders if folder in closed), None)
+    found = (NoData.unread(*closed[folder]) for folder in folders if folder in closed)
+    return next((replace(one, kind="table") for one in found), None)

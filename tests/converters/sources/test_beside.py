@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ingot.converters.sources import Source, SourceSpec, open_source
-from ingot.converters.sources.formats.detection import classify_lines
+from ingot.converters.sources.formats.line_kinds import classify_lines
 
 STORY = "The lamp was lit at dusk.\nNobody came up the stairs that night.\n"
 

@@ -371,3 +371,39 @@ def test_a_table_of_too_many_columns_is_an_error(tmp_path: Path) -> None:
     path.write_text("\n".join(",".join(row) for row in (names, ["x"] * 100_001, ["y"] * 100_001)))
     with pytest.raises(SourceError, match=r"100,001 columns; at most 100,000 are read"):
         open_source(str(path))
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "# made by x\n",
+        "# export, of May, all\n\n",
+        "// a\n// b; c\n",
+        "Report of May, 2024\n\n",
+        "\n\n",
+    ],
+)
+@pytest.mark.parametrize("name", ["a.csv", "a.dat", "a.txt"])
+def test_lines_above_a_header_are_no_rows(tmp_path: Path, above: str, name: str) -> None:
+    rows = "".join(f"What is {n}?;The number {n};{n}\n" for n in range(30))
+    source = open_source(write(tmp_path, name, f"{above}question;answer;n\n{rows}"))
+    held = [row for batch in source.batches() for row in batch.values]
+    assert (len(held), list(held[0])) == (30, ["question", "answer", "n"])
+
+
+def test_a_header_that_begins_like_a_comment_stays_one(tmp_path: Path) -> None:
+    rows = "".join(f"{n}\tsome words {n}\n" for n in range(30))
+    source = open_source(write(tmp_path, "a.tsv", f"#id\ttext\n{rows}"))
+    assert source.files[0].facts.columns == ("#id", "text")
+
+
+@pytest.mark.parametrize(("name", "mark"), [("a.csv", "\t"), ("a.tsv", ","), ("a.tsv", ";")])
+def test_the_ending_of_a_table_only_breaks_ties(tmp_path: Path, name: str, mark: str) -> None:
+    rows = "".join(f'{n}{mark}"some words{mark} {n}"\n' for n in range(30))
+    facts = open_source(write(tmp_path, name, f"id{mark}text\n{rows}")).files[0].facts
+    assert (facts.delimiter, facts.columns) == (mark, ("id", "text"))
+
+
+def test_lines_without_a_tab_are_text_whatever_their_ending(tmp_path: Path) -> None:
+    lines = "".join(f"Well, this is line {n}, and it goes on.\n" for n in range(30))
+    assert open_source(write(tmp_path, "a.tsv", lines)).files[0].facts.format == "text"

@@ -11,7 +11,7 @@ WORDS = ("", "1.", ",1", "1,", "e5", "1e", "--1", "1 2", "%", "1.2.3", "1" * 65)
 @pytest.mark.parametrize("cell", NUMBERS)
 def test_a_header_stands_above_numbers(cell: str) -> None:
     table = guess_table(
-        [f"{name}\t{name}" for name in ("count", *[cell] * 4)], whole=True, named_table=True
+        [f"{name}\t{name}" for name in ("count", *[cell] * 4)], whole=True, stated=True, usual=""
     )
     assert table is not None
     assert table.header
@@ -19,14 +19,14 @@ def test_a_header_stands_above_numbers(cell: str) -> None:
 
 @pytest.mark.parametrize("cell", NUMBERS)
 def test_a_number_is_no_header(cell: str) -> None:
-    table = guess_table([f"{cell}\tx", "3\ty", "4\tz"], whole=True, named_table=True)
+    table = guess_table([f"{cell}\tx", "3\ty", "4\tz"], whole=True, stated=True, usual="")
     assert table is not None
     assert not table.header
 
 
 @pytest.mark.parametrize("cell", WORDS)
 def test_what_is_no_number_may_stand_in_a_header(cell: str) -> None:
-    table = guess_table([f"{cell}\tid", "3\t1", "4\t2"], whole=True, named_table=True)
+    table = guess_table([f"{cell}\tid", "3\t1", "4\t2"], whole=True, stated=True, usual="")
     assert table is not None
     assert table.header
 
@@ -36,7 +36,7 @@ def test_what_is_no_number_may_stand_in_a_header(cell: str) -> None:
 def test_cells_of_one_sign_are_read_once(unit: str, end: str) -> None:
     line = (unit * 20_000)[:20_000] + end
     table = guess_table(
-        [f"id;{line}", f"1;{line}", f"2;{line}"], whole=True, named_table=True, delimiter=";"
+        [f"id;{line}", f"1;{line}", f"2;{line}"], whole=True, stated=True, usual="", delimiter=";"
     )
     assert table is not None
     assert table.fewest >= 1
@@ -46,7 +46,7 @@ def test_of_equal_delimiters_the_same_wins_in_any_order() -> None:
     found = set()
     for one, other in (("|||", "&&&"), ("&&&", "|||")):
         lines = [f"{n} {one} word {n} {other} text {n}" for n in range(9)]
-        table = guess_table(lines, whole=True, named_table=False)
+        table = guess_table(lines, whole=True, stated=False, usual="")
         assert table is not None
         found.add(table.dialect.delimiter)
     assert found == {" ||| "}

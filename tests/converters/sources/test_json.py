@@ -1,5 +1,6 @@
 """JSON in all its layouts: exact values, broken rows in their place, files larger than memory."""
 
+import io
 import json
 import math
 from pathlib import Path
@@ -30,6 +31,7 @@ from ingot.converters.sources.formats.row_chunks import (
     parse_counted,
     parse_json,
 )
+from ingot.converters.sources.formats.text import read_utf8_blocks
 from ingot.converters.sources.sample import draw_sample
 
 AS_FOUND = SourceSpec()
@@ -577,3 +579,38 @@ def test_large_and_small_objects_of_one_shape_are_read_together(tmp_path: Path) 
         ["large.json", "small.json"],
         (),
     )
+
+
+@pytest.mark.parametrize(
+    "text", ["[", "{", '[[["a","b"],', "[" * 20_000, '{"a": [{"b": "c', '[{"q": "x']
+)
+@pytest.mark.parametrize("name", ["a.json", "a.dat"])
+def test_json_that_ends_inside_its_first_value_is_damaged(
+    tmp_path: Path, text: str, name: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(SourceError, match=r"cut off|not complete|ends inside"):
+        list(open_source(str(tmp_path / name)).batches())
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.dat"])
+def test_a_first_line_beyond_what_is_looked_at_is_a_row_of_many(tmp_path: Path, name: str) -> None:
+    rows = [{"n": 0, "text": "word " * 1_800_000}, {"n": 1, "text": "b"}, {"n": 2, "text": "c"}]
+    (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = open_source(str(tmp_path / name))
+    assert [row["n"] for batch in source.batches() for row in batch.values] == [0, 1, 2]
+    assert not draw_sample(source, max_bytes=1 << 20).bad
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 1 << 20])
+def test_a_byte_order_mark_begins_no_line(size: int) -> None:
+    mark = b"\xef\xbb\xbf"
+    lines = (mark + b'{"a": 1}', mark + mark + b'{"a": 2}', b'{"a": "' + mark + b'"}', mark)
+    data = b"\n".join(lines)
+
+    class Pieces(io.BytesIO):
+        def read(self, _: int | None = -1) -> bytes:
+            return super().read(size)
+
+    found = b"".join(read_utf8_blocks(Pieces(data), "a", "utf-8"))
+    assert found == b'{"a": 1}\n{"a": 2}\n{"a": "\xef\xbb\xbf"}\n'

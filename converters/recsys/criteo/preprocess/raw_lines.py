@@ -1,5 +1,6 @@
 """Raw lines: read ahead in pieces of whole lines, parsed to numbers, dense values transformed."""
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,8 +125,17 @@ class Block:
     rejects: Rejects
 
 
+def _without_marks(text: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Whole lines without byte order marks: files that were put together have them inside."""
+    if not (text == BOM_UTF8[0]).any():
+        return text
+    data = (b"\n" + text.tobytes()).replace(b"\n" + BOM_UTF8, b"\n")
+    return np.frombuffer(data[1:], np.uint8)
+
+
 def parse_block(text: NDArray[np.uint8], *, labelled: bool) -> Block:
     """Parse whole lines."""
+    text = _without_marks(text)
     columns = int(labelled) + DENSE + SPARSE
     words = row_kernels.words_of(text)
     ends, breaks = np.empty(len(text) + 1, np.uint32), np.empty(len(text) + 1, np.uint32)

@@ -5,7 +5,6 @@ whole lines are parsed by Arrow, and what it refuses is read again line by line,
 lines from good ones. Both have one meaning, so where a block ends does not matter.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +19,7 @@ from ingot.converters.sources import Source, SourceFile, SourceSpec, open_source
 from ingot.converters.sources.formats import columnar_files
 from ingot.converters.sources.formats.delimited import Dialect, TableReader, column_names
 from ingot.converters.sources.formats.row_chunks import EXCERPT_CHARACTERS, MAX_ROW_BYTES, BrokenRow
-from ingot.converters.sources.formats.text import read_utf8_blocks
+from ingot.converters.sources.formats.text import read_utf8_blocks, skip_lines
 from ingot.converters.sources.formats.text_columns import TextColumns
 from ingot.converters.sources.readers import read_file
 from ingot.converters.sources.recognizers.aliccp import ALICCP_HEAD, recognize_aliccp
@@ -30,7 +29,6 @@ from ingot.converters.sources.storage.compression import open_decompressed
 TABLES = ("csv", "parquet", "arrow")
 _ROWS = 8192  # of a batch of a columnar file: lists of hundreds of tokens stay small
 _OPEN = 8 << 20  # bytes after which a quoted cell counts as one that never ends
-_OTHER_TABLE = re.compile(r"another shape than the main files: (?:csv|parquet|arrow)\b")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +76,7 @@ def open_table(path: str) -> Source:
     if not source.files or source.files[0].facts.format not in TABLES:
         kind = source.files[0].facts.format if source.files else "nothing that can be read"
         raise SourceError(path, f"no table: {kind}", "a table is CSV, TSV, Parquet or Arrow")
-    other = [one.name for one in source.left_out if _OTHER_TABLE.match(one.why)]
+    other = [one.name for one in source.left_out if one.form in TABLES]
     if other:
         problem = f"tables of several kinds, such as {source.files[0].name} and {other[0]}"
         raise SourceError(path, problem, "name the files of one table with a glob")
@@ -162,6 +160,7 @@ def _read_delimited(table: TableFile, wanted: Sequence[str]) -> Iterator[Piece]:
     with table.file.place.open() as raw:
         stream = open_decompressed(raw, where)
         parts = read_utf8_blocks(stream, where, facts.encoding, facts.newline)
+        parts = skip_lines(parts, facts.preamble)
         for piece in reader.read(_line_blocks(parts, where), first):
             begun, first = first, first + piece.read
             if first >= 0:

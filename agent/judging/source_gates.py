@@ -1,0 +1,252 @@
+"""The gates of what lies at a source, before any mapping: texts for machines, files in step."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from ingot.agent.judging.sample_gates import detail_text, percent_text, share_text
+from ingot.agent.judging.trial import Trial
+from ingot.agent.state import Gate
+from ingot.converters.errors import SourceError, translate_read_errors
+from ingot.converters.mapping.language import Mapping
+from ingot.converters.mapping.lookup import Lookup
+from ingot.converters.mapping.path_uses import path_uses
+from ingot.converters.paths import Key, Mark, Names, Path, compile_path
+from ingot.converters.sources import Source, SourceFile
+from ingot.converters.sources.documents.kinds import DOCUMENTS, ISO_639_1, unknown_ending
+from ingot.converters.sources.formats.line_kinds import strange_text
+from ingot.converters.sources.sample import Sample
+from ingot.converters.sources.storage.archives import keep_archive_open
+from ingot.converters.sources.storage.compression import open_decompressed
+
+MOST_STRANGE = 0.1  # of the bytes
+_SHOWN, _FIRST_LINES, _LINE = 3, 2, 60
+_KNOWN_ENDINGS = ("", "xml", "csv", "tsv", "tab", "psv")
+_HEAD = 4_000  # characters, for the first lines of a file
+
+
+def source_gates(source: Source) -> tuple[Gate, ...]:
+    """The gates of the files of a source; none where a person says how they are read."""
+    if source.spec.format in ("text", *DOCUMENTS):
+        return ()
+    with keep_archive_open():
+        return (*_strange_texts(source), *_files_in_step(source))
+
+
+def _strange_texts(source: Source) -> Iterator[Gate]:
+    """How much of the text is of a kind that nobody knows, or written for machines."""
+    kinds: dict[str, list[SourceFile]] = defaultdict(list)
+    for file in source.files:
+        if said := _strange_kind(file):
+            kinds[said].append(file)
+    whole = sum(file.bytes for file in source.files)
+    strange = sum(file.bytes for held in kinds.values() for file in held)
+    if not kinds or strange <= MOST_STRANGE * whole:
+        return
+    told = [
+        f"{len(files):,} file{'s' * (len(files) != 1)} of {kind}, such as {files[0].name}: "
+        f"{_first_lines(files[0])}"
+        for kind, files in islice(kinds.items(), _SHOWN)
+    ]
+    yield Gate(
+        name="kinds of text",
+        state="person",
+        figure=f"{share_text(strange, whole)} of the bytes",
+        limit=f"at most {percent_text(MOST_STRANGE)} of an unknown kind or for machines",
+        detail=detail_text(told),
+    )
+
+
+def _strange_kind(file: SourceFile) -> str:
+    """What a file is that may be no text for people: by its lines, or XML by its name."""
+    if file.facts.format in ("text", *DOCUMENTS):
+        return strange_text(file.facts.shape)
+    nameless = file.facts.format == "csv" and not file.facts.header
+    asked = nameless or file.facts.format == "xml"
+    ending = unknown_ending(file.name) if asked else ""
+    what = "tables without names" if nameless else "XML"
+    return "" if ending in _KNOWN_ENDINGS else f"{what} of an unknown kind (.{ending})"
+
+
+def _first_lines(file: SourceFile) -> str:
+    """The first lines of a file as one text."""
+    try:
+        with file.open_raw() as raw, translate_read_errors(str(file.place)):
+            head = open_decompressed(raw, str(file.place)).read(_HEAD)
+    except SourceError:  # whoever reads it says so
+        return ""
+    lines = head.decode(file.facts.encoding, "replace").lstrip("\ufeff").splitlines()
+    first = [line.strip()[:_LINE] for line in lines if line.strip()][:_FIRST_LINES]
+    return " / ".join(map(repr, first))
+
+
+# --- files of which line n of each belongs together
+
+_COUNTED = 64 << 20  # bytes of a file whose lines are counted
+_FEWEST_LINES = 5
+_CODE = re.compile(r"(?<![a-z])[a-z]{2}(?![a-z])")
+
+
+def _files_in_step(source: Source) -> Iterator[Gate]:
+    """Texts that differ in the ending or the language of their name, and have as many lines."""
+    named: dict[str, list[SourceFile]] = defaultdict(list)
+    for file in source.files:
+        if file.facts.format == "text" and file.facts.layout == "list":
+            named[_common_name(file.name)].append(file)
+    found = [pair for held in named.values() if (pair := _equal_lines(held))]
+    if not found:
+        return
+    told = (
+        f"{' and '.join(one.name for one in files[:_SHOWN])} have {lines:,} lines each"
+        for files, lines in found
+    )
+    yield Gate(
+        name="files in step",
+        state="person",
+        figure=f"{sum(len(files) for files, _ in found)} files",
+        limit="none: a row is a line of one file",
+        detail=detail_text([*told, "a parallel text: join its files to rows first"]),
+    )
+
+
+def _common_name(name: str) -> str:
+    """A name without what tells the sides of a parallel text: a language in it, or its ending."""
+    folder, _, base = name.lower().rpartition("/")
+    bare = _CODE.sub(lambda found: "*" if found[0] in ISO_639_1 else found[0], base)
+    stem, dot, ending = base.partition(".")
+    plain = not dot or ending in ("txt", "text")
+    return f"{folder}/{bare}" if plain or bare != base else f"{folder}/{stem}.*"
+
+
+def _equal_lines(files: Sequence[SourceFile]) -> tuple[list[SourceFile], int] | None:
+    """Those of some files that have as many lines as the first one, where there are several."""
+    if len(files) < 2 or len({file.name for file in files}) < 2:
+        return None
+    counts = [_count_lines(file) for file in files]
+    most = max(counts, key=counts.count)
+    alike = [file for file, count in zip(files, counts, strict=True) if count == most]
+    return (alike, most) if most >= _FEWEST_LINES and len(alike) > 1 else None
+
+
+def _count_lines(file: SourceFile) -> int:
+    """The lines of a file, 0 where it is too large to count them."""
+    lines = read = 0
+    with file.open_raw() as raw, translate_read_errors(str(file.place)):
+        stream = open_decompressed(raw, str(file.place))
+        while block := stream.read(1 << 20):
+            read += len(block)
+            if read > _COUNTED:
+                return 0
+            lines += block.count(b"\n")
+            last = block[-1:]
+    return lines + (read > 0 and last != b"\n")
+
+
+# --- lists of rows in one file
+
+MOST_OUTSIDE = 0.1  # of the rows
+_Steps = list[str]
+
+
+def list_gates(trial: Trial) -> tuple[Gate, ...]:
+    """How many rows of a file lie in lists that a mapping does not read."""
+    source = trial.source
+    lists = {one.path: one.rows for one in source.roots if _is_list(one.path)}
+    if len(lists) < 2 or source.spec.orient:
+        return ()
+    root = source.spec.root or "$"
+    used = [_steps_of(compile_path(root))] if root != "$" else list(_used_steps(trial.mapping))
+    left = [path for path in lists if not any(_is_on_way(path, one) for one in used)]
+    rows, whole = (sum(lists[path] or 0 for path in paths) for paths in (left, lists))
+    if not left or (rows <= MOST_OUTSIDE * whole and None not in map(lists.get, left)):
+        return ()
+    share = share_text(rows, whole) if whole else "an unknown part"
+    said = f"{share} of the rows are in lists that are not read: {', '.join(left[:_SHOWN])}"
+    gate = Gate(
+        name="lists of rows",
+        state="person",
+        figure=f"{share} of the rows are not read",
+        limit=f"at most {percent_text(MOST_OUTSIDE)}",
+        detail=detail_text([said]),
+    )
+    return (gate,)
+
+
+def _is_list(path: str) -> bool:
+    """Whether a root is that of one list of a file, by its name."""
+    steps = compile_path(path).steps if path != "$" else ()
+    return sum(isinstance(step, Mark) for step in steps) == 1 and steps[-1] == Mark("[*]")
+
+
+def _used_steps(mapping: Mapping) -> Iterator[_Steps]:
+    for use in path_uses(mapping):
+        around = [path for one in use.scope if isinstance(one, tuple) for path in one]
+        if not isinstance(use.path, Lookup):
+            yield [step for path in (*around, use.path) for step in _steps_of(path)]
+
+
+def _steps_of(path: Path) -> _Steps:
+    """The keys of a path, and its marks; a place in a list stands for the list."""
+    found: _Steps = []
+    for step in path.steps:
+        if isinstance(step, Names):
+            found += step.names
+        else:
+            found.append(
+                step.name
+                if isinstance(step, Key)
+                else step.mark
+                if isinstance(step, Mark)
+                else "[*]"
+            )
+    return found
+
+
+def _is_on_way(path: str, used: _Steps) -> bool:
+    """Whether a path that is used leads to a list, or through it."""
+    pairs = zip(_steps_of(compile_path(path)), used, strict=False)
+    return bool(used) and all(one in (step, "*") for step, one in pairs)
+
+
+# --- rows of several kinds that an id joins
+
+_FOREIGN_KEY = re.compile(r"\w+_(?:ids?|key|uid|uuid)|[a-z]+I[dD]s?")
+
+
+def row_gates(sample: Sample) -> tuple[Gate, ...]:
+    """The gates of sampled rows: files of several kinds whose rows an id joins."""
+    shapes: dict[str, set[str]] = defaultdict(set)
+    values: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for row in sample.rows:
+        if isinstance(row.value, dict):
+            shapes[row.file] |= row.value.keys()
+            for key in filter(_FOREIGN_KEY.fullmatch, row.value):
+                values[row.file][key].add(str(row.value[key]))
+    joined = next(_joined_files(shapes, values), None)
+    if joined is None:
+        return ()
+    key, one, other = joined
+    said = f"rows of {one} and of {other} are of several kinds, which {key} joins"
+    hint = "join them first, or convert the files of one kind"
+    return (
+        Gate(
+            name="kinds of rows",
+            state="person",
+            figure=f"joined by {detail_text([key])}",
+            limit="one",
+            detail=detail_text([said, hint]),
+        ),
+    )
+
+
+def _joined_files(
+    shapes: dict[str, set[str]], values: dict[str, dict[str, set[str]]]
+) -> Iterator[tuple[str, str, str]]:
+    """A key, and two files: the second has ids of its own beside the first's."""
+    for one, keys in shapes.items():
+        for other, more in shapes.items():
+            own = {key for key in more - keys if _FOREIGN_KEY.fullmatch(key)}
+            for key in sorted(values[one].keys() & values[other].keys()) if own else ():
+                if values[one][key] & values[other][key]:
+                    yield key, one, other
