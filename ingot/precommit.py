@@ -26,7 +26,7 @@ def main(files: Sequence[str]) -> int:
         if (mapping := find_mapping(file)) is not None:
             changed.setdefault(mapping, file)
     results = [
-        _passes(mapping) if mapping.is_file() or mapping.is_symlink() else _needs_no_mapping(mapping, file)
+        _passes(mapping) if os.path.lexists(mapping) else _needs_no_mapping(mapping, file)
         for mapping, file in changed.items()
     ]
     return 0 if all(results) else 1
