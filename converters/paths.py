@@ -215,13 +215,11 @@ def limit_looks() -> Iterator[None]:
 
 def count_looks(places: int) -> None:
     """Count places that are looked at, where `limit_looks` bounds them. Raises MappingError."""
-    left = _LEFT.get()
-    if left is None:
-        return
-    left[0] -= places
-    if left[0] < 0:
-        wanted = f"at most {_MOST_LOOKED_AT:,} places to look at in the sampled rows"
-        raise MappingError("the mapping", (Problem("", "too_much", wanted, "more"),))
+    if left := _LEFT.get():
+        left[0] -= places
+        if left[0] < 0:
+            wanted = f"at most {_MOST_LOOKED_AT:,} places to look at in the sampled rows"
+            raise MappingError("the mapping", (Problem("", "too_much", wanted, "more"),))
 
 
 Walk = Callable[[list[Node]], list[Node]]

@@ -31,6 +31,7 @@ _SURROUNDINGS = {
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
 }
+_ELSEWHERE = "run it where `.git` lies"
 # Branches that others are merged into, the likeliest first.
 _MAIN = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 
@@ -209,7 +210,10 @@ def open_repository(folder: Path) -> Repository:
         hint = "or name two files: ingot review OLD.json NEW.json"
         said = str(error).removeprefix("fatal: ")
         raise RevisionError(str(folder), f"cannot open a git repository: {said}", hint) from error
-    return Repository(root=Path(os.fsdecode(root.removesuffix(b"\n"))))
+    place = Path(os.fsdecode(root.removesuffix(b"\n")))
+    if not bare and not (place / ".git").exists():  # core.worktree may name any folder
+        raise RevisionError(str(place), "the working tree of a repository elsewhere", _ELSEWHERE)
+    return Repository(root=place)
 
 
 _MOST_PAIRS = 250_000  # beyond, only files of the same content or the same name are paired
