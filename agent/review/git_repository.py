@@ -31,7 +31,7 @@ _SURROUNDINGS = {
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
 }
-_ELSEWHERE = "run it where `.git` lies"
+_ELSEWHERE = "run it in the folder of the repository, where `.git` lies"
 # Branches that others are merged into, the likeliest first.
 _MAIN = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 
@@ -211,8 +211,10 @@ def open_repository(folder: Path) -> Repository:
         said = str(error).removeprefix("fatal: ")
         raise RevisionError(str(folder), f"cannot open a git repository: {said}", hint) from error
     place = Path(os.fsdecode(root.removesuffix(b"\n")))
-    if not bare and not (place / ".git").exists():  # core.worktree may name any folder
-        raise RevisionError(str(place), "the working tree of a repository elsewhere", _ELSEWHERE)
+    # Files of a tree may look like a bare repository, and core.worktree may name any folder.
+    marked = any((one / ".git").exists() for one in (place.parents if bare else [place]))
+    if marked == bare:
+        raise RevisionError(str(place), "is no repository of its own", _ELSEWHERE)
     return Repository(root=place)
 
 

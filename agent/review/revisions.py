@@ -19,10 +19,12 @@ from tempfile import TemporaryDirectory
 from ingot.agent.review.git_repository import WORKING_TREE, Repository
 from ingot.agent.review.golden_rows import golden_file
 from ingot.agent.review.pinning.pinned_sample import ABOUT, pinned_folder
-from ingot.converters.errors import translate_read_errors
+from ingot.converters.errors import RevisionError, translate_read_errors
 from ingot.converters.mapping.bind import MAX_BYTES
 from ingot.converters.output.files import encode_json
 from ingot.converters.rows import MappingDocument
+from ingot.converters.sources.storage.listing import storage_places
+from ingot.converters.sources.tables.table_folders import list_tables
 
 MOST_SAMPLE = 64 << 20  # bytes of a pinned sample or of golden rows
 _LINK = "a symbolic link to "
@@ -93,6 +95,22 @@ def working_tree_side(repository: Repository) -> Side:
     root = repository.root
     names = [one for one in repository.names() if is_reviewed(one) or (root / one).is_symlink()]
     return _disk_side(root, names, WORKING_TREE, repository.hashing())
+
+
+def require_inside(source: str, repository: Repository) -> None:
+    """Refuse data of a repository that lie elsewhere: a link in it may lead anywhere.
+
+    What is named outside of it, or behind a URL, is the word of the user.
+    """
+    place = Path(source.removeprefix("file://")).absolute()
+    root = repository.root.resolve()
+    if "://" in str(place) or all(one.resolve() != root for one in (place, *place.parents)):
+        return
+    for entry in list_tables(source).entries:
+        for file in map(str, storage_places(entry.place)):
+            if root not in Path(file).resolve().parents:
+                hint = "name data that lie in it"
+                raise RevisionError("--source", f"{file} leads out of the repository", hint)
 
 
 def file_side(path: Path) -> Side:
