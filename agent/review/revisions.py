@@ -102,9 +102,9 @@ def require_inside(source: str, repository: Repository) -> None:
 
     What is named outside of it, or behind a URL, is the word of the user.
     """
-    place = Path(source.removeprefix("file://")).absolute()
-    root = repository.root.resolve()
-    if "://" in str(place) or all(one.resolve() != root for one in (place, *place.parents)):
+    named, root = source.removeprefix("file://"), repository.root.resolve()
+    place = Path(named).absolute()
+    if "://" in named or all(one.resolve() != root for one in (place, *place.parents)):
         return
     for entry in list_tables(source).entries:
         for file in map(str, storage_places(entry.place)):
