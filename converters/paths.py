@@ -277,7 +277,7 @@ def _walk_inside(text: str, kind: type) -> Walk:
     def walk(nodes: list[Node]) -> list[Node]:
         hits: list[Node] = []
         for node in nodes:
-            value = node.value
+            value: Any = node.value
             if value.__class__ is kind:
                 count_looks(len(value))
                 hits += [Node(v, k, node) for k, v in items(value)]
@@ -415,7 +415,7 @@ class Path:
             value = self.single(start)
             return [] if value is MISSING else [value]
         if self._list is not None:
-            value = self._list(start)
+            value: Any = self._list(start)
             if value.__class__ is list:
                 count_looks(len(value))
                 return list(value)

@@ -198,7 +198,7 @@ def _dispatcher(function: FunctionType, *, allocates: bool, inner: bool = False)
 
     if config._config_fname:  # of the current folder: it may name a cache of pickles
         config._config_fname = ""
-        config.reload_config()
+        config.reload_config()  # type: ignore[no-untyped-call]
     if _ANNOUNCER.of_command:
         entrypoints._already_initialized = True
     options: Any = {"_nrt": allocates, "no_cfunc_wrapper": True, "no_cpython_wrapper": inner}
