@@ -277,10 +277,11 @@ def _walk_inside(text: str, kind: type) -> Walk:
     def walk(nodes: list[Node]) -> list[Node]:
         hits: list[Node] = []
         for node in nodes:
-            value: Any = node.value
+            value = node.value
             if value.__class__ is kind:
-                count_looks(len(value))
-                hits += [Node(v, k, node) for k, v in items(value)]
+                found = [Node(v, k, node) for k, v in items(value)]
+                count_looks(len(found))
+                hits += found
             elif value is not None:
                 raise RowError(reason, text, found_text(value))
         return hits
@@ -415,7 +416,7 @@ class Path:
             value = self.single(start)
             return [] if value is MISSING else [value]
         if self._list is not None:
-            value: Any = self._list(start)
+            value = self._list(start)
             if value.__class__ is list:
                 count_looks(len(value))
                 return list(value)
