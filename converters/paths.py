@@ -11,11 +11,14 @@ exist gives no hit, a null gives a hit that is None.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from ingot.converters.errors import MappingError, Problem
 from ingot.converters.json_yaml import found_text
 from ingot.converters.rows import Json, RowError
 
@@ -183,16 +186,40 @@ def _parse(text: str) -> tuple[Step, ...]:
     if not body:
         raise PathSyntaxError(text, "the path is empty", None)
     steps: list[Step] = []
-    count = 0
-    for step in _tokens(body):
+    for count, step in enumerate(_tokens(body), 1):
         if isinstance(step, Names) and steps and isinstance(steps[-1], Names):
             steps[-1] = Names(steps[-1].names + step.names)
         else:
             steps.append(step)
-        count += 1
-    if count > MAX_STEPS:
-        raise PathSyntaxError(text, f"more than {MAX_STEPS} steps", None)
+        if count > MAX_STEPS:
+            raise PathSyntaxError(text, f"more than {MAX_STEPS} steps", None)
     return tuple(steps)
+
+
+_MOST_LOOKED_AT: Final = 5_000_000  # places that a mapping may look at while it is tried
+_LEFT: ContextVar[list[int] | None] = ContextVar("places left to look at", default=None)
+
+
+@contextmanager
+def limit_looks() -> Iterator[None]:
+    """Bound what paths look at inside: `l[*].^.l[*]` of a stranger multiplies any list.
+
+    Raises MappingError where it is too much.
+    """
+    token = _LEFT.set([_MOST_LOOKED_AT])
+    try:
+        yield
+    finally:
+        _LEFT.reset(token)
+
+
+def count_looks(places: int) -> None:
+    """Count places that are looked at, where `limit_looks` bounds them. Raises MappingError."""
+    if left := _LEFT.get():
+        left[0] -= places
+        if left[0] < 0:
+            wanted = f"at most {_MOST_LOOKED_AT:,} places to look at in the sampled rows"
+            raise MappingError("the mapping", (Problem("", "too_much", wanted, "more"),))
 
 
 Walk = Callable[[list[Node]], list[Node]]
@@ -252,7 +279,9 @@ def _walk_inside(text: str, kind: type) -> Walk:
         for node in nodes:
             value = node.value
             if value.__class__ is kind:
-                hits += [Node(v, k, node) for k, v in items(value)]
+                found = [Node(v, k, node) for k, v in items(value)]
+                count_looks(len(found))
+                hits += found
             elif value is not None:
                 raise RowError(reason, text, found_text(value))
         return hits
@@ -389,6 +418,7 @@ class Path:
         if self._list is not None:
             value = self._list(start)
             if value.__class__ is list:
+                count_looks(len(value))
                 return list(value)
             if value is MISSING or value is None:
                 return []

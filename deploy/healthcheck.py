@@ -2,7 +2,7 @@
 
 Only some commands serve /healthz, and only while they run. If nothing listens on the port, there
 is nothing to judge, so the container counts as healthy: the engine sees by itself when it ends.
-The port is INGOT_METRICS_PORT, else 9464.
+The port is INGOT_METRICS_PORT, else 9464; a service link of Kubernetes (`tcp://...`) names none.
 """
 
 import http.client
@@ -10,6 +10,7 @@ import os
 import sys
 
 TIMEOUT = 5  # seconds; less than the timeout of HEALTHCHECK
+USUAL_PORT = 9464
 
 
 def find_trouble(port: int) -> str | None:
@@ -29,4 +30,5 @@ def find_trouble(port: int) -> str | None:
 
 
 if __name__ == "__main__":
-    sys.exit(find_trouble(int(os.environ.get("INGOT_METRICS_PORT") or 9464)))
+    stated = os.environ.get("INGOT_METRICS_PORT", "")
+    sys.exit(find_trouble(int(stated) if stated.isdecimal() else USUAL_PORT))

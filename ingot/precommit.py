@@ -2,9 +2,11 @@
 
 Each mapping that a changed file belongs to is checked once: the file itself, the mapping of golden
 rows, the mapping of a pinned sample. What cannot be tried, since nothing lies beside it, has to be
-a mapping at least. Golden rows and samples of a mapping that is not there are a mistake.
+a mapping at least. Golden rows and samples of a mapping that is not there are a mistake, and so are
+links: what they lead to is none of the files that were changed.
 """
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,6 +16,7 @@ from ingot.cli.console import print_error
 from ingot.converters.errors import ExitCode, IngotError
 
 _GOLDEN, _SAMPLE = ".golden.jsonl", ".sample"
+_OF_FILES = ("INGOT_CONFIG", "INGOT_PROFILE")  # a file of settings may be one of those changed
 
 
 def main(files: Sequence[str]) -> int:
@@ -23,7 +26,7 @@ def main(files: Sequence[str]) -> int:
         if (mapping := find_mapping(file)) is not None:
             changed.setdefault(mapping, file)
     results = [
-        _passes(mapping) if mapping.is_file() else _needs_no_mapping(mapping, file)
+        _passes(mapping) if os.path.lexists(mapping) else _needs_no_mapping(mapping, file)
         for mapping, file in changed.items()
     ]
     return ExitCode.DONE if all(results) else ExitCode.FAILED
@@ -48,11 +51,16 @@ def _needs_no_mapping(mapping: Path, file: Path) -> bool:
 
 
 def _passes(mapping: Path) -> bool:
+    for file in (mapping, mapping.with_suffix(_GOLDEN)):
+        if file.is_symlink():
+            print_error(f"{file}: is a link, which is not followed")
+            return False
     golden = ["--golden"] * mapping.with_suffix(_GOLDEN).is_file()
     if not golden and not mapping.with_suffix(_SAMPLE).is_dir():
         return _is_mapping(mapping)
     command = [sys.executable, "-P", "-m", "ingot", "check", "--quiet", *golden, "--", str(mapping)]
-    return subprocess.run(command, check=False).returncode == 0
+    own = {name: value for name, value in os.environ.items() if name not in _OF_FILES}
+    return subprocess.run(command, env=own, check=False).returncode == 0
 
 
 def _is_mapping(mapping: Path) -> bool:

@@ -18,6 +18,7 @@ from ingot.converters.mapping.bind import Mapping, bind, parse
 from ingot.converters.mapping.check import CheckReport, check_mapping, sample_batches
 from ingot.converters.mapping.rows.executor import Record, RowExecutor
 from ingot.converters.mapping.rows.values import row_nodes
+from ingot.converters.paths import limit_looks
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import SourceSpec
@@ -42,9 +43,12 @@ def try_out(
     source = context.source(order.source, spec)
     sample = context.sample(order.source, spec)
     stated = state_guesses(document, source)
-    mapping = bind(stated, [row.value for row in sample.rows], where=where)
     name = order.source_name or source.name
-    report = check_mapping(mapping, sample, source_name=name, language=order.language, show=show)
+    with limit_looks():
+        mapping = bind(stated, [row.value for row in sample.rows], where=where)
+        report = check_mapping(
+            mapping, sample, source_name=name, language=order.language, show=show
+        )
     return Trial(source=source, sample=sample, mapping=mapping, report=report)
 
 

@@ -2,23 +2,23 @@
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from ingot.agent.review.git_repository import find_renames
 from ingot.agent.review.revisions import (
-    MOST_MAPPING,
     SIDECARS,
     Extent,
     Side,
+    is_json,
     sample_extent,
     sidecar_ids,
     sidecar_owner,
 )
 from ingot.converters.errors import MappingError, Problem, RevisionError
 from ingot.converters.json_yaml import pointer_to
-from ingot.converters.mapping.bind import read_mapping
+from ingot.converters.mapping.bind import MAX_BYTES, read_mapping
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.storage.listing import matches_globs
 
@@ -63,7 +63,7 @@ class _File:
     def problems(self, path: str) -> tuple[Problem, ...]:
         """Say why it is not a mapping."""
         if self.data is None:
-            return (Problem("", "too_large", f"at most {MOST_MAPPING >> 20} MiB", "more"),)
+            return (Problem("", "too_large", f"at most {MAX_BYTES >> 20} MiB", "more"),)
         try:
             read_mapping(self.data, where=path)
         except MappingError as error:
@@ -79,10 +79,11 @@ def find_changed(base: Side, head: Side, globs: Sequence[str] | None) -> list[Ch
         for path in {*base.files, *head.files, *base.others, *head.others}
         if _object_id_at(base, path) != _object_id_at(head, path)
     }
-    paths = sorted(path for path in changed if _may_be_mapping(path, base, head, globs))
+    owned = _find_owned(changed, base, head, globs)
+    paths = sorted(one for one in changed - owned if is_json(one) or one in head.others)
     old, new = _read_files(base, paths), _read_files(head, paths)
     moves = _moved_mappings(old, new, base, head)
-    mappings = [*_changed_paths(paths, old, new, head, moves, globs)]
+    mappings = [*_changed_paths(paths, old, new, (base, head), moves, globs)]
     beside = head.files.keys() & {sidecar_owner(path) for path in changed}
     untouched = beside - {one.path for one in mappings}
     for path, one in _read_files(head, sorted(untouched)).items():
@@ -125,23 +126,27 @@ def _require_matches(base: Side, head: Side, globs: Sequence[str] | None) -> Non
 
 def _is_stated(path: str, globs: Sequence[str] | None) -> bool:
     """Check whether a file is one of those that have to be mappings."""
-    return globs is not None and path.endswith(".json") and matches_globs(path, globs)
+    return globs is not None and is_json(path) and matches_globs(path, globs)
 
 
-def _may_be_mapping(path: str, base: Side, head: Side, globs: Sequence[str] | None) -> bool:
-    if not path.endswith(".json"):
-        return False
-    owner = sidecar_owner(path)
-    if _is_stated(path, globs):
-        side = base if _object_id_at(head, path) is None else head
-        return owner is None or owner not in side.files
-    return owner is None and path.rpartition("/")[2] != "manifest.json"
+def _find_owned(
+    changed: Collection[str], base: Side, head: Side, globs: Sequence[str] | None
+) -> set[str]:
+    """Find the sidecars of mappings; what only has the name of one may be a mapping itself."""
+    owners = {path: owner for path in changed if (owner := sidecar_owner(path))}
+    mappings = {
+        path
+        for side in (base, head)
+        for path, one in _read_files(side, sorted(set(owners.values()))).items()
+        if one.document is not None or _is_stated(path, globs)
+    }
+    return {path for path, owner in owners.items() if owner in mappings}
 
 
 def _read_files(side: Side, paths: Collection[str]) -> dict[str, _File]:
     """Read the files of a side, except those that are too large for a mapping."""
     there = [path for path in paths if path in side.files]
-    found = side.contents(there, MOST_MAPPING)
+    found = side.contents(there, MAX_BYTES)
     return {path: _parse_file(path, found.get(path)) for path in there}
 
 
@@ -213,7 +218,7 @@ def _changed_paths(
     paths: Sequence[str],
     old: Mapping[str, _File],
     new: Mapping[str, _File],
-    head: Side,
+    sides: tuple[Side, Side],
     was_at: Mapping[str, str],
     globs: Sequence[str] | None,
 ) -> Iterator[ChangedMapping]:
@@ -222,8 +227,9 @@ def _changed_paths(
         was = before.document if before else None
         stated = _is_stated(path, globs)
         if after is None:
-            kind = head.others.get(path)
-            if (was is not None and path not in was_at.values()) or (stated and kind):
+            kind = sides[1].others.get(path)
+            stands = stated or any(_leads_to_mapping(path, side) for side in sides)
+            if (was is not None and path not in was_at.values()) or (kind and stands):
                 found = ChangedMapping(path=path, status="removed", old=was)
                 problem = Problem("", "unreadable", "a regular file", kind or "")
                 yield replace(found, status="broken", problems=(problem,)) if kind else found
@@ -231,7 +237,7 @@ def _changed_paths(
             after.document is not None or was is not None or stated or _claims_to_be_mapping(after)
         ):
             yield _remaining_mapping(path, was_at.get(path), was, after)
-        elif globs is None and not _is_json(after) and _has_mapping_sibling(path, head):
+        elif globs is None and not _is_json(after) and _has_mapping_near(path, sides[1]):
             yield _remaining_mapping(path, None, None, after)
 
 
@@ -246,11 +252,24 @@ def _is_json(file: _File) -> bool:
     return True
 
 
-def _has_mapping_sibling(path: str, head: Side) -> bool:
+def _has_mapping_near(path: str, side: Side) -> bool:
     folder = path.rpartition("/")[0]
-    near = [one for one in head.files if one != path and one.rpartition("/")[0] == folder]
-    beside = [one for one in sorted(near) if one.endswith(".json")][:_MOST_NEIGHBOURS]
-    return any(one.document is not None for one in _read_files(head, beside).values())
+    return _any_mapping(side, lambda one: one != path and one.rpartition("/")[0] == folder)
+
+
+def _leads_to_mapping(path: str, side: Side) -> bool:
+    """Check whether a link leads to a mapping, a folder of some or a link, or lies beside one."""
+    place = side.linked_place(path)
+    if place is None:
+        return False
+    near = place in side.others or (is_json(path) and _has_mapping_near(path, side))
+    return near or _any_mapping(side, lambda one: one == place or one.startswith(f"{place}/"))
+
+
+def _any_mapping(side: Side, chosen: Callable[[str], bool]) -> bool:
+    found = [one for one in sorted(side.files) if is_json(one) and chosen(one)]
+    files = _read_files(side, found[:_MOST_NEIGHBOURS])
+    return any(one.document is not None for one in files.values())
 
 
 def _remaining_mapping(

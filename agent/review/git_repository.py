@@ -31,6 +31,7 @@ _SURROUNDINGS = {
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
 }
+_ELSEWHERE = "run it in the folder of the repository, where `.git` lies"
 # Branches that others are merged into, the likeliest first.
 _MAIN = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 
@@ -209,7 +210,12 @@ def open_repository(folder: Path) -> Repository:
         hint = "or name two files: ingot review OLD.json NEW.json"
         said = str(error).removeprefix("fatal: ")
         raise RevisionError(str(folder), f"cannot open a git repository: {said}", hint) from error
-    return Repository(root=Path(os.fsdecode(root.removesuffix(b"\n"))))
+    place = Path(os.fsdecode(root.removesuffix(b"\n")))
+    # Files of a tree may look like a bare repository, and core.worktree may name any folder.
+    marked = any((one / ".git").exists() for one in (place.parents if bare else [place]))
+    if marked == bare:
+        raise RevisionError(str(place), "is no repository of its own", _ELSEWHERE)
+    return Repository(root=place)
 
 
 _MOST_PAIRS = 250_000  # beyond, only files of the same content or the same name are paired

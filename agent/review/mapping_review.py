@@ -53,6 +53,7 @@ from ingot.agent.review.revisions import (
     Side,
     commit_side,
     file_side,
+    require_inside,
     working_tree_side,
     write_sidecars,
 )
@@ -65,14 +66,18 @@ VERSION = 1
 _MAGIC = re.compile(r"([*?\[])")
 
 
-def repository_sides(folder: Path, base: str | None, head: str | None) -> tuple[Side, Side]:
-    """Return the two sides of a repository.
+def repository_sides(
+    folder: Path, base: str | None, head: str | None, source: str | None = None
+) -> tuple[Side, Side]:
+    """Return the two sides of a repository; `source` is checked where it lies in it.
 
     What `head` changed since it left `base` is reviewed, as in a pull request: what others did to
     `base` meanwhile is not. If the histories do not meet (a shallow clone) `base` is taken as it
     is.
     """
     repo = open_repository(folder)
+    if source is not None:
+        require_inside(source, repo)
     name = base if base is not None else repo.main()
     stated, tip = repo.commit(name), repo.commit(head if head is not None else "HEAD")
     before = replace(commit_side(repo, repo.merge_base(stated, tip), name), tip=stated)

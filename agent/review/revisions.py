@@ -1,12 +1,13 @@
 """The two sides of a review: files of a commit, of the working tree, or two single files.
 
-Only what a review reads is listed: JSON files, golden rows and pinned samples. Links are not
-followed, submodules not entered.
+Only what a review reads is listed: JSON files, golden rows and pinned samples, and links, which are
+not followed. Submodules are not entered.
 """
 
 import hashlib
 import json
 import os
+import posixpath
 import re
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -18,13 +19,16 @@ from tempfile import TemporaryDirectory
 from ingot.agent.review.git_repository import WORKING_TREE, Repository
 from ingot.agent.review.golden_rows import golden_file
 from ingot.agent.review.pinning.pinned_sample import ABOUT, pinned_folder
-from ingot.converters.errors import translate_read_errors
+from ingot.converters.errors import RevisionError, translate_read_errors
+from ingot.converters.mapping.bind import MAX_BYTES
 from ingot.converters.output.files import encode_json
 from ingot.converters.rows import MappingDocument
+from ingot.converters.sources.storage.listing import storage_places
+from ingot.converters.sources.tables.table_folders import list_tables
 
-MOST_MAPPING = 1 << 20  # bytes of a file that may be a mapping
 MOST_SAMPLE = 64 << 20  # bytes of a pinned sample or of golden rows
-_ODD_MODES = {"120000": "a symbolic link", "160000": "a submodule"}
+_LINK = "a symbolic link to "
+_LONGEST_LINK = 4096  # bytes of where a link leads
 
 # Paths -> bytes of those that are there and no larger than so many bytes.
 Contents = Callable[[Collection[str], int], dict[str, bytes]]
@@ -35,7 +39,7 @@ class Side:
     """One side of a review.
 
     Attributes:
-        others: path -> what it is instead (`a symbolic link`, `a submodule`).
+        others: path -> what it is instead (`a symbolic link to PLACE`, `a submodule`).
         folder: what stands before its paths when they are shown, with a slash.
         commit: whose files they are, None = of no commit.
         tip: the commit of `name`; of a base, `commit` is where the other side left it.
@@ -53,21 +57,31 @@ class Side:
         """Return a path as people read it."""
         return f"{self.folder}{path}"
 
+    def linked_place(self, path: str) -> str | None:
+        """Return the path that a link leads to, None for what is no link."""
+        _, mark, place = self.others.get(path, "").partition(_LINK)
+        return posixpath.normpath(posixpath.join(posixpath.dirname(path), place)) if mark else None
+
+
+def is_json(path: str) -> bool:
+    """Check whether a file has the name of a JSON file."""
+    return path.lower().endswith(".json")
+
 
 def is_reviewed(path: str) -> bool:
     """Check whether a review may have to read a file of this path."""
-    return path.endswith((".json", ".golden.jsonl", ".sample")) or ".sample/" in path
+    return is_json(path) or path.endswith((".golden.jsonl", ".sample")) or ".sample/" in path
 
 
 def commit_side(repository: Repository, commit: str, name: str) -> Side:
     """List the files of a commit. Raises RevisionError."""
-    tree = {path: one for path, one in repository.tree(commit).items() if is_reviewed(path)}
-    files = {path: one.blob for path, one in tree.items() if one.mode.startswith("100")}
-    others = {
-        path: _ODD_MODES.get(one.mode, "no regular file")
-        for path, one in tree.items()
-        if path not in files
-    }
+    tree = repository.tree(commit)
+    regular = {path: one.blob for path, one in tree.items() if one.mode.startswith("100")}
+    files = {path: blob for path, blob in regular.items() if is_reviewed(path)}
+    links = {path: one.blob for path, one in tree.items() if one.mode == "120000"}
+    leads = repository.read(links.values(), most=_LONGEST_LINK)
+    others = {path: _LINK + os.fsdecode(leads.get(blob, b"?")) for path, blob in links.items()}
+    others |= dict.fromkeys(tree.keys() - regular.keys() - links.keys(), "a submodule")
 
     def contents(paths: Collection[str], most: int) -> dict[str, bytes]:
         found = repository.read((files[path] for path in paths), most=most)
@@ -78,8 +92,25 @@ def commit_side(repository: Repository, commit: str, name: str) -> Side:
 
 def working_tree_side(repository: Repository) -> Side:
     """List the files of the working tree, without those that git ignores."""
-    names = [name for name in repository.names() if is_reviewed(name)]
-    return _disk_side(repository.root, names, WORKING_TREE, repository.hashing())
+    root = repository.root
+    names = [one for one in repository.names() if is_reviewed(one) or (root / one).is_symlink()]
+    return _disk_side(root, names, WORKING_TREE, repository.hashing())
+
+
+def require_inside(source: str, repository: Repository) -> None:
+    """Refuse data of a repository that lie elsewhere: a link in it may lead anywhere.
+
+    What is named outside of it, or behind a URL, is the word of the user.
+    """
+    named, root = source.removeprefix("file://"), repository.root.resolve()
+    place = Path(named).absolute()
+    if "://" in named or all(one.resolve() != root for one in (place, *place.parents)):
+        return
+    for entry in list_tables(source).entries:
+        for file in map(str, storage_places(entry.place)):
+            if root not in Path(file).resolve().parents:
+                hint = "name data that lie in it"
+                raise RevisionError("--source", f"{file} leads out of the repository", hint)
 
 
 def file_side(path: Path) -> Side:
@@ -133,13 +164,15 @@ def _odd_file(root: Path, path: str) -> str | None:
         return None
     if stat.S_ISREG(mode):
         return ""
-    return "a symbolic link" if stat.S_ISLNK(mode) else "no regular file"
+    if not stat.S_ISLNK(mode):
+        return "a submodule" if stat.S_ISDIR(mode) else "no regular file"
+    return _LINK + os.readlink(root / path)  # noqa: PTH115 - as it is spelt
 
 
 def _object_id(path: Path, hashing: str) -> str:
     """Return git's name of the file's content; its size if no review reads it."""
     size = path.stat().st_size
-    if size > (MOST_MAPPING if path.suffix == ".json" else MOST_SAMPLE):
+    if size > (MAX_BYTES if is_json(path.name) else MOST_SAMPLE):
         return f"{size} bytes"
     with translate_read_errors(str(path)):
         data = path.read_bytes()

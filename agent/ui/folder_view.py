@@ -20,6 +20,7 @@ from ingot.agent.ui.conversation_view import Facts, view_record
 from ingot.converters.convert.result import RECORDS_FOLDER, REJECTED_FOLDER, TOKENS
 from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import find_json
+from ingot.converters.mapping.bind import MAX_BYTES
 from ingot.converters.megatron.indexed_dataset import IndexedDataSet, open_data_set
 from ingot.converters.megatron.inspect.inspection import measure_lengths, open_tokenizer
 from ingot.converters.megatron.tokenizer import TokenizerFile, decode_ids
@@ -35,7 +36,6 @@ _CHARACTER_TOKENS = 4  # that one character may take
 _NO_TOKENIZER = "no tokenizer was named: ids are shown"
 _MASKS = ".loss_mask"
 _ENTRIES, _LOOKED_AT = 500, 20_000  # of a folder that are shown, and that are looked at
-_MAPPING_BYTES = 1 << 20
 
 
 def list_folder(folder: Path, root: Path) -> Facts:
@@ -75,7 +75,7 @@ def _folder_kind(folder: Path) -> str:
 
 
 def _file_kind(file: Path) -> str:
-    if file.suffix != ".json" or not file.is_file() or file.stat().st_size > _MAPPING_BYTES:
+    if file.suffix != ".json" or not file.is_file() or file.stat().st_size > MAX_BYTES:
         return "file"
     document = find_json(file) or {}
     stated = document.get("version") == 2 and {"text", "messages", "any_of"} & document.keys()

@@ -254,11 +254,16 @@ _FAILED = "the terminal of ingot ui says more"
 
 async def _read_body(request: "Request") -> Json:
     """The JSON object of a request. Raises ConversionError."""
+    from starlette.requests import ClientDisconnect
+
     body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _MOST_BODY:
-            raise ConversionError("request", "is too large")
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > _MOST_BODY:
+                raise ConversionError("request", "is too large")
+    except ClientDisconnect as error:  # the answer goes to nobody
+        raise ConversionError("request", "ended in the middle") from error
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:

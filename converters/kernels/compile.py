@@ -194,8 +194,11 @@ def _kernel_stub(function: Callable[..., Any]) -> Callable[..., Any]:
 def _dispatcher(function: FunctionType, *, allocates: bool, inner: bool = False) -> Any:  # noqa: ANN401
     """Return what compiles a function at its first call with each combination of types."""
     from numba import njit
-    from numba.core import entrypoints
+    from numba.core import config, entrypoints
 
+    if config._config_fname:  # of the current folder: it may name a cache of pickles
+        config._config_fname = ""
+        config.reload_config()  # type: ignore[no-untyped-call]
     if _ANNOUNCER.of_command:
         entrypoints._already_initialized = True
     options: Any = {"_nrt": allocates, "no_cfunc_wrapper": True, "no_cpython_wrapper": inner}

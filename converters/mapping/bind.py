@@ -175,8 +175,11 @@ def _is_nearly_constant(text: str, values: Sequence[Json]) -> bool:
     return len(found) > 1 and len(set(found)) <= max(1, len(found) // 20)
 
 
-# Deeper than any mapping that a person can read, and far from the depth at which recursion ends.
+# Deeper and longer than any mapping that a person can read, and far from what a machine cannot.
 MAX_LEVELS = 40
+MAX_BYTES = 1 << 20  # of a file
+MAX_PARTS = 5_000  # values: paths, texts, lists, objects
+_TABLES = ("map", "split", "in", "not_in", "files", "columns", "json_fields", "provenance")
 _MAX_BITS = 4096
 
 
@@ -202,7 +205,7 @@ def _parse_document(
 ) -> tuple[Mapping, list[str], list[Problem]]:
     """The mapping, what was inferred, and every problem; with a problem the mapping is partial."""
     parser = Parser(literal_rule)
-    parser.problems += _unwritable_problems(document)
+    parser.problems += [*_unwritable_problems(document)] or _size_problems(document)
     notes: list[str] = []
     if parser.problems or not isinstance(document, dict):
         if not parser.problems:
@@ -225,6 +228,22 @@ def _parse_document(
 @lru_cache(maxsize=64)  # a document is bound to several samples and parsed in between
 def _schema_violations(text: str) -> list[tuple[str, str]]:
     return violations("mapping", json.loads(text))
+
+
+def _size_problems(document: Json) -> list[Problem]:
+    """More parts than a mapping may have; a table of values or names is one."""
+    count, waiting = 0, [document]
+    while waiting:
+        value = waiting.pop()
+        count += 1
+        if isinstance(value, dict):
+            waiting += [one for key, one in value.items() if key not in _TABLES]
+            count += str(value.get("template", "")).count("{{")
+        elif isinstance(value, list):
+            waiting += value
+    if count <= MAX_PARTS:
+        return []
+    return [Problem("", "too_large", f"at most {MAX_PARTS:,} parts", f"{count:,}")]
 
 
 def _unwritable_problems(document: Json) -> Iterator[Problem]:
@@ -265,7 +284,8 @@ def _json_mistake(value: Json) -> str | None:
 def load_mapping(path: File) -> MappingDocument:
     """Read a mapping file."""
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
     except OSError as error:
         said = str(error.strerror or error)
         problem = Problem("", "unreadable", "a mapping file", said[:1].lower() + said[1:])
@@ -275,6 +295,9 @@ def load_mapping(path: File) -> MappingDocument:
 
 def read_mapping(data: bytes, *, where: str) -> MappingDocument:
     """The document that the bytes of a mapping file hold."""
+    if len(data) > MAX_BYTES:
+        problem = Problem("", "too_large", f"at most {MAX_BYTES >> 20} MiB", "more")
+        raise MappingError(where, (problem,))
     try:
         document = json.loads(data.decode("utf-8-sig"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:

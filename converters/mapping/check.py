@@ -36,14 +36,15 @@ from ingot.converters.mapping.rows.values import (
     row_nodes,
     tree_nodes,
 )
-from ingot.converters.paths import Node, RowNode
+from ingot.converters.paths import Node, RowNode, count_looks
 from ingot.converters.rows import Batch, Json, Reject, RowError, non_finite_text
 from ingot.converters.sources.sample import Sample
-from ingot.converters.sources.text_kinds import Content, count_content
+from ingot.converters.sources.text_kinds import Content, count_content, record_texts
 
 MIN_COVERAGE = 0.98
 # Above this share of unreadable rows the files are read wrongly, or are broken.
 MAX_UNREADABLE = 0.3
+_CHARS_A_LOOK = 20  # of records, that count as much as a place that is looked at
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,6 +123,8 @@ def run_sample(
     for batch in run.batches:
         for one in _single_rows(batch):
             unified = unifier.look(one)
+            texts = (text for record in unified.records for text in record_texts(record))
+            count_looks(sum(map(len, texts)) // _CHARS_A_LOOK)
             run.records.extend(unified.records)
             run.by_file[batch.file] += len(unified.records)
             run.rejects.extend(unified.rejects)

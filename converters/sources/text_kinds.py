@@ -350,14 +350,15 @@ def count_content(records: Sequence[Record]) -> Content:
         trained_chars=sum(size for one in lengths for size, on in one if on),
         usual={side: _most_frequent(texts) for side, texts in sides.items()},
         numbers={side: sum(map(is_numbers, texts)) for side, texts in sides.items()},
-        wordless=sum(any(map(is_wordless, _record_texts(record))) for record in records),
-        transcripts=sum(any(map(is_transcript, _record_texts(record))) for record in records),
+        wordless=sum(any(map(is_wordless, record_texts(record))) for record in records),
+        transcripts=sum(any(map(is_transcript, record_texts(record))) for record in records),
         timestamps=len(stamps),
         no_times=sum(not is_timestamp(stamp) for stamp in stamps),
     )
 
 
-def _record_texts(record: Record) -> list[str]:
+def record_texts(record: Record) -> list[str]:
+    """Return the text of a record, or those of its messages."""
     return [record["text"]] if "text" in record else [m["content"] for m in record["messages"]]
 
 

@@ -142,7 +142,7 @@ def _print_version(wanted: bool) -> None:
 
 
 _CONFIG = typer.Option(
-    envvar="INGOT_CONFIG", metavar="FILE", help="Settings (TOML). By default, ./ingot.toml."
+    envvar="INGOT_CONFIG", metavar="FILE", help="File with settings (TOML). By default, none."
 )
 _PROFILE = typer.Option(
     envvar="INGOT_PROFILE", metavar="NAME", help="Profile of that file whose settings win."

@@ -28,7 +28,7 @@ import typer
 import typer.main
 from typer.core import TyperCommand, TyperGroup
 
-from ingot.cli.console import print_error, replace_names, use_flags
+from ingot.cli.console import note_line, print_error, replace_names, use_flags
 from ingot.converters.errors import (
     ConversionError,
     ExitCode,
@@ -129,11 +129,13 @@ class Command(TyperCommand):
         """Parse the command line; what does not stand there is configured, or a default."""
         with _usage_errors():
             if not {"-h", "--help"} & set(args):  # help needs no configuration, nor a right one
-                from ingot.cli.configuration import configured_values
+                from ingot.cli.configuration import configured_values, unread_settings
 
                 words = [*(parent.command_path.split()[1:] if parent else ()), info_name or ""]
                 common = parent.find_root().params if parent else {}
                 chosen = common.get("config"), common.get("profile")
+                for note in unread_settings(" ".join(words), chosen[0]):
+                    note_line(note)
                 values = configured_values(self, " ".join(words), *chosen)
                 self.origins = {name: value.origin for name, value in values.items()}
                 named["default_map"] = {name: value.text for name, value in values.items()}
@@ -397,7 +399,7 @@ def _read_value(declared: DeclaredSetting, given: Any) -> Any:  # noqa: ANN401
 @contextmanager
 def show_parts(*, as_json: bool = False) -> Iterator[None]:
     """End the command where a part of a job has done what it can; say so, and what comes next."""
-    from ingot.cli.console import note_line, print_json
+    from ingot.cli.console import print_json
 
     try:
         yield

@@ -1,6 +1,11 @@
-"""Values of options from environment variables and `ingot.toml`; docs/configuration.md says how."""
+"""Values of options from variables and from a file that is named; docs/configuration.md says how.
+
+A file that happens to lie in the current folder is never read: whoever wrote what lies there must
+not choose how it is treated. A review reads no file, which might belong to what is reviewed.
+"""
 
 import os
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
@@ -13,10 +18,11 @@ import typer.main
 
 _FILE: Final = "ingot.toml"
 _OF_INGOT: Final = ("config", "profile")  # options of `ingot` itself
-# Who writes a file into a folder of data must not choose who gets the user's key and rows.
-_ONLY_NAMED: Final = ("base-url", "preset")
+_REVIEW: Final = "review"  # the command that reads no file
 _ALIASES: Final = {"parquet2mbt": "tokens build"}
 _MOST_NAMED: Final = 3
+# What Kubernetes sets in every pod for a service that is called ingot, or ingot-metrics.
+_LINK: Final = re.compile(r"(?:tcp|udp|sctp)://\S+:[0-9]+")
 
 
 class Value(NamedTuple):
@@ -49,25 +55,50 @@ def configured_values(
     Args:
         command: the command, whose options are looked for.
         path: the words that call it, such as `tokens build`.
-        config: the file; None = INGOT_CONFIG, or ingot.toml in the current folder if it exists.
+        config: the file; None = INGOT_CONFIG, or none.
         profile: the profile of the file; None = INGOT_PROFILE, or none.
 
     Raises:
         typer.BadParameter: the file cannot be read, or holds what it must not hold.
     """
     path, found = _ALIASES.get(path, path), {}
-    named = config or os.environ.get("INGOT_CONFIG")
+    named = _named_file(config)
     profile = profile or os.environ.get("INGOT_PROFILE")
     tables: list[_Table] = []
-    if named or Path(_FILE).is_file():
-        tables = _read_tables(Path(named or _FILE), path, profile, trusted=bool(named))
+    if path == _REVIEW:
+        pass
+    elif named:
+        tables = _read_tables(named, path, profile)
     elif profile:
-        raise typer.BadParameter(f"profile {profile!r}: there is no {_FILE} in this folder")
+        hint = "name the file that holds it with --config or INGOT_CONFIG"
+        raise typer.BadParameter(f"profile {profile!r}: {hint}")
     for flag, option in command_flags(command).items():
         value = _read_variable(path, flag, option) or _find_entry(tables, flag, option)
         if value is not None:
             found[option.name] = value
     return found
+
+
+def _named_file(config: Path | None) -> Path | None:
+    named = config or os.environ.get("INGOT_CONFIG")
+    return Path(named) if named else None
+
+
+def unread_settings(path: str, config: Path | None) -> Iterator[str]:
+    """Say what sets nothing for a command, where somebody may think that it does."""
+    named = _named_file(config)
+    if named and path == _REVIEW:
+        yield f"{named} is not read: settings of a review are typed, or variables"
+    elif named is None and Path(_FILE).is_file():
+        yield f"{_FILE} of this folder is not read: name it with --config or INGOT_CONFIG"
+    for name, text in sorted(os.environ.items()):
+        if _is_service_link(name, text):
+            yield f"{name} is a service link of Kubernetes, which sets no option"
+
+
+def _is_service_link(name: str, text: str) -> bool:
+    """Whether a variable tells where a service of the cluster is: `INGOT_PORT=tcp://10.0.0.1:80`."""
+    return name.startswith("INGOT_") and name.endswith("_PORT") and bool(_LINK.fullmatch(text))
 
 
 def variable_names(path: str, flag: str, option: Any) -> list[str]:  # noqa: ANN401
@@ -80,7 +111,7 @@ def variable_names(path: str, flag: str, option: Any) -> list[str]:  # noqa: ANN
 
 def _read_variable(path: str, flag: str, option: Any) -> Value | None:  # noqa: ANN401
     for name in variable_names(path, flag, option):
-        if text := os.environ.get(name):
+        if (text := os.environ.get(name)) and not _is_service_link(name, text):
             return Value(shlex.split(text) if option.multiple else text, name)
     return None
 
@@ -105,7 +136,7 @@ def _spell(entry: object, flag: str, table: _Table) -> str:
     return str(entry).lower() if isinstance(entry, bool) else str(entry)
 
 
-def _read_tables(file: Path, path: str, profile: str | None, *, trusted: bool) -> list[_Table]:
+def _read_tables(file: Path, path: str, profile: str | None) -> list[_Table]:
     """Return the tables that hold for a command, the strongest first; the whole file is checked."""
     import tomllib
 
@@ -124,7 +155,7 @@ def _read_tables(file: Path, path: str, profile: str | None, *, trusted: bool) -
     if profile and f"profile.{profile}" not in named:
         raise typer.BadParameter(f"{file}: no [profile.{profile}]{_nearest(profile, profiles)}")
     for name, entries in {"": document, **named}.items():
-        _check_entries(entries, f"{file} [{name}]" if name else str(file), trusted=trusted)
+        _check_entries(entries, f"{file} [{name}]" if name else str(file))
     tables = []
     for name in ([f"profile.{profile}"] if profile else []) + [""]:
         entries = named.get(name, document)
@@ -150,9 +181,7 @@ def _refuse_secrets(entries: Mapping[str, Any], heading: str) -> None:
             raise typer.BadParameter(f"{heading}: what {name} holds {problem}")
 
 
-def _check_entries(
-    entries: Mapping[str, Any], heading: str, path: str = "", *, trusted: bool
-) -> None:
+def _check_entries(entries: Mapping[str, Any], heading: str, path: str = "") -> None:
     """Refuse tables that no command has, and keys that no option has, here and below."""
     commands = all_commands()
     command = commands.get(path)
@@ -161,15 +190,13 @@ def _check_entries(
         inner, problem = f"{path} {key}".strip(), ""
         if isinstance(entry, dict) and command is None:
             if any(f"{one} ".startswith(f"{inner} ") for one in commands):
-                _check_entries(entry, heading, inner, trusted=trusted)
+                _check_entries(entry, heading, inner)
             else:
                 problem = f"no command {inner}{_nearest(inner, commands)}"
         elif command is None and path:
             problem = f"{path} is no command: put {key} into the table of one below it"
         elif key not in flags:
             problem = f"unknown option {key!r}{_nearest(key, flags)}"
-        elif key in _ONLY_NAMED and not trusted:
-            problem = f"{key} is read only from a file that you name with --config or INGOT_CONFIG"
         if problem:
             where = f" [{path.replace(' ', '.')}]" if path else ""
             raise typer.BadParameter(f"{heading}{where}: {problem}")

@@ -1,4 +1,4 @@
-"""Options from variables and `ingot.toml`: their order, what is refused, and what doctor shows."""
+"""Options from variables and a named file: their order, what is refused, what doctor shows."""
 
 import json
 import subprocess
@@ -15,6 +15,7 @@ from ingot.cli.configuration import (
     all_commands,
     command_flags,
     configured_values,
+    unread_settings,
     variable_names,
 )
 
@@ -28,6 +29,8 @@ COMMANDS = sorted(all_commands())
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "ingot.toml").touch()
+    monkeypatch.setenv("INGOT_CONFIG", "ingot.toml")
     return tmp_path
 
 
@@ -146,8 +149,7 @@ WRONG = {
     "what api-key holds looks like a key": 'api-key = "x"',
     "what language holds looks like a key": f'language = "sk-{"a1B2" * 12}"',
     "what base-url holds looks like a key": 'base-url = "http://me:secret9@host"',
-    "base-url is read only from a file that you name": 'base-url = "http://host"',
-    "[profile.p]: preset is read only": '[profile.p]\npreset = "openai"',
+    "[profile.p]: unknown option 'presets'; nearest: preset": '[profile.p]\npresets = "openai"',
     "yes is neither a text": "[convert]\nyes = {a = 1}",
     "'--limit': Input should": "limit = -4",
 }
@@ -172,12 +174,56 @@ def test_a_named_file_may_name_the_endpoint(folder):
     assert found["base_url"].text == "http://host/v1"
 
 
-def test_missing_files_and_profiles_are_errors(folder):
-    for words in (["--config", "no.toml"], ["--profile", "p"]):
-        assert ingot(*words, "doctor").exit_code == 2
+def test_missing_files_and_profiles_are_errors(folder, monkeypatch):
+    assert ingot("--config", "no.toml", "doctor").exit_code == 2
     (folder / "ingot.toml").write_text("[profile.nights]\n")
     done = ingot("--profile", "night", "doctor")
     assert (done.exit_code, "nearest: nights" in done.stderr) == (2, True)
+    monkeypatch.delenv("INGOT_CONFIG")
+    done = ingot("--profile", "nights", "doctor")
+    assert (done.exit_code, "name the file that holds it" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_no_command_obeys_a_file_that_happens_to_lie_there(path, folder, monkeypatch):
+    flags = [flag for flag in command_flags(all_commands()[path]) if flag != "config"]
+    lines = [f'{flag} = "evil"' for flag in flags]
+    (folder / "ingot.toml").write_text("\n".join(lines) + f"\n[{path.replace(' ', '.')}]\n")
+    monkeypatch.delenv("INGOT_CONFIG")
+    assert configured_values(all_commands()[path], path) == {}
+    (note,) = unread_settings(path, None)
+    assert "ingot.toml of this folder is not read" in note
+
+
+def test_a_review_reads_no_file_even_if_it_is_named(folder, monkeypatch):
+    (folder / "ingot.toml").write_text("offline = true\n[review]\nallow-breaking = true\n")
+    review = all_commands()["review"]
+    assert configured_values(review, "review", Path("ingot.toml"), "p") == {}
+    (note,) = unread_settings("review", Path("ingot.toml"))
+    assert note.startswith("ingot.toml is not read")
+    monkeypatch.setenv("INGOT_REVIEW_ALLOW_BREAKING", "true")
+    assert configured_values(review, "review")["allow_breaking"].text == "true"
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "link"),
+    [
+        ("ui", "INGOT_PORT", "tcp://10.0.0.1:80"),
+        ("ui", "INGOT_UI_PORT", "udp://[fd00::1]:53"),
+        ("convert", "INGOT_METRICS_PORT", "tcp://10.0.0.1:9464"),
+        ("criteo preprocess", "INGOT_METRICS_PORT", "sctp://10.0.0.1:1"),
+    ],
+)
+def test_a_service_of_the_cluster_sets_no_option(path, name, link, monkeypatch):
+    monkeypatch.setenv(name, link)
+    assert configured_values(all_commands()[path], path) == {}
+    assert list(unread_settings(path, Path("ingot.toml"))) == [
+        f"{name} is a service link of Kubernetes, which sets no option"
+    ]
+    monkeypatch.setenv(name, "8080")
+    assert [one.text for one in configured_values(all_commands()[path], path).values()] == ["8080"]
+    monkeypatch.setenv(name, "tcp://10.0.0.1")
+    assert [one.origin for one in configured_values(all_commands()[path], path).values()] == [name]
 
 
 def test_an_error_names_the_variable_and_not_a_flag_that_was_typed(monkeypatch):

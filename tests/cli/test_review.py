@@ -153,7 +153,7 @@ def _change(root: Path) -> None:
     write(root, "claims.json", {"version": 2, "text": "no path ["})
     write(root, ODD, {**TEXT, "text": "body"})
     write(root, "package.json", {"name": "still none"})
-    write(root, "out/manifest.json", TEXT)
+    write(root, "out/manifest.json", {"version": 1, "files": []})
     wrong = {**GOLDEN, "records": [{"text": "something else"}]}
     (root / "maps/examples.golden.jsonl").write_text(json.dumps(wrong) + "\n")
     git(root, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},vendor/x.json")

@@ -73,6 +73,7 @@ def test_pods_run_without_privileges(name):
     assert security["runAsNonRoot"] is True
     assert security["seccompProfile"] == {"type": "RuntimeDefault"}
     assert spec["automountServiceAccountToken"] is False
+    assert spec["enableServiceLinks"] is False
     for container in spec["containers"]:
         assert container["securityContext"] == {
             "allowPrivilegeEscalation": False,
@@ -192,6 +193,20 @@ def test_ray_head_offers_the_ports_that_the_operator_needs():
     assert ports == {"gcs-server": 6379, "dashboard": 8265, "ingot-metrics": 9464}
 
 
+def test_the_jobs_of_ray_are_taken_from_few():
+    policy = named("NetworkPolicy", "ingot")["spec"]
+    labels = policy["podSelector"]["matchLabels"]
+    for pod in PODS.values():
+        assert labels.items() <= pod["metadata"]["labels"].items()
+    within, metrics, operator = policy["ingress"]
+    assert within == {"from": [{"podSelector": {"matchLabels": labels}}]}
+    assert [one["port"] for one in metrics["ports"]] == ["ingot-metrics"]
+    assert [one["port"] for one in operator["ports"]] == [8265]
+    assert all("podSelector" in one for one in operator["from"])
+    kustomization = yaml.safe_load((K8S / "kustomization.yaml").read_text("utf-8"))
+    assert "network.yaml" in kustomization["resources"]
+
+
 def test_everything_is_in_one_namespace():
     (namespace,) = of_kind("Namespace")
     kustomization = yaml.safe_load((K8S / "kustomization.yaml").read_text("utf-8"))
@@ -222,6 +237,7 @@ def test_kustomization_builds():
     found = {(one["kind"], one["metadata"]["name"]) for one in yaml.safe_load_all(built)}
     assert found == {
         ("Namespace", "ingot"),
+        ("NetworkPolicy", "ingot"),
         ("ConfigMap", "ingot-config"),
         ("PersistentVolumeClaim", "ingot-data"),
         ("PersistentVolumeClaim", "ingot-lake"),
@@ -238,14 +254,14 @@ def test_compose_services_are_pinned_checked_and_restricted():
     for name, service in services.items():
         tag = service["image"].rpartition(":")[2]
         assert tag.count(".") == 2, f"{name}: pinned by version"
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
         for other, state in service.get("depends_on", {}).items():
             if state["condition"] == "service_healthy":
                 assert services[other]["healthcheck"]["test"]
     ours = services["ingot"]
     assert ours["image"] == f"ingot:{ingot.__version__}"
     assert ours["read_only"] is True
-    assert ours["cap_drop"] == ["ALL"]
-    assert ours["security_opt"] == ["no-new-privileges:true"]
     assert (DEPLOY / ours["build"]["context"] / ours["build"]["dockerfile"]).resolve() == DOCKERFILE
     mounted = {
         one.rpartition("}:")[2].split(":")[-1] if "}" in one else one.split(":")[1]

@@ -38,14 +38,15 @@ def same_json(left: Json, right: Json) -> bool:
 def compile_condition(condition: Condition, stats: PathStats) -> CompiledCondition:
     """A condition as functions of a node."""
     hits = path_hits(condition.path, stats)
-    name, values, limit = condition.path.text, condition.values, condition.limit
+    name, limit = condition.path.text, condition.limit
+    known = {(isinstance(value, bool), value) for value in condition.values}
 
     def first(node: Node) -> Json:
         found = hits(node)
         return found[0] if found else None
 
     def among(found: Json) -> bool:
-        return any(same_json(found, value) for value in values)
+        return not isinstance(found, list | dict) and (isinstance(found, bool), found) in known
 
     def length(found: Json) -> int:
         return 0 if found is None else len(json_text(found, name))

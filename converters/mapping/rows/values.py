@@ -12,11 +12,12 @@ from itertools import zip_longest
 
 from ingot.converters.json_yaml import found_text
 from ingot.converters.mapping.language import Tree, Value
-from ingot.converters.paths import MISSING, Node, Path, RowNode
+from ingot.converters.paths import MISSING, Node, Path, RowNode, count_looks
 from ingot.converters.rows import Batch, Json, RowError
 from ingot.converters.sources.storage.listing import path_stem
 
 _MAX_DIGITS = 300  # of a place that is spelt as text
+_LONG = 1000  # characters of what replaces others, above which they are counted beforehand
 
 Hits = Callable[[Node], list[Json]]
 Text = Callable[[Node], str | None]
@@ -276,7 +277,14 @@ def _mapper(table: dict[str, Json], name: str | None) -> Callable[[Json], Json]:
 def compile_replace(table: dict[str, str]) -> Callable[[str], str]:
     """What stands in a table replaced in a text, the leftmost first, there the longest."""
     pattern = re.compile("|".join(map(re.escape, sorted(table, key=len, reverse=True))))
-    return lambda text: pattern.sub(lambda match: table[match.group()], text)
+    longest = max(map(len, table.values()))
+
+    def swap(text: str) -> str:
+        if longest > _LONG:
+            count_looks(len(pattern.findall(text)) * longest)
+        return pattern.sub(lambda match: table[match.group()], text)
+
+    return swap
 
 
 def number_label(label: str, place: int) -> str:

@@ -11,6 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 _METADATA = re.compile(r"metadata/v?(\d{1,9})(-[0-9a-f-]{36})?(\.gz)?\.metadata\.json")
 _NAME_MAPPING = "schema.name-mapping.default"
+_SETTINGS = ".pyiceberg.yaml"  # pyiceberg also reads that of the current folder, whoever wrote it
 _ROWS = 65_536  # of a file of deleted rows that are read at a time
 
 
@@ -85,6 +87,10 @@ def find_in_catalog(location: str) -> str:
     if not re.fullmatch(r"[\w-]{1,100}", catalog) or "." not in table:
         hint = "name the table as iceberg://CATALOG/NAMESPACE.TABLE"
         raise SourceError(redact_urls(location), "no table of a catalog", hint)
+    homes = filter(None, [os.environ.get("PYICEBERG_HOME"), Path.home()])
+    if Path(_SETTINGS).is_file() and not any(Path(one, _SETTINGS).is_file() for one in homes):
+        problem = f"{_SETTINGS} of this folder may say where the catalog is"
+        raise SourceError(location, problem, "name the folder in PYICEBERG_HOME if that is right")
     try:
         with translate_native_errors(ValueError):
             from pyiceberg.catalog import load_catalog

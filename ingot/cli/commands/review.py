@@ -85,7 +85,7 @@ def _run_review(
 
     if not files:
         return mapping_review.review_mappings(
-            *mapping_review.repository_sides(Path.cwd(), base, head), options
+            *mapping_review.repository_sides(Path.cwd(), base, head, options.source), options
         )
     if len(files) != 2:
         raise typer.BadParameter("two files are compared: ingot review OLD.json NEW.json")

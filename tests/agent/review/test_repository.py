@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from ingot.agent.review.changed_mappings import find_changed
 from ingot.agent.review.git_repository import Repository, find_renames, open_repository
+from ingot.agent.review.revisions import commit_side, require_inside, working_tree_side
 from ingot.converters.errors import RevisionError
 
 NAMES = ["a.json", "with blank.json", "tab\there.json", "line\nbreak.json", "-o.json", "ü/é.json"]
@@ -50,6 +52,56 @@ def test_a_repository_is_found_from_inside(made: Repository, tmp_path: Path) -> 
     assert open_repository(made.root / "ü").root == made.root
     with pytest.raises(RevisionError, match="not a git repository"):
         open_repository(tmp_path)
+
+
+def test_a_folder_of_the_tree_is_no_repository_of_its_own(made: Repository) -> None:
+    inside = made.root / "maps"
+    inside.mkdir()
+    git(inside, "init", "--quiet", "--bare", ".")
+    with pytest.raises(RevisionError, match="no repository of its own"):
+        open_repository(inside)
+
+
+def test_a_repository_may_not_name_another_working_tree(made: Repository) -> None:
+    git(made.root, "config", "core.worktree", str(made.root.parent))
+    with pytest.raises(RevisionError, match="no repository of its own"):
+        open_repository(made.root)
+
+
+def test_no_program_that_the_repository_names_runs(made: Repository, tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\ncat\n")
+    program.chmod(0o755)
+    for name in ("core.fsmonitor", "diff.external", "diff.x.textconv", "filter.x.clean"):
+        git(made.root, "config", name, str(program))
+    git(made.root, "config", "core.pager", str(program))
+    (made.root / ".gitattributes").write_text("*.json diff=x filter=x\n")
+    (made.root / "a.json").write_text('{"version": 2, "text": "t"}')
+    found = open_repository(made.root)
+    base, head = commit_side(found, found.commit("HEAD"), "HEAD"), working_tree_side(found)
+    assert [one.path for one in find_changed(base, head, None)] == ["a.json"]
+    assert not (tmp_path / "ran").exists()
+
+
+LINKED = {"a file": "data/x.jsonl", "the folder": "data", "a folder in it": "data/more"}
+
+
+@pytest.mark.parametrize("place", LINKED.values(), ids=LINKED)
+def test_data_of_the_repository_lie_in_it(
+    made: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "x.jsonl").write_text('{"text": "canary"}\n')
+    (made.root / place).parent.mkdir(exist_ok=True)
+    (made.root / place).symlink_to(outside / "x.jsonl" if "." in place else outside)
+    monkeypatch.chdir(made.root)
+    (tmp_path / "again").symlink_to(made.root)
+    for source in ("data", f"file://{made.root}/data", str(tmp_path / "again/data")):
+        with pytest.raises(RevisionError, match="leads out of the repository"):
+            require_inside(source, made)
+    require_inside(str(outside), made)  # the user typed it
+    require_inside("https://example.org/x.jsonl", made)
 
 
 def test_large_objects_are_not_read(made: Repository) -> None:

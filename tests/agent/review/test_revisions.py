@@ -10,7 +10,6 @@ from ingot.agent.review.git_repository import open_repository
 from ingot.agent.review.golden_rows import golden_file
 from ingot.agent.review.pinning.pinned_sample import pinned_folder
 from ingot.agent.review.revisions import (
-    MOST_MAPPING,
     Side,
     commit_side,
     file_side,
@@ -18,6 +17,7 @@ from ingot.agent.review.revisions import (
     working_tree_side,
     write_sidecars,
 )
+from ingot.converters.mapping.bind import MAX_BYTES
 
 
 def git(folder: Path, *words: str) -> str:
@@ -63,7 +63,7 @@ def test_a_clean_working_tree_is_its_commit(tmp_path: Path, hashing: str) -> Non
     commit, tree = commit_side(found, found.commit("HEAD"), "HEAD"), working_tree_side(found)
     assert dict(commit.files) == dict(tree.files)
     assert set(tree.files) == set(files)
-    assert commit.others == tree.others == {"link.json": "a symbolic link"}
+    assert commit.others == tree.others == {"link.json": "a symbolic link to a.json"}
     for one in (commit, tree):
         read = one.contents(list(files), 100)
         assert read == {name: text.encode() for name, text in files.items()}
@@ -91,16 +91,16 @@ def test_a_file_with_what_lies_beside_it(tmp_path: Path) -> None:
         "m.sample/sample.json",
     ]
     assert sorted(found.others) == ["m.sample/folder", "m.sample/link"]
-    assert file_side(tmp_path / "n.json").others == {"n.sample": "a symbolic link"}
+    assert file_side(tmp_path / "n.json").others == {"n.sample": "a symbolic link to m.sample"}
     assert found.shown("m.sample") == f"{tmp_path}/m.sample"
     assert file_side(tmp_path / "none.json").files == {}
 
 
 def test_a_file_that_no_review_reads_has_a_name_for_its_size(tmp_path: Path) -> None:
-    (tmp_path / "m.json").write_bytes(b" " * (MOST_MAPPING + 1))
+    (tmp_path / "m.json").write_bytes(b" " * (MAX_BYTES + 1))
     found = file_side(tmp_path / "m.json")
-    assert found.files["m.json"] == f"{MOST_MAPPING + 1} bytes"
-    assert found.contents(["m.json"], MOST_MAPPING) == {}
+    assert found.files["m.json"] == f"{MAX_BYTES + 1} bytes"
+    assert found.contents(["m.json"], MAX_BYTES) == {}
 
 
 def test_sample_and_golden_rows_are_laid_out(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from ingot.agent.review.changed_mappings import compare_files, find_changed
-from ingot.agent.review.revisions import MOST_MAPPING, Side
+from ingot.agent.review.revisions import Side
 from ingot.converters.errors import MappingError, RevisionError
+from ingot.converters.mapping.bind import MAX_BYTES
 
 TEXT = b'{"text": "body"}'
 OTHER = b'{"version": 2, "text": ["title", "body"]}'
@@ -40,7 +41,7 @@ def found(base: Side, head: Side, *globs: str) -> list[tuple[Any, ...]]:
         (TEXT, b"{", "broken"),
         (TEXT, b"\xff", "broken"),
         (TEXT, CLAIM, "broken"),
-        (TEXT, b" " * (MOST_MAPPING + 1), "broken"),
+        (TEXT, b" " * (MAX_BYTES + 1), "broken"),
         (TEXT, None, "removed"),
         (None, TEXT, "added"),
         (None, CLAIM, "broken"),
@@ -67,11 +68,50 @@ def test_every_file_of_a_stated_glob_is_a_mapping() -> None:
     assert found(base, head, "*.json") == [("broken", None, f"{at}/m.json") for at in "ab"]
 
 
-@pytest.mark.parametrize("path", ["m.sample/x.json", "a/m.sample/data/x.json", "out/manifest.json"])
-def test_what_is_a_mapping_only_where_a_glob_says_so(path: str) -> None:
-    assert found(side({}), side({path: TEXT})) == []
-    assert found(side({}), side({path: TEXT}), "*.json") == [("added", None, path)]
-    assert found(side({}), side({path: NEITHER}), "*.json") == [("broken", None, path)]
+@pytest.mark.parametrize(
+    "path", ["m.sample/x.json", "a/m.sample/data/x.json", "out/manifest.json", "a/M.JSON"]
+)
+def test_no_name_hides_a_mapping(path: str) -> None:
+    assert found(side({}), side({path: TEXT})) == [("added", None, path)]
+    assert found(side({path: TEXT}), side({path: OTHER})) == [("modified", None, path)]
+    assert found(side({}), side({path: NEITHER})) == []
+    assert found(side({}), side({path: NEITHER}), "*.[jJ]*") == [("broken", None, path)]
+
+
+def test_what_owns_a_mapping_has_to_be_one() -> None:
+    hidden = {"m.json": NEITHER, "m.sample/data/x.json": TEXT}
+    assert found(side({"m.json": NEITHER}), side(hidden)) == [
+        ("added", None, "m.sample/data/x.json")
+    ]
+
+
+LEADS = {
+    "a link to a mapping": ("to/a.json", "m.json", "../m.json"),
+    "another mapping of the tree": ("to/a.json", "../m.json", "../n.json"),
+    "out of the tree": ("to/a.json", "../m.json", "/etc/passwd"),
+    "a link to a link": ("to/a.json", None, "b.json"),
+    "a folder of mappings": ("to", None, "maps"),
+    "beside a mapping": ("maps/a.json", None, "../x"),
+}
+
+
+@pytest.mark.parametrize("case", LEADS)
+def test_a_link_that_leads_to_a_mapping_is_named(case: str) -> None:
+    path, was, now = LEADS[case]
+    files = {"m.json": TEXT, "n.json": OTHER, "maps/x.json": TEXT}
+    old, new = (
+        {path: f"a symbolic link to {one}"} | {"to/b.json": "a symbolic link to ../m.json"}
+        for one in (was, now)
+    )
+    base, head = side(files, {} if was is None else old), side(files, new)
+    names = [one for one in found(base, head) if one[2] == path]
+    assert names == [("broken", None, path)]
+
+
+def test_other_links_are_not_named() -> None:
+    files = {"m.json": TEXT, "package.json": NEITHER}
+    head = side(files, {"to/package.json": "a symbolic link to ../package.json"})
+    assert found(side(files), head) == []
 
 
 def test_the_files_of_a_sample_are_no_mappings() -> None:

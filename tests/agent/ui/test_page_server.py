@@ -1,5 +1,6 @@
 """The server of `ingot ui`: who is answered, what is shown, what a button may do."""
 
+import asyncio
 import json
 import os
 import shutil
@@ -151,6 +152,31 @@ def test_a_request_that_is_none_is_refused(page: Page) -> None:
 
 
 # --- from a source to tokens
+
+
+@pytest.mark.parametrize("path", ["/api/review", "/api/onboard", "/api/lake/decide"])
+def test_a_client_that_leaves_in_the_middle_is_no_error(root: Path, path: str) -> None:
+    app = guard_requests(build_app(Onboarding(root, None, "auto")), PLACE, TOKEN)
+    headers = {"host": PLACE, "authorization": f"Bearer {TOKEN}", "content-length": "900"}
+    scope = {
+        **{"type": "http", "method": "POST", "path": path, "query_string": b"", "root_path": ""},
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }
+    parts = [
+        {"type": "http.request", "body": b'{"old": ', "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+
+    async def receive() -> dict[str, Any]:
+        return parts.pop(0)
+
+    sent = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(app(scope, receive, send))
+    assert sent[0]["status"] == 400
 
 
 def test_fields_have_the_colours_of_what_they_become(page: Page) -> None:

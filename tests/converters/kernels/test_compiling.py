@@ -192,3 +192,18 @@ def test_an_install_without_numba_imports_the_build_and_names_the_extra():
     assert run.stderr == ""
     assert run.stdout.startswith("ConversionError ")
     assert "pip install 'ingot[recsys]'" in run.stdout
+
+
+def test_no_file_of_the_current_folder_names_the_cache(tmp_path):
+    (tmp_path / ".numba_config.yaml").write_text("cache_dir: evil\ncpu_name: generic\nopt: 0\n")
+    code = (
+        "from ingot.converters.kernels.compile import cache_folders, kernel\n"
+        "kernel(lambda x: x)\nimport numba\nprint(cache_folders(), numba.config.OPT)"
+    )
+    own = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    told = subprocess.run(
+        [sys.executable, "-P", "-c", code], cwd=tmp_path, env=own, capture_output=True, text=True
+    )
+    assert told.returncode == 0, told.stderr
+    assert "evil" not in told.stdout
+    assert told.stdout.split()[-1] == "_OptLevel(3)"

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ingot.converters.errors import MappingError
-from ingot.converters.mapping.bind import bind, load_mapping, parse
+from ingot.converters.mapping.bind import MAX_BYTES, bind, load_mapping, parse
 from ingot.converters.mapping.rows.executor import UnifiedBatch
-from ingot.converters.paths import Node, PathSyntaxError, compile_path, join_path
+from ingot.converters.paths import Node, PathSyntaxError, compile_path, join_path, limit_looks
 
 Unify = Callable[..., UnifiedBatch]
 
@@ -53,6 +53,57 @@ def test_a_document_nested_without_end(levels: int, document: Callable[[Any], An
 def test_a_document_may_be_as_deep_as_anyone_needs() -> None:
     document = {"version": 2, "text": nested(30), "provenance": {"x": nested(30)}}
     assert bind(document).outer.text is not None
+
+
+LONG: dict[str, Any] = {
+    "alternatives": {"any_of": ["zz"] * 100_000},
+    "joined parts": ["answer"] * 60_000,
+    "a path that climbs": ["^.l[*]"] * 6_000,
+    "fields of a template": {"template": "{{a}}" * 50_000},
+    "what is replaced": {"path": "a", "replace": {f"k{n}": "v" for n in range(6_000)}},
+}
+
+
+@pytest.mark.parametrize("value", LONG.values(), ids=LONG)
+def test_a_mapping_of_more_parts_than_anybody_reads(value: Any) -> None:
+    assert problems({"version": 2, "text": value}) == [("", "too_large")]
+    assert problems({"version": 2, "any_of": [{"text": value}, {"text": "a"}]})[0][1] == "too_large"
+
+
+def test_version_1_has_the_same_bounds() -> None:
+    assert problems({"text": ["answer"] * 60_000}) == [("", "too_large")]
+
+
+def test_tables_may_be_long() -> None:
+    names = [f"n{number}" for number in range(30_000)]
+    table = {"path": "a", "map": dict.fromkeys(names, "x")}
+    where = [{"path": "a", "in": names}]
+    document = {"version": 2, "source": {"columns": names}, "where": where, "text": table}
+    assert bind(document).outer.where[0].values == tuple(names)
+
+
+def test_a_file_larger_than_any_mapping(tmp_path: File) -> None:
+    file = tmp_path / "m.json"
+    file.write_text('{"version": 2, "text": {"literal": "' + "a" * MAX_BYTES + '"}}')
+    with pytest.raises(MappingError, match="too_large: expected at most 1 MiB"):
+        load_mapping(file)
+
+
+CLIMBS = ("l[*].^.l[*].^.l[*].^.l[*].^.l[*]", "l[*].^.*[*].^.*[*].^.*[*].^.l[*]")
+
+
+@pytest.mark.parametrize("text", CLIMBS)
+def test_a_path_that_multiplies_a_list(text: str) -> None:
+    row = Node({"l": [*range(40)]})
+    with pytest.raises(MappingError, match="too_much"), limit_looks():
+        compile_path(text).find(row)
+    assert len(compile_path("l[*].^.l[*]").find(row)) == 1600
+
+
+def test_a_text_that_is_made_longer_without_end(unify: Unify) -> None:
+    swap = {"path": "a", "replace": {"o": "x" * 900_000}}
+    with pytest.raises(MappingError, match="too_much"), limit_looks():
+        unify({"version": 2, "text": swap}, [{"a": "o" * 1_000_000}])
 
 
 @pytest.mark.parametrize(

@@ -260,3 +260,12 @@ def test_a_table_is_found_in_a_catalog_over_http(
         server.shutdown()
         server.server_close()
     assert "very-secret" not in str(error.value)
+
+
+def test_the_current_folder_does_not_say_where_a_catalog_is(tmp_path, monkeypatch):
+    (tmp_path / ".pyiceberg.yaml").write_text("catalog:\n  prod:\n    uri: http://127.0.0.1:9\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYICEBERG_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    with pytest.raises(SourceError, match="of this folder may say where the catalog is"):
+        open_source("iceberg://prod/crm.people")
