@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NewType
 
@@ -40,6 +40,10 @@ _WORD = re.compile(r"[A-Za-z0-9]+")
 _BRANCHES = 3  # characters by which secrets are told apart
 
 
+# In place of values that no redacted row gives.
+NOT_SHOWN = "(not shown: the mapping reads the files in its own way)"
+DIFFERS = "(differs: what is hidden decides what becomes of the rows)"
+
 SafeProblem = NewType("SafeProblem", Problem)
 
 
@@ -58,7 +62,7 @@ class Door:
 
     def __init__(self, share: str, rows: Iterable[Json] = (), *, numbered: bool = True) -> None:
         self.share, self._numbered = share, numbered
-        self._rows = list(rows)
+        self.rows = tuple(rows)
         self._known: dict[str, dict[str, int]] = {}
 
     @classmethod
@@ -75,7 +79,7 @@ class Door:
     @cached_property
     def secrets(self) -> dict[str, str]:
         """Text -> placeholder, of what the data set's names and neighbours make a secret."""
-        return {} if self.share == "raw" else named_secrets(self._rows)
+        return {} if self.share == "raw" else named_secrets([*self.rows])
 
     @cached_property
     def _replaced(self) -> "Replacer":
@@ -87,6 +91,24 @@ class Door:
             return SafeValue(value)
         return SafeValue(redaction.convert_scalars(value, self._scalar, hide=self._key))
 
+    def sample(self, sample: "Sample") -> "Sample":
+        """A sample redacted, with `none` its types; the same one where there is nothing to hide.
+
+        What a mapping makes of it may be shown.
+        """
+        if self.share == "raw":
+            return sample
+        hide = _bare_type if self.share == "none" else self._whole_scalar
+        rows = tuple(
+            replace(
+                one,
+                key=None if one.key is None else str(hide(one.key, "")),
+                value=redaction.convert_scalars(one.value, hide, hide=self._key),
+            )
+            for one in sample.rows
+        )
+        return sample if rows == sample.rows else replace(sample, rows=rows)
+
     @cached_property
     def _in_keys(self) -> "Replacer":
         """Of the secrets those that are no short words, as keys are."""
@@ -97,8 +119,13 @@ class Door:
     def _key(self, key: str) -> str:
         return redaction.redact(self._in_keys.text(key))
 
-    def _scalar(self, value: Json, name: str) -> Json:
-        shown = redaction.redact_scalar(self._replaced.value(value), name)
+    def _whole_scalar(self, value: Json, name: str) -> Json:
+        return self._scalar(value, name, redaction.redact_whole)
+
+    def _scalar(
+        self, value: Json, name: str, hide: Callable[[str], Safe] = redaction.redact_ends
+    ) -> Json:
+        shown = redaction.redact_scalar(self._replaced.value(value), name, hide)
         placed = shown != value and isinstance(shown, str) and PLACED.fullmatch(shown)
         if placed and self._numbered:
             return self.stand_in(shown, redaction.spell_value(value))
@@ -125,6 +152,11 @@ class Door:
         nearest = self.text(one.nearest) if one.nearest else one.nearest
         expected, got = self.text(one.expected), self.text(one.got)
         return SafeProblem(Problem(redaction.redact(one.pointer), one.code, expected, got, nearest))
+
+
+def _bare_type(value: Json, _: str) -> Json:
+    """The JSON type of a value, of which nothing else is left; null is one."""
+    return None if value is None else redaction.scalar_type(value)
 
 
 def _letters(number: int) -> str:
