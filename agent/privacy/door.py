@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NewType
 
 from ingot.agent.privacy import redaction
+from ingot.agent.privacy.pairs import Pair, find_below_header, find_pairs
 from ingot.agent.privacy.redaction import PLACED, SECRET
 from ingot.agent.privacy.secrets import (
     find_assignments,
@@ -21,8 +22,9 @@ from ingot.agent.privacy.secrets import (
     is_no_value,
     is_secret_name,
     may_be_key_line,
+    names_several,
 )
-from ingot.converters.errors import Problem
+from ingot.converters.errors import Problem, SourceError
 from ingot.converters.rows import Json, Safe
 from ingot.converters.sources.formats.row_chunks import JsonTextError, parse_json
 
@@ -37,6 +39,7 @@ _SHORTEST_SECRET = 4  # characters that are looked for inside other texts
 _SHORT_SECRET = 8  # characters under which a secret is looked for as a word
 _PART, _STEP = 6, 3  # characters of a part; it and two more make the shortest long secret
 _WORD = re.compile(r"[A-Za-z0-9]+")
+_TABLES, _FIRST_ROWS = 20, 3  # files, and rows of each, in which names of columns are looked for
 _BRANCHES = 3  # characters by which secrets are told apart
 
 
@@ -71,15 +74,27 @@ class Door:
         root = source.spec.root or (source.roots[0].path if source.roots else "")
         name = next((one for one in reversed(_NAMES.findall(root)) if is_secret_name(one)), "")
         rows = [row.value for row in sample.rows]
-        keys = ((row.key or "", row.value) for row in sample.rows)
+        keys = [(row.key or "", row.value) for row in sample.rows]
         named: list[Json] = [{key: value} for key, value in keys if is_secret_name(key)]
-        named += [{name: rows}] if name else []
+        named += [{name: rows}, {name: dict(keys)}] if name else []
+        named += [{key: value} for key, value in _below_headers(source, sample)]
         return cls(share, [*rows, *named, *more])
+
+    @cached_property
+    def _named(self) -> "_NamedSecrets":
+        named = _NamedSecrets()
+        if self.share != "raw":
+            named.add([*self.rows], "", _DEEPEST)
+        return named
 
     @cached_property
     def secrets(self) -> dict[str, str]:
         """Text -> placeholder, of what the data set's names and neighbours make a secret."""
-        return {} if self.share == "raw" else named_secrets([*self.rows])
+        lines = _key_lines([*self.rows], _DEEPEST) if self._named.begins_key else ()
+        found = dict.fromkeys(lines, _KEY_MARK) | self._named.found
+        # Inside JSON that is a text they are spelled with its escapes, inside its texts twice.
+        once = _escaped_texts(found)
+        return _escaped_texts(once) | once | found
 
     @cached_property
     def _replaced(self) -> "Replacer":
@@ -112,9 +127,9 @@ class Door:
     @cached_property
     def _in_keys(self) -> "Replacer":
         """Of the secrets those that are no short words, as keys are."""
-        known = self.secrets.items()
-        long = {k: v for k, v in known if len(k) >= _SHORT_SECRET or not k.isalpha()}
-        return Replacer(long)
+        known, keys = self.secrets.items(), self._named.keys
+        kept = {k: v for k, v in known if len(k) >= _SHORT_SECRET or not k.isalpha() or k in keys}
+        return Replacer(kept)
 
     def _key(self, key: str) -> str:
         return redaction.redact(self._in_keys.text(key))
@@ -122,9 +137,7 @@ class Door:
     def _whole_scalar(self, value: Json, name: str) -> Json:
         return self._scalar(value, name, redaction.redact_whole)
 
-    def _scalar(
-        self, value: Json, name: str, hide: Callable[[str], Safe] = redaction.redact_ends
-    ) -> Json:
+    def _scalar(self, value: Json, name: str, hide: Callable[[str], Safe] | None = None) -> Json:
         shown = redaction.redact_scalar(self._replaced.value(value), name, hide)
         placed = shown != value and isinstance(shown, str) and PLACED.fullmatch(shown)
         if placed and self._numbered:
@@ -168,15 +181,18 @@ def _letters(number: int) -> str:
     return text
 
 
-def named_secrets(value: Json) -> dict[str, str]:
-    """Text -> placeholder, for what is hidden for a key's name, and lines of keys."""
-    named = _NamedSecrets()
-    named.add(value, "", _DEEPEST)
-    lines = _key_lines(value, _DEEPEST) if named.begins_key else ()
-    found = dict.fromkeys(lines, _KEY_MARK) | named.found
-    # Inside JSON that is a text they are spelled with its escapes, inside its texts twice.
-    once = _escaped_texts(found)
-    return _escaped_texts(once) | once | found
+def _below_headers(source: "Source", sample: "Sample") -> Iterator[Pair]:
+    """What stands in tables whose names are one of their first rows, not those of the reader."""
+    for file in source.files[:_TABLES]:
+        rows = [one.value for one in sample.rows if one.file == file.name]
+        table = file.facts.format in ("csv", "excel") or (rows and isinstance(rows[0], list))
+        if not table:
+            continue
+        if not sample.complete:
+            with suppress(SourceError):
+                first = next(iter(source.batches([file])), None)
+                rows[:0] = first.values[:_FIRST_ROWS] if first else ()
+        yield from find_below_header(rows, 3 if file.facts.header else 2)
 
 
 def _escaped_texts(found: Mapping[str, str]) -> dict[str, str]:
@@ -189,11 +205,15 @@ class _NamedSecrets:
 
     def __init__(self) -> None:
         self.found: dict[str, str] = {}
+        self.keys: set[str] = set()  # of objects whose name says that these are secrets
         self.begins_key = False
 
     def add(self, value: Json, name: str, levels: int) -> None:
         """Add what stands under a name."""
+        for beside, one in find_pairs(value) if levels else ():
+            self.add(one, beside, levels - 1)
         if isinstance(value, dict):
+            self._add_keys(value, name)
             outer = redaction.outer_name(value, name)
             for key, one in value.items() if levels else ():
                 self.add(one, redaction.inner_name(key, outer), levels - 1)
@@ -207,12 +227,21 @@ class _NamedSecrets:
                 redaction.spell_value(value) if redaction.is_telling(name) else "", name, 0
             )
 
+    def _add_keys(self, value: dict[str, Json], name: str) -> None:
+        """Add the keys of `passwords`, unless its texts are the secrets and these the users."""
+        if names_several(name) and not any(isinstance(one, str) for one in value.values()):
+            self.keys.update(value)
+            self.found |= dict.fromkeys(filter(None, map(str.strip, value)), SECRET)
+
     def _add_text(self, text: str, name: str, levels: int) -> None:
         self.begins_key = self.begins_key or may_be_key_line(text)
         kind = redaction.name_placeholder(text, name) if text else None
         if kind is None and levels:
             self._look_inside(text, levels - 1)
-        elif kind is not None and not is_no_value(text):
+            return
+        # What is a secret only for how it looks under its name may be an everyday number.
+        sure = redaction.is_telling(name) or len(text) >= _SHORT_SECRET
+        if kind is not None and sure and not is_no_value(text):
             self.found[text] = kind
 
     def _look_inside(self, text: str, levels: int) -> None:

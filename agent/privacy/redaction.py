@@ -214,6 +214,15 @@ def convert_scalars(
 
 
 _SCHEMA_TYPES = frozenset(("string", "integer", "number", "boolean", "array", "object", "null"))
+# No `default`, `const` or `examples`: these are values.
+_SCHEMA_KEYS = frozenset(
+    (
+        *("type", "title", "description", "format", "enum", "properties", "required", "items"),
+        *("pattern", "nullable", "optional", "$ref", "minLength", "maxLength", "minimum"),
+        *("maximum", "minItems", "maxItems", "additionalProperties", "anyOf", "oneOf", "allOf"),
+        *("readOnly", "writeOnly"),
+    )
+)
 
 
 def is_telling(name: str) -> bool:
@@ -224,12 +233,12 @@ def is_telling(name: str) -> bool:
 def outer_name(value: dict[str, Json], name: str) -> str:
     """The name that counts inside an object as well, "" for most: `"password": {"value": "x"}`.
 
-    The JSON schema of a parameter `password` holds none; what has a `value` is no schema.
+    The JSON schema of a parameter `password` holds none; what has other keys is no schema.
     """
     if not is_telling(name):
         return ""
     kind = value.get("type")
-    schema = isinstance(kind, str) and kind in _SCHEMA_TYPES and "value" not in value
+    schema = isinstance(kind, str) and kind in _SCHEMA_TYPES and _SCHEMA_KEYS.issuperset(value)
     return "" if schema else name
 
 
@@ -238,7 +247,7 @@ def inner_name(key: str, outer: str) -> str:
     return outer if outer and not secrets.is_secret_name(key) else key
 
 
-def redact_scalar(value: Json, name: str, hide: Callable[[str], Safe]) -> Json:
+def redact_scalar(value: Json, name: str, hide: Callable[[str], Safe] | None = None) -> Json:
     """Redact what stands under a name, which may make it `[secret]` or `[phone]`, a number too."""
     if value is None or isinstance(value, bool) or value == "":
         return value
@@ -246,7 +255,7 @@ def redact_scalar(value: Json, name: str, hide: Callable[[str], Safe]) -> Json:
     named = name_placeholder(text, name)
     if named is not None:
         return named
-    found = hide(text)
+    found = (hide or redact_ends)(text)
     return found if found != text else value
 
 
@@ -254,7 +263,9 @@ def name_placeholder(text: str, name: str) -> str | None:
     """What a text becomes for the name of its key alone, None where that tells nothing."""
     if name and text != _NULL and secrets.is_secret_name(name):
         return SECRET
-    return _PHONE if name and is_phone_name(name) and is_phone_like(text) else None
+    if name and is_phone_name(name) and is_phone_like(text):
+        return _PHONE
+    return SECRET if name and secrets.is_secret_of(name, text) else None
 
 
 def spell_value(value: str | int | float) -> str:

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from ingot.agent.privacy import Door
-from ingot.agent.privacy.door import Replacer, named_secrets
+from ingot.agent.privacy.door import Door, Replacer
 
 ROW = {
     "password": " hunter0abc ",
@@ -18,7 +17,7 @@ ROW = {
 
 
 def test_what_redaction_hides_for_a_key_is_named() -> None:
-    found = named_secrets([ROW])
+    found = Door("redacted", [ROW]).secrets
     assert found == {
         "hunter0abc": "[secret]",
         "k-12": "[secret]",
@@ -43,7 +42,7 @@ def test_what_redaction_hides_for_a_key_is_named() -> None:
     ],
 )
 def test_it_is_hidden_in_other_values(text, shown) -> None:
-    assert Replacer(named_secrets(ROW)).value(text) == shown
+    assert Replacer(Door("redacted", [ROW]).secrets).value(text) == shown
 
 
 def test_the_longest_is_hidden_whole() -> None:
