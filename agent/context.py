@@ -31,7 +31,6 @@ from ingot.agent.proposing.proposal import (
 from ingot.converters.errors import ModelError, SourceError
 from ingot.converters.mapping.bind import observed_paths
 from ingot.converters.progress import Watch
-from ingot.converters.rows import Json
 from ingot.converters.sources import Source, open_source
 from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.sample import Sample, draw_sample
@@ -192,9 +191,10 @@ class Context:
         """
         if (location, spec, share) not in self._doors:
             read, own = self.source_and_sample(location, spec), SourceSpec(files=spec.files)
-            more: tuple[Json, ...] = ()
+            known: list[Door] = []
             with suppress(SourceError):  # what only the facts of a mapping can read
-                more = self.door(location, own, share).rows if spec != own else ()
+                known += [self.door(location, own, share)] if spec != own else []
+            more = (row for one in known for row in one.rows)
             self._doors[location, spec, share] = Door.of(share, *read, *more)
         return self._doors[location, spec, share]
 
