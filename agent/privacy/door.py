@@ -44,13 +44,13 @@ _BRANCHES = 3  # characters by which secrets are told apart
 
 # Values beside the name of a secret: pairs, lists side by side, rows under a header.
 Pair = tuple[str, Json]  # a name, and what stands beside it
-_NAMES = frozenset(
+_NAME_KEYS = frozenset(
     (
         *("name", "key", "field", "param", "parameter", "variable", "var", "property", "setting"),
         *("attribute", "option", "header", "k"),
     )
 )
-_VALUES = frozenset(("value", "values", "val", "v"))
+_VALUE_KEYS = frozenset(("value", "values", "val", "v"))
 _HEADS = frozenset(
     (
         *("names", "keys", "fields", "columns", "cols", "header", "headers", "column_names"),
@@ -304,9 +304,9 @@ def find_pairs(value: Json) -> Iterator[Pair]:
         if value and isinstance(value[0], list):
             yield from find_below_header(value)
     elif isinstance(value, dict):
-        names = [one for key, one in value.items() if key.lower() in _NAMES and _is_name(one)]
+        names = [one for key, one in value.items() if key.lower() in _NAME_KEYS and _is_name(one)]
         for key, one in value.items() if names else ():
-            if key.lower() in _VALUES:
+            if key.lower() in _VALUE_KEYS:
                 yield names[0], one
         for key, one in value.items():
             if key.lower() in _HEADS and isinstance(one, list) and any(map(_is_name, one)):
