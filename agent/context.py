@@ -7,7 +7,7 @@ that only its owner can read.
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from ingot.agent.model.endpoint import configured_endpoint
 from ingot.agent.model.sqlite_file import database_error, open_database
 from ingot.agent.privacy import Door
 from ingot.agent.proposing.cards import Card
+from ingot.agent.proposing.order import Order
 from ingot.agent.proposing.proposal import (
     History,
     Mapper,
@@ -27,7 +28,7 @@ from ingot.agent.proposing.proposal import (
     auto_mapper,
     model_first_mapper,
 )
-from ingot.converters.errors import ModelError
+from ingot.converters.errors import ModelError, SourceError
 from ingot.converters.mapping.bind import observed_paths
 from ingot.converters.progress import Watch
 from ingot.converters.sources import Source, open_source
@@ -101,6 +102,9 @@ class Context:
     _samples: dict[OpenedKey, Sample] = field(default_factory=dict)
     _fields: dict[OpenedKey, tuple[str, ...]] = field(default_factory=dict)
     _doors: dict[tuple[str, SourceSpec, str], Door] = field(default_factory=dict)
+    _shown: dict[tuple[str, SourceSpec, SourceSpec, str], Sample | None] = field(
+        default_factory=dict
+    )
     _rules: dict[tuple[int, Request], Turn] = field(default_factory=dict)
     _tokenizers: set[str] = field(default_factory=set)
 
@@ -143,7 +147,8 @@ class Context:
 
     def forget(self) -> None:
         """Open sources and draw samples anew: the data may have changed."""
-        for kept in (self._sources, self._samples, self._fields, self._doors, self._rules):
+        held = (self._sources, self._samples, self._fields, self._doors, self._shown, self._rules)
+        for kept in held:
             kept.clear()
 
     def check_tokenizer(self, file: str) -> None:
@@ -180,11 +185,60 @@ class Context:
         return self._samples[location, facts]
 
     def door(self, location: str, spec: SourceSpec = SourceSpec(), share: str = "redacted") -> Door:
-        """What is kept and shown of a source goes through it."""
+        """What is kept and shown of a source goes through it.
+
+        It knows what ingot's own reading of the files names a secret, whatever other one is asked.
+        """
         if (location, spec, share) not in self._doors:
-            read = self.source_and_sample(location, spec)
-            self._doors[location, spec, share] = Door.of(share, *read)
+            read, own = self.source_and_sample(location, spec), SourceSpec(files=spec.files)
+            known: list[Door] = []
+            with suppress(SourceError):  # what only the facts of a mapping can read
+                known += [self.door(location, own, share)] if spec != own else []
+            more = (row for one in known for row in one.rows)
+            self._doors[location, spec, share] = Door.of(share, *read, *more)
         return self._doors[location, spec, share]
+
+    def shown_sample(
+        self, order: Order, spec: SourceSpec, share: str = "redacted"
+    ) -> Sample | None:
+        """The sample of a reading with its secrets hidden; None where nothing of it may be shown.
+
+        A reading that cuts or computes values otherwise than the user's or ingot's own is shown
+        only where neither has anything to hide, that of a query never.
+        """
+        own = SourceSpec(format=order.format, query=order.query, files=spec.files)
+        key = (order.source, spec, own, share)
+        if key not in self._shown:
+            self._shown[key] = self._hide_sample(*key)
+        return self._shown[key]
+
+    def _hide_sample(
+        self, location: str, spec: SourceSpec, own: SourceSpec, share: str
+    ) -> Sample | None:
+        source, sample = self.source_and_sample(location, spec)
+        hidden = self.door(location, spec, share).sample(sample)
+        if share == "raw":
+            return hidden
+        try:
+            known, whole = self.source_and_sample(location, own)
+        except SourceError:
+            return None
+        if is_read_alike(known, source, sample):
+            return hidden
+        bare = self.door(location, own, share).sample(whole) is whole and hidden is sample
+        return hidden if bare and spec.query is None else None
+
+
+def is_read_alike(known: Source, other: Source, sample: Sample) -> bool:
+    """Whether the other reading has the values of the known one, and the names they stand under."""
+    ways = [
+        ([(file.name, file.facts) for file in one.files], one.spec.query, one.spec.html)
+        for one in (known, other)
+    ]
+    named = known.spec.root == other.spec.root or all(
+        isinstance(row.value, dict) for row in sample.rows
+    )
+    return ways[0] == ways[1] and named
 
 
 def _model_mapper(asking: "ModelAccess", rules: Mapper, cards: Mapping[str, Card]) -> Mapper:

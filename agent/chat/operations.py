@@ -34,9 +34,7 @@ from ingot.agent.review.markdown_escaping import diff_lines, first_lines
 from ingot.agent.review.replay import (
     Difference,
     RecordMatch,
-    count_sampled_rows,
-    match_records,
-    place_records,
+    match_trials,
 )
 from ingot.agent.session import typed_state
 from ingot.agent.state import Order, Review, State
@@ -301,9 +299,8 @@ def match_states(before: State, after: State, context: Context) -> RecordMatch |
     old, new = _try_state(before, context), _try_state(after, context)
     if old is None or new is None:
         return None
-    name = after["order"].source_name or new.source.name
-    sides = (place_records(one, source_name=name) for one in (old, new))
-    return match_records(*sides, rows=(count_sampled_rows(old), count_sampled_rows(new)))
+    order = after["order"]
+    return match_trials(context, order, old, new, order.seen_share)
 
 
 def _try_state(state: State, context: Context) -> Trial | None:

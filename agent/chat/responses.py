@@ -22,7 +22,7 @@ from ingot.agent.chat.edits import KINDS, Edit
 from ingot.agent.chat.operations import Alternative
 from ingot.agent.context import Context
 from ingot.agent.judging.policy import failed_gates
-from ingot.agent.judging.trial import try_out
+from ingot.agent.judging.trial import shown_report, try_out
 from ingot.agent.model import client
 from ingot.agent.model.budget import Spent, Usage, estimate_cost, estimate_tokens
 from ingot.agent.model.client import OnText
@@ -297,7 +297,8 @@ def _example_rows(conversation: Conversation, context: Context) -> prompt.Exampl
     if not mapping or not conversation.state.get("check"):
         return ()
     trial = try_out(context, conversation.order, mapping, where="the mapping", show=_EXAMPLES)
-    return trial.report.examples
+    share = conversation.order.share_values
+    return shown_report(context, conversation.order, trial, show=_EXAMPLES, share=share).examples
 
 
 def _request_completion(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import comb
 from typing import Literal, cast
 
-from ingot.agent.privacy import Door
+from ingot.agent.privacy import NOT_SHOWN, Door
 from ingot.agent.proposing.fingerprint import Shape, shape_fingerprint
 from ingot.agent.state import Change, SafeChange
 from ingot.converters.errors import Problem
@@ -209,6 +209,11 @@ def stored_shape(document: MappingDocument) -> Shape | None:
     if not kept or kept.get("facts", {}) != (document.get("source") or {}):
         return None
     return cast("Shape", dict(kept))
+
+
+def hide_changes(changes: Sequence[Change]) -> tuple[Change, ...]:
+    """The changes without paths and values, of files that a mapping reads in its own way."""
+    return tuple(replace(one, path=NOT_SHOWN, before="", after="") for one in changes)
 
 
 def redacted_changes(changes: Sequence[Change], door: Door) -> tuple[SafeChange, ...]:

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 from ingot.agent.context import Context
-from ingot.agent.privacy import Door
+from ingot.agent.privacy import DIFFERS, NOT_SHOWN, Door
 from ingot.agent.proposing.columns import parse_json_text
 from ingot.agent.proposing.doubts.confidence import record_doubts
 from ingot.agent.proposing.names import NAMED, name_strength
 from ingot.agent.state import Check, Order
+from ingot.converters.errors import Problem
 from ingot.converters.json_yaml import shorten_text
 from ingot.converters.mapping.bind import Mapping, bind, parse
 from ingot.converters.mapping.check import CheckReport, check_mapping, sample_batches
@@ -77,6 +78,55 @@ def report_facts(report: CheckReport, door: Door | None = None) -> Check:
     told = tuple(map(door.text, (*report.warnings, *report.others)))
     files = tuple((door.text(file), rows, made) for file, rows, made in report.loss.files)
     return Check(**{**kept, "warnings": told, "loss": replace(report.loss, files=files)})
+
+
+# Problems that quote what stands in the data, or what a mapping makes of it.
+_QUOTING = ("unresolved_path", "unmapped_value", "not_text", "ambiguous_lookup", "too_deep")
+
+
+def shown_report(
+    context: Context, order: Order, trial: Trial, *, show: int = 3, share: str = "redacted"
+) -> CheckReport:
+    """The report of a trial as it may be shown: rows, records and quoted values are redacted ones.
+
+    Whoever writes a mapping spells values as they like, so what is shown is what the mapping makes
+    of redacted rows. Where that is not as much as of the real ones no record is shown, and of files
+    that it reads in its own way no row.
+    """
+    real, sample = trial.report, context.shown_sample(order, trial.source.spec, share)
+    if sample is trial.sample:
+        return real
+    mapping, name = trial.mapping, order.source_name or trial.source.name
+    shown = CheckReport(rows=0, unreadable=0, warnings=())
+    rows: list[Json] = [NOT_SHOWN]
+    if sample is not None:
+        rows = [row.value for row in sample.rows[:show]]
+        shown = check_mapping(mapping, sample, source_name=name, language=order.language, show=show)
+    if _outcome(shown) != _outcome(real):
+        told = DIFFERS if sample else NOT_SHOWN
+        instead: list[Example] = [(row, {"text": told, "meta": {}}) for row in rows]
+        shown = replace(shown, examples=tuple(instead) if real.examples else (), rejects=())
+    said = {(one.pointer, one.code): one for one in shown.problems}
+    return replace(
+        real,
+        examples=shown.examples,
+        rejects=shown.rejects,
+        others=shown.others,
+        problems=tuple(_shown_problem(one, said) for one in real.problems),
+    )
+
+
+def _outcome(report: CheckReport) -> Json:
+    """What becomes of the sampled rows, in counts that are shown of the real ones."""
+    return [report.rows, report.ok_rows, report.records, report.failures]
+
+
+def _shown_problem(one: Problem, said: dict[tuple[str, str], Problem]) -> Problem:
+    """A problem of the real rows, with what is quoted of the redacted ones."""
+    if one.code not in _QUOTING:
+        return one
+    own = one.got if one.code == "unresolved_path" else "(not shown)"  # a path of the mapping
+    return said.get((one.pointer, one.code), replace(one, got=own, nearest=None))
 
 
 ROWS = 60  # rows that are looked at, with the record made of each

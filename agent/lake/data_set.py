@@ -16,7 +16,7 @@ from ingot.agent.model.cache import Store
 from ingot.agent.nodes.convert import convert_mapping
 from ingot.agent.nodes.discover import unreadable_reason
 from ingot.agent.nodes.report import run_outcome
-from ingot.agent.privacy import EMPTY_TEXT, Safe, joined, redact
+from ingot.agent.privacy import EMPTY_TEXT, NOT_SHOWN, Safe, joined, redact
 from ingot.agent.proposing.cards import find_card
 from ingot.agent.proposing.llm.mapper import AskSettings, ModelAccess
 from ingot.agent.proposing.proposal import NOT_ASKED, Proposal
@@ -354,9 +354,9 @@ def _settled_facts(
 
 
 def _shown_text(order: Order, context: Context) -> Callable[[str], Safe]:
-    """How texts of records are shown on the page; where no value is shared by their lengths."""
+    """How texts of records are shown on the page; where no value is shared by their type."""
     if order.share_values == "none":
-        return lambda text: Safe(f"<string {len(text)} chars>")
+        return lambda text: Safe("<string>")
     return context.door(order.source, order.spec).text
 
 
@@ -368,10 +368,22 @@ def _pin_rows(
     spec = spec_of_document(mapping, where=str(file))
     source, sample = context.source_and_sample(task.data_set.source.location, spec)
     share, kept = task.order.share_values, named_values(mapping)
+    order = Order(source=task.data_set.source.location)
+    if context.shown_sample(order, spec, share) is None:
+        return replace(facts, hint=redact(f"no sample is pinned {NOT_SHOWN}"))
+    known = context.door(order.source, spec, share).rows
     try:
         with output_errors(file):
             file.parent.mkdir(parents=True, exist_ok=True)
-        pin_sample(source, sample, pinned_folder(file), share=share, keep=kept, overwrite=True)
+        pin_sample(
+            source,
+            sample,
+            pinned_folder(file),
+            share=share,
+            keep=kept,
+            known=known,
+            overwrite=True,
+        )
     except (OutputError, SourceError) as error:
         return replace(facts, hint=redact(f"no sample is pinned: {error}"))
     return facts

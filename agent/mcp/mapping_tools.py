@@ -21,7 +21,7 @@ from ingot.agent.chat.commands import (
 from ingot.agent.chat.operations import change_mapping, refusal_problems, replace_mapping
 from ingot.agent.context import Context
 from ingot.agent.judging import policy
-from ingot.agent.judging.trial import try_out
+from ingot.agent.judging.trial import shown_report, try_out
 from ingot.agent.lake.lake_state import LakeState
 from ingot.agent.lake.review_queue import known_order, name_statuses, waiting_sets
 from ingot.agent.mcp.confined_folder import MOST_ANSWER, ConfinedFolder, Facts, GivenMapping
@@ -136,8 +136,10 @@ class MappingTools:
         if not state.get("check") or not proposal:
             raise ConversionError(source, "no mapping that can be run", _problems_text(state))
         document = proposal.mapping or {}
-        tried = try_out(context, order, document, where="the mapping", show=start + rows).report
-        door = context.door(order.source, order.spec)
+        most = start + rows
+        trial = try_out(context, order, document, where="the mapping", show=most)
+        tried = shown_report(context, order, trial, show=most)
+        door = context.door(order.source, trial.source.spec)
         pairs = [
             {
                 "row": row_text(door.value(row)),

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 
 from ingot.agent.context import Context
 from ingot.agent.judging.policy import DOUBTED_CONFIDENCE, closed_attempt
-from ingot.agent.judging.trial import ROWS, find_signals, try_out
+from ingot.agent.judging.trial import ROWS, find_signals, shown_report, try_out
 from ingot.agent.model.budget import Spent, Usage
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.cards import card_evidence
@@ -110,7 +110,8 @@ def _ask_mapper(order: Order, context: Context, state: State) -> Turn:
     history = [*state.get("attempts", ())]
     if looked := state.get("looked"):
         trial = try_out(context, order, looked.proposal.mapping or {}, where="the model's mapping")
-        records = trial.report.examples[:RENDERED_RECORDS]
+        shown = shown_report(context, order, trial, share=order.share_values)
+        records = shown.examples[:RENDERED_RECORDS]
         history = [one if one.signals is None else replace(one, records=records) for one in history]
     source, sample = context.source_and_sample(order.source, order.spec)
     return context.mapper_named(order.mapper)(source, sample, order.request(), history)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from ingot.agent.context import Context
 from ingot.agent.judging import drift, model_gates
 from ingot.agent.judging.source_gates import list_gates
-from ingot.agent.judging.trial import Trial, report_facts, try_out
+from ingot.agent.judging.trial import Trial, report_facts, shown_report, try_out
 from ingot.agent.nodes.discover import summarize_source
 from ingot.agent.nodes.propose import document_decision
 from ingot.agent.privacy import Door
@@ -46,15 +46,16 @@ def validate(state: State, context: Context) -> State:
     faults = model_gates.meta_faults(document) if proposal.mapper == "llm" else []
     edited = proposal.mapper == "edited"  # a person who edits a mapping may decide otherwise
     decision = document_decision(document) if edited else proposal.decision
+    shown = shown_report(context, order, trial)
     checked: State = {
-        "check": replace(report_facts(trial.report, door), gates=list_gates(trial)),
-        "problems": tuple(map(door.problem, [*trial.report.problems, *faults])),
+        "check": replace(report_facts(shown, door), gates=list_gates(trial)),
+        "problems": tuple(map(door.problem, [*shown.problems, *faults])),
         "proposal": replace(proposal, mapping=document, decision=decision),
     }
     if proposal.mapper == "rules" and proposal.mapping.get("source"):
         # What is not read is told of the files as the mapping reads them.
         checked["source"] = summarize_source(trial.source, state["source"].gates)
-    return _add_drift(checked, trial, order, door) if proposal.mapper == "file" else checked
+    return _add_drift(checked, trial, order, context) if proposal.mapper == "file" else checked
 
 
 def _failed_check(problems: Iterable[Problem], door: Door) -> State:
@@ -89,13 +90,16 @@ def _with_provenance(trial: Trial, proposal: Proposal, state: State) -> MappingD
 # --- drift
 
 
-def _add_drift(checked: State, trial: Trial, order: Order, door: Door) -> State:
+def _add_drift(checked: State, trial: Trial, order: Order, context: Context) -> State:
     """The state with what has changed since the mapping was made, where it says for what data."""
     shape, check = drift.stored_shape(order.mapping or {}), checked["check"]
     if shape is None or check is None:
         return checked
     now = source_shape(trial.source, trial.sample)
     changes = drift.mapping_changes(drift.find_drift(shape, now), trial.mapping)
+    door = context.door(order.source, order.spec)
+    if context.shown_sample(order, trial.source.spec) is None:
+        changes = drift.hide_changes(changes)
     stopping = [one for one in changes if one.stops and not order.allow_drift]
     if stopping and order.out is not None:
         raise _drift_error(order, changes, door)

@@ -7,9 +7,9 @@ computed from rows that went through it.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NewType
 
@@ -21,8 +21,9 @@ from ingot.agent.privacy.secrets import (
     is_no_value,
     is_secret_name,
     may_be_key_line,
+    names_several,
 )
-from ingot.converters.errors import Problem
+from ingot.converters.errors import Problem, SourceError
 from ingot.converters.rows import Json, Safe
 from ingot.converters.sources.formats.row_chunks import JsonTextError, parse_json
 
@@ -37,8 +38,31 @@ _SHORTEST_SECRET = 4  # characters that are looked for inside other texts
 _SHORT_SECRET = 8  # characters under which a secret is looked for as a word
 _PART, _STEP = 6, 3  # characters of a part; it and two more make the shortest long secret
 _WORD = re.compile(r"[A-Za-z0-9]+")
+_TABLES, _FIRST_ROWS = 20, 3  # files, and rows of each, in which names of columns are looked for
 _BRANCHES = 3  # characters by which secrets are told apart
 
+
+# Values beside the name of a secret: pairs, lists side by side, rows under a header.
+Pair = tuple[str, Json]  # a name, and what stands beside it
+_NAME_KEYS = frozenset(
+    (
+        *("name", "key", "field", "param", "parameter", "variable", "var", "property", "setting"),
+        *("attribute", "option", "header", "k"),
+    )
+)
+_VALUE_KEYS = frozenset(("value", "values", "val", "v"))
+_HEADS = frozenset(
+    (
+        *("names", "keys", "fields", "columns", "cols", "header", "headers", "column_names"),
+        *("colnames", "field_names", "attributes", "params", "parameters", "variables"),
+    )
+)
+_HEADER_ROWS = 3  # among the first so many rows of a table names may stand
+_LONGEST_CELL = 40  # characters of a name
+
+# In place of values that no redacted row gives.
+NOT_SHOWN = "(not shown: the mapping reads the files in its own way)"
+DIFFERS = "(differs: what is hidden decides what becomes of the rows)"
 
 SafeProblem = NewType("SafeProblem", Problem)
 
@@ -58,7 +82,7 @@ class Door:
 
     def __init__(self, share: str, rows: Iterable[Json] = (), *, numbered: bool = True) -> None:
         self.share, self._numbered = share, numbered
-        self._rows = list(rows)
+        self.rows = tuple(rows)
         self._known: dict[str, dict[str, int]] = {}
 
     @classmethod
@@ -67,15 +91,27 @@ class Door:
         root = source.spec.root or (source.roots[0].path if source.roots else "")
         name = next((one for one in reversed(_NAMES.findall(root)) if is_secret_name(one)), "")
         rows = [row.value for row in sample.rows]
-        keys = ((row.key or "", row.value) for row in sample.rows)
+        keys = [(row.key or "", row.value) for row in sample.rows]
         named: list[Json] = [{key: value} for key, value in keys if is_secret_name(key)]
-        named += [{name: rows}] if name else []
+        named += [{name: rows}, {name: dict(keys)}] if name else []
+        named += [{key: value} for key, value in _below_headers(source, sample)]
         return cls(share, [*rows, *named, *more])
+
+    @cached_property
+    def _named(self) -> "_NamedSecrets":
+        named = _NamedSecrets()
+        if self.share != "raw":
+            named.add([*self.rows], "", _DEEPEST)
+        return named
 
     @cached_property
     def secrets(self) -> dict[str, str]:
         """Text -> placeholder, of what the data set's names and neighbours make a secret."""
-        return {} if self.share == "raw" else named_secrets(self._rows)
+        lines = _key_lines([*self.rows], _DEEPEST) if self._named.begins_key else ()
+        found = dict.fromkeys(lines, _KEY_MARK) | self._named.found
+        # Inside JSON that is a text they are spelled with its escapes, inside its texts twice.
+        once = _escaped_texts(found)
+        return _escaped_texts(once) | once | found
 
     @cached_property
     def _replaced(self) -> "Replacer":
@@ -87,18 +123,39 @@ class Door:
             return SafeValue(value)
         return SafeValue(redaction.convert_scalars(value, self._scalar, hide=self._key))
 
+    def sample(self, sample: "Sample") -> "Sample":
+        """A sample redacted, with `none` its types; the same one where there is nothing to hide.
+
+        What a mapping makes of it may be shown.
+        """
+        if self.share == "raw":
+            return sample
+        hide = _bare_type if self.share == "none" else self._whole_scalar
+        rows = tuple(
+            replace(
+                one,
+                key=None if one.key is None else str(hide(one.key, "")),
+                value=redaction.convert_scalars(one.value, hide, hide=self._key),
+            )
+            for one in sample.rows
+        )
+        return sample if rows == sample.rows else replace(sample, rows=rows)
+
     @cached_property
     def _in_keys(self) -> "Replacer":
         """Of the secrets those that are no short words, as keys are."""
-        known = self.secrets.items()
-        long = {k: v for k, v in known if len(k) >= _SHORT_SECRET or not k.isalpha()}
-        return Replacer(long)
+        known, keys = self.secrets.items(), self._named.keys
+        kept = {k: v for k, v in known if len(k) >= _SHORT_SECRET or not k.isalpha() or k in keys}
+        return Replacer(kept)
 
     def _key(self, key: str) -> str:
         return redaction.redact(self._in_keys.text(key))
 
-    def _scalar(self, value: Json, name: str) -> Json:
-        shown = redaction.redact_scalar(self._replaced.value(value), name)
+    def _whole_scalar(self, value: Json, name: str) -> Json:
+        return self._scalar(value, name, redaction.redact_whole)
+
+    def _scalar(self, value: Json, name: str, hide: Callable[[str], Safe] | None = None) -> Json:
+        shown = redaction.redact_scalar(self._replaced.value(value), name, hide)
         placed = shown != value and isinstance(shown, str) and PLACED.fullmatch(shown)
         if placed and self._numbered:
             return self.stand_in(shown, redaction.spell_value(value))
@@ -127,6 +184,11 @@ class Door:
         return SafeProblem(Problem(redaction.redact(one.pointer), one.code, expected, got, nearest))
 
 
+def _bare_type(value: Json, _: str) -> Json:
+    """The JSON type of a value, of which nothing else is left; null is one."""
+    return None if value is None else redaction.scalar_type(value)
+
+
 def _letters(number: int) -> str:
     """Return `a` to `z`, `aa`, ...: digits would look like a secret again."""
     text = ""
@@ -136,15 +198,18 @@ def _letters(number: int) -> str:
     return text
 
 
-def named_secrets(value: Json) -> dict[str, str]:
-    """Text -> placeholder, for what is hidden for a key's name, and lines of keys."""
-    named = _NamedSecrets()
-    named.add(value, "", _DEEPEST)
-    lines = _key_lines(value, _DEEPEST) if named.begins_key else ()
-    found = dict.fromkeys(lines, _KEY_MARK) | named.found
-    # Inside JSON that is a text they are spelled with its escapes, inside its texts twice.
-    once = _escaped_texts(found)
-    return _escaped_texts(once) | once | found
+def _below_headers(source: "Source", sample: "Sample") -> Iterator[Pair]:
+    """What stands in tables whose names are one of their first rows, not those of the reader."""
+    for file in source.files[:_TABLES]:
+        rows = [one.value for one in sample.rows if one.file == file.name]
+        table = file.facts.format in ("csv", "excel") or (rows and isinstance(rows[0], list))
+        if not table:
+            continue
+        if not sample.complete:
+            with suppress(SourceError):
+                first = next(iter(source.batches([file])), None)
+                rows[:0] = first.values[:_FIRST_ROWS] if first else ()
+        yield from find_below_header(rows, 3 if file.facts.header else 2)
 
 
 def _escaped_texts(found: Mapping[str, str]) -> dict[str, str]:
@@ -157,11 +222,15 @@ class _NamedSecrets:
 
     def __init__(self) -> None:
         self.found: dict[str, str] = {}
+        self.keys: set[str] = set()  # of objects whose name says that these are secrets
         self.begins_key = False
 
     def add(self, value: Json, name: str, levels: int) -> None:
         """Add what stands under a name."""
+        for beside, one in find_pairs(value) if levels else ():
+            self.add(one, beside, levels - 1)
         if isinstance(value, dict):
+            self._add_keys(value, name)
             outer = redaction.outer_name(value, name)
             for key, one in value.items() if levels else ():
                 self.add(one, redaction.inner_name(key, outer), levels - 1)
@@ -175,12 +244,21 @@ class _NamedSecrets:
                 redaction.spell_value(value) if redaction.is_telling(name) else "", name, 0
             )
 
+    def _add_keys(self, value: dict[str, Json], name: str) -> None:
+        """Add the keys of `passwords`, unless its texts are the secrets and these the users."""
+        if names_several(name) and not any(isinstance(one, str) for one in value.values()):
+            self.keys.update(value)
+            self.found |= dict.fromkeys(filter(None, map(str.strip, value)), SECRET)
+
     def _add_text(self, text: str, name: str, levels: int) -> None:
         self.begins_key = self.begins_key or may_be_key_line(text)
         kind = redaction.name_placeholder(text, name) if text else None
         if kind is None and levels:
             self._look_inside(text, levels - 1)
-        elif kind is not None and not is_no_value(text):
+            return
+        # What is a secret only for how it looks under its name may be an everyday number.
+        sure = redaction.is_telling(name) or len(text) >= _SHORT_SECRET
+        if kind is not None and sure and not is_no_value(text):
             self.found[text] = kind
 
     def _look_inside(self, text: str, levels: int) -> None:
@@ -218,6 +296,63 @@ def _leaves(value: Json, path: str, levels: int) -> Iterator[tuple[str, str]]:
     elif isinstance(value, dict) and levels:
         for key, one in value.items():
             yield from _leaves(one, f"{path}\0{key}", levels - 1)
+
+
+def find_pairs(value: Json) -> Iterator[Pair]:
+    """What one object or list holds beside the name of a secret, itself and its elements alone."""
+    if isinstance(value, list):
+        if value and isinstance(value[0], list):
+            yield from find_below_header(value)
+    elif isinstance(value, dict):
+        names = [one for key, one in value.items() if key.lower() in _NAME_KEYS and _is_name(one)]
+        for key, one in value.items() if names else ():
+            if key.lower() in _VALUE_KEYS:
+                yield names[0], one
+        for key, one in value.items():
+            if key.lower() in _HEADS and isinstance(one, list) and any(map(_is_name, one)):
+                yield from _beside_names(one, value)
+
+
+def _is_name(value: Json) -> bool:
+    return isinstance(value, str) and is_secret_name(value)
+
+
+def _beside_names(names: list[Json], around: dict[str, Json]) -> Iterator[Pair]:
+    """Elements at the place of a name in the other lists, or in the rows of one."""
+    places = [(at, name) for at, name in enumerate(names) if _is_name(name)]
+    for other in around.values():
+        if other is names or not isinstance(other, list):
+            continue
+        rows = [one for one in other if isinstance(one, list)] or [other]
+        for row in rows:
+            if len(row) == len(names):
+                yield from ((name, row[at]) for at, name in places)
+
+
+def find_below_header(rows: Sequence[Json], least: int = 2) -> Iterator[Pair]:
+    """Cells of a table whose names are a row of it, of at least so many cells.
+
+    Names are short, differ, and stand nowhere else in their column.
+    """
+    for at, row in enumerate(rows[:_HEADER_ROWS]):
+        head = _cells(row)
+        secret = [key for key, name in head.items() if _is_name(name)]
+        if not 0 < len(secret) < len(head) or len(head) < least or not _are_names(head):
+            continue
+        others = map(_cells, rows[at + 1 :])
+        below = [one for one in others if len(one) == len(head) and one != head]
+        if not any(cells.get(key) == name for cells in below for key, name in head.items()):
+            yield from ((head[key], cells.get(key)) for cells in below for key in secret)
+
+
+def _cells(row: Json) -> dict[Json, Json]:
+    return row if isinstance(row, dict) else dict(enumerate(row if isinstance(row, list) else ()))
+
+
+def _are_names(head: dict[Json, Json]) -> bool:
+    names = [name for name in head.values() if isinstance(name, str) and name]
+    short = all(len(name) <= _LONGEST_CELL for name in names)
+    return short and len(set(names)) == len(head)
 
 
 class Replacer:

@@ -36,7 +36,10 @@ _ISSUERS = {
 _IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}\d{2}(?:[ -]?[A-Za-z0-9]){11,30}(?![A-Za-z0-9])")
 _LETTER_VALUES = {ord(letter): str(int(letter, 36)) for letter in ascii_uppercase}
 # Between a label and its number: `CPF: `, `"cpf": "`, `Aadhaar No. `.
-_BETWEEN = r"[\"'’]?[^0-9A-Za-z\n]{0,3}(?:(?:no|nr|number|code|id|is)\b[^0-9A-Za-z\n]{0,4}){0,2}"
+_BETWEEN = (
+    r"[\"'’]?[^0-9A-Za-z\n]{0,3}(?:(?i:no|nr|n[°º]|num(?:ber|mer|[eé]ro|ara(?:s[ıi])?)|número|code"
+    r"|id|is)(?!\w)[^0-9A-Za-z\n]{0,4}){0,2}"
+)
 
 
 def _search_numbers(
@@ -251,10 +254,15 @@ def _is_possible_number(number: str) -> bool:
         return False
 
 
+_MEXICAN = re.compile(r"(?<=\+)521(?=\d{10}$)")  # mobiles, as they were dialled until 2020
+
+
 def _dialled_digits(number: str) -> str:
     plus = "+" in number or number.startswith("00")
     digits = "".join(_DIGITS.findall(number.replace("(0)", "")))
-    return f"+{digits.removeprefix('00')}" if plus else digits
+    if not plus:
+        return digits
+    return _MEXICAN.sub("52", f"+{digits.removeprefix('00')}")
 
 
 # More than a match and a look around it reach beside four digits: a label of 19 characters with 24

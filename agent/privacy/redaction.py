@@ -182,7 +182,7 @@ def _find_spans(text: str) -> Iterator[tuple[int, int, int, str]]:
 
 
 _DEEPEST = 100
-_SCALARS = {type(None): "null", bool: "boolean", int: "integer"}
+_SCALARS = {type(None): "null", bool: "boolean", int: "integer", str: "string"}
 _TOO_DEEP = "[nested too deeply]"
 _NULL = r"\N"  # as databases write it into text
 SECRET, _PHONE = "[secret]", "[phone]"
@@ -214,6 +214,15 @@ def convert_scalars(
 
 
 _SCHEMA_TYPES = frozenset(("string", "integer", "number", "boolean", "array", "object", "null"))
+# No `default`, `const` or `examples`: these are values.
+_SCHEMA_KEYS = frozenset(
+    (
+        *("type", "title", "description", "format", "enum", "properties", "required", "items"),
+        *("pattern", "nullable", "optional", "$ref", "minLength", "maxLength", "minimum"),
+        *("maximum", "minItems", "maxItems", "additionalProperties", "anyOf", "oneOf", "allOf"),
+        *("readOnly", "writeOnly"),
+    )
+)
 
 
 def is_telling(name: str) -> bool:
@@ -224,12 +233,12 @@ def is_telling(name: str) -> bool:
 def outer_name(value: dict[str, Json], name: str) -> str:
     """The name that counts inside an object as well, "" for most: `"password": {"value": "x"}`.
 
-    The JSON schema of a parameter `password` holds none; what has a `value` is no schema.
+    The JSON schema of a parameter `password` holds none; what has other keys is no schema.
     """
     if not is_telling(name):
         return ""
     kind = value.get("type")
-    schema = isinstance(kind, str) and kind in _SCHEMA_TYPES and "value" not in value
+    schema = isinstance(kind, str) and kind in _SCHEMA_TYPES and _SCHEMA_KEYS.issuperset(value)
     return "" if schema else name
 
 
@@ -238,7 +247,7 @@ def inner_name(key: str, outer: str) -> str:
     return outer if outer and not secrets.is_secret_name(key) else key
 
 
-def redact_scalar(value: Json, name: str) -> Json:
+def redact_scalar(value: Json, name: str, hide: Callable[[str], Safe] | None = None) -> Json:
     """Redact what stands under a name, which may make it `[secret]` or `[phone]`, a number too."""
     if value is None or isinstance(value, bool) or value == "":
         return value
@@ -246,7 +255,7 @@ def redact_scalar(value: Json, name: str) -> Json:
     named = name_placeholder(text, name)
     if named is not None:
         return named
-    found = redact_ends(text)
+    found = (hide or redact_ends)(text)
     return found if found != text else value
 
 
@@ -254,7 +263,9 @@ def name_placeholder(text: str, name: str) -> str | None:
     """What a text becomes for the name of its key alone, None where that tells nothing."""
     if name and text != _NULL and secrets.is_secret_name(name):
         return SECRET
-    return _PHONE if name and is_phone_name(name) and is_phone_like(text) else None
+    if name and is_phone_name(name) and is_phone_like(text):
+        return _PHONE
+    return SECRET if name and secrets.is_secret_of(name, text) else None
 
 
 def spell_value(value: str | int | float) -> str:
@@ -283,19 +294,19 @@ def _hidden_keys(value: dict[str, Json], hide: Callable[[str], str]) -> dict[str
 
 
 def value_shapes(value: Json) -> Json:
-    """The same shape, keys redacted, without its values: `<string 132 chars>`, `<integer>`, ..."""
-    return convert_scalars(value, _scalar_shape)
+    """The same shape, keys redacted, without its values: `<string>`, `<integer>`, ..."""
+    return convert_scalars(value, lambda one, _: scalar_type(one))
 
 
-def _scalar_shape(value: Json, name: str) -> str:
-    if isinstance(value, str):
-        return f"<string {len(value)} chars>"
+def scalar_type(value: Json) -> str:
+    """The JSON type of a value that is neither a list nor an object, and nothing else of it."""
     return f"<{_SCALARS.get(type(value), 'number')}>"
 
 
 MOST_NAME_CHARS = 128
 _MOST_PATH = 1_000
 _BOUND = 20_000  # characters kept of each end of a text before it is redacted and cut
+_LOOKED_THROUGH = 200_000  # characters of a text of which any part may be shown
 _HIDDEN_CATEGORIES = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp")
 _DOTS = "..."
 
@@ -352,14 +363,24 @@ def redact_ends(text: str) -> Safe:
     """
     if len(text) <= 2 * _BOUND:
         return redact(text)
-    whole = _replace_spans(
-        text, [(*span, "private key") for span in secrets.find_private_keys(text)]
-    )
+    shown = _redact_apart(text)
+    if (shown[:_BOUND], shown[-_BOUND:]) == (text[:_BOUND], text[-_BOUND:]):
+        return Safe(text)
+    return shown
+
+
+def redact_whole(text: str) -> Safe:
+    """A text redacted in all its parts; of a very long one the middle is blanked."""
+    return redact(text) if len(text) <= _LOOKED_THROUGH else _redact_apart(text)
+
+
+def _redact_apart(text: str) -> Safe:
+    """The ends of a long text redacted, with blanks between them."""
+    keys = [(*span, "private key") for span in secrets.find_private_keys(text)]
+    whole = _replace_spans(text, keys)
     if len(whole) <= 2 * _BOUND:
         return redact(whole)
     head, tail = redact(whole[:_BOUND]), redact(whole[-_BOUND:])
-    if head + tail == text[:_BOUND] + text[-_BOUND:]:
-        return Safe(text)
     return Safe(head + " " * (len(whole) - 2 * _BOUND) + tail)
 
 

@@ -27,10 +27,34 @@ _SECRET_NAMES = (
 _BOUNDARY = r"(?:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z])|(?=(?i:passw(?:or)?d)))"
 # No name is without one of these; case is folded, as `ſ` and `K` are letters of names too.
 _STEMS = (
-    *("pass", "pwd", "secret", "key", "token", "str", "kennwort", "contrase", "senha"),
+    *("pass", "pw", "psw", "secret", "key", "token", "str", "kennwort", "contrase", "senha"),
     *("пароль", "密码", "密碼", "口令", "パスワード", "비밀번호"),
 )
 _NAME = rf"{_BOUNDARY}(?i:{_SECRET_NAMES})"
+_STEM = re.compile("|".join(_STEMS), re.IGNORECASE)
+_AROUND_STEM = 80  # characters in which a name and its sign stand
+_SEVERAL = re.compile(r"(?i:pass(?:word|wd|phrase|code)s|pwds)\W{0,3}\Z")
+# Names that are no names of secrets alone, and what their values look like where they are secrets.
+_BY_LOOK = tuple(
+    (re.compile(rf"{_BOUNDARY}(?i:{names})\d?\Z"), re.compile(look))
+    for names, look in (
+        ("ssn|social_security(?:_n(?:o|umber))?", r"\d{3}-?\d\d-?\d{4}"),
+        ("aadhaar(?:_n(?:o|umber))?|aadhar", r"\d{4}[ -]?\d{4}[ -]?\d{4}"),
+        ("sin|pesel|bsn|cpf|nhs_number|tckn|tc_kimlik(?:_no)?|national_id", r"\d[\d .-]{7,13}\d"),
+        ("passport(?:_n(?:o|umber))?", r"(?=.*\d)[A-Z0-9]{7,9}"),
+        ("card_n(?:o|umber)|credit_card", r"\d[\d -]{10,21}\d"),
+        ("cvv2?|cvc2?|csc", r"\d{3,4}"),
+        ("otp|one_time_(?:password|code)|totp", r"\d{4,8}|[A-Z2-7]{16,}=*"),
+        # not the six digits of Indian postal codes, nor the numbers of the pins of a part
+        ("pin", r"\d{4,5}"),
+        ("cookies?", r"[\w.-]+=[^;\s]+(?:;.*)?|(?=.*\d)[\w%+/=.-]{16,}"),
+        (
+            "(?:seed|recovery|mnemonic)_(?:phrase|words)|mnemonic",
+            r"(?:[a-z]{3,8}[ ,]+){11,23}[a-z]{3,8}",
+        ),
+        ("pw|psw|pass|credentials?", r"(?=.*[A-Za-z])(?=.*[\d!-/:-@])\S{6,}"),
+    )
+)
 _KEY = re.compile(rf"{_NAME}(?:[_-]?\d{{1,3}})?\Z")
 _AROUND = re.compile(r"^\W++|(?<!\W)\W++\Z")  # quotes, blanks and marks at the ends of a name
 _PLACEHOLDERS = ("[secret]", "[private key]")  # that read like a name
@@ -38,21 +62,27 @@ _BETWEEN = re.compile(r"[\s.]++")
 _LONGEST_NAME = 40
 _UNSEEN = dict.fromkeys((0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF))
 _ASSIGNED = re.compile(
-    rf"(?<!</){_NAME}(?:\\*+[\"'`])?+\]?+[ \t]{{0,4}}+"
-    r"(?P<sign>=>|:=|==?|:|是|为|為|>|(?i:\b(?:is|was)\b)|(?<=[ ]))"
+    rf"(?<!</){_BOUNDARY}(?:(?i:{_SECRET_NAMES})|(?P<weak>(?i:pw|psw|pass)))(?:\\*+[\"'`])?+\]?+"
+    r"[ \t]{0,4}+(?P<sign>=>|:=|==?|:|是|为|為|>|(?i:\b(?:is|was)\b)|(?<=[ ]))"
     r"[ \t]{0,4}+(?:[bBuU](?=[\"']))?+(?P<open>\\*+[\"'`]|[“「『])?+"
 )
 _CLOSING = {"“": "”", "「": "」", "『": "』"}
-_BARE = re.compile(r"[!#-&*+./0-9:=?@A-Z^_a-z|~-]{3,}+")
+_BARE = re.compile(r"[!#-&()*+./0-9:=?@A-Z^_a-z|~-]{3,}+")
 _NO_VALUE = re.compile(
     r"[*.#?•-]+|[xX]{3,}|[A-Z]+(?:_[A-Z]+)+"
-    r"|\[[a-z ]{2,14}\]|<.*>|\{.*\}|\$\w+|\$[({].*|%\(?\w*\)?s?"
+    r"|\[[a-z ]{2,14}\]|<.*>|\{.*\}|\$(?:[A-Za-z_]+|[A-Z0-9_]+)|\$[({].*|%\(?\w*\)?s?"
     r"|(?i:str|string|text|null|none|nil|true|false|undefined|required|optional|password|secret)"
     # code: a call, an index, an attribute, a name
-    r"|[A-Za-z_][\w.]*[(\[].*|(?:os|self|this|process|config|settings|args|env|request|req)\..*"
+    r"|[A-Za-z_][\w.]*[(\[](?:.*[)\]])?(?:\.\w+)*|(?:os|self|this|process|config|settings|args|env|request|req)\..*"
 )
 _SECRET_LIKE = re.compile(r"\d|[!-/:-@^`{|}~]|[a-z][A-Z]")
 _LONGEST_VALUE = 400
+# A line of settings, `password = hunter`; a variable of a program is named for what it holds.
+_LINE_BEGIN = re.compile(r"(?:\A|[\n\r\"'`]|\\[nr])(?:export |set )?[ \t+-]{0,8}[\w.-]{0,40}\Z")
+_LINE_END = re.compile(r"[ \t]{0,8}(?:;|[ \t][#;][^\n]{0,200})?(?:[\n\r\"'`]|\\[nr]|\Z)")
+_VARIABLE = re.compile(r"(?i:[\w.]*(?:pass|pwd|pw|secret|key|token|input|value|text|str)\w*)")
+# After `pw` and `pass`, which are words too, a value has a letter and a digit.
+_WEAK_VALUE = re.compile(r"(?=.*[A-Za-z])(?=.*\d)\S{4,}")
 _ENDS = re.compile(r"[\n\r\"']")
 
 
@@ -65,6 +95,24 @@ def is_secret_name(name: str) -> bool:
     return _KEY.search(_BETWEEN.sub("_", _AROUND.sub("", tail))) is not None
 
 
+def names_several(name: str) -> bool:
+    """Whether a name is that of several passwords: `passwords`, `user_passwords`."""
+    return is_secret_name(name) and _SEVERAL.search(name) is not None
+
+
+@lru_cache(maxsize=4096)
+def _value_pattern(name: str) -> re.Pattern[str] | None:
+    """What values under an ambiguous name look like where they are secrets."""
+    spelled = _BETWEEN.sub("_", _AROUND.sub("", name[-_LONGEST_NAME:]))
+    return next((pattern for named, pattern in _BY_LOOK if named.search(spelled)), None)
+
+
+def is_secret_of(name: str, text: str) -> bool:
+    """Whether a text under `pin`, `cvv`, `cookie` and their like is a secret by how it looks."""
+    pattern = _value_pattern(name)
+    return pattern is not None and pattern.fullmatch(text.strip()) is not None
+
+
 def is_no_value(text: str) -> bool:
     """Whether a text under the name of a secret says that there is none, or is code."""
     return _NO_VALUE.fullmatch(text) is not None
@@ -72,19 +120,39 @@ def is_no_value(text: str) -> bool:
 
 def find_assignments(text: str) -> Iterator[tuple[int, int]]:
     """Values that stand behind the name of a secret; `text` keeps its backslashes."""
-    folded = text.casefold()
-    if not any(stem in folded for stem in _STEMS):  # many times as fast as the pattern
-        return
+    for literal, pattern in _COMMANDS:
+        for match in pattern.finditer(text) if literal in text else ():
+            name = match.groupdict().get("name")
+            if (name is None or is_secret_name(name)) and not is_no_value(match["value"]):
+                yield match.span("value")
     done = 0
-    for match in _ASSIGNED.finditer(text):
-        if match.start() < done:
-            continue
-        start = match.end()
-        quote = match["open"]
-        end = _value_end(text, start, quote) if quote else _unquoted_end(text, start, match["sign"])
-        if end > start and not is_no_value(text[start:end]):
-            done = end
-            yield start, end
+    for first, last in _stem_windows(text):
+        for match in _ASSIGNED.finditer(text, max(first, done), last):
+            start, end = match.end(), _assigned_end(text, match)
+            if match.start() >= done and end > start and not is_no_value(text[start:end]):
+                done = end
+                yield start, end
+
+
+def _stem_windows(text: str) -> Iterator[tuple[int, int]]:
+    """Where names of secrets may stand, in order, apart from each other."""
+    first = last = 0
+    for match in _STEM.finditer(text):
+        if match.start() > last:
+            if last:
+                yield first, last
+            first = max(0, match.start() - _AROUND_STEM)
+        last = match.end() + _AROUND_STEM
+    if last:
+        yield first, last
+
+
+def _assigned_end(text: str, match: re.Match[str]) -> int:
+    """Where the value behind a name ends; its own start where it is none."""
+    start, quote = match.end(), match["open"]
+    end = _value_end(text, start, quote) if quote else _unquoted_end(text, match)
+    weak = match["weak"] and not _WEAK_VALUE.fullmatch(text[start:end])
+    return start if weak else end
 
 
 def _value_end(text: str, start: int, quote: str) -> int:
@@ -99,20 +167,77 @@ def _value_end(text: str, start: int, quote: str) -> int:
     return stop.start() if stop else min(most, len(text))
 
 
-def _unquoted_end(text: str, start: int, sign: str) -> int:
+def _unquoted_end(text: str, match: re.Match[str]) -> int:
     """Where a value without quotes ends; `start` where it is more likely a word of a sentence."""
+    start, sign = match.end(), match["sign"]
     found = _BARE.match(text, start)
     if found is None:
         return start
     value = found[0].rstrip(".:?!")
-    sure = "=" in sign and text[start - 1] == "="
-    if len(value) >= 3 and (sure or (len(value) >= 4 and _SECRET_LIKE.search(value))):
+    value = value if "(" in value else value.partition(")")[0]
+    sure = "=" in sign and (text[start - 1] == "=" or _is_setting(text, match, value))
+    code = "(" in value and ")" not in value  # a call with several arguments
+    if len(value) >= 3 and not code and (sure or _is_like_secret(value)):
         return start + len(value)
     return start
 
 
-_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+def _is_like_secret(value: str) -> bool:
+    return len(value) >= 4 and _SECRET_LIKE.search(value) is not None
+
+
+def _is_setting(text: str, match: re.Match[str], value: str) -> bool:
+    """Whether name and value are a line of their own, as in INI files."""
+    before = text[max(0, match.start() - _AROUND_STEM) : match.start()]
+    alone = _LINE_BEGIN.search(before) and _LINE_END.match(text, match.end() + len(value))
+    return alone is not None and _VARIABLE.fullmatch(value) is None
+
+
+# Commands and calls that take a secret: what must stand in a text, and how it is written.
+_QUOTE = r"\\{0,4}[\"']"
+_COMMANDS = (
+    (
+        "(",
+        re.compile(
+            rf"\b(?i:define|\w{{0,20}}(?:set|put|env|prop|config)\w{{0,20}})\(\s{{0,4}}{_QUOTE}"
+            rf"(?P<name>[\w.-]{{1,60}}){_QUOTE}\s{{0,2}},\s{{0,4}}{_QUOTE}(?P<value>[^\"'\n\\]{{3,200}})"
+            rf"{_QUOTE}"
+        ),
+    ),
+    (
+        "setenv",
+        re.compile(r"\bsetenv[ \t]+(?P<name>\w{1,60})[ \t]+[\"']?(?P<value>[^\s\"'()]{3,200})"),
+    ),
+    (
+        "curl",
+        re.compile(
+            r"\s(?:-u|--(?:proxy-)?user)[ =]{0,2}[\"']?[^\s:\"'@/-][^\s:\"'@/]{0,64}:"
+            r"(?P<value>[^\s\"'@]{3,200})"
+        ),
+    ),
+    (
+        " -p",
+        re.compile(
+            r"\b(?:(?:mysql|mariadb)\w{0,8}\b[^\n|;]{0,200}?\s-p|sshpass\s{1,4}-p\s?)[\"']?"
+            r"(?P<value>[^\s\"'-][^\s\"']{2,200})"
+        ),
+    ),
+    ("jdbc:", re.compile(r"jdbc:[\w:]{1,40}:[^\s/@:\"']{1,64}/(?P<value>[^\s@/\"']{1,200})@")),
+    (
+        ":",
+        re.compile(  # .pgpass
+            r"(?<![\w:/.*-])[\w.*-]{1,80}:(?:54\d\d|6432|\*):[\w.*-]{1,64}:[\w.*-]{1,64}:"
+            r"(?P<value>[^\s:\"']{3,200})"
+        ),
+    ),
+)
+
+
+# PEM, PGP, SSH2 and PuTTY
+_BEGIN = re.compile(
+    r"-{4,5} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}|Private-Lines: \d{1,4}"
+)
+_END = re.compile(r"-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}|Private-MAC:")
 _LONGEST_KEY = 20_000
 # A block without an end: its lines of base64, and a last one that the text cuts off.
 _KEY_LINES = re.compile(r"(?:\s*+[A-Za-z0-9+/=]{20,}+)*+(?:\s*+[A-Za-z0-9+/=]++\s*+\Z)?+")
@@ -146,7 +271,7 @@ _SHORTEST_LINE = 16
 def may_be_key_line(line: str) -> bool:
     """Whether lines of a key may stand around a text; without one such text there are none."""
     full = len(line) in _FULL_WIDTHS and _KEY_LINE.fullmatch(line) is not None
-    return full or "-----" in line
+    return full or "----" in line or "Private-" in line
 
 
 def find_key_lines(texts: Iterable[str]) -> Iterator[str]:

@@ -124,6 +124,11 @@ class Order:
         checked = parse(self.mapping, where=self.mapping_file or "mapping")
         return SourceSpec.from_document(checked.get("source"))
 
+    @property
+    def seen_share(self) -> str:
+        """How people see values: as those that a model may see, at least redacted."""
+        return "raw" if self.share_values == "raw" else "redacted"
+
     def request(self) -> "Request":
         """The part that a mapper may know."""
         from ingot.agent.proposing.proposal import Request

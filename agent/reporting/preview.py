@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ingot.agent.context import Context
-from ingot.agent.judging.trial import try_out
+from ingot.agent.judging.trial import shown_report, try_out
 from ingot.agent.privacy import Door, Safe, SafeValue, redact
 from ingot.agent.reporting.mapping_words import cut_text, mapping_lines
 from ingot.agent.reporting.mapping_words import describe as describe  # where 0.1 had it
@@ -42,8 +42,9 @@ def preview(state: State, context: Context, *, examples: int = EXAMPLES) -> Prev
     mapping = (proposal and proposal.mapping) or {}
     where = f"the {proposal.mapper}" if proposal else "the mapping"
     trial = try_out(context, order, mapping, where=where, show=examples)
-    report = trial.report
-    door = Door.of(order.share_values, trial.source, trial.sample)
+    share = order.seen_share
+    report = shown_report(context, order, trial, show=examples, share=share)
+    door = context.door(order.source, trial.source.spec, share)
     return Preview(
         lines=tuple(mapping_lines(mapping, door)),
         sampled=f"{report.ok_rows}/{report.rows} rows",

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypedDict
 
 from ingot.agent.context import Context
-from ingot.agent.judging.drift import find_drift, mapping_changes, stored_shape
-from ingot.agent.judging.trial import Trial, try_out
-from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
+from ingot.agent.judging.drift import find_drift, hide_changes, mapping_changes, stored_shape
+from ingot.agent.judging.trial import Trial, shown_report, try_out
+from ingot.agent.privacy import DIFFERS, EMPTY_TEXT, Safe, redact
 from ingot.agent.proposing.fingerprint import source_shape
 from ingot.agent.review.changed_mappings import ChangedMapping
 from ingot.agent.review.pinning.pinned_sample import ABOUT, PinnedSample, find_pinned, pinned_folder
@@ -167,6 +167,35 @@ def _surplus_records(side: Iterable[PlacedRecord], other: Counter[str]) -> Itera
             yield one
 
 
+def match_trials(
+    context: Context, order: Order, old: Trial, new: Trial, share: str = "redacted"
+) -> RecordMatch:
+    """Match the records of two trials; its differences are shown as redacted rows have them."""
+    name = order.source_name or new.source.name
+    real = _match_samples(old, new, name)
+    samples = [context.shown_sample(order, one.source.spec, share) for one in (old, new)]
+    if samples[0] is old.sample and samples[1] is new.sample:
+        return real
+    shown: tuple[Difference, ...] = ()
+    if samples[0] and samples[1]:
+        hidden = replace(old, sample=samples[0]), replace(new, sample=samples[1])
+        shown = _match_samples(*hidden, name).differences
+    if [one[:2] for one in shown] != [one[:2] for one in real.differences]:
+        shown = tuple(map(_hide_difference, real.differences))
+    return replace(real, differences=shown)
+
+
+def _match_samples(old: Trial, new: Trial, name: str) -> RecordMatch:
+    sides = (place_records(one, source_name=name) for one in (old, new))
+    return match_records(*sides, rows=(count_sampled_rows(old), count_sampled_rows(new)))
+
+
+def _hide_difference(one: Difference) -> Difference:
+    """The kind of a difference alone: which rows it is in may say what is hidden."""
+    told: Record = {"text": DIFFERS, "meta": {}}
+    return Difference(one.kind, "", one.old and told, one.new and told)
+
+
 _POINTER_OF_LFS = b"version https://git-lfs"
 
 
@@ -301,17 +330,16 @@ def replay_mappings(
     """Run both mappings on the sample."""
     if stand.kind == "none" or new is None:
         return Replay(stand=stand)
-    context = Context()
-    after, problems, error = _run_mapping(context, stand, new)
+    context, order = Context(), Order(source=stand.location, source_name=stand.source_name)
+    after, problems, error = _run_mapping(context, order, stand, new)
     before, faults, old_error = (
-        _run_mapping(context, stand, old) if old is not None else (None, (), None)
+        _run_mapping(context, order, stand, old) if old is not None else (None, (), None)
     )
     if stand.kind == "source" and error and (old is None or old_error):
         raise error
     matched = None
     if before is not None and after is not None:
-        rows = (count_sampled_rows(before.trial), count_sampled_rows(after.trial))
-        matched = match_records(before.records, after.records, rows=rows)
+        matched = match_trials(context, order, before.trial, after.trial)
     return Replay(
         stand=stand,
         old=before,
@@ -319,15 +347,16 @@ def replay_mappings(
         old_fault="; ".join(map(str, faults)) if before is None else "",
         problems=problems,
         matched=matched,
-        drift=() if stand.pinned and stand.pinned.lines else _provenance_drift(new, after),
+        drift=()
+        if stand.pinned and stand.pinned.lines
+        else _provenance_drift(new, after, context, order),
     )
 
 
 def _run_mapping(
-    context: Context, stand: SampleBasis, document: MappingDocument
+    context: Context, order: Order, stand: SampleBasis, document: MappingDocument
 ) -> tuple[SampleRun | None, tuple[Problem, ...], SourceError | None]:
     """Run a mapping; if that fails return the problems, and the reader's error if it is one."""
-    order = Order(source=stand.location, source_name=stand.source_name)
     document = stand.pinned.fit_mapping(document) if stand.pinned else document
     try:
         trial = try_out(context, order, document, where="the mapping", show=0)
@@ -341,16 +370,20 @@ def _run_mapping(
         return None, error.problems, None
     name = order.source_name or trial.source.name
     records = tuple(place_records(trial, source_name=name))
-    problems = tuple(trial.report.problems)
+    problems = shown_report(context, order, trial, show=0).problems
     if not trial.report.rows:
         expected = "facts that the sample can be read by"
         problems = (Problem("/source", "unreadable", expected, "no row"), *problems)
     return SampleRun(trial=trial, records=records), problems, None
 
 
-def _provenance_drift(document: MappingDocument, ran: SampleRun | None) -> tuple[Change, ...]:
+def _provenance_drift(
+    document: MappingDocument, ran: SampleRun | None, context: Context, order: Order
+) -> tuple[Change, ...]:
     kept = stored_shape(document)
     if kept is None or ran is None:
         return ()
     now = source_shape(ran.trial.source, ran.trial.sample)
-    return mapping_changes(find_drift(kept, now), ran.trial.mapping)
+    changes = mapping_changes(find_drift(kept, now), ran.trial.mapping)
+    hidden = context.shown_sample(order, ran.trial.source.spec) is None
+    return hide_changes(changes) if hidden else changes

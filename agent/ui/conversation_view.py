@@ -18,7 +18,7 @@ from ingot.agent.chat.operations import compare_targets, difference_lines, match
 from ingot.agent.chat.responses import Reply
 from ingot.agent.context import Context
 from ingot.agent.judging.policy import failed_gates, gates_of_state, state_person_reasons
-from ingot.agent.judging.trial import try_out
+from ingot.agent.judging.trial import shown_report, try_out
 from ingot.agent.privacy import Door
 from ingot.agent.proposing.columns import text_of, values_at
 from ingot.agent.proposing.llm.data_block import read_data
@@ -286,9 +286,10 @@ def _view_examples(
     order, pairs = conversation.order, list[tuple[Json, Json]]()
     if conversation.state.get("check"):
         with suppress(MappingError):
-            pairs += try_out(
+            trial = try_out(
                 context, order, conversation.mapping, where="the mapping", show=_EXAMPLES
-            ).report.examples
+            )
+            pairs += shown_report(context, order, trial, show=_EXAMPLES).examples
     if not pairs:
         rows = context.sample(order.source, order.spec).rows
         pairs = [(one.value, None) for one in rows[:_EXAMPLES]]

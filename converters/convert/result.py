@@ -4,7 +4,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, NotRequired, TypedDict, cast
@@ -148,7 +148,7 @@ class Counts:
             self.records["rejected"] += 1
             self.rejects[reject.reason] += 1
             if len(self.first_rejects) < SHOWN_REJECTS:
-                self.first_rejects.append(reject_text(reject))
+                self.first_rejects.append(reject_text(replace(reject, found=None)))
 
     def add_paths(self, paths: dict[str, list[int]]) -> None:
         """Add [looked up, missing, null] per path."""

@@ -344,12 +344,13 @@ def reject_text(reject: Reject) -> str:
 
 
 def first_reject_texts(files: Iterable[Path], most: int) -> list[str]:
-    """Return the first rejects of some parts as `reject_text` does, without the filtered ones."""
+    """The first rejects of some parts as texts; not those that are filtered, nor what was found."""
     texts: list[str] = []
     for file in files:
         with file.open("rb") as stream:
             rejects = (one for one in map(json.loads, stream) if one["reason"] != "filtered")
-            texts += map(_document_text, islice(rejects, most - len(texts)))
+            first = islice(rejects, most - len(texts))
+            texts += (_document_text({**one, "found": None}) for one in first)
     return texts
 
 

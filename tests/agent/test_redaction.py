@@ -168,8 +168,8 @@ def test_a_key_keeps_its_name_beside_one_that_becomes_it() -> None:
 
 def test_shape_only() -> None:
     value = {"a": ["x" * 132, 1, 1.5, True, None, {}], "bob@example.com": ""}
-    kinds = ["<string 132 chars>", "<integer>", "<number>", "<boolean>", "<null>", {}]
-    assert value_shapes(value) == {"a": kinds, "[email]": "<string 0 chars>"}
+    kinds = ["<string>", "<integer>", "<number>", "<boolean>", "<null>", {}]
+    assert value_shapes(value) == {"a": kinds, "[email]": "<string>"}
 
 
 @pytest.mark.parametrize("change", [redact_value, value_shapes])

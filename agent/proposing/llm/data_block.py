@@ -285,6 +285,7 @@ class ShownData:
     """What is shown of a data set; `root` None = the reader's, `key` is `~` of the first row."""
 
     source: Source
+    sample: Sample
     view: View
     root: str | None
     key: str | None
@@ -327,6 +328,7 @@ class SafeData:
 
 def read_data(source: Source, sample: Sample) -> ShownData:
     """The reading that is shown."""
+    known = sample
     if source.roots and source.roots[0].orient:
         source = source.with_spec(replace(source.spec, **source.roots[0].facts))
         sample = draw_sample(source)
@@ -340,6 +342,7 @@ def read_data(source: Source, sample: Sample) -> ShownData:
     reading = next(parse_json_columns(as_read), as_read)
     return ShownData(
         source=source,
+        sample=known,
         view=reading.view,
         root=root,
         key=sample.rows[0].key if sample.rows else None,
@@ -397,7 +400,7 @@ def dataset_lines(
     """The data block, as rich as it may be; what a card says takes only the room that is left."""
     sizes = inventory.size_ladder(small=small)
     seen = look_at_files(one.source, one.root, sizes[0].roots)
-    door = Door(share, [*one.rows, *seen.rows])
+    door = Door.of(share, one.source, one.sample, *one.rows, *seen.rows)
     block = _fitting_block(one.through(door), seen.through(door), sizes, fits)
     return block if card is None else _with_card(block, card, door, fits)
 

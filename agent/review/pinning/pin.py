@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ingot.agent.privacy import redact
+from ingot.agent.privacy import Door, redact
 from ingot.agent.review.pinning import pinned_sample
 from ingot.agent.review.pinning.pinned_sample import DATA, PinnedFile, SampleFacts
 from ingot.agent.review.pinning.row_choice import (
@@ -132,14 +132,18 @@ def pin_sample(
     rows: int = ROWS,
     seed: int = 0,
     keep: Collection[str] = (),
+    known: Sequence[Json] = (),
     overwrite: bool = False,
 ) -> None:
-    """Write a pinned sample: of the same source, sample and options the same bytes."""
+    """Write a pinned sample: of the same source, sample and options the same bytes.
+
+    What `known` rows, of another reading of the files, name a secret is hidden too.
+    """
     if share == "none":
         problem = "a pinned sample holds values, and none are to be shared"
         raise OutputError(str(folder), problem, "leave it out, or: --share-values redacted")
     pinned_sample.check_free(folder, overwrite=overwrite)
-    hiding = SampleRedactor(share, keep, [row.value for row in sample.rows])
+    hiding = SampleRedactor(share, keep, Door.of(share, source, sample, *known).rows)
     counts = dict.fromkeys(REASONS, 0)
     names = list(dict.fromkeys([r.file for r in sample.rows] + [b.file for b in sample.bad]))
     by_name = {file.name: file for file in source.files}

@@ -260,6 +260,7 @@ def _check_pinnable(out: Path | None, share: str, *, overwrite: bool) -> None:
 def _pin_rows(state: "State", context: "Context", out: Path, *, overwrite: bool) -> None:
     """Store the sample beside the mapping, or say why there is none."""
     from ingot.agent.judging.trial import spec_of_document
+    from ingot.agent.privacy import NOT_SHOWN
     from ingot.agent.reporting.proposal_folder import proposed_mapping
     from ingot.agent.review.pinning.pin import pin_sample
     from ingot.agent.review.pinning.pinned_sample import pinned_folder
@@ -270,12 +271,20 @@ def _pin_rows(state: "State", context: "Context", out: Path, *, overwrite: bool)
         why = "no mapping was proposed" if document is None else "nothing of the data is converted"
         note_line(f"no sample is pinned: {why}")
         return
-    source, sample = context.source_and_sample(
-        order.source, spec_of_document(document, where=str(out))
-    )
+    spec = spec_of_document(document, where=str(out))
+    source, sample = context.source_and_sample(order.source, spec)
     folder, share = pinned_folder(out), order.share_values
+    if context.shown_sample(order, spec, share) is None:
+        note_line(f"no sample is pinned {NOT_SHOWN}")
+        return
     pin_sample(
-        source, sample, folder, share=share, keep=named_values(document), overwrite=overwrite
+        source,
+        sample,
+        folder,
+        share=share,
+        keep=named_values(document),
+        known=context.door(order.source, spec, share).rows,
+        overwrite=overwrite,
     )
     how = "as they are" if share == "raw" else "redacted"
     note_line(f"raw rows pinned, {how}: {folder}; check them before you share them")

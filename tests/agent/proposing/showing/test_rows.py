@@ -104,7 +104,7 @@ def test_keys_stay_whatever_is_shared(share: str) -> None:
     assert ("text of a value" in told) is (share != "none")
     assert ("12345" in told) is (share != "none")
     if share == "none":
-        assert "<string 15 chars>" in told
+        assert "<string>" in told
 
 
 def test_a_huge_text_is_no_slower_than_its_ends() -> None:
