@@ -129,14 +129,14 @@ def _summarize_unread(source: Source, kinds: Sequence[LeftKind]) -> UnreadFiles 
     sizes: dict[str, list[int]] = {}
     for one in unread:
         sizes.setdefault(one.form or one.why, []).append(one.bytes)
-    kinds = [UnreadKind(redact(kind), len(held), sum(held)) for kind, held in sizes.items()]
+    forms = [UnreadKind(redact(form), len(held), sum(held)) for form, held in sizes.items()]
     others = sum(one.bytes for one in source.left_out if one.kind == "shape")
     return UnreadFiles(
         files=len(unread),
         bytes=left,
         of_bytes=left + others + sum(file.bytes for file in source.files),
         first=redact(file_kinds.unread_text(unread)),
-        kinds=tuple(sorted(kinds, key=lambda kind: (-kind.bytes, kind.name))),
+        kinds=tuple(sorted(forms, key=lambda form: (-form.bytes, form.name))),
         hint=redact(file_kinds.unread_hint(one.form for one in unread)),
     )
 

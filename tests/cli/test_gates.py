@@ -326,9 +326,7 @@ EVENTS = [
         ([{"Frage": f"{n % 2}?", "Antwort": "0456"} for n in range(6)], "sft", "are named as"),
         (
             [
-                {
-                    "text": f"The walk number {n} begins at the mill. It ends in the harbour after noon."
-                }
+                {"text": f"The walk number {n} begins at the mill. It ends in the harbour by noon."}
                 for n in range(20)
             ],
             "sft",

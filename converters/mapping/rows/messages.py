@@ -6,7 +6,7 @@ brought to that form here, once.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, TypeVar
@@ -244,14 +244,14 @@ RoleT = TypeVar("RoleT", bound=str)
 
 
 def compile_split(
-    markers: dict[str, RoleT | None],
+    markers: Mapping[str, RoleT | None],
 ) -> Callable[[str], tuple[list[RoleT], list[str]] | None]:
     """A function that cuts a transcript at markers; it gives None where a text has none in front.
 
     Of markers the leftmost is taken, there the longest; at the very start its leading white space
     may be absent. Gives roles and what they say, but nothing that is left out or blank.
     """
-    at_start = {marker.lstrip(): spoken for marker, spoken in reversed(markers.items())}
+    at_start = {marker.lstrip(): spoken for marker, spoken in reversed([*markers.items()])}
     whole = sorted(markers, key=len, reverse=True)
     bare = sorted({*at_start} - {""}, key=lambda m: (-len(m), m))
     start = re.compile(f"\\s*(?:{'|'.join(map(re.escape, bare))})") if bare else None

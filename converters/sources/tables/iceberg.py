@@ -87,7 +87,7 @@ def find_in_catalog(location: str) -> str:
     if not re.fullmatch(r"[\w-]{1,100}", catalog) or "." not in table:
         hint = "name the table as iceberg://CATALOG/NAMESPACE.TABLE"
         raise SourceError(redact_urls(location), "no table of a catalog", hint)
-    homes = filter(None, [os.environ.get("PYICEBERG_HOME"), Path.home()])
+    homes = filter(None, [os.environ.get("PYICEBERG_HOME"), str(Path.home())])
     if Path(_SETTINGS).is_file() and not any(Path(one, _SETTINGS).is_file() for one in homes):
         problem = f"{_SETTINGS} of this folder may say where the catalog is"
         raise SourceError(location, problem, "name the folder in PYICEBERG_HOME if that is right")

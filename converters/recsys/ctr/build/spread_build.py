@@ -224,8 +224,8 @@ def _join_piece(
     tokens = collector.tokens.add(saved["text"], ends[:-1], lengths, saved["owners"])
     names = entities.names.add(saved["names"], name_ends[:-1], np.diff(name_ends).astype(np.int32))
     entities.join(names, saved["lines"], saved["rows"], collector.common.rows)
-    for split, counts in enumerate(saved["counts"]):
-        collector.occurrences(split)[tokens] += counts
+    for number, counts in enumerate(saved["counts"]):
+        collector.occurrences(number)[tokens] += counts
     collector.kinds |= document["kinds"]
     collector.counts.update(document["counts"])
     collector.dropped += document["dropped"]
