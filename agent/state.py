@@ -14,6 +14,7 @@ from ingot.agent.proposing.proposal import Attempt, Evidence, SafeProposal, Turn
 from ingot.converters.json_yaml import EMPTY, OMIT, UNSTORED
 from ingot.converters.mapping.check import PathReach
 from ingot.converters.mapping.loss import NO_LOSS, Loss
+from ingot.converters.mapping.signs import SignRows
 from ingot.converters.rows import Json, MappingDocument, NonFinite
 from ingot.converters.sources.facts import LeftOut
 from ingot.converters.sources.text_kinds import Content
@@ -130,6 +131,7 @@ class Check:
     paths: tuple[PathReach, ...] = ()
     content: Content = field(default_factory=Content)
     loss: Annotated[Loss, OMIT] = NO_LOSS
+    signs: Annotated[dict[str, int], OMIT] = field(default_factory=dict)  # rows by sign
     messages: int = 0
     dropped: int = 0
     warnings: tuple[Safe, ...] = ()
@@ -222,6 +224,7 @@ class WrittenWarnings:
     meta: dict[str, int] = field(default_factory=dict)
     paths: dict[str, dict[str, int]] = field(default_factory=dict)
     non_finite: Annotated[NonFinite | None, OMIT] = None
+    signs: Annotated[dict[str, SignRows], OMIT] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,6 +21,7 @@ from ingot.converters.convert.result import Counts, CountsDocument, ShardDocumen
 from ingot.converters.mapping.bind import Mapping
 from ingot.converters.mapping.columns.executor import MappingExecutor, UnifiedTable
 from ingot.converters.mapping.rows.group import group_rows
+from ingot.converters.mapping.signs import SignFinder
 from ingot.converters.output.commit import FinishedResult
 from ingot.converters.output.files import (
     FileEntry,
@@ -237,7 +238,11 @@ def _adds_up(former: FinishedResult, pieces: Sequence[FormerShard]) -> bool:
         and {name: counts.records[name] for name in results.RECORD_COUNTS} == manifest["records"]
         and dict(counts.rejects) == manifest["rejects"]
         and dict(counts.meta) == manifest["warnings"]["meta"]
-        and counts.non_finite == manifest["warnings"].get("non_finite")
+        and counts.rare_entries() == {
+            name: manifest["warnings"][name]
+            for name in ("non_finite", "signs")
+            if name in manifest["warnings"]
+        }
     )
 
 
@@ -349,26 +354,29 @@ def _convert_rows(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocum
     counts = Counts()
     reading = _LimitedRows(task)
     unifier = MappingExecutor(task.mapping, source_name=task.source_name, language=task.language)
+    finder = SignFinder(task.mapping)
     batches = reading.batches()
     if task.mapping.group:
         batches = group_rows(batches, task.mapping.group, folder=draft)
     parts = PartsWriter(draft / results.RECORDS_FOLDER, kind=unifier.kind, format=task.format)
     with _collected_by_hand(), parts, RejectWriter(draft / results.REJECTED_FOLDER) as rejected:
         for batch in batches:
-            rejects = []
+            rejects, signs = [], finder.look(batch)
             for number, unified in enumerate(unifier.parts(batch)):
                 if isinstance(unified, UnifiedTable):
                     parts.write_batch(unified.table, same_part=number > 0)
                 else:
                     parts.write(unified.records, same_part=number > 0)
                 counts.add_outcome(unified)
+                signs.add(unified)
                 rejects += unified.rejects
+            counts.add_signs(batch.file, signs.found)
             rejects.sort(key=attrgetter("row"))
             rejected.write(rejects)
             counts.add_rejects(rejects)
             if tick:
                 tick(reading.rows, counts.records["written"])
-            del batch, unified, rejects
+            del batch, unified, rejects, signs
             gc.collect(1)  # errors of rows hold their frames in circles
     counts.add_paths(unifier.stats.counts)
     counts.rows["read"] = reading.rows
