@@ -191,6 +191,14 @@ class Stopped:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Halted:
+    """What stopped a conversion at the gates on all rows: by gate its rows, and why in words."""
+
+    counts: dict[str, int]
+    why: Safe
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Review:
     """What was decided, and why.
 
@@ -287,6 +295,9 @@ class State(TypedDict, total=False):
         problems: what is wrong with the proposal.
         check: what the mapping makes of the sample, None where it cannot be run.
         usage: what asking a model took so far.
+        seen: a person has approved what the sample shows, also by giving the mapping to `run`.
+        halted: the gates on all rows that stopped the conversion.
+        approved: the counts of these that a person has approved.
         looked: the answer that the model was shown the records of.
         outcome: what the doors print; the last node makes it.
     """
@@ -308,5 +319,8 @@ class State(TypedDict, total=False):
     looked: Answer | None
     opinion: Opinion | None
     review: Annotated[Review | None, EMPTY]
+    seen: bool
+    halted: Annotated[Halted | None, EMPTY]
+    approved: dict[str, int]
     result: Annotated[Result | None, EMPTY]
     outcome: Outcome

@@ -228,14 +228,27 @@ def loss_gates(check: Check, *, by_person: bool) -> Iterator[Gate]:
 
 def _sign_gates(check: Check, stop: State) -> Iterator[Gate]:
     """What is counted over all rows too, while they are converted."""
-    documents = "answers" not in check.content.usual
+    stopped = stopped_signs(check)
     for name, sign in SIGNS.items():
-        rows = check.signs.get(name, 0)
-        if name == "media":
-            rows = max(rows, check.loss.captions)
-        held: State = stop if exceeds(name, rows, check.ok_rows, documents=documents) else "pass"
+        rows = _sign_rows(check, name)
+        held: State = stop if name in stopped else "pass"
         figure = share_text(rows, check.ok_rows) if rows else "none"
         yield _gate_of(held, sign.gate, figure, sign.limit, Safe(f"{figure} {sign.why}"))
+
+
+def stopped_signs(check: Check) -> list[str]:
+    """The signs of which the sample shows more than their gates let pass."""
+    documents = "answers" not in check.content.usual
+    return [
+        name
+        for name in SIGNS
+        if exceeds(name, _sign_rows(check, name), check.ok_rows, documents=documents)
+    ]
+
+
+def _sign_rows(check: Check, name: str) -> int:
+    rows = check.signs.get(name, 0)
+    return max(rows, check.loss.captions) if name == "media" else rows
 
 
 def _share_gate(name: str, found: tuple[int, int, float], why: Safe, stop: State) -> Gate:

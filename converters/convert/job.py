@@ -125,7 +125,8 @@ def convert(
             return held
     except CommittedElsewhereError:
         alone = dataclasses.replace(options, overwrite=False)
-        with _hold(source, mapping, out, alone, progress, approved) as held:  # refuses another result
+        with _hold(source, mapping, out, alone, progress, approved) as held:
+            # another result is refused
             if not isinstance(held, _Conversion):
                 return held
         raise
@@ -290,10 +291,7 @@ class _Conversion:
         for shard in shards:
             counts.add(shard)
         self._check(counts)
-        if self.approved is not None:
-            documents = self.mapping.kind == "pt"
-            where = self.source.location
-            refuse_unapproved(counts, self.approved, where, documents=documents)
+        mapping = self._approved_mapping(counts)
         with _time_stage(seconds, "merge"):
             parts = results.number_parts(self.staged, shards)
             if self.options.records == "delta":
@@ -310,7 +308,7 @@ class _Conversion:
             tokens=tokens,
         )
         # People read the mapping: role before content, as the language has it.
-        files = {"mapping.json": encode_json(to_document(self.mapping), sort_keys=False)}
+        files = {"mapping.json": encode_json(to_document(mapping), sort_keys=False)}
         files |= extra_files(manifest, counts.first_rejects) if extra_files else {}
         keys = [shard_key(self.source, files) for files in planned]
         run = {
@@ -426,6 +424,15 @@ class _Conversion:
         first = "".join(f"\n  {text}" for text in counts.first_rejects)
         hint = "check the mapping against the source to see what it finds"
         raise ConversionError(self.source.location, f"{problem}{first}\n ", hint)
+
+    def _approved_mapping(self, counts: results.Counts) -> Mapping:
+        """The mapping with the counts that were approved; CountsReviewNeeded where some are not."""
+        if self.approved is None:
+            return self.mapping
+        documents, where = self.mapping.kind == "pt", self.source.location
+        passed = refuse_unapproved(counts, self.approved, where, documents=documents)
+        made = (self.mapping.provenance or {}) | ({"approved": passed} if passed else {})
+        return dataclasses.replace(self.mapping, provenance=made or None)
 
     def _tokens(self, parts: results.Parts, counts: results.Counts) -> results.TokenCounts | None:
         if self.options.tokenizer is None:

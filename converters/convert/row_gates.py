@@ -19,8 +19,10 @@ _FAULTS: Final = "rejected"
 _UNREADABLE: Final = "unreadable"
 
 
-def refuse_unapproved(counts: Counts, approved: Approved, where: str, *, documents: bool) -> None:
-    """Stop where a gate's limit is passed by more rows than a person approved.
+def refuse_unapproved(
+    counts: Counts, approved: Approved, where: str, *, documents: bool
+) -> dict[str, int]:
+    """Stop where a gate's limit is passed by more rows than a person approved; return what was.
 
     Raises CountsReviewNeeded, whose counts are to be approved.
     """
@@ -30,11 +32,11 @@ def refuse_unapproved(counts: Counts, approved: Approved, where: str, *, documen
         for name, (rows, _) in passed.items()
         if (most := approved.get(name, 0)) is not None and rows > most
     ]
+    asked = {name: rows for name, (rows, _) in passed.items()}
     if not beyond:
-        return
+        return asked
     said = "; ".join(passed[name][1] for name in beyond)
     problem = f"a gate on all {counts.rows['read']:,} rows stops it: {said}"
-    asked = {name: rows for name, (rows, _) in passed.items()}
     raise CountsReviewNeeded(where, problem, "", asked)
 
 

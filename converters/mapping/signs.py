@@ -46,9 +46,8 @@ _LABEL = re.compile(r"type|kind|role|index|status|cache_control|(?:.*[_-])?ids?|
 _NOTHING = ("", "[]", "{}", "null", "None")
 
 
-
 class SignRows(TypedDict):
-    """How many rows have a sign, and the first of them; `what` of it, where there is more to say."""
+    """How many rows have a sign, and the first; `what` it holds, where there is more to say."""
 
     rows: int
     file: str
@@ -264,8 +263,8 @@ def _takes(value: Json, taken: Taken) -> bool:
         if not taken.below:
             return _holds(value)
     if value.__class__ is dict:
-        named = (below and _takes(one, below) for key, one in value.items() if (below := taken.at(key)))
-        return any(named)
+        named = ((one, taken.at(key)) for key, one in value.items())
+        return any(below and _takes(one, below) for one, below in named)
     if value.__class__ is not list:
         return False
     places = ((one, taken.element(n, len(value))) for n, one in enumerate(value))

@@ -1,6 +1,7 @@
 """Which places of the rows a mapping takes texts from, as a tree of steps."""
 
 import re
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from ingot.converters.mapping.language import Mapping, Message, Tree
@@ -32,21 +33,29 @@ def bare_name(key: str) -> str:
     return key.lower().replace("_", "").replace("-", "")
 
 
+@dataclass(slots=True, eq=False)
 class Taken:
-    """A place of the rows: what is below it, and whether a text is taken from it."""
+    """A place of the rows: what is below it, and whether a text is taken from it.
 
-    __slots__ = ("below", "deep", "each", "each_value", "has_places", "known", "plain", "texts", "whole")
+    Attributes:
+        whole: the value here is taken as a text.
+        texts: a text is taken from here or from inside.
+        known: keys here that the mapping reads for any purpose but conditions.
+        deep: keys with texts further inside.
+        each, each_value: what is below every element of a list, every value of an object.
+        has_places: some elements of a list are taken alone.
+        plain: the keys of elements of which nothing further inside is taken; None: it may be.
+    """
 
-    def __init__(self) -> None:
-        self.below: dict[_Step, Taken] = {}
-        self.whole = False
-        self.texts = False  # whether a text is taken from here or from inside
-        self.known: frozenset[str] = frozenset()  # keys that the mapping reads for any purpose
-        self.deep: tuple[tuple[str, Taken], ...] = ()  # keys with texts further inside
-        self.each: Taken | None = None  # of every element of a list, of every value of an object
-        self.each_value: Taken | None = None
-        self.plain: frozenset[str] | None = None
-        self.has_places = False  # whether some elements of a list are taken alone
+    below: dict[_Step, "Taken"] = field(default_factory=dict)
+    whole: bool = False
+    texts: bool = False
+    known: frozenset[str] = frozenset()
+    deep: tuple[tuple[str, "Taken"], ...] = ()
+    each: "Taken | None" = None
+    each_value: "Taken | None" = None
+    has_places: bool = False
+    plain: frozenset[str] | None = None
 
     def at(self, key: str) -> "Taken | None":
         """What is taken of the value of a key."""

@@ -24,9 +24,8 @@ _FILES = r"\.(?:jpe?g|png|gif|webp|bmp|tiff?|wav|mp3|flac|ogg|m4a|mp4|avi|mov|we
 _MEDIA_NAME = rf"(?i)^\s*\S+{_FILES}|^\s*\S{{0,9}}data:(?:image|audio|video)/"
 _MEDIA_TYPE = f"^(?:{MEDIA_KINDS.pattern})$"
 _TRANSCRIPT = r"\A[^\p{L}\p{N}]*(?:user|human|用户)"
-_IN_TALKS = (
-    rf"(?im)<\|?(?:image|audio|video|img)|!\[|^\S+{_FILES}|^data:(?:image|audio|video)/|{_TRANSCRIPT}"
-)
+_MEDIA_TEXT = rf"<\|?(?:image|audio|video|img)|!\[|^\S+{_FILES}|^data:(?:image|audio|video)/"
+_IN_TALKS = rf"(?im){_MEDIA_TEXT}|{_TRANSCRIPT}"
 _IN_DOCUMENTS = f"(?i){_TRANSCRIPT}"
 
 
