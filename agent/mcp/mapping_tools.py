@@ -160,7 +160,8 @@ class MappingTools:
         """Convert a source if its proposal passes every gate without a person.
 
         out: the folder to create, below the root. mapping: must be what ingot proposes itself; any
-        other one waits for a person. Then `status` is needs_a_person: nothing was converted, the
+        other one waits for a person, as does what a gate on all rows stops. Then `status` is
+        needs_a_person: nothing was converted, the
         mapping is in OUT.proposal, and for_a_person is the command by which a person approves it.
         Do not run that command yourself: show it to the person, with the reasons. A source larger
         than --max-input is refused before anything is done.
@@ -185,8 +186,11 @@ class MappingTools:
         if reasons:
             return self._refuse(state, reasons, context)
         approved = Review(decision="approve", why=Safe("all gates passed"))
-        result = convert_state({**state, "review": approved}, context)["result"]
-        written = encode(result)
+        state = {**state, "review": approved}
+        state = {**state, **convert_state(state, context)}
+        if halted := state.get("halted"):
+            return self._refuse(state, [halted.why], context)
+        written = encode(state["result"])
         folder = self._folder.shown_path(place)
         return self._folder.answer({"status": "done", "folder": folder, "result": written})
 

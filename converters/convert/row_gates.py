@@ -11,7 +11,7 @@ from ingot.converters.convert.result import Counts
 from ingot.converters.errors import CountsReviewNeeded
 from ingot.converters.mapping.check import MAX_UNREADABLE, MIN_COVERAGE
 from ingot.converters.mapping.rows.executor import SOFT_REASONS
-from ingot.converters.mapping.signs import SIGNS, SignRows, exceeds
+from ingot.converters.mapping.signs import exceeds, sign_text
 
 # By gate the rows that a person approved; None: any number, as the sample shows them too.
 Approved = Mapping[str, int | None]
@@ -56,11 +56,3 @@ def _passed_gates(counts: Counts, *, documents: bool) -> Iterator[tuple[str, int
     if faults > (1 - MIN_COVERAGE) * tried:
         text = f"{faults:,} of {tried:,} records were rejected (limit: {1 - MIN_COVERAGE:.0%})"
         yield _FAULTS, faults, text
-
-
-def sign_text(name: str, found: SignRows) -> str:
-    """What people read of a sign: how many rows, which limit there is, and where the first is."""
-    sign, rows = SIGNS[name], f"{found['rows']:,} row{'s' * (found['rows'] != 1)}"
-    what = f", {found['what']}" if found["what"] else ""
-    place = f"the first: {found['file']} row {found['row']}{what}"
-    return f"{sign.gate}: {rows} (limit: {sign.limit}): {sign.why}; {place}"

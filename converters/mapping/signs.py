@@ -98,6 +98,14 @@ def exceeds(sign: str, rows: int, whole: int, *, documents: bool) -> bool:
     return rows > SIGNS[sign].most * whole
 
 
+def sign_text(name: str, found: SignRows) -> str:
+    """What people read of a sign: how many rows, which limit there is, and where the first is."""
+    sign, rows = SIGNS[name], f"{found['rows']:,} row{'s' * (found['rows'] != 1)}"
+    what = f", {found['what']}" if found["what"] else ""
+    place = f"the first: {found['file']} row {found['row']}{what}"
+    return f"{sign.gate}: {rows} (limit: {sign.limit}): {sign.why}; {place}"
+
+
 @dataclass(frozen=True, slots=True)
 class RowSigns:
     """The signs of the rows of one batch that give a record, as far as they were added."""
