@@ -357,22 +357,23 @@ def _convert_rows(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocum
     parts = PartsWriter(draft / results.RECORDS_FOLDER, kind=unifier.kind, format=task.format)
     with _collected_by_hand(), parts, RejectWriter(draft / results.REJECTED_FOLDER) as rejected:
         for batch in batches:
-            rejects, signs = [], finder.look(batch)
+            rejects = []
+            finder.look(batch)
             for number, unified in enumerate(unifier.parts(batch)):
                 if isinstance(unified, UnifiedTable):
                     parts.write_batch(unified.table, same_part=number > 0)
                 else:
                     parts.write(unified.records, same_part=number > 0)
                 counts.add_outcome(unified)
-                signs.add(unified)
+                finder.add(unified)
                 rejects += unified.rejects
-            counts.add_signs(batch.file, signs.found)
+            counts.add_signs(batch.file, finder.found)
             rejects.sort(key=attrgetter("row"))
             rejected.write(rejects)
             counts.add_rejects(rejects)
             if tick:
                 tick(reading.rows, counts.records["written"])
-            del batch, unified, rejects, signs
+            del batch, unified, rejects
             gc.collect(1)  # errors of rows hold their frames in circles
     counts.add_paths(unifier.stats.counts)
     counts.rows["read"] = reading.rows

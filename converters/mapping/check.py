@@ -130,9 +130,9 @@ def run_sample(
             run.by_file[batch.file] += len(unified.records)
             run.rejects.extend(unified.rejects)
             ragged += unified.ragged
-            signs = finder.look(one)
-            signs.add(unified)
-            run.signs.update({sign: len(rows) for sign, rows in signs.found.items()})
+            finder.look(one)
+            finder.add(unified)
+            run.signs.update(finder.found.keys())
             if unified.records:
                 run.examples.append((one.values[0], unified.records[0]))
     return replace(run, ragged=ragged)

@@ -22,9 +22,7 @@ from ingot.converters.mapping.taken import (
     CARRIES,
     MEDIA_KINDS,
     OFFERED_TOOLS,
-    THOUGHT,
     Taken,
-    bare_name,
     taken_places,
 )
 from ingot.converters.rows import Batch, Json
@@ -106,72 +104,63 @@ def sign_text(name: str, found: SignRows) -> str:
     return f"{sign.gate}: {rows} (limit: {sign.limit}): {sign.why}; {place}"
 
 
-@dataclass(frozen=True, slots=True)
-class RowSigns:
-    """The signs of the rows of one batch that give a record, as far as they were added."""
-
-    beside: Found  # of the rows as they are read
-    found: Found
-    chat: bool
-
-    def add(self, made: UnifiedBatch | UnifiedTable) -> None:
-        """Add what some records hold, and what stands beside them in their rows."""
-        if isinstance(made, UnifiedTable):
-            texts = candidate_texts(made.table, made.rows, chat=self.chat)
-        else:
-            texts = _record_texts(made.records, made.rows)
-        for row, text in texts:
-            head = text[:_LOOK]
-            if self.chat and (_MARK.search(head) or MEDIA_FILE.search(head)):
-                self.found.setdefault("media", {})[row] = ""
-            if is_transcript(head):
-                self.found.setdefault("conversations", {})[row] = ""
-        converted = set(map(int, made.rows)) if self.beside else set()
-        for sign, rows in self.beside.items():
-            if kept := {row: kind for row, kind in rows.items() if row in converted}:
-                self.found.setdefault(sign, {}).update(kept)
-
-
 class SignFinder:
-    """Finds the signs of rows, and of the records that a mapping makes of them."""
+    """Finds the signs of rows, and of the records that a mapping makes of them, batch by batch."""
 
     def __init__(self, mapping: Mapping) -> None:
+        self.found: Found = {}  # of the batch that was looked at last
+        self._beside: Found = {}
         self._chat = mapping.kind == "sft"
         self._taken = taken_places(mapping)
         self._tools = taken_places(mapping, only="/tools")
 
-    def look(self, batch: Batch) -> RowSigns:
+    def look(self, batch: Batch) -> None:
         """Look at the rows of a batch; of a table at those alone that may have a sign."""
+        self.found, self._beside = {}, {}
         rows, values = batch.rows, batch.values
         if batch.table is not None:
             places = candidate_rows(batch.table, self._taken, chat=self._chat)
             rows = [batch.rows[place] for place in places]
             values = batch.take(places).values if places else []
-        beside: Found = {}
         for row, value in zip(rows, values, strict=True):
             if _belongs_to_media(value, self._taken, texts=self._chat):
-                beside.setdefault("media", {})[row] = ""
+                self._beside.setdefault("media", {})[row] = ""
             if self._chat and (kind := next(self._passed_over(value), None)):
                 told = kind if _SHOWN_KIND.fullmatch(kind) else ""
-                beside.setdefault("passed_over", {})[row] = told
-        return RowSigns(beside, {}, self._chat)
+                self._beside.setdefault("passed_over", {})[row] = told
+
+    def add(self, made: UnifiedBatch | UnifiedTable) -> None:
+        """Add the signs of some of its records, and of their rows."""
+        if isinstance(made, UnifiedTable):
+            texts = candidate_texts(made.table, made.rows, chat=self._chat)
+        else:
+            texts = _record_texts(made.records, made.rows)
+        for row, text in texts:
+            head = text[:_LOOK]
+            if self._chat and (_MARK.search(head) or MEDIA_FILE.search(head)):
+                self.found.setdefault("media", {})[row] = ""
+            if is_transcript(head):
+                self.found.setdefault("conversations", {})[row] = ""
+        converted = set(map(int, made.rows)) if self._beside else set()
+        for sign, rows in self._beside.items():
+            for row in converted & rows.keys():
+                self.found.setdefault(sign, {})[row] = rows[row]
 
     def _passed_over(self, value: Json) -> Iterator[str]:
         yield from _passed_over(value, self._taken)
         if value.__class__ is dict:
-            unread = [key for key in value.keys() - self._taken.known if OFFERED_TOOLS.search(key)]
+            keys = sorted(value.keys() - self._taken.below.keys())
+            unread = [key for key in keys if OFFERED_TOOLS.search(key)]
             if unread and not _takes(value, self._tools):
-                yield from (key for key in sorted(unread) if _holds_parts(value[key]))
+                yield from (key for key in unread if _holds_parts(value[key]))
 
 
 def _record_texts(
     records: Sequence[dict[str, Json]], rows: Sequence[int]
 ) -> Iterator[tuple[int, str]]:
     for row, record in zip(rows, records, strict=True):
-        if "text" in record:
-            yield row, record["text"]
-        else:
-            yield from ((row, message["content"]) for message in record["messages"])
+        texts = [one["content"] for one in record.get("messages", ())] or [record["text"]]
+        yield from ((row, text) for text in texts)
 
 
 def _belongs_to_media(value: Json, taken: Taken, *, texts: bool) -> bool:
@@ -186,8 +175,7 @@ def _belongs_to_media(value: Json, taken: Taken, *, texts: bool) -> bool:
             waiting += [(key, one, at and at.at(key)) for key, one in value.items()]
         elif value.__class__ is list:
             below = at and at.each
-            # What records hold is looked at there.
-            left = [one for one in value if not at.covers(one)] if at and texts else value
+            left = _uncovered(value, below) if below and below.texts and texts else value
             waiting += [(name, one, below) for one in left]
         elif texts and value.__class__ is str and is_media_name(name, value):
             return True
@@ -197,86 +185,66 @@ def _belongs_to_media(value: Json, taken: Taken, *, texts: bool) -> bool:
 def is_media_name(name: str, text: str) -> bool:
     """Whether a text that a field holds is nothing but the name or the data of a media file."""
     words = text[:_LONGEST_REFERENCE].split(maxsplit=1)
-    return (
-        len(words) == 1 and bool(MEDIA_FILE.search(words[0])) and not _DECORATION.search(str(name))
-    )
+    if len(words) != 1 or not MEDIA_FILE.search(words[0]):
+        return False
+    return not _DECORATION.search(name)
 
 
 # --- what a mapping passes over
 
 
+def _uncovered(elements: list[Json], taken: Taken) -> list[Json]:
+    """Elements but for those of which all is a text, or another value, that is taken as such."""
+    if taken.deep or taken.each:
+        return elements
+    known = taken.below.keys()
+    return [one for one in elements if one.__class__ is not dict or not one.keys() <= known]
+
+
 def _passed_over(value: Json, taken: Taken) -> Iterator[str]:
     """What the elements of walked lists hold that is not taken, by the names of it."""
-    if value.__class__ is dict:
-        for inner, below in _walked(value, taken):
-            yield from _passed_over(inner, below)
-    elif value.__class__ is list:
-        for place, one in enumerate(value):
-            if taken.covers(one):  # most of them
-                continue
-            below = taken.element(place, len(value))
-            if one.__class__ is dict and (below or "type" in one):
-                yield from _element_passed_over(one, below or Taken())
-            elif below:
-                yield from _passed_over(one, below)
-
-
-def _walked(value: dict[str, Json], taken: Taken) -> Iterator[tuple[Json, Taken]]:
-    """The lists and objects in an object inside of which texts are taken."""
-    for key, below in taken.deep:
-        inner = value.get(key)
-        if inner.__class__ is list or inner.__class__ is dict:
-            yield inner, below
-    if taken.each_value:
-        yield from ((inner, taken.each_value) for inner in value.values())
+    each = taken.each
+    if value.__class__ is list and each and each.texts:
+        for one in _uncovered(value, each):
+            if one.__class__ is dict:
+                yield from _element_passed_over(one, each)
+            else:
+                yield from _passed_over(one, each)
+    elif value.__class__ is dict:
+        for key, below in taken.deep:
+            if key in value:
+                yield from _passed_over(value[key], below)
+        for one in value.values() if each else ():
+            yield from _passed_over(one, each or taken)
 
 
 def _element_passed_over(one: dict[str, Json], taken: Taken) -> Iterator[str]:
-    extra = one.keys() - taken.known
-    inside = [kind for inner, below in _walked(one, taken) for kind in _passed_over(inner, below)]
+    inside = list(_passed_over(one, taken))
     yield from inside
+    extra = one.keys() - taken.below.keys()
     if not extra:
         return
-    if _takes(one, taken):
-        for key in sorted(extra):
-            if (CARRIES.fullmatch(bare_name(key)) and _holds(one[key])) or (
-                key == THOUGHT and one[key] is True
-            ):
-                yield key
-    elif not inside:
-        yield from _payload(one, sorted(extra))
-
-
-def _payload(one: dict[str, Json], extra: Sequence[str]) -> Iterator[str]:
-    """The type of an element that holds something, or the name under which it does."""
-    kind = one.get("type")
-    typed = isinstance(kind, str)
-    if typed and MEDIA_KINDS.fullmatch(kind):  # they have a sign of their own
+    speaks, kind = _takes(one, taken), one.get("type")
+    kind = kind if isinstance(kind, str) else ""
+    if MEDIA_KINDS.fullmatch(kind):  # they have a sign of their own
         return
-    for key in extra:
-        if _LABEL.fullmatch(key) or not _holds(one[key]):
-            continue
+    for key in sorted(key for key in extra if _holds(one[key])):
+        silent = not (speaks or inside or _LABEL.fullmatch(key))
         running = isinstance(one[key], list | dict) or len(one[key].split()) > 1
-        if typed or running or CARRIES.fullmatch(bare_name(key)):
-            yield kind if typed else key
+        if CARRIES.fullmatch(key) or (silent and (kind or running)):
+            yield key if speaks else kind or key
 
 
-def _takes(value: Json, taken: Taken) -> bool:
+def _takes(value: Json, taken: Taken | None) -> bool:
     """Whether a text is taken from somewhere in a value."""
-    if taken.whole and value is not None:
-        if value.__class__ is str:
-            return bool(value.strip())
-        if not isinstance(value, list | dict):
-            return True
-        if not taken.below:
-            return _holds(value)
-    if value.__class__ is dict:
-        named = ((one, taken.at(key)) for key, one in value.items())
-        return any(below and _takes(one, below) for one, below in named)
-    if value.__class__ is not list:
+    if taken is None or not taken.texts or value is None:
         return False
-    places = ((one, taken.element(n, len(value))) for n, one in enumerate(value))
-    return any(below and _takes(one, below) for one, below in places)
+    if value.__class__ is dict and (taken.below or taken.each):
+        return any(_takes(one, taken.at(key)) for key, one in value.items())
+    if value.__class__ is list and taken.each:
+        return any(_takes(one, taken.each) for one in value)
+    spoken = value.strip() if isinstance(value, str) else _holds(value)
+    return taken.whole and bool(spoken)
 
 
 def _holds(value: Json) -> bool:
@@ -284,13 +252,10 @@ def _holds(value: Json) -> bool:
     waiting = [value]
     while waiting:
         one = waiting.pop()
-        if one.__class__ is str:
-            if one.strip() not in _NOTHING:
-                return True
-        elif one.__class__ is dict:
-            waiting += one.values()
-        elif one.__class__ is list:
-            waiting += one
+        if one.__class__ is str and one.strip() not in _NOTHING:
+            return True
+        if one.__class__ is dict or one.__class__ is list:
+            waiting += one.values() if one.__class__ is dict else one
     return False
 
 

@@ -1,36 +1,27 @@
-"""Which places of the rows a mapping takes texts from, as a tree of steps."""
+"""Which places of the rows a mapping takes texts from, as a tree; what may lie beside them."""
 
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final
 
 from ingot.converters.mapping.language import Mapping, Message, Tree
-from ingot.converters.mapping.lookup import Lookup
-from ingot.converters.mapping.path_uses import Around, PathUse, path_uses
-from ingot.converters.paths import Index, Key, Mark, Names, Path
-from ingot.converters.rows import Json
+from ingot.converters.mapping.path_uses import PathUse, outer_path, path_uses
+from ingot.converters.paths import Key, Mark, Names, PathSyntaxError, compile_path
 
 MEDIA_KINDS: Final = re.compile(r"(?:input_)?(?:image|audio|video)(?:_url|_file)?")
-# Names of fields, bare, that hold what was said beside a text: nobody stores it there for looks.
+# Names of fields that hold what was said beside a text: nobody stores it there for looks.
 CARRIES: Final = re.compile(
-    r".*(?:tool|function)(?:call|use|result|response|invocation|output)s?"
-    r"|(?:reasoning|thinking|thoughts?)(?:content|text|details|blocks?|trace)?"
+    r"(?i).*(?:tool|function)[_-]?(?:call|use|result|response|invocation|output)s?"
+    r"|(?:reasoning|thinking|thoughts?)(?:[_-]?(?:content|text|details|blocks?|trace))?"
     r"|refusal|audio|attachments"
 )
-THOUGHT: Final = "thought"  # a mark on a part, which is no answer
 OFFERED_TOOLS: Final = re.compile(
-    r"(?:^|_)(?:tool|function)s?(?:_(?:defs?|definitions?|schemas?))?$", re.IGNORECASE
+    r"(?i)(?:^|_)(?:tool|function)s?(?:_(?:defs?|definitions?|schemas?))?$"
 )
 _TEXTS = re.compile(r"(?:/any_of/\d+)?(?:/messages/\d+/content|/text|/system|/tools)(?:/|$)")
 _KNOWN = re.compile(r"(?:/any_of/\d+)?/(?:messages/\d+/(?:role|loss_mask)|meta/)")
-
-_Step: TypeAlias = str | Index | Mark
-_EACH, _VALUES, _UP, _KEY = Mark("[*]"), Mark("*"), Mark("^"), Mark("~")
-
-
-def bare_name(key: str) -> str:
-    """A key as `CARRIES` has it."""
-    return key.lower().replace("_", "").replace("-", "")
 
 
 @dataclass(slots=True, eq=False)
@@ -38,59 +29,36 @@ class Taken:
     """A place of the rows: what is below it, and whether a text is taken from it.
 
     Attributes:
+        below: by key what the mapping reads for any purpose but conditions.
+        each: what is below every element of a list, or every value of an object.
         whole: the value here is taken as a text.
         texts: a text is taken from here or from inside.
-        known: keys here that the mapping reads for any purpose but conditions.
         deep: keys with texts further inside.
-        each, each_value: what is below every element of a list, every value of an object.
-        has_places: some elements of a list are taken alone.
-        plain: the keys of elements of which nothing further inside is taken; None: it may be.
     """
 
-    below: dict[_Step, "Taken"] = field(default_factory=dict)
+    below: dict[str, "Taken"] = field(default_factory=dict)
+    each: "Taken | None" = None
     whole: bool = False
     texts: bool = False
-    known: frozenset[str] = frozenset()
     deep: tuple[tuple[str, "Taken"], ...] = ()
-    each: "Taken | None" = None
-    each_value: "Taken | None" = None
-    has_places: bool = False
-    plain: frozenset[str] | None = None
 
     def at(self, key: str) -> "Taken | None":
         """What is taken of the value of a key."""
-        return self.below.get(key) or self.each_value
+        return self.below.get(key) or self.each
 
-    def element(self, place: int, size: int) -> "Taken | None":
-        """What is taken of one of so many elements of a list."""
-        if not self.has_places:
-            return self.each
-        alone = self.below.get(Index(place)) or self.below.get(Index(place - size))
-        return alone or self.each
-
-    def covers(self, one: Json) -> bool:
-        """Whether an element of a list holds nothing but texts and names that are taken as such."""
-        return one.__class__ is dict and self.plain is not None and one.keys() <= self.plain
-
-    def add(self, steps: list[_Step], *, texts: bool) -> None:
-        """Note a path from here."""
-        self.texts = self.texts or texts
-        if not steps:
-            self.whole = self.whole or texts
-            return
-        self.below.setdefault(steps[0], Taken()).add(steps[1:], texts=texts)
+    def step(self, key: str | None) -> "Taken":
+        """What is below a key (None: each element), where nothing was, a new place."""
+        if key is not None:
+            return self.below.setdefault(key, Taken())
+        self.each = self.each or Taken()
+        return self.each
 
     def settle(self) -> "Taken":
         """Note what is asked for of every row."""
-        for below in self.below.values():
-            below.settle()
-        named = [(key, below) for key, below in self.below.items() if isinstance(key, str)]
-        self.each, self.each_value = self.below.get(_EACH), self.below.get(_VALUES)
-        self.has_places = any(isinstance(step, Index) for step in self.below)
-        each = None if self.has_places else self.each
-        self.plain = each.known if each and not (each.deep or each.each_value) else None
-        self.known = frozenset(key for key, _ in named)
-        self.deep = tuple((key, below) for key, below in named if below.below and below.texts)
+        for below in (*self.below.values(), *filter(None, [self.each])):
+            self.texts = below.settle().texts or self.texts
+        inside = [(key, one) for key, one in self.below.items() if one.texts]
+        self.deep = tuple((key, one) for key, one in inside if one.below or one.each)
         return self
 
 
@@ -100,49 +68,39 @@ def taken_places(mapping: Mapping, *, only: str = "") -> Taken:
     for use in path_uses(mapping):
         texts = bool(_TEXTS.match(use.pointer)) and only in use.pointer
         walks = use.pointer.rsplit("/", 1)[-1] in ("each", "children", "tree")
-        if use.of_row or walks or not (texts or (_KNOWN.match(use.pointer) and not only)):
-            continue
-        for steps in _whole_steps(use):
-            root.add(steps, texts=texts)
+        known = texts or (_KNOWN.match(use.pointer) and not only)
+        if known and not walks and not use.of_row:
+            with suppress(PathSyntaxError):  # of lookups: what they lead to is no list of messages
+                place = _follow(root, use)
+                place.whole, place.texts = place.whole or texts, place.texts or texts
     return root.settle()
 
 
-def _whole_steps(use: PathUse) -> list[list[_Step]]:
-    """The steps from the row on to what a path finds; of a tree those to its root."""
-    starts: list[list[list[_Step]]] = [[[]]]
-    for around in use.scope:
-        paths = _around_paths(around)
-        if isinstance(around, Tree):  # all of it may be taken
-            return [_follow(starts[-1][0], path) for path in paths]
-        if paths:
-            starts.append([_follow(starts[-1][0], path) for path in paths])
-    path, start = use.path, starts[-1]
-    if isinstance(path, Lookup):
-        steps = _follow(start[0], path.parts["lookup"])
-        return [_follow(steps, path.parts["take"])]
-    first = path.steps[:1]
-    if len(start) > 1 and first and isinstance(first[0], Index) and first[0].place < len(start):
-        return [_follow(start[first[0].place], path, skip=1)]
-    return [_follow(start[0], path)]
+def _follow(root: Taken, use: PathUse) -> Taken:
+    """The place to which a path leads; of a tree its root, as all of it may be taken."""
+    text = use.path.text
+    for around in reversed(use.scope):
+        if isinstance(around, Tree):
+            text = around.path.text
+        else:
+            text = outer_path(around.each if isinstance(around, Message) else around, text)
+    places = [root]
+    for key in _keys(text):
+        if key == "^":
+            places = places[:-1] or [root]
+            while len(places) > 1 and places[-2].each is places[-1]:
+                places.pop()
+        else:
+            places.append(places[-1].step(key))
+    return places[-1]
 
 
-def _around_paths(around: Around) -> tuple[Path, ...]:
-    if isinstance(around, Tree):
-        return (around.path,)
-    return around.each if isinstance(around, Message) else around
-
-
-def _follow(start: list[_Step], path: Path, *, skip: int = 0) -> list[_Step]:
-    """The steps of a path behind others; `^` leads back to the object around."""
-    steps = list(start)
-    for step in path.steps[skip:]:
+def _keys(text: str) -> Iterator[str | None]:
+    """The keys of a path; None for elements, whichever, and `^` for the object around."""
+    for step in compile_path(text).steps:
         if isinstance(step, Names):
-            steps += step.names
+            yield from step.names
         elif isinstance(step, Key):
-            steps.append(step.name)
-        elif step == _UP:
-            while steps and not isinstance(steps.pop(), str):
-                pass
-        elif step != _KEY:
-            steps.append(step)
-    return steps
+            yield step.name
+        elif step != Mark("~"):
+            yield "^" if step == Mark("^") else None

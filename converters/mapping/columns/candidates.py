@@ -3,7 +3,7 @@
 What is found here is more than what has a sign, and never less; `signs` decides on each by itself.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +11,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from ingot.converters.mapping.columns.frame import Mask, Places, as_mask, blank_mask
-from ingot.converters.mapping.taken import (
-    CARRIES,
-    MEDIA_KINDS,
-    OFFERED_TOOLS,
-    THOUGHT,
-    Taken,
-    bare_name,
-)
+from ingot.converters.mapping.taken import CARRIES, MEDIA_KINDS, OFFERED_TOOLS, Taken
 
 _FILES = r"\.(?:jpe?g|png|gif|webp|bmp|tiff?|wav|mp3|flac|ogg|m4a|mp4|avi|mov|webm|mkv)"
 _MEDIA_NAME = rf"(?i)^\s*\S+{_FILES}|^\s*\S{{0,9}}data:(?:image|audio|video)/"
@@ -31,103 +24,67 @@ _IN_DOCUMENTS = f"(?i){_TRANSCRIPT}"
 
 def candidate_rows(table: pa.RecordBatch, taken: Taken, *, chat: bool) -> list[int]:
     """The places of the rows of a table that have to be looked at."""
-    look = _Look(table.num_rows, chat=chat)
-    owners = np.arange(table.num_rows)
-    if taken.each:  # groups: each row is the list in its one column
-        look.array(table.column(0), owners, taken)
-    else:
-        columns = list(zip(table.schema.names, table.columns, strict=True))
-        look.fields(columns, owners, taken)
-        for name, column in columns if chat else ():
-            if name not in taken.known and OFFERED_TOOLS.search(name):
-                look.mark(owners, column.is_valid())
-    places: list[int] = np.flatnonzero(look.marked).tolist()
-    return places
+    marked, owners = np.zeros(table.num_rows, np.bool_), np.arange(table.num_rows)
+    grouped = taken.each is not None  # each row is the list in its one column
+    rows = table.column(0) if grouped else table.to_struct_array()
+    for name, places, held in _suspects(rows, owners, taken, ""):
+        if chat or name == "type":
+            marked[places[held]] = True
+    found: list[int] = np.flatnonzero(marked).tolist()
+    return found
 
 
 def candidate_texts(
     table: pa.RecordBatch, rows: Places, *, chat: bool
 ) -> Iterator[tuple[int, str]]:
     """The texts of records that have to be looked at, each with the row of its record."""
-    texts = table.column(0)
+    owners, texts = rows, table.column(0)
     if chat:
         owners = rows[pc.list_parent_indices(texts).to_numpy()]
         texts = pc.struct_field(texts.flatten(), "content")
-    else:
-        owners = rows
     hits = pc.match_substring_regex(texts, _IN_TALKS if chat else _IN_DOCUMENTS)
     yield from zip(owners[as_mask(hits)].tolist(), texts.filter(hits).to_pylist(), strict=True)
 
 
-class _Look:
-    """Marks rows by what lies in their columns, however deep."""
-
-    def __init__(self, size: int, *, chat: bool) -> None:
-        self.marked: Mask = np.zeros(size, np.bool_)
-        self._chat = chat
-
-    def mark(self, owners: Places, held: pa.Array) -> None:
-        """Mark the rows of the places at which something is held."""
-        self.marked[owners[as_mask(pc.fill_null(held, False))]] = True
-
-    def fields(
-        self, columns: Sequence[tuple[str, pa.Array]], owners: Places, taken: Taken | None
-    ) -> None:
-        """Look at the columns of a table, or of the objects in it."""
-        for name, column in columns:
-            if name == "type" and _is_text(column.type):
-                self.mark(owners, pc.match_substring_regex(column, _MEDIA_TYPE))
-            self.array(column, owners, taken and taken.at(name))
-
-    def array(
-        self, array: pa.Array, owners: Places, taken: Taken | None, *, element: bool = False
-    ) -> None:
-        """Look at values and at all that lies inside of them."""
-        kind = array.type
-        if types.is_dictionary(kind):
-            array, kind = array.dictionary_decode(), kind.value_type
-        if _is_text(kind):
-            if self._chat:
-                self.mark(owners, pc.match_substring_regex(array, _MEDIA_NAME))
-        elif types.is_struct(kind):
-            columns = list(zip(kind.names, array.flatten(), strict=True))
-            if element and taken and self._chat:
-                self._elements(columns, owners, taken)
-            self.fields(columns, owners, taken)
-        elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-            if taken and taken.has_places:
-                self.mark(owners, array.is_valid())
-            inside = owners[pc.list_parent_indices(array).to_numpy()]
-            self.array(array.flatten(), inside, taken and taken.each, element=True)
-        elif kind.num_fields or types.is_string_view(kind) or isinstance(kind, pa.ExtensionType):
-            self.mark(owners, array.is_valid())
-
-    def _elements(
-        self, columns: Sequence[tuple[str, pa.Array]], owners: Places, taken: Taken
-    ) -> None:
-        """Look at what elements of a list hold beside what is taken of them."""
-        silent = np.ones(len(owners), np.bool_)
-        for name, column in columns:
-            below = taken.at(name)
-            if below and below.whole and column.type == pa.string():
-                silent &= blank_mask(column)
-        for name, column in columns:
-            if name in taken.known or column.null_count == len(column):
-                continue
-            held = as_mask(_held(column))
-            speaks = CARRIES.fullmatch(bare_name(name)) or name == THOUGHT
-            self.marked[owners[held if speaks else held & silent]] = True
+_Suspects = Iterator[tuple[str, Places, Mask]]
 
 
-def _held(column: pa.Array) -> pa.Array:
-    """Where a value is there and not empty."""
-    kind = column.type
-    if types.is_list(kind) or types.is_large_list(kind):
-        return pc.fill_null(pc.greater(pc.list_value_length(column), 0), False)
-    if _is_text(kind):
-        return pc.fill_null(pc.greater(pc.binary_length(column), 0), False)
-    return column.is_valid()
+def _suspects(array: pa.Array, owners: Places, taken: Taken | None, name: str) -> _Suspects:
+    """Places of values, each in the row of its owner, and where one may be a sign."""
+    kind = array.type
+    if types.is_dictionary(kind):
+        array, kind = array.dictionary_decode(), kind.value_type
+    if types.is_string(kind) or types.is_large_string(kind):
+        rule = rf"{_MEDIA_TYPE}|{_MEDIA_NAME}" if name == "type" else _MEDIA_NAME
+        yield name, owners, _mask(pc.match_substring_regex(array, rule))
+    elif types.is_struct(kind):
+        columns = dict(zip(kind.names, array.flatten(), strict=True))
+        if taken and taken.texts:
+            yield from _beside(columns, owners, taken, top=not name)
+        for key, column in columns.items():
+            yield from _suspects(column, owners, taken and taken.at(key), key)
+    elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        inside = owners[pc.list_parent_indices(array).to_numpy()]
+        yield from _suspects(array.flatten(), inside, taken and taken.each, name or "[*]")
+    elif kind.num_fields or types.is_string_view(kind) or isinstance(kind, pa.ExtensionType):
+        yield "type", owners, as_mask(array.is_valid())
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(types.is_string(kind) or types.is_large_string(kind))
+def _beside(columns: dict[str, pa.Array], owners: Places, taken: Taken, *, top: bool) -> _Suspects:
+    """Where objects hold something beside what is taken of them."""
+    silent = np.full(len(owners), not top)
+    for name, column in columns.items():
+        below = taken.at(name)
+        if below and below.whole and column.type == pa.string():
+            silent &= blank_mask(column)
+    for name, column in columns.items():
+        if name not in taken.below and column.null_count < len(column):
+            held = as_mask(column.is_valid())
+            if types.is_list(column.type):
+                held = _mask(pc.greater(pc.list_value_length(column), 0))
+            speaks = OFFERED_TOOLS.search(name) if top else CARRIES.fullmatch(name)
+            yield name, owners, held if speaks else held & silent
+
+
+def _mask(found: pa.Array) -> Mask:
+    return as_mask(pc.fill_null(found, False))
