@@ -33,6 +33,7 @@ from ingot.agent.proposing.llm.data_block import dataset_lines, read_data
 from ingot.agent.reporting.preview import record_lines, row_text
 from ingot.agent.reporting.proposal_folder import (
     MAPPING,
+    counting_order,
     order_command,
     proposal_path,
     write_proposal,
@@ -274,7 +275,7 @@ class MappingTools:
 
     def _refuse(self, state: State, reasons: list[str], context: Context) -> str:
         """Write the proposal for a person; the answer names their command."""
-        order, proposal = state["order"], state.get("proposal")
+        order, proposal = counting_order(state), state.get("proposal")
         folder = write_proposal(state, order.out or "", context.door(order.source, order.spec))
         # Without --yes: the terminal shows the mapping and asks, and no client can answer there.
         command = order_command(order, mapping=str(folder / MAPPING)).removesuffix(" --yes")

@@ -49,6 +49,7 @@ def validate(state: State, context: Context) -> State:
         "check": report_facts(trial.report, door),
         "problems": tuple(map(door.problem, [*trial.report.problems, *faults])),
         "proposal": replace(proposal, mapping=document, decision=decision),
+        "halted": None,
     }
     if proposal.mapper == "rules" and "files" in proposal.mapping.get("source", {}):
         # A known layout says which files of an export are rows; what is not read is told of these.

@@ -161,11 +161,11 @@ def _steps_after_proposal(state: State, folder: Path) -> Iterator[str]:
     order, proposal = state["order"], state.get("proposal")
     mapping = proposal.mapping if proposal else None
     file = order.mapping_file or str(folder / MAPPING)
-    halted = state.get("halted")
-    counts = ",".join(f"{name}={rows}" for name, rows in halted.counts.items()) if halted else None
-    go_on = order_command(replace(order, approve_counts=counts), mapping=file)
-    if halted and order.mapping_file:
-        yield f"to approve exactly these counts: the same command with --approve-counts {counts}"
+    order = counting_order(state)
+    go_on = order_command(order, mapping=file)
+    if order.approve_counts and order.mapping_file:
+        way = f"the same command with --approve-counts {order.approve_counts}"
+        yield f"to approve exactly these counts: {way}"
         return
     if mapping and _is_approvable(state):
         yield "to approve it: the same command with --yes"
@@ -179,6 +179,15 @@ def _steps_after_proposal(state: State, folder: Path) -> Iterator[str]:
     if proposed_mapping(state):
         yield from _irrelevance_step(state, go_on)
     yield f"write a mapping, then: {order_command(order, mapping='FILE')}"
+
+
+def counting_order(state: State) -> Order:
+    """The order with the approval of what stopped its conversion, where something did."""
+    halted, order = state.get("halted"), state["order"]
+    if halted is None:
+        return replace(order, approve_counts=None)
+    counts = ",".join(f"{name}={rows}" for name, rows in halted.counts.items())
+    return replace(order, approve_counts=counts)
 
 
 def _irrelevance_step(state: State, go_on: str) -> Iterator[str]:
