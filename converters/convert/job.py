@@ -98,16 +98,14 @@ def convert(
 
     What the mapping states about the files is applied to the source. `extra_run` are further
     entries of run.json; without a runner the options say who does the work. `approved` are the
-    counts that gates on all rows may find; without it a person answers for the mapping, and they
-    are told.
+    counts that gates on all rows may find; without it a person answers for the mapping.
 
     Raises:
         PartDone: this was a part of the job (`options.shard`); `merge` puts the parts together.
         SourceError: the source holds no data, or a file of it cannot be read to its end.
         ConversionError: every row was rejected (the message names the most frequent reasons and
             the first rejected rows; nothing is kept), or the tokenizer does not serve.
-        CountsReviewNeeded: gates on all rows found more than was approved. The parts are kept, and
-            with its counts approved a run like this one commits them.
+        CountsReviewNeeded: gates on all rows found more than was approved; the parts are kept.
         OutputError: the destination is taken or cannot be written.
     """
     options = options or ConvertOptions()
@@ -125,8 +123,7 @@ def convert(
             return held
     except CommittedElsewhereError:
         alone = dataclasses.replace(options, overwrite=False)
-        with _hold(source, mapping, out, alone, progress, approved) as held:
-            # another result is refused
+        with _hold(source, mapping, out, alone, progress, approved) as held:  # no other result
             if not isinstance(held, _Conversion):
                 return held
         raise
@@ -427,10 +424,8 @@ class _Conversion:
 
     def _approved_mapping(self, counts: results.Counts) -> Mapping:
         """The mapping with the counts that were approved; CountsReviewNeeded where some are not."""
-        if self.approved is None:
-            return self.mapping
-        documents, where = self.mapping.kind == "pt", self.source.location
-        passed = refuse_unapproved(counts, self.approved, where, documents=documents)
+        pt, where = self.mapping.kind == "pt", self.source.location
+        passed = refuse_unapproved(counts, self.approved, where, documents=pt)
         made = (self.mapping.provenance or {}) | ({"approved": passed} if passed else {})
         return dataclasses.replace(self.mapping, provenance=made or None)
 

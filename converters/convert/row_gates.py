@@ -20,12 +20,14 @@ _UNREADABLE: Final = "unreadable"
 
 
 def refuse_unapproved(
-    counts: Counts, approved: Approved, where: str, *, documents: bool
+    counts: Counts, approved: Approved | None, where: str, *, documents: bool
 ) -> dict[str, int]:
     """Stop where a gate's limit is passed by more rows than a person approved; return what was.
 
     Raises CountsReviewNeeded, whose counts are to be approved.
     """
+    if approved is None:  # a person answers for the mapping
+        return {}
     passed = {name: (rows, text) for name, rows, text in _passed_gates(counts, documents=documents)}
     beyond = [
         name

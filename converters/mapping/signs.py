@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypedDict
 
-from ingot.converters.mapping.columns.candidates import candidate_rows, candidate_texts
 from ingot.converters.mapping.columns.executor import UnifiedTable
+from ingot.converters.mapping.columns.suspects import candidate_rows, candidate_texts
 from ingot.converters.mapping.language import Mapping
 from ingot.converters.mapping.rows.executor import UnifiedBatch
 from ingot.converters.mapping.taken import (

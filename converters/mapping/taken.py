@@ -46,7 +46,7 @@ class Taken:
         """What is taken of the value of a key."""
         return self.below.get(key) or self.each
 
-    def step(self, key: str | None) -> "Taken":
+    def open_place(self, key: str | None) -> "Taken":
         """What is below a key (None: each element), where nothing was, a new place."""
         if key is not None:
             return self.below.setdefault(key, Taken())
@@ -91,7 +91,7 @@ def _follow(root: Taken, use: PathUse) -> Taken:
             while len(places) > 1 and places[-2].each is places[-1]:
                 places.pop()
         else:
-            places.append(places[-1].step(key))
+            places.append(places[-1].open_place(key))
     return places[-1]
 
 
