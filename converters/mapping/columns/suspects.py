@@ -60,7 +60,7 @@ def _suspects(array: pa.Array, owners: Places, taken: Taken | None, name: str) -
     elif types.is_struct(kind):
         columns = dict(zip(kind.names, array.flatten(), strict=True))
         if taken and taken.texts:
-            yield from _beside(columns, owners, taken, top=not name)
+            yield from _untaken_fields(columns, owners, taken, top=not name)
         for key, column in columns.items():
             yield from _suspects(column, owners, taken and taken.at(key), key)
     elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
@@ -70,7 +70,9 @@ def _suspects(array: pa.Array, owners: Places, taken: Taken | None, name: str) -
         yield "type", owners, as_mask(array.is_valid())
 
 
-def _beside(columns: dict[str, pa.Array], owners: Places, taken: Taken, *, top: bool) -> _Suspects:
+def _untaken_fields(
+    columns: dict[str, pa.Array], owners: Places, taken: Taken, *, top: bool
+) -> _Suspects:
     """Where objects hold something beside what is taken of them."""
     silent = np.full(len(owners), not top)
     for name, column in columns.items():
