@@ -131,7 +131,7 @@ class Check:
     paths: tuple[PathReach, ...] = ()
     content: Content = field(default_factory=Content)
     loss: Annotated[Loss, OMIT] = NO_LOSS
-    signs: Annotated[dict[str, int], OMIT] = field(default_factory=dict)  # rows by sign
+    signs: Annotated[dict[str, int] | None, OMIT] = None  # rows by sign, None: none has one
     messages: int = 0
     dropped: int = 0
     warnings: tuple[Safe, ...] = ()
@@ -232,7 +232,7 @@ class WrittenWarnings:
     meta: dict[str, int] = field(default_factory=dict)
     paths: dict[str, dict[str, int]] = field(default_factory=dict)
     non_finite: Annotated[NonFinite | None, OMIT] = None
-    signs: Annotated[dict[str, SignRows], OMIT] = field(default_factory=dict)
+    signs: Annotated[dict[str, SignRows] | None, OMIT] = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

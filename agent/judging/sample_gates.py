@@ -249,7 +249,7 @@ def stopped_signs(check: Check) -> list[str]:
 
 
 def _sign_rows(check: Check, name: str) -> int:
-    rows = check.signs.get(name, 0)
+    rows = (check.signs or {}).get(name, 0)
     if name == "conversations" and "answers" not in check.content.usual:
         return min(rows, check.ok_rows - rows)  # documents that all are such are meant to be
     return max(rows, check.loss.captions) if name == "media" else rows

@@ -78,7 +78,7 @@ class CheckReport:
     others: tuple[str, ...] = ()  # for each role map with `*`, which values fall under it
     problems: tuple[Problem, ...] = ()  # none: the mapping may be used
     loss: Loss = NO_LOSS
-    signs: dict[str, int] = field(default_factory=dict)  # rows by sign, see `signs.SIGNS`
+    signs: dict[str, int] | None = None  # rows by sign, see `signs.SIGNS`; None: none has one
     examples: tuple[tuple[Json, Record], ...] = ()
     rejects: tuple[Reject, ...] = ()
 
@@ -186,7 +186,7 @@ def check_mapping(
             run.examples,
             [node.value for node in nodes],
         ),
-        signs=dict(run.signs),
+        signs=dict(run.signs) or None,
         examples=tuple(run.examples[:show]),
         rejects=tuple(run.rejects[:show]),
     )

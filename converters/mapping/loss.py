@@ -3,7 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
+from ingot.converters.json_yaml import OMIT
 from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.mapping.signs import is_media_name
 from ingot.converters.rows import Json
@@ -19,7 +21,9 @@ class Loss:
 
     files: tuple[tuple[str, int, int], ...] = ()  # with their sampled rows, and records of these
     text_chars: int = 0  # of the longer texts in the sampled rows, each text once
-    captions: int = 0  # rows of a short text beside an image, audio or video, where most are so
+    captions: Annotated[int, OMIT] = (
+        0  # rows of a short text beside an image, audio or video, where most are so
+    )
 
     @property
     def silent_files(self) -> tuple[tuple[str, int], ...]:

@@ -172,7 +172,7 @@ def _result_lines(result: "Result") -> Iterable[tuple[str, str]]:
         yield "warning", f"meta.{key}: null in {count:,} records"
     if manifest.warnings.non_finite:
         yield "warning", redact(non_finite_text(manifest.warnings.non_finite))
-    for name, found in manifest.warnings.signs.items():
+    for name, found in (manifest.warnings.signs or {}).items():
         yield "warning", redact(sign_text(name, found))
     for warning in manifest.warnings.mapping:
         yield "warning", warning
