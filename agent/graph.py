@@ -92,6 +92,12 @@ def route_review(state: State) -> Literal["convert", "validate", "tell", "report
     return "convert" if decision == "approve" and runs else "report"
 
 
+def route_convert(state: State) -> Literal["review", "report"]:
+    """A gate on all rows is for a person, where one can be asked."""
+    asked = state.get("halted") and (not state["order"].yes or policy.is_attended(state))
+    return "review" if asked else "report"
+
+
 def route_pause(state: State) -> Literal["propose", "report"]:
     """The model is asked again, unless a person has ended the run."""
     review = state.get("review")
@@ -171,13 +177,13 @@ def _compiled_graph() -> Graph:
         route_pause,
         route_compare,
         route_review,
+        route_convert,
     ):
         builder.add_conditional_edges(route.__name__.removeprefix("route_"), _typed_route(route))
     builder.add_edge("sample", "propose")
     builder.add_edge("propose", "validate")
     builder.add_edge("repair", "propose")
     builder.add_edge("tell", "review")
-    builder.add_edge("convert", "report")
     builder.add_edge("report", END)
     return builder.compile(name="ingot")
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PAUSE = "pause"
 # What may differ between the command that stopped and the one that goes on.
-_FREE = ("yes", "min_confidence", "overwrite", "workers", "allow_drift")
+_FREE = ("yes", "min_confidence", "overwrite", "workers", "allow_drift", "approve_counts")
 
 
 def run_once(order: Order, context: Context) -> State:

@@ -14,6 +14,7 @@ from ingot.agent.proposing.proposal import Attempt, Evidence, SafeProposal, Turn
 from ingot.converters.json_yaml import EMPTY, OMIT, UNSTORED
 from ingot.converters.mapping.check import PathReach
 from ingot.converters.mapping.loss import NO_LOSS, Loss
+from ingot.converters.mapping.signs import SignRows
 from ingot.converters.rows import Json, MappingDocument, NonFinite
 from ingot.converters.sources.facts import LeftOut
 from ingot.converters.sources.text_kinds import Content
@@ -152,6 +153,7 @@ class Check:
     paths: tuple[PathReach, ...] = ()
     content: Content = field(default_factory=Content)
     loss: Annotated[Loss, OMIT] = NO_LOSS
+    signs: Annotated[dict[str, int] | None, OMIT] = None  # rows by sign, None: none has one
     messages: int = 0
     dropped: int = 0
     warnings: tuple[Safe, ...] = ()
@@ -193,6 +195,14 @@ class Stopped:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Halted:
+    """What stopped a conversion at the gates on all rows: by gate its rows, and why in words."""
+
+    counts: dict[str, int]
+    why: Safe
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Review:
     """What was decided, and why.
 
@@ -226,6 +236,7 @@ class WrittenWarnings:
     meta: dict[str, int] = field(default_factory=dict)
     paths: dict[str, dict[str, int]] = field(default_factory=dict)
     non_finite: Annotated[NonFinite | None, OMIT] = None
+    signs: Annotated[dict[str, SignRows] | None, OMIT] = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -288,6 +299,9 @@ class State(TypedDict, total=False):
         problems: what is wrong with the proposal.
         check: what the mapping makes of the sample, None where it cannot be run.
         usage: what asking a model took so far.
+        seen: a person has approved what the sample shows, also by giving the mapping to `run`.
+        halted: the gates on all rows that stopped the conversion.
+        approved: the counts of these that a person has approved.
         looked: the answer that the model was shown the records of.
         outcome: what the doors print; the last node makes it.
     """
@@ -309,5 +323,8 @@ class State(TypedDict, total=False):
     looked: Answer | None
     opinion: Opinion | None
     review: Annotated[Review | None, EMPTY]
+    seen: bool
+    halted: Annotated[Halted | None, EMPTY]
+    approved: dict[str, int]
     result: Annotated[Result | None, EMPTY]
     outcome: Outcome

@@ -16,6 +16,7 @@ IngotError
 │   └── UnreachableStoreError its storage cannot be reached   exit 4
 ├── RevisionError    there is no such revision or repository  exit 2
 ├── ReviewNeeded     a person has to decide before going on   exit 3
+│   └── CountsReviewNeeded counts of all rows pass a gate     exit 3
 ├── BudgetReached    one more question passes a limit         exit 3
 └── ModelError       an LLM endpoint failed                   exit 4
 
@@ -112,6 +113,18 @@ class ReviewNeeded(_LocatedError):  # noqa: N818 - a state, not a mistake
     """A person has to decide. Fields: where (the proposal), problem (why), hint (the command)."""
 
     exit_code = ExitCode.PERSON_NEEDED
+
+
+class CountsReviewNeeded(ReviewNeeded):
+    """A gate on all rows stops a conversion, whose parts are kept.
+
+    Fields: where (the source), problem, hint, counts (by gate the rows; who approves them goes on).
+    """
+
+    def __init__(self, where: str, problem: str, hint: str, counts: dict[str, int]) -> None:
+        super().__init__(where, problem, hint)
+        self.args = (where, problem, hint, counts)
+        self.counts = counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,6 +193,7 @@ def convert(
     options: ConvertOptions | None = None,
     *,
     allow_drift: bool = False,
+    approved: Mapping[str, int] | None = None,
     progress: Watch | None = None,
 ) -> Result:
     """Convert a source into a folder that appears whole or not at all, as `ingot convert` does.
@@ -206,6 +207,7 @@ def convert(
         out: a folder, or the URL of an object store.
         options: format of the records, workers and so on.
         allow_drift: convert although the data has changed since the mapping was made.
+        approved: the `counts` of a `CountsReviewNeeded`: a person has approved them.
         progress: called with the rows and records so far.
 
     Raises:
@@ -213,7 +215,8 @@ def convert(
         MappingError: the mapping is wrong by itself.
         ConversionError: the mapping finds nothing, every row was rejected, or the data has changed
             (`DriftError`).
-        ReviewNeeded: a person has to look at the proposal.
+        ReviewNeeded: a person has to look at the proposal, or at what gates on all rows count
+            (`CountsReviewNeeded`).
         OutputError: the destination is taken or cannot be written.
     """
     _check_approved(mapping)
@@ -222,7 +225,8 @@ def convert(
     with _open(source) as (context, location):
         context.progress = progress
         order = _order(location, mapping, out=os.fspath(out), allow_drift=allow_drift, **settings)
-        return convert_source(prepare_mapping(order, context), context)
+        state = prepare_mapping(order, context)
+        return convert_source({**state, "approved": dict(approved or {})}, context)
 
 
 def records(

@@ -1,6 +1,7 @@
 """The Python API: what its functions give is what the commands give."""
 
 import json
+import pickle
 import subprocess
 import sys
 from datetime import date
@@ -16,6 +17,7 @@ import ingot
 from ingot.converters.convert.shard import shard_key
 from ingot.converters.errors import (
     ConversionError,
+    CountsReviewNeeded,
     DriftError,
     MappingError,
     ModelError,
@@ -336,3 +338,19 @@ def test_nothing_is_printed_and_progress_is_heard(tmp_path, capfd):
 def test_other_names_are_not_there():
     with pytest.raises(AttributeError, match="no attribute"):
         ingot.nothing  # noqa: B018
+
+
+def test_counts_of_all_rows_are_raised_and_approved(tmp_path: Path) -> None:
+    rows = [{"question": f"What is {n}?", "answer": f"It is number {n}."} for n in range(3000)]
+    rows[1501]["question"] = "<image>\nWhat is it?"
+    raw = tmp_path / "raw.jsonl"
+    raw.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    proposal = ingot.propose(raw)
+    assert proposal.passes
+    with pytest.raises(CountsReviewNeeded) as stopped:
+        ingot.convert(raw, proposal, tmp_path / "out")
+    assert stopped.value.counts == {"media": 1}
+    assert pickle.loads(pickle.dumps(stopped.value)).counts == {"media": 1}
+    done = ingot.convert(raw, proposal, tmp_path / "out", approved=stopped.value.counts)
+    assert done.run["resumed"]
+    assert done.manifest["warnings"]["signs"]["media"]["row"] == 1501

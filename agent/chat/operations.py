@@ -212,10 +212,22 @@ def convert_conversation(conversation: Conversation, context: Context) -> State:
     """Convert the approved mapping into the order's `out`, and return the state."""
     order = replace(conversation.order, dry_run=False, yes=False)
     review = Review(decision="approve", why=Safe("approved in conversation"))
-    state: State = {**conversation.state, "order": order, "review": review}
+    state: State = {**conversation.state, "order": order, "review": review, "seen": True}
+    if halted := state.get("halted"):
+        state = {**state, "approved": halted.counts}
     state = {**state, "usage": conversation.usage}
     state = {**state, **convert(state, context)}
     return {**state, **report(state)}
+
+
+def conclude_conversation(conversation: Conversation, state: State) -> Conversation:
+    """The conversation after a conversion: done, or with what a person has to approve yet."""
+    if result := state.get("result"):
+        return replace(conversation, done=result.out)
+    steps, at = list(conversation.steps), conversation.at
+    now: State = {"halted": state.get("halted"), "proposal": state["proposal"]}
+    steps[at] = replace(steps[at], state={**steps[at].state, **now})
+    return replace(conversation, steps=tuple(steps), done="")
 
 
 _OTHER_MODE = {"pt": "sft", "sft": "pt"}

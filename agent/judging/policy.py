@@ -15,6 +15,7 @@ from ingot.agent.judging.sample_gates import (
     percent_text,
     sample_gates,
     share_text,
+    stopped_signs,
 )
 from ingot.agent.privacy import EMPTY_TEXT, Safe, SafeProblem
 from ingot.agent.proposing.order import Order
@@ -29,6 +30,8 @@ from ingot.agent.proposing.proposal import (
 )
 from ingot.agent.proposing.rules.known_layouts import KNOWN_LAYOUT
 from ingot.agent.state import Gate, Review, State, UnreadFiles
+from ingot.converters.convert.options import read_counts
+from ingot.converters.rows import MappingDocument
 
 DOUBTED_CONFIDENCE = 0.7  # a model that says less of itself names its doubt, as it is told to
 MOST_REPAIRS = 2
@@ -106,6 +109,34 @@ def unfit_reason(state: State) -> Safe:
     return Safe("It makes no record of the sampled rows: edit the mapping, or reject it.")
 
 
+def approved_counts(state: State) -> dict[str, int | None] | None:
+    """What gates on all rows may find; None where a person answers for the whole mapping.
+
+    What the sample shows too is settled (None: any number) once a person has seen it.
+    """
+    proposal, check = state.get("proposal"), state.get("check")
+    made = ((proposal and proposal.mapping) or {}).get("provenance") or {}
+    if made.get("mapper") not in ("rules", MODEL) or made.get("edited"):
+        return None
+    approved: dict[str, int | None] = {**_read_approved(made, "approved")}
+    if state.get("seen") or made.get("reviewed") is True:
+        approved |= _read_approved(made, "counted")
+        if check and proposal:
+            approved |= dict.fromkeys(stopped_signs(check))
+    said = state["order"].approve_counts
+    return approved | state.get("approved", {}) | (read_counts(said) if said else {})
+
+
+def _read_approved(made: MappingDocument, key: str) -> dict[str, int]:
+    """Counts in the provenance of a mapping, which anybody may have written."""
+    found = made.get(key)
+    return (
+        {name: one for name, one in found.items() if isinstance(one, int)}
+        if isinstance(found, dict)
+        else {}
+    )
+
+
 # --- whether a proposal is converted without a person
 
 
@@ -137,6 +168,7 @@ def state_person_reasons(state: State) -> list[str]:
         found += [doubt_reason(proposal, state["order"]), *_person_details(written)]
         found += _person_details(_loss_gates(state, proposal))
         found += _person_details(_source_gates(state, proposal))
+    found += _person_details(_halted_gate(state))
     return [why for why in found if why]
 
 
@@ -227,6 +259,7 @@ def gates_of_state(state: State) -> list[Gate]:
         made += model_gates.literal_gates(proposal, by_code)
         made += model_gates.written_gates(proposal, check, _source_names(state))
     made += by_code.rest()
+    made += _halted_gate(state)
     return [*made, *model_gates.rules_gates(state), *_opinion_gates(state, proposal)]
 
 
@@ -237,6 +270,18 @@ def _source_gates(state: State, proposal: SafeProposal) -> Iterator[Gate]:
     seen = (state.get("source"), state.get("sample"), state.get("check"))
     for gate in (gate for one in seen if one for gate in one.gates):
         yield replace(gate, state="warn") if proposal.mapper in PERSONS else gate
+
+
+def _halted_gate(state: State) -> Iterator[Gate]:
+    """What stopped the conversion, until a person approves exactly that."""
+    if halted := state.get("halted"):
+        yield Gate(
+            name="gates on all rows",
+            state="person",
+            figure=", ".join(f"{name}={rows}" for name, rows in halted.counts.items()),
+            limit="counts that a person approved",
+            detail=halted.why,
+        )
 
 
 def _unread_gate(state: State, proposal: SafeProposal) -> Iterator[Gate]:

@@ -10,7 +10,8 @@ from ingot.converters.errors import Problem
 from ingot.converters.json_yaml import shorten_text
 from ingot.converters.mapping.check import MAX_UNREADABLE, MIN_COVERAGE
 from ingot.converters.mapping.rows.executor import SOFT_REASONS
-from ingot.converters.sources.text_kinds import MOST_TRANSCRIPTS, Content, MostFrequent
+from ingot.converters.mapping.signs import SIGNS, exceeds
+from ingot.converters.sources.text_kinds import Content, MostFrequent
 
 _MOST_DETAIL = 400
 State = Literal["pass", "warn", "person"]
@@ -215,16 +216,6 @@ def loss_gates(check: Check, *, by_person: bool) -> Iterator[Gate]:
         Safe("records hold a text that is an id, an address or masked"),
         stop,
     )
-    talks = content.transcripts
-    if "answers" not in content.usual:  # documents that all are conversations are meant to be
-        talks = min(talks, content.records - talks)
-    if "answers" in content.usual or talks:
-        yield _share_gate(
-            "conversations in one text",
-            (talks, content.records, MOST_TRANSCRIPTS),
-            Safe("records hold a whole conversation in one text"),
-            stop,
-        )
     if content.timestamps:
         yield _share_gate(
             "unparsed timestamps",
@@ -232,11 +223,36 @@ def loss_gates(check: Check, *, by_person: bool) -> Iterator[Gate]:
             Safe("values of meta.timestamp are no date or time"),
             stop,
         )
-    seen, limit = share_text(loss.media_rows, loss.looked_at), "none: records hold text only"
-    said = Safe(f"{seen} records are without an image, audio or video that belongs to them")
-    media: State = stop if loss.media_rows else "pass"
-    figure = seen if loss.media_rows else "none"
-    yield _gate_of(media, "images, audio, video", figure, limit, said)
+    yield from _sign_gates(check, stop)
+
+
+def _sign_gates(check: Check, stop: State) -> Iterator[Gate]:
+    """What is counted over all rows too, while they are converted."""
+    stopped, documents = stopped_signs(check), "answers" not in check.content.usual
+    for name, sign in SIGNS.items():
+        rows = _sign_rows(check, name)
+        if documents and not rows and name != "media":
+            continue
+        held: State = stop if name in stopped else "pass"
+        figure = share_text(rows, check.ok_rows) if rows else "none"
+        yield _gate_of(held, sign.gate, figure, sign.limit, Safe(f"{figure} {sign.why}"))
+
+
+def stopped_signs(check: Check) -> list[str]:
+    """The signs of which the sample shows more than their gates let pass."""
+    documents = "answers" not in check.content.usual
+    return [
+        name
+        for name in SIGNS
+        if exceeds(name, _sign_rows(check, name), check.ok_rows, documents=documents)
+    ]
+
+
+def _sign_rows(check: Check, name: str) -> int:
+    rows = (check.signs or {}).get(name, 0)
+    if name == "conversations" and "answers" not in check.content.usual:
+        return min(rows, check.ok_rows - rows)  # documents that all are such are meant to be
+    return max(rows, check.loss.captions) if name == "media" else rows
 
 
 def _share_gate(name: str, found: tuple[int, int, float], why: Safe, stop: State) -> Gate:

@@ -54,6 +54,7 @@ from ingot.converters.sources.facts import LeftOut
 from ingot.converters.sources.root_candidates import root_candidates
 
 _SHOWN: Final = 20
+_DECIDE: Final = Safe("decide it: ingot lake review DIR")
 _SPENT: Final = ("calls", "chars_sent", "tokens_in", "tokens_out", "cost")
 
 
@@ -207,7 +208,11 @@ def _convert_by_mapping(task: SetTask, known: SetFacts, context: Context, file: 
     """Convert by the approved mapping: no model is asked, rows that do not fit it are rejected."""
     order = task.order.data_set_order(task.data_set)
     order = replace(order, mapper="file", mapping=load_mapping(file), mapping_file=str(file))
-    return _settled_facts(task, known, order, convert_mapping(order, context), context)
+    state = convert_mapping(order, context)
+    if halted := state.get("halted"):
+        facts = _proposal_facts(known, run_outcome(state))
+        return replace(facts, status="waiting", why=halted.why, hint=_DECIDE)
+    return _settled_facts(task, known, order, state, context)
 
 
 def _convert_by_graph(task: SetTask, known: SetFacts, context: Context) -> SetResult:
@@ -274,7 +279,9 @@ def _review_by_gates(
         return state, decided.why
     if not task.order.yes:
         return state, "no person has approved the proposal yet"
-    return current.answer({"decisions": [{"type": "approve"}]}), ""
+    state = current.answer({"decisions": [{"type": "approve"}]})
+    halted = state.get("halted")
+    return state, halted.why if halted else ""
 
 
 def _waiting_facts(
@@ -296,8 +303,7 @@ def _waiting_facts(
         return replace(facts, status="resting", why=why, hint=hint)
     write_proposal(state, out, context.door(order.source, order.spec))
     file = _relative_name(proposal_path(out) / MAPPING, task.order.out)
-    hint = Safe("decide it: ingot lake review DIR")
-    return replace(facts, status="waiting", why=why, hint=hint, mapping_file=file)
+    return replace(facts, status="waiting", why=why, hint=_DECIDE, mapping_file=file)
 
 
 def _proposal_facts(facts: SetFacts, outcome: Outcome) -> SetFacts:

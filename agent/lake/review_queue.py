@@ -103,7 +103,10 @@ def approve(order: LakeOrder, facts: SetFacts, document: MappingDocument | None 
         hint = f"write one into {file}, then run again"
         raise ConversionError(facts.name, "no mapping was proposed that could be approved", hint)
     made = document or load_mapping(proposal)
-    reviewed = {**made, "provenance": {**made.get("provenance", {}), "reviewed": True}}
+    waits = (facts.mapping or {}).get("provenance") or {}  # counts of all rows that stopped it
+    counted = {"counted": waits["counted"]} if "counted" in waits else {}
+    provenance = {**made.get("provenance", {}), **counted, "reviewed": True}
+    reviewed = {**made, "provenance": provenance}
     with output_errors(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         write_file(file, mapping_bytes(reviewed))

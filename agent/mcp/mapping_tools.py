@@ -33,6 +33,7 @@ from ingot.agent.proposing.llm.data_block import dataset_lines, read_data
 from ingot.agent.reporting.preview import record_lines, row_text
 from ingot.agent.reporting.proposal_folder import (
     MAPPING,
+    counting_order,
     order_command,
     proposal_path,
     write_proposal,
@@ -162,7 +163,8 @@ class MappingTools:
         """Convert a source if its proposal passes every gate without a person.
 
         out: the folder to create, below the root. mapping: must be what ingot proposes itself; any
-        other one waits for a person. Then `status` is needs_a_person: nothing was converted, the
+        other one waits for a person, as does what a gate on all rows stops. Then `status` is
+        needs_a_person: nothing was converted, the
         mapping is in OUT.proposal, and for_a_person is the command by which a person approves it.
         Do not run that command yourself: show it to the person, with the reasons. A source larger
         than --max-input is refused before anything is done.
@@ -187,8 +189,11 @@ class MappingTools:
         if reasons:
             return self._refuse(state, reasons, context)
         approved = Review(decision="approve", why=Safe("all gates passed"))
-        result = convert_state({**state, "review": approved}, context)["result"]
-        written = encode(result)
+        state = {**state, "review": approved}
+        state = {**state, **convert_state(state, context)}
+        if halted := state.get("halted"):
+            return self._refuse(state, [halted.why], context)
+        written = encode(state["result"])
         folder = self._folder.shown_path(place)
         return self._folder.answer({"status": "done", "folder": folder, "result": written})
 
@@ -272,7 +277,7 @@ class MappingTools:
 
     def _refuse(self, state: State, reasons: list[str], context: Context) -> str:
         """Write the proposal for a person; the answer names their command."""
-        order, proposal = state["order"], state.get("proposal")
+        order, proposal = counting_order(state), state.get("proposal")
         folder = write_proposal(state, order.out or "", context.door(order.source, order.spec))
         # Without --yes: the terminal shows the mapping and asks, and no client can answer there.
         command = order_command(order, mapping=str(folder / MAPPING)).removesuffix(" --yes")

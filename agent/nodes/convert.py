@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from ingot.agent.context import Context
+from ingot.agent.judging.policy import approved_counts
 from ingot.agent.judging.trial import try_out
 from ingot.agent.nodes.discover import discover, sample
 from ingot.agent.nodes.propose import propose
@@ -15,11 +16,16 @@ from ingot.agent.nodes.report import report
 from ingot.agent.nodes.validate import validate
 from ingot.agent.privacy import Door, redact
 from ingot.agent.reporting.report import report_text
-from ingot.agent.state import Order, Result, Review, State, Written
+from ingot.agent.state import Halted, Order, Result, Review, State, Written
 from ingot.converters.convert import job
 from ingot.converters.convert.options import ConvertOptions
 from ingot.converters.convert.result import Manifest
-from ingot.converters.errors import ConversionError, Problem, SourceError
+from ingot.converters.errors import (
+    ConversionError,
+    CountsReviewNeeded,
+    Problem,
+    SourceError,
+)
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.output.files import is_store_url
 
@@ -29,7 +35,10 @@ def convert(state: State, context: Context) -> State:
     order = state["order"]
     if order.out is None or order.dry_run:
         return {"result": None}
-    done = convert_source(state, context)
+    try:
+        done = convert_source(state, context)
+    except CountsReviewNeeded as error:
+        return _halted_state(state, error)
     result = Result(
         out=str(done.out),
         already_done=done.already_done,
@@ -37,7 +46,19 @@ def convert(state: State, context: Context) -> State:
         notes=done.notes,
         first_rejects=tuple(map(redact, done.first_rejects)),  # already without secrets
     )
-    return {"result": result}
+    return {"result": result, "halted": None}
+
+
+def _halted_state(state: State, error: CountsReviewNeeded) -> State:
+    """The state of a run that waits for the approval of counts, which its mapping names."""
+    why, proposal = redact(error.problem), state["proposal"]
+    if proposal and proposal.mapping:
+        provenance = {**proposal.mapping.get("provenance", {}), "counted": error.counts}
+        mapping = {**proposal.mapping, "provenance": provenance}
+        proposal = replace(proposal, mapping=mapping)
+    halted = Halted(counts=error.counts, why=why)
+    review = Review(decision="person", why=why)
+    return {"result": None, "halted": halted, "review": review, "proposal": proposal}
 
 
 def convert_source(state: State, context: Context) -> job.Result:
@@ -77,6 +98,7 @@ def _convert_rows(state: State, order: Order, context: Context, door: Door) -> j
             progress=context.progress,
             extra_files=extra_files,
             extra_run=extra_run,
+            approved=approved_counts(state),
         )
     except ConversionError as error:  # quotes the first rejected rows
         raise ConversionError(error.where, door.text(error.problem), error.hint) from error

@@ -153,11 +153,14 @@ def review(state: State) -> State:
     order, before = state["order"], state.get("review")
     if order.dry_run:
         return {"review": Review(decision="dry_run")}
-    why = before.why if before and before.decision == "again" else EMPTY_TEXT
+    halted = state.get("halted")
+    why = halted.why if halted else EMPTY_TEXT
+    why = before.why if before and before.decision == "again" else why
     if order.yes and not (before and policy.is_attended(state)):
         decided = policy.review_by_gates(state)
         if decided.decision != "person" or not policy.is_attended(state):
-            return {"review": decided}
+            # Who gives a mapping has seen what its sample shows.
+            return {"review": decided, "seen": order.mapping is not None}
         why = Safe(f"Only a person may decide this: {markdown_line(decided.why)}")
     from langgraph.types import interrupt
 
@@ -208,11 +211,14 @@ def apply_answer(state: State, answer: Json) -> State:
             "review": Review(decision="edit"),
             "opinion": None,
             "looked": None,
+            "halted": None,
+            "approved": {},
         }
     if decision["type"] == "approve" and (unfit := policy.unfit_reason(state)):
         return {"review": Review(decision="again", why=unfit)}
-    why = redact(str(decision.get("message") or ""))
-    return {"review": Review(decision=decision["type"], why=why)}
+    why, halted = redact(str(decision.get("message") or "")), state.get("halted")
+    answered = Review(decision=decision["type"], why=why)
+    return {"review": answered, "seen": True, "approved": halted.counts if halted else {}}
 
 
 def _edited_proposal(

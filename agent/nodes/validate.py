@@ -51,6 +51,7 @@ def validate(state: State, context: Context) -> State:
         "check": replace(report_facts(shown, door), gates=list_gates(trial)),
         "problems": tuple(map(door.problem, [*shown.problems, *faults])),
         "proposal": replace(proposal, mapping=document, decision=decision),
+        "halted": None,
     }
     if proposal.mapper == "rules" and proposal.mapping.get("source"):
         # What is not read is told of the files as the mapping reads them.

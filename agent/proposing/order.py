@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 from ingot.converters.convert.options import (
+    ApproveCounts,
     Language,
     Limit,
     Overwrite,
@@ -110,6 +111,7 @@ class Order:
     min_confidence: MinConfidence = None
     dry_run: Annotated[bool, Setting("Show what would be converted, and write nothing.")] = False
     allow_drift: AllowDrift = False
+    approve_counts: Annotated[ApproveCounts, OMIT] = None
     share_values: ShareValues = "redacted"
     prompt_tokens: PromptTokens = 8000
 

@@ -161,7 +161,12 @@ def _steps_after_proposal(state: State, folder: Path) -> Iterator[str]:
     order, proposal = state["order"], state.get("proposal")
     mapping = proposal.mapping if proposal else None
     file = order.mapping_file or str(folder / MAPPING)
+    order = counting_order(state)
     go_on = order_command(order, mapping=file)
+    if order.approve_counts and order.mapping_file:
+        way = f"the same command with --approve-counts {order.approve_counts}"
+        yield f"to approve exactly these counts: {way}"
+        return
     if mapping and _is_approvable(state):
         yield "to approve it: the same command with --yes"
     if mapping and policy.state_person_reasons(state):
@@ -174,6 +179,15 @@ def _steps_after_proposal(state: State, folder: Path) -> Iterator[str]:
     if proposed_mapping(state):
         yield from _irrelevance_step(state, go_on)
     yield f"write a mapping, then: {order_command(order, mapping='FILE')}"
+
+
+def counting_order(state: State) -> Order:
+    """The order with the approval of what stopped its conversion, where something did."""
+    halted, order = state.get("halted"), state["order"]
+    if halted is None:
+        return replace(order, approve_counts=None)
+    counts = ",".join(f"{name}={rows}" for name, rows in halted.counts.items())
+    return replace(order, approve_counts=counts)
 
 
 def _irrelevance_step(state: State, go_on: str) -> Iterator[str]:
@@ -195,10 +209,18 @@ def _is_approvable(state: State) -> bool:
 def order_command(order: Order, *, mapping: str) -> str:
     """The command line of an order with a mapping that a person has approved."""
     words = ["ingot", "run", order.source, "--out", order.out or "", "--mapping", mapping]
-    for option in ("tokenizer", "records", "language", "source_name", "limit", "workers"):
+    for option in (
+        "tokenizer",
+        "records",
+        "language",
+        "source_name",
+        "limit",
+        "workers",
+        "approve_counts",
+    ):
         value = getattr(order, option)
         if value is not None and value != getattr(Order(source=""), option):
-            words += [f"--{option.removesuffix('_name')}", str(value)]
+            words += [f"--{option.removesuffix('_name').replace('_', '-')}", str(value)]
     words += ["--overwrite"] if order.overwrite else []
     words += ["--allow-drift"] if order.allow_drift else []
     return shlex.join([*words, "--yes"])

@@ -17,6 +17,7 @@ from ingot.agent.reporting.preview import path_reach
 from ingot.agent.state import Check, Opinion, Order, Outcome, Result, SafeChange, State
 from ingot.converters import json_yaml
 from ingot.converters.convert.result import Manifest
+from ingot.converters.mapping.signs import sign_text
 from ingot.converters.rows import MappingDocument, non_finite_text
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
@@ -211,6 +212,8 @@ def _result_lines(manifest: Manifest, rejects: Sequence[Safe]) -> Iterator[str]:
     if found := manifest["warnings"].get("non_finite"):
         yield ""
         yield f"{markdown_line(redact(non_finite_text(found)))}."
+    for name, one in manifest["warnings"].get("signs", {}).items():
+        yield from ("", f"{markdown_line(redact(sign_text(name, one)))}.")
     if manifest["tokens"]:
         yield ""
         yield from _count_table("tokens", "value", manifest["tokens"])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ingot.agent.chat.conversation import ChatStore, Conversation
 from ingot.agent.chat.operations import (
     begin_conversation,
+    conclude_conversation,
     convert_conversation,
     discuss_state,
     recheck_conversation,
@@ -158,8 +159,7 @@ class Onboarding:
         try:
             found.context.progress = lambda done: tell("progress", _progress_facts(done))
             state = convert_conversation(found.conversation, found.context)
-            result = state.get("result")
-            done = replace(found.conversation, done=result.out if result else "")
+            done = conclude_conversation(found.conversation, state)
             with self._lock:
                 found.conversation = done
                 self._chats.keep(done)

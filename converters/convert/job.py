@@ -32,6 +32,7 @@ from ingot.converters.convert import result as results
 from ingot.converters.convert.meter import ShardMeter
 from ingot.converters.convert.options import ConvertOptions, check_store_options
 from ingot.converters.convert.result import Manifest, ShardDocument
+from ingot.converters.convert.row_gates import Approved, refuse_unapproved
 from ingot.converters.convert.shard import (
     PIECES,
     FormerShard,
@@ -91,17 +92,20 @@ def convert(
     extra_files: ExtraFiles | None = None,
     extra_run: dict[str, object] | None = None,
     runner: Runner | None = None,
+    approved: Approved | None = None,
 ) -> Result:
     """Convert a source into a folder, or into an object store, that appears whole or not at all.
 
     What the mapping states about the files is applied to the source. `extra_run` are further
-    entries of run.json; without a runner the options say who does the work.
+    entries of run.json; without a runner the options say who does the work. `approved` are the
+    counts that gates on all rows may find; without it a person answers for the mapping.
 
     Raises:
         PartDone: this was a part of the job (`options.shard`); `merge` puts the parts together.
         SourceError: the source holds no data, or a file of it cannot be read to its end.
         ConversionError: every row was rejected (the message names the most frequent reasons and
             the first rejected rows; nothing is kept), or the tokenizer does not serve.
+        CountsReviewNeeded: gates on all rows found more than was approved; the parts are kept.
         OutputError: the destination is taken or cannot be written.
     """
     options = options or ConvertOptions()
@@ -113,13 +117,13 @@ def convert(
             source, out, reason, options, extra_files=extra_files, extra_run=extra_run
         )
     try:
-        with _hold(source, mapping, out, options, progress) as held:
+        with _hold(source, mapping, out, options, progress, approved) as held:
             if isinstance(held, _Conversion):
                 return held.run(runner, extra_files, extra_run or {})
             return held
     except CommittedElsewhereError:
         alone = dataclasses.replace(options, overwrite=False)
-        with _hold(source, mapping, out, alone, progress) as held:  # refuses another result
+        with _hold(source, mapping, out, alone, progress, approved) as held:  # no other result
             if not isinstance(held, _Conversion):
                 return held
         raise
@@ -140,6 +144,7 @@ def _hold(
     out: Path | str,
     options: ConvertOptions,
     progress: Watch | None,
+    approved: Approved | None,
 ) -> Iterator["_Conversion | Result"]:
     """Take hold of the destination; yields the result where it is there already."""
     if not source.files:
@@ -167,6 +172,7 @@ def _hold(
             options=options,
             staged=staged,
             watch=progress or (lambda _: None),
+            approved=approved,
         )
 
 
@@ -257,6 +263,7 @@ class _Conversion:
     options: ConvertOptions
     staged: StagedResult
     watch: Watch
+    approved: Approved | None
 
     def run(
         self, runner: Runner | None, extra_files: ExtraFiles | None, extra_run: dict[str, object]
@@ -283,6 +290,7 @@ class _Conversion:
         for shard in shards:
             counts.add(shard)
         self._check(counts)
+        mapping = self._approved_mapping(counts)
         with _time_stage(seconds, "merge"):
             parts = results.number_parts(self.staged, shards)
             if self.options.records == "delta":
@@ -299,7 +307,7 @@ class _Conversion:
             tokens=tokens,
         )
         # People read the mapping: role before content, as the language has it.
-        files = {"mapping.json": encode_json(to_document(self.mapping), sort_keys=False)}
+        files = {"mapping.json": encode_json(to_document(mapping), sort_keys=False)}
         files |= extra_files(manifest, counts.first_rejects) if extra_files else {}
         keys = [shard_key(self.source, files) for files in planned]
         run = {
@@ -415,6 +423,13 @@ class _Conversion:
         first = "".join(f"\n  {text}" for text in counts.first_rejects)
         hint = "check the mapping against the source to see what it finds"
         raise ConversionError(self.source.location, f"{problem}{first}\n ", hint)
+
+    def _approved_mapping(self, counts: results.Counts) -> Mapping:
+        """The mapping with the counts that were approved; CountsReviewNeeded where some are not."""
+        pt, where = self.mapping.kind == "pt", self.source.location
+        passed = refuse_unapproved(counts, self.approved, where, documents=pt)
+        made = (self.mapping.provenance or {}) | ({"approved": passed} if passed else {})
+        return dataclasses.replace(self.mapping, provenance=made or None)
 
     def _tokens(self, parts: results.Parts, counts: results.Counts) -> results.TokenCounts | None:
         if self.options.tokenizer is None:

@@ -43,6 +43,17 @@ def source_format(text: str) -> str:
     raise ValueError(f"no format {text!r}; there are: {', '.join(FORMATS)}")
 
 
+def read_counts(text: str) -> dict[str, int]:
+    """Return the counts of a text such as `media=100,passed_over=3`."""
+    pairs = (one.partition("=") for one in text.split(","))
+    return {name.strip(): int(count) for name, _, count in pairs}
+
+
+def _counts_text(text: str) -> str:
+    read_counts(text)
+    return text
+
+
 Tokenizer: TypeAlias = Annotated[
     str | None,
     Setting(
@@ -97,6 +108,16 @@ SourceQuery: TypeAlias = Annotated[
 ]
 Limit: TypeAlias = Annotated[
     int | None, Setting("Convert only the first N rows.", metavar="N", section=OUTPUT, minimum=1)
+]
+ApproveCounts: TypeAlias = Annotated[
+    str | None,
+    Setting(
+        "Approve the counts with which gates on all rows stopped this conversion (its message "
+        "names them): its parts are committed.",
+        metavar="GATE=ROWS[,...]",
+        section=OUTPUT,
+        parse=_counts_text,
+    ),
 ]
 Overwrite: TypeAlias = Annotated[bool, Setting("Replace an existing result.", section=OUTPUT)]
 

@@ -16,6 +16,7 @@ from ingot.converters.json_yaml import json_digest
 from ingot.converters.mapping.columns.executor import UnifiedTable
 from ingot.converters.mapping.language import Mapping, to_document
 from ingot.converters.mapping.rows.executor import UnifiedBatch
+from ingot.converters.mapping.signs import Found, SignRows
 from ingot.converters.output.commit import FinishedResult, StagedResult
 from ingot.converters.output.files import FileEntry, InputEntry, is_store_url, output_errors
 from ingot.converters.output.identity import RunIdentity
@@ -51,6 +52,7 @@ class CountsDocument(TypedDict):
     paths: dict[str, list[int]]
     first_rejects: NotRequired[list[str]]
     non_finite: NotRequired[NonFinite]
+    signs: NotRequired[dict[str, SignRows]]
 
 
 class ShardDocument(CountsDocument):
@@ -85,6 +87,7 @@ class ManifestWarnings(TypedDict):
     meta: dict[str, int]
     paths: dict[str, dict[str, int]]
     non_finite: NotRequired[NonFinite]
+    signs: NotRequired[dict[str, SignRows]]
 
 
 class OptionsDocument(TypedDict):
@@ -129,6 +132,7 @@ class Counts:
     paths: dict[str, list[int]] = field(default_factory=dict)
     first_rejects: list[str] = field(default_factory=list)
     non_finite: NonFinite | None = None
+    signs: dict[str, SignRows] = field(default_factory=dict)
 
     def add_outcome(self, unified: UnifiedBatch | UnifiedTable) -> None:
         """Count what became of some rows, but for the rejects."""
@@ -150,6 +154,19 @@ class Counts:
             if len(self.first_rejects) < SHOWN_REJECTS:
                 self.first_rejects.append(reject_text(replace(reject, found=None)))
 
+    def add_signs(self, file: str, found: Found) -> None:
+        """Count the rows of a batch that have a sign."""
+        for sign, rows in found.items():
+            first = min(rows)
+            one: SignRows = {"rows": len(rows), "file": file, "row": first, "what": rows[first]}
+            self.merge_signs({sign: one})
+
+    def merge_signs(self, later: dict[str, SignRows]) -> None:
+        """Add the signs of later rows."""
+        for sign, one in later.items():
+            known = self.signs.setdefault(sign, {**one, "rows": 0})
+            known["rows"] += one["rows"]
+
     def add_paths(self, paths: dict[str, list[int]]) -> None:
         """Add [looked up, missing, null] per path."""
         for path, counts in paths.items():
@@ -164,6 +181,7 @@ class Counts:
         self.meta.update(shard["meta"])
         self.add_paths(shard["paths"])
         self.non_finite = add_non_finite(self.non_finite, shard.get("non_finite"))
+        self.merge_signs(shard.get("signs", {}))
         room = SHOWN_REJECTS - len(self.first_rejects)
         self.first_rejects += shard.get("first_rejects", [])[:room]
 
@@ -173,13 +191,14 @@ class Counts:
         document = {
             **{name: dict(sorted(getattr(self, name).items())) for name in names},
             "first_rejects": self.first_rejects,
-            **_non_finite_entry(self.non_finite),
+            **self.rare_entries(),
         }
         return cast("CountsDocument", document)
 
-
-def _non_finite_entry(found: NonFinite | None) -> dict[str, NonFinite]:
-    return {"non_finite": found} if found else {}
+    def rare_entries(self) -> dict[str, object]:
+        """What most results have none of."""
+        entries = {"non_finite": self.non_finite, "signs": dict(sorted(self.signs.items()))}
+        return {name: one for name, one in entries.items() if one}
 
 
 def check_counts(rows: Counter[str], where: str) -> None:
@@ -318,7 +337,7 @@ def _warnings(counts: Counts, mapping_warnings: Iterable[str]) -> dict[str, obje
             for path, (looked_up, missing, null) in counts.paths.items()
             if missing or null
         },
-        **_non_finite_entry(counts.non_finite),
+        **counts.rare_entries(),
     }
 
 

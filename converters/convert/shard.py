@@ -21,6 +21,7 @@ from ingot.converters.convert.result import Counts, CountsDocument, ShardDocumen
 from ingot.converters.mapping.bind import Mapping
 from ingot.converters.mapping.columns.executor import MappingExecutor, UnifiedTable
 from ingot.converters.mapping.rows.group import group_rows
+from ingot.converters.mapping.signs import SignFinder
 from ingot.converters.output.commit import FinishedResult
 from ingot.converters.output.files import (
     FileEntry,
@@ -237,7 +238,7 @@ def _adds_up(former: FinishedResult, pieces: Sequence[FormerShard]) -> bool:
         and {name: counts.records[name] for name in results.RECORD_COUNTS} == manifest["records"]
         and dict(counts.rejects) == manifest["rejects"]
         and dict(counts.meta) == manifest["warnings"]["meta"]
-        and counts.non_finite == manifest["warnings"].get("non_finite")
+        and counts.rare_entries().items() <= manifest["warnings"].items()
     )
 
 
@@ -349,6 +350,7 @@ def _convert_rows(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocum
     counts = Counts()
     reading = _LimitedRows(task)
     unifier = MappingExecutor(task.mapping, source_name=task.source_name, language=task.language)
+    finder = SignFinder(task.mapping)
     batches = reading.batches()
     if task.mapping.group:
         batches = group_rows(batches, task.mapping.group, folder=draft)
@@ -356,13 +358,16 @@ def _convert_rows(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocum
     with _collected_by_hand(), parts, RejectWriter(draft / results.REJECTED_FOLDER) as rejected:
         for batch in batches:
             rejects = []
+            finder.look(batch)
             for number, unified in enumerate(unifier.parts(batch)):
                 if isinstance(unified, UnifiedTable):
                     parts.write_batch(unified.table, same_part=number > 0)
                 else:
                     parts.write(unified.records, same_part=number > 0)
                 counts.add_outcome(unified)
+                finder.add(unified)
                 rejects += unified.rejects
+            counts.add_signs(batch.file, finder.found)
             rejects.sort(key=attrgetter("row"))
             rejected.write(rejects)
             counts.add_rejects(rejects)

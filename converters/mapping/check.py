@@ -36,6 +36,7 @@ from ingot.converters.mapping.rows.values import (
     row_nodes,
     tree_nodes,
 )
+from ingot.converters.mapping.signs import SignFinder
 from ingot.converters.paths import Node, RowNode, count_looks
 from ingot.converters.rows import Batch, Json, Reject, RowError, non_finite_text
 from ingot.converters.sources.sample import Sample
@@ -78,6 +79,7 @@ class CheckReport:
     others: tuple[str, ...] = ()  # for each role map with `*`, which values fall under it
     problems: tuple[Problem, ...] = ()  # none: the mapping may be used
     loss: Loss = NO_LOSS
+    signs: dict[str, int] | None = None  # rows by sign, see `signs.SIGNS`; None: none has one
     examples: tuple[tuple[Json, Record], ...] = ()
     rejects: tuple[Reject, ...] = ()
 
@@ -92,6 +94,7 @@ class SampleRun:
     examples: list[tuple[Json, Record]] = field(default_factory=list)  # rows with their first
     rejects: list[Reject] = field(default_factory=list)
     by_file: Counter[str] = field(default_factory=Counter)
+    signs: Counter[str] = field(default_factory=Counter)  # rows by sign
     ragged: int = 0
 
     @property
@@ -120,6 +123,7 @@ def run_sample(
     if mapping.kind == "irrelevant":
         return run
     unifier, ragged = RowExecutor(mapping, source_name=source_name, language=language), 0
+    finder = SignFinder(mapping)
     for batch in run.batches:
         for one in _single_rows(batch):
             unified = unifier.look(one)
@@ -129,6 +133,9 @@ def run_sample(
             run.by_file[batch.file] += len(unified.records)
             run.rejects.extend(unified.rejects)
             ragged += unified.ragged
+            finder.look(one)
+            finder.add(unified)
+            run.signs.update(finder.found.keys())
             if unified.records:
                 run.examples.append((one.values[0], unified.records[0]))
     return replace(run, ragged=ragged)
@@ -182,6 +189,7 @@ def check_mapping(
             run.examples,
             [node.value for node in nodes],
         ),
+        signs=dict(run.signs) or None,
         examples=tuple(run.examples[:show]),
         rejects=tuple(run.rejects[:show]),
     )

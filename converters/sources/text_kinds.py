@@ -319,7 +319,6 @@ class Content:
         usual: per side (`text`; `prompts`, `answers`) the most frequent text.
         numbers: per side the records whose text is a list of numbers and nothing else.
         wordless: records that hold a text without words: an id, an address, masked letters.
-        transcripts: records of which one text or message holds a whole conversation.
         timestamps, no_times: records with a `meta.timestamp`, and those where it is no time.
     """
 
@@ -330,7 +329,6 @@ class Content:
     usual: dict[str, MostFrequent] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     wordless: Annotated[int, OMIT] = 0
-    transcripts: Annotated[int, OMIT] = 0
     timestamps: Annotated[int, OMIT] = 0
     no_times: Annotated[int, OMIT] = 0
 
@@ -351,7 +349,6 @@ def count_content(records: Sequence[Record]) -> Content:
         usual={side: _most_frequent(texts) for side, texts in sides.items()},
         numbers={side: sum(map(is_numbers, texts)) for side, texts in sides.items()},
         wordless=sum(any(map(is_wordless, record_texts(record))) for record in records),
-        transcripts=sum(any(map(is_transcript, record_texts(record))) for record in records),
         timestamps=len(stamps),
         no_times=sum(not is_timestamp(stamp) for stamp in stamps),
     )

@@ -159,6 +159,7 @@ def usage_text(usage: "Usage") -> str:
 
 def _result_lines(result: "Result") -> Iterable[tuple[str, str]]:
     from ingot.agent.privacy import redact
+    from ingot.converters.mapping.signs import sign_text
 
     manifest = result.manifest
     yield "rows", counts_text({name: manifest.rows[name] for name in _ROWS})
@@ -171,6 +172,8 @@ def _result_lines(result: "Result") -> Iterable[tuple[str, str]]:
         yield "warning", f"meta.{key}: null in {count:,} records"
     if manifest.warnings.non_finite:
         yield "warning", redact(non_finite_text(manifest.warnings.non_finite))
+    for name, found in (manifest.warnings.signs or {}).items():
+        yield "warning", redact(sign_text(name, found))
     for warning in manifest.warnings.mapping:
         yield "warning", warning
     if manifest.tokens:

@@ -13,7 +13,7 @@ from ingot.agent.state import Order, State
 from ingot.converters.errors import ModelError
 from ingot.converters.json_yaml import decode, encode
 
-# The channels of runs of c17f53e: waiting, stopped, asked again, looked at, converted.
+# The channels of runs of c17f53e: waiting, stopped, asked again, looked at, converted; and halted.
 KEPT = [
     json.loads(line)
     for line in Path(__file__).with_name("checkpoints.jsonl").read_text("utf-8").splitlines()

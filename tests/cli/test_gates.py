@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -368,3 +369,60 @@ def test_documents_outweigh_a_small_object_of_json() -> None:
 def test_rows_are_read_whatever_their_file_is_called(name: str) -> None:
     run_folder({name: "".join(json.dumps(one) + "\n" for one in pairs())}, code=0)
     assert json.loads(Path("out/manifest.json").read_text())["records"]["written"] == len(ASKED)
+
+
+def talks(marked: dict[int, dict[str, Any]], count: int = 3000) -> list[Any]:
+    return [
+        {"question": f"What should a visitor know about number {n} of the tour?"}
+        | {"answer": f"That it is number {n} of the sights and free on Mondays."}
+        | marked.get(n, {})
+        for n in range(count)
+    ]
+
+
+RUN = ("run", "raw.jsonl", "--out", "out", "--mapper", "rules", "--records", "jsonl")
+
+
+def go_on(printed: str, way: str) -> list[str]:
+    line = next(one for one in printed.splitlines() if one.strip().startswith(way))
+    return shlex.split(line.partition(": ")[2])
+
+
+def pieces() -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(Path("out/run.json").read_text())
+    return told
+
+
+def test_what_the_sample_does_not_show_stops_before_the_commit() -> None:
+    write(talks({1501: {"question": "<image>\nWhat is on it?"}}))
+    told = json.loads(ingot(*RUN, "--yes", "--json", code=3).stdout)
+    gates = {one["name"]: one for one in told["gates"]}
+    assert gates["images, audio, video"]["state"] == "pass"
+    assert gates["gates on all rows"]["figure"] == "media=1"
+    assert told["status"] == "waiting"
+    assert "raw.jsonl row 1501" in told["why"]
+    ran = ingot(*RUN, "--yes", code=3)
+    assert "raw.jsonl row 1501" in Path("out.proposal/report.md").read_text()
+    assert not Path("out").exists()
+    ingot(*go_on(ran.stderr, "to approve it")[1:])
+    assert pieces()["resumed"]
+    assert json.loads(Path("out/mapping.json").read_text())["provenance"]["approved"] == {
+        "media": 1
+    }
+    ingot("convert", "out/mapping.json", "raw.jsonl", "--out", "again")  # was approved
+
+
+def test_a_mapping_that_nobody_approved_stops_and_one_by_hand_is_told() -> None:
+    write(talks({1501: {"question": "<image>\nWhat is on it?"}}))
+    ingot("map", "raw.jsonl", "--output", "m.json", "--mapper", "rules")
+    words = ("convert", "m.json", "raw.jsonl", "--out", "out", "--records", "jsonl")
+    assert "--approve-counts media=1" in ingot(*words, code=3).stderr
+    ingot(*words, "--approve-counts", "media=0", code=3)
+    ingot(*words, "--approve-counts", "media", code=2)
+    ingot(*words, "--approve-counts", "media=1")
+    assert pieces()["resumed"]
+    document = json.loads(Path("m.json").read_text())
+    del document["provenance"]
+    Path("m.json").write_text(json.dumps(document))
+    told = ingot("convert", "m.json", "raw.jsonl", "--out", "by_hand", "--records", "jsonl").stdout
+    assert "images, audio, video: 1 row (limit: none)" in told

@@ -51,9 +51,10 @@ from ingot.converters.sources.storage.listing import path_stem
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnifiedTable(Outcome):
-    """What became of a batch, with the records as a batch of their Arrow schema."""
+    """What became of a batch: the records as a batch of their Arrow schema, the row of each."""
 
     table: pa.RecordBatch
+    rows: Places
 
     @property
     def written(self) -> int:
@@ -138,12 +139,14 @@ class ColumnExecutor:
         # Rows that are handed on are counted by the executor that gets them.
         count_evaluations(rows.looks, ~rows.failed)
         good = body.good & ~rows.failed[of_rows]
+        numbers = np.array(batch.rows, np.int64)[of_rows[good]]
         made = np.zeros(size, np.bool_)
         made[of_rows[good]] = True
         weights = np.ones(size, np.int64) if batch.weights is None else np.array(batch.weights)
         columns = [*body.columns(good), filter_array(meta.column, good)]
         unified = UnifiedTable(
             table=pa.RecordBatch.from_arrays(columns, schema=self._schema),
+            rows=numbers,
             rejects=_filter_rejects(batch, left_out, frame, made, weights),
             converted=int(weights[made].sum()),
             filtered=int(weights[~(made | rows.failed)].sum()),
@@ -154,13 +157,7 @@ class ColumnExecutor:
         if not len(doubtful) and not batch.bad:
             return unified
         handed = batch.take(doubtful.tolist(), batch.bad)
-        return _merge_results(
-            unified,
-            np.array(batch.rows)[of_rows[good]],
-            handed,
-            self._rows.batch(handed),
-            self._kind,
-        )
+        return _merge_results(unified, handed, self._rows.batch(handed), self._kind)
 
 
 def _kind_of(mapping: Mapping) -> RecordKind:
@@ -169,7 +166,8 @@ def _kind_of(mapping: Mapping) -> RecordKind:
 
 def _to_table(made: UnifiedBatch, kind: RecordKind, file: str) -> UnifiedTable:
     counts = {one.name: getattr(made, one.name) for one in fields(Outcome)}
-    return UnifiedTable(table=to_batch(made.records, kind, where=file), **counts)
+    table = to_batch(made.records, kind, where=file)
+    return UnifiedTable(table=table, rows=np.array(made.rows, np.int64), **counts)
 
 
 def _refuse_shapes(mapping: Mapping) -> None:
@@ -292,6 +290,7 @@ def _join_results(parts: Sequence[UnifiedTable]) -> UnifiedTable:
     counts = {name: sum(getattr(part, name) for part in parts) for name in counted}
     return UnifiedTable(
         table=join_batches([part.table for part in parts]),
+        rows=np.concatenate([part.rows for part in parts]),
         rejects=[reject for part in parts for reject in part.rejects],
         meta_failures=sum((part.meta_failures for part in parts), Counter()),
         **counts,
@@ -299,17 +298,17 @@ def _join_results(parts: Sequence[UnifiedTable]) -> UnifiedTable:
 
 
 def _merge_results(
-    by_columns: UnifiedTable, rows: Places, handed: Batch, found: UnifiedBatch, kind: RecordKind
+    by_columns: UnifiedTable, handed: Batch, found: UnifiedBatch, kind: RecordKind
 ) -> UnifiedTable:
     """Results of the same batch by both executors, in the order of its `rows`."""
     both = _join_results([by_columns, _to_table(found, kind, handed.file)])
     readable = len(both.rejects) - len(handed.bad)
     rejects = sorted(both.rejects[:readable], key=_reject_place)
-    table = both.table
+    table, rows = both.table, both.rows
     if found.records:
-        order = np.argsort(np.concatenate([rows, found.rows]), kind="stable")
-        table = table.take(pa.array(order))
-    return replace(both, table=table, rejects=[*rejects, *both.rejects[readable:]])
+        order = np.argsort(rows, kind="stable")
+        table, rows = table.take(pa.array(order)), rows[order]
+    return replace(both, table=table, rows=rows, rejects=[*rejects, *both.rejects[readable:]])
 
 
 # Rows of JSON are cut so far to find those that have no columns, and after so many batches in a row

@@ -16,6 +16,7 @@ from ingot.agent.chat.commands import command_usages, complete_word
 from ingot.agent.chat.conversation import ChatStore, Conversation
 from ingot.agent.chat.operations import (
     compare_targets,
+    conclude_conversation,
     convert_conversation,
     difference_lines,
     match_states,
@@ -118,8 +119,7 @@ class Talk:
             with progress_meter() as self._context.progress:
                 state = convert_conversation(conversation, self._context)
             display.show_outcome(self._console, state["outcome"])
-            result = state.get("result")
-            return replace(conversation, done=result.out if result else "")
+            return conclude_conversation(conversation, state)
         if reply.do == "edit" and is_interactive():
             mapping = edit_mapping(conversation.mapping)
             state = replace_mapping(conversation.state, mapping, self._context)

@@ -105,7 +105,7 @@ def convert(
         Order,
         Only(
             "source format query tokenizer records language source_name "
-            "limit dry_run overwrite workers allow_drift yes runner ray_address"
+            "limit dry_run overwrite workers allow_drift approve_counts yes runner ray_address"
         ),
     ],
     out: o.OutPlace,

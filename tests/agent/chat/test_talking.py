@@ -4,6 +4,7 @@ import pytest
 
 from ingot.agent.chat.conversation import Conversation
 from ingot.agent.chat.operations import (
+    conclude_conversation,
     convert_conversation,
     difference_lines,
     match_states,
@@ -675,3 +676,20 @@ def test_no_value_is_told_where_none_may_be(online, chat):
     sent = json.dumps(chat.requests)
     assert "Quasimodo" not in sent
     assert "Ring!" not in sent
+
+
+def test_counts_of_all_rows_are_approved_by_a_second_ok(offline, tmp_path):
+    rows = [
+        {"question": f"What is {n}?", "answer": f"It is the number {n} of many."}
+        for n in range(3000)
+    ]
+    rows[1501]["question"] = "<image>\nWhat is it?"
+    talk = offline(rows, mode="sft", out=str(tmp_path / "o"))
+    state = convert_conversation(talk.now, talk.context)
+    assert state["outcome"].status == "waiting"
+    assert "1501" in state["outcome"].why
+    asked = conclude_conversation(talk.now, state)
+    assert asked.state["halted"].counts == {"media": 1}
+    state = convert_conversation(asked, talk.context)
+    assert state["outcome"].status == "done"
+    assert conclude_conversation(asked, state).done == str(tmp_path / "o")

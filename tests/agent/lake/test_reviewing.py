@@ -330,3 +330,37 @@ def test_mappings_in_a_repository_are_reviewed(
     assert done.exit_code == 1  # a message takes its text from another place
     assert told["verdict"] == "block"
     assert sorted(one["path"] for one in told["mappings"]) == ["fine.json", "vague.json"]
+
+
+def test_a_set_that_a_gate_on_all_rows_stops_is_approved_and_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INGOT_HOME", str(tmp_path / "home"))
+    rows = [
+        {"question": f"What is {n}?", "answer": f"It is the number {n} of many."}
+        for n in range(3000)
+    ]
+    rows[1501]["question"] = "<image>\nWhat is it?"
+    folder = tmp_path / "raw" / "fine"
+    folder.mkdir(parents=True)
+    (folder / "set.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    report = lake_run(tmp_path)
+    assert statuses(report) == {"fine": "waiting"}
+    assert "set.jsonl row 1501" in report["sets"][0]["why"]
+    order = known_order(tmp_path / "lake")
+    (facts,) = waiting_sets(order)
+    shown = load_proposal(order, find_data_sets(order)["fine"])
+    approve(order, facts, shown.document)
+    assert statuses(lake_run(tmp_path)) == {"fine": "converted"}
+    run = json.loads((tmp_path / "lake" / "sets" / "fine" / "run.json").read_text())
+    assert run["resumed"]
+    made = json.loads((tmp_path / "lake" / "sets" / "fine" / "mapping.json").read_text())
+    assert made["provenance"]["approved"] == {"media": 1}
+
+    rows[2001]["question"] = "<image>\nWhat is it now?"  # more than was approved
+    (folder / "set.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert statuses(lake_run(tmp_path)) == {"fine": "waiting"}
+    (facts,) = waiting_sets(order)
+    shown = load_proposal(order, find_data_sets(order)["fine"])
+    approve(order, facts, shown.document)
+    assert statuses(lake_run(tmp_path)) == {"fine": "converted"}

@@ -1,14 +1,11 @@
 """What a mapping leaves behind: files, texts, images."""
 
 from collections import Counter
-from typing import Any
 
 import pytest
 
 from ingot.converters.mapping.loss import measure_loss
 from ingot.converters.sources.text_kinds import is_wordless
-
-TALK: dict[str, Any] = {"messages": [{"role": "user", "content": "Who is on the picture here?"}]}
 
 
 def test_a_file_that_gives_nothing_is_named() -> None:
@@ -24,29 +21,10 @@ def test_every_text_counts_once() -> None:
     assert measure_loss({}, Counter(), [], rows).text_chars == 24 + 2 * 22
 
 
-@pytest.mark.parametrize(
-    ("row", "said", "held"),
-    [
-        ({"parts": [{"type": "image_url", "image_url": {"url": "x"}}]}, "hello", 1),
-        ({}, "<image>\nWho is this?", 1),
-        ({}, "data/mllm/1.jpg\nWho is this?", 1),
-        ({"image": "scan/1.jpg"}, "Who is this?", 1),
-        ({"images": [{"path": "https://a.example/1.webp?w=80"}]}, "Who is this?", 1),
-        ({"clip": "data:audio/wav;base64,UklG"}, "Who is this?", 1),
-        ({"author": {"avatar_url": "https://a.example/1.png"}}, "Who is this?", 0),
-        ({"text": "It is in scan/1.jpg, I think."}, "Who is this?", 0),
-        ({"type": "text"}, "Write an <img> tag as Markdown, please.", 1),
-    ],
-)
-def test_images_of_messages_are_seen(row: dict[str, Any], said: str, held: int) -> None:
-    record = {"messages": [{"role": "user", "content": said}]}
-    assert measure_loss({}, Counter(), [(row, record)], []).media_rows == held
-
-
 @pytest.mark.parametrize(("words", "held"), [(8, 1), (40, 0)])
 def test_a_caption_belongs_to_its_image_an_article_does_not(words: int, held: int) -> None:
     example = ({"image_url": "https://a.example/1.jpg"}, {"text": "word " * words})
-    assert measure_loss({}, Counter(), [example], []).media_rows == held
+    assert measure_loss({}, Counter(), [example], []).captions == held
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,106 @@
+"""Which places of the rows a mapping takes texts from, as a tree; what may lie beside them."""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from ingot.converters.mapping.language import Mapping, Message, Tree
+from ingot.converters.mapping.path_uses import PathUse, outer_path, path_uses
+from ingot.converters.paths import Key, Mark, Names, PathSyntaxError, compile_path
+
+MEDIA_KINDS: Final = re.compile(r"(?:input_)?(?:image|audio|video)(?:_url|_file)?")
+# Names of fields that hold what was said beside a text: nobody stores it there for looks.
+CARRIES: Final = re.compile(
+    r"(?i).*(?:tool|function)[_-]?(?:call|use|result|response|invocation|output)s?"
+    r"|(?:reasoning|thinking|thoughts?)(?:[_-]?(?:content|text|details|blocks?|trace))?"
+    r"|refusal|audio|attachments"
+)
+OFFERED_TOOLS: Final = re.compile(
+    r"(?i)(?:^|_)(?:tool|function)s?(?:_(?:defs?|definitions?|schemas?))?$"
+)
+_TEXTS = re.compile(r"(?:/any_of/\d+)?(?:/messages/\d+/content|/text|/system|/tools)(?:/|$)")
+_KNOWN = re.compile(r"(?:/any_of/\d+)?/(?:messages/\d+/(?:role|loss_mask)|meta/)")
+
+
+@dataclass(slots=True, eq=False)
+class Taken:
+    """A place of the rows: what is below it, and whether a text is taken from it.
+
+    Attributes:
+        below: by key what the mapping reads for any purpose but conditions.
+        each: what is below every element of a list, or every value of an object.
+        whole: the value here is taken as a text.
+        texts: a text is taken from here or from inside.
+        deep: keys with texts further inside.
+    """
+
+    below: dict[str, "Taken"] = field(default_factory=dict)
+    each: "Taken | None" = None
+    whole: bool = False
+    texts: bool = False
+    deep: tuple[tuple[str, "Taken"], ...] = ()
+
+    def at(self, key: str) -> "Taken | None":
+        """What is taken of the value of a key."""
+        return self.below.get(key) or self.each
+
+    def open_place(self, key: str | None) -> "Taken":
+        """What is below a key (None: each element), where nothing was, a new place."""
+        if key is not None:
+            return self.below.setdefault(key, Taken())
+        self.each = self.each or Taken()
+        return self.each
+
+    def settle(self) -> "Taken":
+        """Note what is asked for of every row."""
+        for below in (*self.below.values(), *filter(None, [self.each])):
+            self.texts = below.settle().texts or self.texts
+        inside = [(key, one) for key, one in self.below.items() if one.texts]
+        self.deep = tuple((key, one) for key, one in inside if one.below or one.each)
+        return self
+
+
+def taken_places(mapping: Mapping, *, only: str = "") -> Taken:
+    """The places that a mapping takes texts from, or only those of a part such as `/tools`."""
+    root = Taken()
+    for use in path_uses(mapping):
+        texts = bool(_TEXTS.match(use.pointer)) and only in use.pointer
+        walks = use.pointer.rsplit("/", 1)[-1] in ("each", "children", "tree")
+        known = texts or (_KNOWN.match(use.pointer) and not only)
+        if known and not walks and not use.of_row:
+            with suppress(PathSyntaxError):  # of lookups: what they lead to is no list of messages
+                place = _follow(root, use)
+                place.whole, place.texts = place.whole or texts, place.texts or texts
+    return root.settle()
+
+
+def _follow(root: Taken, use: PathUse) -> Taken:
+    """The place to which a path leads; of a tree its root, as all of it may be taken."""
+    text = use.path.text
+    for around in reversed(use.scope):
+        if isinstance(around, Tree):
+            text = around.path.text
+        else:
+            text = outer_path(around.each if isinstance(around, Message) else around, text)
+    places = [root]
+    for key in _keys(text):
+        if key == "^":
+            places = places[:-1] or [root]
+            while len(places) > 1 and places[-2].each is places[-1]:
+                places.pop()
+        else:
+            places.append(places[-1].open_place(key))
+    return places[-1]
+
+
+def _keys(text: str) -> Iterator[str | None]:
+    """The keys of a path; None for elements, whichever, and `^` for the object around."""
+    for step in compile_path(text).steps:
+        if isinstance(step, Names):
+            yield from step.names
+        elif isinstance(step, Key):
+            yield step.name
+        elif step != Mark("~"):
+            yield "^" if step == Mark("^") else None
