@@ -5,6 +5,7 @@ import io
 import lzma
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any, BinaryIO, Protocol, cast
 
 import zstandard
@@ -170,11 +171,45 @@ class Deflate:
         return rest if fed else b""
 
 
+class Streams:
+    """Streams of bzip2 or xz in a row; the library's own readers end before one that is damaged."""
+
+    _FEED = 1 << 16
+
+    def __init__(self, raw: ByteReader, new: Callable[[], Any]) -> None:
+        self._raw = raw
+        self._new = new
+        self._stream = new()
+        self._rest = b""  # of what was read, behind a stream
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes."""
+        while size:
+            fed = self._rest
+            if not fed and (self._stream.eof or self._stream.needs_input):
+                fed = self._raw.read(self._FEED)
+                if not fed and not self._stream.eof:
+                    raise EOFError
+            if self._stream.eof:
+                if not fed:
+                    return b""
+                self._rest = fed.lstrip(b"\0")  # which may stand between those of xz
+                self._stream = self._new() if self._rest else self._stream
+                continue
+            data: bytes = self._stream.decompress(fed, size)
+            self._rest = self._stream.unused_data
+            if data:
+                return data
+        return b""
+
+
+Bzip2 = partial(Streams, new=bz2.BZ2Decompressor)
+Xz = partial(Streams, new=lzma.LZMADecompressor)
 _CODECS: dict[str, Callable[[Any], ByteReader]] = {
     "gz": Deflate,
     "zst": Zstd,
-    "bz2": lambda raw: bz2.BZ2File(raw, "rb"),
-    "xz": lambda raw: lzma.LZMAFile(raw, "rb"),  # noqa: SIM115 - the caller closes it
+    "bz2": Bzip2,
+    "xz": Xz,
 }
 
 
