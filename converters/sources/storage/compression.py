@@ -126,87 +126,61 @@ class Zstd:
         return b"".join(parts)
 
 
-class Deflate:
-    """Members of gzip or zlib in a row; the library's own reader loses what precedes a cut."""
-
-    GZIP = 31
-    ZLIB = 15
-    _FEED = 1 << 16
-
-    def __init__(self, raw: ByteReader, form: int = GZIP) -> None:
-        self._raw = raw
-        self._form = form
-        self._member = zlib.decompressobj(form)
-        self._rest = b""
-        self._begun = False
-        self._later = False
-
-    def read(self, size: int) -> bytes:
-        """Up to `size` bytes."""
-        while size:
-            fed = self._rest or self._raw.read(self._FEED)
-            if not self._begun and not (fed := self._strip_padding(fed)):
-                return b""
-            data = self._feed(fed, size)
-            if data:
-                return data
-            if not fed:
-                raise EOFError
-        return b""
-
-    def _feed(self, fed: bytes, size: int) -> bytes:
-        data = self._member.decompress(fed, size)
-        self._begun, self._rest = True, self._member.unconsumed_tail
-        if self._member.eof:
-            self._begun, self._later, self._rest = False, True, self._member.unused_data
-            self._member = zlib.decompressobj(self._form)
-        return data
-
-    def _strip_padding(self, fed: bytes) -> bytes:
-        """What a member begins with: zeros may stand between those of gzip."""
-        if not self._later or self._form != self.GZIP:
-            return fed
-        while fed and not (rest := fed.lstrip(b"\0")):
-            fed = self._raw.read(self._FEED)
-        return rest if fed else b""
-
-
 class Streams:
-    """Streams of bzip2 or xz in a row; the library's own readers end before one that is damaged."""
+    """Streams in a row; the libraries' own readers lose what is before a cut or behind damage."""
 
     _FEED = 1 << 16
 
-    def __init__(self, raw: ByteReader, new: Callable[[], Any]) -> None:
+    def __init__(self, raw: ByteReader, new: Callable[[], Any], padding: bytes = b"\0") -> None:
         self._raw = raw
         self._new = new
-        self._stream = new()
-        self._rest = b""  # of what was read, behind a stream
+        self._padding = padding  # which may stand behind each
+        self._stream: Any = None
+        self._rest = b""
 
     def read(self, size: int) -> bytes:
         """Up to `size` bytes."""
         while size:
-            fed = self._rest
-            if not fed and (self._stream.eof or self._stream.needs_input):
+            ended, fed = self._stream is None or self._stream.eof, self._rest
+            if not fed and (ended or self._stream.needs_input):
                 fed = self._raw.read(self._FEED)
-                if not fed and not self._stream.eof:
-                    raise EOFError
-            if self._stream.eof:
+            if ended:
                 if not fed:
                     return b""
-                self._rest = fed.lstrip(b"\0")  # which may stand between those of xz
+                self._rest = fed.lstrip(self._padding)
                 self._stream = self._new() if self._rest else self._stream
                 continue
             data: bytes = self._stream.decompress(fed, size)
             self._rest = self._stream.unused_data
             if data:
                 return data
+            if not fed and not self._stream.eof:
+                raise EOFError
         return b""
 
 
+class _Inflater:
+    """What decompresses a stream of gzip or zlib, as those of the other libraries do."""
+
+    def __init__(self, form: int) -> None:
+        self._inner = zlib.decompressobj(form)
+
+    def decompress(self, data: bytes, size: int) -> bytes:
+        return self._inner.decompress(self._inner.unconsumed_tail or data, size)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of another object
+        return (
+            not self._inner.unconsumed_tail if name == "needs_input" else getattr(self._inner, name)
+        )
+
+
+GZIP, ZLIB = 31, 15  # forms of deflate
+Gzip = partial(Streams, new=partial(_Inflater, GZIP))
+Zlib = partial(Streams, new=partial(_Inflater, ZLIB), padding=b"")
 Bzip2 = partial(Streams, new=bz2.BZ2Decompressor)
 Xz = partial(Streams, new=lzma.LZMADecompressor)
 _CODECS: dict[str, Callable[[Any], ByteReader]] = {
-    "gz": Deflate,
+    "gz": Gzip,
     "zst": Zstd,
     "bz2": Bzip2,
     "xz": Xz,
