@@ -16,9 +16,8 @@ from typing import BinaryIO, Protocol, TypeVar, cast
 
 from ingot.converters.errors import SourceError, translate_read_errors, truncated_error
 from ingot.converters.sources.storage.compression import (
-    FREE_BYTES,
-    MAX_RATIO,
     RawStream,
+    check_growth,
     detect_compression,
     open_decompressed,
     peek_first_bytes,
@@ -281,7 +280,8 @@ def _zip_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
         elif info.flag_bits & 1:
             yield info.filename, "encrypted"
         else:
-            _refuse_bomb(entry, info.filename, info.file_size, info.compress_size)
+            what = f"member {info.filename} would be "
+            check_growth(str(entry.place), info.file_size, info.compress_size, what)
             yield Entry(
                 name=info.filename,
                 place=ZipMember(archive=entry.place, member=info.filename),
@@ -289,13 +289,6 @@ def _zip_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
                 mtime_ns=entry.mtime_ns,
                 etag=f"crc32:{info.CRC:08x}",
             )
-
-
-def _refuse_bomb(entry: Entry, name: str, size: int, stored: int) -> None:
-    """Raise SourceError for a member that says to become larger than a text ever does."""
-    if size > FREE_BYTES and size > MAX_RATIO * stored:
-        problem = f"member {name} would grow to {size} bytes"
-        raise SourceError(str(entry.place), problem, "refused: it looks like a decompression bomb")
 
 
 def _tar_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
@@ -321,7 +314,8 @@ def _tar_member(
     if not info.isreg():
         return info.name, "not a regular file"
     if info.sparse is not None:
-        _refuse_bomb(entry, info.name, info.size, sum(size for _, size in info.sparse))
+        stored = sum(size for _, size in info.sparse)
+        check_growth(str(entry.place), info.size, stored, f"member {info.name} would be ")
     place = TarMember(
         archive=entry.place,
         member=info.name,

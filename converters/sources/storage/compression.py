@@ -24,6 +24,13 @@ FREE_BYTES = 1 << 30
 MAX_RATIO = 1_100
 
 
+def check_growth(where: str, given: int, stored: int, what: str = "") -> None:
+    """Raise SourceError where more bytes come of those that are stored than of any real data."""
+    if given > FREE_BYTES and given > MAX_RATIO * stored:
+        problem = f"{what}over {MAX_RATIO} times its size unpacked"
+        raise SourceError(where, problem, "refused: it looks like a decompression bomb")
+
+
 def detect_compression(head: bytes) -> str | None:
     """`gz`, `zst`, `bz2` or `xz` by the first bytes (at least 6 of them), else None."""
     if not head.startswith(_ANY_MAGIC):
@@ -238,7 +245,5 @@ class _CheckedStream(RawStream):
                 detail = f"the {self._codec} data ends after {self._given} bytes of content"
                 raise truncated_error(self._where, detail) from error
         self._given += len(data)
-        if self._given > FREE_BYTES and self._given > MAX_RATIO * self._counted.count:
-            hint = "refused: it looks like a decompression bomb"
-            raise SourceError(self._where, f"over {MAX_RATIO} times its size unpacked", hint)
+        check_growth(self._where, self._given, self._counted.count)
         return data

@@ -231,10 +231,10 @@ def test_links_in_a_tar_are_left_out(tmp_path: Path) -> None:
 def test_a_zip_bomb_is_refused_before_it_is_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archives, "FREE_BYTES", 1 << 20)
-    monkeypatch.setattr(archives, "MAX_RATIO", 100)
+    monkeypatch.setattr(compression, "FREE_BYTES", 1 << 20)
+    monkeypatch.setattr(compression, "MAX_RATIO", 100)
     path = make_zip(tmp_path / "a.zip", {"a.jsonl": b" " * (8 << 20)})
-    with pytest.raises(SourceError, match=r"a\.jsonl would grow to 8388608 bytes"):
+    with pytest.raises(SourceError, match=r"a\.jsonl would be over 100 times its size"):
         open_source(path)
 
 
@@ -339,7 +339,7 @@ def test_a_member_with_holes_is_read_as_the_file_was(tmp_path: Path, codec: str)
 @pytest.mark.parametrize("codec", ["", "gz"])
 def test_a_member_of_holes_is_a_bomb(tmp_path: Path, codec: str) -> None:
     path = write_sparse(tmp_path / "x.tar", 1 << 50, codec)
-    with pytest.raises(SourceError, match=r"x\.tar: member b\.jsonl would grow to"):
+    with pytest.raises(SourceError, match=r"x\.tar: member b\.jsonl would be over"):
         open_source(path)
 
 
