@@ -96,6 +96,7 @@ class _Database:
             yield
         except (sqlite3.Error, UnicodeError, MemoryError) as error:
             said = "it takes too long" if self._steps > _MOST_STEPS else error_text(error)
+            said = "a row takes too much memory" if isinstance(error, MemoryError) else said
             problem = f"cannot read the SQLite database: {said}"
             raise SourceError(self._where, problem, hint) from error
 

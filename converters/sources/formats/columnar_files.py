@@ -98,7 +98,25 @@ def open_ipc(stream: BinaryIO, where: str) -> Iterator[Any]:
             source.seek(0)
             reader = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
             column_names(reader.schema.names)  # which may be no text
-        yield reader
+        yield reader if is_file else _StreamReader(reader, source)
+
+
+class _StreamReader:
+    """The batches of an Arrow IPC stream, which ends by its end mark and with the file."""
+
+    def __init__(self, reader: Any, source: BinaryIO) -> None:  # noqa: ANN401
+        self._reader, self._source, self.schema = reader, source, reader.schema
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        place = self._source.tell()
+        for batch in self._reader:
+            yield batch
+            place = self._source.tell()
+        if self._source.tell() == place:
+            raise pa.ArrowInvalid(f"the stream ends at byte {place:,} without its end mark")
+        while rest := self._source.read(1 << 20):
+            if rest.strip(b"\0"):
+                raise pa.ArrowInvalid("damaged: something lies behind the end mark of the stream")
 
 
 def ipc_batches(reader: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - two readers

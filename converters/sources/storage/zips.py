@@ -23,7 +23,7 @@ _BLOCK: Final = 1 << 20
 def read_directory(raw: BinaryIO) -> list[ZipInfo]:
     """The members of an archive, each of which its directory lists. Raises BadZipFile."""
     with zipfile.ZipFile(raw) as archive:
-        infos, start = archive.infolist(), archive.start_dir  # type: ignore[attr-defined]
+        infos, start = archive.infolist(), archive.start_dir
     _check_end(raw, len(infos))
     placed = sorted(infos, key=lambda info: info.header_offset)
     places = [*(info.header_offset for info in placed), start]
