@@ -51,7 +51,7 @@ def _row_sizes(column: pa.Array) -> NDArray[np.int64]:
         sizes = np.append(_row_sizes(column.dictionary), 0)
         # A dictionary of views is made as a whole.
         whole = sizes.sum() // max(1, len(column)) if shares_values(kind.value_type) else 0
-        return sizes[places] + whole
+        return np.asarray(sizes[places] + whole, np.int64)
     if types.is_run_end_encoded(kind):
         return np.full(len(column), _row_sizes(column.values).max(initial=0))
     if types.is_struct(kind):
@@ -80,4 +80,5 @@ def _list_sizes(column: pa.Array) -> NDArray[np.int64]:
     begins = column.offsets.to_numpy()
     lengths = np.diff(begins) if is_map else pc.list_value_length(column).fill_null(0).to_numpy()
     starts = np.minimum(begins[: len(column)], len(ends) - 1)  # that of a null may be any
-    return _OBJECT + ends[np.minimum(starts + lengths, len(ends) - 1)] - ends[starts]
+    stops = np.minimum(starts + lengths, len(ends) - 1)
+    return np.asarray(_OBJECT + ends[stops] - ends[starts], np.int64)
