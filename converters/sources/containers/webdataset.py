@@ -29,9 +29,9 @@ from ingot.converters.sources.formats.row_chunks import (
     parse_counted,
     row_excerpt,
 )
+from ingot.converters.sources.storage.archive_directories import open_tar, whole_headers
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.storage.listing import Entry
-from ingot.converters.sources.storage.tars import open_tar, whole_headers
 
 KEY: Final = "__key__"
 _PART = re.compile(r"((?:.*/)?[^./][^./]{0,254})\.([^/]{1,254})", re.DOTALL)

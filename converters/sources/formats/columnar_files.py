@@ -11,8 +11,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 from pyarrow import types
 
-from ingot.converters.columnar.batch_checks import is_valid_batch
-from ingot.converters.columnar.expansion import shares_values, small_slices
+from ingot.converters.columnar.batch_checks import is_valid_batch, shares_values, small_slices
 from ingot.converters.columnar.parquet import ValidBatch, open_parquet, open_random_access
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.sources.facts import SourceFile, SourceSpec

@@ -15,6 +15,12 @@ from dataclasses import dataclass
 from typing import BinaryIO, Protocol, TypeVar, cast
 
 from ingot.converters.errors import SourceError, translate_read_errors, truncated_error
+from ingot.converters.sources.storage.archive_directories import (
+    next_header,
+    open_tar,
+    read_directory,
+    whole_headers,
+)
 from ingot.converters.sources.storage.compression import (
     RawStream,
     check_growth,
@@ -23,8 +29,6 @@ from ingot.converters.sources.storage.compression import (
     peek_first_bytes,
 )
 from ingot.converters.sources.storage.listing import Entry, Place
-from ingot.converters.sources.storage.tars import next_header, open_tar, whole_headers
-from ingot.converters.sources.storage.zips import read_directory
 
 MAX_MEMBERS = 1_000_000
 
