@@ -219,9 +219,16 @@ def _hash_once(file: Entry) -> str:
         return str(digest)
     if not isinstance(file.place, TableMember) or not file.tells_changes:
         return hash_input(file)
-    archive, size = file.place.archive, file.bytes
-    stamps = {"mtime_ns": file.mtime_ns, "etag": file.etag}
-    return _hash_container(Entry(name=str(archive), place=archive, bytes=size, **stamps))
+    archive = file.place.archive
+    return _hash_container(
+        Entry(
+            name=str(archive),
+            place=archive,
+            bytes=file.bytes,
+            mtime_ns=file.mtime_ns,
+            etag=file.etag,
+        )
+    )
 
 
 @lru_cache(maxsize=8)

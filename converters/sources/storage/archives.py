@@ -318,7 +318,7 @@ def _tar_member(
     if not info.isreg():
         return info.name, "not a regular file"
     if info.sparse is not None:
-        stored = sum(size for _, size in info.sparse)
+        stored = sum(size for _, size in cast(list[tuple[int, int]], info.sparse))
         check_growth(str(entry.place), info.size, stored, f"member {info.name} would be ")
     place = TarMember(
         archive=entry.place,

@@ -91,7 +91,7 @@ def _version_number(table: "DeltaTable", folder: TableFolder, version: str) -> i
     if times[first] > asked:
         made = dt.datetime.fromtimestamp(times[first] / 1000, dt.UTC)
         raise ValueError(f"its first version is {first}, of {made.isoformat()}")
-    return max(number for number, when in times.items() if when <= asked)
+    return int(max(number for number, when in times.items() if when <= asked))
 
 
 def _told_counts(top: Path, version: int) -> dict[str, int]:

@@ -243,10 +243,14 @@ SHARED: dict[str, Callable[[], pa.Array]] = {
     "inside": lambda: pa.StructArray.from_arrays([views_of_one_text(6_000, 1 << 18)], ["a"]),
 }
 
-READ_ALL = """
-import resource, sys
+READ_ALL = r"""
+import re, sys
+from pathlib import Path
 from ingot.converters.errors import SourceError
 from ingot.converters.sources import open_source
+def peak():
+    status = Path("/proc/self/status").read_text()
+    return int(re.search("VmHWM:\s+(\d+)", status)[1]) >> 10
 for path in sys.argv[1:]:
     rows, said = 0, ""
     try:
@@ -256,7 +260,7 @@ for path in sys.argv[1:]:
                 break
     except SourceError as error:
         said = str(error)
-    print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10, said)
+    print(rows, peak(), said)
 """
 
 

@@ -350,16 +350,20 @@ def test_a_computed_column_takes_little_memory(tmp_path: Path, columns: int) -> 
         data.execute("pragma writable_schema = 1")
         data.execute("update sqlite_master set sql = replace(sql, 'b(2)', 'b(8000000)')")
     data.close()
-    script = """
-import resource, sys
+    script = r"""
+import re, sys
+from pathlib import Path
 from ingot.converters.errors import SourceError
 from ingot.converters.sources import open_source
+def peak():
+    status = Path("/proc/self/status").read_text()
+    return int(re.search("VmHWM:\s+(\d+)", status)[1]) >> 10
 try:
     for batch in open_source(sys.argv[1]).batches():
         pass
 except SourceError as error:
     print(error)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+print(peak())
 """
     words = [sys.executable, "-c", script, str(path)]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
