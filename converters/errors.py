@@ -317,7 +317,8 @@ class translate_read_errors:  # noqa: N801 - used as a function; a generator tak
 def _raise_read_error(where: str, problem: str, error: Exception) -> None:
     """Raise what an error of reading means; nothing for a mistake."""
     if isinstance(error, FileNotFoundError):
-        raise SourceError(where, "no such file or folder", "check the spelling") from error
+        hint = "check the spelling; if it was removed while it was read, by a vacuum too, run again"
+        raise SourceError(where, "no such file or folder", hint) from error
     if isinstance(error, PermissionError):
         raise SourceError(where, "no permission to read it", "check its access rights") from error
     if isinstance(error, EOFError):

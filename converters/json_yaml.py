@@ -280,6 +280,8 @@ def encode(value: Any, hint: Any = None) -> Json:  # noqa: ANN401
     origin, arguments = get_origin(inner), get_args(inner)
     if origin in (tuple, list):
         return [encode(one, arguments[0]) for one in value]
+    if origin is frozenset:
+        return sorted(value)
     if origin is Counter:
         return dict(sorted(value.items()))
     if origin is dict:
@@ -314,6 +316,8 @@ def _decode_hint(hint: Any, document: Json) -> Any:  # noqa: ANN401
         return tuple(_decode_hint(arguments[0], one) for one in document)
     if origin is list:
         return [_decode_hint(arguments[0], one) for one in document]
+    if origin is frozenset:
+        return frozenset(document)
     if origin is Counter:
         return Counter(document)
     if origin is dict:

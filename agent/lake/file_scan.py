@@ -267,9 +267,7 @@ def _scan_entry(entry: Entry, chunk: _Chunk) -> SeenFile:
         return SeenFile(entry=entry, fault=error.problem)
 
 
-_FACTS: Final = tuple(one.name for one in fields(FileFacts))
 _LEFT_FACTS: Final = tuple(one.name for one in fields(LeftOut))
-_SETS: Final = ("forms", "guessed", "shape")
 _MEMBERS: Final[dict[type[ZipMember | TarMember | TableMember], tuple[str, tuple[str, ...]]]] = {
     ZipMember: ("zip", ("member",)),
     TableMember: ("table", ("member", "number")),
@@ -280,16 +278,14 @@ _MEMBERS: Final[dict[type[ZipMember | TarMember | TableMember], tuple[str, tuple
 def _seen_json(seen: SeenFile) -> Json:
     files = []
     for file in seen.looked.files:
-        place, facts = file.place, file.facts
+        place = file.place
         members: list[Json] = []  # the outermost first
         while isinstance(place, ZipMember | TarMember | TableMember):
             kind, names = _MEMBERS[type(place)]
             members.insert(0, {kind: [getattr(place, name) for name in names]})
             place = place.archive
-        told = {name: getattr(facts, name) for name in _FACTS}
-        sets = {key: sorted(getattr(facts, key)) for key in _SETS}
         stamps = [file.name, file.bytes, file.mtime_ns, file.etag]
-        files.append({"stamps": stamps, "member": members, "facts": told | sets})
+        files.append({"stamps": stamps, "member": members, "facts": encode(file.facts)})
     left_out = [[getattr(one, name) for name in _LEFT_FACTS] for one in seen.looked.left_out]
     return {"files": files, "left_out": left_out}
 
@@ -298,12 +294,10 @@ def _seen_from_json(entry: Entry, document: Json) -> SeenFile:
     files = []
     for one in document["files"]:
         name, size, mtime_ns, etag = one["stamps"]
-        facts = {**one["facts"], "columns": tuple(one["facts"]["columns"])}
-        facts |= {key: frozenset(facts.get(key, ())) for key in _SETS}
         place, members = entry.place, one["member"] or []
         for member in members if isinstance(members, list) else [members]:  # of earlier versions
             place = _member_place(member, place)
-        file = SourceFile.of(entry, FileFacts(**facts))
+        file = SourceFile.of(entry, decode(FileFacts, one["facts"]))
         files.append(
             replace(file, name=name, bytes=size, mtime_ns=mtime_ns, etag=etag, place=place)
         )

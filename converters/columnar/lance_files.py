@@ -79,8 +79,20 @@ def _dataset(path: str, version: str | int | None) -> Any:  # noqa: ANN401 - it 
         return opened(version=None if version is None else int(version))
     if version in opened().tags.list():
         return opened(version=version)
-    when = dt.datetime.fromisoformat(version)
-    return opened(asof=when.astimezone(dt.UTC).replace(tzinfo=None) if when.tzinfo else when)
+    return opened(asof=read_version_time(version).astimezone(dt.UTC).replace(tzinfo=None))
+
+
+def read_version_time(version: str) -> dt.datetime:
+    """The time that a version of a table is named by, of UTC where it has no zone.
+
+    Raises ValueError.
+    """
+    try:
+        when = dt.datetime.fromisoformat(version)
+    except ValueError:
+        asked = "a number, or a time such as 2026-11-01T00:00:00Z"
+        raise ValueError(f"there is no version {version!r}: name {asked}") from None
+    return when if when.tzinfo else when.replace(tzinfo=dt.UTC)
 
 
 def _found_fragment(fragment: Any) -> FoundFragment:  # noqa: ANN401

@@ -2,12 +2,12 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, BinaryIO, Final, Literal, Unpack, cast
+from typing import Annotated, BinaryIO, Final, Literal, Unpack
 
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.json_yaml import UNSTORED, decode, encode
@@ -244,11 +244,20 @@ def _hash_once(file: Entry) -> str:
         return str(digest)
     if not isinstance(file.place, TableMember) or not file.tells_changes:
         return hash_input(file)
-    return _hash_container(replace(file, name=""), cast(Hashable, file.place.archive))
+    archive = file.place.archive
+    return _hash_container(
+        Entry(
+            name=str(archive),
+            place=archive,
+            bytes=file.bytes,
+            mtime_ns=file.mtime_ns,
+            etag=file.etag,
+        )
+    )
 
 
 @lru_cache(maxsize=8)
-def _hash_container(container: Entry, _: Hashable) -> str:
+def _hash_container(container: Entry) -> str:
     return hash_input(container)
 
 

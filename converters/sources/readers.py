@@ -102,7 +102,7 @@ def read_file(file: SourceFile, spec: SourceSpec) -> Iterator[RowChunk]:
         yield from with_partitions(file, reader.rows(file, spec))
         return
     whole = file.place.open()
-    with open_window(whole, piece.start, piece.size) if piece else whole as raw:
+    with open_window(whole, piece.start, piece.size, where) if piece else whole as raw:
         stream = open_decompressed(raw, where)
         if isinstance(reader, BinaryReader):
             rows = reader.rows(file, spec, stream)

@@ -20,7 +20,6 @@ from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import SourceFile, SourceSpec
 from ingot.converters.sources.formats import columnar_files
-from ingot.converters.sources.formats.arrow import batch_rows
 from ingot.converters.sources.formats.delimited import Dialect, TableReader, column_names
 from ingot.converters.sources.formats.json_rows import (
     Element,
@@ -245,8 +244,8 @@ def _arrow_runs(file: SourceFile, count: int, chance: random.Random) -> list[Row
         number = bisect_right(starts, row) - 1
         with translate_read_errors(where):
             piece = batches[number].slice(row - starts[number], _MOST_RUN_ROWS)
-            is_valid_batch(piece, number, where)
-            yield RowChunk(values=batch_rows(piece, names)[0])
+            valid = is_valid_batch(piece, number, where)
+        yield from columnar_files.batch_chunks(iter([(piece, valid)]), names, where)
 
     picked = _pick_evenly(starts[-1], count, chance)
     return [RowRun(first_row=row, stretches=partial(rows, row)) for row in picked]

@@ -255,6 +255,7 @@ def repeat(case: str, keep: Path | None) -> str:
         base = Path(folder) / "base"
         base.mkdir()
         kind.make(base)
+        kind.check(sound_case(shutil.copytree(base, Path(folder) / "sound")))
         if keep is not None:
             damage(kind, base, keep, f"{name}:{int(seed)}:{int(number)}")
         return run_case(kind, base, Path(folder) / "case", int(seed), int(number))

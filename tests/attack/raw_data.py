@@ -88,9 +88,14 @@ def _arrow(*, stream: bool) -> bytes:
     return out.getvalue()
 
 
-def _zip(members: dict[str, bytes]) -> bytes:
+def _in_pieces(pack: Callable[[bytes], bytes]) -> bytes:
+    """Rows in several streams, one behind another."""
+    return b"".join(pack(lines(ROWS[start : start + 9])) for start in range(0, COUNT, 9))
+
+
+def _zip(members: dict[str, bytes], how: int = zipfile.ZIP_DEFLATED) -> bytes:
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(out, "w", how) as archive:
         for name, data in members.items():
             archive.writestr(name, data)
     return out.getvalue()
@@ -147,6 +152,11 @@ FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
     "zip": ("s.zip", lambda: _zip(_two_members())),
     "tar": ("s.tar", lambda: tar(_two_members(), "w")),
     "tgz": ("s.tar.gz", lambda: tar(_two_members(), "w:gz")),
+    "tar_bz2": ("s.tar.bz2", lambda: tar(_two_members(), "w:bz2")),
+    "zip_stored": ("s.zip", lambda: _zip(_two_members(), zipfile.ZIP_STORED)),
+    "gz_members": ("s.jsonl.gz", lambda: _in_pieces(lambda data: gzip.compress(data, mtime=0))),
+    "zst_frames": ("s.jsonl.zst", lambda: _in_pieces(zstandard.ZstdCompressor().compress)),
+    "xz_streams": ("s.jsonl.xz", lambda: _in_pieces(lzma.compress)),
     "nested": (
         "s.zip",
         lambda: _zip(

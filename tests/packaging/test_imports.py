@@ -91,7 +91,8 @@ SOURCES = (
     *("containers", "documents", "documents.kinds", "formats", "storage", "recognizers", "tables"),
     *(f"formats.{name}" for name in FORMATS),
     *(f"recognizers.{name}" for name in ("aliccp", "criteo", "monolith")),
-    *(f"storage.{name}" for name in ("archives", "compression", "listing", "remote")),
+    *(f"storage.{name}" for name in ("archive_directories", "archives")),
+    *(f"storage.{name}" for name in ("compression", "listing", "remote")),
     "tables.table_folders",
 )
 

@@ -4,10 +4,8 @@ The frame of the file (header, blocks, codecs) is read here, with bounds. fastav
 follows a schema without limits: where one could ask for too much, it does so in a process.
 """
 
-import bz2
 import io
 import json
-import lzma
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -47,7 +45,7 @@ from ingot.converters.sources.formats.row_chunks import (
     chunk_sized_rows,
     parse_json,
 )
-from ingot.converters.sources.storage.compression import Zstd, read_bytes
+from ingot.converters.sources.storage.compression import Bzip2, Xz, Zstd, read_bytes
 from ingot.converters.sources.storage.listing import Entry
 
 AVRO: Final = b"Obj\x01"
@@ -237,8 +235,8 @@ _CODECS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     "deflate": _unpack_deflate,
     "snappy": _unpack_snappy,
     "zstandard": partial(_unpack_by, Zstd),
-    "bzip2": partial(_unpack_by, bz2.BZ2File),
-    "xz": partial(_unpack_by, lzma.LZMAFile),
+    "bzip2": partial(_unpack_by, Bzip2),
+    "xz": partial(_unpack_by, Xz),
 }
 
 

@@ -8,9 +8,9 @@ import math
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from itertools import islice
 from operator import lt
 from pathlib import Path
+from sys import getsizeof
 from typing import Any, Final, cast
 from urllib.parse import quote
 
@@ -31,6 +31,7 @@ from ingot.converters.sources.containers.tables import (
 from ingot.converters.sources.facts import FileFacts, NoData, SourceFile, SourceSpec
 from ingot.converters.sources.formats.columnar_files import rows_that_fit
 from ingot.converters.sources.formats.row_chunks import (
+    CHUNK_BYTES,
     MAX_ROW_BYTES,
     BrokenRow,
     RowChunk,
@@ -39,13 +40,18 @@ from ingot.converters.sources.formats.row_chunks import (
     rows_of_columns,
 )
 from ingot.converters.sources.storage.archives import TableMember
+from ingot.converters.sources.storage.compression import check_growth
 from ingot.converters.sources.storage.listing import Entry, LocalFile, Place
 
 _MOST_ROWS: Final = 256  # that are fetched together
 _STEPS: Final = 1 << 20
 _MOST_STEPS: Final = 4_000  # times `_STEPS` between two rows: minutes
 _PATTERN_BYTES: Final = 1_000  # of LIKE and GLOB, which take the square of it
-_SETTINGS: Final = ("trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0")
+_HEAP: Final = 256 << 20  # bytes that SQLite may hold in this process: a row and what makes it
+_SETTINGS: Final = (
+    *("trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0"),
+    f"hard_heap_limit={_HEAP}",
+)
 _HINT: Final = "is it complete and closed? copy it again, or run PRAGMA integrity_check"
 _VIRTUAL: Final = NoData.unread("a virtual table", ": export it as a table")
 _FORBIDDEN: Final = frozenset({"load_extension", "random", "randomblob", "fts3_tokenizer"})
@@ -91,6 +97,7 @@ class _Database:
             yield
         except (sqlite3.Error, UnicodeError, MemoryError) as error:
             said = "it takes too long" if self._steps > _MOST_STEPS else error_text(error)
+            said = "a row takes too much memory" if isinstance(error, MemoryError) else said
             problem = f"cannot read the SQLite database: {said}"
             raise SourceError(self._where, problem, hint) from error
 
@@ -104,20 +111,24 @@ class _Database:
         with self._translated(hint):
             return tuple(one[0] for one in self._base.execute(query).description)
 
-    def row_lists(self, query: str, most: int) -> Iterator[list[tuple[Any, ...]]]:
+    def row_lists(self, query: str, most: int, stored: int) -> Iterator[list[tuple[Any, ...]]]:
         """Yield the rows of a query, `most` at a time, those before an error before it."""
         with self._translated():
-            cursor = self._base.execute(query)
+            cursor, given = self._base.execute(query), 0
             while True:
                 rows: list[tuple[Any, ...]] = []
-                self._steps = 0
+                self._steps = size = 0
                 try:
-                    rows.extend(islice(cursor, most))
+                    while size < CHUNK_BYTES and len(rows) < most and (row := cursor.fetchone()):
+                        rows.append(row)
+                        size += sum(map(getsizeof, row))
                 except sqlite3.Error:
                     yield rows
                     raise
                 if not rows:
                     return
+                given += size
+                check_growth(self._where, given, stored, "its rows are ")
                 yield rows
 
     def close(self) -> None:
@@ -206,7 +217,7 @@ def read_sqlite_table(file: SourceFile, spec: SourceSpec) -> Iterator[RowChunk]:
         origin, _, is_table, number = _describe_table(base, place.member, spec.query)
         query, last, count = spec.query or f"SELECT t.*, {number} {origin}", -(1 << 63) - 1, 0
         most = min(_MOST_ROWS, rows_that_fit(file.facts.rows or 1, file.bytes))
-        for rows in base.row_lists(query, most):
+        for rows in base.row_lists(query, most, file.bytes):
             count += len(rows)
             sound = not is_table or count <= file.bytes
             if number != _NO_NUMBER:  # which show a page that is there twice

@@ -7,12 +7,13 @@ from its start to its end.
 import re
 import tarfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from statistics import median
-from tarfile import HeaderError, ReadError
-from typing import BinaryIO, Final, Self
+from tarfile import ReadError
+from typing import BinaryIO, Final
 
 from ingot.converters.errors import translate_read_errors
 from ingot.converters.rows import Json
@@ -28,7 +29,7 @@ from ingot.converters.sources.formats.row_chunks import (
     parse_counted,
     row_excerpt,
 )
-from ingot.converters.sources.storage.archives import tar_headers
+from ingot.converters.sources.storage.archive_directories import open_tar, whole_headers
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.storage.listing import Entry
 
@@ -52,11 +53,6 @@ _LOOKED_BYTES: Final = 16 << 20
 _SHARE: Final = 0.8  # of the members that stand beside another part of their row
 _MOST_PART: Final = 1 << 20  # bytes of a part of text, in the middle of all
 _MOST_PARTS: Final = 1000  # of a row
-_MOST_HEADER: Final = 1 << 20
-_HEADERS: Final = (
-    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
-    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
-)
 
 
 def webdataset_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
@@ -67,8 +63,8 @@ def webdataset_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFact
     members: list[tuple[str, int]] = []
     with entry.place.open() as raw, translate_read_errors(where):
         stream = open_decompressed(raw, where)
-        with tarfile.open(fileobj=stream, mode="r|", tarinfo=_BoundedHeader) as tar:
-            for info in tar_headers(tar):
+        with open_tar(stream, forwards=True) as tar, suppress(ReadError):  # which reading tells
+            for info in whole_headers(tar):
                 if info.isreg():
                     members.append((info.name, info.size))
                 if len(members) >= _LOOKED_AT or info.offset_data + info.size > _LOOKED_BYTES:
@@ -108,32 +104,6 @@ def _last_ending(name: str) -> str:
     return name.rpartition(".")[2].lower()
 
 
-class _BoundedHeader(tarfile.TarInfo):
-    """A header whose long names and attributes are no longer than names are: all are held."""
-
-    def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
-        if self.type in _HEADERS and self.size > _MOST_HEADER:
-            raise ReadError(f"a header of {self.size:,} bytes")
-        return super()._proc_member(tar)  # type: ignore[misc, no-any-return]
-
-
-class _StrictHeader(_BoundedHeader):
-    """A header without which an archive does not end, unless by its end mark."""
-
-    @classmethod
-    def fromtarfile(cls, tarfile: tarfile.TarFile) -> Self:
-        try:
-            return super().fromtarfile(tarfile)
-        except HeaderError as error:
-            kind = type(error).__name__
-            if kind == "EOFHeaderError":
-                raise
-            is_cut = kind in ("EmptyHeaderError", "TruncatedHeaderError")
-            place = f"damaged: no header of a tar archive at byte {tarfile.offset:,}"
-            problem = "the tar archive ends without its end mark" if is_cut else place
-            raise ReadError(problem) from error
-
-
 def read_webdataset(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
     """The rows of a shard. Raises SourceError, after the rows before the damage."""
     return chunk_sized_rows(_read_rows(stream, str(file.place)), chunk_of_counted)
@@ -143,7 +113,7 @@ def _read_rows(stream: BinaryIO, where: str) -> Iterator[tuple[tuple[Json, int],
     """Each row with how many of its numbers were read as null, and the bytes that it has."""
     with (
         translate_read_errors(where),
-        tarfile.open(fileobj=stream, mode="r|", tarinfo=_StrictHeader) as tar,
+        open_tar(stream, forwards=True) as tar,
     ):
         for key, parts in groupby(_named_parts(tar), key=itemgetter(0)):
             row = _Row(key)
@@ -153,13 +123,10 @@ def _read_rows(stream: BinaryIO, where: str) -> Iterator[tuple[tuple[Json, int],
 
 
 def _named_parts(tar: tarfile.TarFile) -> Iterator[tuple[str, str, tarfile.TarInfo]]:
-    """The keys, endings and headers of parts; an error where something lies behind the last."""
-    for info in tar_headers(tar):
+    """The keys, endings and headers of parts."""
+    for info in whole_headers(tar):
         if not info.isdir() and (named := _split_name(info.name)):
             yield *named, info
-    while rest := tar.fileobj.read(1 << 20):
-        if rest.strip(b"\0"):
-            raise ReadError("damaged: something lies behind the end mark of the tar")
 
 
 @dataclass(slots=True)

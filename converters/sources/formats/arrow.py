@@ -106,7 +106,9 @@ def storage_array(column: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(kind):
         return storage_array(column.dictionary).take(column.indices)  # Arrow decodes no views
     if pa.types.is_run_end_encoded(kind):
-        return storage_array(column.cast(kind.value_type))
+        import pyarrow.compute as pc
+
+        return storage_array(pc.run_end_decode(column))
     if pa.types.is_string_view(kind):
         return column.cast(pa.large_string())
     return column.cast(pa.large_binary()) if pa.types.is_binary_view(kind) else column

@@ -11,13 +11,14 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 from pyarrow import types
 
-from ingot.converters.columnar.batch_checks import is_valid_batch
+from ingot.converters.columnar.batch_checks import is_valid_batch, shares_values, small_slices
 from ingot.converters.columnar.parquet import ValidBatch, open_parquet, open_random_access
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.sources.facts import SourceFile, SourceSpec
 from ingot.converters.sources.formats.arrow import batch_rows, make_lazy_rows
 from ingot.converters.sources.formats.delimited import column_names
 from ingot.converters.sources.formats.row_chunks import TABLE_ROWS, RowChunk
+from ingot.converters.sources.storage.compression import check_growth
 
 BATCH_BYTES = 1 << 20
 ARROW_FILE = b"ARROW1"
@@ -96,7 +97,25 @@ def open_ipc(stream: BinaryIO, where: str) -> Iterator[Any]:
             source.seek(0)
             reader = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
             column_names(reader.schema.names)  # which may be no text
-        yield reader
+        yield reader if is_file else _StreamReader(reader, source)
+
+
+class _StreamReader:
+    """The batches of an Arrow IPC stream, which ends by its end mark and with the file."""
+
+    def __init__(self, reader: Any, source: BinaryIO) -> None:  # noqa: ANN401
+        self._reader, self._source, self.schema = reader, source, reader.schema
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        place = self._source.tell()
+        for batch in self._reader:
+            yield batch
+            place = self._source.tell()
+        if self._source.tell() == place:
+            raise pa.ArrowInvalid(f"the stream ends at byte {place:,} without its end mark")
+        while rest := self._source.read(1 << 20):
+            if rest.strip(b"\0"):
+                raise pa.ArrowInvalid("damaged: something lies behind the end mark of the stream")
 
 
 def ipc_batches(reader: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - two readers
@@ -134,11 +153,26 @@ def read_arrow(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[Ro
 def _slice_batches(batches: Iterator[ValidBatch]) -> Iterator[ValidBatch]:
     for batch, valid in batches:
         most = rows_that_fit(batch.num_rows, batch.nbytes)
+        if any(map(shares_values, batch.schema.types)):
+            most = max(1, batch.num_rows)  # its bytes are not those of its rows
         if most == TABLE_ROWS and valid and all(map(_is_plain, batch.schema.types)):
             # Such rows are made when they are looked at, and cut by `to_batches`.
             most *= max(1, BATCH_BYTES * batch.num_rows // max(1, batch.nbytes) // TABLE_ROWS)
         for start in range(0, batch.num_rows, most):
             yield batch.slice(start, most), valid
+
+
+def _cut_sharing(batches: Iterator[ValidBatch], where: str) -> Iterator[ValidBatch]:
+    """The batches, those whose rows share values in slices that fit into memory as rows."""
+    for batch, valid in batches:
+        if not any(map(shares_values, batch.schema.types)):
+            yield batch, valid
+            continue
+        given = 0
+        for part, size in small_slices(batch, TABLE_ROWS):
+            given += size
+            check_growth(where, given, batch.nbytes, "the rows of a record batch are ")
+            yield part, valid
 
 
 def _is_plain(kind: pa.DataType) -> bool:
@@ -150,6 +184,7 @@ def batch_chunks(
     batches: Iterator[ValidBatch], names: Sequence[str], where: str
 ) -> Iterator[RowChunk]:
     """The rows of checked batches of Arrow. Raises SourceError."""
+    batches = _cut_sharing(batches, where)
     while True:
         with translate_read_errors(where):
             batch, valid = next(batches, (None, False))

@@ -14,11 +14,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol, TypeVar, cast
 
-from ingot.converters.errors import SourceError, translate_read_errors
+from ingot.converters.errors import SourceError, translate_read_errors, truncated_error
+from ingot.converters.sources.storage.archive_directories import (
+    next_header,
+    open_tar,
+    read_directory,
+    whole_headers,
+)
 from ingot.converters.sources.storage.compression import (
-    FREE_BYTES,
-    MAX_RATIO,
     RawStream,
+    check_growth,
     detect_compression,
     open_decompressed,
     peek_first_bytes,
@@ -69,7 +74,10 @@ class ZipMember(_Member):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TarMember(_Member):
-    """A member of a tar archive; `offset` is where its bytes begin in an uncompressed one."""
+    """A member of a tar archive; `offset` is where its bytes begin in an uncompressed one.
+
+    None of one that is read on the way through the archive: in a compressed one, or with holes.
+    """
 
     number: int
     size: int
@@ -85,7 +93,7 @@ class TarMember(_Member):
                     opened = None
                 opened = opened or _OpenArchive(self.archive)
                 return _open_member_stream(opened.tar_member(self.number), opened)
-            return open_window(self.archive.open(), self.offset, self.size)
+            return open_window(self.archive.open(), self.offset, self.size, str(self))
 
 
 class _OpenArchive:
@@ -109,11 +117,9 @@ class _OpenArchive:
         with self._close_on_error():
             if self._tar is None:
                 stream = open_decompressed(self._raw, str(self.archive))
-                tar = tarfile.open(fileobj=stream, mode="r|")  # noqa: SIM115 - on the next line
-                self._tar = self._stack.enter_context(tar)
-            while (info := self._tar.next()) is not None:
+                self._tar = self._stack.enter_context(open_tar(stream, forwards=True))
+            while (info := next_header(self._tar)) is not None:
                 self.number += 1
-                _forget_headers(self._tar)
                 if self.number == number + 1:
                     return cast(BinaryIO, self._tar.extractfile(info))
             raise EOFError
@@ -214,19 +220,19 @@ class _MemberStream(RawStream):
             give_back_open(self._opened)
 
 
-def open_window(raw: BinaryIO, start: int, size: int) -> BinaryIO:
+def open_window(raw: BinaryIO, start: int, size: int, where: str) -> BinaryIO:
     """`size` bytes of a stream from `start` as a stream of their own."""
     raw.seek(start)
-    return cast(BinaryIO, io.BufferedReader(_FileWindow(raw, size)))
+    return cast(BinaryIO, io.BufferedReader(_FileWindow(raw, size, where)))
 
 
 class _FileWindow(RawStream):
     """`size` bytes of a file from its present position, seekable; closing closes the file."""
 
-    def __init__(self, raw: BinaryIO, size: int) -> None:
+    def __init__(self, raw: BinaryIO, size: int, where: str) -> None:
         super().__init__(raw)
         self._start = raw.tell()
-        self._size = size
+        self._size, self._where = size, where
 
     def seekable(self) -> bool:
         return True
@@ -241,7 +247,7 @@ class _FileWindow(RawStream):
     def take(self, size: int) -> bytes:
         data = self._raw.read(max(0, min(size, self._size - self.tell())))
         if not data and self.tell() < self._size and size:
-            raise EOFError("the archive ends inside a member")
+            raise truncated_error(self._where, f"it ends {self._size - self.tell():,} bytes early")
         return data
 
 
@@ -262,25 +268,24 @@ def is_unsafe_name(name: str) -> bool:
 
 
 def _zip_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
-    with entry.place.open() as raw, zipfile.ZipFile(raw) as archive:
-        infos = sorted(archive.infolist(), key=lambda info: info.filename)
-    for info in infos:
+    with entry.place.open() as raw:
+        infos = read_directory(raw)
+    last = {info.filename: info for info in infos}
+    for info in sorted(infos, key=lambda info: info.filename):
         if not info.filename:
             yield "(no name)", "it has no name"
-            continue
-        if info.is_dir():
-            continue
-        if is_unsafe_name(info.filename):
+        elif info.is_dir():
+            if info.file_size:
+                yield info.filename, "a folder that has content"
+        elif info is not last[info.filename]:
+            yield info.filename, "a later member has its name, and replaces it when it is unpacked"
+        elif is_unsafe_name(info.filename):
             yield info.filename, "its name points outside the archive"
         elif info.flag_bits & 1:
             yield info.filename, "encrypted"
         else:
-            # It says how large it becomes: more than a text ever gives is a trap.
-            if info.file_size > FREE_BYTES and info.file_size > MAX_RATIO * info.compress_size:
-                problem = f"member {info.filename} would grow to {info.file_size} bytes"
-                raise SourceError(
-                    str(entry.place), problem, "refused: it looks like a decompression bomb"
-                )
+            what = f"member {info.filename} would be "
+            check_growth(str(entry.place), info.file_size, info.compress_size, what)
             yield Entry(
                 name=info.filename,
                 place=ZipMember(archive=entry.place, member=info.filename),
@@ -294,10 +299,10 @@ def _tar_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
     with entry.place.open() as raw:
         packed = detect_compression(peek_first_bytes(raw)) is not None
         stream = open_decompressed(raw, str(entry.place))
-        with tarfile.open(fileobj=stream, mode="r|" if packed else "r:") as tar:
+        with open_tar(stream, forwards=packed) as tar:
             found = [
                 _tar_member(entry, info, number, packed)
-                for number, info in enumerate(tar_headers(tar))
+                for number, info in enumerate(whole_headers(tar))
                 if not info.isdir()
             ]
     if not packed:
@@ -312,12 +317,15 @@ def _tar_member(
         return info.name, "its name points outside the archive"
     if not info.isreg():
         return info.name, "not a regular file"
+    if info.sparse is not None:
+        stored = sum(size for _, size in cast(list[tuple[int, int]], info.sparse))
+        check_growth(str(entry.place), info.size, stored, f"member {info.name} would be ")
     place = TarMember(
         archive=entry.place,
         member=info.name,
         number=number,
         size=info.size,
-        offset=None if packed else info.offset_data,
+        offset=None if packed or info.sparse is not None else info.offset_data,
     )
     # The times in an archive say nothing, often all are equal: a change of the archive shows.
     return Entry(
@@ -327,15 +335,3 @@ def _tar_member(
         mtime_ns=int(info.mtime) * 1_000_000_000 if entry.tells_changes else None,
         etag=f"tar:{entry.bytes}:{entry.mtime_ns}:{entry.etag}" if entry.tells_changes else None,
     )
-
-
-def tar_headers(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """The headers of an open tar, one after another; the tar keeps none."""
-    while (info := tar.next()) is not None:
-        _forget_headers(tar)
-        yield info
-
-
-def _forget_headers(tar: tarfile.TarFile) -> None:
-    """Drop the headers read so far, which a tar object keeps: an archive may hold a million."""
-    tar.members = []  # type: ignore[attr-defined]

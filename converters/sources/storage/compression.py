@@ -5,6 +5,7 @@ import io
 import lzma
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any, BinaryIO, Protocol, cast
 
 import zstandard
@@ -21,6 +22,13 @@ _ANY_MAGIC = tuple(_MAGIC)
 # Beyond this much output, more output per input byte than real text ever gives is refused.
 FREE_BYTES = 1 << 30
 MAX_RATIO = 1_100
+
+
+def check_growth(where: str, given: int, stored: int, what: str = "") -> None:
+    """Raise SourceError where more bytes come of those that are stored than of any real data."""
+    if given > FREE_BYTES and given > MAX_RATIO * stored:
+        problem = f"{what}over {MAX_RATIO} times its size unpacked"
+        raise SourceError(where, problem, "refused: it looks like a decompression bomb")
 
 
 def detect_compression(head: bytes) -> str | None:
@@ -125,56 +133,64 @@ class Zstd:
         return b"".join(parts)
 
 
-class Deflate:
-    """Members of gzip or zlib in a row; the library's own reader loses what precedes a cut."""
+class Streams:
+    """Streams in a row; the libraries' own readers lose what is before a cut or behind damage."""
 
-    GZIP = 31
-    ZLIB = 15
     _FEED = 1 << 16
 
-    def __init__(self, raw: ByteReader, form: int = GZIP) -> None:
+    def __init__(self, raw: ByteReader, new: Callable[[], Any], padding: bytes = b"\0") -> None:
         self._raw = raw
-        self._form = form
-        self._member = zlib.decompressobj(form)
+        self._new = new
+        self._padding = padding  # which may stand behind each
+        self._stream: Any = None
         self._rest = b""
-        self._begun = False
-        self._later = False
 
     def read(self, size: int) -> bytes:
         """Up to `size` bytes."""
         while size:
-            fed = self._rest or self._raw.read(self._FEED)
-            if not self._begun and not (fed := self._strip_padding(fed)):
-                return b""
-            data = self._feed(fed, size)
+            ended, fed = self._stream is None or self._stream.eof, self._rest
+            if not fed and (ended or self._stream.needs_input):
+                fed = self._raw.read(self._FEED)
+            if ended:
+                if not fed:
+                    return b""
+                self._rest = fed.lstrip(self._padding)
+                self._stream = self._new() if self._rest else self._stream
+                continue
+            data: bytes = self._stream.decompress(fed, size)
+            self._rest = self._stream.unused_data
             if data:
                 return data
-            if not fed:
+            if not fed and not self._stream.eof:
                 raise EOFError
         return b""
 
-    def _feed(self, fed: bytes, size: int) -> bytes:
-        data = self._member.decompress(fed, size)
-        self._begun, self._rest = True, self._member.unconsumed_tail
-        if self._member.eof:
-            self._begun, self._later, self._rest = False, True, self._member.unused_data
-            self._member = zlib.decompressobj(self._form)
-        return data
 
-    def _strip_padding(self, fed: bytes) -> bytes:
-        """What a member begins with: zeros may stand between those of gzip."""
-        if not self._later or self._form != self.GZIP:
-            return fed
-        while fed and not (rest := fed.lstrip(b"\0")):
-            fed = self._raw.read(self._FEED)
-        return rest if fed else b""
+class _Inflater:
+    """What decompresses a stream of gzip or zlib, as those of the other libraries do."""
+
+    def __init__(self, form: int) -> None:
+        self._inner = zlib.decompressobj(form)
+
+    def decompress(self, data: bytes, size: int) -> bytes:
+        return self._inner.decompress(self._inner.unconsumed_tail or data, size)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of another object
+        return (
+            not self._inner.unconsumed_tail if name == "needs_input" else getattr(self._inner, name)
+        )
 
 
+GZIP, ZLIB = 31, 15  # forms of deflate
+Gzip = partial(Streams, new=partial(_Inflater, GZIP))
+Zlib = partial(Streams, new=partial(_Inflater, ZLIB), padding=b"")
+Bzip2 = partial(Streams, new=bz2.BZ2Decompressor)
+Xz = partial(Streams, new=lzma.LZMADecompressor)
 _CODECS: dict[str, Callable[[Any], ByteReader]] = {
-    "gz": Deflate,
+    "gz": Gzip,
     "zst": Zstd,
-    "bz2": lambda raw: bz2.BZ2File(raw, "rb"),
-    "xz": lambda raw: lzma.LZMAFile(raw, "rb"),  # noqa: SIM115 - the caller closes it
+    "bz2": Bzip2,
+    "xz": Xz,
 }
 
 
@@ -229,7 +245,5 @@ class _CheckedStream(RawStream):
                 detail = f"the {self._codec} data ends after {self._given} bytes of content"
                 raise truncated_error(self._where, detail) from error
         self._given += len(data)
-        if self._given > FREE_BYTES and self._given > MAX_RATIO * self._counted.count:
-            hint = "refused: it looks like a decompression bomb"
-            raise SourceError(self._where, f"over {MAX_RATIO} times its size unpacked", hint)
+        check_growth(self._where, self._given, self._counted.count)
         return data

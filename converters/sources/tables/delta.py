@@ -1,5 +1,7 @@
 """Delta tables: the files of one version, and how the table sees each of them."""
 
+import datetime as dt
+import json
 import re
 import shutil
 import sys
@@ -7,13 +9,14 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ingot.converters.columnar.lance_files import read_version_time
 from ingot.converters.columnar.table_view import TableView
 from ingot.converters.errors import (
     SourceError,
@@ -22,6 +25,9 @@ from ingot.converters.errors import (
 )
 from ingot.converters.sources.storage.listing import Entry
 from ingot.converters.sources.tables.table_folders import TableFolder, TableVersion
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 _LOG: Final = "_delta_log"
 _LAST: Final = f"{_LOG}/_last_checkpoint"
@@ -48,11 +54,14 @@ def read_delta_table(
     ):
         table = DeltaTable(top)
         if version is not None:
-            table.load_as_version(int(version) if version.isdecimal() else version)
+            table.load_as_version(_version_number(table, folder, version))
         number, made = table.version(), str(table.metadata().id)
         schema = pa.schema(table.schema().to_arrow())
         added = pa.table(table.get_add_actions(flatten=False)).combine_chunks()
         deleted = dict(_deleted_rows(pa.table(table.deletion_vectors()), top))
+        for path, count in _told_counts(top, number).items() if deleted else ():
+            if path in deleted and np.count_nonzero(deleted[path]) != count:
+                raise ValueError(f"{count:,} rows of {path} are deleted, and its vector has others")
     told = TableVersion(folder=folder.name, kind="delta", version=number, id=made)
     entries = []
     for row, path in enumerate(added["path"].to_pylist()):
@@ -64,6 +73,37 @@ def read_delta_table(
         problem = f"the Delta table deletes rows of files that it does not have: {min(deleted)}"
         raise SourceError(folder.where, problem, "restore the log, or write the table anew")
     return told, sorted(entries, key=lambda one: one.name)
+
+
+def _version_number(table: "DeltaTable", folder: TableFolder, version: str) -> int:
+    """The number of a version, or of the one of a time. Raises ValueError."""
+    last = table.version()
+    if version.isdecimal():
+        if int(version) > last:
+            raise ValueError(f"there is no version {version}: the last one is {last}")
+        return int(version)
+    asked = round(read_version_time(version).timestamp() * 1000)
+    # As the log says: the times of its files are those of a copy, if it is one.
+    times = {one["version"]: one["timestamp"] for one in table.history() if "timestamp" in one}
+    if not times:
+        raise ValueError("its log tells no times: name a version by its number")
+    first = min(times)
+    if times[first] > asked:
+        made = dt.datetime.fromtimestamp(times[first] / 1000, dt.UTC)
+        raise ValueError(f"its first version is {first}, of {made.isoformat()}")
+    return int(max(number for number, when in times.items() if when <= asked))
+
+
+def _told_counts(top: Path, version: int) -> dict[str, int]:
+    """How many rows of files are deleted, as far as the log up to a version says it in JSON."""
+    logs = (top / f"{_LOG}/{number:020}.json" for number in range(version + 1))
+    lines = (line for log in logs if log.exists() for line in log.read_bytes().splitlines())
+    added = (json.loads(line).get("add") for line in lines if b'"deletionVector"' in line)
+    return {
+        PurePosixPath(unquote(one["path"])).as_posix(): one["deletionVector"]["cardinality"]
+        for one in added
+        if one and one.get("deletionVector")
+    }
 
 
 @contextmanager

@@ -30,7 +30,8 @@ def read_hudi_table(
         instants = _completed_instants(table.get_timeline())
         instant = max(instants, default="0") if version is None else version
         if version is not None and version not in instants:
-            raise ValueError(f"there is no instant {version}")
+            last = f"the last one is {max(instants)}" if instants else "it has none"
+            raise ValueError(f"there is no instant {version}: {last}")
         options = HudiReadOptions().with_as_of_timestamp(instant)
         slices = table.get_file_slices(options) if instants else []
         schema, name = table.get_schema(), table.table_name

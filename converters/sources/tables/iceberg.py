@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ingot.converters.columnar.lance_files import read_version_time
 from ingot.converters.columnar.parquet import open_parquet
 from ingot.converters.columnar.table_view import TableView
 from ingot.converters.errors import (
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import FileScanTask, StaticTable
 
-_METADATA = re.compile(r"metadata/v?(\d{1,9})(-[0-9a-f-]{36})?(\.gz)?\.metadata\.json")
+_METADATA = re.compile(r"metadata/v?(\d{1,9})(-[^/]{1,100}?)?(\.gz)?\.metadata\.json")
 _NAME_MAPPING = "schema.name-mapping.default"
 _SETTINGS = ".pyiceberg.yaml"  # pyiceberg also reads that of the current folder, whoever wrote it
 _ROWS = 65_536  # of a file of deleted rows that are read at a time
@@ -171,14 +172,17 @@ def _snapshot_id(table: "StaticTable", version: str | None) -> int | None:
     """The snapshot that is read; None of a table that has none yet. Raises ValueError."""
     if version is None:
         return table.metadata.current_snapshot_id
-    if version.isdecimal():
+    found = table.snapshot_by_name(version)  # a tag, or a branch
+    if found is None and version.isdecimal():
         found = table.snapshot_by_id(int(version))
-    else:
-        when = dt.datetime.fromisoformat(version)
-        when = when if when.tzinfo else when.replace(tzinfo=dt.UTC)
-        found = table.snapshot_as_of_timestamp(int(when.timestamp() * 1000))
+    elif found is None:
+        when = read_version_time(version)
+        found = table.snapshot_as_of_timestamp(round(when.timestamp() * 1000))
     if found is None:
-        raise ValueError(f"there is no snapshot {version}")
+        known = sorted((one.timestamp_ms, one.snapshot_id) for one in table.snapshots())
+        made = dt.datetime.fromtimestamp(known[0][0] / 1000, dt.UTC) if known else None
+        first = f"the first is {known[0][1]}, of {made.isoformat()}" if made else "it has none"
+        raise ValueError(f"there is no snapshot {version}: {first}")
     return found.snapshot_id
 
 
@@ -228,6 +232,10 @@ class _TableFiles:
         data = task.file
         found = [self._deletes(file).get(data.file_path, []) for file in task.delete_files]
         places = np.concatenate([np.zeros(0, np.int64), *chain.from_iterable(found)])
+        for file, vectors in zip(task.delete_files, found, strict=True):
+            if file.file_format.name == "PUFFIN" and sum(map(len, vectors)) != file.record_count:
+                problem = f"{file.record_count:,} rows are deleted, and its vector has others"
+                raise SourceError(self.find(data).name, problem, "write the table anew")
         if len(places) and not 0 <= places.min() <= places.max() < data.record_count:
             problem = f"rows are deleted that it does not have, up to row {places.max()}"
             raise SourceError(self.find(data).name, problem, "write the table anew")

@@ -39,9 +39,7 @@ class _TableKind(NamedTuple):
     module: str = ""  # where it has another name
 
 
-_ICEBERG: Final = (
-    r"(v\d{1,9}|\d{1,9}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})(\.gz)?\.metadata\.json"
-)
+_ICEBERG: Final = r"(v\d{1,9}|\d{1,9}-[^/]{1,100}?)(\.gz)?\.metadata\.json"
 # The first word is the extra of the package, and the module here that asks it.
 _KINDS: Final = {
     "Delta table": _TableKind(

@@ -5,7 +5,9 @@ import gzip
 import io
 import lzma
 import random
+import struct
 import tarfile
+import warnings
 import zipfile
 from collections.abc import Callable
 from functools import partial
@@ -21,7 +23,7 @@ from ingot.converters.errors import SourceError
 from ingot.converters.sources import Source, open_source
 from ingot.converters.sources.storage import archives, compression
 from ingot.converters.sources.storage.archives import TarMember
-from ingot.converters.sources.storage.listing import LocalFile
+from ingot.converters.sources.storage.listing import Entry, LocalFile, list_location
 
 CODECS: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,
@@ -229,10 +231,10 @@ def test_links_in_a_tar_are_left_out(tmp_path: Path) -> None:
 def test_a_zip_bomb_is_refused_before_it_is_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archives, "FREE_BYTES", 1 << 20)
-    monkeypatch.setattr(archives, "MAX_RATIO", 100)
+    monkeypatch.setattr(compression, "FREE_BYTES", 1 << 20)
+    monkeypatch.setattr(compression, "MAX_RATIO", 100)
     path = make_zip(tmp_path / "a.zip", {"a.jsonl": b" " * (8 << 20)})
-    with pytest.raises(SourceError, match=r"a\.jsonl would grow to 8388608 bytes"):
+    with pytest.raises(SourceError, match=r"a\.jsonl would be over 100 times its size"):
         open_source(path)
 
 
@@ -247,6 +249,187 @@ def test_a_broken_archive_is_an_error(tmp_path: Path, kind: str) -> None:
     problem = "not a whole zip archive" if kind == "zip" else ""
     with pytest.raises(SourceError, match=rf"a\.{kind}: {problem}"):
         numbers(open_source(str(path)))
+
+
+def shards() -> dict[str, bytes]:
+    return {f"p{n}.jsonl": b'{"n": %d, "text": "row"}\n' % n * 20 for n in range(3)}
+
+
+def damaged_tars() -> dict[str, bytes]:
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w") as archive:
+        for name, data in shards().items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    sound = whole.getvalue()
+    second, third = sound.index(b"p1.jsonl"), sound.index(b"p2.jsonl")
+    end = sound.rindex(b"row") // 512 * 512 + 512
+    changed = {
+        f"bit {at} of a header": (at, bytes([sound[at] ^ 1]))
+        for at in (second + 130, third + 110, third + 258)
+    }
+    changed["a header of zeros"] = (third, bytes(512))
+    changed["a member of zeros"] = (second, bytes(third - second))
+    found = {name: sound[:at] + new + sound[at + len(new) :] for name, (at, new) in changed.items()}
+    return found | {
+        "cut in a header": sound[: third + 300],
+        "cut between two members": sound[:third],
+        "cut in the padding": sound[: third - 10],
+        "no end mark": sound[:end],
+        "two archives": sound + sound,
+        "a text behind it": sound + b'{"n": 1}\n',
+    }
+
+
+@pytest.mark.parametrize("codec", ["", "gz", "bz2"])
+@pytest.mark.parametrize("damage", damaged_tars())
+def test_a_tar_that_is_not_accounted_for_is_an_error(
+    tmp_path: Path, damage: str, codec: str
+) -> None:
+    (tmp_path / "x.tar").write_bytes(CODECS.get(codec, bytes)(damaged_tars()[damage]))
+    with pytest.raises(SourceError, match=r"x\.tar.*(at byte [\d,]+|end of data)"):
+        open_source(str(tmp_path / "x.tar"))
+
+
+def test_a_tar_that_is_filled_up_with_zeros_is_whole(tmp_path: Path) -> None:
+    path = make_tar(tmp_path / "x.tar", shards())
+    with Path(path).open("ab") as out:
+        out.write(bytes(3_000_001))
+    assert numbers(open_source(path)) == [0] * 20 + [1] * 20 + [2] * 20
+
+
+def test_a_negative_size_ends_no_tar_in_a_circle(tmp_path: Path) -> None:
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        info = tarfile.TarInfo("a.jsonl")
+        info.pax_headers = {"size": "-1024"}
+        archive.addfile(info, io.BytesIO())
+    (tmp_path / "x.tar").write_bytes(raw.getvalue())
+    with pytest.raises(SourceError, match=r"x\.tar: .*damaged"):
+        open_source(str(tmp_path / "x.tar"))
+
+
+def write_sparse(path: Path, size: int, codec: str = "") -> str:
+    """A member with a hole between two rows."""
+    head, tail = b'{"n": 1}\n', b'\n{"n": 2}\n'
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, sparse in (("a.txt", False), ("b.jsonl", True)):
+            info = tarfile.TarInfo(name)
+            info.size = len(head + tail)
+            holes = f"0,{len(head)},{size - len(tail)},{len(tail)}"
+            told = {"major": "0", "minor": "1", "size": str(size), "map": holes, "numblocks": "2"}
+            if sparse:
+                info.pax_headers = {f"GNU.sparse.{key}": value for key, value in told.items()}
+            archive.addfile(info, io.BytesIO(head + tail))
+    path.write_bytes(CODECS.get(codec, bytes)(raw.getvalue()))
+    return str(path)
+
+
+@pytest.mark.parametrize("codec", ["", "gz"])
+def test_a_member_with_holes_is_read_as_the_file_was(tmp_path: Path, codec: str) -> None:
+    (archive,) = list_location(write_sparse(tmp_path / "x.tar", 700, codec)).entries
+    _, member = archives.archive_members(archive, "tar")
+    assert isinstance(member, Entry)
+    with member.place.open() as stream:
+        assert stream.read() == b'{"n": 1}\n' + bytes(681) + b'\n{"n": 2}\n'
+
+
+@pytest.mark.parametrize("codec", ["", "gz"])
+def test_a_member_of_holes_is_a_bomb(tmp_path: Path, codec: str) -> None:
+    path = write_sparse(tmp_path / "x.tar", 1 << 50, codec)
+    with pytest.raises(SourceError, match=r"x\.tar: member b\.jsonl would be over"):
+        open_source(path)
+
+
+def test_a_file_that_shrinks_while_it_is_read_is_an_error(tmp_path: Path) -> None:
+    source = open_source(make_tar(tmp_path / "x.tar", {"a.jsonl": ROWS}))
+    (tmp_path / "x.tar").write_bytes((tmp_path / "x.tar").read_bytes()[:100_000])
+    with pytest.raises(SourceError, match=r"x\.tar::a\.jsonl: cut off: it ends [\d,]+ bytes early"):
+        list(source.files[0].place.open())
+
+
+def zip_bytes(files: dict[str, bytes]) -> bytes:
+    raw = io.BytesIO()
+    with zipfile.ZipFile(raw, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return raw.getvalue()
+
+
+def damaged_zips() -> dict[str, bytes]:
+    sound, other = zip_bytes(shards()), zip_bytes({"q.jsonl": shards()["p0.jsonl"]})
+    directory, end = sound.index(b"PK\1\2"), sound.index(b"PK\5\6")
+    second = sound.index(b"PK\1\2", directory + 1)
+    less, one = struct.pack("<I", end - second), struct.pack("<HH", 2, 2)
+    return {
+        "one behind another": sound + other,
+        "a text behind it": sound + b"more",
+        "a part of another one": sound + other[: len(other) // 2],
+        "fewer told": sound[: end + 8] + one + sound[end + 12 :],
+        "a member not listed": sound[:directory]
+        + sound[second:end]
+        + sound[end : end + 8]
+        + one
+        + less
+        + sound[end + 16 :],
+        "a comment cut off": sound[:-2] + b"\x05\0abc",
+    }
+
+
+@pytest.mark.parametrize("damage", damaged_zips())
+def test_a_zip_that_is_not_accounted_for_is_an_error(tmp_path: Path, damage: str) -> None:
+    (tmp_path / "x.zip").write_bytes(damaged_zips()[damage])
+    with pytest.raises(SourceError, match=r"x\.zip: .*(that it lists|directory lists|cut off)"):
+        open_source(str(tmp_path / "x.zip"))
+
+
+class Forwards(io.BytesIO):
+    """What a zip is written to before the sizes of its members are known."""
+
+    def seekable(self) -> bool:
+        return False
+
+    def seek(self, *_: int) -> int:
+        raise io.UnsupportedOperation
+
+
+def test_zips_as_programs_write_them_are_whole(tmp_path: Path) -> None:
+    out = Forwards()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.mkdir("folder")
+        for name, data in shards().items():
+            archive.writestr(f"folder/ä{name}", data)
+        archive.comment = b"a comment"
+    (tmp_path / "x.zip").write_bytes(out.getvalue())
+    assert len(numbers(open_source(str(tmp_path / "x.zip")))) == 60
+
+
+def test_of_members_of_one_name_the_last_is_read(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for data in shards().values():
+            archive.writestr("a.jsonl", data)
+    source = open_source(str(tmp_path / "x.zip"))
+    assert numbers(source) == [2] * 20
+    assert [one.name for one in source.left_out] == ["a.jsonl", "a.jsonl"]
+
+
+@pytest.mark.parametrize("codec", ["gz", "bz2", "xz", "zst"])
+@pytest.mark.parametrize("tail", [b"more of it", b"\0\0\0\0damaged"])
+def test_what_follows_the_last_stream_is_an_error(tmp_path: Path, codec: str, tail: bytes) -> None:
+    rows, pack = b'{"n": 1}\n' * 9, CODECS[codec]
+    (tmp_path / "x.jsonl").write_bytes(pack(rows) + tail + pack(rows))
+    with pytest.raises(SourceError, match=r"x\.jsonl: cannot decompress it"):
+        numbers(open_source(str(tmp_path / "x.jsonl")))
+
+
+@pytest.mark.parametrize("codec", ["gz", "bz2", "xz", "zst"])
+def test_empty_streams_between_others_are_nothing(tmp_path: Path, codec: str) -> None:
+    rows, pack = b'{"n": 1}\n' * 9, CODECS[codec]
+    (tmp_path / "x.jsonl").write_bytes(pack(rows) + pack(b"") + pack(rows))
+    assert numbers(open_source(str(tmp_path / "x.jsonl"))) == [1] * 18
 
 
 def test_an_archive_without_data_is_an_empty_source(tmp_path: Path) -> None:

@@ -3,6 +3,10 @@
 import datetime as dt
 import io
 import json
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
@@ -208,3 +212,96 @@ def test_a_source_that_cannot_go_back_is_copied_aside() -> None:
     pq.write_table(TABLE, held)
     stretches = parquet_rows(Forward(held.getvalue()), "test")
     assert sum(len(stretch.values) for stretch in stretches) == 3000
+
+
+def views_of_one_text(count: int, size: int) -> pa.Array:
+    text = b"x" * size
+    views = b"".join(struct.pack("<i4sii", size, text[:4], 0, 0) for _ in range(count))
+    return pa.Array.from_buffers(
+        pa.string_view(), count, [None, pa.py_buffer(views), pa.py_buffer(text)]
+    )
+
+
+def lists_of_one_text(count: int, size: int) -> pa.Array:
+    places = pa.py_buffer(struct.pack("<i", 0) * count)
+    sizes = pa.py_buffer(struct.pack("<i", size) * count)
+    kind = pa.list_view(pa.string())
+    return pa.Array.from_buffers(
+        kind, count, [None, places, sizes], children=[pa.array(["x"] * size)]
+    )
+
+
+SHARED: dict[str, Callable[[], pa.Array]] = {
+    "views": lambda: views_of_one_text(6_000, 1 << 18),
+    "lists": lambda: lists_of_one_text(3_000, 10_000),
+    "dictionary": lambda: pa.DictionaryArray.from_arrays(
+        pa.array([0] * 6_000, pa.int32()), pa.array(["x" * (1 << 18)])
+    ),
+    "runs": lambda: pa.RunEndEncodedArray.from_arrays(
+        pa.array([1 << 30], pa.int32()), pa.array(["What is it?"])
+    ),
+    "inside": lambda: pa.StructArray.from_arrays([views_of_one_text(6_000, 1 << 18)], ["a"]),
+}
+
+READ_ALL = r"""
+import re, sys
+from pathlib import Path
+from ingot.converters.errors import SourceError
+from ingot.converters.sources import open_source
+def peak():
+    status = Path("/proc/self/status").read_text()
+    return int(re.search("VmHWM:\s+(\d+)", status)[1]) >> 10
+for path in sys.argv[1:]:
+    rows, said = 0, ""
+    try:
+        for batch in open_source(path).batches():
+            rows += len(list(batch.values))
+            if rows > 1000:
+                break
+    except SourceError as error:
+        said = str(error)
+    print(rows, peak(), said)
+"""
+
+
+def test_rows_that_share_a_value_take_little_memory(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{kind}.arrow" for kind in SHARED]
+    for path in paths:
+        batch = pa.record_batch({"text": SHARED[path.stem]()})
+        with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, batch.schema) as writer:
+            writer.write_batch(batch)
+    words = [sys.executable, "-c", READ_ALL, *map(str, paths)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(SHARED)
+    for line in lines:
+        rows, peak, said = line.split(" ", 2)
+        assert int(peak) < 700, lines
+        assert int(rows) > 1000 or "looks like a decompression bomb" in said, lines
+
+
+@pytest.mark.parametrize("damage", ["no end mark", "two streams", "a text"])
+def test_a_stream_ends_by_its_end_mark_and_with_the_file(tmp_path: Path, damage: str) -> None:
+    out = io.BytesIO()
+    table = pa.table({"text": [f"row {n}" for n in range(30)]})
+    with pa.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table, 10)
+    data = out.getvalue()
+    changed = {"no end mark": data[:-8], "two streams": data + data, "a text": data + b"more"}
+    (tmp_path / "a.arrow").write_bytes(changed[damage])
+    with pytest.raises(SourceError, match=r"a\.arrow: .*end mark"):
+        list(open_source(str(tmp_path / "a.arrow")).batches())
+    (tmp_path / "a.arrow").write_bytes(data + bytes(99))
+    assert sum(len(one.values) for one in open_source(str(tmp_path / "a.arrow")).batches()) == 30
+
+
+def test_runs_are_read_as_their_values(tmp_path: Path) -> None:
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(["a", None]))
+    batch = pa.record_batch({"text": runs})
+    with (
+        pa.OSFile(str(tmp_path / "a.arrow"), "wb") as out,
+        pa.ipc.new_file(out, batch.schema) as to,
+    ):
+        to.write_batch(batch)
+    (found,) = open_source(str(tmp_path / "a.arrow")).batches()
+    assert list(found.values) == [{"text": "a"}, {"text": "a"}, {"text": None}]

@@ -3,6 +3,8 @@
 import gzip
 import json
 import sqlite3
+import subprocess
+import sys
 import tarfile
 from contextlib import closing
 from pathlib import Path
@@ -335,3 +337,36 @@ def test_each_table_is_a_data_set_of_a_lake(tmp_path, monkeypatch):
     ]
     assert sorted(one["name"] for one in inputs) == ["shop.db/posts", "shop.db/quiz"]
     assert len({one["sha256"] for one in inputs}) == 1
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+def test_a_computed_column_takes_little_memory(tmp_path: Path, columns: int) -> None:
+    path = tmp_path / "a.db"
+    text = "replace(hex(zeroblob({})), '00', '0000000')"
+    with sqlite3.connect(path) as data:
+        more = ", ".join(f"c{n} text as ({text.format(2)})" for n in range(columns))
+        data.execute(f"create table t (id integer primary key, {more})")
+        data.executemany("insert into t values (?)", [(n,) for n in range(300)])
+        data.execute("pragma writable_schema = 1")
+        data.execute("update sqlite_master set sql = replace(sql, 'b(2)', 'b(8000000)')")
+    data.close()
+    script = r"""
+import re, sys
+from pathlib import Path
+from ingot.converters.errors import SourceError
+from ingot.converters.sources import open_source
+def peak():
+    status = Path("/proc/self/status").read_text()
+    return int(re.search("VmHWM:\s+(\d+)", status)[1]) >> 10
+try:
+    for batch in open_source(sys.argv[1]).batches():
+        pass
+except SourceError as error:
+    print(error)
+print(peak())
+"""
+    words = [sys.executable, "-c", script, str(path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    said, peak = done.stdout.splitlines()
+    assert "looks like a decompression bomb" in said or "too much memory" in said
+    assert int(peak) < 900, done.stdout

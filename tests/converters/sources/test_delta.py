@@ -257,12 +257,58 @@ def test_a_damaged_table_is_an_error_that_says_what(table: Path, spoil: Any, mes
 
 
 def test_a_version_that_is_not_there_is_an_error(table: Path, tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="cannot read the log"):
-        open_source(f"{table}@9")
+    for version in ("4", "9", "9" * 40):
+        with pytest.raises(SourceError, match=f"no version {version}: the last one is 3"):
+            open_source(f"{table}@{version}")
+    for version in ("-1", "nope", "1.5", "v1", "2026-13-01", ""):
+        with pytest.raises(SourceError, match=f"no version '{version}': name a number, or a time"):
+            open_source(f"{table}@{version}")
     (tmp_path / "plain").mkdir()
     (tmp_path / "plain/a.jsonl").write_text('{"text": "x"}\n')
     with pytest.raises(SourceError, match="it has no version 9"):
         open_source(f"{tmp_path / 'plain'}@9")
+
+
+@pytest.mark.parametrize(
+    "before", ["2020-01-01T00:00:00Z", "1970-01-01", "2000-02-29T12:00:00+09:00"]
+)
+def test_a_time_before_the_first_version_is_an_error(table: Path, before: str) -> None:
+    with pytest.raises(SourceError, match=r"its first version is 0, of 20\d\d-\d\d-\d\dT"):
+        open_source(f"{table}@{before}")
+    assert len(rows(open_source(f"{table}@2100-01-01"))) == 30
+
+
+def test_times_are_those_of_the_log_and_not_of_a_copy_of_it(table: Path, tmp_path: Path) -> None:
+    first, second = (one["timestamp"] for one in DeltaTable(table).history()[:-3:-1])
+    copy = shutil.copytree(table, tmp_path / "copy", copy_function=shutil.copyfile)
+    for when, count in ((first, 20), (second - 1, 20), (second, 40)):
+        asked = dt.datetime.fromtimestamp(when / 1000, dt.UTC).isoformat(timespec="milliseconds")
+        assert len(rows(open_source(f"{copy}@{asked}"))) == count
+
+
+def test_a_log_without_times_is_asked_for_numbers(tmp_path: Path) -> None:
+    begin_table(tmp_path / "table", FIELDS, [])
+    add_file(tmp_path / "table", "1.parquet", stored(0, 3), {})
+    with pytest.raises(SourceError, match="its log tells no times: name a version by its number"):
+        open_source(f"{tmp_path / 'table'}@2026-01-01")
+
+
+def test_a_vector_that_deletes_other_rows_than_the_log_tells_is_an_error(tmp_path: Path) -> None:
+    folder = tmp_path / "table"
+    begin_table(folder, FIELDS, [])
+    add_file(folder, "1.parquet", stored(0, 9), {}, (1, 2))
+    log = folder / f"_delta_log/{1:020}.json"
+    log.write_text(log.read_text().replace('"cardinality": 2', '"cardinality": 3'))
+    with pytest.raises(SourceError, match=r"3 rows of 1\.parquet are deleted, and its vector"):
+        open_source(str(folder))
+
+
+def test_a_file_that_is_removed_before_it_is_read_says_so(table: Path) -> None:
+    source = open_source(str(table))
+    for file in table.rglob("*.parquet"):
+        file.unlink()
+    with pytest.raises(SourceError, match="removed while it was read, by a vacuum too, run again"):
+        rows(source)
 
 
 @pytest.mark.parametrize("path", ["../secret.parquet", "/etc/passwd", "file:///etc/passwd"])

@@ -1,7 +1,9 @@
 """Iceberg tables, written by pyiceberg: one snapshot, as it is, without a catalog."""
 
 import datetime as dt
+import gzip
 import json
+import re
 import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -76,6 +78,39 @@ def test_a_former_snapshot_can_be_named_by_id_or_time(table: Table) -> None:
     assert len(rows(open_source(f"{folder}@{first.snapshot_id}"))) == 20
     when = dt.datetime.fromtimestamp(first.timestamp_ms / 1000, dt.UTC)
     assert len(rows(open_source(f"{folder}@{when.isoformat()}"))) == 20
+    assert len(rows(open_source(f"{folder}@2100-01-01"))) == len(rows(open_source(str(folder))))
+
+
+def test_a_former_snapshot_can_be_named_by_tag_or_branch(table: Table) -> None:
+    first = table.history()[0].snapshot_id
+    with table.manage_snapshots() as change:
+        change.create_tag(first, "stable").create_branch(first, "2026")
+    for name, count in (("stable", 20), ("2026", 20)):
+        assert len(rows(open_source(f"{folder_of(table)}@{name}"))) == count
+
+
+@pytest.mark.parametrize("version", ["5", "2020-01-01", "2020-01-01T00:00:00+02:00"])
+def test_a_snapshot_that_is_not_there_is_an_error(table: Table, version: str) -> None:
+    first = table.history()[0].snapshot_id
+    match = f"there is no snapshot {re.escape(version)}: the first is {first}, of 20"
+    with pytest.raises(SourceError, match=match):
+        open_source(f"{folder_of(table)}@{version}")
+
+
+@pytest.mark.parametrize("version", ["nope", "-1", "1.5", "main branch"])
+def test_a_version_that_is_none_is_an_error(table: Table, version: str) -> None:
+    with pytest.raises(SourceError, match=f"there is no version '{version}': name a number, or"):
+        open_source(f"{folder_of(table)}@{version}")
+
+
+@pytest.mark.parametrize("name", ["00099-x.metadata.json", "3-final copy.gz.metadata.json"])
+def test_a_metadata_file_is_known_without_a_uuid(table: Table, name: str) -> None:
+    folder = folder_of(table)
+    newest = max(folder.glob("metadata/*.metadata.json"))
+    data = newest.read_bytes()
+    (folder / "metadata" / name).write_bytes(gzip.compress(data) if ".gz." in name else data)
+    found = rows(open_source(f"{folder}/metadata/{name}"))
+    assert found == rows(open_source(f"{folder}/metadata/{newest.name}"))
 
 
 def test_columns_are_found_by_their_numbers(table: Table) -> None:

@@ -78,6 +78,13 @@ def test_a_version_can_be_named_by_its_time(table: Path) -> None:
     made = lance.dataset(str(table)).versions()[0]["timestamp"]
     when = made.astimezone(dt.UTC) + dt.timedelta(microseconds=1)
     assert len(rows(open_source(f"{table}@{when.isoformat()}"))) == 40
+    assert len(rows(open_source(f"{table}@2100-01-01"))) == 45
+
+
+@pytest.mark.parametrize("version", ["99", "0", "nope", "-1", "2020-01-01", "2026-13-01"])
+def test_a_version_that_is_not_there_is_an_error_that_names_it(table: Path, version: str) -> None:
+    with pytest.raises(SourceError, match=version):
+        open_source(f"{table}@{version}")
 
 
 def test_an_input_is_a_fragment_with_the_hash_of_its_files(table: Path, tmp_path: Path) -> None:

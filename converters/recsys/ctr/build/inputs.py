@@ -118,7 +118,7 @@ class Aliccp:
                 opened = open_decompressed(raw, where)
             else:
                 start, stop = (_line_start(raw, at) for at in (piece.start, piece.stop))
-                opened = open_window(raw, start, stop - start)
+                opened = open_window(raw, start, stop - start, where)
             with opened as stream:
                 yield from aliccp.read_rows(stream, entry.name, layout, fields, *codes, size)
 

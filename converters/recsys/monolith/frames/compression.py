@@ -16,9 +16,12 @@ from ingot.converters.errors import (
 from ingot.converters.recsys.monolith.frames.framing import COMPRESSIONS
 from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
 from ingot.converters.sources.storage.compression import (
+    GZIP,
+    ZLIB,
     ByteReader,
-    Deflate,
+    Gzip,
     RawStream,
+    Zlib,
     Zstd,
     open_unpacked,
     read_bytes,
@@ -122,8 +125,8 @@ def open_decompressed(
     codecs: dict[str, Callable[[ByteReader], ByteReader]] = {
         "snappy": lambda inner: _SnappyReader(inner, MAX_RECORD[kind]),
         "zstd": Zstd,
-        "gzip": Deflate,
-        "zlib": lambda inner: Deflate(inner, Deflate.ZLIB),
+        "gzip": Gzip,
+        "zlib": Zlib,
     }
     return open_unpacked(raw, where, compression, codecs[compression])
 
@@ -250,6 +253,6 @@ _COMPRESSORS: Final[dict[str, Callable[[], Compressor]]] = {
     "none": _NoCompression,
     "snappy": _SnappyCompressor,
     "zstd": lambda: zstandard.ZstdCompressor().compressobj(),
-    "gzip": lambda: zlib.compressobj(6, zlib.DEFLATED, Deflate.GZIP),  # its header has no time
-    "zlib": lambda: zlib.compressobj(6, zlib.DEFLATED, Deflate.ZLIB),
+    "gzip": lambda: zlib.compressobj(6, zlib.DEFLATED, GZIP),  # its header has no time
+    "zlib": lambda: zlib.compressobj(6, zlib.DEFLATED, ZLIB),
 }
