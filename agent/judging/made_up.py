@@ -23,7 +23,7 @@ from ingot.converters.sources.text_kinds import recognize_language
 
 _OWN = ("map", "replace", "sep")  # modifiers that bring texts along
 _RIGHT = 0.9  # of the records in a known language have to be in the one that they name
-_SHOWN = 60  # characters of a value
+_LONGEST_NAME = 60  # characters of a speaker
 _QUIET = ("system", "drop")  # speakers whose messages may be notices
 
 
@@ -69,9 +69,8 @@ def made_up_values(document: MappingDocument, trial: Trial) -> Iterator[str]:
             odd = _odd_languages(values, [made for made, _ in pairs])
         else:
             odd = _odd_values(values)
-        for made, taken in odd[:1]:
-            told = f"{str(made)[:_SHOWN]!r} of {str(taken or '')[:_SHOWN]!r}"
-            yield f"meta.{key}: {told} in {len(odd)} of {len(values)} records"
+        if odd:  # no value: a mapping could spell what is hidden in another way
+            yield f"meta.{key}: not what stands at its path in {len(odd)} of {len(values)} records"
 
 
 def _without_own_texts(document: MappingDocument) -> MappingDocument:
@@ -191,7 +190,10 @@ def _texts_lost(ours: Sequence[Record], theirs: Sequence[Record]) -> list[str]:
 def _quiet_values(trial: Trial) -> list[str]:
     """The short texts of the sample that name speakers or kinds which say nothing."""
     found = {
-        text for row in trial.sample.rows for text in value_strings(row.value) if len(text) < _SHOWN
+        text
+        for row in trial.sample.rows
+        for text in value_strings(row.value)
+        if len(text) < _LONGEST_NAME
     }
     return sorted(text for text in found if _is_quiet(text))
 

@@ -217,6 +217,7 @@ def foreign_sources(document: MappingDocument, known: Sequence[str | None]) -> l
     return [said for said in found if fold_text(said) not in names] if names else []
 
 
+_NAME = re.compile(r"[^.\[\]'\"*^$~]+")
 _LAST = re.compile(r"(?<![^.\[\]'\"])(?!\*\])([^.\[\]'\"]++)['\"]?+\]?+(?:\[\*\])*+$")
 _OPPOSITE = (("user", "assistant"), ("assistant", "user"))
 # Names and slots of fields that are the other side's.
@@ -287,8 +288,9 @@ def unmarked_thoughts(message: MappingDocument) -> Iterator[str]:
     paths = [*value_paths(content)]
     if "assistant" in message_roles(message.get("role")) and len(paths) > 1:
         for path in paths:
-            name = _LAST.search(path)
-            if name and name_strength(name[1], "thought") >= NAMED and path not in marked:
+            names = _NAME.findall(path)
+            thought = any(name_strength(name, "thought") >= NAMED for name in names)
+            if thought and path not in marked:
                 yield repr(path)
 
 

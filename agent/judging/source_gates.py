@@ -7,6 +7,7 @@ from itertools import islice
 
 from ingot.agent.judging.sample_gates import detail_text, percent_text, share_text
 from ingot.agent.judging.trial import Trial
+from ingot.agent.privacy import redact
 from ingot.agent.state import Gate
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.mapping.language import Mapping
@@ -76,7 +77,8 @@ def _first_lines(file: SourceFile) -> str:
             head = open_decompressed(raw, str(file.place)).read(_HEAD)
     except SourceError:  # whoever reads it says so
         return ""
-    lines = head.decode(file.facts.encoding, "replace").lstrip("\ufeff").splitlines()
+    # Whole, before any of it is cut: half a key or a card looks like neither.
+    lines = redact(head.decode(file.facts.encoding, "replace").lstrip("\ufeff")).splitlines()
     first = [line.strip()[:_LINE] for line in lines if line.strip()][:_FIRST_LINES]
     return " / ".join(map(repr, first))
 

@@ -67,7 +67,9 @@ ISO_639_1: Final = frozenset(
     ).split()
 )
 # Endings of texts that are no documents of a kind; those of languages and splits follow a name.
-_PLAIN_ENDINGS: Final = frozenset(("log", "train", "dev", "test", "valid", "validation", "eval"))
+_PLAIN_ENDINGS: Final = frozenset(
+    ("log", "asc", "utf8", "wiki", "train", "dev", "test", "valid", "validation", "eval")
+)
 _ENDING: Final = re.compile(r"[a-z][a-z0-9_+-]{0,11}")
 # Languages in which data is written as often as programs.
 _DATA_LANGUAGES: Final = (*_SETTINGS, "sql")

@@ -25,10 +25,17 @@ _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
 def text_shape(name: str, lines: Sequence[str]) -> str:
     """What the lines of a text are; of one that nobody knows by its name, that name's ending."""
     shape = classify_lines(lines)
-    if shape == "text" and kinds.may_be_syntax(name):
-        shape = _find_syntax(lines) or shape
+    found = _find_syntax(lines) if kinds.may_be_syntax(name) else None
+    if shape == "text" or (found == TIMED and _hold_words(lines)):
+        shape = found or shape
     ending = kinds.unknown_ending(name)
     return f"{UNKNOWN}{ending}" if ending else shape
+
+
+def _hold_words(lines: Sequence[str]) -> bool:
+    """Whether most lines have words behind their numbers, as those of logs."""
+    held = [line[:_LONG_LINE] for line in lines if line.strip()][:_JUDGED_LINES]
+    return sum(len(_WORDS.findall(line)) > 2 for line in held) > len(held) / 2
 
 
 def strange_text(shape: Iterable[str]) -> str:
@@ -51,7 +58,12 @@ _SYNTAX_LINE = re.compile(
 _COMMENT_LINE = re.compile(r"#|//|--|;|%")
 _SYNTAX_SHARE, _CUE_SHARE = 0.6, 0.2
 _CUE = re.compile(r"\W{0,2}(?:\d+[^\w\n]{1,5}){5,}\d+\D{0,15}$")  # six numbers of times
-_TIMED_LINE = re.compile(r"\W{0,2}\d{1,4}([-./]\d{1,2}){2}\D{1,3}\d{1,2}:\d\d|\[\d\d?:\d\d")
+# A date in any order of its parts, or the name of a month or day, and a time; or a time alone.
+_TIMED_LINE = re.compile(
+    r"\W{0,2}(?:\d{1,4}(?:[-./]\d{1,4}){2}\D{1,3}|(?:[A-Z][a-z]{2} +){1,2}\d{1,2} +(?:\d{4} +)?)"
+    r"\d{1,2}:\d\d|\d\d:\d\d\b|\[\d\d?:\d\d"
+)
+_WORDS = re.compile(r"[^\W\d_]{2,}")
 
 
 def _find_syntax(lines: Sequence[str]) -> str | None:

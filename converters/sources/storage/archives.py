@@ -267,6 +267,9 @@ def is_unsafe_name(name: str) -> bool:
     return name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0]
 
 
+_REPLACED = "a later member has its name, and replaces it when it is unpacked"
+
+
 def _zip_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
     with entry.place.open() as raw:
         infos = read_directory(raw)
@@ -278,7 +281,7 @@ def _zip_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
             if info.file_size:
                 yield info.filename, "a folder that has content"
         elif info is not last[info.filename]:
-            yield info.filename, "a later member has its name, and replaces it when it is unpacked"
+            yield info.filename, _REPLACED
         elif is_unsafe_name(info.filename):
             yield info.filename, "its name points outside the archive"
         elif info.flag_bits & 1:
@@ -300,11 +303,14 @@ def _tar_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
         packed = detect_compression(peek_first_bytes(raw)) is not None
         stream = open_decompressed(raw, str(entry.place))
         with open_tar(stream, forwards=packed) as tar:
-            found = [
-                _tar_member(entry, info, number, packed)
-                for number, info in enumerate(whole_headers(tar))
-                if not info.isdir()
-            ]
+            infos = [info for info in enumerate(whole_headers(tar)) if not info[1].isdir()]
+    last = {info.name: number for number, info in infos}
+    found = [
+        _tar_member(entry, info, number, packed)
+        if last[info.name] == number
+        else (info.name, _REPLACED)
+        for number, info in infos
+    ]
     if not packed:
         found.sort(key=lambda one: one.name if isinstance(one, Entry) else one[0])
     yield from found

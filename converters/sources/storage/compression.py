@@ -17,6 +17,8 @@ _MAGIC = {
     b"\x28\xb5\x2f\xfd": "zst",
     b"BZh": "bz2",
     b"\xfd7zXZ\x00": "xz",
+    # A frame to be skipped, which parallel compressors write in front of each.
+    **{bytes((first,)) + b"\x2a\x4d\x18": "zst" for first in range(0x50, 0x60)},
 }
 _ANY_MAGIC = tuple(_MAGIC)
 # Beyond this much output, more output per input byte than real text ever gives is refused.

@@ -88,6 +88,29 @@ def test_several_streams_in_one_file(tmp_path: Path, codec: str) -> None:
     assert numbers(open_source(str(path))) == [*range(5000), *range(5000)]
 
 
+def test_zstandard_frames_to_be_skipped_stand_before_others(tmp_path: Path) -> None:
+    skipped = b"\x50\x2a\x4d\x18\x04\0\0\0abcd"
+    path = tmp_path / "rows.jsonl.zst"
+    path.write_bytes((skipped + zstandard.compress(ROWS)) * 2)
+    assert numbers(open_source(str(path))) == [*range(5000), *range(5000)]
+
+
+@pytest.mark.parametrize("mode", ["", "gz"])
+def test_of_tar_members_of_one_name_the_last_is_read(tmp_path: Path, mode: str) -> None:
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as archive:
+        for number in range(3):  # as `tar -r` leaves it
+            info = tarfile.TarInfo("a.jsonl")
+            data = b'{"n": %d}\n' % number
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    path = tmp_path / "a.tar"
+    path.write_bytes(CODECS[mode](raw.getvalue()) if mode else raw.getvalue())
+    source = open_source(str(path))
+    assert numbers(source) == [2]
+    assert [one.name for one in source.left_out] == ["a.tar/a.jsonl"] * 2
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_cut_off_stream_is_an_error_after_its_rows(tmp_path: Path, codec: str) -> None:
     data = CODECS[codec](noisy_rows(60_000))
