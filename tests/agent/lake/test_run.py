@@ -426,10 +426,10 @@ def test_names_in_archives_that_are_no_text_end_no_run(tmp_path):
     (tmp_path / "lake" / "talks").mkdir(parents=True)
     place, old = tmp_path / "lake" / "talks" / "x.tar", tarfile.GNU_FORMAT
     with tarfile.open(place, "w", format=old, encoding="latin-1") as packed:
-        for name in ("caf\xe9.jsonl", "note \xe9.md"):
+        for name, content in (("caf\xe9.jsonl", data), ("note \xe9.md", b"# A note\n\nOf it.\n")):
             member = tarfile.TarInfo(name)
-            member.size = len(data)
-            packed.addfile(member, io.BytesIO(data))
+            member.size = len(content)
+            packed.addfile(member, io.BytesIO(content))
     order = order_for(tmp_path)
     sets, _, _ = ran(order)
     assert (sets["talks"].status, sets["talks"].rows["read"]) == ("converted", 12)

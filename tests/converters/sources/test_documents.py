@@ -246,7 +246,7 @@ def test_content_confirms_what_a_name_says(tmp_path):
     }
     source = open_source(write(tmp_path, files))
     why = {one.name: one.why for one in source.left_out}
-    assert why.pop("i.dat").startswith("neither its name")
+    assert why.pop("i.dat").startswith("text of an unknown kind (.dat)")
     assert why == {
         "a.md": "binary data",
         "b.py": "a pickle, which is never read",

@@ -217,7 +217,7 @@ def test_what_is_not_there_is_asked_for_once(url: str, message: str, storage: St
         open_source(url)
     assert caught.value.exit_code == 1
     assert "hidden" not in str(caught.value)
-    assert tally.requests.total() <= 3
+    assert tally.requests.total() <= 4
 
 
 @pytest.mark.parametrize("where", ["HEAD", "LIST", "GET"])

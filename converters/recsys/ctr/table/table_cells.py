@@ -98,8 +98,11 @@ _KINDS: Final = (
 
 def cell_kind(kind: pa.DataType) -> str:
     """What decides the spelling of the tokens in cells of a type."""
-    if pa.types.is_dictionary(kind) or (pa.types.is_nested(kind) and kind.num_fields == 1):
+    if pa.types.is_dictionary(kind):
         return cell_kind(kind.value_type)
+    if pa.types.is_nested(kind) and kind.num_fields == 1:
+        inner = kind.key_type if pa.types.is_map(kind) else kind.field(0).type
+        return cell_kind(inner)
     return next((name for name, holds in _KINDS if holds(kind)), str(kind))
 
 

@@ -107,13 +107,16 @@ def test_phases_of_a_shuffled_run(quick: Path) -> None:
     merge(raw, out)
 
 
-def test_a_file_that_changed_is_read_again(quick: Path) -> None:
+def test_parts_of_a_file_that_changed_are_those_of_another_job(quick: Path) -> None:
     raw, out = write(quick / "raw", DAYS), quick / "out"
     do_part(raw, out, 0, 1)
     (raw / "day_0").write_bytes(content(45, 9, values=70))
-    with pytest.raises(OutputError, match="pieces are not done"):
-        merge(raw, out)
+    for way in (merge, do_part):
+        with pytest.raises(OutputError, match=r"another job lie there: inputs\.files\.day_0\.bytes"):
+            way(raw, out) if way is merge else way(raw, out, 0, 1)
     run(raw, quick / "whole")
+    replaced = {"overwrite": True}
+    do_part(raw, out, 0, 2, **replaced)
     by_parts(raw, out, 2)
     assert tree(out) == tree(quick / "whole")
 
