@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from ingot.imports import install_moved as _install_moved
 from ingot.imports import lazy_names
 
 if TYPE_CHECKING:
@@ -39,4 +38,3 @@ __all__ = [
 __version__ = "0.1.0"
 
 __getattr__ = lazy_names(__name__, _MODULES)
-_install_moved()

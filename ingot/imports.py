@@ -1,60 +1,11 @@
-"""Imports: names of a package that are imported when they are first used, and paths that moved."""
+"""Imports: names of a package and functions that are imported when they are first used."""
 
 import gc
 import sys
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.machinery import ModuleSpec
-from types import ModuleType
 from typing import Any, Final
-
-# Module paths of ingot 0.1 that documents showed, kept for one release: each import warns once.
-MOVED: Final = {
-    "ingot.agent.preview": "ingot.agent.reporting.preview",
-    "ingot.converters.criteo": "ingot.converters.recsys.criteo",
-    "ingot.converters.ctr": "ingot.converters.recsys.ctr",
-    "ingot.converters.monolith": "ingot.converters.recsys.monolith",
-    "ingot.converters.readers": "ingot.converters.sources",
-}
-
-
-# Python asks for these methods only: importing its base classes costs as much as all of ingot.
-class _MovedModules:
-    """Finds a module, or one inside a package, where it stands now."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """Return the spec of a module that has moved, None for any other."""
-        loader: Any = self
-        return ModuleSpec(fullname, loader) if _new_name(fullname) else None
-
-    def create_module(self, spec: ModuleSpec) -> None:
-        """Let Python make the empty module."""
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Put the module itself in the place of the empty one that stands under its old name."""
-        old = module.__name__
-        new = _new_name(old)
-        text = f"{old} has moved to {new}: the old path will be removed in the next release"
-        warnings.warn(text, DeprecationWarning, stacklevel=2)
-        sys.modules[old] = import_module(new)
-
-
-def _new_name(name: str) -> str:
-    """The present name of a module; empty where it has not moved."""
-    for old, new in MOVED.items():
-        if name == old or name.startswith(f"{old}."):
-            return new + name.removeprefix(old)
-    return ""
-
-
-def install_moved() -> None:
-    """Let paths that moved be imported."""
-    finder: Any = _MovedModules()
-    sys.meta_path.insert(0, finder)
 
 
 class _NoPandas:
