@@ -56,13 +56,13 @@ def discover(state: State, context: Context) -> State:
         if order.tokenizer:
             context.check_tokenizer(order.tokenizer)
     source = context.source(order.source, order.spec)
+    raw_data = None if order.mapping else raw_data_proposal(source)
     found: State = {
-        "source": summarize_source(source),
+        "source": summarize_source(source, () if raw_data else None),
         "attempts": (),
         "problems": (),
         "usage": None,
     }
-    raw_data = None if order.mapping else raw_data_proposal(source)
     if source.files and raw_data is None:
         return found
     if raw_data is None and (found_bad := unreadable_reason(source.left_out)):

@@ -24,9 +24,9 @@ def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def told(*words: object) -> Any:
+def told(*words: object, code: int = 0) -> Any:
     ran = CliRunner().invoke(app, [*map(str, words), "--json"])
-    assert ran.exit_code == 0, ran.output
+    assert ran.exit_code == code, ran.output
     return json.loads(ran.stdout)
 
 
@@ -54,7 +54,7 @@ def test_it_is_the_content_that_says_so() -> None:
     assert COMMAND.format("FOLDER") in told("map", folder)["reason"]
     assert COMMAND.format("FOLDER") in told("map", folder / "a b.dat")["reason"]
     Path("day_0").write_text("question\tanswer\n" + "Why?\tBecause so.\n" * 9)
-    assert "Criteo" not in told("map", "day_0", "--mapper", "rules")["reason"]
+    assert "Criteo" not in told("map", "day_0", "--mapper", "rules", code=3)["reason"]
 
 
 def test_the_folder_below_is_named() -> None:

@@ -28,8 +28,8 @@ def ingot(*words: object, code: int = 0) -> Any:
     return ran
 
 
-def told(*words: object) -> Any:
-    return json.loads(ingot(*words, "--json").stdout)
+def told(*words: object, code: int = 0) -> Any:
+    return json.loads(ingot(*words, "--json", code=code).stdout)
 
 
 def raw(**names: str) -> Path:
@@ -59,7 +59,8 @@ def test_it_is_the_content_that_says_so() -> None:
     (folder / "README.md").write_text("Where this came from.\n")
     assert COMMAND.format("'a b.txt'", "part-0.dat") in told("map", folder)["reason"]
     Path("sample_skeleton_train.csv").write_text("question,answer\n" + "Why?,Because so.\n" * 9)
-    assert "Ali-CCP" not in told("map", "sample_skeleton_train.csv", "--mapper", "rules")["reason"]
+    said = told("map", "sample_skeleton_train.csv", "--mapper", "rules", code=3)
+    assert "Ali-CCP" not in said["reason"]
 
 
 def test_pairs_of_files_belong_together() -> None:

@@ -85,7 +85,7 @@ def test_package_itself_loads_nothing_heavy(tmp_path):
     assert sorted(loaded_by("import ingot", [], tmp_path).intersection((*HEAVY, "typer"))) == []
 
 
-READ = ("delimited", "dialect", "json_documents", "json_rows", "text", "text_columns")
+READ = ("delimited", "dialect", "json_documents", "json_rows", "line_kinds", "text", "text_columns")
 FORMATS = ("arrow", "columnar_files", "detection", "row_chunks", *READ)
 SOURCES = (
     *("containers", "documents", "documents.kinds", "formats", "storage", "recognizers", "tables"),

@@ -17,7 +17,7 @@ JSON = {
         agent/privacy/redaction
         agent/proposing/columns agent/proposing/llm/data_block agent/proposing/llm/inventory
         agent/proposing/llm/relations agent/proposing/readings agent/proposing/recsys_data
-        agent/proposing/doubts/confidence
+        agent/proposing/doubts/confidence agent/proposing/doubts/unconverted
         agent/proposing/names agent/proposing/rules/documents/trees converters/mapping/loss
         agent/proposing/doubts/row_doubts agent/proposing/doubts/turn_doubts
         agent/proposing/rules/answers/multiple_choice
@@ -27,6 +27,7 @@ JSON = {
         agent/review/pinning/sample_redaction converters/lake/catalog converters/lake/statistics
         converters/mapping/check converters/mapping/columns/projection
         converters/mapping/lookup converters/mapping/rows/conditions
+        converters/mapping/signs converters/recsys/ctr/draft/column_profile
         converters/mapping/rows/executor converters/mapping/rows/group
         converters/mapping/rows/values converters/megatron/read/preparation converters/paths
         converters/records/readers converters/records/schema converters/rows
@@ -46,7 +47,7 @@ JSON = {
         converters/sources/text_kinds
     """,
     "parts of mapping documents": """
-        agent/judging/unbacked
+        agent/judging/made_up agent/judging/unbacked
         agent/proposing/rules/answers/accepted_answers
         agent/proposing/rules/answers/answer_keys
         agent/proposing/rules/answers/preference
@@ -93,6 +94,7 @@ JSON = {
         converters/json_yaml converters/megatron/indexed_dataset
         converters/megatron/inspect/inspection converters/megatron/inspect/merge
         converters/output/commit converters/output/identity converters/output/object_store
+        converters/output/sharding converters/recsys/ctr/build/vocabulary
         converters/output/store_commit converters/output/store_put
         converters/recsys/criteo/inspect/folder
         converters/recsys/ctr/build/encoder converters/recsys/ctr/build/job

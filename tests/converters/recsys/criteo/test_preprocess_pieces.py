@@ -112,7 +112,9 @@ def test_parts_of_a_file_that_changed_are_those_of_another_job(quick: Path) -> N
     do_part(raw, out, 0, 1)
     (raw / "day_0").write_bytes(content(45, 9, values=70))
     for way in (merge, do_part):
-        with pytest.raises(OutputError, match=r"another job lie there: inputs\.files\.day_0\.bytes"):
+        with pytest.raises(
+            OutputError, match=r"another job lie there: inputs\.files\.day_0\.bytes"
+        ):
             way(raw, out) if way is merge else way(raw, out, 0, 1)
     run(raw, quick / "whole")
     replaced = {"overwrite": True}
