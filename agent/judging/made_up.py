@@ -135,7 +135,8 @@ def _odd_values(values: Values) -> Values:
 def _is_part(made: Json, taken: Json) -> bool:
     texts = isinstance(made, str) and isinstance(taken, str)
     told, there = words_of(str(made)).split(), words_of(str(taken)).split()
-    return texts and (set(told) <= set(there) or fold_text(str(made)) in fold_text(str(taken)))
+    folded = fold_text(str(made))
+    return texts and bool(folded) and (set(told) <= set(there) or folded in fold_text(str(taken)))
 
 
 def _odd_languages(values: Values, records: Sequence[Record]) -> Values:

@@ -224,7 +224,7 @@ def row_gates(sample: Sample) -> tuple[Gate, ...]:
         if isinstance(row.value, dict):
             shapes[row.file] |= row.value.keys()
             for key in filter(_FOREIGN_KEY.fullmatch, row.value):
-                values[row.file][key].add(str(row.value[key]))
+                values[row.file][key].update([str(row.value[key])] if row.value[key] else ())
     joined = next(_joined_files(shapes, values), None)
     if joined is None:
         return ()

@@ -50,7 +50,7 @@ def test_tables(built):
     ):
         assert line in lines
     assert max(map(len, done.stdout.splitlines()[8:])) <= 80
-    assert "f0_508 55 20 66.0 %" in lines
+    assert "f0_508 55 20 66.0 % 25.7 %" in lines
     assert "figures of stats.json" in lines
     assert "Features in valid" in lines
 
