@@ -207,10 +207,6 @@ def _is_plain_type(key: str, value: Json) -> bool:
     return word and value not in MEDIA_KINDS
 
 
-def _is_named_label(key: str, _: Json) -> bool:
-    return _is_label(key)
-
-
 @lru_cache(maxsize=1024)
 def _is_label(key: str) -> bool:
     return bool(_LABEL.fullmatch(key))
@@ -225,7 +221,7 @@ def _passed_over(value: Json, taken: Taken) -> Iterator[str]:
     """What the elements of walked lists hold that is not taken, by the names of it."""
     each = taken.each
     if value.__class__ is list and each and each.texts:
-        for one in _uncovered(value, each, _is_named_label):
+        for one in _uncovered(value, each, lambda key, _: _is_label(key)):
             if one.__class__ is dict:
                 yield from _element_passed_over(one, each)
             else:
