@@ -10,8 +10,9 @@ row is converted, so that their gates cannot disagree. What is counted are rows:
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, TypedDict
 
 from ingot.converters.mapping.columns.executor import UnifiedTable
@@ -26,7 +27,7 @@ from ingot.converters.mapping.taken import (
     taken_places,
 )
 from ingot.converters.rows import Batch, Json
-from ingot.converters.sources.text_kinds import MOST_TRANSCRIPTS, is_transcript
+from ingot.converters.sources.text_kinds import MOST_TRANSCRIPTS, is_transcript, record_texts
 
 _MARK = re.compile(
     r"<\|?(?:image|audio|video|img)(?:_pad|_\d+)?\|?>|!\[[^\]\n]{0,80}\]\((?:(?!!\[[^\]\n]{0,80}\]\()[^)\s])++\)"
@@ -110,7 +111,7 @@ class SignFinder:
     def __init__(self, mapping: Mapping) -> None:
         self.found: Found = {}  # of the batch that was looked at last
         self._beside: Found = {}
-        self._chat = mapping.kind == "sft"
+        self._chat, self._grouped = mapping.kind == "sft", mapping.group is not None
         self._taken = taken_places(mapping)
         self._tools = taken_places(mapping, only="/tools")
 
@@ -119,7 +120,7 @@ class SignFinder:
         self.found, self._beside = {}, {}
         rows, values = batch.rows, batch.values
         if batch.table is not None:
-            places = candidate_rows(batch.table, self._taken, chat=self._chat)
+            places = candidate_rows(batch.table, self._taken, grouped=self._grouped)
             rows = [batch.rows[place] for place in places]
             values = batch.take(places).values if places else []
         for row, value in zip(rows, values, strict=True):
@@ -134,7 +135,8 @@ class SignFinder:
         if isinstance(made, UnifiedTable):
             texts = candidate_texts(made.table, made.rows, chat=self._chat)
         else:
-            texts = _record_texts(made.records, made.rows)
+            pairs = zip(made.rows, made.records, strict=True)
+            texts = ((row, text) for row, record in pairs for text in record_texts(record))
         for row, text in texts:
             head = text[:_LOOK]
             if self._chat and (_MARK.search(head) or MEDIA_FILE.search(head)):
@@ -149,18 +151,9 @@ class SignFinder:
     def _passed_over(self, value: Json) -> Iterator[str]:
         yield from _passed_over(value, self._taken)
         if value.__class__ is dict:
-            keys = sorted(value.keys() - self._taken.below.keys())
-            unread = [key for key in keys if OFFERED_TOOLS.search(key)]
+            unread = sorted(filter(_offers_tools, value.keys() - self._taken.below.keys()))
             if unread and not _takes(value, self._tools):
                 yield from (key for key in unread if _holds_parts(value[key]))
-
-
-def _record_texts(
-    records: Sequence[dict[str, Json]], rows: Sequence[int]
-) -> Iterator[tuple[int, str]]:
-    for row, record in zip(rows, records, strict=True):
-        texts = [one["content"] for one in record.get("messages", ())] or [record["text"]]
-        yield from ((row, text) for text in texts)
 
 
 def _belongs_to_media(value: Json, taken: Taken, *, texts: bool) -> bool:
@@ -170,12 +163,13 @@ def _belongs_to_media(value: Json, taken: Taken, *, texts: bool) -> bool:
         name, value, at = waiting.pop()
         if value.__class__ is dict:
             kind = value.get("type")
-            if kind.__class__ is str and MEDIA_KINDS.fullmatch(kind) and len(value) > 1:
+            if kind.__class__ is str and kind in MEDIA_KINDS and len(value) > 1:
                 return True
             waiting += [(key, one, at and at.at(key)) for key, one in value.items()]
         elif value.__class__ is list:
             below = at and at.each
-            left = _uncovered(value, below) if below and below.texts and texts else value
+            skipped = below and below.texts and texts
+            left = _uncovered(value, below, _is_plain_type) if below and skipped else value
             waiting += [(name, one, below) for one in left]
         elif texts and value.__class__ is str and is_media_name(name, value):
             return True
@@ -185,27 +179,49 @@ def _belongs_to_media(value: Json, taken: Taken, *, texts: bool) -> bool:
 def is_media_name(name: str, text: str) -> bool:
     """Whether a text that a field holds is nothing but the name or the data of a media file."""
     words = text[:_LONGEST_REFERENCE].split(maxsplit=1)
-    if len(words) != 1 or not MEDIA_FILE.search(words[0]):
+    if len(words) != 1 or not ("." in words[0] or ":" in words[0]):
         return False
-    return not _DECORATION.search(name)
+    return bool(MEDIA_FILE.search(words[0])) and not _DECORATION.search(name)
 
 
 # --- what a mapping passes over
 
 
-def _uncovered(elements: list[Json], taken: Taken) -> list[Json]:
-    """Elements but for those of which all is a text, or another value, that is taken as such."""
+def _uncovered(
+    elements: list[Json], taken: Taken, is_plain: Callable[[str, Json], bool]
+) -> list[Json]:
+    """Elements but for those of which all is taken as a text or another value, or is plain."""
     if taken.deep or taken.each:
         return elements
     known = taken.below.keys()
-    return [one for one in elements if one.__class__ is not dict or not one.keys() <= known]
+    return [
+        one
+        for one in elements
+        if one.__class__ is not dict
+        or not all(is_plain(key, one[key]) for key in one.keys() - known)
+    ]
+
+
+def _is_plain_type(key: str, value: Json) -> bool:
+    word = key == "type" and isinstance(value, str) and value.isidentifier()
+    return word and value not in MEDIA_KINDS
+
+
+@lru_cache(maxsize=1024)
+def _is_label(key: str) -> bool:
+    return bool(_LABEL.fullmatch(key))
+
+
+@lru_cache(maxsize=1024)
+def _offers_tools(key: str) -> bool:
+    return bool(OFFERED_TOOLS.search(key))
 
 
 def _passed_over(value: Json, taken: Taken) -> Iterator[str]:
     """What the elements of walked lists hold that is not taken, by the names of it."""
     each = taken.each
     if value.__class__ is list and each and each.texts:
-        for one in _uncovered(value, each):
+        for one in _uncovered(value, each, lambda key, _: _is_label(key)):
             if one.__class__ is dict:
                 yield from _element_passed_over(one, each)
             else:
@@ -226,10 +242,10 @@ def _element_passed_over(one: dict[str, Json], taken: Taken) -> Iterator[str]:
         return
     speaks, kind = _takes(one, taken), one.get("type")
     kind = kind if isinstance(kind, str) else ""
-    if MEDIA_KINDS.fullmatch(kind):  # they have a sign of their own
+    if kind in MEDIA_KINDS:  # they have a sign of their own
         return
     for key in sorted(key for key in extra if _holds(one[key])):
-        silent = not (speaks or inside or _LABEL.fullmatch(key))
+        silent = not (speaks or inside or _is_label(key))
         running = isinstance(one[key], list | dict) or len(one[key].split()) > 1
         if CARRIES.fullmatch(key) or (silent and (kind or running)):
             yield key if speaks else kind or key

@@ -10,7 +10,12 @@ from ingot.converters.mapping.language import Mapping, Message, Tree
 from ingot.converters.mapping.path_uses import PathUse, outer_path, path_uses
 from ingot.converters.paths import Key, Mark, Names, PathSyntaxError, compile_path
 
-MEDIA_KINDS: Final = re.compile(r"(?:input_)?(?:image|audio|video)(?:_url|_file)?")
+MEDIA_KINDS: Final = frozenset(
+    f"{before}{kind}{behind}"
+    for before in ("", "input_")
+    for kind in ("image", "audio", "video")
+    for behind in ("", "_url", "_file")
+)
 # Names of fields that hold what was said beside a text: nobody stores it there for looks.
 CARRIES: Final = re.compile(
     r"(?i).*(?:tool|function)[_-]?(?:call|use|result|response|invocation|output)s?"

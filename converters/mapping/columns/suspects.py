@@ -12,24 +12,23 @@ from pyarrow import types
 
 from ingot.converters.mapping.columns.frame import Mask, Places, as_mask, blank_mask
 from ingot.converters.mapping.taken import CARRIES, MEDIA_KINDS, OFFERED_TOOLS, Taken
+from ingot.converters.sources.formats.arrow import storage_array
 
 _FILES = r"\.(?:jpe?g|png|gif|webp|bmp|tiff?|wav|mp3|flac|ogg|m4a|mp4|avi|mov|webm|mkv)"
 _MEDIA_NAME = rf"(?i)^\s*\S+{_FILES}|^\s*\S{{0,9}}data:(?:image|audio|video)/"
-_MEDIA_TYPE = f"^(?:{MEDIA_KINDS.pattern})$"
+_MEDIA = rf"^(?:{'|'.join(sorted(MEDIA_KINDS))})$|{_MEDIA_NAME}"
 _TRANSCRIPT = r"\A[^\p{L}\p{N}]*(?:user|human|用户)"
 _MEDIA_TEXT = rf"<\|?(?:image|audio|video|img)|!\[|^\S+{_FILES}|^data:(?:image|audio|video)/"
 _IN_TALKS = rf"(?im){_MEDIA_TEXT}|{_TRANSCRIPT}"
 _IN_DOCUMENTS = f"(?i){_TRANSCRIPT}"
 
 
-def candidate_rows(table: pa.RecordBatch, taken: Taken, *, chat: bool) -> list[int]:
+def candidate_rows(table: pa.RecordBatch, taken: Taken, *, grouped: bool) -> list[int]:
     """The places of the rows of a table that have to be looked at."""
     marked, owners = np.zeros(table.num_rows, np.bool_), np.arange(table.num_rows)
-    grouped = taken.each is not None  # each row is the list in its one column
-    rows = table.column(0) if grouped else table.to_struct_array()
-    for name, places, held in _suspects(rows, owners, taken, ""):
-        if chat or name == "type":
-            marked[places[held]] = True
+    rows = table.column(0) if grouped else table.to_struct_array()  # lists in its one column
+    for places, held in _suspects(rows, owners, taken, top=not grouped):
+        marked[places[held]] = True
     found: list[int] = np.flatnonzero(marked).tolist()
     return found
 
@@ -46,28 +45,27 @@ def candidate_texts(
     yield from zip(owners[as_mask(hits)].tolist(), texts.filter(hits).to_pylist(), strict=True)
 
 
-_Suspects = Iterator[tuple[str, Places, Mask]]
+_Suspects = Iterator[tuple[Places, Mask]]
 
 
-def _suspects(array: pa.Array, owners: Places, taken: Taken | None, name: str) -> _Suspects:
-    """Places of values, each in the row of its owner, and where one may be a sign."""
+def _suspects(array: pa.Array, owners: Places, taken: Taken | None, *, top: bool) -> _Suspects:
+    """The rows of values, and where one may be a sign."""
     kind = array.type
     if types.is_dictionary(kind):
-        array, kind = array.dictionary_decode(), kind.value_type
+        array, kind = storage_array(array), kind.value_type
     if types.is_string(kind) or types.is_large_string(kind):
-        rule = rf"{_MEDIA_TYPE}|{_MEDIA_NAME}" if name == "type" else _MEDIA_NAME
-        yield name, owners, _mask(pc.match_substring_regex(array, rule))
+        yield owners, _mask(pc.match_substring_regex(array, _MEDIA))
     elif types.is_struct(kind):
         columns = dict(zip(kind.names, array.flatten(), strict=True))
         if taken and taken.texts:
-            yield from _untaken_fields(columns, owners, taken, top=not name)
+            yield from _untaken_fields(columns, owners, taken, top=top)
         for key, column in columns.items():
-            yield from _suspects(column, owners, taken and taken.at(key), key)
+            yield from _suspects(column, owners, taken and taken.at(key), top=False)
     elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         inside = owners[pc.list_parent_indices(array).to_numpy()]
-        yield from _suspects(array.flatten(), inside, taken and taken.each, name or "[*]")
+        yield from _suspects(array.flatten(), inside, taken and taken.each, top=False)
     elif kind.num_fields or types.is_string_view(kind) or isinstance(kind, pa.ExtensionType):
-        yield "type", owners, as_mask(array.is_valid())
+        yield owners, as_mask(array.is_valid())
 
 
 def _untaken_fields(
@@ -80,12 +78,12 @@ def _untaken_fields(
         if below and below.whole and column.type == pa.string():
             silent &= blank_mask(column)
     for name, column in columns.items():
-        if name not in taken.below and column.null_count < len(column):
+        if name not in taken.below:
             held = as_mask(column.is_valid())
             if types.is_list(column.type):
                 held = _mask(pc.greater(pc.list_value_length(column), 0))
             speaks = OFFERED_TOOLS.search(name) if top else CARRIES.fullmatch(name)
-            yield name, owners, held if speaks else held & silent
+            yield owners, held if speaks else held & silent
 
 
 def _mask(found: pa.Array) -> Mask:
