@@ -29,8 +29,13 @@ from ingot.converters.mapping.taken import (
 from ingot.converters.rows import Batch, Json
 from ingot.converters.sources.text_kinds import MOST_TRANSCRIPTS, is_transcript, record_texts
 
+# A mark that names a medium, maybe among other words: `<image>`, `<|video_pad|>`, `<ImageHere>`,
+# `<start_of_image>`, `<image/>`, `[IMG]`, `[image: a.png]`; or an image of Markdown.
 _MARK = re.compile(
-    r"<\|?(?:image|audio|video|img)(?:_pad|_\d+)?\|?>|!\[[^\]\n]{0,80}\]\((?:(?!!\[[^\]\n]{0,80}\]\()[^)\s])++\)"
+    r"<\|?(?:[a-z]{1,9}_){0,3}(?:image|img|audio|video|speech|media)[a-z0-9_ ]{0,20}+/?\|?>"
+    r"|\[(?:image|img|audio|video)(?:: ?[^\]\[\n]{1,80})?\]"
+    r"|!\[[^\]\n]{0,80}\]\((?:(?!!\[[^\]\n]{0,80}\]\()[^)\s])++\)",
+    re.IGNORECASE,
 )
 MEDIA_FILE: Final = re.compile(
     r"^\S+\.(?:jpe?g|png|gif|webp|bmp|tiff?|wav|mp3|flac|ogg|m4a|mp4|avi|mov|webm|mkv)(?:\?\S*)?$"
@@ -139,7 +144,7 @@ class SignFinder:
             texts = ((row, text) for row, record in pairs for text in record_texts(record))
         for row, text in texts:
             head = text[:_LOOK]
-            if self._chat and (_MARK.search(head) or MEDIA_FILE.search(head)):
+            if self._chat and (_MARK.search(text) or MEDIA_FILE.search(head)):
                 self.found.setdefault("media", {})[row] = ""
             if is_transcript(head):
                 self.found.setdefault("conversations", {})[row] = ""

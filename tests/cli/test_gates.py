@@ -232,6 +232,13 @@ def run_folder(files: dict[str, str | bytes], *words: str, code: int) -> Any:
 
 
 CUES = "".join(f"{n}\n00:0{n}:01,000 --> 00:0{n}:04,000\n{ASKED[n]}\n\n" for n in range(9))
+
+
+def timed(mark: str) -> str:
+    """The lines of a log, each with its time in front."""
+    return "".join(f"{mark.format(n=n % 10)}{one}\n" for n, one in enumerate(ASKED))
+
+
 ENTRIES = "".join(
     f"@book{{b{n},\n  title = {{{ASKED[n]}}},\n  year = {{{n}}}\n}}\n" for n in range(9)
 )
@@ -247,9 +254,9 @@ ROWS = "CREATE TABLE a (n INT);\nINSERT INTO a VALUES\n" + "".join(
         ("a.po", "".join(f'msgid "{one}"\nmsgstr "{one}"\n\n' for one in ASKED), "(.po)"),
         ("a.strange", "\n".join(ASKED), "text of an unknown kind (.strange)"),
         ("a.txt", CUES, "lines written for machines"),
-        ("a.txt", TALK.format("01/03/2024, 09:0{n} - Anna: "), "lines that begin with a time"),
-        ("a.log", TALK.format("09:0{n} <@ann> "), "lines that begin with a time"),
-        ("a.txt", TALK.format("Mar  1 09:0{n}:11 host cron: "), "lines that begin with a time"),
+        ("a.txt", timed("01/03/2024, 09:0{n} - Anna: "), "lines that begin with a time"),
+        ("a.log", timed("09:0{n} <@ann> "), "lines that begin with a time"),
+        ("a.txt", timed("Mar  1 09:0{n}:11 host cron: "), "lines that begin with a time"),
         ("a.txt", ENTRIES, "lines written for machines"),
         ("a.bib", ENTRIES, "(.bib)"),
         ("a.sql", ROWS, "lines written for machines"),

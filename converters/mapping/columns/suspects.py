@@ -17,8 +17,10 @@ from ingot.converters.sources.formats.arrow import storage_array
 _FILES = r"\.(?:jpe?g|png|gif|webp|bmp|tiff?|wav|mp3|flac|ogg|m4a|mp4|avi|mov|webm|mkv)"
 _MEDIA_NAME = rf"(?i)^\s*\S+{_FILES}|^\s*\S{{0,9}}data:(?:image|audio|video)/"
 _MEDIA = rf"^(?:{'|'.join(sorted(MEDIA_KINDS))})$|{_MEDIA_NAME}"
+_MEDIUM = "image|img|audio|video|speech|media"
 _TRANSCRIPT = r"\A[^\p{L}\p{N}]*(?:user|human|用户)"
-_MEDIA_TEXT = rf"<\|?(?:image|audio|video|img)|!\[|^\S+{_FILES}|^data:(?:image|audio|video)/"
+_MEDIA_MARK = rf"<\|?(?:[a-z]{{1,9}}_){{0,3}}(?:{_MEDIUM})|\[(?:{_MEDIUM})|!\["
+_MEDIA_TEXT = rf"{_MEDIA_MARK}|^\S+{_FILES}|^data:(?:image|audio|video)/"
 _IN_TALKS = rf"(?im){_MEDIA_TEXT}|{_TRANSCRIPT}"
 _IN_DOCUMENTS = f"(?i){_TRANSCRIPT}"
 

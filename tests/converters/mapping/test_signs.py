@@ -143,6 +143,12 @@ def test_a_row_that_gives_no_record_loses_nothing() -> None:
         ({"text": "It is in scan/1.jpg, I think."}, "Who is this?", False),
         ({"type": "text"}, "Write an <img> tag as Markdown, please.", True),
         ({}, "![a cat](cats/1.webp) Who is this?", True),
+        ({}, "<|AUDIO|>What is said?", True),
+        ({}, "<ImageHere> Who is this?", True),
+        ({}, "<start_of_image>Who is this?", True),
+        ({}, "[image: a b.png] Who is this?", True),
+        ({}, f"{'So far, so good. ' * 300}<image/>", True),
+        ({}, "A <imagination> without a picture, [images], audio > video.", False),
     ],
 )
 def test_images_of_messages_are_seen(row: dict[str, Any], said: str, held: bool) -> None:
