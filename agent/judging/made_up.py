@@ -211,7 +211,7 @@ def _with_all_speakers(
     for part in select_parts(rules, "messages"):
         theirs |= _role_table(part.value["role"])[1]
 
-    def given(name: str, role: Json) -> Json:
+    def choose_role(name: str, role: Json) -> Json:
         backed = theirs.get(name, theirs.get("*", "")) is None
         return role or (None if backed or _is_quiet(name) else "assistant")
 
@@ -219,7 +219,7 @@ def _with_all_speakers(
         key, table = _role_table(message["role"])
         if None not in table.values():
             return message
-        told = {name: given(name, role) for name, role in table.items()}
+        told = {name: choose_role(name, role) for name, role in table.items()}
         aside = dict.fromkeys(quiet) if key == "map" and told.get("*") != table.get("*") else {}
         return {**message, "role": {**message["role"], key: {**aside, **told}}}
 

@@ -11,11 +11,8 @@ The files of the source are packed into shards (see plan.py), which depend on th
 shard is converted by itself, in one of several processes or in this one, into parts that are closed
 at `PART_RECORDS` or `PART_BYTES`; the parts of all shards are then numbered through. So the bytes
 depend on input, mapping and options only, and a run that was killed goes on with the shards that it
-had not finished. A run that replaces a result takes over the shards that it would convert alike
-(`takeover`).
-
-With a limit the shards are converted one after the other, since each needs to know how many rows
-those before it had.
+had not finished. A run that replaces a result takes over the shards that it would convert alike.
+With a limit the shards are converted in turn: each needs the rows of those before it.
 """
 
 import dataclasses

@@ -29,13 +29,7 @@ import typer.main
 from typer.core import TyperCommand, TyperGroup
 
 from ingot.cli.console import note_line, print_error, replace_names, use_flags
-from ingot.converters.errors import (
-    ConversionError,
-    ExitCode,
-    IngotError,
-    OutputError,
-    PartDone,
-)
+from ingot.converters.errors import ConversionError, ExitCode, IngotError, OutputError, PartDone
 from ingot.converters.settings import (
     DeclaredSetting,
     Setting,

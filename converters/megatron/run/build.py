@@ -24,9 +24,7 @@ from ingot.converters.megatron.engines.fast_engines import (
     recall_verdict,
 )
 from ingot.converters.megatron.engines.guard import trim_memory
-from ingot.converters.megatron.indexed_dataset import (
-    index_paths,
-)
+from ingot.converters.megatron.indexed_dataset import index_paths
 from ingot.converters.megatron.metrics.messages import Monitor, ignore_message, log_event
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
 from ingot.converters.megatron.read.input_files import (

@@ -263,8 +263,8 @@ class Known:
         """
         table, name, column = self.tables[feature.name], feature.name, feature.column
         tokens, unseen, spelled = int(vocabulary.new.sum()), vocabulary.new_unseen, ""
-        vocab = _told(lambda: self.stats["vocab"][name]) or {}
-        before = _told(lambda: vocab["new_unseen"] / vocab["new_tokens"]) or 0.0
+        vocab = _find_figure(lambda: self.stats["vocab"][name]) or {}
+        before = _find_figure(lambda: vocab["new_unseen"] / vocab["new_tokens"]) or 0.0
         expected = max(before, expected_unseen(table["count"].to_numpy()))
         respelled = 0
         if unseen > RESPELLED * tokens:
@@ -272,13 +272,13 @@ class Known:
         missing = 1.0 - min(1.0, tokens / max(1, rows))
         if not len(table) or (feature.is_multi_hot and tokens):
             missing = 0.0
-        missing_before = _told(lambda: _missing_share(self.stats["splits"].values(), name))
+        missing_before = _find_figure(lambda: _missing_share(self.stats["splits"].values(), name))
         problem = describe_misfit(tokens, unseen, expected, missing, missing_before)
         if respelled > RESPELLED * tokens and 2 * respelled > unseen:
             share = respelled / tokens
             problem = f"{share:.1%} of its tokens are known in another spelling ({spelled})"
         kind = kinds.get(column or feature.field)
-        there = _told(lambda: self.stats["columns"][column or feature.field]) or kind
+        there = _find_figure(lambda: self.stats["columns"][column or feature.field]) or kind
         if problem and kind != there:
             problem += f"; the column is {kind} here, {there} there"
         return {"new_expected": round(expected * tokens), "new_respelled": respelled}, problem
@@ -293,7 +293,7 @@ def _missing_share(splits: Iterable[dict[str, Json]], name: str) -> float:
     return missing / rows
 
 
-def _told(tell: Callable[[], _Counted]) -> _Counted | None:
+def _find_figure(tell: Callable[[], _Counted]) -> _Counted | None:
     """What a stats.json tells, which may be of another version or of anyone; None: nothing."""
     try:
         return tell()
