@@ -274,8 +274,8 @@ _COMMANDS: tuple[tuple[str, re.Pattern[str]], ...] = (
         "/",
         re.compile(
             r"(?:\bjdbc:oracle:\w{1,10}:@[^\s\"']{1,200}"
-            r"|\b(?:sqlplus|sqlldr|expdp|impdp|sqlcl)(?:[ \t]+-\w+)*)"
-            r"[ \t]+[\"']?[^\s/@:\"']{1,64}/(?P<value>[^\s@/\"']{3,200})"
+            r"|\b(?:sqlplus|sqlldr|expdp|impdp|sqlcl)(?:[ \t]{1,4}-\w{1,20}){0,4})"
+            r"[ \t]{1,4}[\"']?[^\s/@:\"']{1,64}/(?P<value>[^\s@/\"']{3,200})"
         ),
     ),
     (
@@ -283,7 +283,7 @@ _COMMANDS: tuple[tuple[str, re.Pattern[str]], ...] = (
         re.compile(  # .pgpass; with any port as a line of its own whose host has a dot
             r"(?:(?<![\w:/.*-])[\w.*-]{1,80}:(?:54\d\d|6432|\*)"
             r"|(?<![^\n\"'])(?:localhost|\*|[\w-]{1,80}\.[\w.-]{1,80}(?<!\.py)(?<!\.js)(?<!\.log)):\d{4,5}"
-            r"(?=[^\s\"']*(?:[\n\"']|\Z))):[\w.*-]{1,64}:[\w.*-]{1,64}:(?P<value>[^\s:\"']{3,200})"
+            r"(?=[^\s\"']{0,400}(?:[\n\"']|\Z))):[\w.*-]{1,64}:[\w.*-]{1,64}:(?P<value>[^\s:\"']{3,200})"
         ),
     ),
     # Markup: text of an element, of one whose attribute is the name, and of the one behind it;
