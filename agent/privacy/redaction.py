@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from ingot.agent.privacy import secrets
+from ingot.agent.privacy import addresses, secrets
 from ingot.agent.privacy.numbers import (
     Finder,
     find_ibans,
@@ -109,11 +109,11 @@ def _escape_meaning(match: re.Match[str]) -> str:
 # In the order of precedence: of two that begin at one place the earlier wins.
 _FINDERS: tuple[tuple[str, Finder], ...] = (
     ("private key", secrets.find_private_keys),
-    ("credentials", secrets.find_url_credentials),
+    ("credentials", addresses.find_url_credentials),
     ("jwt", secrets.find_jwts),
     ("token", secrets.find_tokens),
-    ("secret", secrets.find_query_secrets),
-    ("email", secrets.find_emails),
+    ("secret", addresses.find_query_secrets),
+    ("email", addresses.find_emails),
 )
 _NUMBER_FINDERS: tuple[tuple[str, Finder], ...] = (
     ("id number", find_id_numbers),
@@ -173,7 +173,12 @@ def _find_spans(text: str) -> Iterator[tuple[int, int, int, str]]:
     # An account may be all letters but for two digits, so it is looked for everywhere.
     accounts = find_ibans(read.text) if digits else ()
     of_digits = ((kind, find_within(finder, read.text, digits)) for kind, finder in _NUMBER_FINDERS)
-    spans = (*of_text, ("iban", accounts), *of_digits, ("ip", secrets.find_ip_addresses(read.text)))
+    spans = (
+        *of_text,
+        ("iban", accounts),
+        *of_digits,
+        ("ip", addresses.find_ip_addresses(read.text)),
+    )
     for rank, (kind, found) in enumerate(spans):
         for start, end in found:
             yield read.origin(start), rank, -read.origin(end), kind

@@ -1,8 +1,7 @@
 """Secrets known by the name before them: `password=...`, `"api_key": "..."`, keys of objects.
 
 Keys and tokens that are known by how they look: PEM blocks, JWTs, the prefixes of services.
-E-mail addresses, credentials in URLs, secrets in query strings, IP addresses.
-What opens doors in the URLs of a message; all else of it stays as it is.
+What commands, calls and markup take as one.
 """
 
 import json
@@ -10,7 +9,6 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from importlib.resources import files
-from ipaddress import IPv6Address, ip_address
 from unicodedata import normalize
 
 # Exact names, with whatever stands before `_`, `-`, `.` or a capital: DB_PASSWORD, dbPassword.
@@ -36,11 +34,12 @@ _AROUND_STEM = 80  # characters in which a name and its sign stand
 _SEVERAL = re.compile(r"(?i:pass(?:word|wd|phrase|code)s|pwds)\W{0,3}\Z")
 # Names that are no names of secrets alone, and what their values look like where they are secrets.
 _BY_LOOK = tuple(
-    (re.compile(rf"{_BOUNDARY}(?i:{names})\d?\Z"), re.compile(look))
+    (re.compile(rf"{_BOUNDARY}(?i:(?:{names})(?:_?(?:code|number))?)\d?\Z"), re.compile(look))
     for names, look in (
         ("ssn|social_security(?:_n(?:o|umber))?", r"\d{3}-?\d\d-?\d{4}"),
         ("aadhaar(?:_n(?:o|umber))?|aadhar", r"\d{4}[ -]?\d{4}[ -]?\d{4}"),
-        ("sin|pesel|bsn|cpf|nhs_number|tckn|tc_kimlik(?:_no)?|national_id", r"\d[\d .-]{7,13}\d"),
+        ("sin", r"\d{3}[ -]?\d{3}[ -]?\d{3}"),
+        ("pesel|bsn|cpf|nhs_number|tckn|tc_kimlik(?:_no)?|national_id", r"\d[\d .-]{7,13}\d"),
         ("passport(?:_n(?:o|umber))?", r"(?=.*\d)[A-Z0-9]{7,9}"),
         ("card_n(?:o|umber)|credit_card", r"\d[\d -]{10,21}\d"),
         ("cvv2?|cvc2?|csc", r"\d{3,4}"),
@@ -52,10 +51,22 @@ _BY_LOOK = tuple(
             "(?:seed|recovery|mnemonic)_(?:phrase|words)|mnemonic",
             r"(?:[a-z]{3,8}[ ,]+){11,23}[a-z]{3,8}",
         ),
+        (
+            "authorization",
+            r"(?i:basic|bearer|token|digest|apikey|key|negotiate)[ \t]+\S{4,}.*"
+            r"|(?:[\w-]+[ \t]+)?(?=\S*\d)(?=\S*[A-Za-z])\S{8,}",
+        ),
         ("pw|psw|pass|credentials?", r"(?=.*[A-Za-z])(?=.*[\d!-/:-@])\S{6,}"),
     )
 )
 _KEY = re.compile(rf"{_NAME}(?:[_-]?\d{{1,3}})?\Z")
+_DECIMAL = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?\Z")  # of a measure, no number of a person
+# A text of three words and more that reads like a sentence, or has as much of Chinese or Japanese.
+_PROSE = re.compile(
+    r"(?=(?:\S+\s+){2}\S)(?:[A-Z]|.*[.,:;?!](?:\s|\Z)|(?:.*\s)?[A-Za-z]{1,3}(?:\s|\Z))"
+    r"|.*[\u3040-\u30ff\u4e00-\u9fff]{4}",
+    re.DOTALL,
+)
 _AROUND = re.compile(r"^\W++|(?<!\W)\W++\Z")  # quotes, blanks and marks at the ends of a name
 _PLACEHOLDERS = ("[secret]", "[private key]")  # that read like a name
 _BETWEEN = re.compile(r"[\s.]++")
@@ -63,7 +74,12 @@ _LONGEST_NAME = 40
 _UNSEEN = dict.fromkeys((0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF))
 _ASSIGNED = re.compile(
     rf"(?<!</){_BOUNDARY}(?:(?i:{_SECRET_NAMES})|(?P<weak>(?i:pw|psw|pass)))(?:\\*+[\"'`])?+\]?+"
-    r"[ \t]{0,4}+(?P<sign>=>|:=|==?|:|是|为|為|>|(?i:\b(?:is|was)\b)|(?<=[ ]))"
+    r"[ \t]{0,4}+(?P<sign>=>|:=|==?"
+    # a type, `password: str = '...'`
+    r"|:[ \t]{0,4}&?[A-Za-z][\w.\[\], |?]{0,40}?[ \t]{1,4}=(?=[ \t]{0,4}[bBuU]?\\*[\"'`])"
+    # behind a blank no other attribute, nor what follows a placeholder
+    r"|:|是|为|為|>|(?i:\b(?:is|was)\b)"
+    r"|(?<=[ ])(?<!\][ ])(?![A-Za-z][\w:.-]{0,40}=\\*[\"'][^\s,;)}\]]))"
     r"[ \t]{0,4}+(?:[bBuU](?=[\"']))?+(?P<open>\\*+[\"'`]|[“「『])?+"
 )
 _CLOSING = {"“": "”", "「": "」", "『": "』"}
@@ -109,8 +125,19 @@ def _value_pattern(name: str) -> re.Pattern[str] | None:
 
 def is_secret_of(name: str, text: str) -> bool:
     """Whether a text under `pin`, `cvv`, `cookie` and their like is a secret by how it looks."""
-    pattern = _value_pattern(name)
-    return pattern is not None and pattern.fullmatch(text.strip()) is not None
+    pattern, spelled = _value_pattern(name), text.strip()
+    return pattern is not None and not _DECIMAL.match(spelled) and bool(pattern.fullmatch(spelled))
+
+
+def names_secret(text: str) -> bool:
+    """Whether the text of a cell is a name of a secret and no more."""
+    short = len(text) <= _LONGEST_NAME and text.count(" ") <= 3
+    return short and (is_secret_name(text) or _value_pattern(text) is not None)
+
+
+def is_value_beside(text: str) -> bool:
+    """Whether a text beside a name may be its value: no sentence about it, nor a name again."""
+    return not (is_no_value(text) or _PROSE.match(text) or is_secret_name(text))
 
 
 def is_no_value(text: str) -> bool:
@@ -123,7 +150,7 @@ def find_assignments(text: str) -> Iterator[tuple[int, int]]:
     for literal, pattern in _COMMANDS:
         for match in pattern.finditer(text) if literal in text else ():
             name = match.groupdict().get("name")
-            if (name is None or is_secret_name(name)) and not is_no_value(match["value"]):
+            if (name is None or is_secret_name(name)) and is_value_beside(match["value"]):
                 yield match.span("value")
     done = 0
     for first, last in _stem_windows(text):
@@ -177,12 +204,13 @@ def _unquoted_end(text: str, match: re.Match[str]) -> int:
     value = value if "(" in value else value.partition(")")[0]
     sure = "=" in sign and (text[start - 1] == "=" or _is_setting(text, match, value))
     code = "(" in value and ")" not in value  # a call with several arguments
-    if len(value) >= 3 and not code and (sure or _is_like_secret(value)):
+    if len(value) >= 3 and not code and (sure or is_like_secret(value)):
         return start + len(value)
     return start
 
 
-def _is_like_secret(value: str) -> bool:
+def is_like_secret(value: str) -> bool:
+    """Whether a word looks like a secret: a digit, a sign or a capital inside."""
     return len(value) >= 4 and _SECRET_LIKE.search(value) is not None
 
 
@@ -193,13 +221,22 @@ def _is_setting(text: str, match: re.Match[str], value: str) -> bool:
     return alone is not None and _VARIABLE.fullmatch(value) is None
 
 
+# Last word of keys under which the value of something named stands: `stringValue`.
+VALUE_KEY = r"(?:\b|(?<=_)|(?<=[a-z])(?=[A-Z]))(?i:values?|val|v|content|default|string)(?![\w.-])"
 # Commands and calls that take a secret: what must stand in a text, and how it is written.
 _QUOTE = r"\\{0,4}[\"']"
-_COMMANDS = (
+_VALUE_ATTRIBUTE = rf"\s[\w:.-]{{0,40}}{VALUE_KEY}\s?=\s?{_QUOTE}(?P<value>[^\"'<>\\]{{1,400}})"
+_NAME_ATTRIBUTE = rf"[^<>]{{0,400}}?=\s?{_QUOTE}[\w.: -]{{0,40}}?{_NAME}\d?{_QUOTE}"
+_ELEMENT_TEXT = r"\s{0,20}(?P<value>[^<>\s][^<>]{0,400}?)\s{0,20}</"
+_USER = (  # and password; two numbers are those of a user and a group
+    r"[ =]{0,2}[\"']?(?!\d+:\d+\b)[^\s:\"'@/-][^\s:\"'@/]{0,64}:(?P<value>[^\s\"'@]{3,200})"
+)
+_COMMANDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
-        "(",
+        ",",
         re.compile(
-            rf"\b(?i:define|\w{{0,20}}(?:set|put|env|prop|config)\w{{0,20}})\(\s{{0,4}}{_QUOTE}"
+            rf"(?:\b(?i:define|\w{{0,20}}(?:set|put|env|prop|config)\w{{0,20}})\(\s{{0,4}}{_QUOTE}"
+            rf"|{_QUOTE}--?)"
             rf"(?P<name>[\w.-]{{1,60}}){_QUOTE}\s{{0,2}},\s{{0,4}}{_QUOTE}(?P<value>[^\"'\n\\]{{3,200}})"
             rf"{_QUOTE}"
         ),
@@ -210,25 +247,60 @@ _COMMANDS = (
     ),
     (
         "curl",
-        re.compile(
-            r"\s(?:-u|--(?:proxy-)?user)[ =]{0,2}[\"']?[^\s:\"'@/-][^\s:\"'@/]{0,64}:"
-            r"(?P<value>[^\s\"'@]{3,200})"
+        re.compile(rf"\s(?:-u|--(?:proxy-)?user){_USER}"),
+    ),
+    (
+        "http",  # HTTPie
+        re.compile(rf"\bhttps?[ \t][^\n|;]{{0,200}}?(?<=\s)(?:-a|--auth){_USER}"),
+    ),
+    (
+        ":",
+        re.compile(  # headers
+            rf"(?:\s(?:-H|--header)[ =]{{0,2}}(?:{_QUOTE})?|(?<![\w-])(?=[Xx]-))"
+            r"(?P<name>[\w-]{1,60}):[ \t]{0,2}(?P<value>[^\s\"'\\]{3,200})"
         ),
     ),
     (
         " -p",
         re.compile(
-            r"\b(?:(?:mysql|mariadb)\w{0,8}\b[^\n|;]{0,200}?\s-p|sshpass\s{1,4}-p\s?)[\"']?"
+            r"\b(?:(?:mysql|mariadb)\w{0,8}\b[^\n|;]{0,200}?\s-p"
+            r"(?![a-z]{2,}[ =]\d|(?:ort|ath|rotocol|assword|rint|rofile)\b)"  # `-port 3306`
+            r"|sshpass\s{1,4}-p\s?)[\"']?"
             r"(?P<value>[^\s\"'-][^\s\"']{2,200})"
         ),
     ),
     ("jdbc:", re.compile(r"jdbc:[\w:]{1,40}:[^\s/@:\"']{1,64}/(?P<value>[^\s@/\"']{1,200})@")),
     (
-        ":",
-        re.compile(  # .pgpass
-            r"(?<![\w:/.*-])[\w.*-]{1,80}:(?:54\d\d|6432|\*):[\w.*-]{1,64}:[\w.*-]{1,64}:"
-            r"(?P<value>[^\s:\"']{3,200})"
+        "/",
+        re.compile(
+            r"(?:\bjdbc:oracle:\w{1,10}:@[^\s\"']{1,200}"
+            r"|\b(?:sqlplus|sqlldr|expdp|impdp|sqlcl)(?:[ \t]{1,4}-\w{1,20}){0,4})"
+            r"[ \t]{1,4}[\"']?[^\s/@:\"']{1,64}/(?P<value>[^\s@/\"']{3,200})"
         ),
+    ),
+    (
+        ":",
+        re.compile(  # .pgpass; with any port as a line of its own whose host has a dot
+            r"(?:(?<![\w:/.*-])[\w.*-]{1,80}:(?:54\d\d|6432|\*)"
+            r"|(?<![^\n\"'])(?:localhost|\*|[\w-]{1,80}\.[\w.-]{1,80}(?<!\.py)(?<!\.js)(?<!\.log)):\d{4,5}"
+            r"(?=[^\s\"']{0,400}(?:[\n\"']|\Z))):[\w.*-]{1,64}:[\w.*-]{1,64}:(?P<value>[^\s:\"']{3,200})"
+        ),
+    ),
+    # Markup: text of an element, of one whose attribute is the name, and of the one behind it;
+    # attributes beside each other.
+    ("</", re.compile(rf"<(?P<name>[\w:.-]{{1,60}})(?:\s[^<>]{{0,400}})?>{_ELEMENT_TEXT}")),
+    ("</", re.compile(rf"<{_NAME_ATTRIBUTE}[^<>]{{0,400}}>{_ELEMENT_TEXT}")),
+    (
+        "</",
+        re.compile(
+            rf"<(?P<tag>[\w:.-]{{1,60}})>[\w.: -]{{0,40}}?{_NAME}\W?</(?P=tag)>"
+            rf"(?:\s|\\\\[nrt]){{0,40}}<(?!(?P=tag)[>\s])[\w:.-]{{1,60}}>{_ELEMENT_TEXT}"
+        ),
+    ),
+    ("<", re.compile(rf"<{_NAME_ATTRIBUTE}[^<>]{{0,400}}?{_VALUE_ATTRIBUTE}")),
+    (
+        "<",
+        re.compile(rf"<[^<>]{{0,400}}?{_VALUE_ATTRIBUTE}{_QUOTE}{_NAME_ATTRIBUTE}"),
     ),
 )
 
@@ -312,94 +384,3 @@ def find_tokens(text: str) -> Iterator[tuple[int, int]]:
 def _token_pattern() -> re.Pattern[str]:
     kinds = json.loads(files("ingot.agent.privacy").joinpath("tokens.json").read_text("utf-8"))
     return re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(one['pattern'] for one in kinds)})")
-
-
-_AT_SIGN = re.compile(r"@|%40")
-_LONGEST_LOCAL = 64
-_LOCAL = re.compile(r"[A-Za-z0-9._%+'-]++|[\w.%+'-]++")  # backwards from the sign
-_DOMAIN = re.compile(
-    r"(?:[A-Za-z0-9][A-Za-z0-9-]{0,62}\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9])"
-    r"|(?:[^\W_][\w-]{0,62}\.){1,8}[^\W\d_]{2,24}"
-)
-# `icon@2x.png` and `git@host:path` are no addresses of people.
-_FILE_ENDINGS = frozenset(
-    ("png", "jpg", "jpeg", "gif", "webp", "svg", "ico", "css", "js", "py", "html")
-)
-_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}\Z")
-_USERINFO = re.compile(r"[^\s\"'<>`/?#\\]{0,300}@|[^\s\"'<>`?#\\@:]{1,64}:[^\s\"'<>`\\@]{1,200}@")
-_QUERY = re.compile(
-    r"(?<=[?&;])(?:(?:x-amz-|x-goog-)?(?:access_?|auth_?|api_?|security-?|refresh_?|session_?)?"
-    r"(?:token|signature|secret|password|passwd|pwd|apikey|sig)|key|api_?key|api-key|client_secret"
-    r"|x-amz-credential|code)=([^&;\s\"'<>`\\\[\]]{6,}+)",
-    re.IGNORECASE,
-)
-_WORD = re.compile(r"[A-Za-z]{1,15}(?:[_-][A-Za-z]{1,15})?\Z")
-_V4 = re.compile(r"(?<![\w.])\d{1,3}+(?:\.\d{1,3}+){3}(?![\w]|\.\d)")
-# Addresses in use begin with four digits, or with `::`; a cloze such as `c1::9` does not.
-_V6 = re.compile(
-    r"(?<![\w:.])(?=[0-9A-Fa-f:]{0,39}\d)(?:[0-9A-Fa-f]{4}|(?=::))(?::[0-9A-Fa-f]{0,4}+){2,7}(?![\w:])"
-)
-# 1.2.3.4 after these is a version: `v1.2.3.4`, `Chrome/1.2.3.4`, `version: 1.2.3.4`, `==1.2.3.4`.
-_VERSION = re.compile(
-    r"(?:[A-Za-z]/|==|>=|<=|~=|\^|~|\b(?:v|ver|version|release|build|rev|section|chapter|§)"
-    r"[\"']?[.:=\s]{0,3}[\"']?|版本[号:为是\s]{0,3})\Z",
-    re.IGNORECASE,
-)
-
-
-def find_emails(text: str) -> Iterator[tuple[int, int]]:
-    """E-mail addresses, `%40` for the sign included; the local part ends where its letters end."""
-    for at in _AT_SIGN.finditer(text):
-        domain = _DOMAIN.match(text, at.end())
-        if domain is None or domain[0].rpartition(".")[2].lower() in _FILE_ENDINGS:
-            continue
-        before = text[max(0, at.start() - _LONGEST_LOCAL) : at.start()][::-1]
-        local = _LOCAL.match(before)
-        name = local[0].rstrip(".%'+-") if local else ""
-        if name and name != "tig":
-            yield at.start() - len(name), domain.end()
-
-
-def find_url_credentials(text: str) -> Iterator[tuple[int, int]]:
-    """`user:password` before the host of a URL; a user alone where it is as long as a key."""
-    place = text.find("://")
-    while place >= 0:
-        start = place + 3
-        found = _USERINFO.match(text, start)
-        if found and _AUTHORITY.search(text[max(0, place - 31) : place]):
-            user, colon, password = found[0][:-1].partition(":")
-            if password if colon else len(user) >= 20:
-                yield start, found.end() - 1
-        place = text.find("://", start)
-
-
-def find_query_secrets(text: str) -> Iterator[tuple[int, int]]:
-    """Values of `token=`, `key=`, `sig=` and their like in the query of a URL; no plain words."""
-    for match in _QUERY.finditer(text):
-        if not _WORD.match(match[1]):
-            yield match.span(1)
-
-
-def find_ip_addresses(text: str) -> Iterator[tuple[int, int]]:
-    """IPv4 and IPv6 addresses that say which machine it is; no versions, loopbacks and masks."""
-    for match in _V4.finditer(text):
-        if _identifies_machine(match[0]) and not _VERSION.search(
-            text[max(0, match.start() - 12) : match.start()]
-        ):
-            yield match.span()
-    for match in _V6.finditer(text):
-        if _identifies_machine(match[0]):
-            yield match.span()
-
-
-def _identifies_machine(spelled: str) -> bool:
-    try:
-        address = ip_address(spelled)
-    except ValueError:
-        return False
-    if isinstance(address, IPv6Address):
-        return not (address.is_loopback or address.is_unspecified or address.is_multicast)
-    if address.is_loopback or address.packed[0] in (0, 255):
-        return False
-    # 1.2.3.4 is a section, a version or a public resolver more often than somebody's machine.
-    return any(len(part) > 1 for part in spelled.split("."))

@@ -168,7 +168,8 @@ def _read_tables(file: Path, path: str, profile: str | None) -> list[_Table]:
 
 def _refuse_secrets(entries: Mapping[str, Any], heading: str) -> None:
     """Refuse a key of a service, by its name or its look; the message does not show it."""
-    from ingot.agent.privacy.secrets import find_tokens, find_url_credentials, is_secret_name
+    from ingot.agent.privacy.addresses import find_url_credentials
+    from ingot.agent.privacy.secrets import find_tokens, is_secret_name
 
     for name, entry in entries.items():
         if isinstance(entry, dict):

@@ -105,6 +105,36 @@ SECRET_WORD = "amberfinch"
         {"text": f"pass: {SECRET_WORD}9x"},
         {"text": f"password='${SECRET_WORD}99' password=Ab(3){SECRET_WORD}"},
         {"cookie": f"sid={SECRET_WORD}9"},
+        {"text": f'<property name="password" value="{SECRET_WORD}"/>'},
+        {"text": f'<input type="password" name="pw" value="{SECRET_WORD}9">'},
+        {"text": f'<add value="{SECRET_WORD}" key="ApiKey"/>'},
+        {"text": f"<password>{SECRET_WORD}b</password>"},
+        {"text": f"<property name='db.password'>{SECRET_WORD}</property>"},
+        {"text": f"<id>3</id><name>password</name>\n <value>{SECRET_WORD}</value>"},
+        {"text": json.dumps({"xml": f'<property name="password" value="{SECRET_WORD}"/>'})},
+        {"env": [["DB_PASSWORD", SECRET_WORD]]},
+        {"env": [["HOST", "h"], ["API_KEY", SECRET_WORD], ["GREETING", "hello world"]]},
+        {"env": [["password", SECRET_WORD], ["user", "bob"]]},
+        {"table": [["password", "user"], [SECRET_WORD, "bob"]]},
+        {"table": [["password", "question"], [SECRET_WORD, "What is it?"]]},
+        {"text": f"curl -H 'X-Api-Key: {SECRET_WORD}' http://h"},
+        {"text": f"POST / HTTP/1.1\nX-Auth-Token: {SECRET_WORD}\n"},
+        {"text": f"http -a bob:{SECRET_WORD} h"},
+        {"text": f"jdbc:oracle:thin:@h:1521:x bob/{SECRET_WORD}"},
+        {"text": f"sqlplus -s bob/{SECRET_WORD}@db"},
+        {"Authorization": f"Token {SECRET_WORD}"},
+        {"headers": [{"name": "authorization", "value": f"Basic {SECRET_WORD}"}]},
+        {"text": f"self.password: str = '{SECRET_WORD}'"},
+        {"text": f'const password: string = "{SECRET_WORD}";'},
+        {"text": f"a\ndb.ex.org:25060:main:bob:{SECRET_WORD}\nb"},
+        {"form": {"label": "Password", "value": SECRET_WORD}},
+        {"form": {"id": "password", "val": SECRET_WORD}},
+        {"form": {"name": "password", "content": SECRET_WORD}},
+        {"form": {"name": "password", "default": SECRET_WORD}},
+        {"form": {"key": "db.password", "stringValue": SECRET_WORD}},
+        {"form": {"flag": "DB_PASSWORD", "is": f"{SECRET_WORD}9"}},
+        {"args": ["--password", SECRET_WORD, "--user", "bob"]},
+        {"text": f"run(['x', '--api-key', '{SECRET_WORD}'])"},
     ],
 )
 def test_a_secret_beside_its_name_is_hidden(row: dict[str, Any]) -> None:
@@ -124,10 +154,41 @@ def test_a_secret_beside_its_name_is_hidden(row: dict[str, Any]) -> None:
         {"password": {"type": "string", "description": "The user's password", "minLength": 8}},
         {"tokens": ["my", "password", "is"], "tags": ["PRON", "NOUN", "VERB"]},
         {"talk": [{"role": "user", "content": "password"}, {"role": "bot", "content": "a word"}]},
+        {"angle": 1, "sin": "0.0000123456", "cos": 0.5, "pass": "yes"},
+        {"sin": 12345.678901, "bsn": 0.123456789, "sine": "1"},
+        {"name": "password", "value": "The meaning of the word password is a key."},
+        {"name": "secret", "value": "something kept hidden from others, or unknown"},
+        {"word": "secret", "translation": "geheim"},
+        {"name": "密码", "value": "用于登录系统的一串字符。"},
+        {"param": "api_key", "in": "query"},
+        {"text": "mysql -port 3306; mysql -h x -port 3306 -u bob"},
+        {"text": "docker run -p 8080:80 -u 1000:1000 curl -u"},
+        {"text": "main.py:1234:INFO:root:Starting"},
+        {"text": "the password of [secret] thing9"},
+        {"text": '<input type="password" name="pw" placeholder="Your word">'},
+        {"text": "<label>Password</label><p>The password is required to log in.</p>"},
+        {"tags": ["password", "security"], "pin_no": 4001, "pin_code": 560001},
+        {"authorization": "granted"},
     ],
 )
 def test_what_only_shares_a_name_stays(row: dict[str, Any]) -> None:
     assert Door("redacted", [row]).value(row).json == row
+
+
+def test_the_value_of_a_pair_is_hidden_and_its_neighbours_stay() -> None:
+    row = {"env": [["DB_PASSWORD", SECRET_WORD], ["HOME", "/root"]], "xml": f'a="{SECRET_WORD}"'}
+    assert Door("redacted", [row]).value(row).json == {
+        "env": [["DB_PASSWORD", "[secret]"], ["HOME", "/root"]],
+        "xml": 'a="[secret]"',
+    }
+    assert redact('<p name="password" value="x1y"/>') == '<p name="password" value="[secret]"/>'
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("pin_code", 7301), ("otp_code", "730101"), ("sin", "046 454 286")]
+)
+def test_a_code_or_number_under_its_name_is_hidden(name: str, value: int | str) -> None:
+    assert Door("redacted").value({name: value}).json == {name: "[secret]"}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,114 @@
+"""Values beside the name of a secret: pairs, lists side by side, rows under a header."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from ingot.agent.privacy.secrets import VALUE_KEY, is_like_secret, is_secret_name, names_secret
+from ingot.converters.rows import Json
+
+Pair = tuple[str, Json]  # a name, and what stands beside it
+_VALUE_KEY = re.compile(VALUE_KEY)
+_HEADS = frozenset(
+    (
+        *("names", "keys", "fields", "columns", "cols", "header", "headers", "column_names"),
+        *("colnames", "field_names", "attributes", "params", "parameters", "variables"),
+    )
+)
+_HEADER_ROWS = 3  # among the first so many rows of a table names may stand
+_LONGEST_CELL = 40  # characters of a name
+_IDENTIFIER = re.compile(r"[^\W\d][\w.-]{0,39}")
+_COMPOUND = re.compile(r"[A-Za-z]\w*(?:[_.-]|(?<=[a-z])(?=[A-Z]))[\w.-]+")
+
+
+def find_pairs(value: Json) -> Iterator[Pair]:
+    """What one object or list holds beside the name of a secret, itself and its elements alone."""
+    if isinstance(value, list):
+        if value and isinstance(value[0], list):
+            yield from find_below_header(value)
+        yield from (
+            (flag, one)
+            for flag, one in pairwise(value)
+            if isinstance(flag, str) and flag.startswith("-") and is_secret_name(flag)
+        )
+    elif isinstance(value, dict):
+        yield from _beside_name(value)
+        for key, one in value.items():
+            if key.lower() in _HEADS and isinstance(one, list) and any(map(_is_name, one)):
+                yield from _beside_names(one, value)
+
+
+def _beside_name(cells: dict[str, Json]) -> Iterator[Pair]:
+    """What an object holds beside a cell that is a name: `{"label": "DB_PASSWORD", "val": ...}`.
+
+    Without such a key only the one other cell, if it looks like a secret.
+    """
+    held = {key: one for key, one in cells.items() if one is not None and not isinstance(one, bool)}
+    names = {key: one for key, one in held.items() if isinstance(one, str) and names_secret(one)}
+    for named, name in names.items():
+        alone = len(held) == 2 and _COMPOUND.fullmatch(name) is not None
+        for key, one in held.items():
+            like = alone and isinstance(one, str) and is_like_secret(one)
+            if key != named and (like or _VALUE_KEY.search(key)):
+                yield name, one
+
+
+def _is_name(value: Json) -> bool:
+    return isinstance(value, str) and is_secret_name(value)
+
+
+def _beside_names(names: list[Json], around: dict[str, Json]) -> Iterator[Pair]:
+    """Elements at the place of a name in the other lists, or in the rows of one."""
+    places = [(at, name) for at, name in enumerate(names) if _is_name(name)]
+    for other in around.values():
+        if other is names or not isinstance(other, list):
+            continue
+        rows = [one for one in other if isinstance(one, list)] or [other]
+        for row in rows:
+            if len(row) == len(names):
+                yield from ((name, row[at]) for at, name in places)
+
+
+def find_below_header(rows: Sequence[Json], least: int = 2) -> Iterator[Pair]:
+    """Cells of a table whose names are a row of it, of at least so many cells.
+
+    Names are short, differ, and stand nowhere else in their column. Rows of a name and a value are
+    pairs; where all cells may be names they are looked at as both.
+    """
+    pairs = _name_first(rows) if least == 2 else []
+    yield from ((name, one) for name, one in pairs if names_secret(name))
+    if pairs and not all(_is_identifier(one) for _, one in pairs):
+        return
+    for at, row in enumerate(rows[:_HEADER_ROWS]):
+        head = _cells(row)
+        secret = [key for key, name in head.items() if _is_name(name)]
+        if not 0 < len(secret) < len(head) or len(head) < least or not _are_names(head):
+            continue
+        others = map(_cells, rows[at + 1 :])
+        below = [one for one in others if len(one) == len(head) and one != head]
+        if not any(cells.get(key) == name for cells in below for key, name in head.items()):
+            yield from ((head[key], cells.get(key)) for cells in below for key in secret)
+
+
+def _name_first(rows: Sequence[Json]) -> list[Pair]:
+    """Rows of two cells of which the first is a name; none for a header above sentences."""
+    cells = [list(_cells(row).values()) for row in rows]
+    if not all(len(one) == 2 and _is_identifier(one[0]) for one in cells):
+        return []
+    prose = [isinstance(one, str) and " " in one for _, one in cells]
+    below_header = len(prose) > 1 and prose.count(False) == 1 and not prose[0]
+    return [] if below_header else [(str(name), one) for name, one in cells]
+
+
+def _is_identifier(value: Json) -> bool:
+    return isinstance(value, str) and _IDENTIFIER.fullmatch(value) is not None
+
+
+def _cells(row: Json) -> dict[Json, Json]:
+    return row if isinstance(row, dict) else dict(enumerate(row if isinstance(row, list) else ()))
+
+
+def _are_names(head: dict[Json, Json]) -> bool:
+    names = [name for name in head.values() if isinstance(name, str) and name]
+    short = all(len(name) <= _LONGEST_CELL for name in names)
+    return short and len(set(names)) == len(head)
