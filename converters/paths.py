@@ -11,16 +11,13 @@ exist gives no hit, a null gives a hit that is None.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from ingot.converters.errors import MappingError, Problem
 from ingot.converters.json_yaml import found_text
-from ingot.converters.rows import Json, RowError
+from ingot.converters.rows import Json, RowError, count_looks
 
 
 class PathSyntaxError(ValueError):
@@ -143,8 +140,8 @@ def _nearest_legal(text: str) -> str | None:
         return None
     guess = re.sub(r"\.{2,}", ".", text.strip()).strip(".")
     guess = re.sub(r"\.\[", "[", guess)
-    guess = re.sub(r"\[[^\]'\"]*[:?@][^\]]*\]|\[\]", "[*]", guess)
-    guess = re.sub(r"\[([^\]\d*'\"-][^\]'\"]*)\]", r"['\1']", guess)
+    guess = re.sub(r"\[[^\[\]'\":?@]*+[:?@][^\[\]]*+\]|\[\]", "[*]", guess)
+    guess = re.sub(r"\[([^\[\]\d*'\"-][^\[\]'\"]*+)\]", r"['\1']", guess)
     try:
         _parse(guess)
     except PathSyntaxError:
@@ -194,32 +191,6 @@ def _parse(text: str) -> tuple[Step, ...]:
         if count > MAX_STEPS:
             raise PathSyntaxError(text, f"more than {MAX_STEPS} steps", None)
     return tuple(steps)
-
-
-_MOST_LOOKED_AT: Final = 5_000_000  # places that a mapping may look at while it is tried
-_LEFT: ContextVar[list[int] | None] = ContextVar("places left to look at", default=None)
-
-
-@contextmanager
-def limit_looks() -> Iterator[None]:
-    """Bound what paths look at inside: `l[*].^.l[*]` of a stranger multiplies any list.
-
-    Raises MappingError where it is too much.
-    """
-    token = _LEFT.set([_MOST_LOOKED_AT])
-    try:
-        yield
-    finally:
-        _LEFT.reset(token)
-
-
-def count_looks(places: int) -> None:
-    """Count places that are looked at, where `limit_looks` bounds them. Raises MappingError."""
-    if left := _LEFT.get():
-        left[0] -= places
-        if left[0] < 0:
-            wanted = f"at most {_MOST_LOOKED_AT:,} places to look at in the sampled rows"
-            raise MappingError("the mapping", (Problem("", "too_much", wanted, "more"),))
 
 
 Walk = Callable[[list[Node]], list[Node]]

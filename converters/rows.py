@@ -2,8 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, NewType, TypeAlias, TypedDict, TypeVar
+from typing import Any, Final, NewType, TypeAlias, TypedDict, TypeVar
+
+from ingot.converters.errors import MappingError, Problem
 
 # Readers give JSON types only: None, bool, int, float, str, list, dict. Times, decimals, bytes and
 # Arrow scalars are turned into these at the reader, and a text that is not valid Unicode is a bad
@@ -137,3 +141,31 @@ def read_ahead(pieces: Iterator[_Piece], reader: ThreadPoolExecutor) -> Iterator
     while (piece := following.result()) is not None:
         following = reader.submit(next, pieces, None)
         yield piece
+
+
+# --- how much a mapping may look at
+
+_MOST_LOOKED_AT: Final = 5_000_000  # places that a mapping may look at while it is tried
+_LEFT: ContextVar[list[int] | None] = ContextVar("places left to look at", default=None)
+
+
+@contextmanager
+def limit_looks() -> Iterator[None]:
+    """Bound what paths look at inside: `l[*].^.l[*]` of a stranger multiplies any list.
+
+    Raises MappingError where it is too much.
+    """
+    token = _LEFT.set([_MOST_LOOKED_AT])
+    try:
+        yield
+    finally:
+        _LEFT.reset(token)
+
+
+def count_looks(places: int) -> None:
+    """Count places that are looked at, where `limit_looks` bounds them. Raises MappingError."""
+    if left := _LEFT.get():
+        left[0] -= places
+        if left[0] < 0:
+            wanted = f"at most {_MOST_LOOKED_AT:,} places to look at in the sampled rows"
+            raise MappingError("the mapping", (Problem("", "too_much", wanted, "more"),))

@@ -19,8 +19,7 @@ from ingot.converters.mapping.bind import Mapping, bind, parse
 from ingot.converters.mapping.check import CheckReport, check_mapping, sample_batches
 from ingot.converters.mapping.rows.executor import Record, RowExecutor
 from ingot.converters.mapping.rows.values import row_nodes
-from ingot.converters.paths import limit_looks
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import Json, MappingDocument, limit_looks
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.sample import Sample

@@ -18,8 +18,7 @@ from ingot.converters.mapping.bind import Mapping, bind, parse
 from ingot.converters.mapping.rows.conditions import same_json
 from ingot.converters.mapping.rows.executor import REASONS, RowExecutor, UnifiedBatch
 from ingot.converters.mapping.rows.group import group_rows
-from ingot.converters.paths import limit_looks
-from ingot.converters.rows import Batch, Json, MappingDocument
+from ingot.converters.rows import Batch, Json, MappingDocument, limit_looks
 from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.formats.row_chunks import (
     BrokenRow,

@@ -37,8 +37,8 @@ from ingot.converters.mapping.rows.values import (
     tree_nodes,
 )
 from ingot.converters.mapping.signs import SignFinder
-from ingot.converters.paths import Node, RowNode, count_looks
-from ingot.converters.rows import Batch, Json, Reject, RowError, non_finite_text
+from ingot.converters.paths import Node, RowNode
+from ingot.converters.rows import Batch, Json, Reject, RowError, count_looks, non_finite_text
 from ingot.converters.sources.sample import Sample
 from ingot.converters.sources.text_kinds import Content, count_content, record_texts
 

@@ -19,8 +19,6 @@ from tests.packaging.patterns import (
 # Patterns that are given short texts only, and how short these are.
 SHORT = {
     "agent.judging.model_gates._HEADING": "a label of at most 60 characters",
-    "converters.paths line 143": "a misspelled path of at most 300 characters",
-    "converters.paths line 144": "a misspelled path of at most 300 characters",
     "converters.sources.storage.listing._UNFINISHED": "the name of a file",
     "converters.sources.text_kinds._FILE": "a text of at most 300 characters",
     "converters.sources.text_kinds._EMAIL": "a text of at most 300 characters",

@@ -13,7 +13,7 @@ _SHARE = 0.5  # of the rows
 _LOOKED_AT = 100  # rows
 _FEW_ROWS = 12
 # A list or an object as Python writes it, which is no JSON: with apostrophes, or as a tuple.
-_PYTHON = re.compile(r"\s*[\[{(]\s*(?:[\[{(]\s*)*'.*'\s*[:,\])}].*[\])}]\s*", re.DOTALL)
+_PYTHON = re.compile(r"\s*+(?:[\[{(]\s*+)++'(?>.*?'\s*+[:,\])}]).*[\])}]\s*+", re.DOTALL)
 _EVENT_PARTS = ("message", "payload", "item", "data", "event")
 _EVENT_MARKS = ("timestamp", "ts", "time", "uuid", "id", "sessionId", "session_id")
 

@@ -12,8 +12,8 @@ from itertools import zip_longest
 
 from ingot.converters.json_yaml import found_text
 from ingot.converters.mapping.language import Tree, Value
-from ingot.converters.paths import MISSING, Node, Path, RowNode, count_looks
-from ingot.converters.rows import Batch, Json, RowError
+from ingot.converters.paths import MISSING, Node, Path, RowNode
+from ingot.converters.rows import Batch, Json, RowError, count_looks
 from ingot.converters.sources.storage.listing import path_stem
 
 _MAX_DIGITS = 300  # of a place that is spelt as text

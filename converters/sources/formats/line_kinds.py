@@ -51,13 +51,13 @@ def strange_text(shape: Iterable[str]) -> str:
 # and its value (`msgid "..."`, `key = {`, `DTSTART:2020`), `@entry{`, `(1, 2),`, a lone element,
 # cues of times. A speaker's name has a blank behind its colon, and none of these.
 _SYNTAX_LINE = re.compile(
-    r"""[^\t]*\S\t+\S|[\w.\[\]-]+\s?"|[\w.-]+\s*=[^=]|[A-Z][A-Z0-9-]*(;[^:\s]*)?:\S"""
-    r"""|@\w+\s?[{(]|[(\[{].*[)\]}][,;]$|\{.*\}$|[\])}][,;]?$|</?[A-Za-z][^<>]*>"""
-    r"""|\[[\w .:"-]+\]|INSERT INTO\b"""
+    r"""[^\t]*+(?<=\S)\t++\S|[\w.\[\]-]++\s?"|[\w.-]++\s*+=[^=]|[A-Z][A-Z0-9-]*+(?:;[^:\s]*+)?:\S"""
+    r"""|@\w++\s?[{(]|[(\[{].*[)\]}][,;]$|\{.*\}$|[\])}][,;]?$|</?[A-Za-z][^<>]*+>"""
+    r"""|\[[\w .:"-]++\]|INSERT INTO\b"""
 )
 _COMMENT_LINE = re.compile(r"#|//|--|;|%")
 _SYNTAX_SHARE, _CUE_SHARE = 0.6, 0.2
-_CUE = re.compile(r"\W{0,2}(?:\d+[^\w\n]{1,5}){5,}\d+\D{0,15}$")  # six numbers of times
+_CUE = re.compile(r"\W{0,2}\d++(?:[^\w\n]{1,5}\d++){5,}+\D{0,15}$")  # six numbers of times
 # A date in any order of its parts, or the name of a month or day, and a time; or a time alone.
 _TIMED_LINE = re.compile(
     r"\W{0,2}(?:\d{1,4}(?:[-./]\d{1,4}){2}\D{1,3}|(?:[A-Z][a-z]{2} +){1,2}\d{1,2} +(?:\d{4} +)?)"
@@ -73,7 +73,8 @@ def _find_syntax(lines: Sequence[str]) -> str | None:
     if len(held) < _LEAST_WORDS:
         return None
     cues, timed, marked = (
-        sum(bool(rule.match(line)) for line in held) for rule in (_CUE, _TIMED_LINE, _SYNTAX_LINE)
+        sum(bool(match(line)) for line in held)
+        for match in (_CUE.match, _TIMED_LINE.match, _SYNTAX_LINE.match)
     )
     if cues >= _CUE_SHARE * len(held):
         return SYNTAX

@@ -9,7 +9,8 @@ import pytest
 from ingot.converters.errors import MappingError
 from ingot.converters.mapping.bind import MAX_BYTES, bind, load_mapping, parse
 from ingot.converters.mapping.rows.executor import UnifiedBatch
-from ingot.converters.paths import Node, PathSyntaxError, compile_path, join_path, limit_looks
+from ingot.converters.paths import Node, PathSyntaxError, compile_path, join_path
+from ingot.converters.rows import limit_looks
 
 Unify = Callable[..., UnifiedBatch]
 
