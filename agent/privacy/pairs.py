@@ -18,7 +18,7 @@ _HEADS = frozenset(
 _HEADER_ROWS = 3  # among the first so many rows of a table names may stand
 _LONGEST_CELL = 40  # characters of a name
 _IDENTIFIER = re.compile(r"[^\W\d][\w.-]{0,39}")
-_COMPOUND = re.compile(r"[A-Za-z]\w*(?:[_.-]|(?<=[a-z])(?=[A-Z]))[\w.-]+")
+_COMPOUND = re.compile(r"[A-Za-z]\w{0,39}(?:[_.-]|(?<=[a-z])(?=[A-Z]))[\w.-]{1,40}")
 
 
 def find_pairs(value: Json) -> Iterator[Pair]:
