@@ -60,7 +60,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         _raw(root)
         for command in commands():
             done = CliRunner().invoke(app, shlex.split(command)[1:])
-            assert done.exit_code == 0, f"{command}\n{done.output}"
+            ended = (0, 5) if "--shard" in command else (0,)
+            assert done.exit_code in ended, f"{command}\n{done.output}"
         yield root
 
 

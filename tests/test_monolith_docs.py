@@ -57,7 +57,7 @@ def run(command: str) -> str:
     if " cat examples/monolith/feed.pb" in command and "--limit" not in command:
         assert done.exit_code == 1  # one of its batches is wrong
     else:
-        assert done.exit_code == 0, f"{command}\n{done.output}"
+        assert done.exit_code in ((0, 5) if "--shard" in command else (0,)), done.output
     return done.stdout
 
 

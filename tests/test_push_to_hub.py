@@ -37,6 +37,8 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:  # the files of the repository
+        if "org/denied" in self.path:
+            return self.send({"error": "no right to read"}, 403)
         assert "/api/datasets/org/set/tree/main" in self.path
         files = self.server.files.items()
         self.send([{"type": "file", "path": k, "size": len(v), "oid": "c" * 40} for k, v in files])

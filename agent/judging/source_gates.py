@@ -147,7 +147,7 @@ def _count_lines(file: SourceFile) -> int:
 
 # --- lists of rows in one file
 
-MOST_OUTSIDE = 0.1  # of the rows
+MOST_OUTSIDE = 1 / 3  # of the rows: lists of other rows often hold what these refer to
 _Steps = list[str]
 
 

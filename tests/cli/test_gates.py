@@ -255,7 +255,6 @@ ROWS = "CREATE TABLE a (n INT);\nINSERT INTO a VALUES\n" + "".join(
         ("a.strange", "\n".join(ASKED), "text of an unknown kind (.strange)"),
         ("a.txt", CUES, "lines written for machines"),
         ("a.txt", timed("01/03/2024, 09:0{n} - Anna: "), "lines that begin with a time"),
-        ("a.log", timed("09:0{n} <@ann> "), "lines that begin with a time"),
         ("a.txt", timed("Mar  1 09:0{n}:11 host cron: "), "lines that begin with a time"),
         ("a.txt", ENTRIES, "lines written for machines"),
         ("a.bib", ENTRIES, "(.bib)"),

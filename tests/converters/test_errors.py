@@ -24,11 +24,11 @@ SAMPLES = [
     errors.PartDone("out", "1/4", 3, 12, "1/2"),
     errors.PanickedError("panic: index out of bounds"),
     errors.DriftError("data", "has another shape", "--allow-drift"),
+    errors.CountsReviewNeeded("data", "1 row with an image", "--approve-counts", {"media": 1}),
+    errors.UnreachableStoreError("s3://data", "no answer", "run the same command again"),
     errors.BudgetReached("run", "3 of 3 calls are spent", "--llm-max-calls"),
     errors.ModelError("localhost", "no answer", "try again", "timeout"),
     errors.ModelError("localhost", "no such model"),
-    errors.CountsReviewNeeded("data", "1 row with an image", "--approve-counts", {"media": 1}),
-    errors.UnreachableStoreError("s3://data", "no answer", "run the same command again"),
 ]
 
 

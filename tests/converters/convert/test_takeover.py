@@ -131,7 +131,8 @@ def test_what_is_kept_for_it_quotes_no_row(tmp_path: Path) -> None:
         rows = '{"text": "a"}\n{"text": 5, "id": "x"}\n{broken-canary\n{"text": "\\ud800-canary"}\n'
         (tmp_path / f"raw/{number}.jsonl").write_text(rows)
     result = run(tmp_path / "raw", tmp_path / "out")
-    assert "canary" in "".join(result.first_rejects)
+    assert "bad_row" in "".join(result.first_rejects)
+    assert "canary" not in "".join(result.first_rejects)
     assert "canary" not in (tmp_path / "out/run.json").read_text()
     (tmp_path / "raw/9.jsonl").write_text('{"text": "new"}\n')
     again = run(tmp_path / "raw", tmp_path / "out")

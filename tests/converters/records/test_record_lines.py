@@ -122,7 +122,7 @@ def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
     assert list(read_records(file)) == [PT, PT]
     assert sum(batch.num_rows for batch in read_batches(file)) == 2
     file.write_bytes(b"\xef\xbb\xbf" + line + b"\xef\xbb\xbf" + line)
-    assert problem(file).startswith("line 2: not JSON")
+    assert list(read_records(file)) == [PT, PT]  # as `cat` joins files
     for nothing in (b"", b"\xef\xbb\xbf"):
         file.write_bytes(nothing)
         assert list(read_batches(file)) == []
