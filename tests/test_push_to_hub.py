@@ -38,7 +38,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:  # the files of the repository
         if "org/denied" in self.path:
-            return self.send({"error": "no right to read"}, 403)
+            self.send({"error": "no right to read"}, 403)
+            return
         assert "/api/datasets/org/set/tree/main" in self.path
         files = self.server.files.items()
         self.send([{"type": "file", "path": k, "size": len(v), "oid": "c" * 40} for k, v in files])
