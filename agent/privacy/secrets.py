@@ -49,11 +49,11 @@ _BY_LOOK = tuple(
         ("cookies?", r"[\w.-]+=[^;\s]+(?:;.*)?|(?=.*\d)[\w%+/=.-]{16,}"),
         (
             "(?:seed|recovery|mnemonic)_(?:phrase|words)|mnemonic",
-            r"(?:[a-z]{3,8}[ ,]+){11,23}[a-z]{3,8}",
+            r"(?:[a-z]{3,8}+[ ,]++){11,23}+[a-z]{3,8}+",
         ),
         (
             "authorization",
-            r"(?i:basic|bearer|token|digest|apikey|key|negotiate)[ \t]+\S{4,}.*"
+            r"(?i:basic|bearer|token|digest|apikey|key|negotiate)[ \t]++\S{4,}+.*"
             r"|(?:[\w-]+[ \t]+)?(?=\S*\d)(?=\S*[A-Za-z])\S{8,}",
         ),
         ("pw|psw|pass|credentials?", r"(?=.*[A-Za-z])(?=.*[\d!-/:-@])\S{6,}"),

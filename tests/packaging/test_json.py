@@ -47,7 +47,7 @@ JSON = {
         converters/sources/text_kinds
     """,
     "parts of mapping documents": """
-        agent/judging/made_up agent/judging/unbacked
+        agent/judging/made_up agent/judging/unbacked agent/privacy/pairs
         agent/proposing/rules/answers/accepted_answers
         agent/proposing/rules/answers/answer_keys
         agent/proposing/rules/answers/preference

@@ -25,6 +25,7 @@ SHORT = {
 }
 # Patterns that stand in a list or a table, and how they are applied; others are searched for.
 APPLIED = {
+    "agent.privacy.secrets._BY_LOOK": "fullmatch",
     "converters.sources.file_kinds.MARKUP": "match",
     "converters.sources.recognizers.aliccp._KINDS": "match",
     "converters.sources.text_kinds._TIME": "fullmatch",
