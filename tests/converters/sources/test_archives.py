@@ -108,7 +108,7 @@ def test_of_tar_members_of_one_name_the_last_is_read(tmp_path: Path, mode: str) 
     path.write_bytes(CODECS[mode](raw.getvalue()) if mode else raw.getvalue())
     source = open_source(str(path))
     assert numbers(source) == [2]
-    assert [one.name for one in source.left_out] == ["a.tar/a.jsonl"] * 2
+    assert [one.name for one in source.left_out] == ["a.jsonl"] * 2
 
 
 @pytest.mark.parametrize("codec", CODECS)
