@@ -147,6 +147,7 @@ def _count_lines(file: SourceFile) -> int:
 
 # --- lists of rows in one file
 
+MOST_EQUAL = 0.1  # of the rows, where lists hold rows of one kind
 MOST_OUTSIDE = 1 / 3  # of the rows: lists of other rows often hold what these refer to
 _Steps = list[str]
 
@@ -161,7 +162,9 @@ def list_gates(trial: Trial) -> tuple[Gate, ...]:
     used = [_steps_of(compile_path(root))] if root != "$" else list(_used_steps(trial.mapping))
     left = [path for path in lists if not any(_is_on_way(path, one) for one in used)]
     rows, whole = (sum(lists[path] or 0 for path in paths) for paths in (left, lists))
-    if not left or (rows <= MOST_OUTSIDE * whole and None not in map(lists.get, left)):
+    equal = any(one.path.endswith("*[*]") for one in source.roots)
+    most = MOST_EQUAL if equal else MOST_OUTSIDE
+    if not left or (rows <= most * whole and None not in map(lists.get, left)):
         return ()
     share = share_text(rows, whole) if whole else "an unknown part"
     said = f"{share} of the rows are in lists that are not read: {', '.join(left[:_SHOWN])}"
@@ -169,7 +172,7 @@ def list_gates(trial: Trial) -> tuple[Gate, ...]:
         name="lists of rows",
         state="person",
         figure=f"{share} of the rows are not read",
-        limit=f"at most {percent_text(MOST_OUTSIDE)}",
+        limit=f"at most {percent_text(most)}",
         detail=detail_text([said]),
     )
     return (gate,)

@@ -1,7 +1,7 @@
 """Take one data set of a lake from its files to its facts, in a process of its own."""
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Final
 
 from ingot.agent.context import Context, state_home
 from ingot.agent.judging.policy import review_by_gates
-from ingot.agent.judging.trial import spec_of_document
+from ingot.agent.judging.trial import shown_report, spec_of_document, try_out
 from ingot.agent.lake.lake_order import LakeOrder
 from ingot.agent.lake.shared_model import LakeLedger, PostponedError, SharedModel
 from ingot.agent.model.cache import Store
@@ -41,7 +41,7 @@ from ingot.converters.errors import (
     SourceError,
     StorageError,
 )
-from ingot.converters.json_yaml import load_json
+from ingot.converters.json_yaml import load_json, map_leaves, shorten_text
 from ingot.converters.lake.catalog import SetFacts, Status
 from ingot.converters.lake.statistics import measure_records
 from ingot.converters.lake.survey import DataSet
@@ -49,11 +49,14 @@ from ingot.converters.mapping.bind import load_mapping
 from ingot.converters.output.files import output_errors
 from ingot.converters.output.object_store import read_json
 from ingot.converters.output.store_commit import find_result
-from ingot.converters.rows import MappingDocument
+from ingot.converters.records.schema import Record
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources.facts import LeftOut
 from ingot.converters.sources.root_candidates import root_candidates
 
 _SHOWN: Final = 20
+_SAMPLES: Final = 3  # records of a data set on the page
+_MESSAGES, _CHARACTERS = 12, 2_000  # of a record there, and of each of its texts
 _DECIDE: Final = Safe("decide it: ingot lake review DIR")
 _SPENT: Final = ("calls", "chars_sent", "tokens_in", "tokens_out", "cost")
 
@@ -346,7 +349,7 @@ def _settled_facts(
         rejects=manifest["rejects"],
         tokens=tokens.get("tokens"),
         sequences=tokens.get("sequences"),
-        figures=measure_records(place, lake.hashes(name), _shown_text(order, context)),
+        figures=measure_records(place, lake.hashes(name)),
         mapping=None,
         mapping_file=None,
         result=_relative_name(place, lake.out),
@@ -355,15 +358,30 @@ def _settled_facts(
         return facts
     local, file = isinstance(place, Path), _relative_name(lake.mapping(name), lake.out)
     mapping = load_json(done.folder / MAPPING) if local else read_json(f"{place}/{MAPPING}") or {}
-    facts = replace(facts, status="converted", mapping=mapping, mapping_file=file)
+    figures = replace(facts.figures, samples=_shown_records(order, mapping, context))
+    facts = replace(facts, status="converted", mapping=mapping, mapping_file=file, figures=figures)
     return _pin_rows(task, facts, mapping, context) if lake.pin else facts
 
 
-def _shown_text(order: Order, context: Context) -> Callable[[str], Safe]:
-    """How texts of records are shown on the page; where no value is shared by their type."""
-    if order.share_values == "none":
-        return lambda text: Safe("<string>")
-    return context.door(order.source, order.spec).text
+def _shown_records(order: Order, mapping: MappingDocument, context: Context) -> tuple[Json, ...]:
+    """The first records for the page, made of redacted rows, without most of what is long."""
+    trial = try_out(context, order, mapping, where=f"the mapping of {order.source_name}")
+    shown = shown_report(context, order, trial, show=_SAMPLES, share=order.share_values)
+    door = context.door(order.source, trial.source.spec, order.share_values)
+    return tuple(_begin_record(door.value(record).json) for _, record in shown.examples)
+
+
+def _begin_record(record: Record) -> Record:
+    """A record with its first messages and the beginnings of its texts."""
+    begun = {name: value for name, value in record.items() if value}
+    more = len(record.get("messages", ())) - _MESSAGES
+    if more > 0:
+        begun |= {"messages": record["messages"][:_MESSAGES], "messages_left_out": more}
+    return map_leaves(begun, _begin_text)
+
+
+def _begin_text(text: Json) -> Json:
+    return shorten_text(text, _CHARACTERS) if isinstance(text, str) else text
 
 
 def _pin_rows(

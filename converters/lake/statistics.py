@@ -1,9 +1,8 @@
-"""Measure the records of one result in one pass, with a few redacted samples for people."""
+"""Measure the records of one result in one pass."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.json_yaml import map_leaves
 from ingot.converters.lake.catalog import Figures, read_result
 from ingot.converters.lake.duplicates import find_duplicates
 from ingot.converters.lake.record_hashes import (
@@ -25,85 +23,31 @@ from ingot.converters.lake.record_hashes import (
 from ingot.converters.output.files import output_errors, whole_file
 from ingot.converters.output.store_commit import find_result
 from ingot.converters.records.readers import kind_of_schema
-from ingot.converters.records.schema import KINDS, Record
-from ingot.converters.rows import Json, Safe
+from ingot.converters.records.schema import KINDS
+from ingot.converters.sources.documents.kinds import ISO_639_1
 from ingot.converters.sources.text_kinds import recognize_language
 
-RecordBeginning = Record
-"""A record of which long texts and long conversations are only begun."""
-
-MESSAGES: Final = 12
-TEXT_CHARS: Final = 4_000
-TURN_CHARS: Final = 1_000
-META_CHARS: Final = 200
-MORE: Final = "…"
-# Secrets are looked for in more than is shown, so that none is shown because it was cut in two.
-_READ: Final = 4
+_MESSAGES: Final = 12
+_CHARACTERS: Final = 16_000  # of a text, or of each message
 
 
-def record_beginning(batch: pa.RecordBatch, place: int) -> RecordBeginning:
-    """The record at a place of a batch; `messages_left_out` counts messages that are cut off."""
-    record: RecordBeginning = {}
-    for name in batch.schema.names:
-        value = batch.column(name)[place]
-        if name == "messages" and value.is_valid:
-            record["messages_left_out"] = max(len(value) - MESSAGES, 0)
-            value = value.values.slice(0, MESSAGES)
-        value = value.to_pylist() if isinstance(value, pa.Array) else value.as_py()
-        record[name] = map_leaves(value, partial(_text_beginning, limit=_limit(name)))
-    return record
-
-
-def _limit(name: str) -> int:
-    return {"text": TEXT_CHARS, "meta": META_CHARS}.get(name, TURN_CHARS)
-
-
-def _text_beginning(value: Json, limit: int) -> Json:
-    return value[: _READ * limit + 1] if isinstance(value, str) else value
-
-
-def record_text(record: RecordBeginning) -> str:
-    """What the record says, to tell its language: the text, or the contents of its messages."""
-    if "text" in record:
-        return record["text"] or ""
-    messages = record["messages"] or []
-    return "\n".join((one or {}).get("content") or "" for one in messages)
-
-
-def redact_record(record: RecordBeginning, redact: Callable[[str], Safe]) -> Record:
-    """The record redacted, its texts cut; a text that is cut ends in `…`."""
-    kept = {
-        name: value
-        for name, value in record.items()
-        if value or name not in ("messages_left_out", "tools")
-    }
-    return {
-        name: map_leaves(value, partial(_redact_text, limit=_limit(name), redact=redact))
-        for name, value in kept.items()
-    }
-
-
-def _redact_text(text: Json, limit: int, redact: Callable[[str], Safe]) -> Json:
-    if not isinstance(text, str):
-        return text
-    whole = len(text) <= _READ * limit
-    clean = redact(text)
-    if whole and len(clean) <= limit:
-        return clean
-    # Of a text that was begun only the end may hold half a secret, however short it became.
-    return clean[: limit if whole else min(limit, len(clean) // 2)] + MORE
+def record_text(batch: pa.RecordBatch, place: int) -> str:
+    """What a record says, to tell its language: its text or its messages, as far as they begin."""
+    if "text" in batch.schema.names:
+        text: str = batch.column("text")[place].as_py() or ""
+        return text[:_CHARACTERS]
+    messages = batch.column("messages")[place]
+    held = messages.values.slice(0, _MESSAGES).to_pylist() if messages.is_valid else []
+    return "\n".join(((one or {}).get("content") or "")[:_CHARACTERS] for one in held)
 
 
 LANGUAGE_RECORDS: Final = 200  # records whose language is recognized
-SHOWN_SAMPLES: Final = 3
-LANGUAGES: Final = 1_000  # different values of meta.language that are told apart
-OTHERS: Final = "*"
-_LANGUAGE_CHARS: Final = 40
+OTHERS: Final = "*"  # values of meta.language that name none
 # Bin 0 holds records without a character, bin i those of 2**(i-1) and more.
 _POWERS: Final = np.array([1 << power for power in range(63)], np.int64)
 
 
-def measure_records(result: Path | str, hashed: Path, redact: Callable[[str], Safe]) -> Figures:
+def measure_records(result: Path | str, hashed: Path) -> Figures:
     """Read the records of a finished result once."""
     done = find_result(result)
     if done is None:
@@ -117,7 +61,7 @@ def measure_records(result: Path | str, hashed: Path, redact: Callable[[str], Sa
         write_header(stream, taken.records, WIDTH)
     work = hashed.with_name(f".{hashed.name}.bins")
     within = find_duplicates({"": hashed}, work=work).sets[""].within
-    return replace(taken.figures(redact), within=within)
+    return replace(taken.figures(), within=within)
 
 
 class _RecordTally:
@@ -150,31 +94,29 @@ class _RecordTally:
     def _count_languages(self, batch: pa.RecordBatch) -> None:
         counts = pc.value_counts(pc.struct_field(batch.column("meta"), "language"))
         for one in counts.to_pylist():
-            language = (one["values"] or "")[:_LANGUAGE_CHARS]
-            known = language in self._languages or len(self._languages) < LANGUAGES
+            language = one["values"] or ""
+            known = language in ("", "mix") or language in ISO_639_1
             self._languages[language if known else OTHERS] += one["counts"]
 
-    def figures(self, redact: Callable[[str], Safe]) -> Figures:
-        """All but the repeats."""
+    def figures(self) -> Figures:
+        """All but the repeats and the samples."""
         least = [0, *_POWERS.tolist()]
-        chosen = self._chosen.sorted_records()
-        heard = Counter(recognize_language(record_text(one)) or "" for one in chosen)
+        heard = Counter(recognize_language(text) or "" for text in self._chosen.texts())
         return Figures(
             records=self.records,
             characters=self._characters,
             lengths={least[at]: int(self._bins[at]) for at in np.flatnonzero(self._bins)},
             languages=dict(sorted(self._languages.items())),
             heard=dict(sorted(heard.items())),
-            samples=tuple(redact_record(one, redact) for one in chosen[:SHOWN_SAMPLES]),
         )
 
 
 class _SmallestHashes:
-    """The records with the smallest hashes, one per hash: the first of it."""
+    """What the records with the smallest hashes say, once per hash."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._kept: dict[bytes, RecordBeginning] = {}
+        self._kept: dict[bytes, str] = {}
         self._limit = b"\xff" * WIDTH
 
     def offer(self, batch: pa.RecordBatch, hashed: Hashes) -> None:
@@ -185,12 +127,12 @@ class _SmallestHashes:
         for place in near[np.argsort(begin[near], kind="stable")].tolist():
             key = hashed[place].tobytes()
             if key <= self._limit and key not in self._kept:
-                self._kept[key] = record_beginning(batch, place)
+                self._kept[key] = record_text(batch, place)
                 if len(self._kept) > self._most:
                     del self._kept[max(self._kept)]
                 if len(self._kept) == self._most:
                     self._limit = max(self._kept)
 
-    def sorted_records(self) -> list[RecordBeginning]:
-        """The records, by hash."""
+    def texts(self) -> list[str]:
+        """The texts, by hash."""
         return [self._kept[key] for key in sorted(self._kept)]

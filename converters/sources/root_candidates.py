@@ -1,7 +1,7 @@
 """Where rows may lie in a file that is one object: the roots and tables that it offers."""
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 
 from ingot.converters.paths import join_path
 from ingot.converters.rows import Json
@@ -20,6 +20,7 @@ _MOST_DEPTH = 3
 _TABLE_POINTS = 3.0
 _MOST_OTHERS = 5  # rows of lists to each value beside them
 _LOOKED_AT = 100  # rows of a list
+_FEWEST_TURNS, _TURN_SHARE = 4, 0.9
 _FEW_VALUES = 3  # an object of fewer values is a record rather than keyed by id
 
 
@@ -109,10 +110,25 @@ def _find_roots(
         path, long = join_path(*here, "[*]"), len(held) >= _FEW_VALUES
         if all(isinstance(item, dict) for item in held):
             root = RootCandidate(path=path, rows=len(held), why="a list of objects")
-            yield (1.5 if long else 0.9) - depth * 0.25, root
+            points = 0.2 if _take_turns(held) else 1.5 if long else 0.9
+            yield points - depth * 0.25, root
         elif long and all(isinstance(item, str) for item in held):
             root = RootCandidate(path=path, rows=len(held), why="a list of texts")
             yield 0.1 - depth * 0.25, root
+
+
+def _take_turns(rows: list[dict[str, Json]]) -> bool:
+    """Whether the objects of a list read as messages: a few texts of one key take turns in it."""
+    if len(rows) < _FEWEST_TURNS:
+        return False
+    for key in rows[0]:
+        said = [row.get(key) for row in rows]
+        if not all(isinstance(one, str) for one in said):
+            continue
+        changes = sum(one != other for one, other in pairwise(said))
+        if changes >= _TURN_SHARE * (len(rows) - 1) and 2 * len(set(said)) <= len(rows):
+            return True
+    return False
 
 
 def _count_alike_rows(value: dict[str, Json]) -> int:

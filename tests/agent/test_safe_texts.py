@@ -75,7 +75,6 @@ WRITERS = {
     "converters/lake/catalog SetFacts.why": "Safe",
     "converters/lake/catalog SetFacts.hint": "Safe",
     "converters/lake/catalog SetFacts.left_out": "tuple[dict[str, Safe], ...]",
-    "converters/lake/statistics measure_records.redact": "Callable[[str], Safe]",
     "ingot/cli/display show_evidence.proposal": "SafeProposal",
     "ingot/cli/display show_problems.problems": "Iterable[SafeProblem]",
     "ingot/cli/display show_preview.seen": "Preview",
@@ -135,7 +134,6 @@ DOORS = {
     "agent/proposing/llm/data_block": {"through", "_with_card", "_show_record"},
     "agent/reporting/mapping_words": {"_shown_branch"},
     "agent/reporting/preview": {"path_reach"},  # counts
-    "agent/lake/data_set": {"_shown_text"},  # lengths
     "agent/review/mapping_review": {"_record_pair_lines"},  # counts
     "agent/review/pinning/sample_redaction": {"redact_unit", "redact_header"},
     "agent/review/pinning/row_choice": {"write", "encode_text"},

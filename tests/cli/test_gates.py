@@ -256,6 +256,7 @@ ROWS = "CREATE TABLE a (n INT);\nINSERT INTO a VALUES\n" + "".join(
         ("a.txt", CUES, "lines written for machines"),
         ("a.txt", timed("01/03/2024, 09:0{n} - Anna: "), "lines that begin with a time"),
         ("a.txt", timed("Mar  1 09:0{n}:11 host cron: "), "lines that begin with a time"),
+        ("a.log", timed("09:0{n} <@ann> "), "lines that begin with a time"),
         ("a.txt", ENTRIES, "lines written for machines"),
         ("a.bib", ENTRIES, "(.bib)"),
         ("a.sql", ROWS, "lines written for machines"),
@@ -307,6 +308,33 @@ def test_all_lists_of_equal_rows_in_a_file_are_read(place: str) -> None:
     mapping = json.loads(Path("out/mapping.json").read_text())
     assert mapping["source"]["root"] == place
     assert json.loads(Path("out/manifest.json").read_text())["records"]["written"] == 32
+
+
+@pytest.mark.parametrize("share", [0.2, 0.05])
+def test_equal_rows_of_which_a_mapping_leaves_some_are_for_a_person(share: float) -> None:
+    left = round(60 * share)
+    lists: Any = dict(zip(("train", "test"), answer_lists(60 - left, left), strict=True))
+    Path("in").mkdir()
+    Path("in/a.json").write_text(json.dumps(lists))
+    asked = {"version": 2, "source": {"root": "train[*]"}, "messages": [
+        {"role": "user", "content": "question"}, {"role": "assistant", "content": "answer"},
+    ]}  # fmt: skip
+    Path("m.json").write_text(json.dumps(asked))
+    told = ingot("run", "in", "--out", "out", "--mapping", "m.json", "--yes")
+    assert ("lists of rows: 12/60" in told.stdout) == (share > 0.1)
+
+
+@pytest.mark.parametrize(
+    ("speakers", "list_of"),
+    [(("user", "assistant"), "messages"), (("Ann", "Bob"), "talk"), (("q", "a"), "turns")],
+)
+def test_a_file_that_is_one_conversation_is_one_row(
+    speakers: tuple[str, str], list_of: str
+) -> None:
+    turns = [{"role": speakers[n % 2], "content": one} for n, one in enumerate(ASKED)]
+    Path("a.json").write_text(json.dumps({"id": "x", list_of: turns}))
+    told = ingot("map", "a.json", "--mapper", "rules", "--json").stdout
+    assert json.loads(told)["check"]["rows"] == 1
 
 
 def test_lists_of_other_rows_beside_those_that_are_read_are_for_a_person() -> None:

@@ -55,7 +55,7 @@ def source_readings(source: Source, sample: Sample) -> Iterator[Reading]:
     """Every way to read the source: its own first, then other roots, each with what follows."""
     table = bool(source.roots and source.roots[0].orient)
     few = len(sample.rows) <= 1 or _share_no_keys(sample)
-    single = table or (few and bool(source.roots))
+    single = table or (few and bool(source.roots) and source.roots[0].path != "$")
     facts = source.guessed.to_document()
     roots = list(_other_root_readings(source, single))
     tables = not single and any(map(_is_table, roots))

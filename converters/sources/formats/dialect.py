@@ -167,6 +167,8 @@ def _is_long_mark(run: str, sample: Sequence[str]) -> bool:
     if any(signs <= {sign} for sign in ",\t-=") or len(run.strip(" ")) < 2:
         return False
     rest = "".join(line.replace(run, "") for line in sample)
+    if "<" in signs and ">" not in signs and rest.count(">") >= len(sample):  # what it encloses
+        return False
     return not any(sign in rest for sign in signs & set(_SINGLE[1:]))
 
 

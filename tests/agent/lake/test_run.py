@@ -471,3 +471,31 @@ def test_what_another_version_recognized_is_found_anew(tmp_path: Path) -> None:
     again, _, _ = ran(order)
     assert again == first
     assert first["logs"].status == "other"
+
+
+@pytest.mark.parametrize("share", ["redacted", "none"])
+def test_the_page_shows_records_of_redacted_rows_however_a_mapping_spells_them(
+    tmp_path: Path, share: str
+) -> None:
+    secret = "hunter2-Kestrel-77"
+    rows = [{**row, "password": secret} for row in talks(20)]
+    lay(tmp_path / "lake", "talks/a.jsonl", rows)
+    order = order_for(tmp_path, share_values=share)
+    order.mappings.mkdir(parents=True)
+    spelled = {"path": "password", "replace": {"hunter2": "h_u_n_t", "Kestrel": "K.e.s"}}
+    document = {
+        "version": 2,
+        "messages": [
+            {"role": "user", "content": "instruction"},
+            {"role": "assistant", "content": {"concat": ["output", spelled]}},
+        ],
+        "meta": {"language": "password"},
+    }
+    (order.mappings / "talks.json").write_text(json.dumps(document))
+    (one,) = ran(order)[0].values()
+    assert (one.status, one.rows["converted"]) == ("converted", 20)
+    shown = json.dumps([one.figures.samples, one.figures.languages])
+    assert len(one.figures.samples) == 3
+    assert not any(part in shown for part in ("h_u_n_t", "K.e.s", "-77"))
+    assert ("still talk" in shown) == (share == "redacted")
+    assert secret not in (order.out / "index.html").read_text()

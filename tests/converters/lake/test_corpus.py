@@ -77,7 +77,7 @@ def drops_of(lake: Path) -> dict[str, Path]:
     files = {one.name: lake / "hashes" / f"{one.name}.npy" for one in reversed(sets)}
     (lake / "hashes").mkdir(exist_ok=True)
     for name, file in files.items():
-        measure_records(lake / "sets" / name, file, str)
+        measure_records(lake / "sets" / name, file)
     return find_duplicates(files, lake / "drops").drops
 
 
@@ -205,7 +205,7 @@ def test_a_result_of_which_all_was_filtered(tmp_path: Path) -> None:
     nothing = {"version": 2, "where": [{"path": "lang", "in": ["zh"]}], "text": "text"}
     made(tmp_path / "set", [{"text": "a", "lang": "en"}], nothing)
     hashed = tmp_path / "h.npy"
-    assert measure_records(tmp_path / "set", hashed, str).records == 0
+    assert measure_records(tmp_path / "set", hashed).records == 0
     drops = find_duplicates({"x": hashed}, tmp_path / "drops").drops["x"]
     options = CorpusOptions(splits=SPLIT, tokenizer=str(TOKENIZER))
     told = write_corpus(
