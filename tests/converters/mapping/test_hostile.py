@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ingot.converters import rows as row_module
 from ingot.converters.errors import MappingError
 from ingot.converters.mapping.bind import MAX_BYTES, bind, load_mapping, parse
 from ingot.converters.mapping.rows.executor import UnifiedBatch
@@ -94,7 +95,8 @@ CLIMBS = ("l[*].^.l[*].^.l[*].^.l[*].^.l[*]", "l[*].^.*[*].^.*[*].^.*[*].^.l[*]"
 
 
 @pytest.mark.parametrize("text", CLIMBS)
-def test_a_path_that_multiplies_a_list(text: str) -> None:
+def test_a_path_that_multiplies_a_list(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_module, "_MOST_LOOKED_AT", 100_000)
     row = Node({"l": [*range(40)]})
     with pytest.raises(MappingError, match="too_much"), limit_looks():
         compile_path(text).find(row)

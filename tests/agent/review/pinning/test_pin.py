@@ -761,8 +761,10 @@ def test_what_is_secret_by_its_neighbours_is_not_pinned(tmp_path: Path) -> None:
     rows = [{"password": {"value": word}, "q": f"What opens {word}?", "key": key} for word in words]
     (tmp_path / "a.jsonl").write_bytes(as_jsonl(rows))
     pinned = values(reopened(pinned_from(tmp_path / "a.jsonl", tmp_path)[2])[1])
-    assert [row["password"]["value"] for row in pinned] == ["[secret]", "[secret b]"]
-    assert [row["q"] for row in pinned] == ["What opens [secret]?", "What opens [secret b]?"]
+    hidden = [row["password"]["value"] for row in pinned]
+    assert hidden[0] == "[secret]" and hidden[1].startswith("[secret ")
+    assert [row["q"] for row in pinned] == [f"What opens {one}?" for one in hidden]
+    assert pinned[0]["key"] == pinned[1]["key"]
     assert line not in str(pinned)
 
 
