@@ -762,7 +762,8 @@ def test_what_is_secret_by_its_neighbours_is_not_pinned(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(as_jsonl(rows))
     pinned = values(reopened(pinned_from(tmp_path / "a.jsonl", tmp_path)[2])[1])
     hidden = [row["password"]["value"] for row in pinned]
-    assert hidden[0] == "[secret]" and hidden[1].startswith("[secret ")
+    assert hidden[0] == "[secret]"
+    assert hidden[1].startswith("[secret ")
     assert [row["q"] for row in pinned] == [f"What opens {one}?" for one in hidden]
     assert pinned[0]["key"] == pinned[1]["key"]
     assert line not in str(pinned)
