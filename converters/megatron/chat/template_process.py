@@ -106,7 +106,9 @@ def _compile_all(sources: TemplateSources) -> "dict[str, TemplateProgram]":
         try:
             programs[part] = _compile(source)
         except TemplateError as error:
-            raise error if len(sources) == 1 else TemplateError(f"{part}: {error}") from error
+            if len(sources) == 1:
+                raise
+            raise TemplateError(f"{part}, {error}") from error
     return programs
 
 
