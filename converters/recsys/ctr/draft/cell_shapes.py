@@ -1,7 +1,7 @@
 """How the cells of a column look: one token or several, numbers, dates, running text."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -107,8 +107,8 @@ def value_mark(pieces: Sequence[str]) -> str | None:
     return None
 
 
-def _share_of(cells: Sequence[str], holds: object) -> float:
-    return sum(bool(holds(cell)) for cell in cells) / max(1, len(cells))  # type: ignore[operator]
+def _share_of(cells: Sequence[str], holds: Callable[[str], object]) -> float:
+    return sum(bool(holds(cell)) for cell in cells) / max(1, len(cells))
 
 
 def _is_number(text: str) -> bool:
