@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.chat.rendering import (
@@ -51,34 +51,34 @@ class TemplateRequest:
 
     sources: TemplateSources
     special: Mapping[str, Json]
-    where: str  # the template or, with conversations, their file
     chats: Sequence[Conversation] = ()
-    first: int = 0  # the row of the first conversation
 
 
-def ask_process(request: TemplateRequest) -> list[Any]:
-    """Whether the templates look at tool definitions, then each conversation as it is rendered.
+class TemplateReply(NamedTuple):
+    """What came of a request; TemplateError stands for what the templates refuse."""
 
-    TemplateError stands for what cannot be compiled or rendered. Raises ConversionError.
+    takes_tools: bool  # whether the templates look at tool definitions
+    chats: list[RenderedChat | TemplateError]
+
+
+def ask_process(request: TemplateRequest, where: str) -> TemplateReply | TemplateError:
+    """Render conversations in a process; TemplateError where a template cannot be compiled.
+
+    Raises ConversionError, which says `where`, if it needs too much time or memory.
     """
-    replies: list[Any] = []
     process = take_process(serve_templates)
     process.send((MOST_SECONDS, request))
     try:
-        while len(replies) <= len(request.chats):
-            replies.append(process.receive())
-            if isinstance(replies[0], TemplateError):
-                break
+        reply: TemplateReply | TemplateError = process.receive()
     except WorkerDiedError as death:
         process.end()
-        row = f", row {request.first + len(replies) - 1}" if replies else ""
         problem = (
-            f"its chat template needs more than {MOST_SECONDS} s of processor time "
-            f"or {MEMORY >> 30} GiB: the process {death.how}"
+            f"the chat template needs more than {MOST_SECONDS} s of processor time for a "
+            f"conversation, or {MEMORY >> 30} GiB: its process {death.how}"
         )
-        raise ConversionError(f"{request.where}{row}", problem, _HINT) from None
+        raise ConversionError(where, problem, _HINT) from None
     give_back_process(serve_templates, process)
-    return replies
+    return reply
 
 
 def serve_templates(inbox: Inbox, send: Send) -> int:
@@ -86,18 +86,23 @@ def serve_templates(inbox: Inbox, send: Send) -> int:
     for seconds, request in inbox:
         limit_process(memory=MEMORY, seconds=seconds)
         try:
-            programs = _compile_all(request.sources)
+            send(_reply(request, seconds))
         except TemplateError as error:
             send(error)
-            continue
-        send(any("tools" in program.names for program in programs.values()))
-        for chat in request.chats:
-            limit_process(seconds=seconds)
-            try:
-                send(_render(programs, request.special, chat))
-            except TemplateError as error:
-                send(error)
     return 0
+
+
+def _reply(request: TemplateRequest, seconds: int) -> TemplateReply:
+    programs = _compile_all(request.sources)
+    rendered: list[RenderedChat | TemplateError] = []
+    for chat in request.chats:
+        limit_process(seconds=seconds)
+        try:
+            rendered.append(_render(programs, request.special, chat))
+        except TemplateError as error:
+            rendered.append(error)
+    takes_tools = any("tools" in program.names for program in programs.values())
+    return TemplateReply(takes_tools, rendered)
 
 
 def _compile_all(sources: TemplateSources) -> "dict[str, TemplateProgram]":

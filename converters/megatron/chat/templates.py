@@ -158,6 +158,7 @@ BUILTIN: Final[dict[str, str]] = {
 
 
 _RULES: Final = 1  # how records become variables and spans; raised when that changes
+_TOGETHER: Final = 64  # conversations that are rendered with one request
 _HINT: Final = (
     "give a Jinja template, a tokenizer_config.json, a chat_template.json, or one of "
     + ", ".join(sorted([CHATML, *BUILTIN]))
@@ -191,10 +192,15 @@ class ChatTemplate:
             return [
                 chat if isinstance(chat, TemplateError) else render_chat(**chat) for chat in chats
             ]
-        request = TemplateRequest(
-            sources=self._sources, special=self._special, where=file, chats=chats, first=first
-        )
-        rendered: list[RenderedChat | TemplateError] = ask_process(request)[1:]
+        rendered: list[RenderedChat | TemplateError] = []
+        for start in range(0, len(chats), _TOGETHER):
+            some = chats[start : start + _TOGETHER]
+            request = TemplateRequest(sources=self._sources, special=self._special, chats=some)
+            begin = first + start
+            reply = ask_process(request, f"{file}, rows {begin} to {begin + len(some) - 1}")
+            if isinstance(reply, TemplateError):  # it was compiled before
+                raise reply
+            rendered += reply.chats
         return rendered
 
 
@@ -226,14 +232,14 @@ def load_template(given: str | None, loaded: "TokenizerFile") -> ChatTemplate:
 def _compile_template(
     name: str, where: str, sources: TemplateSources, special: dict[str, Json]
 ) -> ChatTemplate:
-    (tools,) = ask_process(TemplateRequest(sources=sources, special=special, where=where))
-    if isinstance(tools, TemplateError):
-        raise ConversionError(where, f"not a chat template: {tools}", _HINT)
+    reply = ask_process(TemplateRequest(sources=sources, special=special), where)
+    if isinstance(reply, TemplateError):
+        raise ConversionError(where, f"not a chat template: {reply}", _HINT)
     facts = {"rules": _RULES, "sources": sources, "special": special}
     return ChatTemplate(
         name=name,
         sha256=hashlib.sha256(orjson.dumps(facts, option=orjson.OPT_SORT_KEYS)).hexdigest(),
-        takes_tools=tools,
+        takes_tools=reply.takes_tools,
         _sources=sources,
         _special=special,
     )

@@ -201,7 +201,7 @@ def test_an_endless_template_ends_the_build_and_leaves_nothing(
     options = BuildOptions(chat_template=str(template), loss_mask=False)
     with pytest.raises(ConversionError, match="needs more than 2 s of processor time") as caught:
         build(stamp_files([chats]), tokenizer_file, tmp_path / "out", options, FAST)
-    assert caught.value.where == f"{chats.name}, row 1"
+    assert caught.value.where == f"{chats.name}, rows 0 to 2"
     assert not (tmp_path / "out.bin").exists()
 
 

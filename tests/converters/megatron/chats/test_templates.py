@@ -316,7 +316,7 @@ def test_an_endless_template_ends_the_build(source: str) -> None:
     chats = [conversation([message("user", text)]) for text in ("fine", "loop", "fine")]
     with pytest.raises(ConversionError, match=r"needs more than 2 s.*leave .* out") as caught:
         loaded.render(chats, file="a.parquet", first=7)
-    assert caught.value.where == "a.parquet, row 8"
+    assert caught.value.where == "a.parquet, rows 7 to 9"
     assert loaded.render(chats[:1]) == [RenderedChat(text="", spans=())]
 
 
