@@ -16,7 +16,6 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from ingot.converters.megatron.chat.rendering import MarkSet, TemplateError, mark_text
-from ingot.converters.rows import Json
 
 TemplateValue: TypeAlias = Any  # what a template computes, or jinja2 passes on
 LARGEST_TEMPLATE: Final = 1 << 20  # characters of source
@@ -106,7 +105,7 @@ class TemplateProgram:
             raise TemplateError(f"too large, nested too deeply or not valid: {error}") from error
 
     def run(
-        self, variables: Mapping[str, Json], *, chars: int, marks: MarkSet | None = None
+        self, variables: Mapping[str, TemplateValue], *, chars: int, marks: MarkSet | None = None
     ) -> str:
         """Render once; `chars` is the length of the record. Raises TemplateError."""
         self._blocks.marks, self._blocks.blocks = marks, 0
