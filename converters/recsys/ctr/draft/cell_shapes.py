@@ -162,8 +162,6 @@ def _separates(mark: str, cells: Sequence[str], distinct: Sequence[str]) -> bool
     # Parts with blanks in them are tokens where they come again in other cells, unlike the parts
     # of a title.
     pieces = [one for cell in distinct for one in cell.split(mark) if one]
-    if _share_of(pieces, _is_balanced) < _MOST:
-        return False
     short = sum(map(len, pieces)) <= 40 * len(pieces)
     return short and len(held) >= 10 and 2 * len(set(pieces)) <= len(pieces)
 
