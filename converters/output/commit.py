@@ -32,10 +32,9 @@ from ingot.converters.output.files import (
 from ingot.converters.output.sharding import (
     COMMAND_FILE,
     JOB_FILE,
-    OTHER_PARTS,
-    OTHER_PARTS_HINT,
     JobShard,
     note_job,
+    other_parts_error,
 )
 from ingot.converters.rows import Json
 
@@ -333,8 +332,7 @@ def _check_parts(
         noted = find_json(one / "work" / JOB_FILE, own=True)
         differs = job.job_difference(noted) if job and noted else "of another version of ingot"
         if not replaces:
-            hint = f"{OTHER_PARTS_HINT}, or replace them with `overwrite`"
-            raise OutputError(str(places.out), f"{OTHER_PARTS}: {differs}", hint)
+            raise other_parts_error(places.out, differs)
         places.discard(one)
     return ["removed the parts of another job"] if others else []
 

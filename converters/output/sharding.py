@@ -138,6 +138,12 @@ class Spread:
 WHOLE: Final = Spread()  # this process does the job as a whole
 
 
+def other_parts_error(where: Path, differs: str) -> OutputError:
+    """Return the error for parts of another job that lie where a job is to begin."""
+    hint = f"{OTHER_PARTS_HINT}, or replace them with `overwrite`"
+    return OutputError(str(where), f"{OTHER_PARTS}: {differs}", hint)
+
+
 def note_job(folder: Path, document: Mapping[str, object]) -> None:
     """Note a job and its command line in the folder where its parts work, if nobody has yet."""
     from ingot.converters.output.files import encode_json, write_file

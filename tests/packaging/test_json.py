@@ -86,7 +86,7 @@ JSON = {
         agent/proposing/card_formats agent/proposing/cards converters/export/axolotl
         converters/export/chat_layout converters/export/llamafactory converters/export/swift
         converters/export/torchtune converters/export/trl converters/megatron/chat/chatml
-        converters/megatron/chat/template_sandbox converters/megatron/chat/templates
+        converters/megatron/chat/template_process converters/megatron/chat/templates
         converters/megatron/tokenizer converters/recsys/monolith/inspect/documents
         converters/sources/storage/listing converters/sources/storage/remote
     """,

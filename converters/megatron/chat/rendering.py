@@ -38,8 +38,7 @@ class TextSpan(NamedTuple):
     trained: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RenderedChat:
+class RenderedChat(NamedTuple):
     """A rendered chat: the text, and its spans in order.
 
     ChatML gives one span per message, every other template those of trained messages.

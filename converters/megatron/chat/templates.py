@@ -8,31 +8,24 @@ refused.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final
 
 import orjson
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.chat.chatml import render_chat
-from ingot.converters.megatron.chat.rendering import (
-    ChatMessage,
-    MarkSet,
-    RenderedChat,
-    SearchedChat,
-    SpanSearch,
-    TemplateError,
-    TextSpan,
-    choose_marks,
-    read_marks,
+from ingot.converters.megatron.chat.rendering import RenderedChat, TemplateError
+from ingot.converters.megatron.chat.template_process import (
+    Conversation,
+    TemplateRequest,
+    TemplateSources,
+    ask_process,
 )
 from ingot.converters.megatron.tokenizer import TokenizerFile, special_texts
 from ingot.converters.rows import Json
-
-if TYPE_CHECKING:
-    from ingot.converters.megatron.chat.template_sandbox import TemplateProgram
 
 CHATML: Final = "chatml"  # made by chatml.py, byte for byte, without a template
 
@@ -164,8 +157,8 @@ BUILTIN: Final[dict[str, str]] = {
 }
 
 
-TemplateSources: TypeAlias = dict[str, str]  # `default`, and perhaps `tool_use`
 _RULES: Final = 1  # how records become variables and spans; raised when that changes
+_TOGETHER: Final = 64  # conversations that are rendered with one request
 _HINT: Final = (
     "give a Jinja template, a tokenizer_config.json, a chat_template.json, or one of "
     + ", ".join(sorted([CHATML, *BUILTIN]))
@@ -180,69 +173,41 @@ class ChatTemplate:
     sha256: str  # of the template and of everything else that decides what it renders
     takes_tools: bool  # it looks at tool definitions; if not, a record's are left out
     # none = ChatML, made without Jinja
-    _programs: "Mapping[str, TemplateProgram]" = field(repr=False)
+    _sources: TemplateSources = field(repr=False)
     _special: Mapping[str, Json] = field(repr=False)
 
     @property
     def is_chatml(self) -> bool:
         """Whether it is ChatML as made here, for which no template runs."""
-        return not self._programs
+        return not self._sources
 
     def render(
-        self,
-        messages: Iterable[dict[str, Json]],
-        *,
-        system: str | None = None,
-        tools: str | None = None,
-    ) -> RenderedChat:
-        """Render the messages of an SFT record (`role`, `content`, `loss_mask`)."""
-        given = list(messages)
+        self, chats: Sequence[Conversation], *, file: str = "", first: int = 0
+    ) -> list[RenderedChat | TemplateError]:
+        """Render SFT records, the rows of `file` from `first` on; TemplateError is a refused one.
+
+        Raises ConversionError where the template needs too much time or memory.
+        """
         if self.is_chatml:
-            return render_chat(given, system=system, tools=tools)
-        chat = _chat_variables(given, system)
-        parsed = _parse_tools(tools)
-        program = self._programs.get("tool_use" if parsed else "default", self._programs["default"])
-        render = _Rendering(
-            program=program,
-            special=self._special,
-            chat=chat,
-            tools=parsed,
-            chars=sum(len(one["content"]) for one in chat.messages) + len(tools or ""),
-        )
-        text = render(chat.messages, False)
-        return RenderedChat(text=text, spans=_search_spans(render, text, chat))
+            return [
+                chat if isinstance(chat, TemplateError) else render_chat(**chat) for chat in chats
+            ]
+        rendered: list[RenderedChat | TemplateError] = []
+        for start in range(0, len(chats), _TOGETHER):
+            some = chats[start : start + _TOGETHER]
+            request = TemplateRequest(sources=self._sources, special=self._special, chats=some)
+            begin = first + start
+            reply = ask_process(request, f"{file}, rows {begin} to {begin + len(some) - 1}")
+            if isinstance(reply, TemplateError):  # it was compiled before
+                raise reply
+            rendered += reply.chats
+        return rendered
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Rendering:
-    """One record's template, limits and variables but the messages."""
-
-    program: "TemplateProgram"
-    special: Mapping[str, Json]
-    chat: SearchedChat
-    tools: Json
-    chars: int
-
-    def __call__(
-        self, messages: Sequence[ChatMessage], prompt: bool, marks: MarkSet | None = None
-    ) -> str:
-        variables = {
-            **self.special,
-            "messages": list(messages),
-            "tools": self.tools,
-            "documents": None,
-            "add_generation_prompt": prompt,
-        }
-        return self.program.run(
-            variables, messages=len(self.chat.messages), chars=self.chars, marks=marks
-        )
-
-    def without_eos(self, text: str) -> "_Rendering | None":
-        """The same with an empty EOS token; None if there is none, or the text holds it."""
-        eos = self.special.get("eos_token")
-        if not eos or eos in text:
-            return None
-        return replace(self, special={**self.special, "eos_token": ""})
+def _render_chatml(chat: Conversation) -> RenderedChat | TemplateError:
+    if isinstance(chat, TemplateError):
+        return chat
+    return render_chat(chat["messages"], system=chat["system"], tools=chat["tools"])
 
 
 def load_template(given: str | None, loaded: "TokenizerFile") -> ChatTemplate:
@@ -250,7 +215,7 @@ def load_template(given: str | None, loaded: "TokenizerFile") -> ChatTemplate:
     special = _special_tokens(loaded.config)
     if given == CHATML or (given is None and loaded.chat_template is None):
         digest = hashlib.sha256(f"{CHATML} {_RULES}".encode()).hexdigest()
-        return ChatTemplate(name=CHATML, sha256=digest, takes_tools=True, _programs={}, _special={})
+        return ChatTemplate(name=CHATML, sha256=digest, takes_tools=True, _sources={}, _special={})
     if given is None:
         stated, own = loaded.config.get("chat_template"), loaded.chat_template or ""
         named = _select_templates(stated) if isinstance(stated, list) else {}
@@ -267,21 +232,15 @@ def load_template(given: str | None, loaded: "TokenizerFile") -> ChatTemplate:
 def _compile_template(
     name: str, where: str, sources: TemplateSources, special: dict[str, Json]
 ) -> ChatTemplate:
-    from ingot.converters.megatron.chat.template_sandbox import TemplateProgram
-
-    programs: dict[str, TemplateProgram] = {}
-    for part, source in sources.items():
-        try:
-            programs[part] = TemplateProgram(source)
-        except TemplateError as error:
-            place = where if len(sources) == 1 else f"{where}, template {part}"
-            raise ConversionError(place, f"not a chat template: {error}", _HINT) from error
+    reply = ask_process(TemplateRequest(sources=sources, special=special), where)
+    if isinstance(reply, TemplateError):
+        raise ConversionError(where, f"not a chat template: {reply}", _HINT)
     facts = {"rules": _RULES, "sources": sources, "special": special}
     return ChatTemplate(
         name=name,
         sha256=hashlib.sha256(orjson.dumps(facts, option=orjson.OPT_SORT_KEYS)).hexdigest(),
-        takes_tools=any("tools" in program.names for program in programs.values()),
-        _programs=programs,
+        takes_tools=reply.takes_tools,
+        _sources=sources,
         _special=special,
     )
 
@@ -319,67 +278,3 @@ def _file_sources(path: Path) -> tuple[TemplateSources, dict[str, Json]]:
 def _special_tokens(config: Mapping[str, Json]) -> dict[str, Json]:
     extra = config.get("extra_special_tokens")
     return special_texts({**config, **(extra if isinstance(extra, dict) else {})})
-
-
-def _chat_variables(given: Sequence[dict[str, Json]], system: str | None) -> SearchedChat:
-    messages = [{"role": one["role"], "content": one["content"] or ""} for one in given]
-    named = [f"messages[{i}]" for i in range(len(given))]
-    if system is not None:
-        messages.insert(0, {"role": "system", "content": system})
-        named.insert(0, "system")
-    first = len(messages) - len(given)
-    trained = [i for i, one in enumerate(given, first) if one["loss_mask"]]
-    return SearchedChat(messages=messages, trained=trained, named=named)
-
-
-def _parse_tools(tools: str | None) -> Json:
-    if tools is None:
-        return None
-    try:
-        parsed = json.loads(tools, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise TemplateError(f"tools is not JSON: {error}") from error
-    if not isinstance(parsed, list):
-        raise TemplateError("tools is not a list of tool definitions")
-    return parsed
-
-
-def _refuse_constant(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON value")
-
-
-def _search_spans(render: _Rendering, text: str, chat: SearchedChat) -> tuple[TextSpan, ...]:
-    if not chat.trained:
-        return ()
-    rest, spans = list(chat.trained), list[TextSpan]()
-    if render.program.generation:
-        spans = _generation_spans(render, text, chat)
-        rest = [i for i in rest if chat.messages[i]["role"] != "assistant"]
-    if rest:
-        search = SpanSearch(
-            render=render,
-            text=text,
-            chat=replace(chat, trained=rest),
-            prompts="add_generation_prompt" in render.program.names,
-            without_eos=render.without_eos,
-        )
-        spans += [search.span(number) for number in rest]
-    return tuple(sorted(spans, key=lambda span: (span.start, span.end)))
-
-
-def _generation_spans(render: _Rendering, text: str, chat: SearchedChat) -> list[TextSpan]:
-    """The spans of `{% generation %}` blocks: the k-th belongs to the k-th assistant message."""
-    marks = choose_marks([text, *(one["content"] for one in chat.messages)])
-    clean, places = read_marks(render(chat.messages, False, marks), marks)
-    if clean != text:
-        raise TemplateError("the template changes with marks around its generation blocks")
-    trained = frozenset(chat.trained)
-    own = [i for i, one in enumerate(chat.messages) if one["role"] == "assistant"]
-    kept = [i in trained for i in own]
-    if not any(kept):
-        return []
-    if len(places) != len(own) and not all(kept):
-        problem = f"{len(places)} generation blocks for {len(own)} messages of the assistant"
-        raise TemplateError(f"{problem}, of which some are not trained")
-    taken = [places[k] for k in sorted(places) if len(places) != len(own) or kept[k]]
-    return [TextSpan(start=start, end=end, trained=True) for start, end in taken if start < end]

@@ -40,6 +40,7 @@ from ingot.converters.megatron.text.long_texts import (
 from ingot.converters.rows import Json, Reject
 
 if TYPE_CHECKING:
+    from ingot.converters.megatron.chat.template_process import Conversation
     from ingot.converters.megatron.chat.templates import ChatTemplate
 
 TEMPLATE_REASON: Final = "template"
@@ -56,31 +57,25 @@ def _clip_spans(spans: Sequence[TextSpan], start: int, end: int) -> tuple[TextSp
     )
 
 
-def _read_conversations(rows: RowBatch) -> Iterator[dict[str, Json] | str]:
+def _read_conversations(rows: RowBatch) -> "list[Conversation]":
     """Records as dicts, or what is wrong with one."""
     if rows.valid:
-        yield from rows.table.to_pylist()
-        return
-    yield from (_read_conversation(rows.table.slice(i, 1)) for i in range(rows.table.num_rows))
+        return [_check_conversation(chat) for chat in rows.table.to_pylist()]
+    return [_read_conversation(rows.table.slice(i, 1)) for i in range(rows.table.num_rows)]
 
 
-def _read_conversation(row: pa.RecordBatch) -> dict[str, Json] | str:
+def _read_conversation(row: pa.RecordBatch) -> "Conversation":
     try:
         # A slice keeps the values of its neighbours.
         own = row.take(pa.array([0]))
         own.validate(full=True)
     except pa.ArrowInvalid as error:
-        return str(error)
-    chat: dict[str, Json] = own.to_pylist()[0]
-    return chat
+        return TemplateError(str(error))
+    return _check_conversation(own.to_pylist()[0])
 
 
-def _render_conversation(template: "ChatTemplate", chat: dict[str, Json] | str) -> RenderedChat:
-    if isinstance(chat, str):
-        raise TemplateError(chat)
-    if not chat["messages"]:
-        raise TemplateError("no messages")
-    return template.render(chat["messages"], system=chat["system"], tools=chat["tools"])
+def _check_conversation(chat: dict[str, Json]) -> "Conversation":
+    return chat if chat["messages"] else TemplateError("no messages")
 
 
 BAD_UTF8_REASON: Final = "bad_utf8"
@@ -136,15 +131,18 @@ class Preparer:
         rejects: list[Reject] = []
         pending = PendingShard()
         shards: list[Shard] = []
-        for number, chat in enumerate(_read_conversations(rows), rows.first):
-            try:
-                pieces = self._chat_pieces(_render_conversation(template, chat), tally)
-            except (TemplateError, UncuttableError) as error:
-                reason = TEMPLATE_REASON if isinstance(error, TemplateError) else UNCUTTABLE_REASON
-                rejects.append(reject_row(name, number, reason, str(error)))
+        chats = _read_conversations(rows)
+        rendered = template.render(chats, file=name, first=rows.first)
+        for number, (chat, made) in enumerate(zip(chats, rendered, strict=True), rows.first):
+            if isinstance(chat, TemplateError) or isinstance(made, TemplateError):
+                rejects.append(reject_row(name, number, TEMPLATE_REASON, str(made)))
                 continue
-            offered = not isinstance(chat, str) and chat["tools"] is not None
-            tally["tools_unused"] += offered and not template.takes_tools
+            try:
+                pieces = self._chat_pieces(made, tally)
+            except UncuttableError as error:
+                rejects.append(reject_row(name, number, UNCUTTABLE_REASON, str(error)))
+                continue
+            tally["tools_unused"] += chat["tools"] is not None and not template.takes_tools
             for piece in pieces:
                 pending.add(number, *piece)
             if pending.bytes >= SHARD_BYTES // self.shards:

@@ -7,7 +7,7 @@ cannot be read is a `SourceError` that names the file; the file counts as failed
 import queue
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -52,7 +52,7 @@ class RowBatch:
 
 def read_rows(
     file: InputFile, unit: Unit, layout: InputLayout, *, batch_size: int, ahead: int = 1
-) -> Iterator[RowBatch]:
+) -> Generator[RowBatch, None, None]:
     """The rows of a unit, in order."""
     check_same_file(file)
     if file.path.suffix == ".jsonl":

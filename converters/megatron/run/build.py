@@ -65,12 +65,11 @@ from ingot.converters.megatron.write.staging import (
     finished_units,
     identity_difference,
     open_staging,
-    other_parts_error,
     sum_counts,
 )
 from ingot.converters.output.files import is_store_url, output_errors
 from ingot.converters.output.pieces import part_done
-from ingot.converters.output.sharding import JobShard, check_complete
+from ingot.converters.output.sharding import JobShard, check_complete, other_parts_error
 from ingot.converters.progress import host_facts, raise_if_stopping
 
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -271,9 +272,9 @@ class Pipeline:
             self._monitor({"kind": "stage", "stage": "reader", "seconds": read})
             self._monitor({"kind": "stage", "stage": "preprocess", "seconds": spent - read})
 
-        rows = read_rows(file, unit, layout, batch_size=size, ahead=ahead)
-        shards = self._preparer.prepare(file.name, timed_items(rows, reading.append))
-        return timed_items(shards, tell)
+        with closing(read_rows(file, unit, layout, batch_size=size, ahead=ahead)) as rows:
+            shards = self._preparer.prepare(file.name, timed_items(rows, reading.append))
+            yield from timed_items(shards, tell)
 
     def _has_room(self) -> bool:
         while not self._stop.is_set():

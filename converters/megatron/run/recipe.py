@@ -307,8 +307,8 @@ def sample_texts(
     some = units[:: max(1, len(units) // _UNITS)][:_UNITS]
     for unit in some:
         room = SAMPLE_BYTES // len(some)
-        rows = read_rows(files[unit.file], unit, recipe.layout, batch_size=_ROWS)
-        with suppress(SourceError):  # it will be told when it is its turn
+        reading = closing(read_rows(files[unit.file], unit, recipe.layout, batch_size=_ROWS))
+        with suppress(SourceError), reading as rows:  # it will be told when it is its turn
             for shard in preparer.prepare(files[unit.file].name, rows):
                 texts.append(shard.texts)
                 room -= shard.texts.nbytes

@@ -58,12 +58,7 @@ from ingot.converters.output.files import (
     write_file,
 )
 from ingot.converters.output.identity import describe_difference
-from ingot.converters.output.sharding import (
-    COMMAND_KIND,
-    OTHER_PARTS,
-    OTHER_PARTS_HINT,
-    command_document,
-)
+from ingot.converters.output.sharding import COMMAND_KIND, command_document, other_parts_error
 
 LOCK_SECONDS: Final = 10.0  # processes of a killed build end by themselves within this time
 _LOCK: Final = "build"
@@ -191,12 +186,6 @@ class Staging:
     def _sync_folders(self) -> None:
         for folder in {self.prefix.parent, self.base.parent}:
             sync_path(folder)
-
-
-def other_parts_error(prefix: Path, differs: str) -> OutputError:
-    """Return the error for parts of another build that lie beside a prefix."""
-    hint = f"{OTHER_PARTS_HINT}, or replace them with `overwrite`"
-    return OutputError(str(prefix), f"{OTHER_PARTS}: {differs}", hint)
 
 
 def _absolute_names(paths: Iterable[Path]) -> list[str]:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
-from ingot.converters.errors import IngotError, NoTokensError, OutputError
+from ingot.converters.errors import ConversionError, IngotError, NoTokensError, OutputError
 from ingot.converters.megatron import (
     BuildOptions,
     IndexedReader,
@@ -23,6 +23,7 @@ from ingot.converters.megatron import (
     scan,
     stamp_files,
 )
+from ingot.converters.megatron.chat import template_process
 from ingot.converters.megatron.run import recipe
 from ingot.converters.megatron.text import documents as shards
 from ingot.converters.records.writers import RecordFormat, RecordWriter
@@ -186,6 +187,22 @@ def test_chats_are_rendered_and_what_is_trained_on_is_marked(
     assert decoded_runs(tokenizer_file, tmp_path / "out") == TRAINED
     masks = megatron.IndexedDataset(str(tmp_path / "out.loss_mask"))
     assert [set(masks[i].tolist()) for i in range(3)] == [{0, 1}, {0, 1}, {0}]
+
+
+def test_an_endless_template_ends_the_build_and_leaves_nothing(
+    tmp_path: Path, chats: Path, tokenizer_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(template_process, "MOST_SECONDS", 2)
+    template = tmp_path / "endless.jinja"
+    template.write_text(
+        "{% if 'hello' in messages | map(attribute='content') %}{% for i in range(99999) %}"
+        "{% for j in range(99999) %}{% endfor %}{% endfor %}{% endif %}{{ messages[0].content }}"
+    )
+    options = BuildOptions(chat_template=str(template), loss_mask=False)
+    with pytest.raises(ConversionError, match="needs more than 2 s of processor time") as caught:
+        build(stamp_files([chats]), tokenizer_file, tmp_path / "out", options, FAST)
+    assert caught.value.where == f"{chats.name}, rows 0 to 2"
+    assert not (tmp_path / "out.bin").exists()
 
 
 def test_an_end_of_document_is_trained_on_with_the_turn_before_it(

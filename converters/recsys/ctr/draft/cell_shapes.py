@@ -1,7 +1,7 @@
 """How the cells of a column look: one token or several, numbers, dates, running text."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -107,8 +107,8 @@ def value_mark(pieces: Sequence[str]) -> str | None:
     return None
 
 
-def _share_of(cells: Sequence[str], holds: object) -> float:
-    return sum(bool(holds(cell)) for cell in cells) / max(1, len(cells))  # type: ignore[operator]
+def _share_of(cells: Sequence[str], holds: Callable[[str], object]) -> float:
+    return sum(bool(holds(cell)) for cell in cells) / max(1, len(cells))
 
 
 def _is_number(text: str) -> bool:
@@ -162,8 +162,6 @@ def _separates(mark: str, cells: Sequence[str], distinct: Sequence[str]) -> bool
     # Parts with blanks in them are tokens where they come again in other cells, unlike the parts
     # of a title.
     pieces = [one for cell in distinct for one in cell.split(mark) if one]
-    if _share_of(pieces, _is_balanced) < _MOST:
-        return False
     short = sum(map(len, pieces)) <= 40 * len(pieces)
     return short and len(held) >= 10 and 2 * len(set(pieces)) <= len(pieces)
 
