@@ -11,9 +11,9 @@ row is converted, so that their gates cannot disagree. What is counted are rows:
 """
 
 import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, compress, groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Final, NamedTuple, TypedDict, TypeVar
 
@@ -76,7 +76,6 @@ class SignRows(TypedDict):
 
 Found = dict[str, dict[int, str]]  # by sign the rows, each with what was found
 _Mark = TypeVar("_Mark", bound=Hashable)
-_WALKED: Final = frozenset((dict, list, str))
 _TOLD_KINDS: Final = MEDIA_KINDS | THOUGHT_KINDS
 
 
@@ -157,10 +156,10 @@ class SignFinder:
             places = candidate_rows(batch.table, self._taken, grouped=self._grouped)
             rows = [batch.rows[place] for place in places]
             values = batch.take(places).values if places else []
-        waiting = [_Level(values, rows, self._taken, "")]
+        waiting = [_Level([*values], [*rows], self._taken, "")]
         while waiting:
             level = waiting.pop()
-            for kind, same in level.parts(list(map(type, level.values))):
+            for kind, same in level.parts(type):
                 if kind is dict:
                     waiting += self._look_at_objects(same)
                 elif kind is list:
@@ -196,7 +195,7 @@ class SignFinder:
 
     def _look_at_objects(self, level: "_Level") -> Iterator["_Level"]:
         """Look at objects; gives the values that are inside, by their keys."""
-        for keys, same in level.parts(list(map(tuple, level.values))):
+        for keys, same in level.parts(tuple):
             for key in keys:
                 column = [value[key] for value in same.values]
                 if KIND.fullmatch(key) and not _TOLD_KINDS.isdisjoint(map(str, column)):
@@ -244,28 +243,28 @@ class SignFinder:
 class _Level(NamedTuple):
     """Values at one place of some rows, the row of each, and the key that leads there."""
 
-    values: Sequence[Json]
-    rows: Sequence[int]
+    values: list[Json]
+    rows: list[int]
     place: Taken
     name: str
     listed: bool = False  # they are elements of lists
 
-    def parts(self, marks: list[_Mark]) -> Iterator[tuple[_Mark, "_Level"]]:
-        """The values of each mark, of which every value has one."""
-        for mark in dict.fromkeys(marks):
-            if marks.count(mark) == len(marks):
-                yield mark, self
-                return
-            own = [one == mark for one in marks]
-            values, rows = compress(self.values, own), compress(self.rows, own)
-            yield mark, self._replace(values=list(values), rows=list(rows))
+    def parts(self, mark: Callable[[Json], _Mark]) -> Iterator[tuple[_Mark, "_Level"]]:
+        """The values of each mark; most often all have the same."""
+        parts: dict[_Mark, _Level] = dict.fromkeys(map(mark, self.values), self)
+        if len(parts) > 1:
+            parts = {one: self._replace(values=[], rows=[]) for one in parts}
+            for row, value in zip(self.rows, self.values, strict=True):
+                own = parts[mark(value)]
+                own.values.append(value)
+                own.rows.append(row)
+        yield from parts.items()
 
     def inside(self) -> "_Level":
-        """The elements of lists that can have a sign."""
-        lists = [[one for one in value if one.__class__ in _WALKED] for value in self.values]
-        rows = [row for row, value in zip(self.rows, lists, strict=True) for _ in value]
-        place = self.place.each or NOWHERE
-        return _Level([*chain.from_iterable(lists)], rows, place, self.name, listed=True)
+        """The elements of lists."""
+        rows = [row for row, value in zip(self.rows, self.values, strict=True) for _ in value]
+        elements = list(chain.from_iterable(self.values))
+        return _Level(elements, rows, self.place.each or NOWHERE, self.name, listed=True)
 
 
 def _note(found: Found, sign: str, row: int, what: str = "") -> None:
