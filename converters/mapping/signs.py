@@ -36,7 +36,6 @@ from ingot.converters.mapping.taken import (
     THOUGHTS,
     Taken,
     taken_places,
-    taken_texts,
 )
 from ingot.converters.rows import Batch, Json
 from ingot.converters.sources.text_kinds import MOST_TRANSCRIPTS, is_transcript, record_texts
@@ -216,7 +215,7 @@ class SignFinder:
                 self._add_thoughts(row, value, level.place)
 
     def _add_thoughts(self, row: int, value: Json, place: Taken) -> None:
-        texts = (one.strip() for one in taken_texts(value, place) if isinstance(one, str))
+        texts = (one.strip() for one in _taken_texts(value, place) if isinstance(one, str))
         self._thoughts.setdefault(row, []).extend(one for one in texts if len(one) >= _FEWEST)
 
     def _look_beside(
@@ -296,10 +295,24 @@ def is_media_name(name: str, text: str) -> bool:
     return bool(MEDIA_FILE.search(words[0])) and not DECORATION.search(name)
 
 
+def _taken_texts(value: Json, taken: Taken) -> Iterator[Json]:
+    """What is taken of a value as texts."""
+    if value is None or not taken.texts:
+        return
+    if value.__class__ is dict and (taken.below or taken.each):
+        for key, one in value.items():
+            yield from _taken_texts(one, taken.at(key))
+    elif value.__class__ is list and taken.each:
+        for one in value:
+            yield from _taken_texts(one, taken.each)
+    elif taken.whole:
+        yield value
+
+
 def _takes(value: Json, place: Taken) -> bool:
     """Whether a text is taken from somewhere in a value."""
     return any(
-        one.strip() if isinstance(one, str) else _holds(one) for one in taken_texts(value, place)
+        one.strip() if isinstance(one, str) else _holds(one) for one in _taken_texts(value, place)
     )
 
 

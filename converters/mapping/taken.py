@@ -9,7 +9,6 @@ from typing import Final
 from ingot.converters.mapping.language import Mapping, Message, Tree
 from ingot.converters.mapping.path_uses import PathUse, outer_path, path_uses
 from ingot.converters.paths import Key, Mark, Names, PathSyntaxError, compile_path
-from ingot.converters.rows import Json
 
 MEDIA_KINDS: Final = frozenset(
     f"{before}{kind}{behind}"
@@ -99,20 +98,6 @@ def taken_places(mapping: Mapping, *, only: str = "") -> Taken:
                 for one in (*around, place):
                     one.texts = one.texts or texts
     return root
-
-
-def taken_texts(value: Json, taken: Taken) -> Iterator[Json]:
-    """What is taken of a value as texts."""
-    if value is None or not taken.texts:
-        return
-    if value.__class__ is dict and (taken.below or taken.each):
-        for key, one in value.items():
-            yield from taken_texts(one, taken.at(key))
-    elif value.__class__ is list and taken.each:
-        for one in value:
-            yield from taken_texts(one, taken.each)
-    elif taken.whole:
-        yield value
 
 
 def _follow(root: Taken, use: PathUse) -> list[Taken]:
