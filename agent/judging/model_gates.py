@@ -21,7 +21,6 @@ from ingot.agent.judging.sample_gates import (
 from ingot.agent.judging.unbacked import UNBACKED
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.names import (
-    NAMED,
     known_words,
     name_strength,
     speaker_role,
@@ -35,7 +34,6 @@ from ingot.agent.proposing.proposal import (
     layout_parts,
     message_roles,
     select_parts,
-    value_forms,
     value_paths,
 )
 from ingot.agent.state import Check, Gate, State
@@ -274,26 +272,6 @@ def odd_masks(message: MappingDocument) -> Iterator[str]:
                 yield f"{_role_text(message['role'])} is trained on where {name!r} says so"
 
 
-@_in_messages
-def unmarked_thoughts(message: MappingDocument) -> Iterator[str]:
-    """Thoughts that are joined to an answer as if they were a part of it."""
-    content = message.get("content")
-    pieces = [split_template(one.get("template", "")) for one in value_forms(content)]
-    marked = {
-        path.strip()
-        for one in pieces
-        for before, path, after in zip(one[::2], one[1::2], one[2::2], strict=False)
-        if _WORD.search(before) and _WORD.search(after)
-    }
-    paths = [*value_paths(content)]
-    if "assistant" in message_roles(message.get("role")) and len(paths) > 1:
-        for path in paths:
-            names = _NAME.findall(path)
-            thought = any(name_strength(name, "thought") >= NAMED for name in names)
-            if thought and path not in marked:
-                yield repr(path)
-
-
 def _role_text(role: Json) -> str:
     return role if isinstance(role, str) else "every role"
 
@@ -361,11 +339,6 @@ _WRITTEN_GATES = (
         "the model says by itself what is trained on",
         "assistants, or as the data says",
     ),
-    (
-        "thoughts without a mark",
-        "the model joins thoughts to answers as if they were one text",
-        "thoughts between marks, or left out",
-    ),
 )
 
 
@@ -389,7 +362,6 @@ def written_gates(
         _quote_texts(foreign_sources(document, names)),
         swapped_sides(document),
         odd_masks(document),
-        unmarked_thoughts(document),
     )
     for (name, why, limit), texts in zip(_WRITTEN_GATES, found, strict=True):
         yield person_gate(name, why, texts, limit)

@@ -23,7 +23,7 @@ from ingot.converters.output.identity import RunIdentity
 from ingot.converters.output.pieces import SHARED_HINT, piece_name
 from ingot.converters.records import RecordFormat
 from ingot.converters.records.writers import part_name, part_shard, reject_text
-from ingot.converters.rows import NonFinite, Reject, add_non_finite
+from ingot.converters.rows import Batch, NonFinite, Reject, add_non_finite
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import absolute_location, hash_input, input_stamp
 from ingot.converters.sources.storage.listing import LocalFile, RemoteFile, storage_places
@@ -154,11 +154,12 @@ class Counts:
             if len(self.first_rejects) < SHOWN_REJECTS:
                 self.first_rejects.append(reject_text(replace(reject, found=None)))
 
-    def add_signs(self, file: str, found: Found) -> None:
-        """Count the rows of a batch that have a sign."""
+    def add_signs(self, batch: Batch, found: Found) -> None:
+        """Count the rows of a batch that have a sign; of a group all, as `rows` has them."""
+        weights = dict(zip(batch.rows, batch.weights, strict=True)) if batch.weights else {}
         for sign, rows in found.items():
-            first = min(rows)
-            one: SignRows = {"rows": len(rows), "file": file, "row": first, "what": rows[first]}
+            first, count = min(rows), sum(weights.get(row, 1) for row in rows)
+            one: SignRows = {"rows": count, "file": batch.file, "row": first, "what": rows[first]}
             self.merge_signs({sign: one})
 
     def merge_signs(self, later: dict[str, SignRows]) -> None:

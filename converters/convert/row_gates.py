@@ -46,7 +46,7 @@ def _passed_gates(counts: Counts, *, documents: bool) -> Iterator[tuple[str, int
     """Each gate whose limit is passed: its name, the count, and what people read of it."""
     written = counts.records["written"]
     for name, found in counts.signs.items():
-        if exceeds(name, found["rows"], written, documents=documents):
+        if exceeds(name, found["rows"], counts.rows["converted"], documents=documents):
             yield name, found["rows"], sign_text(name, found)
     unreadable = counts.rejects["bad_row"] + counts.rejects["bad_json"]
     if unreadable > MAX_UNREADABLE * counts.rows["read"]:

@@ -367,7 +367,7 @@ def _convert_rows(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocum
                 counts.add_outcome(unified)
                 finder.add(unified)
                 rejects += unified.rejects
-            counts.add_signs(batch.file, finder.found)
+            counts.add_signs(batch, finder.found)
             rejects.sort(key=attrgetter("row"))
             rejected.write(rejects)
             counts.add_rejects(rejects)

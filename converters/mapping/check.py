@@ -123,8 +123,9 @@ def run_sample(
     if mapping.kind == "irrelevant":
         return run
     unifier, ragged = RowExecutor(mapping, source_name=source_name, language=language), 0
-    finder = SignFinder(mapping)
+    finder = SignFinder(mapping, named=True)
     for batch in run.batches:
+        finder.look(batch)
         for one in _single_rows(batch):
             unified = unifier.look(one)
             texts = (text for record in unified.records for text in record_texts(record))
@@ -133,11 +134,10 @@ def run_sample(
             run.by_file[batch.file] += len(unified.records)
             run.rejects.extend(unified.rejects)
             ragged += unified.ragged
-            finder.look(one)
             finder.add(unified)
-            run.signs.update(finder.found.keys())
             if unified.records:
                 run.examples.append((one.values[0], unified.records[0]))
+        run.signs.update({sign: len(rows) for sign, rows in finder.found.items()})
     return replace(run, ragged=ragged)
 
 

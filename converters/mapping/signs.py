@@ -6,23 +6,34 @@ row is converted, so that their gates cannot disagree. What is counted are rows:
     media          an image, an audio or a video that belongs to a conversation
     passed_over    a block, or a field beside a text, that holds something and of which the mapping
                    of a conversation takes nothing: calls, results, thoughts, refusals, tools
+    thoughts       what was thought before an answer is joined to it without a mark
     conversations  a text or message that holds a whole conversation
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final, TypedDict
+from itertools import chain, groupby
+from operator import itemgetter
+from typing import Final, NamedTuple, TypedDict, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ingot.converters.mapping.columns.executor import UnifiedTable
+from ingot.converters.mapping.columns.frame import Places
 from ingot.converters.mapping.columns.suspects import candidate_rows, candidate_texts
 from ingot.converters.mapping.language import Mapping
-from ingot.converters.mapping.rows.executor import UnifiedBatch
+from ingot.converters.mapping.rows.executor import Record, UnifiedBatch
 from ingot.converters.mapping.taken import (
     CARRIES,
+    DECORATION,
+    KIND,
     MEDIA_KINDS,
-    OFFERED_TOOLS,
+    NOWHERE,
+    THOUGHT_KINDS,
+    THOUGHTS,
     Taken,
     taken_places,
 )
@@ -42,11 +53,14 @@ MEDIA_FILE: Final = re.compile(
     r"|^data:(?:image|audio|video)/",
     re.IGNORECASE | re.MULTILINE,
 )
-_DECORATION = re.compile(r"avatar|icon|logo|thumb|profile|badge|头像|アイコン", re.IGNORECASE)
 _LONGEST_REFERENCE = 500  # characters of a path or an address; data are cut there
 _LOOK = 4000  # characters of a text that are looked at
 _SHOWN_KIND = re.compile(r"[A-Za-z_-]{1,40}")  # no value of a row looks so that must not be shown
-_LABEL = re.compile(r"type|kind|role|index|status|cache_control|(?:.*[_-])?ids?|.*I[dD]s?")
+# The end of what opens thoughts, as `<think>` or `Reasoning:`, and what may begin after them.
+_OPENS = re.compile(r"(?:[>\]】:：]|\*\*|(?:\A|\n)#[^\n]{1,60})\s*\Z")
+_CLOSES = re.compile(r"\s*(?:[<\[【#]|\*\*|[^\n.:：]{1,40}[:：])")
+_MARK_CHARS = 80  # before a thought
+_FEWEST = 10  # characters of a thought: shorter ones stand in answers by chance
 _NOTHING = ("", "[]", "{}", "null", "None")
 
 
@@ -60,6 +74,8 @@ class SignRows(TypedDict):
 
 
 Found = dict[str, dict[int, str]]  # by sign the rows, each with what was found
+_Mark = TypeVar("_Mark", bound=Hashable)
+_TOLD_KINDS: Final = MEDIA_KINDS | THOUGHT_KINDS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,6 +103,11 @@ SIGNS: Final = {
         most=0.0,
         why="rows hold a block or a field of which the mapping takes nothing",
     ),
+    "thoughts": Sign(
+        gate="thoughts without a mark",
+        most=0.0,
+        why="records join thoughts to answers as if they were one text",
+    ),
     "conversations": Sign(
         gate="conversations in one text",
         most=MOST_TRANSCRIPTS,
@@ -111,74 +132,159 @@ def sign_text(name: str, found: SignRows) -> str:
 
 
 class SignFinder:
-    """Finds the signs of rows, and of the records that a mapping makes of them, batch by batch."""
+    """Finds the signs of rows, and of the records that a mapping makes of them, batch by batch.
 
-    def __init__(self, mapping: Mapping) -> None:
+    A mapping joins fields that are named for thoughts in every row alike: `named` asks for them,
+    which is for samples.
+    """
+
+    def __init__(self, mapping: Mapping, *, named: bool = False) -> None:
         self.found: Found = {}  # of the batch that was looked at last
         self._beside: Found = {}
+        self._thoughts: dict[int, list[str]] = {}  # by row
         self._chat, self._grouped = mapping.kind == "sft", mapping.group is not None
         self._taken = taken_places(mapping)
         self._tools = taken_places(mapping, only="/tools")
+        self._named = named
 
     def look(self, batch: Batch) -> None:
         """Look at the rows of a batch; of a table at those alone that may have a sign."""
-        self.found, self._beside = {}, {}
+        self.found, self._beside, self._thoughts = {}, {}, {}
         rows, values = batch.rows, batch.values
         if batch.table is not None:
             places = candidate_rows(batch.table, self._taken, grouped=self._grouped)
             rows = [batch.rows[place] for place in places]
             values = batch.take(places).values if places else []
-        for row, value in zip(rows, values, strict=True):
-            if _belongs_to_media(value, self._taken, texts=self._chat):
-                self._beside.setdefault("media", {})[row] = ""
-            if self._chat and (kind := next(self._passed_over(value), None)):
-                told = kind if _SHOWN_KIND.fullmatch(kind) else ""
-                self._beside.setdefault("passed_over", {})[row] = told
+        waiting = [_Level([*values], [*rows], self._taken, "")]
+        while waiting:
+            level = waiting.pop()
+            for kind, same in level.parts(type):
+                if kind is dict:
+                    waiting += self._look_at_objects(same)
+                elif kind is list:
+                    waiting.append(same.inside())
+                elif kind is str and self._chat:
+                    self._look_at_names(same)
 
     def add(self, made: UnifiedBatch | UnifiedTable) -> None:
         """Add the signs of some of its records, and of their rows."""
-        if isinstance(made, UnifiedTable):
-            texts = candidate_texts(made.table, made.rows, chat=self._chat)
-        else:
-            pairs = zip(made.rows, made.records, strict=True)
-            texts = ((row, text) for row, record in pairs for text in record_texts(record))
-        for row, text in texts:
+        for row, text in candidate_texts(*_texts_of(made, self._chat), chat=self._chat):
             head = text[:_LOOK]
             if self._chat and (_MARK.search(text) or MEDIA_FILE.search(head)):
-                self.found.setdefault("media", {})[row] = ""
+                _note(self.found, "media", row)
             if is_transcript(head):
-                self.found.setdefault("conversations", {})[row] = ""
+                _note(self.found, "conversations", row)
+        if self._thoughts and self._chat:
+            records = made.records if isinstance(made, UnifiedBatch) else made.table.to_pylist()
+            for row, record in zip(map(int, made.rows), records, strict=True):
+                if any(_joins_thoughts(record, self._thoughts.get(row, ()))):
+                    _note(self.found, "thoughts", row)
         converted = set(map(int, made.rows)) if self._beside else set()
         for sign, rows in self._beside.items():
             for row in converted & rows.keys():
-                self.found.setdefault(sign, {})[row] = rows[row]
+                _note(self.found, sign, row, rows[row])
 
-    def _passed_over(self, value: Json) -> Iterator[str]:
-        yield from _passed_over(value, self._taken)
-        if value.__class__ is dict:
-            unread = sorted(filter(_offers_tools, value.keys() - self._taken.below.keys()))
-            if unread and not _takes(value, self._tools):
-                yield from (key for key in unread if _holds_parts(value[key]))
+    def _look_at_names(self, level: "_Level") -> None:
+        """Look for texts that are names of media; what is taken is looked at in the records."""
+        if level.place.whole or KIND.fullmatch(level.name):
+            return
+        for row, text in zip(level.rows, level.values, strict=True):
+            if ("." in text or ":" in text) and is_media_name(level.name, text):
+                _note(self._beside, "media", row)
+
+    def _look_at_objects(self, level: "_Level") -> Iterator["_Level"]:
+        """Look at objects; gives the values that are inside, by their keys."""
+        for keys, same in level.parts(tuple):
+            for key in keys:
+                column = [value[key] for value in same.values]
+                if KIND.fullmatch(key) and not _TOLD_KINDS.isdisjoint(map(str, column)):
+                    self._hear_kinds(same, key)
+                yield _Level(column, same.rows, same.place.at(key), key)
+            extra = [key for key in keys if same.place.has_beside(key)] if self._chat else ()
+            for row, value in zip(same.rows, same.values, strict=True) if extra else ():
+                self._look_beside(row, value, extra, same)
+
+    def _hear_kinds(self, level: "_Level", key: str) -> None:
+        """Look at objects that may say that they are media, or thoughts."""
+        alone = sum(level.place.at(one).texts for one in level.values[0]) == 1
+        for row, value in zip(level.rows, level.values, strict=True):
+            kind = str(value[key])
+            if kind in MEDIA_KINDS and key == "type" and len(value) > 1:
+                _note(self._beside, "media", row)
+            elif kind in THOUGHT_KINDS and alone:
+                self._add_thoughts(row, value, level.place)
+
+    def _add_thoughts(self, row: int, value: Json, place: Taken) -> None:
+        texts = (one.strip() for one in _taken_texts(value, place) if isinstance(one, str))
+        self._thoughts.setdefault(row, []).extend(one for one in texts if len(one) >= _FEWEST)
+
+    def _look_beside(
+        self, row: int, value: dict[str, Json], keys: Sequence[str], level: "_Level"
+    ) -> None:
+        """Look at what an object holds beside what is taken, and at thoughts that are."""
+        place = level.place
+        extra = sorted(key for key in keys if key not in place.below)
+        for key in keys:
+            if key in place.below and self._named:
+                self._add_thoughts(row, value[key], place.below[key])
+            elif value[key] is True and THOUGHTS.fullmatch(key):
+                self._add_thoughts(row, value, place)
+        what = ""
+        if place.top:
+            held = [key for key in extra if _holds_parts(value[key])]
+            what = held[0] if held and not _takes(value, self._tools) else ""
+        elif level.listed:
+            what = _passed_over(extra, value, place)
+        if what:
+            _note(self._beside, "passed_over", row, what if _SHOWN_KIND.fullmatch(what) else "")
 
 
-def _belongs_to_media(value: Json, taken: Taken, *, texts: bool) -> bool:
-    """Whether a row has media: blocks by their type; with `texts` also names of files."""
-    waiting: list[tuple[str, Json, Taken | None]] = [("", value, taken)]
-    while waiting:
-        name, value, at = waiting.pop()
-        if value.__class__ is dict:
-            kind = value.get("type")
-            if kind.__class__ is str and kind in MEDIA_KINDS and len(value) > 1:
-                return True
-            waiting += [(key, one, at and at.at(key)) for key, one in value.items()]
-        elif value.__class__ is list:
-            below = at and at.each
-            skipped = below and below.texts and texts
-            left = _uncovered(value, below, _is_plain_type) if below and skipped else value
-            waiting += [(name, one, below) for one in left]
-        elif texts and value.__class__ is str and is_media_name(name, value):
-            return True
-    return False
+class _Level(NamedTuple):
+    """Values at one place of some rows, the row of each, and the key that leads there."""
+
+    values: list[Json]
+    rows: list[int]
+    place: Taken
+    name: str
+    listed: bool = False  # they are elements of lists
+
+    def parts(self, mark: Callable[[Json], _Mark]) -> Iterator[tuple[_Mark, "_Level"]]:
+        """The values of each mark; most often all have the same."""
+        parts: dict[_Mark, _Level] = dict.fromkeys(map(mark, self.values), self)
+        if len(parts) > 1:
+            parts = {one: self._replace(values=[], rows=[]) for one in parts}
+            for row, value in zip(self.rows, self.values, strict=True):
+                own = parts[mark(value)]
+                own.values.append(value)
+                own.rows.append(row)
+        yield from parts.items()
+
+    def inside(self) -> "_Level":
+        """The elements of lists."""
+        rows = [row for row, value in zip(self.rows, self.values, strict=True) for _ in value]
+        elements = list(chain.from_iterable(self.values))
+        return _Level(elements, rows, self.place.each or NOWHERE, self.name, listed=True)
+
+
+def _note(found: Found, sign: str, row: int, what: str = "") -> None:
+    known = found.setdefault(sign, {})
+    known[row] = min(what, known.get(row, what))  # however rows are batched
+
+
+def _passed_over(keys: list[str], value: dict[str, Json], place: Taken) -> str:
+    """What an element of a walked list holds that is not taken, by its kind or its key."""
+    kind = value.get("type")
+    kind = kind if isinstance(kind, str) else ""
+    held = [key for key in keys if _holds(value[key])]
+    if not held or kind in MEDIA_KINDS:  # they have a sign of their own
+        return ""
+    if _takes(value, place):
+        return next(filter(CARRIES.fullmatch, held), "")
+    for key in held:
+        running = isinstance(value[key], list | dict) or len(value[key].split()) > 1
+        if kind or running or CARRIES.fullmatch(key):
+            return kind or key
+    return ""
 
 
 def is_media_name(name: str, text: str) -> bool:
@@ -186,86 +292,28 @@ def is_media_name(name: str, text: str) -> bool:
     words = text[:_LONGEST_REFERENCE].split(maxsplit=1)
     if len(words) != 1 or not ("." in words[0] or ":" in words[0]):
         return False
-    return bool(MEDIA_FILE.search(words[0])) and not _DECORATION.search(name)
+    return bool(MEDIA_FILE.search(words[0])) and not DECORATION.search(name)
 
 
-# --- what a mapping passes over
-
-
-def _uncovered(
-    elements: list[Json], taken: Taken, is_plain: Callable[[str, Json], bool]
-) -> list[Json]:
-    """Elements but for those of which all is taken as a text or another value, or is plain."""
-    if taken.deep or taken.each:
-        return elements
-    known = taken.below.keys()
-    return [
-        one
-        for one in elements
-        if one.__class__ is not dict
-        or not all(is_plain(key, one[key]) for key in one.keys() - known)
-    ]
-
-
-def _is_plain_type(key: str, value: Json) -> bool:
-    word = key == "type" and isinstance(value, str) and value.isidentifier()
-    return word and value not in MEDIA_KINDS
-
-
-@lru_cache(maxsize=1024)
-def _is_label(key: str) -> bool:
-    return bool(_LABEL.fullmatch(key))
-
-
-@lru_cache(maxsize=1024)
-def _offers_tools(key: str) -> bool:
-    return bool(OFFERED_TOOLS.search(key))
-
-
-def _passed_over(value: Json, taken: Taken) -> Iterator[str]:
-    """What the elements of walked lists hold that is not taken, by the names of it."""
-    each = taken.each
-    if value.__class__ is list and each and each.texts:
-        for one in _uncovered(value, each, lambda key, _: _is_label(key)):
-            if one.__class__ is dict:
-                yield from _element_passed_over(one, each)
-            else:
-                yield from _passed_over(one, each)
-    elif value.__class__ is dict:
-        for key, below in taken.deep:
-            if key in value:
-                yield from _passed_over(value[key], below)
-        for one in value.values() if each else ():
-            yield from _passed_over(one, each or taken)
-
-
-def _element_passed_over(one: dict[str, Json], taken: Taken) -> Iterator[str]:
-    inside = list(_passed_over(one, taken))
-    yield from inside
-    extra = one.keys() - taken.below.keys()
-    if not extra:
+def _taken_texts(value: Json, taken: Taken) -> Iterator[Json]:
+    """What is taken of a value as texts."""
+    if value is None or not taken.texts:
         return
-    speaks, kind = _takes(one, taken), one.get("type")
-    kind = kind if isinstance(kind, str) else ""
-    if kind in MEDIA_KINDS:  # they have a sign of their own
-        return
-    for key in sorted(key for key in extra if _holds(one[key])):
-        silent = not (speaks or inside or _is_label(key))
-        running = isinstance(one[key], list | dict) or len(one[key].split()) > 1
-        if CARRIES.fullmatch(key) or (silent and (kind or running)):
-            yield key if speaks else kind or key
-
-
-def _takes(value: Json, taken: Taken | None) -> bool:
-    """Whether a text is taken from somewhere in a value."""
-    if taken is None or not taken.texts or value is None:
-        return False
     if value.__class__ is dict and (taken.below or taken.each):
-        return any(_takes(one, taken.at(key)) for key, one in value.items())
-    if value.__class__ is list and taken.each:
-        return any(_takes(one, taken.each) for one in value)
-    spoken = value.strip() if isinstance(value, str) else _holds(value)
-    return taken.whole and bool(spoken)
+        for key, one in value.items():
+            yield from _taken_texts(one, taken.at(key))
+    elif value.__class__ is list and taken.each:
+        for one in value:
+            yield from _taken_texts(one, taken.each)
+    elif taken.whole:
+        yield value
+
+
+def _takes(value: Json, place: Taken) -> bool:
+    """Whether a text is taken from somewhere in a value."""
+    return any(
+        one.strip() if isinstance(one, str) else _holds(one) for one in _taken_texts(value, place)
+    )
 
 
 def _holds(value: Json) -> bool:
@@ -284,3 +332,31 @@ def _holds_parts(value: Json) -> bool:
     """Whether a value is a list or an object, also as JSON in a text, that holds something."""
     spelt = isinstance(value, str) and value.lstrip()[:1] in ("[", "{")
     return bool(isinstance(value, list | dict) or spelt) and _holds(value)
+
+
+# --- records
+
+
+def _texts_of(made: UnifiedBatch | UnifiedTable, chat: bool) -> tuple[pa.Array, Places]:
+    """The texts of records, and the row of each."""
+    if isinstance(made, UnifiedTable):
+        texts, owners = made.table.column(0), made.rows
+        if not chat:
+            return texts, owners
+        parents = pc.list_parent_indices(texts).to_numpy()
+        return pc.struct_field(texts.flatten(), "content"), owners[parents]
+    said = [record_texts(record) for record in made.records]
+    owners = np.repeat(np.array(made.rows, np.int64), [len(texts) for texts in said])
+    return pa.array([text for texts in said for text in texts], pa.large_string()), owners
+
+
+def _joins_thoughts(record: Record, thoughts: Sequence[str]) -> Iterator[bool]:
+    """Whether each thought is a part of what an assistant says, without marks around it."""
+    for role, messages in groupby(record["messages"], itemgetter("role")):
+        said = "\n".join(message["content"] for message in messages)
+        for thought in thoughts if role == "assistant" else ():
+            before, found, after = said.partition(thought)
+            joined = found and (before.strip() or after.strip())
+            opened = thought[0] in "<[" or _OPENS.search(before[-_MARK_CHARS:])
+            closed = thought[-1] in ">]" or _CLOSES.match(after)
+            yield bool(joined and not (opened and closed))

@@ -16,15 +16,29 @@ MEDIA_KINDS: Final = frozenset(
     for kind in ("image", "audio", "video")
     for behind in ("", "_url", "_file")
 )
+# Names of what was thought before something was said, and how blocks and speakers are called so.
+_THOUGHT = (
+    r"(?:is_?)?(?:reasoning|thinking|thoughts?)(?:[_-]?(?:content|text|details|blocks?|trace))?"
+)
+THOUGHTS: Final = re.compile(
+    rf"(?i){_THOUGHT}|think|cot|chain_of_thought|scratchpad|inner_(?:monologue|thoughts)"
+    r"|(?:thinking|reasoning|thought)_(?:process|trajector(?:y|ies))|思考(?:过程|過程)?|推理(?:过程)?"
+    r"|raisonnement|razonamiento|추론"
+)
+THOUGHT_KINDS: Final = frozenset(
+    spelt
+    for kind in ("reasoning", "thinking", "thought", "thoughts")
+    for spelt in (kind, kind.title(), kind.upper())
+)
 # Names of fields that hold what was said beside a text: nobody stores it there for looks.
 CARRIES: Final = re.compile(
     r"(?i).*(?:tool|function)[_-]?(?:call|use|result|response|invocation|output)s?"
-    r"|(?:reasoning|thinking|thoughts?)(?:[_-]?(?:content|text|details|blocks?|trace))?"
-    r"|refusal|audio|attachments"
+    rf"|{_THOUGHT}|refusal|audio|attachments"
 )
-OFFERED_TOOLS: Final = re.compile(
-    r"(?i)(?:^|_)(?:tool|function)s?(?:_(?:defs?|definitions?|schemas?))?$"
-)
+_OFFERED_TOOLS = re.compile(r"(?i)(?:^|_)(?:tool|function)s?(?:_(?:defs?|definitions?|schemas?))?$")
+KIND: Final = re.compile(r"type|kind|role|from|speaker|author|sender")
+_LABEL = re.compile(r"index|status|cache_control|(?:.*[_-])?ids?|.*I[dD]s?")
+DECORATION = re.compile(r"avatar|icon|logo|thumb|profile|badge|头像|アイコン", re.IGNORECASE)
 _TEXTS = re.compile(r"(?:/any_of/\d+)?(?:/messages/\d+/content|/text|/system|/tools)(?:/|$)")
 _KNOWN = re.compile(r"(?:/any_of/\d+)?/(?:messages/\d+/(?:role|loss_mask)|meta/)")
 
@@ -38,18 +52,18 @@ class Taken:
         each: what is below every element of a list, or every value of an object.
         whole: the value here is taken as a text.
         texts: a text is taken from here or from inside.
-        deep: keys with texts further inside.
+        top: a row is here, as an object.
     """
 
     below: dict[str, "Taken"] = field(default_factory=dict)
     each: "Taken | None" = None
     whole: bool = False
     texts: bool = False
-    deep: tuple[tuple[str, "Taken"], ...] = ()
+    top: bool = False
 
-    def at(self, key: str) -> "Taken | None":
+    def at(self, key: str) -> "Taken":
         """What is taken of the value of a key."""
-        return self.below.get(key) or self.each
+        return self.below.get(key) or self.each or NOWHERE
 
     def open_place(self, key: str | None) -> "Taken":
         """What is below a key (None: each element), where nothing was, a new place."""
@@ -58,31 +72,36 @@ class Taken:
         self.each = self.each or Taken()
         return self.each
 
-    def settle(self) -> "Taken":
-        """Note what is asked for of every row."""
-        for below in (*self.below.values(), *filter(None, [self.each])):
-            self.texts = below.settle().texts or self.texts
-        inside = [(key, one) for key, one in self.below.items() if one.texts]
-        self.deep = tuple((key, one) for key, one in inside if one.below or one.each)
-        return self
+    def has_beside(self, key: str) -> bool:
+        """Whether what objects here have at a key matters beside what is taken of them."""
+        if key in self.below:
+            return self.below[key].texts and bool(THOUGHTS.fullmatch(key))
+        if self.top:
+            return bool(_OFFERED_TOOLS.search(key))
+        return self.texts and not (KIND.fullmatch(key) or _LABEL.fullmatch(key))
+
+
+NOWHERE: Final = Taken()
 
 
 def taken_places(mapping: Mapping, *, only: str = "") -> Taken:
     """The places that a mapping takes texts from, or only those of a part such as `/tools`."""
-    root = Taken()
+    root = Taken(top=mapping.group is None)
     for use in path_uses(mapping):
         texts = bool(_TEXTS.match(use.pointer)) and only in use.pointer
         walks = use.pointer.rsplit("/", 1)[-1] in ("each", "children", "tree")
         known = texts or (_KNOWN.match(use.pointer) and not only)
         if known and not walks and not use.of_row:
             with suppress(PathSyntaxError):  # of lookups: what they lead to is no list of messages
-                place = _follow(root, use)
-                place.whole, place.texts = place.whole or texts, place.texts or texts
-    return root.settle()
+                *around, place = _follow(root, use)
+                place.whole = place.whole or texts
+                for one in (*around, place):
+                    one.texts = one.texts or texts
+    return root
 
 
-def _follow(root: Taken, use: PathUse) -> Taken:
-    """The place to which a path leads; of a tree its root, as all of it may be taken."""
+def _follow(root: Taken, use: PathUse) -> list[Taken]:
+    """The places on a path, the last to which it leads; of a tree its root, as all may be taken."""
     text = use.path.text
     for around in reversed(use.scope):
         if isinstance(around, Tree):
@@ -97,7 +116,7 @@ def _follow(root: Taken, use: PathUse) -> Taken:
                 places.pop()
         else:
             places.append(places[-1].open_place(key))
-    return places[-1]
+    return places
 
 
 def _keys(text: str) -> Iterator[str | None]:

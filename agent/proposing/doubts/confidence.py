@@ -296,7 +296,7 @@ def draft_confidence(draft: Draft, doubts: Sequence[Doubt]) -> float:
     odds -= sum(
         fitted["weights"].get(doubt.name, fitted["unseen"]) * doubt.share for doubt in doubts
     )
-    least = dict.fromkeys(("flagged pieces", "answer key", "rated elements"), 0.0)
+    least = dict.fromkeys(("answer key", "rated elements"), 0.0)
     least["transcripts"] = MOST_TRANSCRIPTS
     mixed = any(one.name in least and one.share > least[one.name] for one in doubts)
     most = min(draft.most, _MIXED) if mixed else draft.most

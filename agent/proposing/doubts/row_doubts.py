@@ -51,7 +51,6 @@ def row_doubts(
     return [
         *turn_doubts(whole, reading, draft),
         _numbered_step_doubt(reading.view, draft),
-        _flagged_piece_doubt(whole, draft),
         _rated_element_doubt(whole, draft),
         _verdict_doubt(reading.view, draft),
         *_option_doubts(reading, draft),
@@ -100,22 +99,6 @@ def _numbered_step_doubt(view: View, draft: Draft) -> Doubt:
         if share > worst:
             worst, where = share, path
     return Doubt("one of several", worst, f"{where} takes one of several texts")
-
-
-def _flagged_piece_doubt(view: View, draft: Draft) -> Doubt:
-    """Pieces of a text of which some bear a flag such as `thought`."""
-    for path in sorted(p for p in value_strings(draft.body) if "[*]." in p):
-        element = path[: path.rfind("[*]") + 3]
-        held = [facts for facts in view.facts.paths if facts.path.endswith(f".{last_name(path)}")]
-        for facts in held:
-            own = facts.path[: facts.path.rfind(".")]
-            if not own.endswith(element):
-                continue
-            for flag in alias_tables()["roles"]["drop"]:
-                marked = view.facts.get(f"{own}.{flag}")
-                if marked and any(str(value).lower() == "true" for value, _ in marked.values):
-                    return Doubt("flagged pieces", 1.0, f"{own}.{flag} marks some of the pieces")
-    return Doubt("flagged pieces", 0.0, "")
 
 
 def _rated_element_doubt(view: View, draft: Draft) -> Doubt:

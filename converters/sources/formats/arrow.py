@@ -287,6 +287,10 @@ _CONVERTERS: tuple[
         lambda kind: value_converter(_wrapped_type(kind)),
     ),
     (_is_list_type, _list_converter),
+    (
+        lambda kind: pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind),
+        _list_converter,
+    ),
     (pa.types.is_struct, _struct_converter),
     (pa.types.is_map, _map_converter),
     (_is_binary_type, lambda _: binary_text),

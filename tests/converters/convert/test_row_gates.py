@@ -138,3 +138,22 @@ def test_few_rejects_and_documents_that_are_conversations_pass(tmp_path: Path) -
     shutil.rmtree(tmp_path / "out")
     write(tmp_path / "raw", {n: {"answer": talk} for n in range(100)})
     assert stop(tmp_path / "raw", {}, document=PT).counts == {"conversations": 100}
+
+
+def test_shares_are_of_rows_however_many_records_rows_give(tmp_path: Path) -> None:
+    talk = "Human: What is it?\nAssistant: A number.\nHuman: Why?"
+    several = {"version": 2, "each": "answer[*]", "text": "$"}
+    all_talks = {n: {"answer": [talk, f"{talk} {n}"]} for n in range(300)}
+    write(tmp_path / "raw", all_talks)
+    done = run(tmp_path / "raw", {}, several)
+    assert done.manifest["records"]["written"] == 600
+    assert done.manifest["warnings"]["signs"]["conversations"]["rows"] == 300
+
+
+def test_a_group_counts_for_its_rows(tmp_path: Path) -> None:
+    talk = "Human: What is it?\nAssistant: A number.\nHuman: Why?"
+    grouped = {"version": 2, "group": {"by": ["key"]}, "text": "[*].answer"}
+    write(tmp_path / "raw", {n: {"answer": talk, "key": n // 2} for n in range(300)})
+    done = run(tmp_path / "raw", {}, grouped)
+    assert done.manifest["rows"]["converted"] == 300
+    assert done.manifest["warnings"]["signs"]["conversations"]["rows"] == 300

@@ -1,5 +1,6 @@
 """Signs of rows that lose something: found alike in rows and in columns, whatever is walked."""
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.columns.executor import MappingExecutor
 from ingot.converters.mapping.signs import Found, SignFinder
 from ingot.converters.rows import Batch
+from ingot.converters.sources import open_source
 from ingot.converters.sources.formats.arrow import ArrowRows
 
 ROLES = {"path": "role", "map": {"user": "user", "assistant": "assistant", "model": "assistant"}}
@@ -172,6 +174,120 @@ def test_both_executors_count_the_same_rows(columns: bool) -> None:
         "conversations": {60: ""},
     }
     assert found(PLAIN, of_rows(rows), columns=columns) == wanted
+
+
+THOUGHT, SAID = "Who might be there, and why?", "Nobody is there."
+ASKED = {"role": "user", "content": "Who is there?"}
+SPEAKERS = {**ROLES, "map": {**ROLES["map"], "thought": "assistant", "hidden": None}}
+SPOKEN = {
+    "version": 2,
+    "messages": [{"each": "messages[*]", "role": SPEAKERS, "content": "content"}],
+}
+EITHER = {
+    "version": 2,
+    "messages": [
+        {
+            "each": "messages[*]",
+            "role": ROLES,
+            "content": {"any_of": ["content[*].text", "content[*].content", "content"]},
+        }
+    ],
+}
+
+
+def thinking(*blocks: Any) -> dict[str, Any]:
+    asked = {"role": "user", "content": [{**dict.fromkeys(blocks[0], "Why?"), "type": "text"}]}
+    return {"messages": [asked, {"role": "assistant", "content": [*blocks]}]}
+
+
+@pytest.mark.parametrize(
+    ("document", "row", "held"),
+    [
+        (PARTS, parts({"type": "thinking", "text": THOUGHT}), True),
+        (PARTS, parts({"type": "thinking", "text": f"<think>{THOUGHT}</think>"}), False),
+        (PARTS, parts({"type": "text", "text": THOUGHT}), False),
+        (
+            EITHER,
+            thinking({"type": "reasoning", "text": THOUGHT}, {"type": "text", "text": SAID}),
+            True,
+        ),
+        (
+            EITHER,
+            thinking({"type": "Thinking", "content": THOUGHT}, {"type": "text", "content": SAID}),
+            True,
+        ),
+        (EITHER, thinking({"type": "reasoning", "text": SAID}), False),
+        (GEMINI, gemini({"text": THOUGHT, "thought": True}), True),
+        (GEMINI, gemini({"text": THOUGHT, "thought": False}), False),
+        (
+            SPOKEN,
+            {
+                "messages": [
+                    ASKED,
+                    {"role": "thought", "content": THOUGHT},
+                    talk(SAID)["messages"][1],
+                ]
+            },
+            True,
+        ),
+        (
+            {
+                **SPOKEN,
+                "messages": [
+                    {
+                        **SPOKEN["messages"][0],
+                        "role": {**SPEAKERS, "map": {**SPEAKERS["map"], "thought": None}},
+                    }
+                ],
+            },
+            {
+                "messages": [
+                    ASKED,
+                    {"role": "thought", "content": THOUGHT},
+                    talk(SAID)["messages"][1],
+                ]
+            },
+            False,
+        ),
+    ],
+)
+def test_thoughts_that_are_joined_to_answers_are_counted(
+    document: dict[str, Any], row: dict[str, Any], held: bool
+) -> None:
+    wanted = {"thoughts": {0: ""}} if held else {}
+    assert found(document, of_rows([row]), columns=False) == wanted
+    assert found(document, of_rows([row] * 40)).get("thoughts", {}).keys() == (
+        {*range(40)} if held else set()
+    )
+    assert found(document, of_table([row])) == wanted
+
+
+def test_fields_that_are_named_for_thoughts_are_looked_at_in_samples() -> None:
+    row = {"question": "Why?", "thinking": THOUGHT, "answer": SAID}
+    asked = {"role": "user", "content": "question"}
+    marked = [{"template": "<think>\n{{thinking}}\n</think>\n"}, "answer"]
+    for content, held in ((["thinking", "answer"], True), (marked, False), ("thinking", False)):
+        mapping = bind(
+            {"version": 2, "messages": [asked, {"role": "assistant", "content": content}]}, ()
+        )
+        for named in (False, True):
+            finder = SignFinder(mapping, named=named)
+            finder.look(of_rows([row]))
+            for part in MappingExecutor(mapping, source_name="").parts(of_rows([row])):
+                finder.add(part)
+            assert finder.found == ({"thoughts": {0: ""}} if held and named else {})
+
+
+@pytest.mark.parametrize("kind", [pa.list_view, pa.large_list_view])
+def test_names_of_media_in_views_of_lists_are_seen(kind: Any, tmp_path: Path) -> None:
+    names = pa.array([[], ["scan/1.jpg"], None], kind(pa.string()))
+    table = pa.table({"question": ["Why?"] * 3, "answer": ["So."] * 3, "images": names})
+    with pa.ipc.new_file(tmp_path / "a.arrow", table.schema) as writer:
+        writer.write_table(table)
+    (batch,) = open_source(str(tmp_path / "a.arrow")).batches()
+    assert batch.values[1]["images"] == ["scan/1.jpg"]
+    messages = [{"role": "user", "content": "question"}, {"role": "assistant", "content": "answer"}]
+    assert found({"version": 2, "messages": messages}, batch) == {"media": {1: ""}}
 
 
 def test_documents_have_no_parts_but_blocks_of_images() -> None:
