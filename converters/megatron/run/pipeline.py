@@ -16,13 +16,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingot.converters.errors import SourceError
-from ingot.converters.megatron.chat.loss_masks import LossMask, LossMasker
+from ingot.converters.megatron.chat.loss_masks import LossMasker
 from ingot.converters.megatron.engines.engine import (
     FIRST_BYTE,
     Encoded,
     Engine,
     EngineChoice,
-    IdCounts,
     texts_buffer,
 )
 from ingot.converters.megatron.engines.guard import open_engine
@@ -78,18 +77,6 @@ class QueueDepths:
         return self._now
 
 
-def drop_skipped(
-    encoded: Encoded, mask: LossMask | None, skips: IdCounts
-) -> tuple[Encoded, LossMask | None]:
-    """Drop the first ids of each text, and what the mask says of them."""
-    skipped = np.minimum(skips, encoded.lengths)
-    starts = np.cumsum(encoded.lengths) - encoded.lengths
-    within = np.arange(len(encoded.ids)) - np.repeat(starts, encoded.lengths)
-    kept = within >= np.repeat(skipped, encoded.lengths)
-    left = Encoded(ids=encoded.ids[kept], lengths=encoded.lengths - skipped, failed=encoded.failed)
-    return left, None if mask is None else mask[kept]
-
-
 NOT_TOKENIZED_REASON: Final = "not_tokenized"
 
 
@@ -101,16 +88,11 @@ def tokenize_shard(
     mask = None
     if masker is not None and shard.spans is not None:
         mask = masker.mask(shard.texts, shard.spans, encoded, engine=engine.name)
-    if shard.skips is not None:
-        encoded, mask = drop_skipped(encoded, mask, shard.skips)
     tally = {**shard.tally, **_text_sizes(shard, encoded)}
     failed = tuple(
         reject_row(file, int(shard.rows[place]), NOT_TOKENIZED_REASON, problem)
         for place, problem in encoded.failed
     )
-    done = TokenizedShard(shard=shard, rejects=shard.rejects, tally=tally, engine=engine.name)
-    if shard.long:
-        return replace(done, encoded=encoded, failed=failed, tokens=len(encoded.ids))
     texts = TokenizedTexts(
         ids=encoded.ids,
         lengths=encoded.lengths,
@@ -121,12 +103,13 @@ def tokenize_shard(
     )
     documents = shape_documents(texts, rules)
     once = tuple({reject.row: reject for reject in reversed(failed)}.values())[::-1]
-    return replace(
-        done,
+    return TokenizedShard(
+        shard=shard,
         documents=documents,
         rejects=tuple(sorted((*shard.rejects, *once), key=lambda reject: reject.row)),
         tally=tally | {"rejected": tally.get("rejected", 0) + len(once)},
         tokens=len(documents.tokens),
+        engine=engine.name,
     )
 
 
@@ -153,6 +136,8 @@ def _trained_ends(shard: Shard) -> npt.NDArray[np.bool_]:
 
 
 _LOOK_SECONDS: Final = 0.2
+# A shard with more text is alone on its way: no other one like it is read before it is written.
+ALONE_BYTES: Final = 4 << 20
 _WARM_UP_TEXTS: Final = pa.array(["Warm up: 1, 2, 3. 预热。"], pa.large_string())
 
 
@@ -166,6 +151,11 @@ class LaneWork:
     files: Mapping[int, InputFile]  # of the units, by number
     work: WorkOptions
     choice: EngineChoice
+
+
+def _is_alone(shard: Shard) -> bool:
+    """Whether no other shard like it may be on its way: what its texts need is a lot."""
+    return texts_buffer(shard.texts).size > ALONE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +188,7 @@ class Pipeline:
         )
         self._open_masker = partial(LossMasker, recipe.loaded, plain=recipe.options.plain)
         self._room = threading.Semaphore(2 * work.queue_cap + self._threads)
+        self._alone = threading.Semaphore(1)
         self._ordered: queue.Queue[_Ordered] = queue.Queue()
         self._stop = threading.Event()
         self._local = threading.local()
@@ -252,7 +243,7 @@ class Pipeline:
         problem = None
         try:
             for shard in self._shards(unit):
-                if not self._has_room():
+                if not self._has_room(shard):
                     return
                 self._depths.move(tokenizer=1)
                 self._ordered.put(self._tokenizers.submit(self._tokenize, unit, shard))
@@ -275,9 +266,12 @@ class Pipeline:
         shards = self._preparer.prepare(file.name, timed_items(rows, reading.append))
         return timed_items(shards, tell)
 
-    def _has_room(self) -> bool:
+    def _has_room(self, shard: Shard) -> bool:
+        return self._acquire(self._room) and (not _is_alone(shard) or self._acquire(self._alone))
+
+    def _acquire(self, semaphore: threading.Semaphore) -> bool:
         while not self._stop.is_set():
-            if self._room.acquire(timeout=_LOOK_SECONDS):
+            if semaphore.acquire(timeout=_LOOK_SECONDS):
                 return True
         return False
 
@@ -295,7 +289,7 @@ class Pipeline:
         done = tokenize_shard(shard, name, engine, masker, self._recipe.rules)
         seconds = time.monotonic() - started
         self._depths.move(tokenizer=-1, writer=1)
-        self._log_rejects(unit, (*done.rejects, *done.failed))
+        self._log_rejects(unit, done.rejects)
         facts = {"file_path": name, "batch_size": len(done.shard.texts), "tokens": done.tokens}
         facts |= {"latency_ms": round(1000 * seconds, 3), **queue_fields(self._depths.depths())}
         log_event(self._monitor, "trace", "tokenizer", "batch", **facts)
@@ -324,6 +318,8 @@ class Pipeline:
         started = time.monotonic()
         writer.write(tokenized)
         self._room.release()
+        if _is_alone(tokenized.shard):
+            self._alone.release()
         self._depths.move(writer=-1)
         self._tell(tokenized, time.monotonic() - started)
 
@@ -339,7 +335,6 @@ class Pipeline:
             reader, tokenizer = self._depths.depths()
             monitor({"kind": "depth", "reader": reader, "tokenizer": tokenizer})
         documents = tokenized.documents
-        completes = int(shard.closes and not shard.dropped)  # a long document
         monitor(
             {
                 "kind": "count",
@@ -348,7 +343,7 @@ class Pipeline:
                 "text_bytes": tally.get("text_bytes", 0),
                 "records": tally.get("rows", 0),
                 "tokens": tokenized.tokens,
-                "documents": completes if documents is None else len(documents.sizes),
+                "documents": 0 if documents is None else len(documents.sizes),
                 "failed_records": tally.get("rejected", 0),
                 "filtered": tally.get("short", 0) + tally.get("long", 0),
             }

@@ -1,1 +1,1 @@
-"""Documents on their way to an engine: cut where no id changes."""
+"""Documents on their way to an engine and behind it: texts, limits, sequences."""
