@@ -19,6 +19,7 @@ from ingot.converters.errors import SourceError
 from ingot.converters.megatron.chat.loss_masks import LossMasker
 from ingot.converters.megatron.engines.engine import (
     FIRST_BYTE,
+    LARGE_TEXT,
     Encoded,
     Engine,
     EngineChoice,
@@ -136,8 +137,6 @@ def _trained_ends(shard: Shard) -> npt.NDArray[np.bool_]:
 
 
 _LOOK_SECONDS: Final = 0.2
-# A shard with more text is alone on its way: no other one like it is read before it is written.
-ALONE_BYTES: Final = 4 << 20
 _WARM_UP_TEXTS: Final = pa.array(["Warm up: 1, 2, 3. 预热。"], pa.large_string())
 
 
@@ -154,8 +153,8 @@ class LaneWork:
 
 
 def _is_alone(shard: Shard) -> bool:
-    """Whether no other shard like it may be on its way: what its texts need is a lot."""
-    return texts_buffer(shard.texts).size > ALONE_BYTES
+    """Whether the shard is large: the next one like it waits until this one is written."""
+    return texts_buffer(shard.texts).size > LARGE_TEXT
 
 
 @dataclass(frozen=True, slots=True)

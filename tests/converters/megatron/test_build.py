@@ -135,7 +135,7 @@ def test_long_texts_have_the_ids_of_the_whole(
     ]
     pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
     expected = reference(tokenizer_file, [text.strip() for text in texts])
-    monkeypatch.setattr(pipeline, "ALONE_BYTES", 50)
+    monkeypatch.setattr(pipeline, "LARGE_TEXT", 50)
     monkeypatch.setattr(shards, "SHARD_BYTES", 100)
     for boundary in ("row", "file"):
         options = BuildOptions(doc_boundary=boundary, append_eod=True)
@@ -263,7 +263,7 @@ def test_a_conversation_that_is_too_long_is_a_reject(
 def test_large_texts_are_tokenized_one_at_a_time(
     tmp_path: Path, tokenizer_file: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    monkeypatch.setattr(pipeline, "ALONE_BYTES", 5_000)
+    monkeypatch.setattr(pipeline, "LARGE_TEXT", 5_000)
     texts = [f"{number} the lazy dog " * (500 if number % 2 else 3) for number in range(40)]
     pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
     now: list[int] = []
