@@ -17,6 +17,12 @@ import numpy.typing as npt
 from ingot.converters.errors import ConversionError, SourceError
 from ingot.converters.megatron.chat.loss_masks import LossMasker
 from ingot.converters.megatron.chat.templates import load_template
+from ingot.converters.megatron.documents import (
+    NEW_DOCUMENT,
+    DocumentRules,
+    ShapedDocuments,
+    Shard,
+)
 from ingot.converters.megatron.engines.engine import Engine, open_reference
 from ingot.converters.megatron.indexed_dataset import (
     WRITTEN_CODES,
@@ -33,12 +39,6 @@ from ingot.converters.megatron.read.input_files import InputFile, InputLayout, U
 from ingot.converters.megatron.read.preparation import Preparer
 from ingot.converters.megatron.read.row_batches import read_rows
 from ingot.converters.megatron.run.pipeline import tokenize_shard
-from ingot.converters.megatron.text.documents import (
-    NEW_DOCUMENT,
-    DocumentRules,
-    ShapedDocuments,
-    Shard,
-)
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.tokenizer import TokenizerFile

@@ -11,10 +11,7 @@ import pyarrow.compute as pc
 
 from ingot.converters.megatron.chat.chatml import render_table
 from ingot.converters.megatron.chat.rendering import RenderedChat, TemplateError, TextSpan
-from ingot.converters.megatron.options import BuildOptions
-from ingot.converters.megatron.read.input_files import InputLayout
-from ingot.converters.megatron.read.row_batches import RowBatch, join_columns
-from ingot.converters.megatron.text.documents import (
+from ingot.converters.megatron.documents import (
     NEW_DOCUMENT,
     NEW_SEQUENCE,
     SHARD_BYTES,
@@ -27,18 +24,21 @@ from ingot.converters.megatron.text.documents import (
     reject_row,
     slice_shards,
 )
-from ingot.converters.megatron.text.long_texts import (
-    LARGEST_TEXT,
-    TOO_LONG,
-    TOO_LONG_REASON,
-    limit_text,
-)
+from ingot.converters.megatron.options import BuildOptions
+from ingot.converters.megatron.read.input_files import InputLayout
+from ingot.converters.megatron.read.row_batches import RowBatch, join_columns
 from ingot.converters.rows import Json, Reject
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.chat.templates import ChatTemplate
 
+# UTF-8 bytes of the largest text that is tokenized. A text is encoded whole, and the libraries
+# need many times its size for that: `docs/tokens.md` says how much.
+LARGEST_TEXT: Final = 64 << 20
+_TOO_LONG: Final = f"more than {LARGEST_TEXT:,} bytes of text: split it into documents first"
+
 TEMPLATE_REASON: Final = "template"
+TOO_LONG_REASON: Final = "too_long"
 # Kind, text, what of it is trained on.
 _ChatSequence: TypeAlias = tuple[int, str, tuple[TextSpan, ...]]
 
@@ -167,9 +167,9 @@ class Preparer:
         if over and options.long_docs == "filter":
             tally["long"] += 1
             return []
-        texts = limit_text(chat.text, options)
+        texts = _limit_text(chat.text, options)
         if sum(len(text.encode()) for text in texts) > LARGEST_TEXT:
-            raise _TooLongError(TOO_LONG)
+            raise _TooLongError(_TOO_LONG)
         if over:
             tally["truncated" if options.long_docs == "truncate" else "split"] += 1
         sequences: list[_ChatSequence] = []
@@ -207,7 +207,7 @@ class Preparer:
         texts, over, tally = self._limit(texts, kept)
         large = np.flatnonzero(kept & (_text_sizes(texts) > LARGEST_TEXT)).tolist()
         kept[large] = over[large] = False
-        refused = [reject_row(name, first + place, TOO_LONG_REASON, TOO_LONG) for place in large]
+        refused = [reject_row(name, first + place, TOO_LONG_REASON, _TOO_LONG) for place in large]
         way = "truncated" if self.options.long_docs == "truncate" else "split"
         yield Shard(tally=tally | {way: int(over.sum()), "rejected": len(refused)})
         whole = self._sequences(texts, first, kept, split=way == "split" and bool(over.any()))
@@ -245,7 +245,7 @@ class Preparer:
         own = texts if len(places) == len(texts) else texts.take(pa.array(places))
         if not split:
             return Shard(texts=own, rows=places + first)
-        parts = [limit_text(text, self.options) for text in own.to_pylist()]
+        parts = [_limit_text(text, self.options) for text in own.to_pylist()]
         counts = np.array([len(some) for some in parts])
         kinds: TextKinds = np.full(int(counts.sum()), NEW_SEQUENCE, np.uint8)
         kinds[np.cumsum(counts) - counts] = NEW_DOCUMENT
@@ -290,3 +290,34 @@ def _join_texts(parts: list[pa.LargeStringArray], separator: str) -> pa.LargeStr
     texts = pa.concat_arrays([pa.array([], pa.large_string()), *parts])
     rows = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
     return pc.binary_join(rows, pa.scalar(separator, pa.large_string()))
+
+
+def _limit_text(text: str, options: BuildOptions) -> list[str]:
+    """Return the sequences of a document that stays, as `max_chars` and `long_docs` want them."""
+    most = options.max_chars
+    if most is None or len(text) <= most:
+        return [text]
+    if options.long_docs == "truncate":
+        return [text[:most]]
+    return list(_split_sequences(text, most))
+
+
+def _split_sequences(text: str, most: int) -> Iterator[str]:
+    """Yield a text in parts of at most `most` characters, which join to the text.
+
+    A part ends behind the last line break of its second half, else behind the last white space
+    there, else after `most` characters.
+    """
+    start = 0
+    while len(text) - start > most:
+        end = _sequence_end(text, start + most // 2, start + most)
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+def _sequence_end(text: str, begin: int, end: int) -> int:
+    line = text.rfind("\n", begin, end)
+    if line >= 0:
+        return line + 1
+    return next((i for i in range(end, begin, -1) if text[i - 1].isspace()), end)

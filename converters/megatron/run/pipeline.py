@@ -17,6 +17,14 @@ import pyarrow as pa
 
 from ingot.converters.errors import SourceError
 from ingot.converters.megatron.chat.loss_masks import LossMasker
+from ingot.converters.megatron.documents import (
+    NEW_DOCUMENT,
+    DocumentRules,
+    Shard,
+    TokenizedTexts,
+    reject_row,
+    shape_documents,
+)
 from ingot.converters.megatron.engines.engine import (
     FIRST_BYTE,
     LARGE_TEXT,
@@ -25,19 +33,11 @@ from ingot.converters.megatron.engines.engine import (
     EngineChoice,
     texts_buffer,
 )
-from ingot.converters.megatron.engines.guard import open_engine
+from ingot.converters.megatron.engines.guard import open_engine, trim_memory
 from ingot.converters.megatron.metrics.messages import Monitor, log_event, queue_fields
 from ingot.converters.megatron.options import WorkOptions
 from ingot.converters.megatron.read.input_files import InputFile, Unit
 from ingot.converters.megatron.read.row_batches import read_rows
-from ingot.converters.megatron.text.documents import (
-    NEW_DOCUMENT,
-    DocumentRules,
-    Shard,
-    TokenizedTexts,
-    reject_row,
-    shape_documents,
-)
 from ingot.converters.megatron.write.lanes import Lane, LaneStretch
 from ingot.converters.megatron.write.unit_writer import TokenizedShard, UnitWriter
 from ingot.converters.output.files import output_errors
@@ -286,6 +286,8 @@ class Pipeline:
         started = time.monotonic()
         name = self._files[unit.file].name
         done = tokenize_shard(shard, name, engine, masker, self._recipe.rules)
+        if _is_alone(shard):
+            trim_memory()
         seconds = time.monotonic() - started
         self._depths.move(tokenizer=-1, writer=1)
         self._log_rejects(unit, done.rejects)

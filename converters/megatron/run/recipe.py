@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from ingot.converters.errors import ConversionError, NoTokensError, SourceError
 from ingot.converters.json_yaml import encode
+from ingot.converters.megatron.documents import DocumentRules
 from ingot.converters.megatron.engines.engine import EngineChoice
 from ingot.converters.megatron.indexed_dataset import (
     DTYPES,
@@ -31,7 +32,6 @@ from ingot.converters.megatron.read.input_files import InputFile, InputKind, Inp
 from ingot.converters.megatron.read.preparation import Preparer
 from ingot.converters.megatron.read.row_batches import read_rows
 from ingot.converters.megatron.run.pipeline import LaneWork, Pipeline
-from ingot.converters.megatron.text.documents import DocumentRules
 from ingot.converters.megatron.tokenizer import (
     TokenizerFile,
     find_eod,

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final, TypedDict
 
 from ingot.converters.json_yaml import UNSTORED, decode, encode
-from ingot.converters.megatron.text.documents import ShapedDocuments
+from ingot.converters.megatron.documents import ShapedDocuments
 
 LANE_FILES: Final = ("bin", "lengths", "documents", "mask", "rejects")
 _BLOCK: Final = 1 << 20

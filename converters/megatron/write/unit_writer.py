@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 
 from ingot.converters.errors import ConversionError
+from ingot.converters.megatron.documents import DocumentRules, Mask, ShapedDocuments, Shard
 from ingot.converters.megatron.indexed_dataset import Tokens
-from ingot.converters.megatron.text.documents import DocumentRules, Mask, ShapedDocuments, Shard
 from ingot.converters.megatron.write.lanes import Lane, LaneStretch
 from ingot.converters.records.writers import reject_line
 from ingot.converters.rows import Reject

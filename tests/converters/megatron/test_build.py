@@ -24,10 +24,10 @@ from ingot.converters.megatron import (
     scan,
     stamp_files,
 )
+from ingot.converters.megatron import documents as shards
+from ingot.converters.megatron.documents import Shard
 from ingot.converters.megatron.read import preparation
 from ingot.converters.megatron.run import pipeline
-from ingot.converters.megatron.text import documents as shards
-from ingot.converters.megatron.text.documents import Shard
 from ingot.converters.megatron.write.unit_writer import TokenizedShard
 from ingot.converters.records.writers import RecordFormat, RecordWriter
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingot.converters.megatron.text.documents import ShapedDocuments
+from ingot.converters.megatron.documents import ShapedDocuments
 from ingot.converters.megatron.write import lanes
 from ingot.converters.megatron.write.lanes import (
     LANE_FILES,

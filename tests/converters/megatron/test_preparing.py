@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingot.converters.megatron.documents import NEW_DOCUMENT, Shard
 from ingot.converters.megatron.options import BuildOptions, LongDocs
 from ingot.converters.megatron.read import preparation, row_batches
 from ingot.converters.megatron.read.input_files import InputKind, InputLayout
-from ingot.converters.megatron.read.preparation import Preparer
+from ingot.converters.megatron.read.preparation import LARGEST_TEXT, Preparer
 from ingot.converters.megatron.read.row_batches import WHITE_SPACE, RowBatch
-from ingot.converters.megatron.text.documents import NEW_DOCUMENT, Shard
-from ingot.converters.megatron.text.long_texts import LARGEST_TEXT
 
 
 @dataclass

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.text.documents import (
+from ingot.converters.megatron.documents import (
     NEW_DOCUMENT,
     NEW_SEQUENCE,
     DocumentRules,

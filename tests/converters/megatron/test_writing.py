@@ -8,14 +8,14 @@ import pyarrow as pa
 import pytest
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.engines.engine import Encoded
-from ingot.converters.megatron.run.pipeline import NOT_TOKENIZED_REASON, tokenize_shard
-from ingot.converters.megatron.text.documents import (
+from ingot.converters.megatron.documents import (
     NEW_DOCUMENT,
     NEW_SEQUENCE,
     DocumentRules,
     Shard,
 )
+from ingot.converters.megatron.engines.engine import Encoded
+from ingot.converters.megatron.run.pipeline import NOT_TOKENIZED_REASON, tokenize_shard
 from ingot.converters.megatron.write.lanes import Lane, LaneStretch, lane_file
 from ingot.converters.megatron.write.unit_writer import UNIT_COUNTS, TokenizedShard, UnitWriter
 

@@ -1,1 +1,0 @@
-"""Documents on their way to an engine and behind it: texts, limits, sequences."""
