@@ -220,9 +220,8 @@ class LossMasker:
         begun = np.sort(np.array([one.start for one in within], np.int64))
         over = np.sort(np.array([one.end for one in within], np.int64))
         begun_before = np.searchsorted(begun, np.maximum(ends, starts + 1), side="left")
-        mask: LossMask = (begun_before > np.searchsorted(over, starts, side="right")).astype(
-            np.uint8
-        )
+        over_before = np.searchsorted(over, starts, side="right")
+        mask: LossMask = (begun_before > over_before).astype(np.uint8)
         return mask
 
     def _locate_tokens(self, text: str) -> tuple[Ids, TokenPlaces, TokenPlaces]:
