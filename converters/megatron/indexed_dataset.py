@@ -26,7 +26,6 @@ MAGIC: Final = b"MMIDIDX\x00\x00"
 INDEX_VERSION: Final = 1
 HEADER_BYTES: Final = 34
 UINT16_VOCABULARY: Final = 65_500  # from this size on Megatron takes int32, though 65,535 would fit
-MAX_SEQUENCE: Final = 2**31 - 1  # lengths are int32
 
 # Megatron's codes; there is no uint32.
 DTYPES: Final[dict[int, str]] = {

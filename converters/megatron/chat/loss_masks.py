@@ -215,10 +215,13 @@ class LossMasker:
         found, starts, ends = self._locate_tokens(text)
         if not np.array_equal(found, ids):
             raise EngineWrongError(engine, text[:_SHOWN])
-        mask = np.zeros(len(ids), np.uint8)
-        for one in spans:
-            if max(one.start, 0) < min(one.end, len(text)):
-                mask[(starts < one.end) & (np.maximum(ends, starts + 1) > one.start)] = 1
+        within = [one for one in spans if max(one.start, 0) < min(one.end, len(text))]
+        # A token is trained on if more spans begin before its end than are over before it begins.
+        begun = np.sort(np.array([one.start for one in within], np.int64))
+        over = np.sort(np.array([one.end for one in within], np.int64))
+        begun_before = np.searchsorted(begun, np.maximum(ends, starts + 1), side="left")
+        over_before = np.searchsorted(over, starts, side="right")
+        mask: LossMask = (begun_before > over_before).astype(np.uint8)
         return mask
 
     def _locate_tokens(self, text: str) -> tuple[Ids, TokenPlaces, TokenPlaces]:

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 # The names the reference goes by; it needs no gate and no watching.
 REFERENCES: Final = ("hf", "sentencepiece")
 
+# UTF-8 bytes. Larger texts are encoded by the reference, since the samples of a build compare no
+# whole one of them, and one at a time, since the libraries need many times their size.
+LARGE_TEXT: Final = 4 << 20
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EngineChoice:

@@ -262,8 +262,6 @@ def probe_engine(
 
 
 _CHECKS: Final = 4  # raised when the checks change
-# Verdicts of the gate before these checks: what it found wrong is still wrong.
-_FORMER_CHECKS: Final = 3
 _SHOWN: Final = 200
 
 
@@ -298,9 +296,9 @@ class VerdictCase:
     reference: str
     plain: bool
 
-    def key(self, checks: int = _CHECKS) -> dict[str, str | bool | int]:
+    def key(self) -> dict[str, str | bool | int]:
         """The case as plain JSON."""
-        return {**asdict(self), "trials": checks}
+        return {**asdict(self), "trials": _CHECKS}
 
 
 def make_verdict_case(engine: FastEngine, loaded: TokenizerFile, *, plain: bool) -> VerdictCase:
@@ -321,14 +319,7 @@ def failed_verdict(text: str) -> Verdict:
 
 def recall_verdict(case: VerdictCase) -> Verdict | None:
     """Return the verdict that was kept; None where there is none to be trusted."""
-    former = _read_verdict(case, _FORMER_CHECKS)
-    if former is not None and not former.passed:
-        return former
-    return _read_verdict(case, _CHECKS)
-
-
-def _read_verdict(case: VerdictCase, checks: int) -> Verdict | None:
-    path = _verdict_path(case, checks)
+    path = _verdict_path(case)
     if path is None:
         return None
     try:
@@ -339,7 +330,7 @@ def _read_verdict(case: VerdictCase, checks: int) -> Verdict | None:
             problem=document["problem"],
             speed=None if speed is None else _read_speed(speed),
         )
-        if document["case"] != case.key(checks):
+        if document["case"] != case.key():
             return None
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -356,7 +347,7 @@ def _read_speed(speed: Mapping[str, float]) -> EngineSpeed:
 
 def keep_verdict(case: VerdictCase, verdict: Verdict) -> None:
     """Keep a verdict for later runs, where that is possible."""
-    path = _verdict_path(case, _CHECKS)
+    path = _verdict_path(case)
     if path is None:
         return
     document = {"case": case.key(), **asdict(verdict)}
@@ -365,7 +356,7 @@ def keep_verdict(case: VerdictCase, verdict: Verdict) -> None:
         write_file(path, json.dumps(document).encode())
 
 
-def _verdict_path(case: VerdictCase, checks: int) -> Path | None:
+def _verdict_path(case: VerdictCase) -> Path | None:
     folder = cache_folder("engines")
-    digest = hashlib.sha256(json.dumps(case.key(checks)).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(case.key()).encode()).hexdigest()
     return None if folder is None else folder / f"{case.engine}-{digest[:32]}.json"

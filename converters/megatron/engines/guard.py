@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.engines.engine import (
+    LARGE_TEXT,
     REFERENCES,
     Encoded,
     Engine,
@@ -278,8 +279,10 @@ class RoutedEngine:
         self, texts: pa.LargeStringArray
     ) -> tuple[Encoded, npt.NDArray[np.int64]]:
         """Encode texts, and tell the positions of those that the engine itself encoded."""
-        held = self._needles.holding(texts) if self._needles else None
-        if held is None or not held.any():
+        held = np.diff(byte_offsets(texts)) > LARGE_TEXT
+        if self._needles:
+            held |= self._needles.holding(texts)
+        if not held.any():
             return self._tried(texts)
         kept, routed = np.flatnonzero(~held), np.flatnonzero(held)
         tried, own = self._tried(texts.take(pa.array(kept)))

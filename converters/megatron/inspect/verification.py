@@ -7,7 +7,7 @@ the data: documents drawn at random are made once more from their rows and compa
 import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -17,6 +17,12 @@ import numpy.typing as npt
 from ingot.converters.errors import ConversionError, SourceError
 from ingot.converters.megatron.chat.loss_masks import LossMasker
 from ingot.converters.megatron.chat.templates import load_template
+from ingot.converters.megatron.documents import (
+    NEW_DOCUMENT,
+    DocumentRules,
+    ShapedDocuments,
+    Shard,
+)
 from ingot.converters.megatron.engines.engine import Engine, open_reference
 from ingot.converters.megatron.indexed_dataset import (
     WRITTEN_CODES,
@@ -33,15 +39,6 @@ from ingot.converters.megatron.read.input_files import InputFile, InputLayout, U
 from ingot.converters.megatron.read.preparation import Preparer
 from ingot.converters.megatron.read.row_batches import read_rows
 from ingot.converters.megatron.run.pipeline import tokenize_shard
-from ingot.converters.megatron.text.documents import (
-    LONG_CHARS,
-    NEW_DOCUMENT,
-    DocumentRules,
-    PendingShard,
-    ShapedDocuments,
-    Shard,
-)
-from ingot.converters.megatron.text.long_texts import Cutter
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.tokenizer import TokenizerFile
@@ -69,27 +66,6 @@ class RemadeDocument:
     row: int | None  # its first row in the file; None where it is not known
     sequences: list[StoredSequence]  # ids and mask of each of its sequences
     problem: str | None = None  # why there is none
-
-
-@dataclass(kw_only=True, slots=True)
-class _UntokenizedDocument:
-    """The texts of a document before they are tokenized."""
-
-    row: int
-    texts: PendingShard = field(default_factory=PendingShard)
-
-    def add(self, shard: Shard, place: int, text: str) -> None:
-        kind = NEW_DOCUMENT if shard.kinds is None else int(shard.kinds[place])
-        skip = 0 if shard.skips is None else int(shard.skips[place])
-        self.texts.add(
-            self.row, kind, text, skip, shard.spans.of_text(place) if shard.spans else None
-        )
-
-    def shard(self) -> Shard:
-        """A shard of this document alone; one without any text is an empty text."""
-        if not self.texts.rows:
-            self.texts.add(self.row, NEW_DOCUMENT, "", 0, None)
-        return self.texts.shard()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,7 +96,8 @@ class RawSource:
                 if remade is None and not every:
                     continue
                 if number in wanted:
-                    left_out = RemadeDocument(row=document.row, sequences=[], problem="is left out")
+                    row = int(document.rows[0])
+                    left_out = RemadeDocument(row=row, sequences=[], problem="is left out")
                     yield number, remade or left_out
             number += 1
         if (found := number - file.first) != file.documents:
@@ -142,27 +119,19 @@ class RawSource:
             raise ConversionError(str(path), problem, "verify against the data as it was")
         return there
 
-    def _documents(self, file: InputFile) -> Iterator[_UntokenizedDocument]:
+    def _documents(self, file: InputFile) -> Iterator[Shard]:
+        """Yield each document before it is tokenized, as a shard of its own."""
         unit = Unit(number=0, file=0, row_groups=None, first_row=0, bytes=file.bytes)
         rows = read_rows(file, unit, self.preparer.layout, batch_size=_BATCH_ROWS)
-        long = _UntokenizedDocument(row=0)
         for shard in self.preparer.prepare(file.name, rows):
-            if not shard.long:
-                yield from _split_shard(shard)
-                continue
-            if shard.opens:
-                long = _UntokenizedDocument(row=int(shard.rows[0]) if len(shard.rows) else 0)
-            for place, text in enumerate(shard.texts.to_pylist()):
-                long.add(shard, place, text)
-            if shard.closes and not shard.dropped:
-                yield long
+            yield from _split_shard(shard)
 
-    def _remake_document(self, document: _UntokenizedDocument, name: str) -> RemadeDocument | None:
-        shard = tokenize_shard(document.shard(), name, self.engine, self.masker, self.rules)
+    def _remake_document(self, document: Shard, name: str) -> RemadeDocument | None:
+        shard = tokenize_shard(document, name, self.engine, self.masker, self.rules)
         made = shard.documents
         if made is None or not len(made.sizes):
             return None
-        return RemadeDocument(row=document.row, sequences=_document_sequences(made))
+        return RemadeDocument(row=int(document.rows[0]), sequences=_document_sequences(made))
 
     def _packs(
         self, file: InputFile, chosen: npt.NDArray[np.int64]
@@ -188,16 +157,12 @@ def stored_sequences(data: IndexedDataSet, number: int) -> Iterator[StoredSequen
         yield data.tokens[sequence], None if data.masks is None else data.masks[sequence]
 
 
-def _split_shard(shard: Shard) -> Iterator[_UntokenizedDocument]:
-    document = None
-    for place, text in enumerate(shard.texts.to_pylist()):
-        if document is None or shard.kinds is None or shard.kinds[place] == NEW_DOCUMENT:
-            if document is not None:
-                yield document
-            document = _UntokenizedDocument(row=int(shard.rows[place]))
-        document.add(shard, place, text)
-    if document is not None:
-        yield document
+def _split_shard(shard: Shard) -> Iterator[Shard]:
+    begins = np.arange(len(shard.texts))
+    if shard.kinds is not None:
+        begins = np.flatnonzero(shard.kinds == NEW_DOCUMENT)
+    for begin, end in itertools.pairwise([*begins.tolist(), len(shard.texts)]):
+        yield shard.slice(begin, end)
 
 
 def _document_sequences(made: ShapedDocuments) -> list[StoredSequence]:
@@ -236,11 +201,10 @@ def open_source(data: IndexedDataSet, folder: Path, loaded: "TokenizerFile") -> 
         raise ConversionError(where, problem, "verify what ingot built itself") from error
     if template is not None and template.sha256 != stated:
         raise ConversionError(where, "its chat template is another one now", "put it back")
-    cutter = Cutter(loaded, plain=options.plain, limit=LONG_CHARS)
     return RawSource(
         data=data,
         folder=folder,
-        preparer=Preparer(layout=layout, options=options, cutter=cutter, template=template),
+        preparer=Preparer(layout=layout, options=options, template=template),
         rules=rules,
         engine=open_reference(loaded, plain=options.plain),
         masker=LossMasker(loaded, plain=options.plain) if data.masks else None,

@@ -1,51 +1,51 @@
-"""Turn rows into texts that an engine can take: joined, limited, cut, conversations rendered."""
+"""Turn rows into texts that an engine can take: joined, limited, conversations rendered."""
 
-import codecs
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingot.converters.megatron.chat.chatml import render_table
 from ingot.converters.megatron.chat.rendering import RenderedChat, TemplateError, TextSpan
-from ingot.converters.megatron.options import BuildOptions
-from ingot.converters.megatron.read.input_files import InputLayout
-from ingot.converters.megatron.read.row_batches import RowBatch, join_columns, text_view
-from ingot.converters.megatron.text.documents import (
-    GOES_ON,
+from ingot.converters.megatron.documents import (
     NEW_DOCUMENT,
     NEW_SEQUENCE,
     SHARD_BYTES,
+    Flags,
     PendingShard,
     Shard,
+    Sizes,
+    TextKinds,
     attach_rejects,
     reject_row,
     slice_shards,
 )
-from ingot.converters.megatron.text.long_texts import (
-    LONG_REASON,
-    SHORT_REASON,
-    UNCUTTABLE_REASON,
-    Cutter,
-    LongText,
-    TextPiece,
-    UncuttableError,
-    limit_text,
-)
+from ingot.converters.megatron.options import BuildOptions
+from ingot.converters.megatron.read.input_files import InputLayout
+from ingot.converters.megatron.read.row_batches import RowBatch, join_columns
 from ingot.converters.rows import Json, Reject
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.chat.template_process import Conversation
     from ingot.converters.megatron.chat.templates import ChatTemplate
 
+# UTF-8 bytes of the largest text that is tokenized. A text is encoded whole, and the libraries
+# need many times its size for that: `docs/tokens.md` says how much.
+LARGEST_TEXT: Final = 64 << 20
+_TOO_LONG: Final = f"more than {LARGEST_TEXT:,} bytes of text: split it into documents first"
+
 TEMPLATE_REASON: Final = "template"
-# Kind, text, leading ids to be dropped, what of it is trained on.
-_ChatPiece: TypeAlias = tuple[int, str, int, tuple[TextSpan, ...]]
+TOO_LONG_REASON: Final = "too_long"
+# Kind, text, what of it is trained on.
+_ChatSequence: TypeAlias = tuple[int, str, tuple[TextSpan, ...]]
+
+
+class _TooLongError(Exception):
+    """The text of a conversation is larger than what is tokenized."""
 
 
 def _clip_spans(spans: Sequence[TextSpan], start: int, end: int) -> tuple[TextSpan, ...]:
@@ -80,7 +80,6 @@ def _check_conversation(chat: dict[str, Json]) -> "Conversation":
 
 BAD_UTF8_REASON: Final = "bad_utf8"
 APART_BYTES: Final = 16 << 20  # batches of more hold a very long text
-BLOCK_BYTES: Final = 1 << 20  # of a long text that is decoded at a time
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,7 +88,6 @@ class Preparer:
 
     layout: InputLayout
     options: BuildOptions
-    cutter: Cutter  # cuts texts that are longer than its limit
     template: "ChatTemplate | None" = None  # renders conversations; None where there are none
     shards: int = 1  # parts that the texts of a batch are cut into at least
 
@@ -112,19 +110,25 @@ class Preparer:
             yield from self._single_chats(template, name, rows)
             return
         texts, spans = found
-        chars = pc.utf8_length(texts).to_numpy()
-        most = min(self.cutter.limit, self.options.max_chars or self.cutter.limit)
-        odd = np.flatnonzero((chars < (self.options.min_chars or 0)) | (chars > most)).tolist()
+        numbers = np.arange(rows.first, rows.first + len(texts))
+        whole = Shard(texts=texts, rows=numbers, spans=spans)
         begin = 0
-        for place in [*odd, len(texts)]:
-            numbers = np.arange(rows.first + begin, rows.first + place)
-            yield Shard(tally={"rows": len(numbers)})
-            own = texts.slice(begin, len(numbers))
-            yield from slice_shards(own, numbers, None, self.shards, spans.slice(begin, place))
-            if place < len(texts):  # it is limited or cut
+        for place in [*np.flatnonzero(self._beyond_limits(texts)).tolist(), len(texts)]:
+            yield Shard(tally={"rows": place - begin})
+            yield from slice_shards(whole.slice(begin, place), self.shards)
+            if place < len(texts):  # it is limited or refused
                 row = replace(rows, first=rows.first + place, table=rows.table.slice(place, 1))
                 yield from self._single_chats(template, name, row)
             begin = place + 1
+
+    def _beyond_limits(self, texts: pa.LargeStringArray) -> Flags:
+        """Tell which texts a limit in characters applies to, or are too long to be tokenized."""
+        chars = pc.utf8_length(texts).to_numpy()
+        beyond: Flags = _text_sizes(texts) > LARGEST_TEXT
+        beyond |= chars < (self.options.min_chars or 0)
+        if self.options.max_chars is not None:
+            beyond |= chars > self.options.max_chars
+        return beyond
 
     def _single_chats(self, template: "ChatTemplate", name: str, rows: RowBatch) -> Iterator[Shard]:
         tally: Counter[str] = Counter()
@@ -138,13 +142,13 @@ class Preparer:
                 rejects.append(reject_row(name, number, TEMPLATE_REASON, str(made)))
                 continue
             try:
-                pieces = self._chat_pieces(made, tally)
-            except UncuttableError as error:
-                rejects.append(reject_row(name, number, UNCUTTABLE_REASON, str(error)))
+                sequences = self._chat_sequences(made, tally)
+            except _TooLongError as error:
+                rejects.append(reject_row(name, number, TOO_LONG_REASON, str(error)))
                 continue
             tally["tools_unused"] += chat["tools"] is not None and not template.takes_tools
-            for piece in pieces:
-                pending.add(number, *piece)
+            for sequence in sequences:
+                pending.add(number, *sequence)
             if pending.bytes >= SHARD_BYTES // self.shards:
                 shards.append(pending.shard())
                 pending = PendingShard()
@@ -152,7 +156,7 @@ class Preparer:
         yield Shard(tally=tally)
         yield from attach_rejects([*shards, pending.shard()], rejects)
 
-    def _chat_pieces(self, chat: RenderedChat, tally: Counter[str]) -> list[_ChatPiece]:
+    def _chat_sequences(self, chat: RenderedChat, tally: Counter[str]) -> list[_ChatSequence]:
         options, length = self.options, len(chat.text)
         if length < (options.min_chars or 0):
             tally["short"] += 1
@@ -161,38 +165,23 @@ class Preparer:
         if over and options.long_docs == "filter":
             tally["long"] += 1
             return []
-        spans = chat.spans
-        whole = not over and length <= self.cutter.limit
-        if whole and (not spans or (spans[0].end and spans[-1].start < length)):  # none is empty
-            return [(NEW_DOCUMENT, chat.text, 0, spans)]
-        pieces: list[_ChatPiece] = []
-        start = 0
-        for text in limit_text(chat.text, options):
-            kind = NEW_SEQUENCE if pieces else NEW_DOCUMENT
-            for piece in self.cutter.cut(text, self.cutter.limit):
-                begin = start + piece.start
-                own = _clip_spans(spans, begin, begin + len(piece.text))
-                pieces.append((kind, piece.text, piece.skip, own))
-                kind = GOES_ON
-            start += len(text)
+        texts = _limit_text(chat.text, options)
+        if sum(len(text.encode()) for text in texts) > LARGEST_TEXT:
+            raise _TooLongError(_TOO_LONG)
         if over:
             tally["truncated" if options.long_docs == "truncate" else "split"] += 1
-        return pieces
+        sequences: list[_ChatSequence] = []
+        start = 0
+        for text in texts:
+            kind = NEW_SEQUENCE if sequences else NEW_DOCUMENT
+            sequences.append((kind, text, _clip_spans(chat.spans, start, start + len(text))))
+            start += len(text)
+        return sequences
 
     def _texts(self, name: str, rows: RowBatch) -> Iterator[Shard]:
         texts, rejects, tally = self._columns(name, rows)
-        chars = pc.binary_length(texts).to_numpy()  # at least
-        limits = self.options.min_chars, self.options.max_chars
-        if limits != (None, None) or chars.max(initial=0) > self.cutter.limit:
-            chars = pc.utf8_length(texts).to_numpy()
-        kept = np.ones(len(texts), np.bool_)
-        kept[[reject.row - rows.first for reject in rejects]] = False
-        yield Shard(tally=tally | self._filter(chars, kept))
-        most = self.options.max_chars
-        over = np.zeros_like(kept) if most is None else kept & (chars > most)
-        batch = _TextBatch(rows.first, texts, kept, over)
-        long = np.flatnonzero(kept & (chars > self.cutter.limit)).tolist()
-        yield from attach_rejects(self._ordered_shards(name, batch, long), rejects)
+        yield Shard(tally=tally)
+        yield from self._documents(name, rows.first, texts, rejects)
 
     def _columns(
         self, name: str, rows: RowBatch
@@ -207,77 +196,80 @@ class Preparer:
         tally = {"rows": len(texts), "rejected": len(rejects), "null": int(missing.sum())}
         return texts, rejects, tally
 
-    def _filter(self, chars: npt.NDArray[np.int64], kept: npt.NDArray[np.bool_]) -> dict[str, int]:
-        """Take what is too short or too long out of `kept`; gives how many."""
-        short = kept & (chars < (self.options.min_chars or 0))
-        long = np.zeros_like(kept)
-        if self.options.max_chars is not None and self.options.long_docs == "filter":
-            long = kept & (chars > self.options.max_chars)
-        kept &= ~(short | long)
-        return {"short": int(short.sum()), "long": int(long.sum())}
-
-    def _ordered_shards(self, name: str, batch: "_TextBatch", long: list[int]) -> Iterator[Shard]:
-        begin = 0
-        for place in long:
-            yield from self._stretch(batch, begin, place)
-            yield from self._long(name, batch.first + place, _decode_blocks(batch.texts, place))
-            begin = place + 1
-        yield from self._stretch(batch, begin, len(batch.texts))
-
-    def _stretch(self, batch: "_TextBatch", begin: int, end: int) -> Iterator[Shard]:
-        """Rows from `begin` to `end`, none of which is longer than a piece."""
-        places = np.flatnonzero(batch.kept[begin:end]) + begin
-        own = batch.texts.slice(begin, end - begin)
-        if len(places) < end - begin:
-            own = batch.texts.take(pa.array(places))
-        over = int(batch.over[begin:end].sum())
-        if not over:
-            yield from slice_shards(own, places + batch.first, None, self.shards)
-            return
-        pieces = [limit_text(text, self.options) for text in own.to_pylist()]
-        counts = np.array([len(some) for some in pieces])
-        kinds = np.full(int(counts.sum()), NEW_SEQUENCE, np.uint8)
-        kinds[np.cumsum(counts) - counts] = NEW_DOCUMENT
-        texts = pa.array([text for some in pieces for text in some], pa.large_string())
+    def _documents(
+        self, name: str, first: int, texts: pa.LargeStringArray, bad: list[Reject]
+    ) -> Iterator[Shard]:
+        """Shards of the documents that consecutive rows are, but for the bad ones."""
+        kept = np.ones(len(texts), np.bool_)
+        kept[[reject.row - first for reject in bad]] = False
+        texts, over, tally = self._limit(texts, kept)
+        large = np.flatnonzero(kept & (_text_sizes(texts) > LARGEST_TEXT)).tolist()
+        kept[large] = over[large] = False
+        refused = [reject_row(name, first + place, TOO_LONG_REASON, _TOO_LONG) for place in large]
         way = "truncated" if self.options.long_docs == "truncate" else "split"
-        yield Shard(tally={way: over})
-        yield from slice_shards(texts, np.repeat(places + batch.first, counts), kinds, self.shards)
+        yield Shard(tally=tally | {way: int(over.sum()), "rejected": len(refused)})
+        whole = self._sequences(texts, first, kept, split=way == "split" and bool(over.any()))
+        rejects = sorted([*bad, *refused], key=lambda reject: reject.row)
+        yield from attach_rejects(slice_shards(whole, self.shards), rejects)
 
-    def _long(self, name: str, row: int, blocks: Iterable[str]) -> Iterator[Shard]:
-        document = LongText(self.cutter, self.options)
-        yield _opening_shard(row)
-        for block in blocks:
-            yield from _piece_shards(row, document.feed(block))
-            if document.ended:
-                break
-        yield from _piece_shards(row, document.finish())
-        yield _closing_shard(name, row, document)
+    def _limit(
+        self, texts: pa.LargeStringArray, kept: Flags
+    ) -> tuple[pa.LargeStringArray, Flags, dict[str, int]]:
+        """Take what is too short or too long out of `kept`; truncate what is to be truncated.
+
+        Gives the texts, those that stay although they are over the maximum, and the counts.
+        """
+        least, most, way = self.options.min_chars, self.options.max_chars, self.options.long_docs
+        over = long = np.zeros_like(kept)
+        if least is None and most is None:
+            return texts, over, {}
+        chars = pc.utf8_length(texts).to_numpy()
+        short = kept & (chars < (least or 0))
+        if most is not None:
+            over = kept & (chars > most)
+        if way == "filter":
+            long = over
+        kept &= ~(short | long)
+        over = over & kept
+        if way == "truncate" and over.any():
+            texts = pc.utf8_slice_codeunits(texts, 0, most)
+        return texts, over, {"short": int(short.sum()), "long": int(long.sum())}
+
+    def _sequences(
+        self, texts: pa.LargeStringArray, first: int, kept: Flags, *, split: bool
+    ) -> Shard:
+        """The texts that are kept, split into sequences if any of them is to be."""
+        places = np.flatnonzero(kept)
+        own = texts if len(places) == len(texts) else texts.take(pa.array(places))
+        if not split:
+            return Shard(texts=own, rows=places + first)
+        parts = [_limit_text(text, self.options) for text in own.to_pylist()]
+        counts = np.array([len(some) for some in parts])
+        kinds: TextKinds = np.full(int(counts.sum()), NEW_SEQUENCE, np.uint8)
+        kinds[np.cumsum(counts) - counts] = NEW_DOCUMENT
+        texts = pa.array([text for some in parts for text in some], pa.large_string())
+        return Shard(texts=texts, rows=np.repeat(places + first, counts), kinds=kinds)
 
     def _file(self, name: str, batches: Iterable[RowBatch]) -> Iterator[Shard]:
-        """All rows of a file as one document."""
-        document = LongText(self.cutter, self.options)
-        yield _opening_shard(0)
-        begun = False
+        """All rows of a file as one document; what is beyond the largest text is not held."""
+        held: list[pa.LargeStringArray] = []
+        size = 0
         for rows in batches:
             if rows.table.num_rows:
                 texts, rejects, tally = self._columns(name, rows)
                 yield Shard(tally=tally, rejects=tuple(rejects))
-                for block in _join_blocks(texts, self.options.concat_sep, begun):
-                    yield from _piece_shards(rows.first, document.feed(block))
-                    begun = True
+                if size <= LARGEST_TEXT:
+                    held.append(texts.filter(pc.greater(pc.binary_length(texts), 0)))
+                    size += int(_text_sizes(texts).sum())
             yield Shard(read=rows.read, row_group=rows.row_group)
-        yield from _piece_shards(0, document.finish())
-        yield _closing_shard(name, 0, document)
+        joined = _join_texts(held, self.options.concat_sep)
+        yield from self._documents(name, 0, joined, [])
 
 
-@dataclass(frozen=True, slots=True)
-class _TextBatch:
-    """Texts of consecutive rows: which stay, and which of those are over `max_chars`."""
-
-    first: int
-    texts: pa.LargeStringArray
-    kept: npt.NDArray[np.bool_]
-    over: npt.NDArray[np.bool_]
+def _text_sizes(texts: pa.LargeStringArray) -> Sizes:
+    """Return the UTF-8 bytes of each text."""
+    sizes: Sizes = pc.binary_length(texts).to_numpy()
+    return sizes
 
 
 def _split_long_rows(rows: RowBatch) -> Iterator[RowBatch]:
@@ -291,63 +283,39 @@ def _split_long_rows(rows: RowBatch) -> Iterator[RowBatch]:
         yield replace(rows, first=rows.first + place, table=table.slice(place, 1))
 
 
-def _opening_shard(row: int) -> Shard:
-    return Shard(rows=np.array([row], np.int64), long=True, opens=True)
+def _join_texts(parts: list[pa.LargeStringArray], separator: str) -> pa.LargeStringArray:
+    """Join all texts to one."""
+    texts = pa.concat_arrays([pa.array([], pa.large_string()), *parts])
+    rows = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+    return pc.binary_join(rows, pa.scalar(separator, pa.large_string()))
 
 
-def _piece_shards(row: int, pieces: Iterable[TextPiece]) -> Iterator[Shard]:
-    for kind, text, skip in pieces:
-        yield Shard(
-            texts=pa.array([text], pa.large_string()),
-            rows=np.array([row], np.int64),
-            kinds=np.array([kind], np.uint8),
-            skips=np.array([skip], np.int64) if skip else None,
-            long=True,
-        )
+def _limit_text(text: str, options: BuildOptions) -> list[str]:
+    """Return the sequences of a document that stays, as `max_chars` and `long_docs` want them."""
+    most = options.max_chars
+    if most is None or len(text) <= most:
+        return [text]
+    if options.long_docs == "truncate":
+        return [text[:most]]
+    return list(_split_sequences(text, most))
 
 
-def _closing_shard(name: str, row: int, document: LongText) -> Shard:
-    rejects = []
-    if document.verdict == UNCUTTABLE_REASON:
-        rejects.append(reject_row(name, row, UNCUTTABLE_REASON, document.problem))
-    stays = document.verdict is None
-    tally = {
-        "truncated": int(document.truncated and stays),
-        "split": int(document.split and stays),
-        "short": int(document.verdict == SHORT_REASON),
-        "long": int(document.verdict == LONG_REASON),
-        "rejected": len(rejects),
-    }
-    return Shard(long=True, closes=True, dropped=not stays, tally=tally, rejects=tuple(rejects))
+def _split_sequences(text: str, most: int) -> Iterator[str]:
+    """Yield a text in parts of at most `most` characters, which join to the text.
+
+    A part ends behind the last line break of its second half, else behind the last white space
+    there, else after `most` characters.
+    """
+    start = 0
+    while len(text) - start > most:
+        end = _sequence_end(text, start + most // 2, start + most)
+        yield text[start:end]
+        start = end
+    yield text[start:]
 
 
-def _decode_blocks(texts: pa.LargeStringArray, place: int) -> Iterator[str]:
-    """A long text, decoded bit by bit."""
-    content = text_view(texts, place)
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    for start in range(0, len(content), BLOCK_BYTES):
-        yield decoder.decode(content[start : start + BLOCK_BYTES])
-
-
-def _join_blocks(texts: pa.LargeStringArray, separator: str, begun: bool) -> Iterator[str]:
-    """The texts that are not empty, joined, in blocks."""
-    held: list[str] = []
-    size = 0
-    for place, length in enumerate(pc.binary_length(texts).to_pylist()):
-        if not length:
-            continue
-        if begun:
-            held.append(separator)
-        begun = True
-        if length > BLOCK_BYTES:
-            yield "".join(held)
-            yield from _decode_blocks(texts, place)
-            held, size = [], 0
-            continue
-        held.append(texts[place].as_py())
-        size += length
-        if size > BLOCK_BYTES:
-            yield "".join(held)
-            held, size = [], 0
-    if held:
-        yield "".join(held)
+def _sequence_end(text: str, begin: int, end: int) -> int:
+    line = text.rfind("\n", begin, end)
+    if line >= 0:
+        return line + 1
+    return next((i for i in range(end, begin, -1) if text[i - 1].isspace()), end)

@@ -200,7 +200,7 @@ def _concatenate_columns(columns: list[pa.LargeStringArray], separator: str) -> 
     return pc.binary_join_element_wise(*parts, between, null_handling="skip")
 
 
-def text_view(texts: pa.LargeStringArray, place: int) -> memoryview:
+def _text_view(texts: pa.LargeStringArray, place: int) -> memoryview:
     """The bytes of a text where they lie; a scalar of Arrow would be a copy."""
     _, offsets, data = texts.buffers()
     place += texts.offset
@@ -212,7 +212,7 @@ def _strip_texts(texts: pa.LargeStringArray) -> pa.LargeStringArray:
     if len(texts) != 1 or texts.null_count:
         return pc.utf8_trim(texts, characters=WHITE_SPACE)
     # One alone may be a very long one: it stays where it is.
-    own = text_view(texts, 0)
+    own = _text_view(texts, 0)
     leading = _LEADING_SPACE.match(own)
     start = leading.end() if leading else 0
     end = len(own) - _trailing_space(own[start:])

@@ -17,21 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingot.converters.errors import SourceError
-from ingot.converters.megatron.chat.loss_masks import LossMask, LossMasker
-from ingot.converters.megatron.engines.engine import (
-    FIRST_BYTE,
-    Encoded,
-    Engine,
-    EngineChoice,
-    IdCounts,
-    texts_buffer,
-)
-from ingot.converters.megatron.engines.guard import open_engine
-from ingot.converters.megatron.metrics.messages import Monitor, log_event, queue_fields
-from ingot.converters.megatron.options import WorkOptions
-from ingot.converters.megatron.read.input_files import InputFile, Unit
-from ingot.converters.megatron.read.row_batches import read_rows
-from ingot.converters.megatron.text.documents import (
+from ingot.converters.megatron.chat.loss_masks import LossMasker
+from ingot.converters.megatron.documents import (
     NEW_DOCUMENT,
     DocumentRules,
     Shard,
@@ -39,6 +26,19 @@ from ingot.converters.megatron.text.documents import (
     reject_row,
     shape_documents,
 )
+from ingot.converters.megatron.engines.engine import (
+    FIRST_BYTE,
+    LARGE_TEXT,
+    Encoded,
+    Engine,
+    EngineChoice,
+    texts_buffer,
+)
+from ingot.converters.megatron.engines.guard import open_engine, trim_memory
+from ingot.converters.megatron.metrics.messages import Monitor, log_event, queue_fields
+from ingot.converters.megatron.options import WorkOptions
+from ingot.converters.megatron.read.input_files import InputFile, Unit
+from ingot.converters.megatron.read.row_batches import read_rows
 from ingot.converters.megatron.write.lanes import Lane, LaneStretch
 from ingot.converters.megatron.write.unit_writer import TokenizedShard, UnitWriter
 from ingot.converters.output.files import output_errors
@@ -79,18 +79,6 @@ class QueueDepths:
         return self._now
 
 
-def drop_skipped(
-    encoded: Encoded, mask: LossMask | None, skips: IdCounts
-) -> tuple[Encoded, LossMask | None]:
-    """Drop the first ids of each text, and what the mask says of them."""
-    skipped = np.minimum(skips, encoded.lengths)
-    starts = np.cumsum(encoded.lengths) - encoded.lengths
-    within = np.arange(len(encoded.ids)) - np.repeat(starts, encoded.lengths)
-    kept = within >= np.repeat(skipped, encoded.lengths)
-    left = Encoded(ids=encoded.ids[kept], lengths=encoded.lengths - skipped, failed=encoded.failed)
-    return left, None if mask is None else mask[kept]
-
-
 NOT_TOKENIZED_REASON: Final = "not_tokenized"
 
 
@@ -102,16 +90,11 @@ def tokenize_shard(
     mask = None
     if masker is not None and shard.spans is not None:
         mask = masker.mask(shard.texts, shard.spans, encoded, engine=engine.name)
-    if shard.skips is not None:
-        encoded, mask = drop_skipped(encoded, mask, shard.skips)
     tally = {**shard.tally, **_text_sizes(shard, encoded)}
     failed = tuple(
         reject_row(file, int(shard.rows[place]), NOT_TOKENIZED_REASON, problem)
         for place, problem in encoded.failed
     )
-    done = TokenizedShard(shard=shard, rejects=shard.rejects, tally=tally, engine=engine.name)
-    if shard.long:
-        return replace(done, encoded=encoded, failed=failed, tokens=len(encoded.ids))
     texts = TokenizedTexts(
         ids=encoded.ids,
         lengths=encoded.lengths,
@@ -122,12 +105,13 @@ def tokenize_shard(
     )
     documents = shape_documents(texts, rules)
     once = tuple({reject.row: reject for reject in reversed(failed)}.values())[::-1]
-    return replace(
-        done,
+    return TokenizedShard(
+        shard=shard,
         documents=documents,
         rejects=tuple(sorted((*shard.rejects, *once), key=lambda reject: reject.row)),
         tally=tally | {"rejected": tally.get("rejected", 0) + len(once)},
         tokens=len(documents.tokens),
+        engine=engine.name,
     )
 
 
@@ -169,6 +153,11 @@ class LaneWork:
     choice: EngineChoice
 
 
+def _is_alone(shard: Shard) -> bool:
+    """Whether the shard is large: the next one like it waits until this one is written."""
+    return texts_buffer(shard.texts).size > LARGE_TEXT
+
+
 @dataclass(frozen=True, slots=True)
 class _UnitEnd:
     """A unit is through, or its file could not be read."""
@@ -199,6 +188,7 @@ class Pipeline:
         )
         self._open_masker = partial(LossMasker, recipe.loaded, plain=recipe.options.plain)
         self._room = threading.Semaphore(2 * work.queue_cap + self._threads)
+        self._alone = threading.Semaphore(1)
         self._ordered: queue.Queue[_Ordered] = queue.Queue()
         self._stop = threading.Event()
         self._local = threading.local()
@@ -253,7 +243,7 @@ class Pipeline:
         problem = None
         try:
             for shard in self._shards(unit):
-                if not self._has_room():
+                if not self._has_room(shard):
                     return
                 self._depths.move(tokenizer=1)
                 self._ordered.put(self._tokenizers.submit(self._tokenize, unit, shard))
@@ -276,9 +266,12 @@ class Pipeline:
             shards = self._preparer.prepare(file.name, timed_items(rows, reading.append))
             yield from timed_items(shards, tell)
 
-    def _has_room(self) -> bool:
+    def _has_room(self, shard: Shard) -> bool:
+        return self._acquire(self._room) and (not _is_alone(shard) or self._acquire(self._alone))
+
+    def _acquire(self, semaphore: threading.Semaphore) -> bool:
         while not self._stop.is_set():
-            if self._room.acquire(timeout=_LOOK_SECONDS):
+            if semaphore.acquire(timeout=_LOOK_SECONDS):
                 return True
         return False
 
@@ -294,9 +287,11 @@ class Pipeline:
         started = time.monotonic()
         name = self._files[unit.file].name
         done = tokenize_shard(shard, name, engine, masker, self._recipe.rules)
+        if _is_alone(shard):
+            trim_memory()
         seconds = time.monotonic() - started
         self._depths.move(tokenizer=-1, writer=1)
-        self._log_rejects(unit, (*done.rejects, *done.failed))
+        self._log_rejects(unit, done.rejects)
         facts = {"file_path": name, "batch_size": len(done.shard.texts), "tokens": done.tokens}
         facts |= {"latency_ms": round(1000 * seconds, 3), **queue_fields(self._depths.depths())}
         log_event(self._monitor, "trace", "tokenizer", "batch", **facts)
@@ -325,6 +320,8 @@ class Pipeline:
         started = time.monotonic()
         writer.write(tokenized)
         self._room.release()
+        if _is_alone(tokenized.shard):
+            self._alone.release()
         self._depths.move(writer=-1)
         self._tell(tokenized, time.monotonic() - started)
 
@@ -340,7 +337,6 @@ class Pipeline:
             reader, tokenizer = self._depths.depths()
             monitor({"kind": "depth", "reader": reader, "tokenizer": tokenizer})
         documents = tokenized.documents
-        completes = int(shard.closes and not shard.dropped)  # a long document
         monitor(
             {
                 "kind": "count",
@@ -349,7 +345,7 @@ class Pipeline:
                 "text_bytes": tally.get("text_bytes", 0),
                 "records": tally.get("rows", 0),
                 "tokens": tokenized.tokens,
-                "documents": completes if documents is None else len(documents.sizes),
+                "documents": 0 if documents is None else len(documents.sizes),
                 "failed_records": tally.get("rejected", 0),
                 "filtered": tally.get("short", 0) + tally.get("long", 0),
             }

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, NotRequired, TypeAlias, TypedDict
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ingot.converters.errors import ConversionError, NoTokensError, SourceError
 from ingot.converters.json_yaml import encode
+from ingot.converters.megatron.documents import DocumentRules
 from ingot.converters.megatron.engines.engine import EngineChoice
 from ingot.converters.megatron.indexed_dataset import (
     DTYPES,
@@ -30,8 +32,6 @@ from ingot.converters.megatron.read.input_files import InputFile, InputKind, Inp
 from ingot.converters.megatron.read.preparation import Preparer
 from ingot.converters.megatron.read.row_batches import read_rows
 from ingot.converters.megatron.run.pipeline import LaneWork, Pipeline
-from ingot.converters.megatron.text.documents import LONG_CHARS, DocumentRules
-from ingot.converters.megatron.text.long_texts import Cutter
 from ingot.converters.megatron.tokenizer import (
     TokenizerFile,
     find_eod,
@@ -51,7 +51,7 @@ from ingot.converters.output.files import hash_file
 if TYPE_CHECKING:
     from ingot.converters.megatron.chat.templates import ChatTemplate
 
-RECIPE_VERSION: Final = 2  # of what makes the bytes; one of another version is not gone on with
+RECIPE_VERSION: Final = 3  # of what makes the bytes; one of another version is not gone on with
 _LARGEST_UINT16: Final = 2**16 - 1
 
 
@@ -105,13 +105,8 @@ class Recipe:
 
     def preparer(self, shards: int = 1) -> Preparer:
         """What makes texts of rows."""
-        cutter = Cutter(self.loaded, plain=self.options.plain, limit=LONG_CHARS)
         return Preparer(
-            layout=self.layout,
-            options=self.options,
-            cutter=cutter,
-            template=self.template,
-            shards=shards,
+            layout=self.layout, options=self.options, template=self.template, shards=shards
         )
 
     def identity(self, files: Sequence[InputFile]) -> BuildIdentity:
@@ -286,6 +281,7 @@ def run_in_process(job: UnitRun, pending: Sequence[Unit], choice: EngineChoice) 
 
 
 SAMPLE_BYTES: Final = 2 << 20
+_SAMPLE_CHARS: Final = 1 << 18  # of one text
 _UNITS: Final = 4
 _ROWS: Final = 1_000  # that are read at a time
 _PACKED: Final = 3  # bytes of text in a byte of Parquet, roughly
@@ -310,8 +306,8 @@ def sample_texts(
         reading = closing(read_rows(files[unit.file], unit, recipe.layout, batch_size=_ROWS))
         with suppress(SourceError), reading as rows:  # it will be told when it is its turn
             for shard in preparer.prepare(files[unit.file].name, rows):
-                texts.append(shard.texts)
-                room -= shard.texts.nbytes
+                texts.append(pc.utf8_slice_codeunits(shard.texts, 0, _SAMPLE_CHARS))
+                room -= texts[-1].nbytes
                 if room <= 0:
                     break
     return pa.concat_arrays(texts) if texts else pa.array([], pa.large_string())

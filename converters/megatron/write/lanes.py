@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final, TypeAlias, TypedDict
+from typing import Annotated, Any, BinaryIO, Final, TypedDict
 
 from ingot.converters.json_yaml import UNSTORED, decode, encode
-from ingot.converters.megatron.text.documents import ShapedDocuments
+from ingot.converters.megatron.documents import ShapedDocuments
 
 LANE_FILES: Final = ("bin", "lengths", "documents", "mask", "rejects")
 _BLOCK: Final = 1 << 20
@@ -212,10 +212,6 @@ def file_blocks(path: Path, start: int, end: int) -> Iterator[bytes]:
 SYNC_SECONDS: Final = 5.0
 
 
-# A place in a lane that one can go back to: how long its files are, and their checksums.
-LaneMark: TypeAlias = tuple[dict[str, int], dict[str, int]]
-
-
 @dataclass(kw_only=True)
 class Lane:
     """A lane that is written: `append` what a unit gives, then `finish` it, or `rollback`."""
@@ -253,19 +249,11 @@ class Lane:
 
     def append(self, documents: ShapedDocuments) -> None:
         """Append documents."""
-        self.extend(documents.tokens, documents.mask)
-        self.close_documents(documents.lengths, documents.sizes)
-
-    def extend(self, tokens: Any, mask: Any | None) -> None:  # noqa: ANN401
-        """Append tokens (in the written type) of sequences that are counted later."""
-        self._write("bin", tokens.data)
-        if mask is not None:
-            self._write("mask", mask.data)
-
-    def close_documents(self, lengths: Any, sizes: Any) -> None:  # noqa: ANN401
-        """Say how long the next sequences are, and how many each next document has."""
-        self._write("lengths", lengths.astype("<i4").data)
-        self._write("documents", sizes.astype("<i4").data)
+        self._write("bin", documents.tokens.data)
+        if documents.mask is not None:
+            self._write("mask", documents.mask.data)
+        self._write("lengths", documents.lengths.astype("<i4").data)
+        self._write("documents", documents.sizes.astype("<i4").data)
 
     def reject(self, lines: bytes) -> None:
         """Append lines of rejects."""
@@ -278,20 +266,14 @@ class Lane:
             self._ends[kind] += size
             self._crcs[kind] = zlib.crc32(data, self._crcs[kind])
 
-    def mark(self) -> LaneMark:
-        """The present place, for `rollback`."""
-        return dict(self._ends), dict(self._crcs)
-
-    def rollback(self, mark: LaneMark | None = None) -> None:
-        """Go back to a mark, or to the beginning of the unit; of the rejects only to the latter."""
-        kinds = [kind for kind in LANE_FILES if mark is None or kind != "rejects"]
-        ends, crcs = mark or (self._unit, dict.fromkeys(LANE_FILES, 0))
-        for kind in kinds:
-            self._crcs[kind] = crcs[kind]
-            if self._ends[kind] != ends[kind]:
+    def rollback(self) -> None:
+        """Go back to the beginning of the unit."""
+        self._crcs = dict.fromkeys(LANE_FILES, 0)
+        for kind in LANE_FILES:
+            if self._ends[kind] != self._unit[kind]:
                 self._files[kind].flush()
-                self._files[kind].truncate(ends[kind])
-                self._ends[kind] = ends[kind]
+                self._files[kind].truncate(self._unit[kind])
+                self._ends[kind] = self._unit[kind]
 
     def finish(
         self, unit: int, engine: str, facts: dict[str, int], failed: str | None = None

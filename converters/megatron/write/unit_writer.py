@@ -14,21 +14,8 @@ from typing import Final
 import numpy as np
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.engines.engine import Encoded
-from ingot.converters.megatron.indexed_dataset import MAX_SEQUENCE, Tokens
-from ingot.converters.megatron.text.documents import (
-    NEW_DOCUMENT,
-    NEW_SEQUENCE,
-    DocumentRules,
-    Mask,
-    ShapedDocuments,
-    Shard,
-    TextKinds,
-    TokenizedTexts,
-    cast_ids,
-    count_doubled,
-    shape_documents,
-)
+from ingot.converters.megatron.documents import DocumentRules, Mask, ShapedDocuments, Shard
+from ingot.converters.megatron.indexed_dataset import Tokens
 from ingot.converters.megatron.write.lanes import Lane, LaneStretch
 from ingot.converters.records.writers import reject_line
 from ingot.converters.rows import Reject
@@ -100,149 +87,6 @@ class Packer:
         )
 
 
-_NO_TEXTS_LEFT: Final = TokenizedTexts(ids=np.zeros(0, np.uint32), lengths=np.zeros(1, np.int64))
-
-
-class StreamedDocument:
-    """Writes a document piece by piece, so that it may be larger than the memory.
-
-    What it writes is what `shape` makes of the whole.
-    """
-
-    def __init__(self, lane: Lane, rules: DocumentRules) -> None:
-        self._lane = lane
-        self._rules = rules
-        self._start = lane.mark()
-        self._lengths: list[int] = []
-        self._current = 0  # tokens of the sequence that is open
-        self._breaks = False  # the next tokens begin a sequence
-        self._total = 0  # tokens of the document, EOD not counted
-        self._first = self._last = np.zeros(0, np.uint32)
-        self._dropped = False
-        self._tally: Counter[str] = Counter()
-
-    def add(self, ids: Tokens, kinds: TextKinds | None) -> None:
-        """Take the ids of a piece."""
-        self._breaks |= kinds is not None and len(kinds) > 0 and kinds[0] == NEW_SEQUENCE
-        if not len(ids):
-            return
-        if not self._total:
-            self._first = ids[:1]
-            self._feed(np.array(self._rules.bos, np.uint32))
-        self._last = ids[-1:]
-        self._feed(ids)
-
-    def drop(self) -> None:
-        """Leave the document out."""
-        self._dropped = True
-        self._tally.clear()
-        self._lane.rollback(self._start)
-
-    def _feed(self, ids: Tokens) -> None:
-        if self._dropped or not len(ids):
-            return
-        most = self._rules.max_tokens
-        if most is None:
-            self._write(ids)
-        elif self._rules.long_docs == "split":
-            self._fill(ids, most)
-        else:
-            room = most - self._total
-            if len(ids) > room and self._rules.long_docs == "truncate":
-                self._tally["truncated"] = 1
-            elif len(ids) > room:
-                self.drop()
-                self._tally["long"] = 1
-            self._write(ids[: max(0, room)])
-
-    def _fill(self, ids: Tokens, most: int) -> None:
-        self._break()
-        while len(ids):
-            if self._current == most:
-                self._tally["split"] = 1
-                self._close_sequence()
-            room = most - self._current
-            self._write(ids[:room])
-            ids = ids[room:]
-
-    def _write(self, ids: Tokens) -> None:
-        if self._dropped or not len(ids):
-            return
-        self._break()
-        self._current += len(ids)
-        self._total += len(ids)
-        if self._current >= MAX_SEQUENCE:
-            problem = "a document of 2^31 tokens or more: Megatron cannot index it"
-            hint = "use `doc_boundary` row, or `max_tokens` with `long_docs` split"
-            raise ConversionError(str(self._lane.base), problem, hint)
-        self._lane.extend(cast_ids(ids, self._rules.dtype), None)
-
-    def _break(self) -> None:
-        if self._breaks:
-            self._close_sequence()
-            self._breaks = False
-
-    def _close_sequence(self) -> None:
-        if self._current:
-            self._lengths.append(self._current)
-            self._current = 0
-
-    def close(self) -> ShapedDocuments | Counter[str]:
-        """End the document; gives the counts, or what is still to be written."""
-        self._breaks = False
-        if self._total:
-            self._feed(np.array(self._rules.eos, np.uint32))
-        if not self._dropped and self._total < (self._rules.min_tokens or 0):
-            self.drop()
-            self._tally["short"] = 1
-        self._tally.update(count_doubled(self._first, self._last, self._rules))
-        if self._dropped:
-            return self._tally
-        if not self._total:
-            return shape_documents(_NO_TEXTS_LEFT, self._rules)
-        eod = [] if self._rules.eod is None else [self._rules.eod]
-        self._lane.extend(cast_ids(np.array(eod, np.uint32), self._rules.dtype), None)
-        self._current += len(eod)
-        self._close_sequence()
-        self._lane.close_documents(np.array(self._lengths), np.array([len(self._lengths)]))
-        counts = {"documents": 1, "sequences": len(self._lengths)}
-        return self._tally + Counter(counts | {"tokens": sum(self._lengths)})
-
-
-class GatheredDocument:
-    """Keeps the ids of a document until it is complete, where its sequences are packed."""
-
-    def __init__(self, rules: DocumentRules) -> None:
-        self._rules = rules
-        self._ids: list[Tokens] = []
-        self._kinds: list[int] = []
-        self._dropped = False
-
-    def add(self, ids: Tokens, kinds: TextKinds | None) -> None:
-        """Take the ids of a piece."""
-        if not self._dropped:
-            self._ids.append(ids)
-            self._kinds.append(NEW_DOCUMENT if kinds is None else int(kinds[0]))
-
-    def drop(self) -> None:
-        """Leave the document out."""
-        self._dropped = True
-        self._ids.clear()
-
-    def close(self) -> ShapedDocuments | Counter[str]:
-        """End the document; gives what is to be written, or nothing."""
-        if self._dropped:
-            return Counter()
-        if not self._ids:
-            return shape_documents(_NO_TEXTS_LEFT, self._rules)
-        texts = TokenizedTexts(
-            ids=np.concatenate(self._ids),
-            lengths=np.array([len(ids) for ids in self._ids], np.int64),
-            kinds=np.array(self._kinds, np.uint8),
-        )
-        return shape_documents(texts, self._rules)
-
-
 # What is counted of every unit, file and data set.
 UNIT_COUNTS: Final = (
     *("rows", "documents", "sequences", "tokens", "characters", "text_bytes", "empty", "null"),
@@ -256,12 +100,8 @@ class TokenizedShard:
     """A shard after its engine."""
 
     shard: Shard
-    # of complete documents, as they are written; None for a piece of a long one
-    documents: ShapedDocuments | None = None
-    encoded: Encoded | None = None  # the ids of a piece of a long document
+    documents: ShapedDocuments | None = None  # as they are written; None where it has no texts
     rejects: tuple[Reject, ...] = ()  # rows that ended before or in the engine, in order
-    # the row of a long document, once for every piece that could not be tokenized
-    failed: tuple[Reject, ...] = ()
     tally: dict[str, int] = field(default_factory=dict)  # counts, those of the shard included
     tokens: int = 0  # how many it gave
     engine: str = ""
@@ -283,8 +123,6 @@ class UnitWriter:
     def _begin(self) -> None:
         self._facts: Counter[str] = Counter()
         self._packer = Packer(self._pack) if self._pack else None
-        self._long: StreamedDocument | GatheredDocument | None = None
-        self._refused: Reject | None = None
         self._engine = ""
 
     def write(self, tokenized: TokenizedShard) -> None:
@@ -294,8 +132,6 @@ class UnitWriter:
         self._engine = tokenized.engine or self._engine
         if tokenized.documents is not None:
             self._documents(tokenized.documents)
-        elif tokenized.shard.long:
-            self._piece(tokenized)
 
     def _reject(self, rejects: Iterable[Reject]) -> None:
         for reject in rejects:
@@ -323,37 +159,6 @@ class UnitWriter:
         self._facts["documents"] += len(documents.sizes)
         self._facts["sequences"] += len(documents.lengths)
         self._facts["tokens"] += len(documents.tokens)
-
-    def _piece(self, tokenized: TokenizedShard) -> None:
-        shard = tokenized.shard
-        if shard.opens:
-            self._refused = None
-            self._long = StreamedDocument(self._lane, self._rules)
-            if self._packer is not None:
-                self._long = GatheredDocument(self._rules)
-        assert self._long is not None
-        if tokenized.encoded is not None:
-            self._long.add(tokenized.encoded.ids, shard.kinds)
-        if tokenized.failed:
-            self._refused = self._refused or tokenized.failed[0]
-            self._long.drop()
-        if shard.closes:
-            self._close_long(self._long, dropped=shard.dropped)
-
-    def _close_long(self, document: StreamedDocument | GatheredDocument, *, dropped: bool) -> None:
-        """End a long document; what came before its tokens decides first, as with short ones."""
-        self._long = None
-        if dropped:
-            document.drop()
-        elif self._refused is not None:
-            self._reject([self._refused])
-            self._facts["rejected"] += 1
-        else:
-            done = document.close()
-            if isinstance(done, ShapedDocuments):
-                self._documents(done)
-            else:
-                self._facts.update(done)
 
     def finish(self, unit: int) -> LaneStretch:
         """Close the unit."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ingot.converters.megatron import IndexedReader
-from ingot.converters.megatron.text.documents import ShapedDocuments
+from ingot.converters.megatron.documents import ShapedDocuments
 from ingot.converters.megatron.write.lanes import Lane, drop_engine
 from ingot.converters.megatron.write.staging import (
     assemble,

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -23,9 +24,12 @@ from ingot.converters.megatron import (
     scan,
     stamp_files,
 )
+from ingot.converters.megatron import documents as shards
 from ingot.converters.megatron.chat import template_process
-from ingot.converters.megatron.run import recipe
-from ingot.converters.megatron.text import documents as shards
+from ingot.converters.megatron.documents import Shard
+from ingot.converters.megatron.read import preparation
+from ingot.converters.megatron.run import pipeline
+from ingot.converters.megatron.write.unit_writer import TokenizedShard
 from ingot.converters.records.writers import RecordFormat, RecordWriter
 
 META = dict.fromkeys(
@@ -121,7 +125,7 @@ def test_raw_columns_are_stripped_and_joined_in_the_order_named(
     assert documents(tmp_path / "file") == reference(tokenizer_file, ["x-a-y-c"])
 
 
-def test_long_texts_are_cut_without_a_change(
+def test_long_texts_have_the_ids_of_the_whole(
     tmp_path: Path, tokenizer_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = [
@@ -132,7 +136,7 @@ def test_long_texts_are_cut_without_a_change(
     ]
     pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
     expected = reference(tokenizer_file, [text.strip() for text in texts])
-    monkeypatch.setattr(recipe, "LONG_CHARS", 50)
+    monkeypatch.setattr(pipeline, "LARGE_TEXT", 50)
     monkeypatch.setattr(shards, "SHARD_BYTES", 100)
     for boundary in ("row", "file"):
         options = BuildOptions(doc_boundary=boundary, append_eod=True)
@@ -251,16 +255,55 @@ def test_no_masks_where_none_are_wanted(tmp_path: Path, chats: Path, tokenizer_f
     assert len(documents(tmp_path / "out")) == 3
 
 
-def test_long_chats_are_cut_without_a_change(
-    tmp_path: Path, chats: Path, tokenizer_file: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "template", ["chatml", "{% for m in messages %}{{ m.content }}{% endfor %}"]
+)
+def test_a_conversation_that_is_too_long_is_a_reject(
+    tmp_path: Path, tokenizer_file: Path, monkeypatch: pytest.MonkeyPatch, template: str
 ) -> None:
-    build(stamp_files([chats]), tokenizer_file, tmp_path / "whole", EOD, FAST)
-    monkeypatch.setattr(recipe, "LONG_CHARS", 16)
-    build(stamp_files([chats]), tokenizer_file, tmp_path / "cut", EOD, FAST)
-    for end in (".bin", ".idx", ".loss_mask.bin", ".loss_mask.idx"):
-        assert (
-            Path(f"{tmp_path}/cut{end}").read_bytes() == Path(f"{tmp_path}/whole{end}").read_bytes()
-        )
+    if template != "chatml":
+        (tmp_path / "t.jinja").write_text(template)
+        template = str(tmp_path / "t.jinja")
+    monkeypatch.setattr(preparation, "LARGEST_TEXT", 500)
+    turn = {"role": "user", "content": "word " * 200, "loss_mask": False}
+    long = {**CHATS[0], "messages": [turn, *CHATS[0]["messages"]]}
+    with RecordWriter(tmp_path, kind="sft") as writer:
+        writer.write([CHATS[1], long, CHATS[1]])
+    options = BuildOptions(chat_template=template)
+    stats = build(stamp_files([writer.path]), tokenizer_file, tmp_path / "out", options, FAST)
+    assert (stats.documents, stats.rejected) == (2, 1)
+    (line,) = (tmp_path / "out.rejects.jsonl").read_text("utf-8").splitlines()
+    assert (json.loads(line)["row"], json.loads(line)["reason"]) == (1, "too_long")
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_large_texts_are_tokenized_one_at_a_time(
+    tmp_path: Path, tokenizer_file: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    monkeypatch.setattr(pipeline, "LARGE_TEXT", 5_000)
+    texts = [f"{number} the lazy dog " * (500 if number % 2 else 3) for number in range(40)]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
+    now: list[int] = []
+    most = 0
+    tokenize = pipeline.tokenize_shard
+
+    def watch(shard: Shard, *more: Any) -> TokenizedShard:
+        nonlocal most
+        large = shard.texts.nbytes > 5_000
+        if large:
+            now.append(1)
+            most = max(most, len(now))
+            time.sleep(0.005)
+        done = tokenize(shard, *more)
+        if large:
+            now.pop()
+        return done
+
+    monkeypatch.setattr(pipeline, "tokenize_shard", watch)
+    work = WorkOptions(workers=workers, tok_engine="hf", batch_shards=40)
+    build(scan(tmp_path), tokenizer_file, tmp_path / "out", BuildOptions(), work)
+    assert documents(tmp_path / "out") == reference(tokenizer_file, [t.strip() for t in texts])
+    assert most == 1
 
 
 def test_a_conversation_that_cannot_be_rendered_is_a_reject(
@@ -346,7 +389,7 @@ def test_meta_says_what_was_done_and_nothing_of_the_machine(
     text = (tmp_path / "out.meta.json").read_text("utf-8")
     meta = json.loads(text)
     assert str(tmp_path) not in text
-    assert (meta["version"], meta["kind"], meta["dtype"]) == (2, "pt", "uint16")
+    assert (meta["version"], meta["kind"], meta["dtype"]) == (3, "pt", "uint16")
     assert (meta["eod_id"], meta["bos"], meta["eos"]) == (2, [], [])
     assert meta["tokenizer"]["sha256"] == stats.tokenizer_sha256
     assert BuildOptions.from_document(meta["options"]) == options
@@ -386,12 +429,11 @@ def test_refusals_leave_nothing(tmp_path: Path, folder: Path, tokenizer_file: Pa
 
 
 def test_texts_with_the_ids_that_are_put_around_them_are_counted(
-    tmp_path: Path, tokenizer_file: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tokenizer_file: Path
 ) -> None:
     texts = ["<|im_start|>one", "two", "three<|im_end|>", "", "<|im_start|>" + "long " * 60]
     pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
     marks: dict[str, Any] = {"add_special_tokens": True, "bos_id": 1, "eos_id": 2}
-    monkeypatch.setattr(recipe, "LONG_CHARS", 50)
     cases: list[tuple[dict[str, Any], tuple[int, int]]] = [
         (marks, (2, 1)),
         (marks | {"append_eod": True}, (2, 4)),

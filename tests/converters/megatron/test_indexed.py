@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError
+from ingot.converters.megatron.documents import DocumentRules, TokenizedTexts, shape_documents
 from ingot.converters.megatron.indexed_dataset import (
     MASK_CODE,
     WRITTEN_CODES,
@@ -24,7 +25,6 @@ from ingot.converters.megatron.indexed_dataset import (
     write_index,
 )
 from ingot.converters.megatron.options import EmptyDocs
-from ingot.converters.megatron.text.documents import DocumentRules, TokenizedTexts, shape_documents
 
 Documents = list[list[list[int]]]  # of documents, of sequences, of ids
 EOD = 50256

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingot.converters.megatron.text.documents import ShapedDocuments
+from ingot.converters.megatron.documents import ShapedDocuments
 from ingot.converters.megatron.write import lanes
 from ingot.converters.megatron.write.lanes import (
     LANE_FILES,
@@ -80,14 +80,10 @@ def test_what_was_not_finished_is_cut_off_and_the_lane_goes_on(base: Path) -> No
     assert lane_file(base, 0, "bin").stat().st_size == 10
 
 
-def test_rollback_to_a_mark_and_to_the_beginning_of_the_unit(base: Path) -> None:
+def test_rollback_to_the_beginning_of_the_unit(base: Path) -> None:
     with Lane(base=base) as lane:
-        lane.append(documents(4))
-        mark = lane.mark()
-        lane.append(documents(5, 5, 5))
+        lane.append(documents(4, 6))
         lane.reject(b"stays\n")
-        lane.rollback(mark)
-        lane.append(documents(6))
         lane.finish(2, "hf", FACTS)
         lane.append(documents(8))
         lane.reject(b"goes\n")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.text.documents import ShapedDocuments
+from ingot.converters.megatron.documents import ShapedDocuments
 from ingot.converters.megatron.write.unit_writer import Packer
 
 

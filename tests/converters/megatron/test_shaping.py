@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.text.documents import (
-    GOES_ON,
+from ingot.converters.megatron.documents import (
     NEW_DOCUMENT,
     NEW_SEQUENCE,
     DocumentRules,
@@ -35,13 +34,7 @@ class Given:
 
 
 def grouped(document: Given) -> list[Sequence]:
-    sequences: list[Sequence] = []
-    for kind, tokens, _ in document.texts:
-        if kind == GOES_ON:
-            sequences[-1] = sequences[-1] + tokens
-        else:
-            sequences.append(list(tokens))
-    return [sequence for sequence in sequences if sequence]
+    return [list(tokens) for _, tokens, _ in document.texts if tokens]
 
 
 def framed(sequences: list[Sequence], end: bool, rules: DocumentRules) -> list[Sequence]:
@@ -158,7 +151,7 @@ FAILED = st.sampled_from([False] * 9 + [True])
 
 @st.composite
 def some_document(draw: st.DrawFn) -> Given:
-    later = st.tuples(st.sampled_from([NEW_SEQUENCE, GOES_ON]), TOKENS, FAILED)
+    later = st.tuples(st.just(NEW_SEQUENCE), TOKENS, FAILED)
     first = (NEW_DOCUMENT, draw(TOKENS), draw(FAILED))
     rest = draw(st.one_of(st.just([]), st.lists(later, max_size=4)))
     return Given(texts=[first, *rest], end=draw(st.booleans()))

@@ -14,6 +14,7 @@ from ingot.converters.errors import ConversionError, SourceError
 from ingot.converters.megatron.indexed_dataset import index_paths, mask_prefix
 from ingot.converters.megatron.inspect.verification import Verification, verify_data_set
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
+from ingot.converters.megatron.read import preparation
 from ingot.converters.megatron.read.input_files import scan
 from ingot.converters.megatron.run.build import build
 from ingot.converters.records.writers import RecordWriter
@@ -111,6 +112,21 @@ def test_files_that_failed_are_counted_and_the_others_verified(
     change(index_paths(prefix)[0], len(ids) - 2, (int(ids[-2]) + 1) % 300, "<u2")
     (one,) = verify_data_set(prefix, source, str(tokenizer_file), samples=None).differences
     assert one.file == "sub/a.parquet"
+
+
+@pytest.mark.parametrize("boundary", ["row", "file"])
+def test_texts_that_were_too_long_are_no_difference(
+    source: Path, tokenizer_file: Path, monkeypatch: pytest.MonkeyPatch, boundary: str
+) -> None:
+    pq.write_table(pa.table({"content": ["short", "text"]}), source / "c.parquet")
+    monkeypatch.setattr(preparation, "LARGEST_TEXT", 60)
+    prefix = built(source, tokenizer_file, text_cols=("content",), doc_boundary=boundary)
+    rejected = json.loads(Path(f"{prefix}.meta.json").read_text())["counts"]["rejected"]
+    found = verify_data_set(prefix, source, str(tokenizer_file), samples=None)
+    assert found.differing == 0
+    assert found.documents + rejected == {"row": 102, "file": 3}[boundary]
+    assert rejected == 2 or boundary == "row"
+    assert rejected > 0
 
 
 @pytest.mark.parametrize("options", [{}, {"pack": 256}, {"max_tokens": 40, "long_docs": "split"}])

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from ingot.converters.megatron.engines import guard
 from ingot.converters.megatron.engines.engine import are_same_results, open_reference
 from ingot.converters.megatron.engines.fast_engines import FAST_ENGINES
 from ingot.converters.megatron.engines.guard import RoutedEngine, RoutingRules, make_routing_rules
@@ -101,3 +102,14 @@ def test_special_tokens_go_past_an_engine_that_cannot_do_plain(zoo):
     assert set(map(tuple, routes.values())) == {(False, False)}
     held = make_routing_rules(FAST_ENGINES["gigatoken"], zoo["sp_bpe"], plain=False)
     assert held.holding(texts("a</s>", "a")).tolist() == [True, False]
+
+
+def test_large_texts_are_encoded_by_the_reference(zoo, monkeypatch):
+    monkeypatch.setattr(guard, "LARGE_TEXT", 6)
+    exact = open_reference(zoo["byte_level"])
+    engine = Upper(exact)
+    batch = texts("skipped", "SEVEN 7", "SIX 66", "", "床床床")[1:]
+    encoded, own = RoutedEngine(engine, exact, RoutingRules(())).encode_with_positions(batch)
+    assert engine.seen == ["SIX 66", ""]
+    assert own.tolist() == [1, 2]
+    assert are_same_results(encoded, exact.encode(batch))

@@ -1,7 +1,5 @@
 """Verdicts kept between runs."""
 
-import hashlib
-import json
 from dataclasses import replace
 
 import pytest
@@ -62,26 +60,3 @@ def test_where_nothing_can_be_written_nothing_is_kept(case, home):
     home.write_text("a file where the folder should be")
     keep_verdict(case, VERDICT)
     assert recall_verdict(case) is None
-
-
-@pytest.mark.parametrize("passed", [True, False])
-def test_a_verdict_of_the_former_gate(case, home, passed):
-    """What it found wrong is still wrong; what it passed is checked again."""
-    former = {
-        "case": case.key(3),
-        "passed": passed,
-        "denied": [[383, 383]],
-        "problem": "" if passed else "other ids than the reference on 'x'",
-    }
-    digest = hashlib.sha256(json.dumps(former["case"]).encode()).hexdigest()
-    (home / "engines").mkdir(parents=True)
-    path = home / "engines" / f"gigatoken-{digest[:32]}.json"
-    path.write_text(json.dumps(former))
-    if passed:
-        assert recall_verdict(case) is None
-        keep_verdict(case, VERDICT)
-        assert recall_verdict(case) == VERDICT
-    else:
-        keep_verdict(case, VERDICT)
-        assert recall_verdict(case) == Verdict(passed=False, problem=former["problem"])
-    assert path.read_text() == json.dumps(former)

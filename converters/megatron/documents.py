@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.chat.loss_masks import TrainedSpans
 from ingot.converters.megatron.chat.rendering import TextSpan
-from ingot.converters.megatron.engines.engine import IdCounts
 from ingot.converters.megatron.indexed_dataset import DTYPES, WRITTEN_CODES, TokenDtype, Tokens
 from ingot.converters.megatron.options import BuildOptions, EmptyDocs, LongDocs
 from ingot.converters.rows import Reject
@@ -24,7 +23,6 @@ from ingot.converters.rows import Reject
 # What a text is to the one before it.
 NEW_DOCUMENT: Final = 0
 NEW_SEQUENCE: Final = 1  # a further sequence of the same document
-GOES_ON: Final = 2  # the same sequence, cut where cutting changes no id
 
 Mask: TypeAlias = npt.NDArray[np.uint8]
 Sizes: TypeAlias = npt.NDArray[np.int64]
@@ -146,21 +144,21 @@ def shape_documents(texts: TokenizedTexts, rules: DocumentRules) -> ShapedDocume
 
 
 def _group_texts(texts: TokenizedTexts, tokens: Tokens) -> _ShapingState:
-    """Texts that go on joined to sequences, sequences counted by document, failed ones left out."""
-    lengths = texts.lengths
-    if texts.kinds is None:
-        sizes = np.ones(len(lengths), np.int64)
-        dead = texts.failed
-    else:
-        first = np.flatnonzero(texts.kinds != GOES_ON)
+    """Texts counted by document, documents with a text that failed left out."""
+    sizes = np.ones(len(texts.lengths), np.int64)
+    dead = texts.failed
+    if texts.kinds is not None:
         begins = np.flatnonzero(texts.kinds == NEW_DOCUMENT)
-        sizes = np.diff(np.searchsorted(first, [*begins, len(texts.kinds)]))
-        dead = None
-        if texts.failed is not None:
-            dead = np.logical_or.reduceat(texts.failed, begins)
-        lengths = np.add.reduceat(lengths, first)
+        sizes = np.diff([*begins, len(texts.kinds)])
+        if dead is not None:
+            dead = np.logical_or.reduceat(dead, begins)
     state = _ShapingState(
-        tokens=tokens, mask=texts.mask, lengths=lengths, sizes=sizes, ends=texts.ends, tally={}
+        tokens=tokens,
+        mask=texts.mask,
+        lengths=texts.lengths,
+        sizes=sizes,
+        ends=texts.ends,
+        tally={},
     )
     if dead is not None and dead.any():
         state.keep_documents(~dead)
@@ -278,19 +276,16 @@ def _close_documents(state: _ShapingState, rules: DocumentRules) -> None:
 
 
 def _count_doubled(state: _ShapingState, rules: DocumentRules) -> None:
+    """Count documents that have the BOS that is put before them, or the EOS or EOD behind them."""
     totals = state.totals()
     ends = np.cumsum(totals)[totals > 0]
     starts = ends - totals[totals > 0]
-    state.tally |= count_doubled(state.tokens[starts], state.tokens[ends - 1], rules)
-
-
-def count_doubled(first: Tokens, last: Tokens, rules: DocumentRules) -> dict[str, int]:
-    """Count texts, by their ends, that have the BOS that is put before them, or the EOS or EOD."""
     # A conversation that ends with the EOD gets no second one.
     closing = rules.eos if rules.eod is None or rules.chat else (*rules.eos, rules.eod)
-    begin, end = np.isin(first, rules.bos[-1:]), np.isin(last, closing[:1])
+    begin = np.isin(state.tokens[starts], rules.bos[-1:])
+    end = np.isin(state.tokens[ends - 1], closing[:1])
     end |= any(one == following for one, following in pairwise(closing))
-    return {"two_bos": int(begin.sum()), "two_eos": int(end.sum())}
+    state.tally |= {"two_bos": int(begin.sum()), "two_eos": int(end.sum())}
 
 
 def _count_eod(state: _ShapingState, closed: Flags, empty: Flags) -> None:
@@ -306,7 +301,6 @@ def _count_eod(state: _ShapingState, closed: Flags, empty: Flags) -> None:
 
 
 SHARD_BYTES: Final = 1 << 20
-LONG_CHARS: Final = 1 << 18  # a longer text is cut
 
 _NO_ROWS: Final = np.zeros(0, np.int64)
 _NO_TEXTS: Final = pa.array([], pa.large_string())
@@ -317,22 +311,25 @@ class Shard:
     """Texts for one call of an engine; or none, where there is only something to be counted."""
 
     texts: pa.LargeStringArray = field(default_factory=lambda: _NO_TEXTS)
-    # number of the row of each; of what opens a long document, its row
+    # number of the row of each
     rows: Sizes = field(default_factory=lambda: _NO_ROWS)
-    # what each is to the one before it (see `shaping`); None = each is a document
+    # what each is to the one before it; None = each is a document
     kinds: TextKinds | None = None
-    # leading ids of each text that are to be dropped; None where there are none
-    skips: IdCounts | None = None
     # what of the texts is trained on; None where nothing is a conversation
     spans: TrainedSpans | None = None
-    long: bool = False  # belongs to one long document; else all its documents are complete
-    opens: bool = False  # the long document begins here
-    closes: bool = False  # it ends here
-    dropped: bool = False  # on the shard that closes it: it is left out after all
     tally: dict[str, int] = field(default_factory=dict)  # what became of rows: see `writing.COUNTS`
     rejects: tuple[Reject, ...] = ()  # rows that end here
     read: int = 0  # bytes of the file that have been read now
     row_group: int | None = None
+
+    def slice(self, begin: int, end: int) -> "Shard":
+        """Return the texts from `begin` to `end` as a shard that counts nothing."""
+        return Shard(
+            texts=self.texts.slice(begin, end - begin),
+            rows=self.rows[begin:end],
+            kinds=None if self.kinds is None else self.kinds[begin:end],
+            spans=None if self.spans is None else self.spans.slice(begin, end),
+        )
 
 
 @dataclass(slots=True)
@@ -342,21 +339,16 @@ class PendingShard:
     texts: list[str] = field(default_factory=list)
     spans: list[tuple[TextSpan, ...]] = field(default_factory=list)
     kinds: list[int] = field(default_factory=list)
-    skips: list[int] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
     bytes: int = 0
 
-    def add(
-        self, row: int, kind: int, text: str, skip: int, spans: tuple[TextSpan, ...] | None
-    ) -> None:
+    def add(self, row: int, kind: int, text: str, spans: tuple[TextSpan, ...]) -> None:
         """Take the next text."""
         self.texts.append(text)
         self.kinds.append(kind)
-        self.skips.append(skip)
         self.rows.append(row)
+        self.spans.append(spans)
         self.bytes += len(text)
-        if spans is not None:
-            self.spans.append(spans)
 
     def shard(self) -> Shard:
         """Return the shard."""
@@ -364,38 +356,26 @@ class PendingShard:
             texts=pa.array(self.texts, pa.large_string()),
             rows=np.array(self.rows, np.int64),
             kinds=np.array(self.kinds, np.uint8) if any(self.kinds) else None,
-            skips=np.array(self.skips, np.int64) if any(self.skips) else None,
             spans=TrainedSpans.of_texts(self.texts, self.spans) if self.spans else None,
         )
 
 
-def slice_shards(
-    texts: pa.LargeStringArray,
-    rows: Sizes,
-    kinds: TextKinds | None,
-    parts: int,
-    spans: TrainedSpans | None = None,
-) -> Iterator[Shard]:
+def slice_shards(whole: Shard, parts: int) -> Iterator[Shard]:
     """Shards of about `SHARD_BYTES`, or smaller ones where that makes fewer than `parts`.
 
     A document is never in two of them.
     """
-    if not len(texts):
+    if not len(whole.texts):
         return
-    ends = np.cumsum(pc.binary_length(texts).to_numpy())
+    ends = np.cumsum(pc.binary_length(whole.texts).to_numpy())
     size = max(1, min(SHARD_BYTES, -(-int(ends[-1]) // parts)))
     own = np.maximum(ends - 1, 0) // size  # which part the last byte of each text is in
-    if kinds is not None:
-        begins = np.flatnonzero(kinds == NEW_DOCUMENT)
-        own = np.repeat(own[begins], np.diff([*begins, len(kinds)]))
+    if whole.kinds is not None:
+        begins = np.flatnonzero(whole.kinds == NEW_DOCUMENT)
+        own = np.repeat(own[begins], np.diff([*begins, len(whole.kinds)]))
     borders = (np.flatnonzero(np.diff(own)) + 1).tolist()
-    for begin, end in zip([0, *borders], [*borders, len(texts)], strict=True):
-        yield Shard(
-            texts=texts.slice(begin, end - begin),
-            rows=rows[begin:end],
-            kinds=None if kinds is None else kinds[begin:end],
-            spans=None if spans is None else spans.slice(begin, end),
-        )
+    for begin, end in zip([0, *borders], [*borders, len(whole.texts)], strict=True):
+        yield whole.slice(begin, end)
 
 
 def attach_rejects(shards: Iterable[Shard], rejects: Sequence[Reject]) -> Iterator[Shard]:

@@ -1,1 +1,0 @@
-"""Documents on their way to an engine: cut where no id changes."""
