@@ -50,7 +50,7 @@ from ingot.converters.output.files import output_errors
 from ingot.converters.output.object_store import read_json
 from ingot.converters.output.store_commit import find_result
 from ingot.converters.records.schema import Record
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.facts import LeftOut
 from ingot.converters.sources.root_candidates import root_candidates
 
@@ -363,7 +363,7 @@ def _settled_facts(
     return _pin_rows(task, facts, mapping, context) if lake.pin else facts
 
 
-def _shown_records(order: Order, mapping: MappingDocument, context: Context) -> tuple[Json, ...]:
+def _shown_records(order: Order, mapping: MappingDocument, context: Context) -> tuple[Record, ...]:
     """The first records for the page, made of redacted rows, without most of what is long."""
     trial = try_out(context, order, mapping, where=f"the mapping of {order.source_name}")
     shown = shown_report(context, order, trial, show=_SAMPLES, share=order.share_values)
@@ -377,10 +377,11 @@ def _begin_record(record: Record) -> Record:
     more = len(record.get("messages", ())) - _MESSAGES
     if more > 0:
         begun |= {"messages": record["messages"][:_MESSAGES], "messages_left_out": more}
-    return map_leaves(begun, _begin_text)
+    shown: Record = map_leaves(begun, _begin_text)
+    return shown
 
 
-def _begin_text(text: Json) -> Json:
+def _begin_text(text: object) -> object:
     return shorten_text(text, _CHARACTERS) if isinstance(text, str) else text
 
 

@@ -24,7 +24,7 @@ JSON = {
         agent/proposing/rules/documents/running_text agent/proposing/speakers
         agent/reporting/preview agent/review/golden_rows agent/review/pinning/pin
         agent/review/pinning/row_choice agent/review/pinning/row_extraction
-        agent/review/pinning/sample_redaction converters/lake/catalog converters/lake/statistics
+        agent/review/pinning/sample_redaction converters/lake/catalog
         converters/mapping/check converters/mapping/columns/projection
         converters/mapping/lookup converters/mapping/rows/conditions
         converters/mapping/signs converters/recsys/ctr/draft/column_profile
