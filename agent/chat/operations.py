@@ -44,6 +44,7 @@ from ingot.converters.mapping.bind import to_document
 from ingot.converters.mapping.language import META_KEYS
 from ingot.converters.paths import Node, PathSyntaxError
 from ingot.converters.rows import MappingDocument
+from ingot.converters.sources import SourceSpec
 from ingot.converters.sources.sample import Sample
 
 _SHOWN = 8
@@ -161,7 +162,9 @@ def change_mapping(
     mapping = (proposal and proposal.mapping) or {"version": 2}
     turn = replace(turn, provenance={**turn.provenance, **(provenance or {})})
     source, sample = context.source_and_sample(order.source, order.spec)
-    changed = apply_edits(mapping, list(_type_edits(edits, mapping, sample)))
+    facts = SourceSpec.from_document(mapping.get("source"))
+    rows = context.sample(order.source, facts) if mapping.get("source") else sample
+    changed = apply_edits(mapping, list(_type_edits(edits, mapping, rows)))
     changed = add_file_facts(changed, source, sample)
     return replace_mapping({**state, "turn": turn}, changed, context)
 

@@ -15,7 +15,7 @@ from ingot.agent.model.budget import estimate_tokens
 from ingot.agent.reporting.preview import preview
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.mapping.bind import parse
-from tests.agent.chat.conftest import ANSWERS, STAPLES
+from tests.agent.chat.conftest import ANSWERS, STAPLES, Talk
 
 # --- without a model
 
@@ -147,6 +147,7 @@ def test_a_sentence_is_not_taken_for_a_command_that_sounds_like_it(offline):
 TALKS = [
     {
         "id": f"c{n}",
+        "id": n,
         "scene": f"A table for {n} is booked",
         "turns": [
             {"who": ("Ann", "Bob")[place % 2], "text": f"This is line {place} of talk {n}."}
@@ -177,6 +178,19 @@ def test_a_list_of_messages_is_set_with_its_speakers(offline):
         ("user", "This is line 0 of talk 0."),
         ("assistant", "This is line 1 of talk 0."),
     ]
+
+
+@pytest.mark.parametrize("key", ["talks", "pages.all"])
+def test_speakers_are_named_where_the_rows_lie_below_a_root(tmp_path, key):
+    whole = {"pages": {"all": TALKS}} if "." in key else {"talks": TALKS, "next": None}
+    (tmp_path / "a.json").write_text(json.dumps(whole))
+    talk = Talk(tmp_path / "a.json", Context(), mapper="rules")
+    talk("set messages turns speaker=who text=text")
+    assert talk.now.mapping["source"]["root"] == f"{key}[*]"
+    for line in ("role Ann user", "role Bob assistant", "drop id is 1"):
+        assert talk(line).show == ("changes",)
+    assert talk.now.mapping["where"] == [{"path": "id", "not_in": [1]}]
+    assert [role for role, _ in roles_of(talk)][:2] == ["user", "assistant"]
 
 
 @pytest.mark.parametrize(
