@@ -294,7 +294,9 @@ def _remember_level(endpoint: Endpoint, store: Store, found: Sequence[_Outcome])
     figure = f"{best.form.level}, remembered for {KEPT_S // 86400} days"
     hint = "" if best.verdict == "held" else "the server enforces nothing; ingot validates replies"
     try:
-        store.remember_form(endpoint, best.form.known)
+        enforced = best.verdict == "held" and best.form.level != "json_object"
+        known = replace(best.form.known, enforced=enforced)
+        store.remember_form(endpoint, known)
     except OutputError as error:
         figure, hint = f"{best.form.level}, not remembered: {error.problem}", error.hint
     yield _check("begins with", "warn" if hint else "ok", figure, hint)

@@ -35,12 +35,14 @@ class KnownForm:
     """How an endpoint is asked best, as far as that was found out.
 
     `level` is one of `FORM_LEVELS`, `dropped` of `DROPPABLE` and `STREAMING`, `room` of
-    `ROOM_PARAMETERS` (None = it takes none).
+    `ROOM_PARAMETERS` (None = it takes none). `enforced`: a reply of that level was seen to obey
+    what it was asked for against the model's will.
     """
 
     level: str
     dropped: tuple[str, ...] = ()
     room: str | None = "max_tokens"
+    enforced: bool = False
 
 
 class Store:
@@ -116,6 +118,8 @@ def _parse_known(document: dict[str, Json]) -> KnownForm | None:
     if not all(one in DROPPABLE + STREAMING for one in dropped) or not (
         room is None or room in ROOM_PARAMETERS
     ):
+        return None
+    if not isinstance(document.get("enforced", False), bool):
         return None
     return decode(KnownForm, document)
 

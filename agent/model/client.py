@@ -68,6 +68,7 @@ class ReplyListener:
 
 
 _FIRST_WAIT_S, _LAST_WAIT_S = 0.5, 8.0
+_LONGEST = 30  # times the time limit: a reply that is written for longer is given up
 _NO_CHOICES = Fault(
     kind="not_openai", problem="the reply holds no choices", hint=server_errors.BASE_URL
 )
@@ -120,11 +121,9 @@ class Sender:
         schema = dumps(self.schema) if asked.level in ("json_schema", "tool") else ""
         about = estimate_tokens(text) + estimate_tokens(schema)
         self.ledger.check(about, asked.room)
-        left = self.ledger.seconds_left()
-        seconds = self.endpoint.timeout_s if left is None else min(left, self.endpoint.timeout_s)
         begun, chunks, said = time.monotonic(), self._chunks(asked), None
         try:
-            said = self._answer(asked, seconds, chunks)
+            said = self._answer(asked, chunks)
         finally:
             # A person may end the question: what was written by then is with the server.
             spent = self._count_spent(said, about, chunks) if self.post.wrote else Spent(calls=1)
@@ -145,16 +144,17 @@ class Sender:
         self.hearing.begin()
         return ChunkReader("arguments" if asked.level == "tool" else "content", self.hearing.say)
 
-    def _answer(
-        self, asked: RequestForm, seconds: float, chunks: ChunkReader | None
-    ) -> Reply | Fault:
-        from ingot.agent.model.transport import Answer, NoAnswerError
+    def _answer(self, asked: RequestForm, chunks: ChunkReader | None) -> Reply | Fault:
+        from ingot.agent.model.transport import Answer, NoAnswerError, Times
 
+        left, silence = self.ledger.seconds_left(), self.endpoint.timeout_s
+        whole = silence * _LONGEST
+        times = Times(silence, whole) if left is None else Times(silence, min(whole, left))
         body = request_form.request_body(asked, self.endpoint, self.messages, self.schema)
         try:
             if chunks is None:
-                return _read_answer(self.endpoint, self.post(body, seconds))
-            return _read_streamed(self.endpoint, self.post(body, seconds, chunks.take), chunks)
+                return _read_answer(self.endpoint, self.post(body, times))
+            return _read_streamed(self.endpoint, self.post(body, times, chunks.take), chunks)
         except NoAnswerError as error:
             if chunks is not None and chunks.finished and error.fault.passing:
                 # The reply is whole: what is missing is the end of the connection.
@@ -236,6 +236,10 @@ def _retry_wait(
 
 
 _GROWTH, _MOST_GROWTHS = 4, 2
+_FULL = 0.9  # of the room: a reply that was cut off with less of it met another limit
+_TAIL = 2_000  # characters of a reply that may repeat themselves, but for their numbers
+_DIGITS = re.compile(r"\d+")
+_CIRCLE = re.compile(r"(.{1,80}?)\1{15}\Z", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -265,9 +269,10 @@ def ask_model(
     next ones do too. `sleep` waits the given seconds between tries. What the endpoint does not
     take is remembered however the question ends, unless nothing is left that it could be asked by.
 
-    With `hear` the reply is streamed, and every new text of it is handed to `hear` as it comes: of
-    the content, at the level of tool calls of the arguments, not of what is reasoned. None says:
-    forget what you heard, the reply starts again (it broke off, was blank or cut off, was refused).
+    The reply is streamed, so that a server that writes is told from one that is silent; every new
+    text of it is handed to `hear` as it comes: of the content, at the level of tool calls of the
+    arguments, not of what is reasoned. None says: forget what you heard, the reply starts again (it
+    broke off, was blank or cut off, was refused).
     In the end what was heard since the last None is the `text` of the completion, whether the
     endpoint can stream or not; as the model says it, characters that steer a terminal among it.
     `hear` is called in the thread that asks; what it raises ends the question.
@@ -286,9 +291,9 @@ def ask_model(
             ledger=ledger,
             sleep=sleep,
             notes=notes,
-            hearing=None if hear is None else ReplyListener(hear),
+            hearing=ReplyListener(hear or (lambda _: None)),
         )
-        forms = [replace(first_form(endpoint, remembered, below), heard=hear is not None)]
+        forms = [replace(first_form(endpoint, remembered, below), heard=True)]
         try:
             said = _final_reply(sender, forms)
             if sender.hearing is not None:
@@ -328,6 +333,9 @@ def _final_reply(sender: Sender, forms: list[RequestForm]) -> Reply:
 def _retry_with_room(sender: Sender, form: RequestForm, said: Reply) -> Reply | Fault:
     """What is said where the reply may be longer; the cut off reply where it may not."""
     for _ in range(_MOST_GROWTHS if form.rooms else 0):
+        if why := _more_room_is_vain(form, said):
+            sender.notes.append(f"cut off, not asked again: {why}")
+            return said
         form = replace(form, room=form.room * _GROWTH)
         try:
             longer = sender.send(form)
@@ -342,6 +350,14 @@ def _retry_with_room(sender: Sender, form: RequestForm, said: Reply) -> Reply | 
             return longer
         said = longer
     return said
+
+
+def _more_room_is_vain(form: RequestForm, said: Reply) -> str:
+    """Why a cut off reply would be no longer with more room, "" where it may be."""
+    if said.tokens_out and said.tokens_out < _FULL * form.room:
+        return f"the server's context was full after {said.tokens_out:,} tokens of the reply"
+    tail = _DIGITS.sub("0", said.text[-_TAIL:])
+    return "it repeats itself" if _CIRCLE.search(tail) else ""
 
 
 def _add_form(sender: Sender, forms: list[RequestForm], fault: Fault) -> None:

@@ -45,7 +45,8 @@ class Key:
 class Endpoint:
     """Where the model is and the limits of one request.
 
-    `base_url` None = the preset's, else OpenAI's; `timeout_s` is for one request as a whole.
+    `base_url` None = the preset's, else OpenAI's; after `timeout_s` without a word of the reply a
+    request is given up.
     """
 
     model: str
@@ -227,6 +228,15 @@ class ModelSettings(EndpointSettings):
             "Ask the model even if an accepted answer for this schema is stored.", section=SECTION
         ),
     ] = False
+    llm_timeout: Annotated[
+        float,
+        Setting(
+            "Seconds without a word of the model after which a request is given up.",
+            metavar="S",
+            section=SECTION,
+            minimum=0.1,
+        ),
+    ] = 120.0
     llm_max_calls: Annotated[
         int | None,
         Setting("Maximum number of requests of the run.", metavar="N", section=SECTION, minimum=0),
@@ -267,7 +277,7 @@ class ModelSettings(EndpointSettings):
     ] = None
 
     def __post_init__(self) -> None:
-        for name in ("llm_max_cost", "llm_max_seconds"):
+        for name in ("llm_max_cost", "llm_max_seconds", "llm_timeout"):
             value = getattr(self, name)
             if value is not None and not isfinite(value):
                 raise ConversionError("", f"`{name}` takes a finite number, not {value}")

@@ -29,6 +29,7 @@ class RequestForm:
     rooms: tuple[str, ...] = ROOM_PARAMETERS
     room: int
     heard: bool = False
+    enforced: bool = False
 
     @property
     def streamed(self) -> bool:
@@ -39,18 +40,26 @@ class RequestForm:
     def lower(self) -> "RequestForm | None":
         """The same form a step lower; None = there is no lower one."""
         at = FORM_LEVELS.index(self.level) + 1
-        return replace(self, level=FORM_LEVELS[at]) if at < len(FORM_LEVELS) else None
+        if at == len(FORM_LEVELS):
+            return None
+        return replace(self, level=FORM_LEVELS[at], enforced=False)
 
     @property
     def known(self) -> KnownForm:
         """What is worth remembering of it."""
         return KnownForm(
-            level=self.level, dropped=self.dropped, room=self.rooms[0] if self.rooms else None
+            level=self.level,
+            dropped=self.dropped,
+            room=self.rooms[0] if self.rooms else None,
+            enforced=self.enforced,
         )
 
 
 def first_form(endpoint: Endpoint, remembered: KnownForm | None, below: str | None) -> RequestForm:
-    """The form to begin with: what is remembered, else what the preset says, under `below`."""
+    """The form to begin with: what is remembered, else what the preset says, under `below`.
+
+    What was seen to be enforced is asked for again: a reply without its form has another cause.
+    """
     preset = known_preset(endpoint)
     level = preset.level if preset else FORM_LEVELS[0]
     form = RequestForm(
@@ -60,7 +69,15 @@ def first_form(endpoint: Endpoint, remembered: KnownForm | None, below: str | No
     )
     if remembered:
         rooms = _room_parameters(remembered.room) if remembered.room else ()
-        form = replace(form, level=remembered.level, dropped=remembered.dropped, rooms=rooms)
+        form = replace(
+            form,
+            level=remembered.level,
+            dropped=remembered.dropped,
+            rooms=rooms,
+            enforced=remembered.enforced,
+        )
+    if form.enforced:
+        return form
     if below in FORM_LEVELS and FORM_LEVELS.index(form.level) <= FORM_LEVELS.index(below):
         form = replace(form, level=below)
         return form.lower or form

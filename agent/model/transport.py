@@ -6,11 +6,12 @@ What is imported here is heavy; import this module where a request is made.
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import httpx2
 import openai
@@ -45,6 +46,13 @@ class NoAnswerError(Exception):
 Take = Callable[[bytes], bool]
 
 
+class Times(NamedTuple):
+    """Seconds without an event of a stream, and those of a reply as a whole; else the first."""
+
+    silence: float
+    whole: float
+
+
 class Post:
     """Posts request bodies to a chat endpoint, one after the other."""
 
@@ -57,14 +65,14 @@ class Post:
         """Whether any of the last request's body may have left the machine."""
         return self._watch.wrote
 
-    def __call__(self, body: dict[str, Json], seconds: float, take: Take | None = None) -> Answer:
-        """The answer, within so many seconds as a whole.
+    def __call__(self, body: dict[str, Json], times: Times, take: Take | None = None) -> Answer:
+        """The answer, in time.
 
         `take` gets the bytes of an event stream as they come and says whether more is wanted; the
         answer holds them too. An answer that is none, or an error, is not for it.
         """
-        asked = partial(self._chat.create, **body, timeout=seconds)
-        return _await_answer(self._watch, seconds, asked, take)
+        asked = partial(self._chat.create, **body, timeout=times.silence)
+        return _await_answer(self._watch, times, asked, take)
 
 
 def check_url(endpoint: Endpoint) -> None:
@@ -95,7 +103,8 @@ def list_models(endpoint: Endpoint, seconds: float) -> Answer:
     """What the endpoint answers when it is asked for its list of models, under the same bounds."""
     with _open_client(endpoint) as (client, watch):
         listed = client.models.with_raw_response
-        return _await_answer(watch, seconds, lambda: listed.list(timeout=seconds))
+        times = Times(seconds, seconds)
+        return _await_answer(watch, times, lambda: listed.list(timeout=seconds))
 
 
 @cache
@@ -125,25 +134,25 @@ def _open_client(endpoint: Endpoint) -> Iterator[tuple[openai.OpenAI, "_Watch"]]
 
 
 def _await_answer(
-    watch: "_Watch", seconds: float, ask: Callable[[], Any], take: Take | None = None
+    watch: "_Watch", times: Times, ask: Callable[[], Any], take: Take | None = None
 ) -> Answer:
-    with watch.during(seconds):
+    with watch.during(times):
         try:
             response = ask().http_response
-            body = response.content if take is None else _read_stream(response, take)
+            body = response.content if take is None else _read_stream(response, take, watch)
         except openai.APIStatusError as error:
             response, body = error.response, error.response.content
         except (openai.APITimeoutError, httpx2.TimeoutException) as error:
-            raise _timeout_error(seconds) from error
+            raise watch.timeout_error() from error
         except (openai.APIConnectionError, httpx2.TransportError) as error:
-            raise (_timeout_error(seconds) if watch.over else _connection_error(error)) from error
+            raise (watch.timeout_error() if watch.over else _connection_error(error)) from error
         if watch.over:  # A body without a length looks whole where it was cut.
-            raise _timeout_error(seconds)
+            raise watch.timeout_error()
         headers = {name.lower(): value for name, value in response.headers.items()}
         return Answer(status=response.status_code, headers=headers, body=body)
 
 
-def _read_stream(response: httpx2.Response, take: Take) -> bytes:
+def _read_stream(response: httpx2.Response, take: Take, watch: "_Watch") -> bytes:
     """The body as far as it is wanted; `take` gets it where it is an event stream."""
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     listens = kind == EVENT_STREAM and response.is_success
@@ -151,29 +160,60 @@ def _read_stream(response: httpx2.Response, take: Take) -> bytes:
     with closing(response):
         for piece in response.iter_raw():
             pieces.append(piece)
+            if listens and not piece.startswith(b":"):  # a comment keeps a connection open
+                watch.hear()
             if listens and not take(piece):
                 break
     return b"".join(pieces)
 
 
 class _Watch:
-    """Shuts the socket of a request that takes too long as a whole; time-outs are for one read."""
+    """Shuts the socket of a request that takes too long; time-outs of libraries are for one read.
+
+    A server that writes events is not silent, however long it writes, up to the whole time.
+    """
 
     def __init__(self) -> None:
         self.over = False
         self.wrote = False
         self._socket: socket.socket | None = None
+        self._times = Times(0.0, 0.0)
+        self._begun = self._until = 0.0
+        self._heard = False
 
     @contextmanager
-    def during(self, seconds: float) -> Iterator[None]:
-        self.over = self.wrote = False
-        timer = threading.Timer(seconds, self._end)
-        timer.daemon = True
-        timer.start()
+    def during(self, times: Times) -> Iterator[None]:
+        self.over = self.wrote = self._heard = False
+        self._times, self._begun = times, time.monotonic()
+        self._until = self._begun + min(times)
+        done = threading.Event()
+        threading.Thread(target=self._guard, args=(done,), daemon=True).start()
         try:
             yield
         finally:
-            timer.cancel()
+            done.set()
+
+    def hear(self) -> None:
+        """An event of a stream came."""
+        self._heard = True
+        silent = time.monotonic() + self._times.silence
+        self._until = min(silent, self._begun + self._times.whole)
+
+    def timeout_error(self) -> NoAnswerError:
+        """What took too long."""
+        if self._heard and time.monotonic() < self._begun + self._times.whole:
+            problem = f"the reply fell silent for {self._times.silence:.3g} s"
+        else:
+            seconds = self._times.whole if self._heard else min(self._times)
+            problem = f"no complete reply within {seconds:.3g} s"
+        hint = "is the model loaded? `--llm-timeout` gives it more time"
+        return NoAnswerError("timeout", problem, hint, True)
+
+    def _guard(self, done: threading.Event) -> None:
+        while not done.wait(max(0.0, self._until - time.monotonic())):
+            if time.monotonic() >= self._until:
+                self._end()
+                return
 
     def sent(self, request: httpx2.Request) -> None:
         request.extensions = {**request.extensions, "trace": self._traced}
@@ -220,11 +260,6 @@ class _Bounded(httpx2.SyncByteStream):
 
     def close(self) -> None:
         self._stream.close()
-
-
-def _timeout_error(seconds: float) -> NoAnswerError:
-    problem = f"no complete reply within {seconds:.3g} s"
-    return NoAnswerError("timeout", problem, "is the model loaded?", True)
 
 
 def _connection_error(error: Exception) -> NoAnswerError:

@@ -1,5 +1,6 @@
 """From the settings of a model to what a run asks with."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import typer
@@ -57,7 +58,7 @@ def ask_settings(settings: ModelSettings, mapper: str) -> "AskSettings | None":
     from ingot.agent.proposing.llm.mapper import AskSettings
 
     return AskSettings(
-        endpoint=endpoint,
+        endpoint=replace(endpoint, timeout_s=settings.llm_timeout),
         run=settings.limits,
         data_set=settings.llm_per_set,
         price=price,

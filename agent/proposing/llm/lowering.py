@@ -179,9 +179,9 @@ def _shape_problems(reply: JsonObject) -> Iterator[Problem]:
     decision = reply["decision"]
     wanted, other = ("text", "messages") if decision == "pt" else ("messages", "text")
     if not reply[wanted]:
-        yield _schema_problem(f"/{wanted}", f"what decision {decision} needs", "nothing")
+        yield _content_problem(f"/{wanted}", f"what decision {decision} needs", "nothing")
     if reply[other]:
-        yield _schema_problem(f"/{other}", f"null with decision {decision}", "a value")
+        yield _content_problem(f"/{other}", f"null with decision {decision}", "a value")
 
 
 def _part_problems(reply: JsonObject) -> Iterator[Problem]:
@@ -211,7 +211,7 @@ def part_problems(
             ("text", "value"),
         ):
             if part.get(key) == []:
-                yield _schema_problem(f"{place}/{key}", f"at least one {what}", "[]")
+                yield _content_problem(f"{place}/{key}", f"at least one {what}", "[]")
             elif key != "options":
                 yield from part_problems(part.get(key) or [], f"{place}/{key}")
         yield from _repeated_entries(part.get("map") or [], "value", "becomes", f"{place}/map")
@@ -226,9 +226,9 @@ def _role_problems(reply: JsonObject) -> Iterator[Problem]:
             continue
         key = next(key for key in ("in_turn", "order", "split", "map") if key in role)
         if not role[key] and key != "map":
-            yield _schema_problem(f"{pointer}/{key}", "at least one entry", "[]")
+            yield _content_problem(f"{pointer}/{key}", "at least one entry", "[]")
         if key == "order" and len(role[key]) == 1:
-            yield _schema_problem(f"{pointer}/order", "at least two roles", repr(role[key]))
+            yield _content_problem(f"{pointer}/order", "at least two roles", repr(role[key]))
         if key in ("split", "map"):
             named = "marker" if key == "split" else "value"
             yield from _repeated_entries(role[key], named, "role", f"{pointer}/{key}")
@@ -242,10 +242,10 @@ def _repeated_entries(
     for number, one in enumerate(pairs):
         name, said = one[key], one[value]
         if (not name and key != "value") or (not name and value == "role"):
-            yield _schema_problem(f"{pointer}/{number}/{key}", "a text", "''")
+            yield _content_problem(f"{pointer}/{number}/{key}", "a text", "''")
         elif first.setdefault(name, said) != said:
             expected = f"one {value} for {name!r}"
-            yield _schema_problem(f"{pointer}/{number}", expected, f"{first[name]} and {said}")
+            yield _content_problem(f"{pointer}/{number}", expected, f"{first[name]} and {said}")
 
 
 def condition_problems(conditions: Sequence[JsonObject], pointer: str) -> Iterator[Problem]:
@@ -254,9 +254,9 @@ def condition_problems(conditions: Sequence[JsonObject], pointer: str) -> Iterat
         values, place = condition["values"], f"{pointer}/{number}/values"
         if condition["op"] in ("in", "not_in"):
             if not values:
-                yield _schema_problem(place, "at least one value", "[]")
+                yield _content_problem(place, "at least one value", "[]")
         elif not (len(values) == 1 and _is_count(values[0])):
-            yield _schema_problem(place, "one whole number from 0", repr(values)[:60])
+            yield _content_problem(place, "one whole number from 0", repr(values)[:60])
 
 
 def _is_count(value: Json) -> bool:
@@ -264,5 +264,6 @@ def _is_count(value: Json) -> bool:
     return number and value >= 0 and value == int(value)
 
 
-def _schema_problem(pointer: str, expected: str, got: str) -> Problem:
-    return Problem(pointer=pointer, code="schema", expected=expected, got=got)
+def _content_problem(pointer: str, expected: str, got: str) -> Problem:
+    """A problem of what the schema of the reply allows."""
+    return Problem(pointer=pointer, code="content", expected=expected, got=got)

@@ -147,7 +147,6 @@ def test_a_sentence_is_not_taken_for_a_command_that_sounds_like_it(offline):
 TALKS = [
     {
         "id": f"c{n}",
-        "id": n,
         "scene": f"A table for {n} is booked",
         "turns": [
             {"who": ("Ann", "Bob")[place % 2], "text": f"This is line {place} of talk {n}."}
@@ -187,9 +186,9 @@ def test_speakers_are_named_where_the_rows_lie_below_a_root(tmp_path, key):
     talk = Talk(tmp_path / "a.json", Context(), mapper="rules")
     talk("set messages turns speaker=who text=text")
     assert talk.now.mapping["source"]["root"] == f"{key}[*]"
-    for line in ("role Ann user", "role Bob assistant", "drop id is 1"):
+    for line in ("role Ann user", "role Bob assistant", "drop id is c1"):
         assert talk(line).show == ("changes",)
-    assert talk.now.mapping["where"] == [{"path": "id", "not_in": [1]}]
+    assert talk.now.mapping["where"] == [{"path": "id", "not_in": ["c1"]}]
     assert [role for role, _ in roles_of(talk)][:2] == ["user", "assistant"]
 
 

@@ -395,7 +395,7 @@ ERRORS = [
     ),
     Case(
         name="no JSON",
-        answers=((200, b"data: {}\n\n"),),
+        answers=((200, b"ok"),),
         requests=1,
         kind="not_openai",
         told="no JSON object",
@@ -746,7 +746,8 @@ def test_the_forms_of_the_levels(asker: Any) -> None:
     assert loose["response_format"] == {"type": "json_object"}
     assert tool["tools"][0]["function"]["parameters"] == asker.schema
     assert tool["tool_choice"] == {"type": "function", "function": {"name": "mapping"}}
-    assert set(plain) == {"model", "messages", "temperature", "seed", "max_tokens"}
+    form = {"temperature", "seed", "max_tokens", "stream", "stream_options"}
+    assert set(plain) == {"model", "messages", *form}
     for one in asker.chat.requests:
         assert (one["temperature"], one["seed"], one["max_tokens"]) == (0, 0, 4096)
         assert one["messages"] == asker.messages

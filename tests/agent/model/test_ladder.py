@@ -20,9 +20,9 @@ NO_TEMPERATURE = (400, {"error": {"message": "temperature does not support 0"}})
 OTHER_ROOM = (400, {"error": {"message": "max_tokens is not supported, use max_completion_tokens"}})
 
 
-def cut(text: str = '{"a') -> tuple[int, dict[str, Any]]:
+def cut(text: str = '{"a', tokens: int = 100) -> tuple[int, dict[str, Any]]:
     choice = {"finish_reason": "length", "message": {"content": text}}
-    return 200, {"choices": [choice], "usage": {"prompt_tokens": 100, "completion_tokens": 50}}
+    return 200, {"choices": [choice], "usage": {"prompt_tokens": 100, "completion_tokens": tokens}}
 
 
 def ask_for_ever(asker: Any) -> None:
@@ -132,17 +132,39 @@ def test_a_preset_does_not_hide_a_url(asker: Any) -> None:
 
 
 def test_more_room_is_asked_for_and_not_remembered(asker: Any) -> None:
-    reply = asker.ask(cut(), cut(), '{"a": 1}', max_tokens=100)
+    reply = asker.ask(cut(), cut(tokens=400), '{"a": 1}', max_tokens=100)
     assert (reply.text, reply.cut_off) == ('{"a": 1}', False)
     asker.ask("{}", max_tokens=100)
     assert [one["max_tokens"] for one in asker.chat.requests] == [100, 400, 1600, 100]
 
 
+@pytest.mark.parametrize(
+    ("text", "tokens", "why"),
+    [
+        ('{"a', 2806, "the server's context was full after 2,806 tokens of the reply"),
+        ('{"columns": [' + ", ".join(map(str, range(900))), 4096, "it repeats itself"),
+        ('{"root": "' + "a.b." * 500, 4096, "it repeats itself"),
+    ],
+)
+def test_more_room_is_not_asked_for_in_vain(asker: Any, text: str, tokens: int, why: str) -> None:
+    reply = asker.ask(cut(text, tokens))
+    assert (reply.cut_off, reply.notes) == (True, (f"cut off, not asked again: {why}",))
+
+
+def test_a_level_that_was_seen_to_be_enforced_is_kept(asker: Any) -> None:
+    asker.store.remember_form(asker.endpoint(), KnownForm(level="json_schema", enforced=True))
+    assert asker.ask("{}", below="json_schema").level == "json_schema"
+    refused = (400, {"error": {"message": "json_schema is not supported"}})
+    assert asker.ask(refused, "{}").level == "json_object"
+    known = asker.store.level(asker.endpoint())
+    assert (known.level, known.enforced) == ("json_object", False)
+
+
 def test_more_room_only_within_the_budget(asker: Any) -> None:
     asker.ledger = Ledger(run=Limits(tokens=8000))
-    reply = asker.ask(cut(), max_tokens=2000)
+    reply = asker.ask(cut(tokens=2000), max_tokens=2000)
     assert (reply.text, reply.cut_off, len(asker.chat.requests)) == ('{"a', True, 1)
-    assert "not asked again: 150 of 8,000 tokens" in reply.notes[0]
+    assert "not asked again: 2,100 of 8,000 tokens" in reply.notes[0]
 
 
 @pytest.mark.parametrize(

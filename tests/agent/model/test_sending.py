@@ -322,11 +322,10 @@ def test_any_split_of_the_bytes_says_the_same(quirk: Quirk, cuts: list[int]) -> 
 
 def test_the_request_asks_for_a_stream_and_its_usage(asker: Any) -> None:
     asker.hear("{}")
-    asker.ask("{}")
-    streamed, plain = asker.chat.requests
-    assert streamed["stream"] is True
-    assert streamed["stream_options"] == {"include_usage": True}
-    assert {k: v for k, v in streamed.items() if not k.startswith("stream")} == plain
+    asker.ask("{}")  # also where nobody listens: a server that writes is not silent
+    for one in asker.chat.requests:
+        assert one["stream"] is True
+        assert one["stream_options"] == {"include_usage": True}
 
 
 def test_a_text_is_heard_before_the_next_is_written(asker: Any) -> None:
@@ -426,13 +425,6 @@ def test_a_server_that_refuses_to_stream(asker: Any, body: Any) -> None:
     assert not any("stream_options" in one for one in asker.chat.requests[1:])
 
 
-def test_a_stream_is_not_what_is_refused_where_none_was_asked_for(asker: Any) -> None:
-    reply = asker.ask((400, {"error": "Cannot use json_schema with stream"}), "{}")
-    assert reply.level == "json_object"
-    with pytest.raises(ModelError, match="400"):
-        asker.ask((400, {"error": {"message": "no", "param": "stream"}}))
-
-
 def test_the_ladder_is_gone_down_as_ever(asker: Any) -> None:
     blank = asker.chat.stream(chunk(" "), STOP, DONE)
     refused = (400, {"error": {"message": "json_schema is not supported"}})
@@ -443,7 +435,7 @@ def test_the_ladder_is_gone_down_as_ever(asker: Any) -> None:
 
 
 def test_a_reply_that_is_cut_off_is_heard_anew(asker: Any) -> None:
-    short = asker.chat.stream(chunk('{"a'), chunk(finish="length"), TOLD, DONE)
+    short = asker.chat.stream(chunk('{"a'), chunk(finish="length"), DONE)
     reply = asker.hear(short, asker.chat.stream(*PLAIN))
     assert (reply.text, reply.cut_off) == (ONE, False)
     assert asker.heard == ['{"a', None, '{"a"', ": 1}"]
@@ -581,8 +573,8 @@ def test_a_stream_that_goes_on_and_on_is_stopped_by_total_time(asker: Any) -> No
         while not asker.chat.closing.wait(0.02):
             handler.wfile.write(event(chunk("x")))
 
-    with pytest.raises(ModelError, match=r"no complete reply within 0\.3 s") as caught:
-        asker.hear((0, talk), timeout_s=0.3, retries=0)
+    with pytest.raises(ModelError, match=r"no complete reply within 6 s") as caught:
+        asker.hear((0, talk), timeout_s=0.2, retries=0)
     assert caught.value.kind == "timeout"
     assert asker.heard.count("x") == len(asker.heard) - 1 > 0
     assert asker.heard[-1] is None
@@ -593,7 +585,7 @@ def test_a_stream_that_goes_on_and_on_is_stopped_by_total_time(asker: Any) -> No
 def test_a_stream_that_falls_silent_is_stopped(asker: Any) -> None:
     silent = asker.chat.stream(chunk('{"a'), waits=asker.chat.closing)
     reply = asker.hear(silent, "{}", timeout_s=0.3)
-    assert reply.text == "{}"
+    assert (reply.text, reply.notes) == ("{}", ("asked again: the reply fell silent for 0.3 s",))
     assert asker.heard == ['{"a', None, "{}"]
 
 
