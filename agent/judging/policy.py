@@ -39,8 +39,6 @@ MOST_TURNS = 5  # the rules', a remembered one and three of a model
 REVIEW_ANSWERS = ("approve", "edit", "reject")
 MOST_UNREAD = 0.1  # of the bytes that look like data
 MOST_ELSEWHERE = 0.5  # of the bytes that can be read
-# Texts that are neither documents nor conversations look much like those that are.
-NOTHING_CONFIDENCE = 0.25
 _SURE_RULES = 0.9  # rules that say more of themselves were right 96 times of 100
 
 
@@ -192,16 +190,14 @@ def _source_names(state: State) -> tuple[str | None, str | None]:
     return source.name if source else None, state["order"].source_name
 
 
-def least_confidence(proposal: Proposal, order: Order) -> float:
-    """The confidence that a proposal needs: what was asked for, or the default of its decision."""
-    if order.min_confidence is not None:
-        return order.min_confidence
-    return SURE_CONFIDENCE if proposal.decision in ("pt", "sft") else NOTHING_CONFIDENCE
+def least_confidence(order: Order) -> float:
+    """The confidence that a proposal needs: what was asked for, or the default."""
+    return SURE_CONFIDENCE if order.min_confidence is None else order.min_confidence
 
 
 def doubt_reason(proposal: Proposal, order: Order) -> str:
     """Why a mapper is not sure enough to decide alone, "" where it is."""
-    least = least_confidence(proposal, order)
+    least = least_confidence(order)
     if proposal.mapper in PERSONS or proposal.confidence >= least:
         return ""
     return f"confidence {proposal.confidence:.3f} is below --min-confidence {least:g}"
@@ -358,5 +354,5 @@ def _confidence_gate(proposal: Proposal, order: Order) -> Iterator[Gate]:
             name="confidence",
             state="person" if doubt_reason(proposal, order) else "pass",
             figure=f"{proposal.confidence:.3f}",
-            limit=f"at least {least_confidence(proposal, order):g}",
+            limit=f"at least {least_confidence(order):g}",
         )

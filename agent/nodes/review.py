@@ -20,7 +20,7 @@ from ingot.agent.privacy import EMPTY_TEXT, Safe, joined, redact
 from ingot.agent.proposing.fingerprint import fingerprint
 from ingot.agent.proposing.proposal import (
     MODEL,
-    SURE_CONFIDENCE,
+    BACKING_CONFIDENCE,
     Evidence,
     Proposal,
     SafeProposal,
@@ -111,7 +111,7 @@ def _remember_answer(state: State, context: Context) -> None:
     if turn.level and runs and not state["problems"]:
         provenance = {key: one for key, one in turn.provenance.items() if key != "mapper"}
         whoever: State = {**state, "order": replace(state["order"], min_confidence=0.0)}
-        sure = opinion and opinion.agrees and opinion.proposal.confidence >= SURE_CONFIDENCE
+        sure = opinion and opinion.agrees and opinion.proposal.confidence >= BACKING_CONFIDENCE
         only_here = bool(policy.state_person_reasons(whoever) or not sure)
         if not only_here:
             provenance.pop("card", None)  # it is not that of the others

@@ -42,7 +42,7 @@ MinConfidence: TypeAlias = Annotated[
     float | None,
     Setting(
         "Minimum confidence (0 to 1): a proposal below it waits for review, even with `yes`. "
-        "Default: 0.6; of the decision that there is nothing to convert 0.25.",
+        "Default: 0.9.",
         metavar="X",
         minimum=0.0,
         maximum=1.0,
