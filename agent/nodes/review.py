@@ -136,7 +136,8 @@ def _store_answer(
     card = context.cards.get(order.source) if _card_shown(state) else None
     rules = rules_turn(order, context).proposal
     keys = context.asking.keys(shape, sample, order.request(), rules, card)
-    context.asking.store.keep(keys[only_here], document)
+    for key in keys[only_here:]:  # the same rows find the last answer, whatever others were told
+        context.asking.store.keep(key, document)
     if only_here and card is not None:
         context.asking.mark(keys[0])
 

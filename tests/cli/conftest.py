@@ -1,4 +1,4 @@
-"""A real HTTP server that speaks for a model: the same answer to every question."""
+"""A real HTTP server that speaks for a model: it says a document, as it is at each question."""
 
 import json
 import threading
@@ -29,12 +29,12 @@ def turns(asks: str, answers: str) -> list[dict[str, Any]]:
 
 @contextmanager
 def _server(document: dict[str, Any]) -> Iterator[str]:
-    message = {"role": "assistant", "content": json.dumps(document)}
-    content = json.dumps({"choices": [{"finish_reason": "stop", "message": message}]}).encode()
-
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["content-length"]))
+            message = {"role": "assistant", "content": json.dumps(document)}
+            choice = {"finish_reason": "stop", "message": message}
+            content = json.dumps({"choices": [choice]}).encode()
             self.send_response(200)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(content)))

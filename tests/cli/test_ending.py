@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ingot.cli.app import app
+from tests.cli.conftest import reply, turns
 
 TOPICS = ("rivers", "bridges", "clouds", "violins", "bread", "maps", "glass", "salt")
 OUT = ("--out", "out")
@@ -130,6 +131,21 @@ def test_an_earlier_answer_is_told_from_one_that_was_asked_for(turned_round: str
     report = Path("two.proposal/report.md").read_text()
     assert "An earlier answer was used" in report
     assert "were sent" not in report
+
+
+def test_an_answer_that_was_asked_for_anew_takes_the_place_of_a_failure(model_saying: Any) -> None:
+    said = {"decision": "nothing I know"}
+    words = ("run", "raw.jsonl", *asked(model_saying(said)), "--yes", "--out")
+    ingot(*words, "one", code=3)
+    assert "an earlier answer was used" in ingot(*words, "two", code=3).stdout
+    said |= reply("sft", messages=turns("answer", "question"))
+    ingot(*words, "three", "--no-llm-cache", code=3)
+    last = ingot(*words, "four", code=3)
+    assert "an earlier answer was used" in last.stdout
+    assert json.loads(Path("four.proposal/mapping.json").read_text())["messages"][0] == {
+        "role": "user",
+        "content": "answer",
+    }
 
 
 @pytest.mark.parametrize("name", ["mapping.json", "alternative.json"])

@@ -155,7 +155,7 @@ def _ask_turn(
     keys = partial(asking.keys, fingerprint(source, sample), sample, request, found)
     shape, rows = keys()
     if not said and asking.remembered:
-        for key in (*([keys(card)[1]] if card else []), shape, rows):
+        for key in (*([keys(card)[1]] if card else []), rows, shape):
             kept = asking.store.reply(key)
             if kept and (turn := _remembered_turn(asking, kept, found, source, sample)):
                 return turn
