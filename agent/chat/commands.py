@@ -182,27 +182,61 @@ def _parse_number(text: str, most: int) -> int:
 # --- conditions
 
 
-def _read_drop(rest: str, mapping: MappingDocument, fields: tuple[str, ...]) -> Edit:
-    operators = {"under": "min_chars", "over": "max_chars", "is": "not_in"}
-    return _read_condition(rest, mapping, fields, operators)
+_DROPPING = {"under": "min_chars", "over": "max_chars", "is": "not_in"}
+_KEEPING = {"is": "in"}
 
 
-def _read_keep(rest: str, mapping: MappingDocument, fields: tuple[str, ...]) -> Edit:
+def _read_drop(
+    rest: str, mapping: MappingDocument, fields: tuple[str, ...]
+) -> Edit | tuple[Edit, ...]:
+    return _read_conditions(rest, mapping, fields, _DROPPING)
+
+
+def _read_keep(
+    rest: str, mapping: MappingDocument, fields: tuple[str, ...]
+) -> Edit | tuple[Edit, ...]:
     if rest == "all":
-        return {"set": "where", "where": [], "alternative": None}
-    return _read_condition(rest, mapping, fields, {"is": "in"})
+        return _where_edit(None, [])
+    return _read_conditions(rest, mapping, fields, _KEEPING)
 
 
-def _read_condition(
+def _where_edit(number: int | None, where: list[Json]) -> Edit:
+    return {"set": "where", "number": number, "where": where, "alternative": None}
+
+
+def _read_conditions(
     rest: str, mapping: MappingDocument, fields: tuple[str, ...], operators: dict[str, str]
-) -> Edit:
+) -> Edit | tuple[Edit, ...]:
+    """Return the edit of the rows' conditions, or of each message that is walked over."""
+    named, where, condition = rest.partition(" where ")
+    if not where or named.split()[0] != "message":
+        return _where_edit(None, _with_condition(rest, mapping, fields, operators))
+    messages = mapping.get("messages") or []
+    walked = [number for number, one in enumerate(messages, start=1) if one.get("each")]
+    if number := named.removeprefix("message").strip():
+        walked = [_parse_number(number, len(messages))]
+    if not walked:
+        raise ValueSyntaxError("no message walks over a list: say message N where ...")
+    made = []
+    for number in walked:
+        message = messages[number - 1]
+        inside = str(message.get("each") or "")
+        short = condition.strip().removeprefix(f"{inside}.")
+        own = tuple(one.removeprefix(f"{inside}.") for one in fields)
+        made.append(_where_edit(number, _with_condition(short, message, own, operators)))
+    return tuple(made)
+
+
+def _with_condition(
+    rest: str, holder: MappingDocument, fields: tuple[str, ...], operators: dict[str, str]
+) -> list[Json]:
+    """Return the conditions of a mapping or of a message, and the one that is typed."""
     for word, operator in operators.items():
         path, found, stated = (one.strip() for one in rest.partition(f" {word} "))
         if found and (" " not in path or path in fields):
             one = {"path": path, "op": operator, "values": _condition_values(stated, operator)}
-            known = list(list_conditions(mapping))
-            where = known if one in known else [*known, one]
-            return {"set": "where", "where": where, "alternative": None}
+            known = list(list_conditions(holder))
+            return known if one in known else [*known, one]
     raise ValueSyntaxError(f"one of the words {', '.join(operators)} is missing")
 
 
@@ -313,13 +347,22 @@ COMMANDS: dict[str, Command] = {
         ),
     ),
     "drop": Command(
-        "drop FIELD under|over N, drop FIELD is A,B",
-        "leave out rows by the length of a field, or by its value",
+        "drop FIELD under|over N, drop FIELD is A,B, drop message where FIELD is A",
+        "leave out rows, or single messages, by the length of a field or by its value",
         edit=_read_drop,
+        more=(
+            ("drop FIELD under|over N", "leave out rows by the length of a field"),
+            ("drop FIELD is A,B", "leave out rows by the value of a field"),
+            (
+                "drop message where FIELD is A,B",
+                "leave out single messages; FIELD is a field of the elements of their list; also "
+                "with under and over, and for one entry: drop message 2 where ...",
+            ),
+        ),
     ),
     "keep": Command(
-        "keep FIELD is A,B, keep all",
-        "keep only these rows; keep all removes every condition",
+        "keep FIELD is A,B, keep message where FIELD is A, keep all",
+        "keep only these rows or messages; keep all removes every condition on rows",
         edit=_read_keep,
     ),
     "swap": Command("swap", "exchange user and assistant", edit=_read_swap),

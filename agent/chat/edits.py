@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from ingot.agent.proposing.columns import is_path_inside
 from ingot.agent.proposing.llm import lowering
 from ingot.agent.reporting.mapping_words import value_parts
 from ingot.converters.errors import MappingError, Problem
@@ -239,9 +240,30 @@ def swap_role(role: Json) -> Json:
 
 
 def _set_where(layout: MappingDocument, edit: Edit) -> MappingDocument:
-    """Set the conditions: lengths are single whole numbers, lists are not empty."""
+    """Set the conditions of the rows, or of a message; lengths are single whole numbers."""
     _refuse(lowering.condition_problems(edit["where"], "/where"))
-    return _with_key(layout, "where", [lowering.lower_condition(one) for one in edit["where"]])
+    number = edit.get("number")
+    held = _pick(layout.get("messages") or [], number, "/number") if number else layout
+    known = list(list_conditions(held))
+    for place, one in enumerate(edit["where"]):
+        if one not in known and not number:
+            _refuse_several(layout, one["path"], f"/where/{place}/path")
+    where: Json = [lowering.lower_condition(one) for one in edit["where"]]
+    if not number:
+        return _with_key(layout, "where", where)
+    return _change_message(layout, number, lambda message: _with_key(message, "where", where))
+
+
+def _refuse_several(layout: MappingDocument, path: Json, pointer: str) -> None:
+    """Refuse a condition of rows on a field that they have several times: only one is tested."""
+    if not isinstance(path, str) or not ("[*]" in path or ".*" in path):
+        return
+    lists = [one.get("each") for one in layout.get("messages") or ()]
+    inside = next((each for each in lists if is_path_inside(path, str(each))), None)
+    name = path.removeprefix(f"{inside}.") if inside else "FIELD"
+    expected = "a field that a row has once, as only the first of several would be tested"
+    meant = f"; of messages: drop message where {name} is VALUE" if inside else ""
+    raise _EditError(pointer, f"{expected}{meant}", path)
 
 
 def list_conditions(layout: MappingDocument) -> Iterator[MappingDocument]:

@@ -48,6 +48,7 @@ from ingot.converters.sources import SourceSpec
 from ingot.converters.sources.sample import Sample
 
 _SHOWN = 8
+_MOST_TYPED = 1_000  # elements of a row by whose values typed ones are spelled
 
 
 def _type_edits(edits: Sequence[Edit], mapping: MappingDocument, sample: Sample) -> Iterator[Edit]:
@@ -60,17 +61,31 @@ def _type_edits(edits: Sequence[Edit], mapping: MappingDocument, sample: Sample)
             grouped = [Node([node.value for node in nodes])] if mapping.get("group") else nodes
             yield with_known_speakers(edit, grouped)
         elif edit["set"] == "where":
-            yield {**edit, "where": [_type_condition(one, nodes) for one in edit["where"]]}
+            around = _message_list(mapping, edit)
+            yield {**edit, "where": [_type_condition(one, nodes, around) for one in edit["where"]]}
         else:
             yield edit
 
 
-def _type_condition(condition: MappingDocument, nodes: Sequence[Node]) -> MappingDocument:
+def _message_list(mapping: MappingDocument, edit: Edit) -> str:
+    """The list that the message of an edit walks over, "" for conditions of rows."""
+    messages, number = mapping.get("messages") or [], edit.get("number")
+    each = messages[number - 1].get("each") if number and number <= len(messages) else None
+    parts = [mapping.get("each"), each]
+    return ".".join(one for one in parts if isinstance(one, str)) if each else ""
+
+
+def _type_condition(
+    condition: MappingDocument, nodes: Sequence[Node], around: str = ""
+) -> MappingDocument:
     """Replace a value that is spelled like one of the data by it; others stay."""
     if condition["op"] not in ("in", "not_in") or not isinstance(condition["path"], str):
         return condition
+    path, most = condition["path"], 1
+    if around:
+        path, most = f"{around}.{path}", _MOST_TYPED
     try:
-        found = [one for node in nodes for one in values_at(condition["path"], node)[:1]]
+        found = [one for node in nodes for one in values_at(path, node)[:most]]
     except PathSyntaxError:  # said as a problem where the mapping is tried
         return condition
     scalars = [one for one in found if isinstance(one, str | bool | int | float)]

@@ -160,7 +160,7 @@ def _leave_each(
             before.append({"set": "meta", "key": key, "value": value.removeprefix("^.")})
     where = list(list_conditions(layout)) if layout["each"] == each else []
     if where:
-        before.append({"set": "where", "where": [], "alternative": alternative})
+        before.append({"set": "where", "number": None, "where": [], "alternative": alternative})
     return before, where
 
 

@@ -19,8 +19,8 @@ from ingot.agent.nodes.propose import rules_turn
 from ingot.agent.privacy import EMPTY_TEXT, Safe, joined, redact
 from ingot.agent.proposing.fingerprint import fingerprint
 from ingot.agent.proposing.proposal import (
-    MODEL,
     BACKING_CONFIDENCE,
+    MODEL,
     Evidence,
     Proposal,
     SafeProposal,

@@ -72,12 +72,14 @@ def offline(rows):
 
 @pytest.fixture
 def online(rows, chat, monkeypatch):
-    """Begins a conversation with the model behind the local server `chat`."""
+    """Begins a conversation by the rules; the model behind the server `chat` goes on with it."""
     monkeypatch.setenv("OPENAI_API_KEY", "k")
 
     def begin(values, **order):
         endpoint = configured_endpoint("m", chat.url)
         asking = ModelAccess(endpoint=endpoint, store=Store(None))
-        return Talk(rows("data", values), Context(asking=asking), **order)
+        talk = Talk(rows("data", values), Context(), **order)
+        talk.context = Context(asking=asking)
+        return talk
 
     return begin

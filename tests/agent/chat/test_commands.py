@@ -43,7 +43,8 @@ def content(number, *found):
 
 def where(*conditions):
     known = {"path": "ok", "op": "in", "values": [True]}
-    return {"set": "where", "where": [known, *conditions], "alternative": None}
+    where = [known, *conditions]
+    return {"set": "where", "number": None, "where": where, "alternative": None}
 
 
 EDITS = [
@@ -112,7 +113,7 @@ EDITS = [
     (PT, "drop lang is de, null", where({"path": "lang", "op": "not_in", "values": ["de", None]})),
     (PT, 'keep q is 1,true,"1"', where({"path": "q", "op": "in", "values": [1, True, "1"]})),
     (PT, "drop first name is x", where({"path": "first name", "op": "not_in", "values": ["x"]})),
-    (PT, "keep all", {"set": "where", "where": [], "alternative": None}),
+    (PT, "keep all", {"set": "where", "number": None, "where": [], "alternative": None}),
     (SFT, "swap", {"set": "swap", "alternative": None}),
     (
         TURNS,

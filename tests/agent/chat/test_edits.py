@@ -247,6 +247,7 @@ CASES = {
         PT,
         edit(
             "where",
+            number=None,
             where=[
                 {"path": "a", "op": "min_chars", "values": [20]},
                 {"path": "b", "op": "not_in", "values": ["x", None, 1]},
@@ -254,7 +255,7 @@ CASES = {
         ),
         {"where": [{"path": "a", "min_chars": 20}, {"path": "b", "not_in": ["x", None, 1]}]},
     ),
-    "no conditions": (EITHER, edit("where", where=[]), {"where": None}),
+    "no conditions": (EITHER, edit("where", number=None, where=[]), {"where": None}),
     "a literal language": (
         PT,
         edit("meta", key="language", value={"literal": "en"}),
@@ -343,15 +344,19 @@ IMPOSSIBLE = {
     ),
     "half a character": (
         PT,
-        edit("where", where=[{"path": "a", "op": "min_chars", "values": [1.5]}]),
+        edit("where", number=None, where=[{"path": "a", "op": "min_chars", "values": [1.5]}]),
         "/where/0/values",
     ),
     "true characters": (
         PT,
-        edit("where", where=[{"path": "a", "op": "min_chars", "values": [True]}]),
+        edit("where", number=None, where=[{"path": "a", "op": "min_chars", "values": [True]}]),
         "/where/0/values",
     ),
-    "no values": (PT, edit("where", where=[{"path": "a", "op": "in", "values": []}]), "/where/0"),
+    "no values": (
+        PT,
+        edit("where", number=None, where=[{"path": "a", "op": "in", "values": []}]),
+        "/where/0",
+    ),
 }
 
 
@@ -380,7 +385,9 @@ def test_conditions_are_said_as_they_were_set():
         {"path": "a", "op": "in", "values": [True, "x"]},
         {"path": "b", "op": "max_chars", "values": [9]},
     ]
-    assert list(list_conditions(apply_edits(PT, [edit("where", where=where)]))) == where
+    assert (
+        list(list_conditions(apply_edits(PT, [edit("where", number=None, where=where)]))) == where
+    )
 
 
 @pytest.mark.parametrize(

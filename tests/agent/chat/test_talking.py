@@ -179,6 +179,39 @@ def test_a_list_of_messages_is_set_with_its_speakers(offline):
     ]
 
 
+TICKETS = [
+    {
+        "id": n,
+        "subject": f"Printer number {n} makes no sound",
+        "events": [
+            {"by": ("customer", "agent")[k % 2], "public": k != 2, "body": f"Line {k} of case {n}."}
+            for k in range(5)
+        ],
+    }
+    for n in range(30)
+]
+
+
+def test_single_messages_are_left_out_by_a_field_of_theirs(offline):
+    talk = offline(TICKETS, mapper="rules")
+    talk("set messages events speaker=by text=body roles=customer:user,agent:assistant")
+    talk("keep all")
+    told = talk("drop events[*].public is false")
+    assert told.show != ("changes",)
+    (problem,) = told.problems
+    assert "drop message where public is VALUE" in problem.expected
+    assert "where" not in talk.now.mapping
+    for line in ("drop message where public is false", "drop message 1 where by is nobody"):
+        assert talk(line).show == ("changes",)
+    assert talk.now.mapping["messages"][0]["where"] == [
+        {"path": "public", "not_in": [False]},
+        {"path": "by", "not_in": ["nobody"]},
+    ]
+    assert [text[:6] for _, text in roles_of(talk)] == ["Line 0", "Line 1", "Line 3", "Line 4"]
+    talk("undo")
+    assert talk("keep message where events[*].public is true").show == ("changes",)
+
+
 @pytest.mark.parametrize("key", ["talks", "pages.all"])
 def test_speakers_are_named_where_the_rows_lie_below_a_root(tmp_path, key):
     whole = {"pages": {"all": TALKS}} if "." in key else {"talks": TALKS, "next": None}
