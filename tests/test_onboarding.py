@@ -31,7 +31,9 @@ def pattern(shown: str) -> str:
         if line == "...":
             lines.append(r"(?:.*\n)*?")
             continue
-        pieces = re.split(r"(\.{6,}|(?<= )\.\.\.(?= characters in))", line.rstrip())
+        pieces = re.split(
+            r"(\.{6,}|(?<= )\.\.\.(?= (?:characters in|tokens in|out,)))", line.rstrip()
+        )
         spelt = [
             re.escape(piece) if not number % 2 else ".+" if piece == "..." else f".{{{len(piece)}}}"
             for number, piece in enumerate(pieces)

@@ -185,6 +185,14 @@ def estimate_cost(prompt_tokens: int, room: int, most_calls: int, price: Price |
     return f"{per_call}, {calls}, {money}"
 
 
+def spent_text(spent: "Spent | Usage") -> str:
+    """Return tokens and money that questions took, in the words of their estimate."""
+    money = "price unknown"
+    if spent.cost is not None:
+        money = f"${spent.cost:,.4f}" if spent.cost < 1 else f"${spent.cost:,.2f}"
+    return f"{spent.tokens_in:,} tokens in and {spent.tokens_out:,} out, {money}"
+
+
 # Tokens per match, over what the vocabularies of models in use need.
 _WEIGHTS = (
     (re.compile(r"[A-Za-z]+"), 0.3),

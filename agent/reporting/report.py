@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ingot.agent.judging.policy import gates_of_state
-from ingot.agent.model.budget import Usage
+from ingot.agent.model.budget import Usage, spent_text
 from ingot.agent.privacy import Door, Safe, SafeProblem, redact
 from ingot.agent.proposing.proposal import SafeProposal
 from ingot.agent.reporting.mapping_words import mapping_lines
@@ -192,7 +192,8 @@ def _usage_lines(usage: Usage | None) -> Iterator[str]:
     if usage.shared:
         yield f"Of data of this shape parts were sent to {where}; the answer serves all of it."
     elif usage.chars_sent:
-        yield f"Parts of the sample were sent to {where}."
+        taken = f"{usage.calls} call{'s' * (usage.calls != 1)}, {spent_text(usage)}"
+        yield f"Parts of the sample were sent to {where}: {taken}."
     elif usage.remembered:
         yield f"An earlier answer was used, of {where}. Nothing was sent."
     else:

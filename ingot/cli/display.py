@@ -147,11 +147,14 @@ def _left_out_text(source: "SourceSummary") -> str:
 
 
 def usage_text(usage: "Usage") -> str:
-    """Return which model was asked, and how much was sent to it."""
+    """Return which model was asked, how much was sent to it, and what that took."""
+    from ingot.agent.model.budget import spent_text
+
     who = f"{usage.model} at {usage.host}"
     calls = count_text(usage.calls, "call")
     if usage.chars_sent:
-        return f"{who}: {usage.chars_sent:,} characters in {calls}"
+        sent = f"{usage.chars_sent:,} characters in {calls}"
+        return f"{who}: {sent}, {spent_text(usage)}"
     if usage.remembered:
         return f"{who}: an earlier answer was used, nothing was sent"
     return f"{who}: nothing was sent" + (f" in {calls}" if usage.calls else "")

@@ -124,7 +124,7 @@ def test_the_gates_stand_in_the_report() -> None:
     text = proposal_text(state())
     for part in (
         "| gate | state | found | wanted |",
-        "| confidence | pass | 0.910 | at least 0.6 |",
+        "| confidence | pass | 0.910 | at least 0.9 |",
         "| coverage | pass | 197/200 (98.5 %) | at least 98 % |",
         "| empty text | pass | 1/200 (0.5 %) | not all |",
         "| unreadable rows | pass | 0/200 (0.0 %) | at most 30 % |",
@@ -189,7 +189,11 @@ def test_counts_rejects_tokens_and_the_model() -> None:
 @pytest.mark.parametrize(
     ("usage", "said"),
     [
-        ({"chars_sent": 5}, "Parts of the sample were sent to `llm.example`, model `m1`."),
+        (
+            {"chars_sent": 5, "calls": 1, "tokens_in": 4719, "tokens_out": 149, "cost": 0.01334},
+            "Parts of the sample were sent to `llm.example`, model `m1`: 1 call, 4,719 tokens in "
+            "and 149 out, $0.0133.",
+        ),
         ({"chars_sent": 5, "remembered": True}, "Parts of the sample were sent to "),
         ({"chars_sent": 0, "remembered": True}, "An earlier answer was used, of `llm.example`, "),
         ({"chars_sent": 0}, "Nothing was sent to `llm.example`, model `m1`."),
