@@ -28,12 +28,14 @@ class Preview:
     Attributes:
         lines: (target, where it comes from), in the order of the mapping.
         sampled: "196/200 rows", and the same per path, as (path, pointer, rows).
+        masked: whether rows or records are shown otherwise than they are.
     """
 
     lines: tuple[tuple[Safe, Safe], ...]
     sampled: str
     paths: tuple[tuple[Safe, Safe, Safe], ...]
     examples: tuple[tuple[SafeValue, SafeValue], ...]
+    masked: bool = False
 
 
 def preview(state: State, context: Context, *, examples: int = EXAMPLES) -> Preview:
@@ -50,6 +52,7 @@ def preview(state: State, context: Context, *, examples: int = EXAMPLES) -> Prev
         sampled=f"{report.ok_rows}/{report.rows} rows",
         paths=tuple(path_reach(check.paths if check else (), door)),
         examples=tuple((door.value(row), door.value(record)) for row, record in report.examples),
+        masked=report.examples != trial.report.examples,
     )
 
 

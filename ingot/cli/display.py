@@ -35,6 +35,13 @@ def show_preview(console: "Console", seen: "Preview") -> None:
     for number, (row, record) in enumerate(seen.examples, start=1):
         console.print(plain_text(f"Row {number}", "bold"))
         print_grid(console, [("before", row_text(row)), *record_lines(record)])
+    show_masking(console, seen)
+
+
+def show_masking(console: "Console", seen: "Preview") -> None:
+    """Say that what stands in brackets is hidden on the screen only, where something is."""
+    if seen.masked:
+        console.print(plain_text("Values in [brackets] are hidden here; the records hold them."))
 
 
 def show_sample(console: "Console", share: str, paths: "Iterable[Sequence[Safe]]") -> None:

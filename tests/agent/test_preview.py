@@ -164,6 +164,7 @@ def test_secrets_are_shown_only_where_the_order_says_raw(
     }
     mail, phone = seen
     shown = preview(state, Context())
+    assert shown.masked == (share != "raw")
     before, after = (one.json for one in shown.examples[0])
     assert before == {"ask": f"mail {mail}", mail: "ok", "n": phone}
     assert after["text"].startswith(f"mail {mail}")

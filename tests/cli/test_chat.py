@@ -14,8 +14,10 @@ from typer.testing import CliRunner, Result
 
 from ingot.cli.app import app
 from tests.agent.conftest import ChatServer
+from tests.cli.conftest import reply
 from tests.cli.test_terminal import Terminal
 
+PROPOSED = reply("pt", text=["title", "body"])  # as the rules do, who are not quite sure
 LOAF = "Loaf number {} was left in a warm place for two hours. It had doubled by then, and broke."
 
 
@@ -105,6 +107,7 @@ def test_it_goes_on_where_it_was_left(folder):
 
 def test_plain_language_goes_to_the_model_and_back(folder, model):
     model.queue = [
+        PROPOSED,
         {"say": "Nur noch der Text.", "edits": [{"set": "text", "parts": ["body"]}]},
         {"say": "Because it is long.", "edits": []},
     ]
@@ -139,6 +142,22 @@ def test_a_set_without_a_mapping_is_mapped_by_hand(folder):
     assert said.exit_code == 0, said.stderr
     assert "-> pt" in said.stdout
     assert "30 written" in said.stdout
+
+
+def test_what_shows_no_record_says_why(folder):
+    lines = "show 1\nset text nothing\nkeep id is p99\nshow 1\n"
+    said = ingot(folder, "chat", "raw.jsonl", "--mapper", "rules", lines=lines)
+    assert said.stdout.count("Row 1") >= 1
+    assert "No sampled row gives a record: gates shows why." in said.stdout
+    assert "in [brackets]" not in said.stdout
+
+
+def test_what_is_hidden_on_the_screen_is_said_to_be_in_the_records(folder):
+    rows = (folder / "raw.jsonl").read_text().replace("Loaf", "ann@example.com: Loaf")
+    (folder / "raw.jsonl").write_text(rows)
+    said = ingot(folder, "chat", "raw.jsonl", "--mapper", "rules", lines="show 1\n")
+    assert "[email]" in said.stdout
+    assert "Values in [brackets] are hidden here; the records hold them." in said.stdout
 
 
 def test_what_is_said_when_it_goes_on_counts(folder, model):
@@ -281,7 +300,8 @@ def test_at_a_terminal_a_question_can_be_interrupted(folder, model):
 
 
 def test_a_model_changes_a_mapping_under_review(folder, model):
-    model.queue = [{"say": "Only the text.", "edits": [{"set": "text", "parts": ["body"]}]}]
+    said = {"say": "Only the text.", "edits": [{"set": "text", "parts": ["body"]}]}
+    model.queue = [PROPOSED, said]
     environment = {**asked(model), "INGOT_HOME": str(folder / "home")}
     words = ["run", "raw.jsonl", "--out", "done"]
     terminal = Terminal(words, folder, **environment)
@@ -295,11 +315,11 @@ def test_a_model_changes_a_mapping_under_review(folder, model):
     terminal.until("[y]es, [c]hat")
     terminal.type("y\n")
     assert terminal.end() == 0
-    assert "1 call" in terminal.shown
+    assert "2 calls" in terminal.shown
     made = json.loads((folder / "done" / "mapping.json").read_text())
     assert made["text"] == "body"
     assert made["provenance"]["edited_with"]["model"] == "m"
-    assert len(model.requests) == 1
+    assert len(model.requests) == 2
 
 
 def test_at_a_terminal_the_tab_key_completes_commands_and_fields(folder):

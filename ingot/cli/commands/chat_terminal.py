@@ -322,6 +322,8 @@ def _show_examples(
     """Show rows of the sample with the records that the mapping makes of them."""
     state, count = reply.conversation.state, most or reply.number
     if not state.get("proposal") or not state.get("check"):
+        if most is None:
+            console.print(plain_text("The mapping cannot be tried: gates shows what is wrong."))
         return
     try:
         seen = preview(state, context, examples=count)
@@ -331,6 +333,10 @@ def _show_examples(
     for number, (row, record) in enumerate(seen.examples, start=1):
         console.print(plain_text(f"Row {number}", "bold"))
         display.print_grid(console, [("before", _cut_lines(row_text(row))), *record_lines(record)])
+    if most is None and not seen.examples:
+        console.print(plain_text("No sampled row gives a record: gates shows why."))
+        display.show_failures(console, state["check"])
+    display.show_masking(console, seen)
 
 
 def _cut_lines(text: str) -> str:
