@@ -61,6 +61,7 @@ _OPENS = re.compile(r"(?:[>\]】:：]|\*\*|(?:\A|\n)#[^\n]{1,60})\s*\Z")
 _CLOSES = re.compile(r"\s*(?:[<\[【#]|\*\*|[^\n.:：]{1,40}[:：])")
 _MARK_CHARS = 80  # before a thought
 _FEWEST = 10  # characters of a thought: shorter ones stand in answers by chance
+_TYPE = re.compile(r"(?:\w+_)?type|kind")
 _NOTHING = ("", "[]", "{}", "null", "None")
 
 
@@ -199,7 +200,7 @@ class SignFinder:
                 column = [value[key] for value in same.values]
                 if KIND.fullmatch(key) and not _TOLD_KINDS.isdisjoint(map(str, column)):
                     self._hear_kinds(same, key)
-                yield _Level(column, same.rows, same.place.at(key), key)
+                yield _Level(column, same.rows, same.place.at(key), key, listed=same.listed)
             extra = [key for key in keys if same.place.has_beside(key)] if self._chat else ()
             for row, value in zip(same.rows, same.values, strict=True) if extra else ():
                 self._look_beside(row, value, extra, same)
@@ -246,7 +247,7 @@ class _Level(NamedTuple):
     rows: list[int]
     place: Taken
     name: str
-    listed: bool = False  # they are elements of lists
+    listed: bool = False  # they are elements of lists, or inside of some
 
     def parts(self, mark: Callable[[Json], _Mark]) -> Iterator[tuple[_Mark, "_Level"]]:
         """The values of each mark; most often all have the same."""
@@ -273,8 +274,8 @@ def _note(found: Found, sign: str, row: int, what: str = "") -> None:
 
 def _passed_over(keys: list[str], value: dict[str, Json], place: Taken) -> str:
     """What an element of a walked list holds that is not taken, by its kind or its key."""
-    kind = value.get("type")
-    kind = kind if isinstance(kind, str) else ""
+    kinds = (value[key] for key in value if _TYPE.fullmatch(key))
+    kind = next((one for one in kinds if isinstance(one, str)), "")
     held = [key for key in keys if _holds(value[key])]
     if not held or kind in MEDIA_KINDS:  # they have a sign of their own
         return ""

@@ -36,7 +36,7 @@ CARRIES: Final = re.compile(
     rf"|{_THOUGHT}|refusal|audio|attachments"
 )
 _OFFERED_TOOLS = re.compile(r"(?i)(?:^|_)(?:tool|function)s?(?:_(?:defs?|definitions?|schemas?))?$")
-KIND: Final = re.compile(r"type|kind|role|from|speaker|author|sender")
+KIND: Final = re.compile(r"(?:\w+_)?type|kind|role|from|speaker|author|sender")
 _LABEL = re.compile(r"index|status|cache_control|(?:.*[_-])?ids?|.*I[dD]s?")
 DECORATION = re.compile(r"avatar|icon|logo|thumb|profile|badge|头像|アイコン", re.IGNORECASE)
 _TEXTS = re.compile(r"(?:/any_of/\d+)?(?:/messages/\d+/content|/text|/system|/tools)(?:/|$)")

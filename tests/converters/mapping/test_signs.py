@@ -32,6 +32,16 @@ STEPS = {
 }
 
 
+INNER = {"version": 2, "messages": [{"each": "messages[*]", "role": ROLES, "content": "body.text"}]}
+
+
+def inner(*bodies: dict[str, Any]) -> dict[str, Any]:
+    said = [{"content_type": "text", "text": one} for one in ("Who is there?", "Nobody.")]
+    roles = ("user", "assistant")
+    bodies = (*said, *bodies)
+    return {"messages": [{"role": roles[n % 2], "body": one} for n, one in enumerate(bodies)]}
+
+
 def found(document: dict[str, Any], batch: Batch, *, columns: bool = True) -> Found:
     mapping = bind(document, ())
     finder = SignFinder(mapping)
@@ -116,6 +126,8 @@ def gemini(*more: dict[str, Any]) -> dict[str, Any]:
             None,
         ),
         (STEPS, {"question": "Why?", "steps": [{"text": "So."}, {"call": {"name": "f"}}]}, "call"),
+        (INNER, inner({"content_type": "code", "code": "look()"}), "code"),
+        (INNER, inner({"content_type": "text", "text": ""}, {"content_type": "pause"}), None),
         (STEPS, {"question": "Why?", "steps": [{"text": "So."}, {"text": "And so."}]}, None),
     ],
 )
