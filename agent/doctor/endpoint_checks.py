@@ -26,6 +26,7 @@ from ingot.agent.model.json_text import UnreadableReply, only_object
 from ingot.agent.model.replies import Reply
 from ingot.agent.model.request_form import RequestForm, first_form, softer_form
 from ingot.agent.model.server_errors import Fault
+from ingot.agent.proposing.order import DEFAULT_PROMPT, LEAST_PROMPT
 from ingot.converters.errors import BudgetReached, ModelError, OutputError
 from ingot.converters.rows import Json, Safe
 
@@ -82,7 +83,8 @@ def endpoint_checks(
     reachable, models = _ask_for_models(endpoint, timeout_s)
     yield reachable
     if reachable.state != "fail":
-        yield _check_model(endpoint.model, models)
+        yield _check_model(endpoint.model, list(models))
+        yield from _check_context(endpoint, models.get(endpoint.model))
         yield from _check_levels(endpoint, store, timeout_s, sleep)
 
 
@@ -113,8 +115,11 @@ def _check_key(endpoint: Endpoint) -> Check:
     return _check("key", "warn", "none", f"set {found.variable}")
 
 
-def _ask_for_models(endpoint: Endpoint, timeout_s: float) -> tuple[Check, list[str]]:
-    """Check that the endpoint answers, and return the models that it lists, of any server."""
+def _ask_for_models(endpoint: Endpoint, timeout_s: float) -> tuple[Check, dict[str, int | None]]:
+    """Check that the endpoint answers, and return the models that it lists, with their contexts.
+
+    A context, in tokens, is what vLLM and llama.cpp say of it; None where a server says nothing.
+    """
     from ingot.agent.model.transport import NoAnswerError, list_models
 
     answer, fault = None, None
@@ -124,15 +129,38 @@ def _ask_for_models(endpoint: Endpoint, timeout_s: float) -> tuple[Check, list[s
     except NoAnswerError as error:
         fault = error.fault
     if fault and fault.kind in _STOPS:
-        return _check("reachable", "fail", fault.problem, fault.hint), []
+        return _check("reachable", "fail", fault.problem, fault.hint), {}
     if answer is None:
-        return _check("reachable", "ok", "answers, though not with a list of models"), []
+        return _check("reachable", "ok", "answers, though not with a list of models"), {}
     document = None if fault else replies.reply_document(answer.body)
     entries = (document or {}).get("data")
     listed = entries if isinstance(entries, list) else []
-    ids = [one.get("id") for one in listed if isinstance(one, dict)]
-    names = [one for one in ids if isinstance(one, str)]
-    return _check("reachable", "ok", f"answered {answer.status} to GET /models"), names
+    known = [one for one in listed if isinstance(one, dict) and isinstance(one.get("id"), str)]
+    contexts = {one["id"]: _context_size(one) for one in known}
+    return _check("reachable", "ok", f"answered {answer.status} to GET /models"), contexts
+
+
+def _context_size(listed: dict[str, Json]) -> int | None:
+    """How many tokens a model takes, as vLLM (`max_model_len`) or llama.cpp (`n_ctx`) says it."""
+    meta = listed.get("meta")
+    more = meta.get("n_ctx") if isinstance(meta, dict) else None
+    size = listed.get("max_model_len") or more
+    return size if isinstance(size, int) and size > 0 else None
+
+
+def _check_context(endpoint: Endpoint, size: int | None) -> Iterator[Check]:
+    """Check that the first question and its reply fit."""
+    if size is None:
+        return
+    figure = f"{size:,} tokens"
+    if size >= DEFAULT_PROMPT + endpoint.max_tokens:
+        yield _check("context", "ok", figure)
+        return
+    fits = (size - endpoint.max_tokens) // 1000 * 1000
+    small = f"--prompt-tokens {fits}" if fits >= LEAST_PROMPT else "no prompt of ingot"
+    needs = f"a question needs up to {DEFAULT_PROMPT:,} and its reply {endpoint.max_tokens:,}"
+    hint = f"{small} fits; or give the server a larger one"
+    yield _check("context", "warn", f"{figure}: {needs}", hint)
 
 
 def _check_model(model: str, names: list[str]) -> Check:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from ingot.agent.proposing.order import (
+    DEFAULT_PROMPT,
     AllowDrift,
     Mapper,
     MinConfidence,
@@ -69,7 +70,7 @@ class LakeOrder:
     min_confidence: MinConfidence = None
     allow_drift: AllowDrift = False
     share_values: ShareValues = "redacted"
-    prompt_tokens: PromptTokens = 8000
+    prompt_tokens: PromptTokens = DEFAULT_PROMPT
     dedup: bool = False
     splits: Annotated[
         "Splits | None",

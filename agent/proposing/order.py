@@ -38,6 +38,7 @@ Mapper: TypeAlias = Annotated[
         choices=("auto", "rules", "llm"),
     ),
 ]
+DEFAULT_PROMPT, LEAST_PROMPT = 8000, 2000  # tokens
 MinConfidence: TypeAlias = Annotated[
     float | None,
     Setting(
@@ -61,7 +62,7 @@ PromptTokens: TypeAlias = Annotated[
         "Maximum tokens in the first prompt; 2000 suits small models.",
         metavar="N",
         section=MODEL,
-        minimum=2000,
+        minimum=LEAST_PROMPT,
     ),
 ]
 Yes: TypeAlias = Annotated[
@@ -113,7 +114,7 @@ class Order:
     allow_drift: AllowDrift = False
     approve_counts: Annotated[ApproveCounts, OMIT] = None
     share_values: ShareValues = "redacted"
-    prompt_tokens: PromptTokens = 8000
+    prompt_tokens: PromptTokens = DEFAULT_PROMPT
 
     @property
     def spec(self) -> "SourceSpec":

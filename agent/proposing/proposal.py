@@ -298,8 +298,12 @@ def model_first_mapper(model: Mapper, rules: Mapper) -> Mapper:
 
 def exhausted_reason(history: Sequence[Attempt]) -> str:
     """Why a model is not asked again, "" where it may be."""
-    count = sum(bool(one.level) for one in history)
-    return f"the model's {MOST_ANSWERS} answers did not pass" if count >= MOST_ANSWERS else ""
+    asked = [one for one in history if one.level]
+    if len(asked) < MOST_ANSWERS:
+        return ""
+    wrong = next(iter(asked[-1].problems), None)  # without what was got: it may be of these rows
+    last = f", the last: {wrong.pointer or '/'}: expected {wrong.expected}" if wrong else ""
+    return f"the model's {MOST_ANSWERS} answers did not pass{last}"
 
 
 def _or_fallback(turn: Turn, rules: Turn) -> Turn:

@@ -51,12 +51,12 @@ def error(kind: str) -> ModelError:
 
 
 def test_sure_rules_are_left_alone() -> None:
-    assert asked(turn("rules", 0.6), turn("llm", 0.9)).mapper == "rules"
+    assert asked(turn("rules", 0.9), turn("llm", 0.9)).mapper == "rules"
     assert asked(turn("rules", 0.1), None).mapper == "rules"
 
 
 def test_the_model_is_asked_where_the_rules_are_unsure_or_were_wrong() -> None:
-    assert asked(turn("rules", 0.59), turn("llm", 0.9)).mapper == "llm"
+    assert asked(turn("rules", 0.89), turn("llm", 0.9)).mapper == "llm"
     assert asked(turn("rules", 0.9), turn("llm", 0.9), [WRONG_RULES]).mapper == "llm"
 
 
