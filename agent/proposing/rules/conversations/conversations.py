@@ -18,6 +18,7 @@ from ingot.agent.proposing.proposal import Evidence, value_forms
 from ingot.agent.proposing.readings import (
     Draft,
     Talk,
+    join_parts,
     joined_pieces,
     role_evidence,
     seen_from_element,
@@ -37,6 +38,7 @@ from ingot.agent.proposing.rules.conversations.transcripts import (
     find_markers,
 )
 from ingot.agent.proposing.rules.conversations.turn_contents import (
+    calls_of,
     is_below_talk,
     is_mostly_inside,
     repeats_talk,
@@ -101,8 +103,11 @@ def _spoken_reply(view: View, talk: Talk) -> tuple[Json, str] | None:
             if said_once and isinstance(whole := joined_pieces(view, best.path), dict):
                 return whole, best.path  # the pieces of one answer, of which the first says who
             single = sum(len(row) <= 1 for row in best.values) >= 0.9 * len(best.values)
-            inner = best.path if single else best.path.replace(head, first, 1)
-            return joined_pieces(view, best.path, inner) if "[*]" in inner else inner, best.path
+            place = head if single else first
+            inner = best.path.replace(head, place, 1)
+            said = joined_pieces(view, best.path, inner) if "[*]" in inner else inner
+            calls = [{"path": f"{place}.{one}", "as": "json"} for one in calls_of(view, head)]
+            return join_parts([said, *calls]), best.path
     return None
 
 

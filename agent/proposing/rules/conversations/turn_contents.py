@@ -1,7 +1,7 @@
 """Say what a turn of a conversation holds, and find a first one that stands apart."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, pairwise
 from operator import contains
@@ -142,14 +142,23 @@ def _mark_is_users(view: View, element: str, mark: str, role: dict[str, Json]) -
     return bool(said) and marked >= 0.9 * len(said)
 
 
-def with_tool_calls(view: View, element: str, content: str, said: Json) -> Json:
-    """What is said, before it the reasoning and after it the tool calls that messages carry."""
-    parts: list[Json] = [said]
+def calls_of(view: View, message: str) -> Iterator[str]:
+    """The fields of messages that hold tool calls."""
     for facts in view.facts.paths:
-        inner = path_below(facts.path, element) if facts.path.startswith(element + ".") else ""
+        inner = path_below(facts.path, message) if facts.path.startswith(message + ".") else ""
         calls = inner in names.alias_tables()["assistant_calls"] and facts.types.get("list")
         if calls and facts.items and facts.items.low > 0:
-            parts.append({"path": inner, "as": "json"})
+            yield inner
+
+
+def with_tool_calls(view: View, element: str, content: str, said: Json) -> Json:
+    """What is said, before it the reasoning and after it the tool calls that messages carry."""
+    parts: list[Json] = [
+        said,
+        *({"path": inner, "as": "json"} for inner in calls_of(view, element)),
+    ]
+    for facts in view.facts.paths:
+        inner = path_below(facts.path, element) if facts.path.startswith(element + ".") else ""
         reasons = quote_name(inner) == inner and names.name_strength(inner, "rationale") >= PLAIN
         apart = inner and inner != content and not _stands_in(view, element, inner, content)
         if apart and reasons and facts.chars:

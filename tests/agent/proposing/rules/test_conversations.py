@@ -688,3 +688,25 @@ def test_thoughts_are_marked_and_never_said_twice(mapped: Any, pool: Any, name: 
         for n in range(8)
     ]
     assert mapped(flat, "sft").turns(1)[1][1] == marked
+
+
+def test_answers_that_are_only_calls_are_kept_beside_the_request(mapped: Any, pool: Any) -> None:
+    def answer(n: int) -> dict[str, Any]:
+        call = {"id": f"c{n}", "function": {"name": "look", "arguments": f'{{"n": {n}}}'}}
+        said = (
+            {"content": None, "tool_calls": [call]} if n % 4 == 0 else {"content": pool.answer(n)}
+        )
+        return {"choices": [{"message": {"role": "assistant", **said}}]}
+
+    rows = [
+        {
+            "request": {"messages": [{"role": "user", "content": pool.question(n)}]},
+            "response": answer(n),
+        }
+        for n in range(20)
+    ]
+    outcome = mapped(rows, "sft")
+    assert len(outcome.records) == len(rows)
+    calls = rows[4]["response"]["choices"][0]["message"]["tool_calls"]
+    assert json.loads(outcome.turns(4)[1][1]) == calls
+    assert outcome.turns(5)[1][1] == pool.answer(5)
