@@ -337,6 +337,23 @@ def test_a_file_that_is_one_conversation_is_one_row(
     assert json.loads(told)["check"]["rows"] == 1
 
 
+@pytest.mark.parametrize("sizes", [(60, 60), (60, 25), (40, 40, 7)])
+def test_pages_of_one_list_are_read_like_one_page(sizes: tuple[int, ...]) -> None:
+    def ticket(n: int) -> Any:
+        events = [
+            {"id": k, "by": {"role": ("end-user", "agent", "system")[k]}, "html": f"<p>{asked}</p>"}
+            for k, asked in enumerate(ASKED[n % 9 : n % 9 + 3])
+        ]
+        return {"id": n, "tags": ["a"], "via": {"channel": "web"}, "events": events}
+
+    Path("in").mkdir()
+    for page, size in enumerate(sizes):
+        whole = {"tickets": [ticket(n) for n in range(size)], "next_page": page, "count": size}
+        Path(f"in/page{page}.json").write_text(json.dumps(whole))
+    told = json.loads(ingot("map", "in", "--mapper", "rules", "--json", code=3).stdout)
+    assert told["mapping"]["source"]["root"] == "tickets[*]"
+
+
 def test_lists_of_other_rows_beside_those_that_are_read_are_for_a_person() -> None:
     people = [{"name": f"Ann {n}", "town": "Ulm", "age": n} for n in range(30)]
     whole = json.dumps({"people": people, "asked": answer_lists(20)[0]})

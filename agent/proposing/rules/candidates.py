@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from ingot.agent.proposing.columns import Column, View, is_path_inside, text_of
+from ingot.agent.proposing.columns import Column, View, is_path_inside, text_of, values_at
 from ingot.agent.proposing.plain_text import document_draft, plain_text_readings
 from ingot.agent.proposing.proposal import value_strings
 from ingot.agent.proposing.readings import (
@@ -32,6 +32,7 @@ from ingot.converters.mapping.check import SampleRun
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
+from ingot.converters.sources.facts import RootCandidate
 from ingot.converters.sources.sample import Sample, draw_sample
 
 
@@ -48,14 +49,16 @@ class Candidate:
 
 GATHERED_SCORE = 0.8  # of a draft of rows as turns that leaves no other reading of them
 _TABLE_ROWS = 10  # rows
+_FEW_FILES = 2  # tell not yet whether a file is a row
 _FEWEST_KEYS = 5  # of an object whose keys are ids
 
 
 def source_readings(source: Source, sample: Sample) -> Iterator[Reading]:
     """Every way to read the source: its own first, then other roots, each with what follows."""
     table = bool(source.roots and source.roots[0].orient)
-    few = len(sample.rows) <= 1 or _share_no_keys(sample)
-    single = table or (few and bool(source.roots) and source.roots[0].path != "$")
+    few = len(sample.rows) <= _FEW_FILES or _share_no_keys(sample)
+    inside = bool(source.roots) and source.roots[0].path != "$"
+    single = table or (few and inside) or any(_are_pages(sample, root) for root in source.roots)
     facts = source.guessed.to_document()
     roots = list(_other_root_readings(source, single))
     tables = not single and any(map(_is_table, roots))
@@ -70,6 +73,17 @@ def source_readings(source: Source, sample: Sample) -> Iterator[Reading]:
         yield from thread_readings(one)
         if len(one.sample.rows) > 0:
             yield from element_readings(one)
+
+
+def _are_pages(sample: Sample, root: RootCandidate) -> bool:
+    """Whether rows that are files are pages of one list: as many rows in all of them but one."""
+    if root.orient or not root.path.endswith("[*]"):
+        return False
+    found = [values_at(root.path.removesuffix("[*]"), Node(row.value)) for row in sample.rows]
+    sizes = [len(one[0]) for one in found if one and isinstance(one[0], list)]
+    size = max(sizes, key=sizes.count, default=0)
+    alike = sizes.count(size) >= len(sample.rows) - 1
+    return alike and size >= _TABLE_ROWS and len(sample.rows) > _FEW_FILES
 
 
 def _share_no_keys(sample: Sample) -> bool:
