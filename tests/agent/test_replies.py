@@ -33,10 +33,12 @@ def test_what_a_model_said_gives_the_right_records(
     assert len(found) == 41
     right = [name for name, one in found.items() if one["verdict"] == "pass"]
     assert len(right) >= LEAST, sorted(set(found) - set(right))
-    # Whatever is not converted at once waits for a person because sure rules say otherwise.
+    # Whatever is not converted at once waits for a person: sure rules say otherwise, or the model joins
+    # thoughts to answers without a mark between them.
     stopped = [one["status"] for one in found.values() if not one["status"].startswith("done")]
     reviewed = [status for status in stopped if not status.startswith("irrelevant")]
-    assert all("the rules propose something else" in status for status in reviewed)
+    reasons = ("the rules propose something else", "join thoughts to answers")
+    assert all(any(reason in status for reason in reasons) for status in reviewed)
     assert len(reviewed) <= 8
     questions = [one["tokens_in"] / one["calls"] for one in found.values() if one["calls"] == 1]
     assert max(questions) <= tokens

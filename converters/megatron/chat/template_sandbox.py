@@ -101,7 +101,7 @@ class TemplateProgram:
             self._template = environment.from_string(source)
         except jinja2.TemplateSyntaxError as error:
             raise TemplateError(f"line {error.lineno}: {error.message}") from error
-        except Exception as error:
+        except Exception as error:  # jinja lets what Python's compiler raises through
             raise TemplateError(f"too large, nested too deeply or not valid: {error}") from error
 
     def run(

@@ -204,12 +204,6 @@ class ChatTemplate:
         return rendered
 
 
-def _render_chatml(chat: Conversation) -> RenderedChat | TemplateError:
-    if isinstance(chat, TemplateError):
-        return chat
-    return render_chat(chat["messages"], system=chat["system"], tools=chat["tools"])
-
-
 def load_template(given: str | None, loaded: "TokenizerFile") -> ChatTemplate:
     """The template of a build."""
     special = _special_tokens(loaded.config)
