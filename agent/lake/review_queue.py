@@ -54,10 +54,11 @@ def known_order(lake: Path, mappings: Path | None = None) -> LakeOrder:
 
 
 def waiting_sets(order: LakeOrder, *, rejected: bool = False) -> list[SetFacts]:
-    """List the data sets that wait for a person, by name, and those rejected before if wanted."""
+    """List what waits for a person, the most confident first, and what was rejected if wanted."""
     statuses = ("waiting", "rejected") if rejected else ("waiting",)
     known = [one.facts for one in order.state.sets().values() if one.facts.status in statuses]
-    return [one for one in known if one.why != APPROVED or not order.mapping(one.name).is_file()]
+    found = [one for one in known if one.why != APPROVED or not order.mapping(one.name).is_file()]
+    return sorted(found, key=lambda one: (-(one.confidence or 0), one.name))
 
 
 def name_statuses(order: LakeOrder) -> dict[str, str]:

@@ -71,6 +71,11 @@ def row_text(row: SafeValue) -> Safe:
     return Safe(json.dumps(_shorten(row.json), ensure_ascii=False, indent=1))
 
 
+def row_line(row: SafeValue) -> Safe:
+    """Return the beginning of a row of the data in one line."""
+    return Safe(cut_text(json.dumps(_shorten(row.json), ensure_ascii=False), _PART))
+
+
 def _shorten(value: Json) -> Json:
     if isinstance(value, str):
         return cut_text(value, _PART)

@@ -59,6 +59,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def pass_list(desk: Any) -> None:
+    """Approve nothing of the list with which a review begins."""
+    desk.until("Approve which of ")
+    desk.type("\n")
+
+
 def asked(desk: Any, times: int) -> None:
     """Wait until it has been asked so often."""
     desk._read(lambda: desk.shown.count("[q]uit: ") >= times)
@@ -73,6 +79,7 @@ def test_what_fails_a_gate_is_not_approved(folder: Path) -> None:
     vague = {"version": 2, "text": {"path": "id", "map": {"r0": "only this one"}}}
     proposal.write_text(json.dumps(vague))
     desk = terminal.Terminal(["lake", "review", "lake"], folder, VISUAL=str(editor))
+    pass_list(desk)
     asked(desk, 1)
     desk.type("y\n")
     asked(desk, 2)
@@ -97,6 +104,7 @@ def test_one_after_the_other_is_shown_and_decided(folder: Path) -> None:
     editor.chmod(0o755)
     (folder / "raw" / "d").rename(folder / "moved")
     desk = terminal.Terminal(["lake", "review", "../lake"], folder / "raw", VISUAL=str(editor))
+    pass_list(desk)
     desk.until("1 of 5: a")
     asked(desk, 1)
     desk.type("y\n")
@@ -129,6 +137,31 @@ def test_one_after_the_other_is_shown_and_decided(folder: Path) -> None:
     assert made["provenance"]["shape"]
 
 
+def test_several_are_approved_of_a_list_with_the_most_confident_first(folder: Path) -> None:
+    sure = [{"question": f"What is {n}?", "answer": f"It is number {n}."} for n in range(20)]
+    (folder / "raw" / "z").mkdir()
+    (folder / "raw" / "z" / "set.jsonl").write_text("\n".join(map(json.dumps, sure)))
+    words = ["lake", "run", "raw", "--out", "lake", "--mapper", "rules", "--jobs", "1"]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    (folder / "lake/sets/b.proposal/mapping.json").unlink()
+    desk = terminal.Terminal(["lake", "review", "lake"], folder)
+    desk.until("Approve which of 1 to 6?")
+    shown = terminal.words(desk.shown)
+    assert shown.index("1 z: sft") < shown.index("2 a: ")
+    assert 'row {"question": "What is 0?"' in shown
+    assert "record user: What is 0? | assistant: It is number 0." in shown
+    desk.type("9-12\n")  # none of these: asked again
+    desk.until("is none of these")
+    desk.type("1-3, 5\n")
+    desk.until("1 of 3: b")
+    desk.type("q\n")
+    assert desk.end() == 0
+    assert "b: no mapping was proposed" in terminal.words(desk.shown)
+    assert "3 approved" in terminal.words(desk.shown)
+    made = sorted(one.name for one in (folder / "lake/mappings").iterdir())
+    assert made == ["a.json", "d.json", "z.json"]
+
+
 @pytest.mark.usefixtures("folder")
 def test_a_dry_run_names_what_is_left_out() -> None:
     for number in range(7):
@@ -146,6 +179,7 @@ def test_a_dry_run_names_what_is_left_out() -> None:
 
 def test_a_conversation_returns_its_mapping_to_the_review(folder: Path) -> None:
     desk = terminal.Terminal(["lake", "review", "lake"], folder)
+    pass_list(desk)
     asked(desk, 1)
     desk.type("c\n")
     desk.until("returns to the review")
@@ -179,6 +213,7 @@ def test_a_model_changes_a_mapping_under_review(folder: Path) -> None:
     environment = {"OPENAI_BASE_URL": server.url, "INGOT_MODEL": "m", "OPENAI_API_KEY": "k"}
     words = ["lake", "review", "lake", "--share-values", "none"]
     desk = terminal.Terminal(words, folder, **environment)
+    pass_list(desk)
     asked(desk, 1)
     desk.type("c\n")
     desk.until("returns to the review")

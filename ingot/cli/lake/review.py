@@ -24,7 +24,7 @@ from ingot.cli.console import (
 )
 from ingot.cli.display import count_text, print_grid
 from ingot.cli.questions import can_discuss, edit_mapping, read_answer, show_proposal
-from ingot.converters.errors import ExitCode, IngotError, ReviewNeeded
+from ingot.converters.errors import ExitCode, IngotError, ReviewNeeded, SourceError
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ _CHOICES = {
 }
 Share = Literal["none", "redacted", "raw"]
 _SHARED = ("none", "redacted", "raw")
+_PAGE = 10  # data sets that are listed before a question
 _ENDS = {"y": "approved", "n": "rejected", "s": "skipped", "q": "quit"}
 _GONE = "its files were removed or belong to another data set now"
 _SHOWN = ("name", "place", "status", "why", "decision", "mapper", "model", "confidence", "coverage")
@@ -91,9 +92,10 @@ def review_lake(
     ] = None,
     as_json: o.Json = False,
 ) -> None:
-    """Review the data sets of a lake that wait for you.
+    """Review the data sets of a lake that wait for you, the most confident first.
 
-    Shows mapping, coverage, rows beside their records and why a person has to decide. Approved
+    Lists them with one row and its record each, to approve several at once; then shows each that is
+    left: mapping, coverage, rows beside their records and why a person has to decide. Approved
     mappings are files in DIR/mappings; the next ingot lake run converts with them.
     """
     from ingot.agent.lake.review_queue import known_order, waiting_sets
@@ -131,7 +133,10 @@ def _list_sets(order: "LakeOrder", found: Sequence["SetFacts"], *, as_json: bool
         ]
         print_json({"lake": str(order.out), "sets": sets})
         return
-    rows = [(one.name, STATUS_WORDS[one.status], one.why.split("\n")[0]) for one in found]
+    rows = [
+        (one.name, STATUS_WORDS[one.status], one.decision or "", one.why.split("\n")[0])
+        for one in found
+    ]
     print_grid(stdout_console(), rows)
     stdout_console().print(plain_text(f"{len(found):,} data sets", "bold"))
 
@@ -140,7 +145,6 @@ def _decide(
     order: "LakeOrder", approved: Sequence[str], rejected: Sequence[str], *, as_json: bool
 ) -> None:
     from ingot.agent.lake import review_queue
-    from ingot.converters.errors import SourceError
 
     known = review_queue.waiting_sets(order, rejected=True)
     to_approve, to_reject = _match_names(known, approved), _match_names(known, rejected)
@@ -209,8 +213,10 @@ def _walk_sets(order: "LakeOrder", found: Sequence["SetFacts"], share: Share | N
     note_line(f"looking at {order.root} ...")
     sets = find_data_sets(order)
     counts = dict.fromkeys(("approved", "rejected", "skipped"), 0)
-    for number, facts in enumerate(found, start=1):
-        stderr_console().rule(plain_text(f"{number} of {len(found)}: {facts.name}", "bold"))
+    left = _approve_listed(order, found, sets) if len(found) > 1 else list(found)
+    counts["approved"] = len(found) - len(left)
+    for number, facts in enumerate(left, start=1):
+        stderr_console().rule(plain_text(f"{number} of {len(left)}: {facts.name}", "bold"))
         done = _ask_about_set(order, facts, sets.get(facts.name), share)
         if done == "quit":
             break
@@ -218,6 +224,71 @@ def _walk_sets(order: "LakeOrder", found: Sequence["SetFacts"], share: Share | N
     summary = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     note_line(summary or "nothing decided", "bold")
     _print_next_step(order, counts["approved"])
+
+
+def _approve_listed(
+    order: "LakeOrder", found: Sequence["SetFacts"], sets: Mapping[str, "DataSet"]
+) -> list["SetFacts"]:
+    """List what waits, a page at a time; approve the numbers typed, and return what is left."""
+    left: list[SetFacts] = []
+    for start in range(0, len(found), _PAGE):
+        page = dict(enumerate(found[start : start + _PAGE], start + 1))
+        for number, facts in page.items():
+            _list_proposal(order, number, facts, sets.get(facts.name))
+        chosen = _read_numbers(page)
+        for number, facts in page.items():
+            try:
+                if number in chosen and facts.name in sets:
+                    note_line(f"approved: {_approve_checked(order, facts, sets[facts.name])}")
+                    continue
+            except IngotError as error:
+                print_error(str(error))
+            left.append(facts)
+    return left
+
+
+def _list_proposal(
+    order: "LakeOrder", number: int, facts: "SetFacts", data_set: "DataSet | None"
+) -> None:
+    """Show one data set in four lines: its name, why it waits, a row and the record of it."""
+    from ingot.agent.lake.review_queue import load_proposal
+    from ingot.agent.reporting.preview import preview, record_lines, row_line
+
+    sure = "" if facts.confidence is None else f" {facts.confidence:.3f}"
+    stderr_console().print(
+        plain_text(f"{number}  {facts.name}: {facts.decision or 'no'}{sure}", "bold")
+    )
+    lines = [("waits", facts.why.split("\n")[0])]
+    try:
+        if data_set is None:
+            raise SourceError(facts.name, _GONE)
+        shown = load_proposal(order, data_set)
+        for row, record in preview(shown.state, shown.context, examples=1).examples:
+            texts = (
+                f"{name}: {' '.join(text.split())}" for name, text in record_lines(record, most=80)
+            )
+            lines += [("row", row_line(row)), ("record", " | ".join(texts))]
+    except IngotError as error:
+        lines.append(("problem", str(error)))
+    print_grid(stderr_console(), lines)
+
+
+def _read_numbers(page: Mapping[int, "SetFacts"]) -> set[int]:
+    """Return the numbers of a page that a person types, as 3 or 1-4,7; `y` is all of them."""
+    first, last = min(page), max(page)
+    ways = f"y (all), numbers such as {first}-{last} or {first},{last}, Return for none"
+    while True:
+        answer = read_answer(f"Approve which of {first} to {last}? {ways}: ").lower()
+        if answer in ("y", "yes"):
+            return set(page)
+        parts = [part.strip().partition("-") for part in answer.split(",") if part.strip()]
+        if all(low.isdecimal() and (high.isdecimal() or not dash) for low, dash, high in parts):
+            chosen = {
+                n for n in page for low, _, high in parts if int(low) <= n <= int(high or low)
+            }
+            if bool(chosen) == bool(parts):
+                return chosen
+        note_line(f"{answer} is none of these")
 
 
 def _ask_about_set(
