@@ -30,6 +30,7 @@ from ingot.frames import open_frame
 
 ROOT = Path(__file__).parents[1]
 EXAM = ROOT / "examples/zh_exam"
+CHATS = ROOT / "examples/en_chats"
 TOKENIZER = ROOT / "examples/tokenizer/tokenizer.json"
 TEXT = {"version": 2, "text": "body"}
 ROWS = [{"body": f"text {number}", "tag": number % 3} for number in range(10_000)]
@@ -48,19 +49,19 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_data_set_from_proposal_to_records(tmp_path):
-    proposal = ingot.propose(EXAM)
+    proposal = ingot.propose(CHATS)
     assert (proposal.decision, proposal.mapper, proposal.passes) == ("sft", "rules", True)
-    assert ingot.check(EXAM, proposal).problems == ()
-    result = ingot.convert(EXAM, proposal, tmp_path / "out")
+    assert ingot.check(CHATS, proposal).problems == ()
+    result = ingot.convert(CHATS, proposal, tmp_path / "out")
     records = ingot.load(result)
-    assert len(records) == result.manifest["rows"]["converted"] == 41
-    assert records[0]["messages"][1]["role"] == "assistant"
-    assert ingot.convert(EXAM, proposal, tmp_path / "out").already_done
-    assert result.first_rejects == ("junior_choice_questions.jsonl.gz row 33: no_assistant",)
+    assert len(records) == result.manifest["rows"]["converted"] == 24
+    assert records[0]["messages"][-1]["role"] == "assistant"
+    assert ingot.convert(CHATS, proposal, tmp_path / "out").already_done
+    assert result.first_rejects == ("sharegpt_clean_0423.json row 24: no_assistant",)
 
 
 def test_a_conversion_is_that_of_the_command(tmp_path):
-    ingot.convert(EXAM, ingot.propose(EXAM), tmp_path / "api")
+    ingot.convert(EXAM, ingot.propose(EXAM).mapping, tmp_path / "api")
     (tmp_path / "mapping.json").write_text(json.dumps(ingot.propose(EXAM).mapping))
     command = [sys.executable, "-m", "ingot", "convert", tmp_path / "mapping.json", EXAM, "--out"]
     subprocess.run([*command, tmp_path / "cli"], check=True, capture_output=True)
@@ -68,9 +69,9 @@ def test_a_conversion_is_that_of_the_command(tmp_path):
 
 
 def test_gates_and_evidence_are_those_of_a_dry_run(tmp_path):
-    command = [sys.executable, "-m", "ingot", "run", EXAM, "--out", tmp_path / "x", "--dry-run"]
+    command = [sys.executable, "-m", "ingot", "run", CHATS, "--out", tmp_path / "x", "--dry-run"]
     done = subprocess.run([*command, "--json"], check=True, capture_output=True, text=True)
-    told, proposal = json.loads(done.stdout), ingot.propose(EXAM)
+    told, proposal = json.loads(done.stdout), ingot.propose(CHATS)
     assert [one["name"] for one in told["gates"]] == [one.name for one in proposal.gates]
     assert [one["figure"] for one in told["gates"]] == [one.figure for one in proposal.gates]
     assert [one["choice"] for one in told["evidence"]] == [one.choice for one in proposal.evidence]
@@ -96,7 +97,7 @@ def test_what_cannot_be_mapped_is_a_proposal_without_a_mapping():
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])
 def test_loaded_records_have_exact_features(form, tmp_path):
     options = ingot.ConvertOptions(records=form)
-    chats = ingot.convert(EXAM, ingot.propose(EXAM), tmp_path / "chats", options)
+    chats = ingot.convert(EXAM, ingot.propose(EXAM).mapping, tmp_path / "chats", options)
     texts = ingot.convert(EXAM, {"version": 2, "text": "stem"}, tmp_path / "texts", options)
     for result, schema in ((chats, SFT_SCHEMA), (texts, PT_SCHEMA)):
         whole, stream = ingot.load(result), ingot.load(result.out, streaming=True)
@@ -232,7 +233,7 @@ def test_records_of_groups_and_of_columns_are_those_of_the_folder(tmp_path):
 
 
 def test_tokens_of_a_result_and_of_texts(tmp_path):
-    result = ingot.convert(EXAM, ingot.propose(EXAM), tmp_path / "out")
+    result = ingot.convert(EXAM, ingot.propose(EXAM).mapping, tmp_path / "out")
     heard: list[object] = []
     of_result = ingot.tokens(result, TOKENIZER, tmp_path / "a/exam", progress=heard.append)
     of_folder = ingot.tokens(tmp_path / "out/records", TOKENIZER, tmp_path / "b/exam")
@@ -322,7 +323,7 @@ def test_data_that_changed_is_not_converted(tmp_path):
 
 def test_nothing_is_printed_and_progress_is_heard(tmp_path, capfd):
     seen: list[int] = []
-    mapping = ingot.propose(EXAM)
+    mapping = ingot.propose(EXAM).mapping
     result = ingot.convert(
         EXAM, mapping, tmp_path / "out", progress=lambda one: seen.append(one.rows)
     )

@@ -20,8 +20,8 @@ EXAMPLES = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", PAGE, flags=re.
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
 def test_the_code_prints_what_the_page_shows(number, tmp_path):
     code, shown = EXAMPLES[number]
-    shutil.copytree(ROOT / "examples/zh_exam", tmp_path / "examples/zh_exam")
-    shutil.copytree(ROOT / "examples/tokenizer", tmp_path / "examples/tokenizer")
+    for name in ("en_chats", "zh_exam", "tokenizer"):
+        shutil.copytree(ROOT / "examples" / name, tmp_path / "examples" / name)
     command = [sys.executable, "-c", code]
     own = {**os.environ, "HF_HOME": str(tmp_path / "hf")}
     done = subprocess.run(
