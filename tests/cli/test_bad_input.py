@@ -31,6 +31,9 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("mapping.json").write_text(json.dumps(MAPPING))
 
 
+SURE = ("--yes", "--min-confidence", "0.6")
+
+
 def ends(code: int, *words: str) -> str:
     """What is said on stderr by a command that ends with this code; nothing is on stdout."""
     ran = CliRunner().invoke(app, list(words))
@@ -208,8 +211,8 @@ def test_every_row_rejected() -> None:
 
 def test_a_state_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INGOT_HOME", "good.jsonl")
-    assert "INGOT_HOME" in one_line(ends(1, "run", "good.jsonl", "--out", "out", "--yes"))
-    ends(0, "map", "good.jsonl", "--mode", "pt")  # nothing is kept, so nothing is needed
+    assert "INGOT_HOME" in one_line(ends(1, "run", "good.jsonl", "--out", "out", *SURE))
+    ends(3, "map", "good.jsonl", "--mode", "pt")  # nothing is kept, so nothing is needed
 
 
 def test_a_proposal_that_cannot_be_laid_down(tmp_path: Path) -> None:
@@ -310,7 +313,7 @@ def test_a_name_that_is_no_text_is_no_mistake_of_the_report() -> None:
     folder.mkdir()
     (folder / os.fsdecode(b"two\xff.jsonl")).write_bytes(LINES)
     (folder / "good.jsonl").write_bytes(LINES)
-    ran = CliRunner().invoke(app, ["run", "odd", "--out", "result", "--yes"])
+    ran = CliRunner().invoke(app, ["run", "odd", "--out", "result", *SURE])
     assert ran.exit_code == 0, ran.output
     assert "two\\udcff.jsonl" in Path("result/report.md").read_text("utf-8")
 

@@ -67,7 +67,7 @@ def test_the_strongest_layer_wins(strongest, folder, monkeypatch):
 
 
 def test_the_command_line_wins_over_all(folder, monkeypatch):
-    (folder / "ingot.toml").write_text('out = "from_file"\nyes = true\n')
+    (folder / "ingot.toml").write_text('out = "from_file"\nyes = true\nmin-confidence = 0.8\n')
     monkeypatch.setenv("INGOT_OUT", "from_variable")
     monkeypatch.setenv("INGOT_RUN_RECORDS", "jsonl")
     source = str(EXAMPLES / "zh_exam")

@@ -54,7 +54,7 @@ def ingot(*words: object, code: int = 0) -> Any:
 )
 def test_nothing_to_convert_ends_well(rows: list[Any], mode: str) -> None:
     write(rows)
-    words = ["--mapper", "rules", "--mode", mode, "--yes", "--json"]
+    words = ["--mapper", "rules", "--mode", mode, "--yes", "--min-confidence", "0.25", "--json"]
     told = json.loads(ingot("run", "raw.jsonl", "--out", "out", *words).stdout)
     assert (told["status"], told["decision"]) == ("irrelevant", "irrelevant")
     assert {gate["name"] for gate in told["gates"]} == {"confidence"}
@@ -168,10 +168,11 @@ def test_documents_beside_formats_that_are_not_read_are_counted_by_kind() -> Non
 def test_a_document_that_is_named_is_one_row_and_lines_of_text_where_that_is_stated(
     ending: str,
 ) -> None:
+    sure = ("--yes", "--min-confidence", "0.6")
     cells = [{"cell_type": "markdown", "source": [asked]} for asked in ASKED]
     lines = "\n".join(f"- {asked}" for asked in ASKED)
     Path(f"one.{ending}").write_text(json.dumps({"cells": cells}) if ending == "ipynb" else lines)
-    ran = ingot("run", f"one.{ending}", "--out", "out", "--mapper", "rules", "--yes")
+    ran = ingot("run", f"one.{ending}", "--out", "out", "--mapper", "rules", *sure)
     assert "1 read, 1 converted" in ran.stdout
     Path("m.json").write_text('{"version": 2, "source": {"format": "text"}, "text": "text"}')
     ran = ingot("convert", "m.json", f"one.{ending}", "--out", "lines")
@@ -333,7 +334,7 @@ def test_a_file_that_is_one_conversation_is_one_row(
 ) -> None:
     turns = [{"role": speakers[n % 2], "content": one} for n, one in enumerate(ASKED)]
     Path("a.json").write_text(json.dumps({"id": "x", list_of: turns}))
-    told = ingot("map", "a.json", "--mapper", "rules", "--json").stdout
+    told = ingot("map", "a.json", "--mapper", "rules", "--json", code=3).stdout
     assert json.loads(told)["check"]["rows"] == 1
 
 

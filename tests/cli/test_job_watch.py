@@ -135,7 +135,8 @@ def test_every_long_job_logs_its_counts(name: str, tmp_path: Path) -> None:
     assert last["event"] == "finished"
     assert last["component"] == " ".join(job.words[:2] if job.words[1] in TWO else job.words[:1])
     assert last["seconds"] > 0
-    amounts = [one["rows"] for one in said if one["event"] in ("stage", "progress", "finished")]
+    told = [one for one in said if one["event"] in ("stage", "progress", "finished")]
+    amounts = [one["rows"] for one in told if "rows" in one]  # one of a slow start has none
     assert max(amounts) > 0
     if name == "lake":  # its lines for people are left out
         assert len(said) == len(done.stderr.splitlines())

@@ -78,7 +78,7 @@ def test_a_conversion_gives_the_bytes_of_local_files(
 
 
 def test_a_run_gives_the_bytes_of_local_files(storage: Storage, tmp_path: Path) -> None:
-    words = ("--mapper", "rules", "--yes", "--out")
+    words = ("--mapper", "rules", "--yes", "--min-confidence", "0.8", "--out")
     ingot("run", local_copy("lines", tmp_path / "lines"), *words, tmp_path / "here")
     tally = storage.proxy.begin(drawn(12, 0.5, FAULTS))
     ingot("run", "s3://data/lines", *words, tmp_path / "there")
@@ -147,13 +147,14 @@ def test_secrets_in_a_url_are_in_no_message_and_no_file(mapping: Path, tmp_path:
     with fsspec.open("memory://house/a.jsonl", "wb") as out:
         out.write("".join(json.dumps(row) + "\n" for row in ROWS[:50]).encode())
     url = "vault://me:hidden1@house/{}?access_token=hidden2&part=3"
+    sure = ("--yes", "--min-confidence", "0.6")
     said = [
         ingot("convert", mapping, url.format("a.jsonl"), "--out", tmp_path / "a"),
         ingot("convert", mapping, url.format("nothing"), "--out", tmp_path / "b", code=1),
-        ingot("run", url.format("a.jsonl"), "--mapper", "rules", "--yes", "--out", tmp_path / "c"),
+        ingot("run", url.format("a.jsonl"), "--mapper", "rules", *sure, "--out", tmp_path / "c"),
         ingot("run", url.format("a.jsonl"), "--mapper", "rules", "--out", tmp_path / "d", code=3),
         ingot("check", mapping, url.format("a.jsonl")),
-        ingot("map", url.format("a.jsonl"), "--mapper", "rules"),
+        ingot("map", url.format("a.jsonl"), "--mapper", "rules", code=3),
     ]
     assert [text for text in said if "hidden" in text] == []
     files = files_of(tmp_path)

@@ -92,9 +92,9 @@ def review_lake(
     ] = None,
     as_json: o.Json = False,
 ) -> None:
-    """Review the data sets of a lake that wait for you, the most confident first.
+    """Review the data sets of a lake that wait for you.
 
-    Lists them with one row and its record each, to approve several at once; then shows each that is
+    Lists them, the most confident first, with one row and its record each, to approve several at once; then shows each that is
     left: mapping, coverage, rows beside their records and why a person has to decide. Approved
     mappings are files in DIR/mappings; the next ingot lake run converts with them.
     """
