@@ -12,6 +12,9 @@ import pytest
 
 from tests.kernels import compile_kernels
 
+# Approve what the rules are less sure of than the default asks for: tests of what comes after it.
+SURE = ("--yes", "--min-confidence=0.6")
+
 if TYPE_CHECKING:
     from tests.s3_server import Storage
 

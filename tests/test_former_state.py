@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ingot.cli.app import app
+from tests.conftest import SURE
 
 ARCHIVE = Path(__file__).parent / "golden" / "former" / "c17f53e.tar.gz"
 # Stored places are absolute and, in the checkpoints, stand behind their length: the folder of the
@@ -81,7 +82,7 @@ def test_lake_is_continued(former: Path) -> None:
 def test_waiting_run_resumes(former: Path) -> None:
     """A run that stopped for review goes on in the same command, with the stored proposal."""
     proposed = (former / "out.proposal" / "mapping.json").read_bytes()
-    ingot("run", "exam", "--out", "out", "--mapper", "rules", "--yes")
+    ingot("run", "exam", "--out", "out", "--mapper", "rules", *SURE)
     mapping = json.loads((former / "out" / "mapping.json").read_bytes())
     stored = json.loads(proposed)
     for one in (mapping, stored):  # a proposal made anew is as sure as the rules of today are

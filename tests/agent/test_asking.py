@@ -20,6 +20,7 @@ from ingot.agent.session import Session, open_session, run_once
 from ingot.agent.state import Order, Outcome
 from ingot.cli.app import app
 from ingot.converters.errors import ModelError
+from tests.conftest import SURE
 
 META = dict.fromkeys(
     ("source", "language", "timestamp", "token_count", "quality_score", "original_id")
@@ -272,7 +273,7 @@ def ingot(chat: Any, root: Path, *words: str) -> Result:
 
 def test_the_command_line_rests_and_goes_on(chat: Any, tmp_path: Path) -> None:
     write(tmp_path / "a")
-    words = ["run", "a", "--out", "out", "--mode", "sft", "--yes", "--llm-max-calls"]
+    words = ["run", "a", "--out", "out", "--mode", "sft", *SURE, "--llm-max-calls"]
     stopped = ingot(chat, tmp_path, *words, "0")
     assert stopped.exit_code == 3
     assert "a budget is used up" in stopped.stderr
@@ -458,7 +459,7 @@ def test_what_sure_rules_deny_goes_to_a_person_with_both(
 def test_both_proposals_lie_in_the_folder(chat: Any, tmp_path: Path) -> None:
     questions(tmp_path / "q")
     chat.queue = [reply("answer", "question", meta=META)] * 3
-    done = ingot(chat, tmp_path, "run", "q", "--out", "out", "--mapper", "llm", "--yes")
+    done = ingot(chat, tmp_path, "run", "q", "--out", "out", "--mapper", "llm", *SURE)
     assert done.exit_code == 3
     folder = tmp_path / "out.proposal"
     theirs = json.loads((folder / "alternative.json").read_text())

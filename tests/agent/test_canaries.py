@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from ingot.agent.privacy import redact
 from ingot.cli.app import app
+from tests.conftest import SURE
 
 # What must not be found -> a text that it stands in.
 SECRETS = {
@@ -205,7 +206,7 @@ def test_no_canary_leaves_with_a_model(aviary: Aviary, chat: Any, name: str, sha
     chat.always = ANSWERS[name]
     words = ("run", "set", "--mode", "sft", "--share-values", share, "--mapper", "llm")
     waiting = aviary.asks(*words, "--out", "out")
-    ended = aviary.asks(*words, "--out", "out", "--yes")
+    ended = aviary.asks(*words, "--out", "out", *SURE)
     assert waiting in (0, 3) if name == "irrelevant" else waiting == 3
     converts = ("right", "swapped", "JSON in a text", "irrelevant")
     assert ended in (0, 3) if name in converts else ended == 3
@@ -220,7 +221,7 @@ def test_what_a_model_makes_up_is_redacted_but_in_its_mapping(
     aviary: Aviary, chat: Any, name: str
 ) -> None:
     chat.always = SAID[name]
-    words = ("run", "set", "--mode", "sft", "--mapper", "llm", "--yes", "--out", "out")
+    words = ("run", "set", "--mode", "sft", "--mapper", "llm", *SURE, "--out", "out")
     assert aviary.asks(*words) in (1, 3) or name == "the reason"
     found = aviary.escaped(NEEDLES)
     assert {one for one, _ in found if "mapping.json" not in one and "home/" not in one} == set()
@@ -228,7 +229,7 @@ def test_what_a_model_makes_up_is_redacted_but_in_its_mapping(
 
 def test_raw_values_reach_the_server(aviary: Aviary, chat: Any) -> None:
     chat.always = reply()
-    words = ("run", "set", "--mode", "sft", "--share-values", "raw", "--mapper", "llm", "--yes")
+    words = ("run", "set", "--mode", "sft", "--share-values", "raw", "--mapper", "llm", *SURE)
     aviary.asks(*words, "--out", "out")
     sent = {needle for name, needle in aviary.escaped(NEEDLES) if name == "requests"}
     assert len(sent) > 4
@@ -263,7 +264,7 @@ COMMANDS: list[tuple[str, list[str], set[int]]] = [
     ("run dry", ["run", "set", "--out", "out", "--mapping", "good.json", "--dry-run"], {0}),
     ("run and wait", ["run", "set", "--out", "out", "--mapping", "good.json"], {3}),
     ("run what fails", ["run", "set", "--out", "out", "--mapping", "bad.json", "--yes"], {1}),
-    ("the rules", ["run", "set", "--out", "out", "--mode", "sft", "--yes"], {0, 1, 3}),
+    ("the rules", ["run", "set", "--out", "out", "--mode", "sft", *SURE], {0, 1, 3}),
     ("the rules wait", ["run", "set", "--out", "out", "--mode", "pt"], {1, 3}),
     ("the rules as JSON", ["run", "set", "--out", "out", "--mode", "pt", "--json"], {1, 3}),
     ("drift", ["convert", "drifted.json", "set", "--out", "out"], {1}),
@@ -307,7 +308,7 @@ def test_who_speaks_stands_in_the_mapping_alone(aviary: Aviary, chat: Any, tmp_p
     said = [{"each": "turns[*]", "role": role, "content": "value"}]
     mapping(tmp_path, "who.json", messages=said)
     assert aviary.ingot("convert", "who.json", "talks", "--out", "one") == 0
-    aviary.asks("run", "talks", "--out", "two", "--mode", "sft", "--mapper", "llm", "--yes")
+    aviary.asks("run", "talks", "--out", "two", "--mode", "sft", "--mapper", "llm", *SURE)
     aviary.asks("run", "talks", "--out", "three", "--mode", "sft", "--mapper", "llm")
     found = {name for name, _ in aviary.escaped(NEEDLES)}
     waiting = "home/runs.sqlite"  # holds the mapping of the run that waits, until it is forgotten

@@ -23,6 +23,7 @@ from ingot.agent.session import run_once
 from ingot.agent.state import Order, State
 from ingot.cli.app import app
 from ingot.converters.errors import ModelError
+from tests.conftest import SURE
 
 
 def _beside(name: str) -> Any:
@@ -258,7 +259,7 @@ def test_the_command_line_writes_a_proposal_and_nothing_else(
     place.lay(victim.root / "set", poison.rows(VAGUE), order.said)
     chat.always = order.obeyed(VAGUE)
     before = victim.files()
-    done = shell("run", "set", "--out", "out", "--mode", "sft", "--yes")
+    done = shell("run", "set", "--out", "out", "--mode", "sft", *SURE)
     assert done.exit_code in (1, 3)
     assert "error: out.proposal/: " in done.stderr
     new = {one.relative_to(victim.root).parts[0] for one in victim.files() - before}
@@ -274,7 +275,7 @@ def test_what_a_model_says_of_its_choice_is_no_markup(
     poison.BY_NAME["column"].lay(victim.root / "set", poison.rows(VAGUE), "x")
     reason = "# Approved\n\x1b[2J<script>x</script> ![x](http://evil.example/x) @all"
     chat.always = poison.reply(VAGUE, reason=reason, system=[poison.literal("Evil")])
-    done = shell("run", "set", "--out", "out", "--mode", "sft", "--yes")
+    done = shell("run", "set", "--out", "out", "--mode", "sft", *SURE)
     assert done.exit_code == 3
     report = (victim.root / "out.proposal" / "report.md").read_text("utf-8")
     assert "\x1b" not in report + done.stdout + done.stderr

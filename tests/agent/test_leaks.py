@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from ingot.agent.privacy import Door
 from ingot.cli.app import app
+from tests.conftest import SURE
 
 PROMPT = ("--mapper", "llm", "--model", "x", "--base-url", "http://127.0.0.1:9/v1", "--show-prompt")
 LINES = [f"{place:02d}Ab{'kJ7/qR' * 10}" for place in range(20)]
@@ -126,7 +127,7 @@ def test_a_named_secret_is_no_id_and_stands_in_no_report(tmp_path: Path, monkeyp
     (tmp_path / "m.json").write_text(json.dumps(mapping))
     words = ("run", "s.jsonl", "--out", "o", "--mapping", "m.json")
     waits = CliRunner().invoke(app, [*words])
-    CliRunner().invoke(app, [*words, "--yes"])
+    CliRunner().invoke(app, [*words, *SURE])
     shown = waits.output + (tmp_path / "o.proposal" / "report.md").read_text()
     assert "is not '" in shown
     assert "blackbird" not in shown + (tmp_path / "o" / "report.md").read_text()

@@ -28,6 +28,7 @@ from ingot.agent.reporting.report import (
 from ingot.agent.state import Order, State
 from ingot.converters.errors import OutputError, ReviewNeeded
 from ingot.converters.json_yaml import decode, encode
+from tests.conftest import SURE
 
 MAPPING = {"version": 2, "text": ["标题", "body"]}
 RULES = {"version": 2, "text": "body"}
@@ -379,7 +380,7 @@ def test_the_command_that_goes_on_repeats_the_options() -> None:
     words = shlex.split(order_command(order, mapping="m.json"))
     assert words == [
         *("ingot", "run", "raw data", "--out", "my out", "--mapping", "m.json"),
-        *("--records", "jsonl", "--source", "x y", "--limit", "5", "--yes"),
+        *("--records", "jsonl", "--source", "x y", "--limit", "5", *SURE),
     ]
     plain = order_command(Order(source="a", out="b", overwrite=True, language="en"), mapping="m")
     assert plain == "ingot run a --out b --mapping m --language en --overwrite --yes"

@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.attack.raw_data import sentence
+from tests.conftest import SURE
 from tests.converters.megatron.test_ended_builds import write_chats, write_texts
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -310,7 +311,7 @@ TOKENS = (
 )
 TOKENS_LAST = ("o/x.idx.tmp", "o/x.commit.tmp")
 CRITEO = ("criteo", "preprocess", "--input-dir", "raw", "--out", "o", "--threads", "2")
-LAKE = ("lake", "run", "raw", "--out", "o", "--yes", "--mapper", "rules", "--dedup", "exact")
+LAKE = ("lake", "run", "raw", "--out", "o", *SURE, "--mapper", "rules", "--dedup", "exact")
 RUN = ("run", "raw", "--out", "o", "--mapping", "m.json", "--tokenizer", TOKENIZER, "--yes")
 
 

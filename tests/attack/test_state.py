@@ -14,10 +14,11 @@ import pytest
 
 from tests.attack.kills import tree
 from tests.attack.raw_data import lines, sentence
+from tests.conftest import SURE
 
 SEED = int(os.environ.get("ATTACK_SEED", "1"))
-RUN = ("run", "raw", "--out", "o", "--yes")
-LAKE = ("lake", "run", "lake", "--out", "l", "--yes", "--mapper", "rules", "--jobs", "2")
+RUN = ("run", "raw", "--out", "o", *SURE)
+LAKE = ("lake", "run", "lake", "--out", "l", *SURE, "--mapper", "rules", "--jobs", "2")
 
 
 class Place:

@@ -18,6 +18,7 @@ from ingot.converters.errors import IngotError
 from tests.attack.kinds import Case, Kind, check_named, hold_result, run_ingot, sound_case
 from tests.attack.mutations import mutate_bytes, mutate_inside, mutate_json, mutate_rows
 from tests.attack.raw_data import COUNT, ROWS, lines, sentence
+from tests.conftest import SURE
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TOKENIZER = EXAMPLES / "tokenizer/tokenizer.json"
@@ -191,7 +192,7 @@ def _convert(folder: Path) -> list[str | Path]:
 
 
 def _run(folder: Path) -> list[str | Path]:
-    return ["run", folder / "s.jsonl", "--out", folder / "out", "--yes", "--overwrite"]
+    return ["run", folder / "s.jsonl", "--out", folder / "out", *SURE, "--overwrite"]
 
 
 def _make_state(folder: Path) -> None:
@@ -230,7 +231,7 @@ def _make_lake(folder: Path) -> None:
 
 def _lake(folder: Path) -> list[str | Path]:
     root = (folder / "root").read_text()
-    words: list[str | Path] = ["lake", "run", root, "--out", folder / "l", "--yes"]
+    words: list[str | Path] = ["lake", "run", root, "--out", folder / "l", *SURE]
     return [*words, "--jobs", "1", "--dedup", "exact", "--mapper", "rules"]
 
 
@@ -242,7 +243,7 @@ def check_jobs(case: Case) -> str:
     """A data set of odd rows through all commands: proposed, checked, converted."""
     source, mapping, out = (case.folder / name for name in ("s.jsonl", "m.json", "out"))
     code, _ = run_ingot(case, "map", source, "-o", mapping, "--explain")
-    run_ingot(case, "run", source, "--out", out, "--yes")
+    run_ingot(case, "run", source, "--out", out, *SURE)
     if code == 0 and mapping.exists():
         run_ingot(case, "check", mapping, source)
         run_ingot(case, "convert", mapping, source, "--out", case.folder / "other")

@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 
 import ingot
 from ingot.converters.megatron.metrics.watch import MetricsServer
+from tests.conftest import SURE
 from tests.deploy.manifests import (
     DEPLOY,
     DOCKERFILE,
@@ -274,7 +275,7 @@ def test_steps_make_an_ingot_that_works(tmp_path):
         {"question": f"How much is {n} plus {n}?", "answer": f"It is {2 * n}."} for n in range(50)
     ]
     raw.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    machine.run([*entry, "run", "set.jsonl", "--out", "out", "--yes", "--mapper", "rules"])
+    machine.run([*entry, "run", "set.jsonl", "--out", "out", *SURE, "--mapper", "rules"])
     assert json.loads((machine.folder / "out/manifest.json").read_text())["rows"]["read"] == 50
     (health,) = values(FINAL, "HEALTHCHECK")
     machine.run(json.loads(machine.inside(health[health.index("[") :])))

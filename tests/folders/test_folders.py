@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ingot.cli.app import app
+from tests.conftest import SURE
 from tests.folders import dialogues, other_files, questions
 from tests.folders.kinds import KINDS, Kind, Wanted
 
@@ -54,7 +55,7 @@ def test_a_run_is_right_or_stops(
     folder = tmp_path / one.name
     folder.mkdir()
     truth = one.build(folder)
-    words = ["--mode", one.mode, "--mapper", "rules", "--records", "jsonl", "--yes", "--json"]
+    words = ["--mode", one.mode, "--mapper", "rules", "--records", "jsonl", *SURE, "--json"]
     ran = CliRunner().invoke(app, ["run", str(folder), "--out", "out", *words])
     told = _summary(ran.stdout)
     if ran.exit_code == 0:

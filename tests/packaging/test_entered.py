@@ -11,6 +11,7 @@ import typer.main
 
 from ingot.cli.app import app
 from ingot.cli.command import Later
+from tests.conftest import SURE
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"
@@ -34,9 +35,9 @@ def test_commands_enter_no_more_modules(tmp_path: Path) -> None:
         ("--output-prefix", "tokens/x", "--pattern", "*.parquet"),
     )
     found = {
-        "run": entered(tmp_path, "run", data, "--out", "one", "--yes"),
+        "run": entered(tmp_path, "run", data, "--out", "one", *SURE),
         "run --tokenizer": entered(
-            tmp_path, "run", data, "--out", "two", "--yes", "--tokenizer", TOKENIZER
+            tmp_path, "run", data, "--out", "two", *SURE, "--tokenizer", TOKENIZER
         ),
         "convert": entered(tmp_path, "convert", "one/mapping.json", data, "--out", "three"),
         "tokens build": entered(

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.conftest import SURE
+
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = (
     *(
@@ -106,7 +108,7 @@ def test_a_run_loads_no_reader_of_another_format(form, tmp_path):
     else:
         lines = "".join(json.dumps(row) + "\n" for row in rows)
         (tmp_path / "raw" / "a.jsonl").write_text(lines)
-    loaded = modules_loaded_by(["run", "raw", "--out", "out", "--yes"], tmp_path)
+    loaded = modules_loaded_by(["run", "raw", "--out", "out", *SURE], tmp_path)
     packages = ("containers", "documents", "formats", "interchange", "storage", "tables")
     found = {
         name.removeprefix("ingot.converters.sources.")

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import SURE
+
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("agent", "converters", "prompts", "schemas")
 pytestmark = pytest.mark.more
@@ -106,7 +108,7 @@ def test_main_job_runs_from_the_wheel(installed, tmp_path):
     source.write_text(rows, encoding="utf-8")
     shutil.copy(ROOT / "examples/tokenizer/tokenizer.json", tmp_path)
     command = [installed / "ingot", "run", "set.jsonl", "--out", "out", "--mapper", "rules"]
-    sh(*command, "--yes", "--tokenizer", "tokenizer.json", cwd=tmp_path)
+    sh(*command, *SURE, "--tokenizer", "tokenizer.json", cwd=tmp_path)
     assert (tmp_path / "out/manifest.json").is_file()
     assert list((tmp_path / "out/tokens").glob("*.idx"))
     assert list((tmp_path / "out/records").glob("part-*.parquet"))

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from ingot.converters.json_yaml import load_json
 from ingot.converters.megatron.inspect.merge import local_data_set
+from tests.conftest import SURE
 from tests.converters.recsys.criteo.lines import content
 from tests.s3_server import Storage
 
@@ -150,7 +151,7 @@ JOBS = {
     for job in (
         Job("convert", _write_texts, ("convert", "m.json", "src", "--out", "o")),
         Job("tokens", _write_tables, (*_TOKENS, "--output-prefix", "o/t"), target="o/t"),
-        Job("lake", _write_lake, ("lake", "run", "src", "--out", "o", "--yes"), phases=2),
+        Job("lake", _write_lake, ("lake", "run", "src", "--out", "o", *SURE), phases=2),
     )
 }
 _RARE = ("--frequency-threshold", "3", "--threads", "1")

@@ -4,6 +4,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tests.conftest import SURE
 from tests.s3_server import Storage
 from tests.scale.jobs import JOBS, RESULT, TOKENIZER, in_store, ingot, joined_tokens, tree
 
@@ -38,7 +39,7 @@ def test_parts_of_a_lake_at_once_give_the_results_of_one_machine(
     job, prefix = JOBS["lake"], tmp_path.name
     job.prepare(tmp_path)
     assert ingot(tmp_path, *job.words).returncode == 0
-    words = (*job.words[:3], "--out", "parts", "--results", f"s3://bucket/{prefix}", "--yes")
+    words = (*job.words[:3], "--out", "parts", "--results", f"s3://bucket/{prefix}", *SURE)
     for _ in range(job.phases):
         with ThreadPoolExecutor(2) as threads:
             done = threads.map(lambda n: ingot(tmp_path, *words, "--shard", f"{n}/2"), range(2))

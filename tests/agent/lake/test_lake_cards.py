@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ingot.cli.app import app
+from tests.conftest import SURE
 
 
 def _module(path: Path) -> Any:
@@ -92,7 +93,7 @@ def report(chat: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[s
     lay(tmp_path / "raw" / "two", "c1", "c2", 40, None)
     chat.always = obeys
     run = ["lake", "run", str(tmp_path / "raw"), "--out", str(tmp_path / "lake"), "--jobs", "1"]
-    how = ["--mapper", "llm", "--model", "m1", "--base-url", chat.url, "--yes", "--mode", "sft"]
+    how = ["--mapper", "llm", "--model", "m1", "--base-url", chat.url, *SURE, "--mode", "sft"]
     done = CliRunner().invoke(app, [*run, *how, "--records", "jsonl", "--json"])
     assert done.exit_code == 0, done.output
     return {one["name"]: one for one in json.loads(done.stdout)["sets"]}

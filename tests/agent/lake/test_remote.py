@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from ingot.cli.app import app
 from tests.agent.lake.truth import generated, snapshot
+from tests.conftest import SURE
 from tests.s3_server import Fault, Storage, drawn, s3_storage
 
 FAULTS = (
@@ -41,7 +42,7 @@ def regular(root: Path) -> dict[str, bytes]:
 
 
 def ran(root: str, out: Path, *more: str) -> dict:
-    words = ["lake", "run", root, "--out", str(out), "--mapper", "rules", "--yes", "--json"]
+    words = ["lake", "run", root, "--out", str(out), "--mapper", "rules", *SURE, "--json"]
     told = CliRunner().invoke(app, [*words, "--jobs", "2", *more])
     assert told.exit_code == 0, told.output
     return json.loads(told.stdout)

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from ingot.cli.app import app
 from ingot.converters.output import object_store
 from tests.agent.lake.test_run import lay, talks
+from tests.conftest import SURE
 from tests.s3_server import Asked, Fault, Storage
 
 RESULTS = "s3://bucket/lake"
@@ -49,7 +50,7 @@ def raw(tmp_path: Path) -> Path:
 
 
 def ran(raw: Path | str, out: Path, *more: str) -> dict[str, Any]:
-    words = ["lake", "run", str(raw), "--out", str(out), "--mapper", "rules", "--yes", "--json"]
+    words = ["lake", "run", str(raw), "--out", str(out), "--mapper", "rules", *SURE, "--json"]
     told = CliRunner().invoke(app, [*words, "--jobs", "1", *more])
     assert told.exit_code == 0, told.output
     return json.loads(told.stdout)
@@ -215,7 +216,7 @@ def kill_once(s3: Storage, words: list[str], rng: random.Random, after: int) -> 
 @pytest.mark.long
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_killed_runs_go_on(s3: Storage, raw: Path, tmp_path: Path, jobs: int) -> None:
-    start = [sys.executable, "-c", PROGRAM, "lake", "run", str(raw), "--mapper", "rules", "--yes"]
+    start = [sys.executable, "-c", PROGRAM, "lake", "run", str(raw), "--mapper", "rules", *SURE]
     start += [*SPLIT, "--jobs", str(jobs)]
     subprocess.run([*start, "--out", str(tmp_path / "here")], check=True, capture_output=True)
     whole = in_folder(tmp_path / "here", "sets", "corpus")

@@ -17,6 +17,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from tests.conftest import SURE
+
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks" / "lake"
 
 
@@ -79,7 +81,7 @@ def command(root: Path, out: Path, *more: str, url: str = "") -> list[str]:
     """The command that runs over a lake, with the model at that address."""
     model = ["--model", "m", "--base-url", url] if url else ["--mapper", "rules"]
     run = [sys.executable, "-m", "ingot", "lake", "run", str(root), "--out", str(out)]
-    return [*run, "--yes", *model, *more]
+    return [*run, *SURE, *model, *more]
 
 
 def surroundings(home: Path) -> dict[str, str]:

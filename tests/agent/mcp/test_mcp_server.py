@@ -16,6 +16,7 @@ from ingot.agent.mcp.confined_folder import MOST_ANSWER
 from ingot.agent.privacy.redaction import clean_text
 from ingot.converters.records import read_records
 from tests.agent.mcp.conftest import SECRET, Talk, talk, write_rows
+from tests.conftest import SURE
 
 MCPError = pytest.importorskip("mcp", reason="the extra `mcp` is not installed").MCPError
 SOURCE, UNSURE = "data/qa.jsonl", "data/unsure.jsonl"
@@ -68,7 +69,7 @@ def test_a_client_goes_from_a_source_to_records(root: Path) -> None:
         assert "set text" in await tool.resource("ingot://commands")
 
     talk(root, said)
-    ran = ingot("run", f"root/{SOURCE}", "--out", "own", "--records", "jsonl", "--yes",
+    ran = ingot("run", f"root/{SOURCE}", "--out", "own", "--records", "jsonl", *SURE,
                 folder=root.parent)  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     own, converted = (
@@ -115,7 +116,7 @@ def test_what_needs_a_person_is_refused_and_the_person_can_do_it(root: Path) -> 
     assert not list(root.rglob("there.json"))
     command = shlex.split(last["for_a_person"])
     assert ingot(*command[1:], folder=root.parent).returncode == 3  # nobody is at a terminal
-    assert ingot(*command[1:], "--yes", folder=root.parent).returncode == 0
+    assert ingot(*command[1:], *SURE, folder=root.parent).returncode == 0
     records = list(read_records(root / "changed" / "records"))
     assert {one["system"] for one in records} == {"Be kind."}
 
@@ -304,7 +305,7 @@ def test_hostile_data_and_mappings_start_nothing_and_stay_small(root: Path) -> N
 
 
 def test_a_lake_and_a_changed_mapping_are_shown(root: Path) -> None:
-    ran = ingot("lake", "run", "root/data", "--out", "root/lake", "--yes", folder=root.parent)
+    ran = ingot("lake", "run", "root/data", "--out", "root/lake", *SURE, folder=root.parent)
     assert ran.returncode in (0, 3), ran.stderr
     old, new = root / "old.json", root / "new.json"
     old.write_text('{"version": 2, "text": "answer"}')

@@ -25,6 +25,7 @@ from ingot.agent.served.request_guard import guard_requests
 from ingot.agent.ui import onboarding
 from ingot.agent.ui.onboarding import Onboarding
 from ingot.agent.ui.page_server import build_app
+from tests.conftest import SURE
 
 PLACE, TOKEN = "127.0.0.1:8123", "t0ken" * 8
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -462,11 +463,11 @@ def test_a_waiting_set_is_decided(page: Page, root: Path) -> None:
     from ingot.cli.app import app
 
     with pytest.raises(SystemExit):
-        app(["lake", "run", str(EXAMPLES / "lake" / "raw"), "--out", str(root / "far"), "--yes"])
+        app(["lake", "run", str(EXAMPLES / "lake" / "raw"), "--out", str(root / "far"), *SURE])
     assert "lies outside" in page.get("lake", path="far")["error"]["problem"]
     shutil.copytree(EXAMPLES / "lake" / "raw", root / "raw")
     with pytest.raises(SystemExit):
-        app(["lake", "run", str(root / "raw"), "--out", str(root / "lake"), "--yes"])
+        app(["lake", "run", str(root / "raw"), "--out", str(root / "lake"), *SURE])
     seen = page.get("lake", path="lake")
     name = seen["waiting"][0]["name"]
     view = page.done("lake/open", lake="lake", name=name)

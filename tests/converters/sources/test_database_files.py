@@ -18,6 +18,7 @@ from ingot.converters.errors import SourceError
 from ingot.converters.sources import SourceSpec, open_source
 from ingot.converters.sources.containers import sqlite_files
 from ingot.converters.sources.sample import draw_sample
+from tests.conftest import SURE
 
 PEOPLE = """
 create table people (id integer primary key, name text, score real, big integer, raw blob,
@@ -306,7 +307,7 @@ def test_a_query_is_part_of_the_mapping(posts, tmp_path):
     ask("convert", mapping, posts, "--out", out, "--query", fewer, "--overwrite")
     assert json.loads((out / "manifest.json").read_text())["rows"]["converted"] == 5
     assert json.loads((out / "mapping.json").read_text())["source"]["query"] == fewer
-    ask("run", posts, "--query", JOINED, "--out", tmp_path / "other", "--yes")
+    ask("run", posts, "--query", JOINED, "--out", tmp_path / "other", *SURE)
     assert json.loads((tmp_path / "other/mapping.json").read_text())["source"]["query"] == JOINED
 
 
@@ -324,7 +325,7 @@ def test_each_table_is_a_data_set_of_a_lake(tmp_path, monkeypatch):
         made.executemany("insert into quiz values (?, ?)", pairs)
         made.commit()
     words = ["lake", "run", str(tmp_path / "lake"), "--out", str(tmp_path / "out")]
-    words += ["--mapper", "rules", "--yes"]
+    words += ["--mapper", "rules", *SURE]
     for _ in range(2):  # the second time from what is kept
         done = CliRunner().invoke(app, words)
         assert done.exit_code == 0, done.output

@@ -20,6 +20,7 @@ from ingot.converters.sources import SourceSpec, open_source
 from ingot.converters.sources.documents import html_pages
 from ingot.converters.sources.documents.headers import find_licence
 from ingot.converters.sources.sample import draw_sample
+from tests.conftest import SURE
 
 NOTHING = SourceSpec()
 DOCUMENT = SourceSpec(format="document")
@@ -359,7 +360,7 @@ def test_documents_are_sampled_and_rules_take_their_text(tmp_path, monkeypatch):
     location = write(tmp_path / "in", files)
     sample = draw_sample(open_source(location), rows=50, max_bytes=20_000)
     assert len({row.file for row in sample.rows}) == len(sample.rows) >= 20
-    words = ["--mapper", "rules", "--yes", "--records", "jsonl", "--out"]
+    words = ["--mapper", "rules", *SURE, "--records", "jsonl", "--out"]
     ran = CliRunner().invoke(app, ["run", "in", *words, "out"])
     assert ran.exit_code == 0, ran.output
     mapping = json.loads(Path("out/mapping.json").read_text())

@@ -33,6 +33,7 @@ from ingot.converters.sources.formats.row_chunks import (
 )
 from ingot.converters.sources.formats.text import read_utf8_blocks
 from ingot.converters.sources.sample import draw_sample
+from tests.conftest import SURE
 
 AS_FOUND = SourceSpec()
 
@@ -248,7 +249,7 @@ def test_one_object_that_is_cut_off_is_an_error(
 @pytest.mark.parametrize("text", CUT)
 def test_a_run_over_a_cut_off_object_ends_with_exit_1(tmp_path: Path, text: str) -> None:
     path = write(tmp_path, "cut.json", text)
-    ran = CliRunner().invoke(app, ["run", path, "--out", str(tmp_path / "out"), "--yes"])
+    ran = CliRunner().invoke(app, ["run", path, "--out", str(tmp_path / "out"), *SURE])
     assert ran.exit_code == 1
     assert "cut off" in ran.output
     assert not (tmp_path / "out").exists()

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from ingot.cli.app import app
 from ingot.converters.sources import Source, SourceSpec, open_source
+from tests.conftest import SURE
 
 ROWS = b"".join(
     b'{"instruction": "What is %d and one?", "output": "It is %d."}\n' % (n, n + 1)
@@ -97,7 +98,7 @@ def test_a_manifest_of_somebody_else_hides_nothing(tmp_path: Path, manifest: byt
 def test_a_run_into_its_own_source_is_there_already_the_second_time(tmp_path: Path) -> None:
     data = fill(tmp_path / "data", {"a.jsonl": ROWS})
     out = tmp_path / "data" / "out"
-    command = ["run", data, "--out", str(out), "--yes"]
+    command = ["run", data, "--out", str(out), *SURE]
     first = CliRunner().invoke(app, command)
     assert (first.exit_code, "there already" in first.output) == (0, False)
     manifest = json.loads((out / "manifest.json").read_bytes())
@@ -111,7 +112,7 @@ def test_a_run_into_its_own_source_is_there_already_the_second_time(tmp_path: Pa
 def test_a_second_result_beside_the_first_has_the_same_records(tmp_path: Path) -> None:
     data = fill(tmp_path / "data", {"a.jsonl": ROWS})
     for name in ("out", "more"):
-        ran = CliRunner().invoke(app, ["run", data, "--out", f"{data}/{name}", "--yes"])
+        ran = CliRunner().invoke(app, ["run", data, "--out", f"{data}/{name}", *SURE])
         assert ran.exit_code == 0
     one, two = (
         json.loads(Path(data, out, "manifest.json").read_bytes()) for out in ("out", "more")

@@ -21,6 +21,7 @@ from ingot.converters.sources import SourceSpec, open_source
 from ingot.converters.sources.documents import html_pages
 from ingot.converters.sources.interchange import web_archives
 from ingot.converters.sources.sample import draw_sample
+from tests.conftest import SURE
 
 # warcio leaves the files open in which it counts the bytes of a record.
 pytestmark = [
@@ -223,7 +224,7 @@ def test_run_converts_a_crawl(tmp_path: Path) -> None:
     others: list[Response] = [("image/png", b"\x89PNG\0", {}), ("text/css", b"p {}", {})]
     write(tmp_path / "a.warc.gz", [*pages(20), *others * 9])
     out = tmp_path / "out"
-    words = ["run", str(tmp_path), "--out", str(out), "--records", "jsonl", "--yes"]
+    words = ["run", str(tmp_path), "--out", str(out), "--records", "jsonl", *SURE]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     lines = (out / "records" / "part-00000.jsonl").read_text().splitlines()
@@ -236,7 +237,7 @@ def test_run_converts_texts(tmp_path: Path) -> None:
     ]
     write(tmp_path / "a.warc.wet.gz", [], texts)
     out = tmp_path / "out"
-    words = ["run", str(tmp_path), "--out", str(out), "--records", "jsonl", "--mode", "pt", "--yes"]
+    words = ["run", str(tmp_path), "--out", str(out), "--records", "jsonl", "--mode", "pt", *SURE]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     lines = (out / "records" / "part-00000.jsonl").read_text().splitlines()

@@ -14,6 +14,7 @@ from ingot.converters.errors import SourceError
 from ingot.converters.sources import SourceSpec, open_source
 from ingot.converters.sources.containers import workbooks
 from ingot.converters.sources.sample import draw_sample
+from tests.conftest import SURE
 
 GOLDEN = Path(__file__).parents[2] / "golden/workbooks"  # made by openpyxl, xlwt and odfpy
 XLSX = (GOLDEN / "openpyxl.xlsx").read_bytes()
@@ -196,7 +197,7 @@ def test_from_start_to_end(tmp_path, monkeypatch):
     (tmp_path / "in").mkdir()
     (tmp_path / "in/quiz.xlsx").write_bytes(XLSX)
     out = tmp_path / "out"
-    done = CliRunner().invoke(app, ["run", str(tmp_path / "in"), "--out", str(out), "--yes"])
+    done = CliRunner().invoke(app, ["run", str(tmp_path / "in"), "--out", str(out), *SURE])
     assert done.exit_code == 0, done.output
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["rows"]["converted"] == 6

@@ -17,6 +17,7 @@ from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceSpec, open_source
 from ingot.converters.sources.interchange import xml_rows
 from ingot.converters.sources.sample import draw_sample
+from tests.conftest import SURE
 
 WIKI = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11">
   <siteinfo><sitename>Wiki</sitename><namespaces><namespace key="0"/><namespace key="1">Talk
@@ -193,7 +194,7 @@ def test_run_converts_a_feed(tmp_path: Path) -> None:
     (tmp_path / "qa.xml").write_text(f'<?xml version="1.0"?><feed>{items}</feed>')
     out = tmp_path / "out"
     done = CliRunner().invoke(
-        app, ["run", str(tmp_path / "qa.xml"), "--out", str(out), "--records", "jsonl", "--yes"]
+        app, ["run", str(tmp_path / "qa.xml"), "--out", str(out), "--records", "jsonl", *SURE]
     )
     assert done.exit_code == 0, done.output
     assert load_json(out / "mapping.json")["source"]["root"] == "feed.entry[*]"

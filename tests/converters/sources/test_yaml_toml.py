@@ -13,6 +13,7 @@ from ingot.converters.errors import SourceError
 from ingot.converters.rows import BadRow, Json
 from ingot.converters.sources import SourceSpec, open_source
 from ingot.converters.sources.interchange import yaml_toml
+from tests.conftest import SURE
 
 FAQ = [
     {"q": f"What is {n}?", "a": f"A number,\nnamed {n}: 'n'", "n": n, "w": 0.5} for n in range(9)
@@ -197,7 +198,7 @@ def test_a_record_beyond_the_head_is_like_the_others(tmp_path: Path) -> None:
 def test_run_converts_a_folder_of_records(tmp_path: Path) -> None:
     put_records(tmp_path / "a", 40)
     out = tmp_path / "out"
-    words = ["run", str(tmp_path / "a"), "--out", str(out), "--records", "jsonl", "--yes"]
+    words = ["run", str(tmp_path / "a"), "--out", str(out), "--records", "jsonl", *SURE]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     assert len((out / "records" / "part-00000.jsonl").read_text().splitlines()) == 40
@@ -207,7 +208,7 @@ def test_run_converts_yaml(tmp_path: Path) -> None:
     pairs = [{"question": f"What is {n} plus 1?", "answer": f"It is {n + 1}."} for n in range(40)]
     (tmp_path / "faq.yml").write_text(yaml.safe_dump(pairs))
     out = tmp_path / "out"
-    words = ["run", str(tmp_path), "--out", str(out), "--records", "jsonl", "--yes"]
+    words = ["run", str(tmp_path), "--out", str(out), "--records", "jsonl", *SURE]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     assert "It is 40." in (out / "records" / "part-00000.jsonl").read_text()

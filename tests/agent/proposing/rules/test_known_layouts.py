@@ -19,6 +19,7 @@ from ingot.converters.mapping.bind import parse
 from ingot.converters.sources import open_source
 from ingot.converters.sources.sample import draw_sample
 from tests.agent.proposing.rules.conftest import Mapped, _records
+from tests.conftest import SURE
 
 ROOT = Path(__file__).resolve().parents[4]
 GOLDEN = ROOT / "tests/golden/known"
@@ -151,7 +152,7 @@ def test_the_more_specific_of_two_layouts_is_taken_else_a_person_is_asked(
 
 def test_an_export_is_converted_from_its_archive(tmp_path):
     archive = shutil.make_archive(str(tmp_path / "export"), "zip", GOLDEN / "chatgpt/raw")
-    words = ["run", archive, "--out", str(tmp_path / "out"), "--yes", "--records", "jsonl"]
+    words = ["run", archive, "--out", str(tmp_path / "out"), *SURE, "--records", "jsonl"]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 3, done.output  # two chats have parts that the layout passes over
     assert "parts passed over: 2/3" in done.output
@@ -163,6 +164,6 @@ def test_an_export_is_converted_from_its_archive(tmp_path):
 
 
 def test_an_assumption_waits_for_a_person(tmp_path):
-    words = ["run", str(GOLDEN / "slack/raw"), "--out", str(tmp_path / "out"), "--yes"]
+    words = ["run", str(GOLDEN / "slack/raw"), "--out", str(tmp_path / "out"), *SURE]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 3, done.output
