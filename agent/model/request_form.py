@@ -49,10 +49,8 @@ class RequestForm:
     @property
     def lower(self) -> "RequestForm | None":
         """The same form a step lower; None = there is no lower one."""
-        at = FORM_LEVELS.index(self.level) + 1
-        if at == len(FORM_LEVELS):
-            return None
-        return replace(self, level=FORM_LEVELS[at], enforced=False)
+        lower = FORM_LEVELS[FORM_LEVELS.index(self.level) + 1 :]
+        return replace(self, level=lower[0], enforced=False) if lower else None
 
     @property
     def known(self) -> KnownForm:
@@ -87,9 +85,9 @@ def first_form(endpoint: Endpoint, remembered: KnownForm | None, below: str | No
             rooms=rooms,
             enforced=remembered.enforced,
         )
-    if form.enforced:
+    if form.enforced or below not in FORM_LEVELS:
         return form
-    if below in FORM_LEVELS and FORM_LEVELS.index(form.level) <= FORM_LEVELS.index(below):
+    if FORM_LEVELS.index(form.level) <= FORM_LEVELS.index(below):
         form = replace(form, level=below)
         return form.lower or form
     return form
@@ -145,8 +143,10 @@ def _reply_constraint(
     if form.level == "tool":
         function = {"name": _NAME, "description": "Takes the answer.", "parameters": sent}
         choice = {"type": "function", "function": {"name": _NAME}}
-        forced = (preset and preset.forced_call) or choice
-        return {"tools": [{"type": "function", "function": function}], "tool_choice": forced}
+        return {
+            "tools": [{"type": "function", "function": function}],
+            "tool_choice": (preset and preset.forced_call) or choice,
+        }
     return {}
 
 

@@ -75,10 +75,13 @@ def _unreadable_error(error: UnreadableReply) -> MappingError:
 
 
 def schema_fault(error: "ValidationError") -> Problem:
-    """The deepest cause of a schema error, since that of an `anyOf` says nothing."""
+    """The deepest cause of a schema error, since that of an `anyOf` says nothing.
+
+    A bound that is passed says nothing of whether the server enforces the schema.
+    """
     from jsonschema.exceptions import best_match
 
-    found = best_match([error]) if error.context else error
+    found = next(_passed_bounds(error), best_match([error]) if error.context else error)
     pointer = "".join(f"/{step}" for step in found.absolute_path)
     return Problem(
         pointer=pointer,
@@ -86,6 +89,13 @@ def schema_fault(error: "ValidationError") -> Problem:
         expected=_expected_text(found),
         got=shorten_value(found.instance),
     )
+
+
+def _passed_bounds(error: "ValidationError") -> "Iterator[ValidationError]":
+    if error.validator in _BOUNDS:
+        yield error
+    for one in error.context or ():
+        yield from _passed_bounds(one)
 
 
 def _expected_text(error: "ValidationError") -> str:
