@@ -223,7 +223,8 @@ def test_the_time_of_a_run_is_kept(server: Server) -> None:
 
 def test_a_turn_of_the_conversation_streams(start: Start, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "ingot", "chat", ROOT / "examples/en_instructions"]
-    words += ["--model", MODEL, "--prompt-tokens", "2000", "--llm-max-calls", "1"]
+    words += ["--model", MODEL, "--prompt-tokens", "2000"]
+    words += ["--llm-max-calls", "1", "--llm-max-seconds", "40"]
     environment = {**os.environ, "INGOT_HOME": str(tmp_path)}
     with start(2560) as server:
         told = subprocess.run(
