@@ -24,7 +24,7 @@ from ingot.agent.context import Context
 from ingot.agent.judging.policy import failed_gates
 from ingot.agent.judging.trial import shown_report, try_out
 from ingot.agent.model import client
-from ingot.agent.model.budget import Spent, Usage, estimate_cost, estimate_tokens
+from ingot.agent.model.budget import Spent, Usage, estimate_cost
 from ingot.agent.model.client import OnText
 from ingot.agent.model.json_text import JsonObject, PartialString, UnreadableReply, only_object
 from ingot.agent.model.request_form import Message
@@ -272,7 +272,8 @@ def _ask_in_turns(
         others=operations.find_alternatives(conversation, context),
     )
     asking.ledger.open_set(conversation.usage.spent if conversation.usage else Spent())
-    tokens, endpoint = sum(estimate_tokens(one["content"]) for one in messages), asking.endpoint
+    endpoint, schema = asking.endpoint, json_yaml.schema("chat")
+    tokens = client.estimate_question(endpoint, messages, schema, asking.store)
     taken = estimate_cost(tokens, endpoint.max_tokens, MOST_ANSWERS, asking.ledger.price)
     asking.announce(f"asking {endpoint.model} at {endpoint.host}: {taken} a turn")
     door = Door.of(order.share_values, source, sample)

@@ -128,7 +128,7 @@ def _ask_for_models(endpoint: Endpoint, timeout_s: float) -> tuple[Check, dict[s
         fault = server_errors.find_fault(endpoint, answer.status, answer.headers, answer.body)
     except NoAnswerError as error:
         fault = error.fault
-    if fault and fault.kind in _STOPS:
+    if fault and (fault.kind in _STOPS or fault.hint == server_errors.LOADING):
         return _check("reachable", "fail", fault.problem, fault.hint), {}
     if answer is None:
         return _check("reachable", "ok", "answers, though not with a list of models"), {}
@@ -257,7 +257,7 @@ def _try_level(
             if short and (sleep := next(waits, None)):
                 sleep(said.wait_s or 0.0)
                 continue
-            refused = said.refuses == "level"
+            refused = said.refuses in ("level", "bounds")
             softer = None if refused else softer_form(form, said.refuses)
             if softer is None:
                 verdict = "refused" if refused else "failed"
@@ -295,10 +295,10 @@ def _judge_reply(level: str, said: Reply) -> tuple[str, str]:
         reply = json.loads(said.text)
     except (ValueError, RecursionError):
         reply = None
-    if level == "json_object" and isinstance(reply, dict):
-        return "held", "enforced, of any shape"
     if isinstance(reply, dict) and _fits_schema(reply):
         return "held", "enforced"
+    if level == "json_object" and isinstance(reply, dict):
+        return "held", "enforced, of any shape"
     return "answered", "accepted, not enforced"
 
 

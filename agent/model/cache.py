@@ -22,6 +22,8 @@ KEPT_S = 30 * 86400
 FORM_LEVELS = ("json_schema", "json_object", "tool", "prompt")
 DROPPABLE = ("temperature", "seed")
 STREAMING = ("stream_options", "stream")
+BOUNDS = ("bounds",)
+LEFT_OUT = DROPPABLE + STREAMING + BOUNDS
 ROOM_PARAMETERS = ("max_tokens", "max_completion_tokens")
 _TABLES = "".join(
     f"CREATE TABLE IF NOT EXISTS {name}"
@@ -34,8 +36,8 @@ _TABLES = "".join(
 class KnownForm:
     """How an endpoint is asked best, as far as that was found out.
 
-    `level` is one of `FORM_LEVELS`, `dropped` of `DROPPABLE` and `STREAMING`, `room` of
-    `ROOM_PARAMETERS` (None = it takes none). `enforced`: a reply of that level was seen to obey
+    `level` is one of `FORM_LEVELS`, `dropped` of `LEFT_OUT`, `room` of `ROOM_PARAMETERS` (None = it
+    takes none). `enforced`: a reply of that level was seen to obey
     what it was asked for against the model's will.
     """
 
@@ -115,9 +117,7 @@ def _parse_known(document: dict[str, Json]) -> KnownForm | None:
     level, dropped, room = (document.get(name) for name in ("level", "dropped", "room"))
     if level not in FORM_LEVELS or not isinstance(dropped, list) or "room" not in document:
         return None
-    if not all(one in DROPPABLE + STREAMING for one in dropped) or not (
-        room is None or room in ROOM_PARAMETERS
-    ):
+    if not all(one in LEFT_OUT for one in dropped) or not (room is None or room in ROOM_PARAMETERS):
         return None
     if not isinstance(document.get("enforced", False), bool):
         return None

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from json import dumps
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,13 @@ from ingot.agent.model.budget import Ledger, Spent, estimate_tokens
 from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.model.replies import ChunkReader, Reply
-from ingot.agent.model.request_form import Message, RequestForm, first_form, softer_form
+from ingot.agent.model.request_form import (
+    Message,
+    RequestForm,
+    first_form,
+    question_tokens,
+    softer_form,
+)
 from ingot.agent.model.server_errors import Fault
 from ingot.converters.errors import BudgetReached, ModelError
 from ingot.converters.rows import Json
@@ -102,24 +109,23 @@ class Sender:
         import tenacity
 
         growing = tenacity.wait_exponential(multiplier=_FIRST_WAIT_S, max=_LAST_WAIT_S)
+        former: list[str] = []
         backoff = growing + tenacity.wait_random(0, _FIRST_WAIT_S)
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(self.endpoint.retries + 1),
             retry=tenacity.retry_if_exception_type(_PassingError),
             wait=lambda state: _retry_wait(state, backoff),
             sleep=self._rest,
-            before_sleep=self._note,
+            before_sleep=partial(self._note, former),
             reraise=True,
         )
         try:
             return retrying(self._send_once, asked)
         except _PassingError as error:
-            return error.fault
+            return _whole_story(former, error.fault)
 
     def _send_once(self, asked: RequestForm) -> Reply | Fault:
-        text = "\n".join(one["content"] for one in self.messages)
-        schema = dumps(self.schema) if asked.level in ("json_schema", "tool") else ""
-        about = estimate_tokens(text) + estimate_tokens(schema)
+        about = question_tokens(asked, self.endpoint, self.messages, self.schema)
         self.ledger.check(about, asked.room)
         begun, chunks, said = time.monotonic(), self._chunks(asked), None
         try:
@@ -159,6 +165,8 @@ class Sender:
             if chunks is not None and chunks.finished and error.fault.passing:
                 # The reply is whole: what is missing is the end of the connection.
                 return _read_chunks(self.endpoint, Answer(status=200, headers={}, body=b""), chunks)
+            if chunks is not None and chunks.begun and error.fault.kind == "unreachable":
+                return _TORN
             return error.fault
 
     def _count_spent(
@@ -186,8 +194,9 @@ class Sender:
         self.sleep(seconds)
         self.ledger.add(Spent(seconds=seconds))
 
-    def _note(self, state: "tenacity.RetryCallState") -> None:
-        self.notes.append(f"asked again: {_retried_fault(state).problem}")
+    def _note(self, former: list[str], state: "tenacity.RetryCallState") -> None:
+        former.append(_retried_fault(state).problem)
+        self.notes.append(f"asked again: {former[-1]}")
 
 
 def _read_streamed(endpoint: Endpoint, answer: "Answer", chunks: ChunkReader) -> Reply | Fault:
@@ -222,6 +231,15 @@ def _read_answer(endpoint: Endpoint, answer: "Answer", *, streamed: bool = False
     return _NO_CHOICES if said is None else said
 
 
+def _whole_story(former: Sequence[str], last: Fault) -> Fault:
+    """The last fault, behind what kept the tries before it from an answer."""
+    problems = list(dict.fromkeys([*former, last.problem]))
+    if len(problems) == 1:
+        return last
+    hint = "is the server still running?" if last.kind == "unreachable" else last.hint
+    return replace(last, problem=", then ".join(problems), hint=hint)
+
+
 def _retried_fault(state: "tenacity.RetryCallState") -> Fault:
     error = state.outcome.exception() if state.outcome else None
     assert isinstance(error, _PassingError)
@@ -250,6 +268,14 @@ class Completion:
     cut_off: bool
     level: str
     notes: tuple[str, ...] = ()
+
+
+def estimate_question(
+    endpoint: Endpoint, messages: Sequence[Message], schema: dict[str, Json], store: Store
+) -> int:
+    """About how many tokens a question of `ask_model` has, as its budget counts them."""
+    form = first_form(endpoint, store.level(endpoint), None)
+    return question_tokens(form, endpoint, messages, schema)
 
 
 def ask_model(
@@ -363,7 +389,7 @@ def _more_room_is_vain(form: RequestForm, said: Reply) -> str:
 def _add_form(sender: Sender, forms: list[RequestForm], fault: Fault) -> None:
     following = softer_form(forms[-1], fault.refuses)
     if following is None:
-        if fault.refuses == "level":
+        if fault.refuses in ("level", "bounds"):
             del forms[1:]  # No step works, so the last one is no better than the first.
         raise server_errors.fault_error(sender.endpoint, fault)
     sender.notes.append(f"{_form_change(forms[-1], following)}: {fault.problem}")

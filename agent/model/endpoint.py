@@ -23,7 +23,13 @@ NO_KEY = "none"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preset:
-    """What is known of a kind of server; of its `keys`, variables, the first that is set counts."""
+    """What is known of a kind of server; of its `keys`, variables, the first that is set counts.
+
+    Attributes:
+        dropped: what a question leaves out from the beginning, as in `KnownForm`.
+        object_schema: whether `json_object` takes a schema, and holds a reply to it.
+        forced_call: the word that forces a tool call where a function's name is not understood.
+    """
 
     name: str
     base_url: str
@@ -31,6 +37,9 @@ class Preset:
     room: str
     keys: tuple[str, ...]
     traps: tuple[str, ...]
+    dropped: tuple[str, ...] = ()
+    object_schema: bool = False
+    forced_call: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

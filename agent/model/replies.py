@@ -15,6 +15,7 @@ _CUT = ("length", "max_tokens", "model_length")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _LONE = re.compile("[\ud800-\udfff]")
 _MOST_STARTS = 50
+_CALL_KEYS = {"name", "arguments", "parameters", "id", "type"}
 _MOST_TOKENS = 10**9
 
 
@@ -85,6 +86,8 @@ def join_surrogates(text: str) -> str:
 def _find_answer(message: dict[str, Any]) -> tuple[str, str]:
     """The text and where it stood; content first, then arguments of a call, then reasoning."""
     content = content_text(message.get("content"))
+    if called := _written_call(content):
+        return called, "a call in the content"
     arguments = call_arguments(message)
     if arguments.strip() and (not content.strip() or _last_object(content) is None):
         return arguments, "a tool call"
@@ -115,6 +118,20 @@ def call_arguments(message: dict[str, Any]) -> str:
     if isinstance(found, dict):
         return json.dumps(found, ensure_ascii=False)
     return found if isinstance(found, str) else ""
+
+
+def _written_call(content: str) -> str:
+    """The arguments of the only call that a model wrote as text, empty = it wrote none.
+
+    Servers without a parser for a model's calls leave them in the content.
+    """
+    spans = list(outermost_objects(content, json.JSONDecoder(), _MOST_STARTS))
+    call = spans[0][0] if len(spans) == 1 else {}
+    call = call.get("function", call) if isinstance(call.get("function"), dict) else call
+    arguments = call.get("arguments", call.get("parameters"))
+    if not isinstance(call.get("name"), str) or not {*call} <= _CALL_KEYS:
+        return ""
+    return call_arguments({"function_call": {"arguments": arguments}})
 
 
 def outermost_objects(

@@ -2,9 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from json import dumps
 from typing import TypedDict
 
-from ingot.agent.model.cache import DROPPABLE, FORM_LEVELS, ROOM_PARAMETERS, STREAMING, KnownForm
+from ingot.agent.model.budget import estimate_tokens
+from ingot.agent.model.cache import (
+    BOUNDS,
+    DROPPABLE,
+    FORM_LEVELS,
+    LEFT_OUT,
+    ROOM_PARAMETERS,
+    KnownForm,
+)
 from ingot.agent.model.endpoint import Endpoint, known_preset
 from ingot.converters.rows import Json, Safe
 
@@ -18,6 +27,7 @@ class Message(TypedDict):
 
 _NAME = "mapping"
 _LEAST_ROOM = 512
+_BOUND_KEYS = ("maxItems", "maxLength")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,10 +49,8 @@ class RequestForm:
     @property
     def lower(self) -> "RequestForm | None":
         """The same form a step lower; None = there is no lower one."""
-        at = FORM_LEVELS.index(self.level) + 1
-        if at == len(FORM_LEVELS):
-            return None
-        return replace(self, level=FORM_LEVELS[at], enforced=False)
+        lower = FORM_LEVELS[FORM_LEVELS.index(self.level) + 1 :]
+        return replace(self, level=lower[0], enforced=False) if lower else None
 
     @property
     def known(self) -> KnownForm:
@@ -64,6 +72,7 @@ def first_form(endpoint: Endpoint, remembered: KnownForm | None, below: str | No
     level = preset.level if preset else FORM_LEVELS[0]
     form = RequestForm(
         level=level,
+        dropped=preset.dropped if preset else (),
         rooms=_room_parameters(preset.room if preset else ROOM_PARAMETERS[0]),
         room=max(1, endpoint.max_tokens),
     )
@@ -76,9 +85,9 @@ def first_form(endpoint: Endpoint, remembered: KnownForm | None, below: str | No
             rooms=rooms,
             enforced=remembered.enforced,
         )
-    if form.enforced:
+    if form.enforced or below not in FORM_LEVELS:
         return form
-    if below in FORM_LEVELS and FORM_LEVELS.index(form.level) <= FORM_LEVELS.index(below):
+    if FORM_LEVELS.index(form.level) <= FORM_LEVELS.index(below):
         form = replace(form, level=below)
         return form.lower or form
     return form
@@ -86,9 +95,9 @@ def first_form(endpoint: Endpoint, remembered: KnownForm | None, below: str | No
 
 def softer_form(form: RequestForm, refused: str) -> RequestForm | None:
     """The form without what was refused (as `Fault.refuses` names it); None = there is none."""
-    if refused == "level":
+    if refused == "level" or (refused in BOUNDS and refused in form.dropped):
         return form.lower
-    if refused in DROPPABLE + STREAMING and refused not in form.dropped:
+    if refused in LEFT_OUT and refused not in form.dropped:
         return replace(form, dropped=(*form.dropped, refused))
     if refused == "room name" and form.rooms:
         return replace(form, rooms=form.rooms[1:])
@@ -108,20 +117,53 @@ def request_body(
         asked["stream"] = True
         if "stream_options" not in form.dropped:
             asked["stream_options"] = {"include_usage": True}
-    return asked | _reply_constraint(form.level, schema)
+    return asked | _reply_constraint(form, endpoint, schema)
 
 
-def _reply_constraint(level: str, schema: dict[str, Json]) -> dict[str, Json]:
-    if level == "json_schema":
-        strict = {"name": _NAME, "strict": True, "schema": schema}
-        return {"response_format": {"type": level, "json_schema": strict}}
-    if level == "json_object":
-        return {"response_format": {"type": level}}
-    if level == "tool":
-        function = {"name": _NAME, "description": "Takes the answer.", "parameters": schema}
+def question_tokens(
+    form: RequestForm, endpoint: Endpoint, messages: Sequence[Message], schema: dict[str, Json]
+) -> int:
+    """About how many tokens a question has, the schema that goes with it included."""
+    text = "\n".join(one["content"] for one in messages)
+    constraint = _reply_constraint(form, endpoint, schema)
+    return estimate_tokens(text) + estimate_tokens(dumps(constraint))
+
+
+def _reply_constraint(
+    form: RequestForm, endpoint: Endpoint, schema: dict[str, Json]
+) -> dict[str, Json]:
+    preset = known_preset(endpoint)
+    sent = _sent_schema(schema, bounded="bounds" not in form.dropped)
+    if form.level == "json_schema":
+        strict = {"name": _NAME, "strict": True, "schema": sent}
+        return {"response_format": {"type": form.level, "json_schema": strict}}
+    if form.level == "json_object":
+        held = {"schema": sent} if preset and preset.object_schema else {}
+        return {"response_format": {"type": form.level, **held}}
+    if form.level == "tool":
+        function = {"name": _NAME, "description": "Takes the answer.", "parameters": sent}
         choice = {"type": "function", "function": {"name": _NAME}}
-        return {"tools": [{"type": "function", "function": function}], "tool_choice": choice}
+        return {
+            "tools": [{"type": "function", "function": function}],
+            "tool_choice": (preset and preset.forced_call) or choice,
+        }
     return {}
+
+
+def _sent_schema(schema: Json, *, bounded: bool) -> Json:
+    """A schema as it is sent: its bounds left out, or one above what is valid.
+
+    A server that enforces them ends a circle there, and what it cut is then too long to be valid.
+    """
+    if isinstance(schema, list):
+        return [_sent_schema(one, bounded=bounded) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: value + 1 if key in _BOUND_KEYS else _sent_schema(value, bounded=bounded)
+        for key, value in schema.items()
+        if bounded or key not in _BOUND_KEYS
+    }
 
 
 def _room_parameters(best: str) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from ingot.converters.errors import ModelError
 from ingot.converters.rows import Json
 
 LONGEST_WAIT_S = 60.0
+LOADING = "the server is still loading its model: wait, and try again"
 MOST_MESSAGE = 200
 BASE_URL = "is --base-url the root of an OpenAI-compatible API, as in http://localhost:8000/v1?"
 
@@ -46,6 +47,11 @@ _LEVEL = re.compile(
     r"response_?\s?format|json[_ ](object|mode|validate)|generate json|schema|structured|grammar"
     r"|guided|\btools?\b|tool_(choice|call)|function|requested parameters"
 )
+_BOUNDS = re.compile(
+    r"max_?(length|items)\b|repetition|too many states"
+    r"|(schema|grammar).{0,60}too (large|complex|long)"
+    r"|(parse|compil|build|convert|initiali[sz])\w*.{0,60}(grammar|schema)"
+)
 _GRAMMAR = re.compile(r"grammar|response_format|json_schema|guided")
 _CONTEXT = re.compile(
     r"context[_ ](length|size|window)|maximum (context|model len)|too many (input )?tokens"
@@ -62,6 +68,7 @@ _NO_MODEL = re.compile(
     r"|(unknown|invalid|no such) model|no models? (is )?loaded|no endpoints found for"
 )
 _QUOTA = re.compile(r"insufficient_quota|insufficient balance|exceeded your current quota|billing")
+_LOADING = re.compile(r"\bloading\b")
 _FILTER = re.compile(r"content_filter|content management policy|content_policy")
 
 
@@ -73,8 +80,9 @@ class Fault:
         kind: as in `ModelError.KINDS`.
         problem: what happened, for people; the server's words short and without the key.
         wait_s: how long the server wants to be left alone, None = it did not say.
-        refuses: what it does not take: `level`, `temperature`, `seed`, `stream`, `stream_options`,
-            `room name`, `room size`, `prompt size`; empty = nothing that could be changed.
+        refuses: what it does not take: `level`, `bounds` (of the schema), `temperature`, `seed`,
+            `stream`, `stream_options`, `room name`, `room size`, `prompt size`; empty = nothing
+            that could be changed.
     """
 
     kind: str
@@ -133,12 +141,17 @@ def find_fault(
     return Fault(kind=kind, problem=problem, hint=hint, passing=passing, wait_s=wait)
 
 
-_SMALLER_HINT = "the prompt does not fit: give the server a larger context or take another model"
+_SMALLER_HINT = (
+    "the prompt does not fit: `--prompt-tokens 2000` sends a shorter one; or give the server a "
+    "larger context"
+)
 
 
 def _refused_part(status: int, words: str, named: str, streamed: bool) -> str:
     if status == 413 or (status in (400, 422, 429) and _CONTEXT.search(words)):
         return "room size" if _ROOM.search(words) else "prompt size"
+    if (status == 500 or status in _REFUSING) and _BOUNDS.search(words):
+        return "bounds"
     if status == 500 and _GRAMMAR.search(words):
         return "level"
     if status not in _REFUSING or _QUOTA.search(words) or _NO_MODEL.search(words):
@@ -177,6 +190,8 @@ def _fault_kind(status: int, words: str, variable: str) -> tuple[str, str]:
         return "timeout", ""
     if status in _PASSING:
         return "rate_limited", "too many requests; try again later"
+    if status == 503 and _LOADING.search(words):
+        return "server_error", LOADING
     return ("server_error", "") if status >= 500 else ("bad_request", "")
 
 

@@ -6,6 +6,7 @@ Nothing is guessed: what cannot be lowered is a problem with its pointer.
 from collections.abc import Iterable, Iterator, Sequence
 
 from ingot.agent.model.json_text import JsonObject
+from ingot.agent.proposing.llm.reply import CONTENT
 from ingot.converters.errors import MappingError, Problem
 from ingot.converters.rows import Json, MappingDocument
 
@@ -266,4 +267,4 @@ def _is_count(value: Json) -> bool:
 
 def _content_problem(pointer: str, expected: str, got: str) -> Problem:
     """A problem of what the schema of the reply allows."""
-    return Problem(pointer=pointer, code="content", expected=expected, got=got)
+    return Problem(pointer=pointer, code=CONTENT, expected=expected, got=got)

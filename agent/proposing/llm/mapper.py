@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ingot.agent.model import client
-from ingot.agent.model.budget import Ledger, Limits, Price, estimate_cost, estimate_tokens
+from ingot.agent.model.budget import Ledger, Limits, Price, estimate_cost
 from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.model.request_form import Message
@@ -220,7 +220,8 @@ def conversation_messages(
 
 
 def _announcement(asking: ModelAccess, messages: list[Message]) -> str:
-    tokens = sum(estimate_tokens(one["content"]) for one in messages)
+    schema = json_yaml.schema("llm")
+    tokens = client.estimate_question(asking.endpoint, messages, schema, asking.store)
     taken = estimate_cost(tokens, asking.endpoint.max_tokens, MOST_ANSWERS, asking.ledger.price)
     return f"asking {asking.endpoint.model} at {asking.endpoint.host}: {taken}"
 

@@ -21,7 +21,8 @@ from ingot.converters.rows import Json
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
-NOT_JSON, SCHEMA = "not_json", "schema"
+NOT_JSON, SCHEMA, CONTENT = "not_json", "schema", "content"
+_BOUNDS = {"maxItems": "entries", "maxLength": "characters"}
 MOST_PROBLEMS = 5
 REPLY_PLACE = "the model's reply"
 
@@ -74,17 +75,27 @@ def _unreadable_error(error: UnreadableReply) -> MappingError:
 
 
 def schema_fault(error: "ValidationError") -> Problem:
-    """The deepest cause of a schema error, since that of an `anyOf` says nothing."""
+    """The deepest cause of a schema error, since that of an `anyOf` says nothing.
+
+    A bound that is passed says nothing of whether the server enforces the schema.
+    """
     from jsonschema.exceptions import best_match
 
-    found = best_match([error]) if error.context else error
+    found = next(_passed_bounds(error), best_match([error]) if error.context else error)
     pointer = "".join(f"/{step}" for step in found.absolute_path)
     return Problem(
         pointer=pointer,
-        code=SCHEMA,
+        code=CONTENT if found.validator in _BOUNDS else SCHEMA,
         expected=_expected_text(found),
         got=shorten_value(found.instance),
     )
+
+
+def _passed_bounds(error: "ValidationError") -> "Iterator[ValidationError]":
+    if error.validator in _BOUNDS:
+        yield error
+    for one in error.context or ():
+        yield from _passed_bounds(one)
 
 
 def _expected_text(error: "ValidationError") -> str:
@@ -93,6 +104,8 @@ def _expected_text(error: "ValidationError") -> str:
     if error.validator == "type":
         kinds = error.validator_value
         return "the type " + (kinds if isinstance(kinds, str) else " or ".join(kinds))
+    if error.validator in _BOUNDS:
+        return f"at most {error.validator_value} {_BOUNDS[error.validator]}"
     if error.validator == "anyOf":
         return " or ".join(_branch_text(one) for one in error.validator_value)
     return shorten_value(error.message, most=160)

@@ -194,3 +194,13 @@ def test_a_model_that_hangs(doctor_of: Any) -> None:
     assert found["json_schema"].state == "fail"
     assert "is the model loaded?" in found["json_schema"].hint
     assert len(doctor_of.chat.requests) == 1
+
+
+def test_a_model_that_is_loading_is_waited_for_by_people(doctor_of: Any) -> None:
+    loading = {"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}
+    doctor_of.chat.models = (503, loading)
+    found = doctor_of.look()
+    assert list(found)[-1] == "reachable"
+    assert found["reachable"].state == "fail"
+    assert found["reachable"].hint == "the server is still loading its model: wait, and try again"
+    assert doctor_of.chat.requests == []

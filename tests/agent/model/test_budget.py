@@ -142,7 +142,7 @@ def test_only_a_price_of_the_table_is_dated() -> None:
         ("The quick brown fox jumps over the lazy dog.", 9, 20),
         ("人工智能是计算机科学的一个分支", 10, 30),
         ("0123456789" * 10, 34, 101),
-        (json_yaml.schema_text("llm").decode(), 700, 3500),
+        (json_yaml.schema_text("llm").decode(), 700, 4500),
     ],
 )
 def test_about_how_many_tokens(text: str, least: int, most: int) -> None:

@@ -107,10 +107,51 @@ REPLIES = [
         level="prompt",
     ),
     Case(
-        name="a grammar that cannot be made, told as 500",
-        answers=(refused(500, "failed to parse grammar"), "{}"),
-        requests=2,
+        name="a grammar that cannot be made, with bounds or without, told as 500",
+        answers=(*[refused(500, "failed to parse grammar")] * 2, "{}"),
+        requests=3,
         level="json_object",
+    ),
+    Case(
+        name="a grammar that cannot be made with its bounds",
+        answers=(refused(400, "Failed to initialize samplers: failed to parse grammar"), "{}"),
+        requests=2,
+        note="asked without bounds",
+    ),
+    Case(
+        name="a strict schema that takes no bounds",
+        answers=(
+            refused(400, "Invalid schema for response_format 'm': 'maxLength' is not permitted."),
+            "{}",
+        ),
+        requests=2,
+        note="asked without bounds",
+    ),
+    Case(
+        name="a call in the content, in a fence",
+        answers=('```json\n{"name": "mapping", "arguments": {"decision": "pt"}}\n```',),
+        requests=1,
+        text='{"decision": "pt"}',
+        note="the reply was read from a call in the content",
+    ),
+    Case(
+        name="a call in the content, between its tags, with its arguments as a text",
+        answers=('<tool_call>\n{"name": "mapping", "arguments": "{}"}\n</tool_call>',),
+        requests=1,
+        note="the reply was read from a call in the content",
+    ),
+    Case(
+        name="a call in the content in the form of the protocol",
+        answers=('[{"type": "function", "function": {"name": "f", "parameters": {"a": 1}}}]',),
+        requests=1,
+        text='{"a": 1}',
+        note="the reply was read from a call in the content",
+    ),
+    Case(
+        name="two calls in the content",
+        answers=('{"name": "f", "arguments": {}}\n{"name": "f", "arguments": {"a": 1}}',),
+        requests=1,
+        text='{"name": "f", "arguments": {}}\n{"name": "f", "arguments": {"a": 1}}',
     ),
     Case(
         name="501 for a format",
@@ -742,9 +783,9 @@ def test_the_forms_of_the_levels(asker: Any) -> None:
     asker.ask(said(None), said(None), said(None), "{}")
     schema, loose, tool, plain = asker.chat.requests
     assert schema["response_format"]["json_schema"]["strict"] is True
-    assert schema["response_format"]["json_schema"]["schema"] == asker.schema
+    sent = schema["response_format"]["json_schema"]["schema"]
     assert loose["response_format"] == {"type": "json_object"}
-    assert tool["tools"][0]["function"]["parameters"] == asker.schema
+    assert tool["tools"][0]["function"]["parameters"] == sent
     assert tool["tool_choice"] == {"type": "function", "function": {"name": "mapping"}}
     form = {"temperature", "seed", "max_tokens", "stream", "stream_options"}
     assert set(plain) == {"model", "messages", *form}
@@ -761,3 +802,49 @@ def test_a_key_that_is_not_accepted_is_told_by_its_variable(
     fault = server_errors.find_fault(Endpoint(model="m", preset="deepseek"), 401, {}, b"{}")
     assert fault is not None
     assert fault.hint == "set DEEPSEEK_API_KEY to a key that this endpoint accepts"
+
+
+def test_bounds_are_sent_one_above_what_is_valid(asker: Any) -> None:
+    asker.ask("{}")
+    sent = asker.chat.requests[0]["response_format"]["json_schema"]["schema"]
+    assert sent != asker.schema
+    assert _move_bounds(sent, -1) == asker.schema
+    text = {"type": "string", "maxLength": asker.schema["properties"]["reason"]["maxLength"] + 1}
+    assert sent["properties"]["reason"] == text
+
+
+def test_a_server_that_takes_no_bounds_is_asked_without_them_from_then_on(asker: Any) -> None:
+    no = refused(400, "Invalid schema for response_format: 'maxLength' is not permitted.")
+    asker.ask(no, "{}", "{}")
+    asker.ask()
+    last = asker.chat.requests[-1]["response_format"]["json_schema"]
+    assert last["strict"] is True
+    assert last["schema"] == _move_bounds(asker.schema, None)
+    assert asker.levels() == ["json_schema"] * 3
+
+
+@pytest.mark.parametrize(("preset", "bounded"), [("openai", False), ("llamacpp", True)])
+def test_a_preset_says_whether_bounds_are_sent(asker: Any, preset: str, bounded: bool) -> None:
+    asker.ask("{}", preset=preset)
+    asked = json.dumps(asker.chat.requests[0])
+    assert ("maxLength" in asked, "maxItems" in asked) == (bounded, bounded)
+
+
+def test_what_llamacpp_understands_is_sent_to_it(asker: Any) -> None:
+    asker.ask(said(None), said(None), said(None), "{}", preset="llamacpp")
+    schema, loose, tool, _ = asker.chat.requests
+    sent = schema["response_format"]["json_schema"]["schema"]
+    assert loose["response_format"] == {"type": "json_object", "schema": sent}
+    assert tool["tool_choice"] == "required"
+    assert tool["tools"][0]["function"]["parameters"] == sent
+
+
+def _move_bounds(schema: Any, by: int | None) -> Any:
+    """The schema with its bounds moved; None = without them."""
+    if isinstance(schema, list):
+        return [_move_bounds(one, by) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    bounds = {key: schema[key] + by for key in ("maxItems", "maxLength") if by and key in schema}
+    rest = {k: v for k, v in schema.items() if k not in ("maxItems", "maxLength")}
+    return {key: _move_bounds(value, by) for key, value in rest.items()} | bounds

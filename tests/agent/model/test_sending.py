@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from ingot.agent.model import replies
 from ingot.agent.model.budget import Ledger, Limits
+from ingot.agent.model.client import estimate_question
 from ingot.agent.model.replies import ChunkReader
 from ingot.converters.errors import BudgetReached, ModelError
 
@@ -534,7 +535,8 @@ def test_an_error_without_words(asker: Any) -> None:
 
 def test_what_an_error_in_a_stream_refuses_is_stepped_down(asker: Any) -> None:
     error = {"error": {"message": "failed to compile the grammar", "code": 400}}
-    assert asker.hear(asker.chat.stream(error), "{}").level == "json_object"
+    assert asker.hear(*[asker.chat.stream(error)] * 2, "{}").level == "json_object"
+    assert asker.levels() == ["json_schema", "json_schema", "json_object"]
 
 
 def test_a_refusal_in_a_stream(asker: Any) -> None:
@@ -741,3 +743,51 @@ def test_replies_are_read_as_if_they_were_not_streamed(asker: Any) -> None:
         chunks.take(event(one))
     said = replies.read_choice(chunks.document())
     assert said == replies.Reply(text=ONE, tokens_in=100, tokens_out=50)
+
+
+# What the tries before the last one met is told too.
+
+
+def test_a_server_that_goes_away_during_its_reply(asker: Any) -> None:
+    def gone(handler: Any) -> None:
+        raise ConnectionError
+
+    broken = asker.chat.stream(chunk('{"decision": '))
+    with pytest.raises(ModelError) as caught:
+        asker.hear(broken, (0, gone), (0, gone))
+    told = "the connection was lost during the reply, then the connection was lost"
+    assert (caught.value.problem, caught.value.hint) == (told, "is the server still running?")
+
+
+def test_the_same_fault_three_times_is_told_once(asker: Any) -> None:
+    busy = (503, {"error": {"message": "Loading model"}}, {"retry-after-ms": "5"})
+    with pytest.raises(ModelError) as caught:
+        asker.ask(busy, busy, busy)
+    assert caught.value.problem == "answered 503 for model 'm1': Loading model"
+    assert caught.value.hint == "the server is still loading its model: wait, and try again"
+
+
+def test_different_faults_are_told_in_their_order(asker: Any) -> None:
+    soon = {"retry-after-ms": "5"}
+    with pytest.raises(ModelError) as caught:
+        asker.ask((429, {}, soon), (500, {}, soon), (429, {}, soon))
+    told = "answered 429 for model 'm1', then answered 500 for model 'm1'"
+    assert (caught.value.problem, caught.value.kind) == (told, "rate_limited")
+
+
+def test_a_prompt_that_does_not_fit_names_the_option(asker: Any) -> None:
+    full = "request (1290 tokens) exceeds the available context size (1024 tokens)"
+    with pytest.raises(ModelError) as caught:
+        asker.ask((400, {"error": {"message": full}}))
+    assert "`--prompt-tokens 2000`" in caught.value.hint
+
+
+@pytest.mark.parametrize("preset", [None, "llamacpp", "deepseek", "openai"])
+def test_the_estimate_and_the_budget_count_the_same(asker: Any, preset: str | None) -> None:
+    endpoint = asker.endpoint(preset=preset)
+    about = estimate_question(endpoint, asker.messages, asker.schema, asker.store)
+    asker.ledger = Ledger(run=Limits(tokens=about + endpoint.max_tokens - 1))
+    with pytest.raises(BudgetReached, match=f"may need {about + endpoint.max_tokens:,}"):
+        asker.ask(preset=preset)
+    asker.ledger = Ledger(run=Limits(tokens=about + endpoint.max_tokens))
+    assert asker.ask("{}", preset=preset).text == "{}"

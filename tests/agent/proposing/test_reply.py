@@ -289,3 +289,32 @@ def test_what_could_be_read_in_two_ways_is_not_read(text: str, got: str) -> None
     with pytest.raises(MappingError, match="not_json") as caught:
         read(text)
     assert got in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("pointer", "changed", "expected"),
+    [
+        ("/root", {"root": "1." * 251}, "at most 500 characters"),
+        ("/text", {"text": ["a"] * 31}, "at most 30 entries"),
+        ("/text/0", {"text": ["a" * 501]}, "at most 500 characters"),
+        ("/text/0/any_of/1", {"text": [{"any_of": ["a", "b" * 501]}]}, "at most 500 characters"),
+        (
+            "/messages/0/role/path",
+            {"messages": [{"role": {"path": "a" * 501}, "content": ["b"]}]},
+            "at most 500 characters",
+        ),
+    ],
+)
+def test_what_is_too_long_says_nothing_of_the_server(
+    pointer: str, changed: dict[str, Any], expected: str
+) -> None:
+    with pytest.raises(MappingError) as caught:
+        read(json.dumps({**FULL, **changed}))
+    assert [(one.pointer, one.code, one.expected) for one in caught.value.problems] == [
+        (pointer, "content", expected)
+    ]
+
+
+def test_what_is_as_long_as_may_be_is_read() -> None:
+    said = {**FULL, "root": "r" * 500, "text": [{"literal": "l" * 1900}] * 30, "reason": "w" * 800}
+    assert read(json.dumps(said)) == said
