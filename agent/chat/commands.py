@@ -213,8 +213,8 @@ def _read_conditions(
         return _where_edit(None, _with_condition(rest, mapping, fields, operators))
     messages = mapping.get("messages") or []
     walked = [number for number, one in enumerate(messages, start=1) if one.get("each")]
-    if number := named.removeprefix("message").strip():
-        walked = [_parse_number(number, len(messages))]
+    if said := named.removeprefix("message").strip():
+        walked = [_parse_number(said, len(messages))]
     if not walked:
         raise ValueSyntaxError("no message walks over a list: say message N where ...")
     made = []

@@ -335,7 +335,8 @@ def _show_examples(
         display.print_grid(console, [("before", _cut_lines(row_text(row))), *record_lines(record)])
     if most is None and not seen.examples:
         console.print(plain_text("No sampled row gives a record: gates shows why."))
-        display.show_failures(console, state["check"])
+        if state["check"]:
+            display.show_failures(console, state["check"])
     display.show_masking(console, seen)
 
 
