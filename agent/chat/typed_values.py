@@ -14,7 +14,7 @@ from ingot.agent.proposing.names import speaker_role
 from ingot.agent.proposing.speakers import flag_roles
 from ingot.converters.mapping.bind import ISO_639_1
 from ingot.converters.mapping.language import META_KEYS, ROLES, split_template
-from ingot.converters.paths import Node, PathSyntaxError, compile_path
+from ingot.converters.paths import Names, Node, PathSyntaxError, compile_path
 from ingot.converters.rows import Json, MappingDocument
 
 _OPENING = {"[": "]", "{": "}"}
@@ -284,10 +284,15 @@ def _conditions_but(field: str, holder: MappingDocument) -> list[Json]:
 def is_same_path(path: Json, typed: str) -> bool:
     """Return whether two paths lead to the same place, however their names are quoted."""
     try:
-        steps: tuple[object, ...] = compile_path(typed).steps
-        return isinstance(path, str) and steps == compile_path(path).steps
+        plain = [list(_step_names(one)) for one in (path, typed) if isinstance(one, str)]
     except PathSyntaxError:
-        return bool(path == typed)
+        return False
+    return plain[0] == plain[-1] and len(plain) == 2
+
+
+def _step_names(path: str) -> Iterator[object]:
+    for step in compile_path(path).steps:
+        yield from step.names if isinstance(step, Names) else [getattr(step, "name", step)]
 
 
 def _with_condition(

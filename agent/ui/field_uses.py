@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ingot.agent.chat.edits import list_conditions
-from ingot.agent.chat.typed_values import NOTHING, is_same_path
+from ingot.agent.chat.typed_values import NOTHING, is_same_path, parse_scalar
 from ingot.agent.proposing.columns import text_of
 from ingot.converters.mapping.language import META_KEYS
 from ingot.converters.paths import Index, Key, Names, compile_path, join_path, quote_name
@@ -313,10 +313,5 @@ def _is_among(value: Json, values: Iterable[Json]) -> bool:
 
 def _typed_value(value: Json) -> str:
     """A value as a condition is typed: a text is quoted where it would be read otherwise."""
-    if not isinstance(value, str) or not _PLAIN.fullmatch(value):
-        return json.dumps(value)
-    try:
-        json.loads(value)
-    except ValueError:
-        return value
-    return json.dumps(value)
+    is_plain = isinstance(value, str) and _PLAIN.fullmatch(value) and parse_scalar(value) == value
+    return str(value) if is_plain else json.dumps(value)

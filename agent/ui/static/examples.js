@@ -13,7 +13,9 @@ export function drawTargets(page) {
   const small = (target) => target.name.startsWith("meta.");
   const stated = new Set(view.lines.map(([target]) => target));
   const nothing = !["pt", "sft"].includes(view.decision);
-  const shown = ({ name: target, fields }) => fields.length > 0 || stated.has(target)
+  const known = new Set(view.fields.map((one) => one.path));
+  const shown = ({ name: target, fields }) => fields.some((one) => known.has(one))
+    || stated.has(target)
     || (nothing && ["text", "user", "assistant"].includes(target));
   const [held, empty] = [true, false].map((on) => view.targets.filter((one) => shown(one) === on));
   const lines = view.lines.map((line) => wordsLine(line, 300));
@@ -86,7 +88,7 @@ function zone({ name: target, clear: line, joins, fields }, page) {
     },
     h("span", { class: "zone-name" }, plain(label, 40)),
     h("span", { class: "chips" }, held.length
-      ? held.map((one) => chip(one, short(one.path))) : soft(fixed ? text(fixed, 60) : "–")),
+      ? held.map((one) => chip(one, short(one.path))) : soft(fixed ? text(told(fixed), 60) : "–")),
     clear && button("×", () => page.say(clear), { class: "quiet clear", "aria-label": words }),
     adds && h("span", { class: "add" }, `+ ${t("add")}`));
 }

@@ -23,7 +23,7 @@ export function drawSide(panel, page) {
   const state = h("span", { class: `state-word ${worst}` }, `${ICONS[worst]} `, t(`gate ${worst}`));
   put(panel, heading(t("checks"), sample ? state : soft(t("not_checked"))),
     toldList(t("problems"), problems, "fail"), toldList(t("person_why"), person, "person"),
-    toldList(t("doubts"), doubts.slice(0, 3).map((one) => one.why), "person"),
+    toldList(t("uncertain"), doubts.slice(0, 3).map((one) => one.why), "person"),
     list(others), passing.length > 0
       && folded("gates", t("passing", { n: passing.length }), list(passing), !others.length),
     roles?.length > 0 && rolesList(page),

@@ -41,7 +41,8 @@ export class Talk {
   examples() {
     const { fields } = this.page.view;
     const free = fields.find((one) => one.uses.length && !one.targets.length) ?? fields[0];
-    const rare = fields.map((one) => one.choices?.values.at(-1)?.lines[0]).find(Boolean);
+    const several = fields.filter((one) => one.choices?.values.length > 1);
+    const rare = several.map((one) => one.choices.values.at(-1).lines[0]).find(Boolean);
     const added = free?.uses.find((one) => one.add)?.add ?? free?.uses[0]?.line;
     const lines = [rare, added, "alternatives", "help set"].filter(Boolean).slice(0, 3);
     const put_in = (line) => {
@@ -49,7 +50,8 @@ export class Talk {
       this.input.focus();
     };
     return h("div", { class: "tries" }, h("p", { class: "soft" }, t("tries")),
-      lines.map((line) => button(plain(line, 120), () => put_in(line), { class: "quiet" })));
+      lines.map((line) => button(plain(line, 120), () => put_in(line),
+        { class: "quiet", "aria-label": `${t("try")}: ${plain(line, 120)}` })));
   }
 
   /* What a line was answered stays below it. */
