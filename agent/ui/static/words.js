@@ -71,7 +71,7 @@ const PAIRS = {
   first_proposal: ["first proposal", "最初的提案"], "by you": ["by you", "您"],
   "by rules": ["by rules", "规则"], "by llm": ["by the model", "模型"],
   "by model": ["by the model", "模型"], used_now: ["used now", "当前采用"],
-  others_found: ["{n} others that pass on the sample stand beside the mapping.",
+  others_found: ["Alternatives beside the current mapping: {n}",
     "另有 {n} 个能通过样本的映射，与当前映射并列显示。"],
   try: ["Try", "试试"], tries: ["Commands to try:", "可以试试这些命令："],
   nothing_to_convert: ["ingot finds neither running text nor conversations in this data, so it would "
