@@ -8,13 +8,18 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ingot.agent.chat.edits import Edit, list_conditions
+from ingot.agent.chat.edits import Edit
 from ingot.agent.chat.typed_values import (
+    DROPPING,
+    KEEPING,
     NOTHING,
     ValueSyntaxError,
+    parse_conditions,
     parse_message_list,
     parse_meta_value,
+    parse_number,
     parse_parts,
+    parse_removal,
     parse_scalar,
     split_outside_quotes,
 )
@@ -121,7 +126,7 @@ def _chosen_layout(rest: str, mapping: MappingDocument) -> tuple[int | None, Map
         return None, mapping, rest
     number, _, rest = rest.removeprefix("alternative ").strip().partition(" ")
     variants = mapping.get("any_of") or []
-    alternative = _parse_number(number, len(variants))
+    alternative = parse_number(number, len(variants))
     return alternative, variants[alternative - 1], rest
 
 
@@ -162,7 +167,7 @@ def _message_number(target: str, layout: MappingDocument) -> int:
     """Return the number of a message; one more than the last if no message has the role."""
     messages = layout.get("messages") or []
     if target.startswith("message "):
-        return _parse_number(target.removeprefix("message "), len(messages))
+        return parse_number(target.removeprefix("message "), len(messages))
     places = [place for place, one in enumerate(messages, start=1) if target == one["role"]]
     if len(places) > 1:
         which = " or ".join(f"message {place}" for place in places)
@@ -173,79 +178,19 @@ def _message_number(target: str, layout: MappingDocument) -> int:
     return places[0] if places else len(messages) + 1
 
 
-def _parse_number(text: str, most: int) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= most:
-        raise ValueSyntaxError(f"{text!r} is no number from 1 to {most}")
-    return int(text)
-
-
 # --- conditions
-
-
-_DROPPING = {"under": "min_chars", "over": "max_chars", "is": "not_in"}
-_KEEPING = {"is": "in"}
 
 
 def _read_drop(
     rest: str, mapping: MappingDocument, fields: tuple[str, ...]
 ) -> Edit | tuple[Edit, ...]:
-    return _read_conditions(rest, mapping, fields, _DROPPING)
+    return parse_conditions(rest, mapping, fields, DROPPING)
 
 
 def _read_keep(
     rest: str, mapping: MappingDocument, fields: tuple[str, ...]
 ) -> Edit | tuple[Edit, ...]:
-    if rest == "all":
-        return _where_edit(None, [])
-    return _read_conditions(rest, mapping, fields, _KEEPING)
-
-
-def _where_edit(number: int | None, where: list[Json]) -> Edit:
-    return {"set": "where", "number": number, "where": where, "alternative": None}
-
-
-def _read_conditions(
-    rest: str, mapping: MappingDocument, fields: tuple[str, ...], operators: dict[str, str]
-) -> Edit | tuple[Edit, ...]:
-    """Return the edit of the rows' conditions, or of each message that is walked over."""
-    named, where, condition = rest.partition(" where ")
-    if not where or named.split()[0] != "message":
-        return _where_edit(None, _with_condition(rest, mapping, fields, operators))
-    messages = mapping.get("messages") or []
-    walked = [number for number, one in enumerate(messages, start=1) if one.get("each")]
-    if said := named.removeprefix("message").strip():
-        walked = [_parse_number(said, len(messages))]
-    if not walked:
-        raise ValueSyntaxError("no message walks over a list: say message N where ...")
-    made = []
-    for number in walked:
-        message = messages[number - 1]
-        inside = str(message.get("each") or "")
-        short = condition.strip().removeprefix(f"{inside}.")
-        own = tuple(one.removeprefix(f"{inside}.") for one in fields)
-        made.append(_where_edit(number, _with_condition(short, message, own, operators)))
-    return tuple(made)
-
-
-def _with_condition(
-    rest: str, holder: MappingDocument, fields: tuple[str, ...], operators: dict[str, str]
-) -> list[Json]:
-    """Return the conditions of a mapping or of a message, and the one that is typed."""
-    for word, operator in operators.items():
-        path, found, stated = (one.strip() for one in rest.partition(f" {word} "))
-        if found and (" " not in path or path in fields):
-            one = {"path": path, "op": operator, "values": _condition_values(stated, operator)}
-            known = list(list_conditions(holder))
-            return known if one in known else [*known, one]
-    raise ValueSyntaxError(f"one of the words {', '.join(operators)} is missing")
-
-
-def _condition_values(text: str, operator: str) -> list[Json]:
-    if operator in ("in", "not_in"):
-        return [parse_scalar(one) for one in split_outside_quotes(text, ",")]
-    if not text.isascii() or not text.isdigit():
-        raise ValueSyntaxError(f"{text!r} is no number of characters")
-    return [int(text)]
+    return parse_removal(rest, mapping) or parse_conditions(rest, mapping, fields, KEEPING)
 
 
 # --- roles
@@ -364,6 +309,12 @@ COMMANDS: dict[str, Command] = {
         "keep FIELD is A,B, keep message where FIELD is A, keep all",
         "keep only these rows or messages; keep all removes every condition on rows",
         edit=_read_keep,
+        more=(
+            ("keep FIELD is A,B", "keep only rows with these values of a field"),
+            ("keep message where FIELD is A,B", "keep only messages with these values"),
+            ("keep all, keep all FIELD", "remove every condition on rows, or those on a field"),
+            ("keep message all, keep message all FIELD", "the same for conditions on messages"),
+        ),
     ),
     "swap": Command("swap", "exchange user and assistant", edit=_read_swap),
     "role": Command(
@@ -377,12 +328,12 @@ COMMANDS: dict[str, Command] = {
         edit=_read_train,
     ),
     "alternatives": Command("alternatives", "list other mappings that pass on the sample"),
-    "take": Command("take N", "use one of them", read=lambda rest: _parse_number(rest, 99)),
+    "take": Command("take N", "use one of them", read=lambda rest: parse_number(rest, 99)),
     "mapping": Command("mapping", "show the mapping as a tree"),
     "show": Command(
         "show [N]",
         "show rows beside their records",
-        read=lambda rest: _parse_number(rest or "3", 99),
+        read=lambda rest: parse_number(rest or "3", 99),
     ),
     "fields": Command("fields", "show the fields of the data"),
     "gates": Command("gates", "show the gates with their figures"),

@@ -253,31 +253,37 @@ _OTHER_MODE = {"pt": "sft", "sft": "pt"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alternative:
-    """Another mapping, bound, and what it is in one line."""
+    """Another mapping, bound, and what it is in one line.
+
+    `confidence` is None of a mapping that nobody has judged as a whole; `rows` of the sample give
+    records.
+    """
 
     title: str
     mapping: MappingDocument
+    decision: str
+    why: str
+    confidence: float | None = None
+    rows: int = 0
 
 
 def find_alternatives(conversation: Conversation, context: Context) -> tuple[Alternative, ...]:
     """Find other mappings that pass on the sample, each once."""
     seen, found = [conversation.mapping], []
-    for title, document in _candidate_mappings(conversation, context):
+    for one in _candidate_mappings(conversation, context):
         try:
-            trial = try_out(context, conversation.order, document, where="an alternative")
+            trial = try_out(context, conversation.order, one.mapping, where="an alternative")
         except (MappingError, SourceError):  # it reads the files otherwise, and cannot
             continue
         passed = to_document(trial.mapping)
         plain = {key: value for key, value in passed.items() if key != "provenance"}
         if not trial.report.problems and plain not in seen:
             seen.append(plain)
-            found.append(Alternative(title=title, mapping=passed))
+            found.append(replace(one, mapping=passed, rows=trial.report.ok_rows))
     return tuple(found)
 
 
-def _candidate_mappings(
-    conversation: Conversation, context: Context
-) -> Iterator[tuple[str, MappingDocument]]:
+def _candidate_mappings(conversation: Conversation, context: Context) -> Iterator[Alternative]:
     state, order = conversation.steps[0].state, conversation.order
     opinion, first = state.get("opinion"), state.get("proposal")
     proposals: list[Proposal | None] = [opinion.proposal] if opinion else []
@@ -287,15 +293,18 @@ def _candidate_mappings(
         proposals.append(context.mapper_named("rules")(source, sample, request, ()).proposal)
     for one in proposals:
         if one and one.mapping:
-            sure = f"{one.decision}, confidence {one.confidence:.2f}"
-            yield f"the rules' {sure}: {one.reason}", one.mapping
+            yield Alternative(
+                title=f"the rules' {one.decision}, confidence {one.confidence:.2f}: {one.reason}",
+                mapping=one.mapping,
+                decision=one.decision,
+                why=one.reason,
+                confidence=one.confidence,
+            )
     if first:
         yield from _runners_up(conversation, first)
 
 
-def _runners_up(
-    conversation: Conversation, proposal: Proposal
-) -> Iterator[tuple[str, MappingDocument]]:
+def _runners_up(conversation: Conversation, proposal: Proposal) -> Iterator[Alternative]:
     """Yield the second-best fields of the mapper's choices, each in the current mapping."""
     for one in proposal.evidence:
         edit = _runner_up_edit(one.target, one.runner_up or "")
@@ -305,7 +314,8 @@ def _runners_up(
             made = apply_edits(conversation.mapping, [edit])
         except MappingError:
             continue
-        yield f"{one.target} from {one.runner_up} (runner-up of {one.choice})", made
+        title = f"{one.target} from {one.runner_up} (runner-up of {one.choice})"
+        yield Alternative(title=title, mapping=made, decision=conversation.decision, why=title)
 
 
 def _runner_up_edit(target: str, runner_up: str) -> Edit | None:

@@ -234,7 +234,8 @@ def _unknown_line_reply(conversation: Conversation, words: str, error: CommandSy
         return Reply(conversation=conversation, say=f"{error.why}.")
     why = _WITHOUT_MODEL.get(conversation.order.mapper, "No model is configured")
     say = redact(f"{why}, so only short commands are understood. {suggest_commands(words)}")
-    return Reply(conversation=conversation.heard(Utterance(who=INGOT, text=say)), say=say)
+    said = conversation.heard(Utterance(who=YOU, text=redact(words)))
+    return Reply(conversation=said.heard(Utterance(who=INGOT, text=say)), say=say)
 
 
 _WITHOUT_MODEL = {

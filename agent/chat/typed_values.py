@@ -14,7 +14,7 @@ from ingot.agent.proposing.names import speaker_role
 from ingot.agent.proposing.speakers import flag_roles
 from ingot.converters.mapping.bind import ISO_639_1
 from ingot.converters.mapping.language import META_KEYS, ROLES, split_template
-from ingot.converters.paths import Node, PathSyntaxError
+from ingot.converters.paths import Names, Node, PathSyntaxError, compile_path
 from ingot.converters.rows import Json, MappingDocument
 
 _OPENING = {"[": "]", "{": "}"}
@@ -212,3 +212,105 @@ def _speakers(message: MappingDocument, speaker: str, nodes: Sequence[Node]) -> 
     path = f"{each}{speaker}" if speaker.startswith("[") else f"{each}.{speaker}"
     for node in nodes:
         yield from (text_of(one) for one in values_at(path, node) if text_of(one))
+
+
+def parse_number(text: str, most: int) -> int:
+    """Return a number from 1 on."""
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= most:
+        raise ValueSyntaxError(f"{text!r} is no number from 1 to {most}")
+    return int(text)
+
+
+# --- conditions
+
+
+DROPPING = {"under": "min_chars", "over": "max_chars", "is": "not_in"}
+KEEPING = {"is": "in"}
+_ALL = re.compile(r"(?P<message>message\b(?: +\d+)?)? *\ball(?P<field>(?! is ) .+)?")
+
+
+def parse_conditions(
+    rest: str, mapping: MappingDocument, fields: tuple[str, ...], operators: dict[str, str]
+) -> Edit | tuple[Edit, ...]:
+    """Return the edit of the rows' conditions, or of each message that is walked over."""
+    named, where, condition = rest.partition(" where ")
+    if not where or named.split()[0] != "message":
+        return _where_edit(None, _with_condition(rest, mapping, fields, operators))
+    messages, made = mapping.get("messages") or [], []
+    for number in _walked_messages(named, messages):
+        message = messages[number - 1]
+        inside = f"{message.get('each') or ''}."
+        own = tuple(one.removeprefix(inside) for one in fields)
+        short = condition.strip().removeprefix(inside)
+        made.append(_where_edit(number, _with_condition(short, message, own, operators)))
+    return tuple(made)
+
+
+def parse_removal(rest: str, mapping: MappingDocument) -> tuple[Edit, ...]:
+    """Return the edits that remove conditions (`all`, `message all FIELD`); none of other lines."""
+    removed = _ALL.fullmatch(rest)
+    if removed is None:
+        return ()
+    field, messages = (removed["field"] or "").strip(), mapping.get("messages") or []
+    if not removed["message"]:
+        return (_where_edit(None, _conditions_but(field, mapping)),)
+    return tuple(
+        _where_edit(number, _conditions_but(field, messages[number - 1]))
+        for number in _walked_messages(removed["message"], messages)
+    )
+
+
+def _where_edit(number: int | None, where: list[Json]) -> Edit:
+    return {"set": "where", "number": number, "where": where, "alternative": None}
+
+
+def _walked_messages(named: str, messages: Sequence[MappingDocument]) -> list[int]:
+    """The number that is named (`message 2`), or those of the messages that walk over a list."""
+    if number := named.removeprefix("message").strip():
+        return [parse_number(number, len(messages))]
+    walked = [number for number, one in enumerate(messages, start=1) if one.get("each")]
+    if not walked:
+        raise ValueSyntaxError("no message walks over a list: name one, as in message 2")
+    return walked
+
+
+def _conditions_but(field: str, holder: MappingDocument) -> list[Json]:
+    """The conditions that are left where those on a field are removed, or all ("")."""
+    short = field.removeprefix(f"{holder.get('each') or ''}.")
+    kept = list_conditions(holder) if field else ()
+    return [one for one in kept if not is_same_path(one["path"], short)]
+
+
+def is_same_path(path: Json, typed: str) -> bool:
+    """Return whether two paths lead to the same place, however their names are quoted."""
+    try:
+        plain = [list(_step_names(one)) for one in (path, typed) if isinstance(one, str)]
+    except PathSyntaxError:
+        return False
+    return plain[0] == plain[-1] and len(plain) == 2
+
+
+def _step_names(path: str) -> Iterator[object]:
+    for step in compile_path(path).steps:
+        yield from step.names if isinstance(step, Names) else [getattr(step, "name", step)]
+
+
+def _with_condition(
+    rest: str, holder: MappingDocument, fields: tuple[str, ...], operators: dict[str, str]
+) -> list[Json]:
+    """Return the conditions of a mapping or of a message, and the one that is typed."""
+    for word, operator in operators.items():
+        path, found, stated = (one.strip() for one in rest.partition(f" {word} "))
+        if found and (" " not in path or path in fields):
+            one = {"path": path, "op": operator, "values": _condition_values(stated, operator)}
+            known = list(list_conditions(holder))
+            return known if one in known else [*known, one]
+    raise ValueSyntaxError(f"one of the words {', '.join(operators)} is missing")
+
+
+def _condition_values(text: str, operator: str) -> list[Json]:
+    if operator in ("in", "not_in"):
+        return [parse_scalar(one) for one in split_outside_quotes(text, ",")]
+    if not text.isascii() or not text.isdigit():
+        raise ValueSyntaxError(f"{text!r} is no number of characters")
+    return [int(text)]

@@ -5,11 +5,14 @@ element of the messages, or at the rows of a group, and a command reads some cha
 a line that is made here means the field and nothing else.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ingot.agent.chat.typed_values import NOTHING
+from ingot.agent.chat.edits import list_conditions
+from ingot.agent.chat.typed_values import NOTHING, is_same_path, parse_scalar
+from ingot.agent.proposing.columns import text_of
 from ingot.converters.mapping.language import META_KEYS
 from ingot.converters.paths import Index, Key, Names, compile_path, join_path, quote_name
 from ingot.converters.rows import Json, MappingDocument
@@ -18,7 +21,21 @@ from ingot.converters.sources.profile import PathFacts, Place
 _SIDES = ("user", "assistant")
 _PLAIN = re.compile(r"""[^,|"'{}\\\s]+""")  # a name that no command reads otherwise
 _EVERY, _FIRST = "[*]", "[0]"  # the rows of a group, and the first of them
+_BODIES = {"text", "messages", "any_of"}  # a mapping without one makes nothing
 _SHORT_NAME = 25  # characters of the name of a speaker
+
+
+class FieldUse(NamedTuple):
+    """A field that the mapping takes.
+
+    `field` is its path in a row, `path` where the mapping starts; `colour` is None for what goes
+    into no record.
+    """
+
+    field: str
+    path: str
+    target: str
+    colour: int | None
 
 
 class Target(NamedTuple):
@@ -217,3 +234,84 @@ def path_segments(path: str) -> list[str]:
         else:
             found.append(f".{step.mark}")
     return found
+
+
+# --- what leaves out rows or messages by the values of a field
+
+
+def view_choices(
+    facts: PathFacts, real: PathFacts | None, mapping: MappingDocument
+) -> dict[str, Any] | None:
+    """For each value whether it is kept, the lines that change that, and those that keep only it.
+
+    The choice is about messages where the field is one of their elements, else about rows. A value
+    that is hidden, and so none of the `real` ones, has no line. None: none can be left out.
+    """
+    found = _condition_place(facts, mapping) if mapping.keys() & _BODIES else None
+    if found is None or not facts.values:
+        return None
+    what, path, holders = found
+    stated = [[c for c in list_conditions(one) if is_same_path(c["path"], path)] for one in holders]
+    conditions = stated[0]
+    if any(one != conditions for one in stated) or any(
+        one["op"] not in ("in", "not_in") for one in conditions
+    ):
+        return None
+    word = "" if what == "rows" else "message where "
+    removed = [f"keep {'' if what == 'rows' else 'message '}all {path}"] if conditions else []
+    known = {text_of(one): one for one in (real.hits if real else ())}
+    choices = []
+    for counted, _ in facts.values:
+        value = known.get(text_of(counted))
+        kept = all(_is_among(value, one["values"]) == (one["op"] == "in") for one in conditions)
+        lines = [f"drop {word}{path} is {_typed_value(value)}"]
+        if not kept:
+            lines = [*removed, *_restated(conditions, value, f"{word}{path} is ")]
+        only = [*removed, f"keep {word}{path} is {_typed_value(value)}"]
+        if value is None or isinstance(value, list | dict):
+            lines, only = [], []
+        choices.append({"kept": kept, "lines": lines, "only": only})
+    return {"what": what, "values": choices}
+
+
+def _condition_place(
+    facts: PathFacts, mapping: MappingDocument
+) -> tuple[str, str, list[MappingDocument]] | None:
+    """Whose conditions a field can be in: messages or rows, its path there, and what holds them."""
+    group, variants = bool(mapping.get("group")), mapping.get("any_of") or [mapping]
+    around = _path_of_each(mapping.get("each") or variants[0].get("each"))
+    walked = [one for one in mapping.get("messages") or [] if one.get("each")]
+    if walked and all(one["each"] == walked[0]["each"] for one in walked):
+        start, grouped = _message_start(walked[0], around, _FIRST if group else "")
+        path = start_path(Target("where", "", start, grouped), facts.segments)
+        inside = tuple(facts.segments[: len(path_segments(start))]) == tuple(path_segments(start))
+        if (inside if start else not grouped) and _is_single(path):
+            return "messages", path, walked
+    path = start_path(Target("where", "", around), facts.segments)
+    return ("rows", path, [mapping]) if not group and _is_single(path) else None
+
+
+def _is_single(path: str) -> bool:
+    """Whether a path leads to one value, of what it starts at."""
+    steps = compile_path(path).steps
+    return path != "$" and all(isinstance(one, Names | Key) for one in steps)
+
+
+def _restated(conditions: Sequence[MappingDocument], value: Json, head: str) -> Iterator[str]:
+    """The lines of conditions that let a value pass, and else what they did."""
+    for one in conditions:
+        others = [each for each in one["values"] if not _is_among(each, [value])]
+        stays = others if one["op"] == "not_in" else [*others, value]
+        if stays:
+            word = "drop" if one["op"] == "not_in" else "keep"
+            yield f"{word} {head}{', '.join(map(_typed_value, stays))}"
+
+
+def _is_among(value: Json, values: Iterable[Json]) -> bool:
+    return any(one == value and isinstance(one, bool) == isinstance(value, bool) for one in values)
+
+
+def _typed_value(value: Json) -> str:
+    """A value as a condition is typed: a text is quoted where it would be read otherwise."""
+    is_plain = isinstance(value, str) and _PLAIN.fullmatch(value) and parse_scalar(value) == value
+    return str(value) if is_plain else json.dumps(value)

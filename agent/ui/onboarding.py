@@ -28,7 +28,8 @@ from ingot.agent.lake.lake_order import SETS, LakeOrder
 from ingot.agent.lake.lake_state import LakeState
 from ingot.agent.reporting.proposal_folder import save_mapping
 from ingot.agent.served.order_input import check_confined, check_inside, check_order, place_below
-from ingot.agent.ui.conversation_view import Facts, view_conversation, view_reply
+from ingot.agent.ui.conversation_view import list_uses, view_conversation, view_reply
+from ingot.agent.ui.example_rows import Facts, RowFilter, view_rows
 from ingot.converters.errors import ConversionError, IngotError, SourceError
 from ingot.converters.json_yaml import encode, json_digest
 from ingot.converters.lake.catalog import SetFacts
@@ -104,6 +105,13 @@ class Onboarding:
         """Show a conversation as it is; the data is read anew where it is not open."""
         with self._lock:
             return self._view(self._find(id_))
+
+    def view_rows(self, id_: str, wanted: RowFilter) -> Facts:
+        """Show the rows of the sample that are asked for, beside their records."""
+        with self._lock:
+            found = self._find(id_)
+            uses = list_uses(found.conversation)
+            return view_rows(found.conversation, found.context, uses, wanted)
 
     def say(self, id_: str, line: str, tell: Tell) -> Facts:
         """Carry out a line as `ingot chat` does; nothing is converted by it."""

@@ -22,7 +22,7 @@ from ingot.agent.served.order_input import (
     place_below,
 )
 from ingot.agent.served.request_guard import App
-from ingot.agent.ui.conversation_view import Facts
+from ingot.agent.ui.example_rows import Facts, RowFilter
 from ingot.agent.ui.folder_view import (
     list_folder,
     view_records,
@@ -76,6 +76,7 @@ class _Page:
             "start": self._start,
             "files": lambda request: list_folder(self._folder(request), self._root),
             "onboard/{id}": lambda request: onboarding.view(_id(request)),
+            "onboard/{id}/rows": self._rows,
             "result": lambda request: view_result(self._result(request)),
             "result/records": lambda request: view_records(*self._part(request)),
             "result/rejects": lambda request: view_rejects(*self._part(request)),
@@ -118,6 +119,10 @@ class _Page:
             "mapper": self._onboarding.mapper,
             "conversations": self._onboarding.list_conversations(),
         }
+
+    def _rows(self, request: "Request") -> Facts:
+        asked = (request.query_params.get(name, "") for name in RowFilter._fields)
+        return self._onboarding.view_rows(_id(request), RowFilter(*asked))
 
     def _tokens(self, request: "Request") -> Facts:
         named = request.query_params.get("tokenizer")

@@ -11,11 +11,14 @@ Begin = Callable[..., Any]
 
 
 def drag(page: Any, field: str, target: str, within: str = "") -> None:
-    """Drop a field on a target."""
-    page.drag_and_drop(
-        f"[role=treeitem][data-field='{field}'] .name",
-        f".zone[data-target='{target}'] {within}".strip(),
-    )
+    """Drop a field on a target; those that are folded unfold while something is dragged."""
+    page.hover(f"[role=treeitem][data-field='{field}'] .name")
+    page.mouse.down()
+    page.hover(".panel.middle .head >> nth=0")
+    place = f".zone[data-target='{target}'] {within}".strip()
+    page.hover(place)
+    page.hover(place)  # a drag is over what the second move is over
+    page.mouse.up()
     settle(page)
 
 
@@ -155,8 +158,12 @@ def test_fields_are_added_and_cleared(begun: Begin) -> None:
 
 def test_an_alternative_is_taken(begun: Begin) -> None:
     page = begun("keeper.jsonl")
-    page.get_by_role("button", name="Alternatives").click()
-    other = page.locator(".alternatives li").filter(has_text="pt").first
+    page.get_by_role("button", name="Alternatives", exact=True).click()
+    columns = page.get_by_role("region", name="Alternatives").locator("li")
+    expect(columns.first).to_contain_text("used now")  # beside the others, as they are judged
+    expect(columns.first).to_contain_text("5/5 rows")
+    other = columns.filter(has_text="pretraining text").first
+    expect(other).to_contain_text("confidence 0.")
     other.get_by_role("button").click()
     settle(page)
     expect(page.locator(".bar-top .badge")).to_have_text("pretraining text")
@@ -169,12 +176,18 @@ def test_a_line_that_is_no_command_says_what_to_do(begun: Begin) -> None:
     line.fill("make it better")
     line.press("Enter")
     expect(page.locator(".said.ingot").last).to_contain_text("only short commands")
+    order = page.locator(".said").evaluate_all("all => all.map((one) => one.className)")
+    assert order == ["said you", "said ingot"]  # the answer is below the question
     line.fill("set user pormpt")
     line.press("Enter")
     expect(page.locator(".change")).to_contain_text("nearest: prompt")
     line.fill("help")
     line.press("Enter")
     expect(page.locator(".commands")).to_contain_text("drop FIELD under|over N")
+    line.fill("make it worse")
+    line.press("Enter")
+    expect(page.locator(".said.you")).to_have_count(4)
+    expect(page.locator(".commands")).to_be_visible()  # what was answered stays
 
 
 def test_a_speaker_is_given_a_role(begun: Begin) -> None:
@@ -227,3 +240,94 @@ def test_a_tokenizer_is_found_by_browsing(begun: Begin) -> None:
     dialog.get_by_role("button", name="Choose: tokenizer.json").click()
     tokenizer = page.get_by_role("textbox", name="Tokenizer")
     expect(tokenizer).to_have_value("tokenizer/tokenizer.json")
+
+
+def test_targets_without_a_field_are_folded(begun: Begin) -> None:
+    page = begun("keeper.jsonl")
+    folded = page.locator(".more-targets")
+    assert page.locator(".zone:visible").count() < 8
+    folded.locator("summary").click()
+    expect(page.locator(".zone[data-target='system']")).to_be_visible()
+    drag(page, "voice", "system")
+    assert chips(page, "system") == ["voice"]
+    expect(folded.locator(".zone[data-target='system']")).to_have_count(0)
+
+
+def test_rows_are_shown_by_a_value_and_by_what_becomes_of_them(begun: Begin) -> None:
+    page = begun("en_chats")
+    said = page.locator(".filter")
+    expect(said).to_contain_text("25 of 25 rows")
+    tree = page.locator("[role=treeitem][data-field=model]")
+    tree.get_by_role("button", name="atlas-chat-mini 5").click()
+    expect(said).to_contain_text("5 of 25 rows: model = atlas-chat-mini")
+    row = page.locator(".node[data-field=model]")
+    expect(row).to_contain_text("atlas-chat-mini")
+    expect(page.locator(".pager")).to_contain_text("1 of 5")
+    tree.get_by_role("button", name="atlas-chat-mini 5").click()  # a second click clears it
+    expect(said).to_contain_text("25 of 25 rows")
+    said.get_by_role("button", name="no assistant 1").click()
+    expect(said).to_contain_text("1 of 25 rows: no assistant")
+    expect(page.locator("p.none")).to_contain_text("This row gives no record. (no assistant)")
+    said.get_by_role("button", name="show all").click()
+    expect(said).to_contain_text("25 of 25 rows")
+
+
+def test_messages_are_left_out_by_a_tick_and_taken_back(begun: Begin) -> None:
+    page = begun("en_chats")
+    page.locator("[role=treeitem][data-field='conversations[*].from']").click()
+    box = page.get_by_role("checkbox", name="Keep messages: system")
+    expect(box).to_be_checked()
+    box.uncheck()
+    settle(page)
+    assert said(page) == ["drop message where from is system"]
+    expect(box).not_to_be_checked()
+    expect(page.locator(".effect .changed dd")).to_have_text("6")  # the seventh row gives no record
+    box.check()
+    settle(page)
+    assert said(page)[1:] == ["keep message all from"]
+    expect(box).to_be_checked()
+    page.locator("[role=treeitem][data-field=model]").click()
+    page.get_by_role("button", name="only: atlas-chat-mini").click()
+    settle(page)
+    expect(page.locator(".effect .after dd")).to_have_text("5")
+
+
+def test_the_history_says_what_each_step_was(begun: Begin) -> None:
+    page = begun("keeper.jsonl")
+    drag(page, "reply_b", "assistant")
+    drag(page, "voice", "system")
+    history = page.locator(".history")
+    history.locator("summary").click()
+    lines = history.locator("li").all_text_contents()
+    assert lines == [
+        "1. first proposal by rules",
+        "2. set assistant reply_b by you",
+        "3. set system voice by you",
+    ]
+    history.get_by_role("button", name="first proposal").click()
+    settle(page)
+    expect(page.locator(".history summary")).to_have_text("History 1/3")
+    assert chips(page, "assistant") == ["reply_a"]
+
+
+def test_an_empty_conversation_gives_lines_that_fit(begun: Begin) -> None:
+    page = begun("en_chats")
+    tries = page.locator(".tries button")
+    assert 2 <= tries.count() <= 3
+    expect(tries.first).to_have_text("drop model is atlas-chat-mini")
+    tries.first.click()
+    line = page.get_by_role("textbox", name="Command or question")
+    expect(line).to_have_value("drop model is atlas-chat-mini")
+    assert said(page) == []  # the person sends it
+    line.press("Enter")
+    settle(page)
+    expect(page.locator(".tries")).to_have_count(0)
+
+
+def test_data_without_text_is_not_approved(begun: Begin, root: Path) -> None:
+    (root / "ages.csv").write_text("age,score\n" + "".join(f"{n},{n % 5}\n" for n in range(99)))
+    page = begun("ages.csv")
+    expect(page.locator("p.none").first).to_contain_text("it would write no records")
+    expect(page.get_by_role("button", name="Approve and convert")).to_have_count(0)
+    expect(page.get_by_role("region", name="Checks").locator(".state-word")).to_have_count(0)
+    expect(page.locator(".zone[data-target=text]")).to_be_visible()

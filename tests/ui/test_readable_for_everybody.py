@@ -1,5 +1,6 @@
 """Names of controls, landmarks, the keyboard's help, narrow windows, and Chinese."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -94,8 +95,37 @@ def test_the_page_speaks_chinese(begun: Begin) -> None:
     expect(page.get_by_role("region", name="字段", exact=True)).to_be_visible()
     expect(page.locator(".gate-name").first).to_have_text("置信度")  # names of gates, too
     expect(page.get_by_role("button", name="批准并转换")).to_be_enabled()
+    told = page.locator(".told.person li").all_text_contents()
+    assert told  # reasons and doubts are Chinese, with their figures
+    assert all(re.search("[\u4e00-\u9fff]", one) for one in told), told
+    expect(page.locator(".gate .figure").first).to_contain_text("至少 0.")
     page.reload()  # kept
     expect(page.get_by_label("语言")).to_have_value("zh")
+
+
+def test_reasons_are_said_in_chinese_wherever_they_are_known(opened: Open, address: str) -> None:
+    page = opened(address, locale="zh-CN")
+    said = page.evaluate(
+        "texts => import('/static/reasons.js').then((one) => texts.map((text) => one.told(text)))",
+        [
+            "confidence 0.452 is below --min-confidence 0.9",
+            "the rules propose something else (sft, 0.96) and are sure of it",
+            "1 file, 1.2 % of the bytes: docx (1 file, 20 bytes)",
+            "only 7 rows to judge by; 100% of the records hold markup",
+            "the model turned roles round: 'bot' → user",
+            "<img src=x onerror=alert(1)> is something else",
+            "none",
+        ],
+    )
+    assert said == [
+        "置信度 0.452 低于 --min-confidence 0.9",
+        "规则提出了别的方案（sft，0.96），并且很有把握",
+        "1 个文件，占字节的 1.2 %：docx（1 个文件，20 字节）",
+        "只有 7 行可供判断；100% 的记录含有标记语言（如 HTML）",
+        "模型颠倒了角色：'bot' → user",
+        "<img src=x onerror=alert(1)> is something else",
+        "无",
+    ]
 
 
 def test_the_language_of_the_browser_is_taken(opened: Open, address: str) -> None:
@@ -154,5 +184,14 @@ def test_texts_can_be_read_in_both_themes(begun: Begin, scheme: str) -> None:
           one.classList.add('c', `c${place % 10}`);
         })"""
     )
-    for selector in (".chip", ".span", ".soft", ".tag", ".gate-state", ".primary", ".figure"):
+    for selector in (
+        ".chip",
+        ".span",
+        ".soft",
+        ".tag",
+        ".gate-state",
+        ".primary",
+        ".figure",
+        ".facet",
+    ):
         assert contrast(page, selector) >= 4.5, selector

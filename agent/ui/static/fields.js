@@ -60,15 +60,18 @@ function treeItem(field, hasChildren, page, panel) {
   };
   const twist = { class: "twist", tabindex: "-1" };
   twist["aria-label"] = `${open ? t("fold") : t("unfold")}: ${plain(label, 60)}`;
-  const often = field.values.some(([, count]) => count > 1) ? field.values : [];
-  const values = often.map(([value, count]) => `${plain(value, 30)} ${number(count)}`);
+  const often = field.values.some(([, count]) => count > 1) ? field.values.slice(0, 8) : [];
+  const values = often.map(([value, count]) => facet(page, field, value, count, "-1"));
   const item = h("div", {
       role: "treeitem", class: `field ${colourClass(colour)} ${used ? "used" : ""}`,
       tabindex: page.selected === path ? 0 : -1, "aria-selected": String(page.selected === path),
       "aria-level": depth + 1, "aria-expanded": hasChildren ? String(open) : null,
       "aria-label": said.filter(Boolean).map((one) => plain(one, 80)).join(", "),
       "data-field": path, "data-key": `field ${path}`, draggable: "true", onfocusin: choose,
-      ondragstart: (event) => event.dataTransfer.setData("text/plain", path),
+      ondragstart: (event) => {
+        event.dataTransfer.setData("text/plain", path);
+        setTimeout(() => page.unfoldTargets()); // after the picture of the drag is taken
+      },
     },
     hasChildren ? button(open ? "▾" : "▸", toggle, twist) : h("span", { class: "twist" }),
     h("span", { class: "swatch", "aria-hidden": "true" }), name(label),
@@ -76,9 +79,19 @@ function treeItem(field, hasChildren, page, panel) {
     h("span", { class: "fill", title: `${number(rows)}/${number(of)}` }, bar(rows, of),
       share(rows, of)),
     useSelect(field, page), h("span", { class: "seen" },
-      name(values.join(" · ") || (field.examples[0] ?? field.values[0]?.[0]))));
+      values.length ? values : name(field.examples[0] ?? field.values[0]?.[0])));
   item.style.setProperty("--depth", Math.min(depth, 8));
   return item;
+}
+
+/* A value with its count: a control that shows the rows that hold it, or all of them again. */
+function facet(page, { path, label }, value, count, tabindex = "0") {
+  const on = page.wanted.field === path && page.wanted.value === value;
+  return button([plain(value, 40), " ", h("b", {}, number(count))], (event) => {
+    event.stopPropagation();
+    page.filterBy({ field: path, value });
+  }, { class: "facet", tabindex, "aria-pressed": String(on), "data-key": `facet ${tabindex} ${path} ${value}`,
+    title: t("rows_with", { what: `${plain(label, 40)} = ${plain(value, 80)}` }) });
 }
 
 /* The select that does what dragging does. Chosen with the keyboard, it waits for Enter or Tab. */
@@ -119,13 +132,28 @@ function drawAbout(panel, page) {
   const field = page.view.fields.find((one) => one.path === page.selected);
   if (!field) return;
   const told = field.values.length
-    ? field.values.map(([value, count]) =>
-      [text(value, 120), " ", h("b", {}, `× ${number(count)}`)])
+    ? field.values.map(([value, count], place) => [
+      keepBox(page, field, value, field.choices?.values[place]), facet(page, field, value, count),
+      onlyButton(page, value, field.choices?.values[place])])
     : field.examples.map((one) => text(one, 160));
   const facts = `${plain(field.types.join(" | "), 80)} · ${number(field.rows)}/${number(field.of)}`;
   put(panel.querySelector(".about"), h("h3", {}, name(field.path)),
-    h("p", { class: "soft" }, facts, " ", t("rows")),
-      h("ul", {}, told.map((one) => h("li", {}, one))));
+    h("p", { class: "soft" }, facts, " ", t("rows"), field.choices
+      && ` · ${t(`ticked ${field.choices.what}`)}`),
+    h("ul", {}, told.map((one) => h("li", {}, one))));
+}
+
+/* A tick box: rows or messages with the value stay, or are left out. */
+function keepBox(page, { path, choices }, value, choice) {
+  return choice && h("input", { type: "checkbox", checked: choice.kept,
+    disabled: !choice.lines.length, "data-key": `keep ${path} ${value}`,
+    "aria-label": `${t(`keep ${choices.what}`)}: ${plain(value, 60)}`,
+    onchange: () => page.sayAll(choice.lines) });
+}
+
+function onlyButton(page, value, choice) {
+  return choice?.only.length > 0 && button(t("only"), () => page.sayAll(choice.only),
+    { class: "quiet", "aria-label": `${t("only")}: ${plain(value, 60)}` });
 }
 
 /* Arrows walk the tree, left and right fold and unfold, Enter goes to the select of the field. */

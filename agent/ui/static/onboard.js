@@ -2,9 +2,10 @@
 import { pathInput } from "./browse.js";
 import { announce, button, h, name, number, plain, problem, put, soft, text,
   working } from "./dom.js";
-import { drawExamples, drawTargets } from "./examples.js";
+import { drawAlternatives, drawExamples, drawTargets } from "./examples.js";
 import { drawFields } from "./fields.js";
 import { address, get, openConversation, post, stream } from "./requests.js";
+import { told } from "./reasons.js";
 import { changeWords, drawChange, drawSide } from "./side.js";
 import { Talk } from "./talk.js";
 import { t } from "./words.js";
@@ -24,6 +25,9 @@ class Onboarding {
     this.example = 0;
     this.closed = new Set(); // paths of fields whose children are hidden
     this.filter = "";
+    this.wanted = { field: "", value: "", outcome: "" }; // which rows are shown
+    this.others = null; // alternatives, where they were asked for
+    this.allTargets = false; // whether those without a field are shown
     this.change = null; // what the last line did
     this.busy = false;
     this.talk = new Talk(this);
@@ -68,13 +72,61 @@ class Onboarding {
       });
       this.view = done.view;
       this.change = { line, ...done };
+      this.others = done.alternatives ?? (done.effect ? null : this.others);
+      if (this.isFiltered()) await this.loadRows();
     } catch (error) {
       this.change = { line, error };
     }
+    this.talk.end(this.change);
     this.busy = false;
     this.page.removeAttribute("aria-busy");
     this.draw();
     announce(changeWords(this.change));
+  }
+
+  /* Send lines one after the other, until one is refused. */
+  async sayAll(lines) {
+    for (const line of lines) {
+      await this.say(line);
+      const { line: sent, error, problems = [] } = this.change ?? {};
+      if (sent !== line || error || problems.length) {
+        this.draw(); // a box shows again what is so
+        return;
+      }
+    }
+  }
+
+  isFiltered() {
+    return Boolean(this.wanted.field || this.wanted.outcome);
+  }
+
+  async loadRows() {
+    this.view = { ...this.view, ...(await get(`${this.own}/rows`, this.wanted)) };
+  }
+
+  /* Show the rows with a value or an outcome; those of before where it is chosen already. */
+  async filterBy(part) {
+    const before = this.wanted;
+    const same = Object.keys(part).every((key) => before[key] === part[key]);
+    const cleared = Object.fromEntries(Object.keys(part).map((key) => [key, ""]));
+    this.wanted = { ...before, ...(same ? cleared : part) };
+    this.example = 0;
+    try {
+      await this.loadRows();
+    } catch (error) {
+      this.wanted = before;
+      this.change = { line: "", error };
+    }
+    this.draw();
+    const { found, of } = this.view.rows;
+    announce(t("rows_found", { n: number(found), of: number(of) }));
+  }
+
+  /* Show the targets without a field while one is dragged. */
+  unfoldTargets() {
+    this.allTargets = true;
+    const folded = this.middle.querySelector(".more-targets");
+    if (folded) folded.open = true;
   }
 
   /* Say why a gesture does nothing. */
@@ -95,12 +147,12 @@ class Onboarding {
   draw(all = true) {
     const key = document.activeElement?.dataset?.key;
     this.example = Math.max(0, Math.min(this.example, this.view.examples.length - 1));
-    put(this.middle, drawTargets(this), drawChange(this), drawExamples(this));
+    put(this.middle, drawTargets(this), drawAlternatives(this), drawChange(this),
+      drawExamples(this));
     if (all) {
       this.drawTop();
       drawFields(this.fields, this);
       drawSide(this.side, this);
-      this.talk.draw();
       this.drawFoot();
     }
     if (key === undefined) return;
@@ -121,9 +173,23 @@ class Onboarding {
       fact(t("by"), text(mapper ?? "–", 40)),
       fact(t("confidence"), confidence === null ? "–" : confidence.toFixed(2)),
       rows && fact(t("sample"), rows), model && fact(t("model"), text(model, 60)),
-      h("span", { class: "soft reason" }, name(reason)),
-      h("span", { class: "steps-nav" }, moves("↶", "undo", "u", step.at <= 1),
-        soft(`${step.at}/${step.of}`), moves("↷", "redo", "r", step.at >= step.of)));
+      h("span", { class: "soft reason" }, name(told(reason))),
+      h("span", { class: "steps-nav" }, moves("↶", "undo", "u", step.at <= 1), this.history(),
+        moves("↷", "redo", "r", step.at >= step.of)));
+  }
+
+  /* The steps of the mapping, each with the line that made it; one that is chosen is gone to. */
+  history() {
+    const { step: { at, of }, steps } = this.view;
+    const go = (to) => this.sayAll(Array(Math.abs(to - at)).fill(to < at ? "undo" : "redo"));
+    const line = ({ words, by }, place) => h("li", {}, button(
+      [soft(`${place + 1}. `), words ? h("code", {}, plain(words, 120)) : t("first_proposal"), " ",
+        soft(t(`by ${by}`, {}, by))],
+      () => go(place + 1), { class: "link", disabled: place + 1 === at,
+        "aria-current": place + 1 === at ? "step" : null }));
+    const words = h("summary", { "aria-label": `${t("history")}: ${at}/${of}` },
+      `${t("history")} ${at}/${of}`);
+    return h("details", { class: "history" }, words, h("ol", {}, steps.map(line)));
   }
 
   /* Mark a field in all places where the pointer or the focus is on one of them. */
@@ -138,13 +204,18 @@ class Onboarding {
 
   drawFoot() {
     const { view, state } = this;
-    const { lake, done, converting, can_approve: can } = view;
+    const { lake, done, converting, decision, can_approve: can } = view;
     const act = (words, key, does, more) => button(words, does, { "data-key": key, ...more });
     const main = { class: "primary", disabled: !can || converting, "aria-describedby": "why-not" };
-    const why = h("span", { class: "soft", id: "why-not" }, can ? null : text(view.why_not, 300));
+    const why = h("span", { class: "soft", id: "why-not" }, can ? null
+      : text(told(view.why_not), 300));
     if (done && !converting) {
       const href = address("result", "", { path: done, tokenizer: view.tokenizer ?? "" });
       put(state, t("done"), " ", h("a", { class: "button primary", href }, t("open_result")));
+    }
+    if (!lake && decision === "irrelevant") {
+      put(this.foot, h("span", { class: "soft" }, t("nothing_to_approve")), state);
+      return;
     }
     if (!lake) {
       const approve = act(t("approve"), "approve", () => this.approve(), main);

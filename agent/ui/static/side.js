@@ -1,13 +1,16 @@
 /* What the checks say, what a person has to look at, and what a change did. */
 import { bar, button, details, h, heading, name, number, plain, problem, put, select, soft,
   text } from "./dom.js";
+import { told } from "./reasons.js";
 import { gateName, t } from "./words.js";
 
 const ICONS = { pass: "✓", warn: "!", fail: "✕", person: "◐" };
 const WORST = ["fail", "person", "warn", "pass"];
 
 export function drawSide(panel, page) {
-  const { gates, problems, person, roles, evidence, mapping } = page.view;
+  const { gates, problems, person, roles, evidence, mapping, sample } = page.view;
+  const doubts = evidence.filter((one) => one.target === "doubt")
+    .sort((one, other) => other.confidence - one.confidence);
   const worst = WORST.find((state) => gates.some((one) => one.state === state)) ?? "pass";
   const passing = gates.filter((one) => one.state === "pass");
   const others = WORST.slice(0, 3).flatMap((state) => gates.filter((one) => one.state === state));
@@ -18,17 +21,19 @@ export function drawSide(panel, page) {
     return details(words, content, before?.open ?? open, { "data-open": key });
   };
   const state = h("span", { class: `state-word ${worst}` }, `${ICONS[worst]} `, t(`gate ${worst}`));
-  put(panel, heading(t("checks"), state), toldList(t("problems"), problems, "fail"),
-    toldList(t("person_why"), person, "person"), list(others), passing.length > 0
+  put(panel, heading(t("checks"), sample ? state : soft(t("not_checked"))),
+    toldList(t("problems"), problems, "fail"), toldList(t("person_why"), person, "person"),
+    toldList(t("uncertain"), doubts.slice(0, 3).map((one) => one.why), "person"),
+    list(others), passing.length > 0
       && folded("gates", t("passing", { n: passing.length }), list(passing), !others.length),
     roles?.length > 0 && rolesList(page),
     evidence.length > 0 && folded("why", t("evidence"), reasons(evidence)),
     folded("json", t("mapping_json"), h("pre", { tabindex: "0" }, json)));
 }
 
-function toldList(title, told, kind) {
-  const items = told.map((one) => h("li", {}, text(one, 400)));
-  return told.length > 0 && [h("h3", {}, title), h("ul", { class: `told ${kind}` }, items)];
+function toldList(title, found, kind) {
+  const items = found.map((one) => h("li", {}, text(told(one), 400)));
+  return found.length > 0 && [h("h3", {}, title), h("ul", { class: `told ${kind}` }, items)];
 }
 
 function gateLine({ name: gate, state, figure, limit, detail }) {
@@ -36,9 +41,9 @@ function gateLine({ name: gate, state, figure, limit, detail }) {
       ICONS[state]),
     h("span", { class: "gate-name" }, text(gateName(gate), 80)),
     h("span", { class: "gate-state" }, t(`gate ${state}`)),
-    h("span", { class: "figure" }, text(figure, 160), limit && state !== "pass"
-      && h("span", {}, ` · ${t("limit")} `, text(limit, 120))),
-    detail && h("span", { class: "detail" }, text(detail, 300)));
+    h("span", { class: "figure" }, text(told(figure), 160), limit && state !== "pass"
+      && h("span", {}, ` · ${t("limit")} `, text(told(limit), 120))),
+    detail && h("span", { class: "detail" }, text(told(detail), 300)));
 }
 
 function rolesList(page) {
@@ -61,7 +66,7 @@ function reasons(evidence) {
   return h("dl", { class: "evidence" }, evidence.map(({ target, choice, runner_up: other, why }) =>
     [
     h("dt", {}, text(target, 60), " = ", text(choice, 120)),
-    h("dd", { class: "soft" }, text(why, 300), other
+    h("dd", { class: "soft" }, text(told(why), 300), other
       && [` · ${t("runner_up")} `, text(other, 120)])]));
 }
 
@@ -72,7 +77,7 @@ const EFFECT = ["before", "after", "same", "changed", "lost", "gained"];
 /* What a line did, in a sentence. */
 export function changeWords({ error, problems = [], effect, say = "" }) {
   if (error) return error.message;
-  if (problems.length) return `${t("not_changed")}: ${problems[0]}`;
+  if (problems.length) return `${t("not_changed")}: ${told(problems[0])}`;
   if (effect?.before === undefined) return say;
   return t("effect", Object.fromEntries(EFFECT.map((key) => [key, number(effect[key])])));
 }

@@ -1,6 +1,7 @@
 /* The conversation: what was said, the words of a model as they come, and the line to type. */
 import { button, h, heading, plain, put, text } from "./dom.js";
-import { wordsLine } from "./examples.js";
+import { told } from "./reasons.js";
+import { changeWords } from "./side.js";
 import { t } from "./words.js";
 
 const COMMANDS = "set drop keep swap role train alternatives take undo redo help out".split(" ");
@@ -32,42 +33,51 @@ export class Talk {
         quick(t("commands"), "help")),
       this.log, this.hints,
       h("form", { onsubmit: submit }, this.input, h("button", { class: "primary" }, t("send"))));
+    const said = page.view.said.map((one) => bubble(one.who, one.text));
+    put(this.log, said.length ? said : this.examples());
   }
 
-  draw() {
-    const { view, change } = this.page;
-    const said = view.said.map((one) => bubble(one.who, one.text));
-    put(this.log, said, change && this.answer(change));
-    const last = [...this.log.querySelectorAll(".said.you")].at(-1); // its answer begins below it
-    this.log.scrollTop = last ? last.offsetTop - this.log.offsetTop : 0;
+  /* Lines that fit this data: one is put into the input, and sent by the person. */
+  examples() {
+    const { fields } = this.page.view;
+    const free = fields.find((one) => one.uses.length && !one.targets.length) ?? fields[0];
+    const several = fields.filter((one) => one.choices?.values.length > 1);
+    const rare = several.map((one) => one.choices.values.at(-1).lines[0]).find(Boolean);
+    const added = free?.uses.find((one) => one.add)?.add ?? free?.uses[0]?.line;
+    const lines = [rare, added, "alternatives", "help set"].filter(Boolean).slice(0, 3);
+    const put_in = (line) => {
+      this.input.value = line;
+      this.input.focus();
+    };
+    return h("div", { class: "tries" }, h("p", { class: "soft" }, t("tries")),
+      lines.map((line) => button(plain(line, 120), () => put_in(line),
+        { class: "quiet", "aria-label": `${t("try")}: ${plain(line, 120)}` })));
   }
 
-  /* What the last line was answered, beyond what the conversation keeps. */
-  answer({ line, say, error, problems = [], commands, alternatives, effect }) {
-    const last = this.page.view.said.slice(-3).map((one) => one.text);
-    const shown = error || say || problems.length || commands || alternatives || effect;
+  /* What a line was answered stays below it. */
+  end(change) {
+    const { say, heard, error, problems = [], commands, alternatives, effect } = change;
     const usages = commands?.map(([usage, does]) =>
       [h("dt", {}, text(usage, 200)), h("dd", {}, text(does, 400))]);
-    const take = (title, number) => button(t("take"), () => this.page.say(`take ${number}`), {
-      "aria-label": `${t("take")} ${number}: ${plain(title, 60)}`, "data-key": `take ${number}`,
-    });
-    const others = alternatives?.map(({ title, lines }, place) =>
-      h("li", {}, h("div", { class: "head" }, h("b", {}, text(title, 160)), take(title, place + 1)),
-        h("dl", { class: "lines" }, lines.map((one) => wordsLine(one, 160)))));
-    return [
-      !last.includes(line) && bubble("you", line), say && !last.includes(say)
-        && bubble("ingot", say),
-      usages && h("dl", { class: "commands" }, usages),
-      others?.length > 0 && h("ol", { class: "alternatives" }, others),
-      others?.length === 0 && bubble("ingot", t("no_alternatives")),
-      !shown && bubble("ingot", t("on_page"))];
+    const found = alternatives && t(alternatives.length ? "others_found" : "no_alternatives",
+      { n: alternatives.length });
+    const changed = error || problems.length || effect?.before !== undefined;
+    const shown = [heard && bubble("model", heard), found && bubble("ingot", found),
+      say && say !== found && !alternatives && bubble("ingot", told(say)),
+      changed && bubble("ingot", changeWords(change)),
+      usages && h("dl", { class: "commands" }, usages)].filter(Boolean);
+    put(this.answer, shown.length ? shown : bubble("ingot", t("on_page")));
+    this.log.scrollTop = this.question.offsetTop - this.log.offsetTop;
   }
 
   /* A line was sent: show it, and the words of a model as they come. */
   begin(line) {
     this.words = h("span", {});
     const spin = h("span", { class: "spin", "aria-hidden": "true" });
-    this.log.append(bubble("you", line), h("div", { class: "said model" }, spin, this.words));
+    this.log.querySelector(".tries")?.remove();
+    this.question = bubble("you", line);
+    this.answer = h("div", {}, h("div", { class: "said model" }, spin, this.words));
+    this.log.append(this.question, this.answer);
     this.log.scrollTop = this.log.scrollHeight;
   }
 

@@ -47,6 +47,18 @@ def where(*conditions):
     return {"set": "where", "number": None, "where": where, "alternative": None}
 
 
+LONG = {"path": "text", "op": "min_chars", "values": [5]}
+WALK = {
+    "version": 2,
+    "messages": [
+        {
+            "each": "events[*]",
+            "where": [{"path": "public", "not_in": [False]}, {"path": "text", "min_chars": 5}],
+            "role": {"path": "who"},
+            "content": "text",
+        }
+    ],
+}
 EDITS = [
     (PT, "set text title,body", text("title", "body")),
     (PT, "/set text title, body", text("title", "body")),
@@ -114,6 +126,15 @@ EDITS = [
     (PT, 'keep q is 1,true,"1"', where({"path": "q", "op": "in", "values": [1, True, "1"]})),
     (PT, "drop first name is x", where({"path": "first name", "op": "not_in", "values": ["x"]})),
     (PT, "keep all", {"set": "where", "number": None, "where": [], "alternative": None}),
+    (PT, "keep all ['ok']", {"set": "where", "number": None, "where": [], "alternative": None}),
+    (PT, "keep all body", where()),
+    (PT, "keep all is x", where({"path": "all", "op": "in", "values": ["x"]})),
+    (WALK, "keep message all", {"set": "where", "number": 1, "where": [], "alternative": None}),
+    (
+        WALK,
+        "keep message 1 all events[*].public",
+        {"set": "where", "number": 1, "where": [LONG], "alternative": None},
+    ),
     (SFT, "swap", {"set": "swap", "alternative": None}),
     (
         TURNS,

@@ -11,7 +11,8 @@ from ingot.agent.chat.operations import begin_conversation
 from ingot.agent.chat.responses import respond
 from ingot.agent.context import Context
 from ingot.agent.state import Order
-from ingot.agent.ui.conversation_view import view_conversation
+from ingot.agent.ui.conversation_view import list_uses, view_conversation, view_reply
+from ingot.agent.ui.example_rows import RowFilter, view_rows
 from ingot.agent.ui.field_uses import row_path
 
 ROWS = range(40)
@@ -184,3 +185,163 @@ def test_alternatives_are_changed_one_by_one(tmp_path: Path) -> None:
 )
 def test_a_path_that_leads_out_is_shown_as_that_of_the_row(path: str, shown: str) -> None:
     assert row_path(path) == shown
+
+
+# --- leaving out by a value
+
+
+TICKETS = [
+    {
+        "id": n,
+        "state": ("open", "true", "a, b", 'q"t under 3', "5")[n % 5],
+        "events": [
+            {"who": "end-user", "body": f"Where is parcel {n}, please?", "public": True, "n": 1},
+            {"who": "agent", "body": f"INTERNAL: number {n} again.", "public": False, "n": 2},
+            {"who": "agent", "body": f"Parcel {n} arrives tomorrow.", "public": True, "n": 3},
+        ],
+    }
+    for n in ROWS
+]
+TICKET_MAPPING = {
+    "version": 2,
+    "messages": [
+        {
+            "each": "events[*]",
+            "role": {"path": "who", "map": {"end-user": "user", "agent": "assistant"}},
+            "content": "body",
+        }
+    ],
+}
+
+
+def choices_of(talk: Conversation, context: Context, path: str) -> tuple[str, dict[str, Any]]:
+    """What a field leaves out, and its choices by their values as the page shows them."""
+    fields = {one["path"]: one for one in view_conversation(talk, context)["fields"]}
+    found = fields[path]["choices"]
+    values = [text for text, _ in fields[path]["values"]]
+    return found["what"], dict(zip(values, found["values"], strict=True))
+
+
+def say_all(talk: Conversation, context: Context, lines: list[str]) -> Conversation:
+    for line in lines:
+        told = respond(talk, line, context)
+        assert not told.problems, (line, told.problems)
+        assert not told.say, (line, told.say)
+        talk = told.conversation
+    return talk
+
+
+def test_messages_are_left_out_by_a_value_and_come_back(tmp_path: Path) -> None:
+    talk, context = begin(tmp_path, TICKETS, TICKET_MAPPING)
+    whole = talk.mapping
+    what, choices = choices_of(talk, context, "events[*].public")
+    assert what == "messages"
+    assert {value: one["kept"] for value, one in choices.items()} == {"true": True, "false": True}
+    talk = say_all(talk, context, choices["false"]["lines"])
+    (message,) = talk.mapping["messages"]
+    assert message["where"] == [{"path": "public", "not_in": [False]}]
+    made = view_conversation(talk, context)["examples"][0]["records"][0]
+    assert not any("INTERNAL" in span["text"] for line in made for span in line["spans"])
+    _, choices = choices_of(talk, context, "events[*].public")
+    assert [choices[value]["kept"] for value in ("true", "false")] == [True, False]
+    talk = say_all(talk, context, choices["false"]["lines"])
+    assert talk.mapping == whole
+    _, choices = choices_of(talk, context, "events[*].n")
+    talk = say_all(talk, context, [*choices["1"]["lines"], *choices["2"]["lines"]])
+    _, choices = choices_of(talk, context, "events[*].n")
+    assert [one["kept"] for one in choices.values()] == [False, False, True]
+    talk = say_all(talk, context, choices["2"]["lines"])  # the other one stays left out
+    _, choices = choices_of(talk, context, "events[*].n")
+    assert [one["kept"] for one in choices.values()] == [False, True, True]
+
+
+def test_rows_of_any_value_are_left_out_by_its_line(tmp_path: Path) -> None:
+    talk, context = begin(tmp_path, TICKETS, TICKET_MAPPING)
+    what, choices = choices_of(talk, context, "state")
+    assert what == "rows"
+    assert len(choices) == 5
+    for value, one in choices.items():
+        for lines, kept in ((one["lines"], 32), (one["only"], 8)):
+            changed = say_all(talk, context, lines)
+            _, after = choices_of(changed, context, "state")
+            assert after[value]["kept"] is (kept == 8), lines
+            check = changed.state["check"]
+            assert check
+            assert check.records == kept, lines
+
+
+def test_what_cannot_be_said_in_one_condition_has_no_choice(tmp_path: Path) -> None:
+    entry = TICKET_MAPPING["messages"][0]  # type: ignore[index]
+    first = {**entry, "where": [{"path": "n", "in": [1]}]}
+    other = {**entry, "where": [{"path": "n", "not_in": [1]}]}
+    mapping = {"version": 2, "messages": [first, other]}
+    talk, context = begin(tmp_path, TICKETS, mapping)
+    fields = {one["path"]: one for one in view_conversation(talk, context)["fields"]}
+    assert fields["events[*].n"]["choices"] is None  # each message has a condition of its own
+    assert fields["events[*].public"]["choices"]
+    assert fields["id"]["choices"] is None  # no value stands there twice
+
+
+def test_a_hidden_value_has_no_line(tmp_path: Path) -> None:
+    rows = [
+        {**one, "mail": ("ann.lee@corp-mail.com", "none")[n % 2]} for n, one in enumerate(TICKETS)
+    ]
+    talk, context = begin(tmp_path, rows, TICKET_MAPPING)
+    _, choices = choices_of(talk, context, "mail")
+    assert choices["[email]"]["lines"] == choices["[email]"]["only"] == []
+    assert choices["none"]["lines"] == ["drop mail is none"]
+    shown = view_rows(talk, context, list_uses(talk), RowFilter("mail", "[email]"))
+    assert shown["rows"]["found"] == 20
+    assert "ann.lee" not in json.dumps(shown)
+    assert all(one["hidden"] for one in shown["examples"])
+
+
+# --- rows that are asked for
+
+
+def test_rows_are_found_by_a_value_and_an_outcome(tmp_path: Path) -> None:
+    rows = [
+        {"q": f"What is {n}?", "a": f"It is {n}." if n % 4 else "", "k": "xy"[n % 2]} for n in ROWS
+    ]
+    sides = [("user", "q"), ("assistant", "a")]
+    messages = [{"role": role, "content": field} for role, field in sides]
+    talk, context = begin(tmp_path, rows, {"version": 2, "messages": messages})
+    uses = list_uses(talk)
+    whole = view_rows(talk, context, uses)
+    assert whole["rows"] == {
+        "of": 40,
+        "found": 40,
+        "outcomes": [("record", 30), ("no_assistant", 10)],
+    }
+    assert all(one["records"] for one in whole["examples"])  # those with a record come first
+    lost = view_rows(talk, context, uses, RowFilter(outcome="no_assistant"))
+    assert lost["rows"]["found"] == 10
+    assert {one["outcome"] for one in lost["examples"]} == {"no_assistant"}
+    both = view_rows(talk, context, uses, RowFilter("k", "x", "no_assistant"))
+    assert (both["rows"]["found"], sum(n for _, n in both["rows"]["outcomes"])) == (10, 20)
+    for wanted in (RowFilter("k", "z"), RowFilter("no[", "x"), RowFilter("nowhere", "x")):
+        assert view_rows(talk, context, uses, wanted)["rows"]["found"] == 0
+
+
+def test_rows_of_a_group_are_found_by_a_value_of_one_of_them(tmp_path: Path) -> None:
+    mapping = {
+        "version": 2,
+        "group": {"by": ["conv_id"], "sort": "turn"},
+        "messages": [{"each": "[*]", "role": {"path": "role"}, "content": "text"}],
+    }
+    talk, context = begin(tmp_path, SETS["group"], mapping)
+    assert choices_of(talk, context, "role")[0] == "messages"
+    found = view_rows(talk, context, list_uses(talk), RowFilter("role", "user"))
+    assert found["rows"]["of"] == found["rows"]["found"] == 40
+
+
+def test_steps_and_alternatives_say_what_they_are(tmp_path: Path) -> None:
+    talk, context = begin(tmp_path, SETS["turns"])
+    talk = say_all(talk, context, ["set language none"])
+    steps = view_conversation(talk, context)["steps"]
+    assert steps == [{"words": "", "by": "rules"}, {"words": "set language none", "by": "you"}]
+    found = view_reply(respond(talk, "alternatives", context), context)["alternatives"]
+    assert {"pt", "sft"} >= {one["decision"] for one in found}
+    judged = [one for one in found if one["confidence"] is not None]
+    assert judged
+    assert all(0 < one["confidence"] < 1 and one["why"] and one["rows"] <= 40 for one in judged)

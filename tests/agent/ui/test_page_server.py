@@ -255,6 +255,27 @@ def test_a_change_is_tried_and_taken_back(page: Page) -> None:
     assert page.get(f"onboard/{view['id']}")["step"] == {"at": 1, "of": 2}
 
 
+def test_rows_are_asked_for_below_their_conversation(page: Page) -> None:
+    view = page.done("onboard", source="en_chats")
+    assert view["rows"] == {
+        "of": 25,
+        "found": 25,
+        "outcomes": [["record", 24], ["no_assistant", 1]],
+    }
+    asked = {"field": "model", "value": "atlas-chat-mini"}
+    found = page.get(f"onboard/{view['id']}/rows", **asked)
+    assert found["rows"]["found"] == len(found["examples"]) == 5
+    lost = page.get(f"onboard/{view['id']}/rows", **asked, outcome="no_assistant")
+    assert lost["rows"]["found"] == 0
+    assert page.get(f"onboard/{view['id']}/rows")["examples"] == view["examples"]
+
+
+def test_a_question_stands_above_its_answer(page: Page) -> None:
+    view = page.done("onboard", source="en_chats")
+    told = page.done(f"onboard/{view['id']}/say", line="please remove the html")
+    assert [one["who"] for one in told["view"]["said"]] == ["you", "ingot"]
+
+
 def test_from_a_source_to_tokens(page: Page, root: Path) -> None:
     view = page.done("onboard", source="en_chats")
     named = {"out": "results/chats", "tokenizer": "tokenizer/tokenizer.json"}
