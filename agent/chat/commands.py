@@ -218,12 +218,12 @@ def _read_conditions(
     if not walked:
         raise ValueSyntaxError("no message walks over a list: say message N where ...")
     made = []
-    for number in walked:
-        message = messages[number - 1]
+    for place in walked:
+        message = messages[place - 1]
         inside = str(message.get("each") or "")
         short = condition.strip().removeprefix(f"{inside}.")
         own = tuple(one.removeprefix(f"{inside}.") for one in fields)
-        made.append(_where_edit(number, _with_condition(short, message, own, operators)))
+        made.append(_where_edit(place, _with_condition(short, message, own, operators)))
     return tuple(made)
 
 

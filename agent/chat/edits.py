@@ -6,8 +6,10 @@ name stays as it is. Texts are lists of parts in the form that models are taught
 n}` for a part or a message that is there already.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from ingot.agent.proposing.columns import is_path_inside
@@ -35,14 +37,19 @@ def apply_edits(document: MappingDocument, edits: Sequence[Edit]) -> MappingDocu
         try:
             made = _APPLY[edit["set"]](made, edit)
         except _EditError as error:
-            pointer, expected, got = error.args
+            pointer, expected, got, *told = error.args
             problem = Problem(f"/edits/{number}{pointer}", EDIT, expected, got)
+            if told:
+                problem = replace(problem, words=told[0], command=told[1])
             raise MappingError(WHERE, (problem,)) from error
     return made
 
 
 class _EditError(Exception):
-    """An edit does not fit: pointer into the edit, what is expected, what was found."""
+    """An edit does not fit: pointer into the edit, what is expected, what was found.
+
+    Where it is known better: what that means in words, and the command for what was meant.
+    """
 
 
 def _refuse(problems: Iterator[Problem]) -> None:
@@ -53,7 +60,8 @@ def _refuse(problems: Iterator[Problem]) -> None:
 
 def _pick(known: Sequence[Json], number: int, pointer: str) -> Json:
     if not 1 <= number <= len(known):
-        raise _EditError(pointer, f"1 to {len(known)}", str(number))
+        wanted = f"a number from 1 to {len(known)}" if known else "what is there already"
+        raise _EditError(pointer, wanted, str(number))
     return known[number - 1]
 
 
@@ -134,7 +142,7 @@ def _set_message(layout: MappingDocument, edit: Edit) -> MappingDocument:
     entry = [] if wanted is None else [_message_entry(wanted, before, "/message")]
     changed = [*known[: number - 1], *entry, *known[number:]]
     if not changed:
-        raise _EditError("/message", "a message, since it is the only one", "none")
+        raise _EditError("/message", "another message, as this is the only one", "none")
     return {**_without(layout, "text", "any_of"), "messages": changed}
 
 
@@ -247,23 +255,34 @@ def _set_where(layout: MappingDocument, edit: Edit) -> MappingDocument:
     known = list(list_conditions(held))
     for place, one in enumerate(edit["where"]):
         if one not in known and not number:
-            _refuse_several(layout, one["path"], f"/where/{place}/path")
+            _refuse_several(layout, one, f"/where/{place}/path")
     where: Json = [lowering.lower_condition(one) for one in edit["where"]]
     if not number:
         return _with_key(layout, "where", where)
     return _change_message(layout, number, lambda message: _with_key(message, "where", where))
 
 
-def _refuse_several(layout: MappingDocument, path: Json, pointer: str) -> None:
+def _refuse_several(layout: MappingDocument, condition: MappingDocument, pointer: str) -> None:
     """Refuse a condition of rows on a field that they have several times: only one is tested."""
+    path = condition["path"]
     if not isinstance(path, str) or not ("[*]" in path or ".*" in path):
         return
     lists = [one.get("each") for one in layout.get("messages") or ()]
     inside = next((each for each in lists if is_path_inside(path, str(each))), None)
-    name = path.removeprefix(f"{inside}.") if inside else "FIELD"
-    expected = "a field that a row has once, as only the first of several would be tested"
-    meant = f"; of messages: drop message where {name} is VALUE" if inside else ""
-    raise _EditError(pointer, f"{expected}{meant}", path)
+    words = f"A row has several values of {path}, and only the first would be tested."
+    command = _message_condition(condition, path.removeprefix(f"{inside}.")) if inside else ""
+    raise _EditError(pointer, "a field that a row has once", path, words, command)
+
+
+_TYPED = {"in": "keep {} is", "not_in": "drop {} is", "min_chars": "drop {} under"}
+
+
+def _message_condition(condition: MappingDocument, name: str) -> str:
+    """Return the command that tests the same of each message."""
+    typed = _TYPED.get(condition["op"], "drop {} over").format(f"message where {name}")
+    plain = (one if isinstance(one, str) and one.isalnum() else None for one in condition["values"])
+    values = zip(plain, condition["values"], strict=True)
+    return f"{typed} {','.join(one or json.dumps(other) for one, other in values)}"
 
 
 def list_conditions(layout: MappingDocument) -> Iterator[MappingDocument]:

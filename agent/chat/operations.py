@@ -18,6 +18,7 @@ from ingot.agent.chat.typed_values import (
     with_known_speakers,
 )
 from ingot.agent.context import Context
+from ingot.agent.judging.problem_words import typed_name
 from ingot.agent.judging.trial import Trial, try_out
 from ingot.agent.nodes.convert import convert
 from ingot.agent.nodes.report import report
@@ -105,9 +106,18 @@ def _require_speaker(
     known = list(dict.fromkeys(_speaker_names(mapping, nodes)))
     if not known or edit["value"] in known:
         return
-    expected = f"a name of the data: {', '.join(map(repr, known[:_SHOWN]))}"
+    speakers, typed = ", ".join(map(repr, known[:_SHOWN])), repr(edit["value"])
+    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
     nearest = next(iter(difflib.get_close_matches(edit["value"], known, 1)), None)
-    problem = Problem(f"/edits/{number}/value", EDIT, expected, repr(edit["value"]), nearest)
+    problem = Problem(
+        f"/edits/{number}/value",
+        EDIT,
+        f"a name of the data: {speakers}",
+        typed,
+        nearest,
+        words=f"No speaker of the data is called {typed}; they are {speakers}{more}.",
+        command=f"role {typed_name(nearest)} {edit['role']}" if nearest else "",
+    )
     raise MappingError(WHERE, (problem,))
 
 

@@ -18,8 +18,9 @@ from ingot.agent.chat.operations import compare_targets, difference_lines, match
 from ingot.agent.chat.responses import Reply
 from ingot.agent.context import Context
 from ingot.agent.judging.policy import failed_gates, gates_of_state, state_person_reasons
+from ingot.agent.judging.problem_words import told_problems
 from ingot.agent.judging.trial import shown_report, try_out
-from ingot.agent.privacy import Door
+from ingot.agent.privacy import Door, SafeProblem
 from ingot.agent.proposing.columns import text_of, values_at
 from ingot.agent.proposing.llm.data_block import read_data
 from ingot.agent.proposing.proposal import document_layouts, layout_parts
@@ -80,10 +81,9 @@ def view_conversation(conversation: Conversation, context: Context) -> Facts:
         **_view_fields(conversation, context, uses),
         "targets": _view_targets(conversation.mapping, uses),
         "gates": [encode(one) for one in gates_of_state(state)],
-        "problems": [str(one) for one in state.get("problems", ())],
+        "problems": _view_problems(state.get("problems", ())),
         "person": state_person_reasons(state),
         "can_approve": not held and conversation.decision in ("pt", "sft", "irrelevant"),
-        "why_not": "; ".join(held),
         "evidence": [encode(one) for one in first.evidence] if first else [],
         "sample": {"rows": check.rows, "ok": check.ok_rows, "records": check.records}
         if check
@@ -91,6 +91,19 @@ def view_conversation(conversation: Conversation, context: Context) -> Facts:
         "examples": list(_view_examples(conversation, context, door, uses)),
         "said": [{"who": one.who, "text": one.text} for one in conversation.said],
     }
+
+
+def _view_problems(problems: Sequence[SafeProblem]) -> list[Facts]:
+    """What is wrong, the line that solves it, and the control that does so too."""
+    roles = ("unmapped_value", "/role")
+    return [
+        {
+            "words": one.words or str(one),
+            "command": one.command,
+            "control": "roles" if one.code == roles[0] and roles[1] in one.pointer else None,
+        }
+        for one in told_problems(problems)
+    ]
 
 
 def _view_targets(mapping: MappingDocument, uses: Sequence[FieldUse]) -> list[Facts]:
@@ -115,7 +128,7 @@ def view_reply(reply: Reply, context: Context) -> Facts:
     return {
         "say": reply.say,
         "heard": reply.heard,
-        "problems": [str(one) for one in reply.problems],
+        "problems": _view_problems(reply.problems),
         "effect": _view_effect(reply, context, door) if reply.before else None,
         "commands": [
             [*one]

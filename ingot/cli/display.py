@@ -72,8 +72,10 @@ def show_problems(
     console: "Console", problems: "Iterable[SafeProblem]", *, harmless: bool = False
 ) -> None:
     """Show the problems of a mapping, as warnings where it is converted anyway."""
+    from ingot.agent.judging.problem_words import told_problems
+
     word, style = ("warning", "yellow") if harmless else ("problem", "red")
-    for one in problems:
+    for one in told_problems([*problems]):
         console.print(plain_text(f"{word}: {one}", style))
 
 

@@ -26,6 +26,7 @@ from ingot.agent.chat.operations import (
 from ingot.agent.chat.responses import Reply, count_usage, reply_to_change, respond
 from ingot.agent.context import Context
 from ingot.agent.judging.policy import gates_of_state
+from ingot.agent.judging.problem_words import told_problems
 from ingot.agent.privacy import Door, SafeProblem
 from ingot.agent.proposing.llm.data_block import read_data
 from ingot.agent.proposing.proposal import Evidence
@@ -172,17 +173,16 @@ def show_reply(console: Console, reply: Reply, context: Context) -> None:
         console.print(plain_text(reply.say))
     if reply.problems:
         console.print(plain_text("Not changed:", "bold"))
-        for one in reply.problems:
-            console.print(plain_text(f"problem: {_problem_text(one)}", "red"))
+        _list_problems(console, reply.problems)
     for name in reply.show:
         VIEWS[name](console, reply, context)
 
 
-def _problem_text(problem: SafeProblem) -> str:
-    """Describe a problem without pointers into commands."""
-    if problem.code == "edit":
-        return f"this needs {problem.expected}; there is {problem.got}"
-    return str(problem)
+def _list_problems(console: Console, problems: Sequence[SafeProblem]) -> None:
+    """Say what is wrong, and what to type; where in the document is for those who write one."""
+    for one in told_problems(problems):
+        typed = f" Type: {one.command}" if one.command else ""
+        console.print(plain_text(f"problem: {one.words}{typed}", "red"), soft_wrap=True)
 
 
 def show_opening(console: Console, reply: Reply, context: Context) -> None:
@@ -321,7 +321,8 @@ def _show_examples(
 ) -> None:
     """Show rows of the sample with the records that the mapping makes of them."""
     state, count = reply.conversation.state, most or reply.number
-    if not state.get("proposal") or not state.get("check"):
+    check = state.get("check")
+    if not state.get("proposal") or not check:
         if most is None:
             console.print(plain_text("The mapping cannot be tried: gates shows what is wrong."))
         return
@@ -335,7 +336,7 @@ def _show_examples(
         display.print_grid(console, [("before", _cut_lines(row_text(row))), *record_lines(record)])
     if most is None and not seen.examples:
         console.print(plain_text("No sampled row gives a record: gates shows why."))
-        display.show_failures(console, state["check"])
+        display.show_failures(console, check)
     display.show_masking(console, seen)
 
 
@@ -347,7 +348,7 @@ def _cut_lines(text: str) -> str:
 
 
 def _show_problems(console: Console, reply: Reply, context: Context) -> None:
-    display.show_problems(console, reply.conversation.state.get("problems", ()))
+    _list_problems(console, reply.conversation.state.get("problems", ()))
 
 
 def _show_gates(console: Console, reply: Reply, context: Context) -> None:
