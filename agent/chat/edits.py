@@ -306,6 +306,12 @@ def _set_group(document: MappingDocument, edit: Edit) -> MappingDocument:
     return _with_key(document, "group", group)
 
 
+def _set_aside(layout: MappingDocument, edit: Edit) -> MappingDocument:
+    """Set what stands beside the messages: the system message, or the definitions of tools."""
+    key = edit["set"]
+    return _with_key(layout, key, _file_value(edit["parts"], layout.get(key), "/parts"))
+
+
 def _meta_value(edit: Edit) -> Json:
     _refuse(lowering.part_problems([edit["value"]], "/value", numbered=False))
     return lowering.lower_value([edit["value"] or ""])
@@ -317,11 +323,8 @@ def _set_in(name: str, key: str, document: MappingDocument, value: Json) -> Mapp
 
 _APPLY: dict[str, _Change] = {
     "text": _on_layout(_set_text),
-    "system": _on_layout(
-        lambda layout, edit: _with_key(
-            layout, "system", _file_value(edit["parts"], layout.get("system"), "/parts")
-        )
-    ),
+    "system": _on_layout(_set_aside),
+    "tools": _on_layout(_set_aside),
     "messages": _on_layout(_set_messages),
     "message": _on_layout(_set_message),
     "content": _on_layout(_set_content),

@@ -198,7 +198,9 @@ def _ask_model(conversation: Conversation, words: str, context: Context, hear: O
         refused = Safe("(my edits did not pass and were not made)")
         kept = said.heard(Utterance(who=MODEL, text=refused))
         if answer.problems[0].code == NOT_JSON:
-            say = "The model's answer was not JSON, so nothing was changed. Ask again, or type help."
+            say = (
+                "The model's answer was not JSON, so nothing was changed. Ask again, or type help."
+            )
             return Reply(conversation=kept, say=say)
         say = "The model's edits do not pass on the sample."
         problems = _safe_problems(answer.problems, said, context)
@@ -214,7 +216,10 @@ def _ask_model(conversation: Conversation, words: str, context: Context, hear: O
 def _safe_problems(
     problems: Iterable[Problem], conversation: Conversation, context: Context
 ) -> tuple[SafeProblem, ...]:
-    door, mapping = context.door(conversation.order.source, conversation.order.spec), conversation.mapping
+    door, mapping = (
+        context.door(conversation.order.source, conversation.order.spec),
+        conversation.mapping,
+    )
     return tuple(door.problem(explain_problem(one, mapping)) for one in problems)
 
 
@@ -407,7 +412,7 @@ _AN_EDIT = ("edits", 0)
 def _edit_schema(edit: Json) -> JsonObject | None:
     branches = json_yaml.schema("chat")["properties"]["edits"]["items"]["anyOf"]
     named = edit.get("set") if isinstance(edit, dict) else None
-    return next((one for one in branches if one["properties"]["set"]["enum"] == [named]), None)
+    return next((one for one in branches if named in one["properties"]["set"]["enum"]), None)
 
 
 def _problem_rank(found: JsonObject) -> int:

@@ -51,9 +51,7 @@ def explain_problem(problem: Problem, mapping: MappingDocument) -> Problem:
 def told_problems(problems: Sequence[SafeProblem]) -> list[SafeProblem]:
     """Return the problems that a person is told: not what another one of them explains."""
     causes = {one.code for one in problems if not one.pointer.startswith("/meta")}
-    told = [
-        one for one in problems if one.code not in _OUTCOMES or not _is_explained(one, causes)
-    ]
+    told = [one for one in problems if one.code not in _OUTCOMES or not _is_explained(one, causes)]
     codes = [one.code for one in told]
     return [one for one in told if one.code != "coverage" or "no_records" not in codes]
 

@@ -311,9 +311,7 @@ def ending_reply(outcome: Outcome) -> Safe:
 
 
 def _short_problem_lines(problems: Sequence[SafeProblem]) -> list[str]:
-    return [
-        f"- {markdown_line(Safe(str(one)))}" for one in told_problems(problems)[:_PROBLEMS]
-    ]
+    return [f"- {markdown_line(Safe(str(one)))}" for one in told_problems(problems)[:_PROBLEMS]]
 
 
 def _result_text(outcome: Outcome, result: Result) -> Safe:

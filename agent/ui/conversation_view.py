@@ -281,6 +281,8 @@ def _view_roles(
         shown = door.text(name)
         typed = name if name.isprintable() and not re.search(r"[\s\"]", name) else json.dumps(name)
         role = (stated if stated else roles).get(name)
+        if name in stated and role is None:
+            role = "drop"  # the mapping leaves its messages out
         yield {
             "name": shown,
             "count": found.get(name),

@@ -164,7 +164,7 @@ def check_mapping(
     )
     problems = [
         *unresolved_problems(mapping, nodes),
-        *_reject_problems(run.rejects, tuple(path_uses(mapping))),
+        *_reject_problems(run.rejects, tuple(path_uses(mapping)), _unnamed_values(roles)),
         *_outcome_problems(mapping, run, content, len(nodes)),
     ]
     nulls = sample.non_finite
@@ -346,7 +346,18 @@ def _other_values(roles: Sequence[_RoleValues]) -> Iterator[str]:
 # --- what the rows became
 
 
-def _reject_problems(rejects: list[Reject], used: Sequence[PathUse]) -> Iterator[Problem]:
+def _unnamed_values(roles: Sequence[_RoleValues]) -> dict[str | None, Counter[str]]:
+    """All values without a role by their path: a record ends at the first of its own."""
+    return {
+        role.path.text: Counter(text for text in texts if text not in table)
+        for role, texts in roles
+        if "*" not in (table := role.map or {})
+    }
+
+
+def _reject_problems(
+    rejects: list[Reject], used: Sequence[PathUse], unnamed: dict[str | None, Counter[str]]
+) -> Iterator[Problem]:
     """Faults such as `unmapped_value`: the mapping is wrong, however few rows show it."""
     expected = {
         "unmapped_value": "a value that the map names (or null for it) or `order` has a role for",
@@ -360,7 +371,8 @@ def _reject_problems(rejects: list[Reject], used: Sequence[PathUse]) -> Iterator
             kind = kinds.setdefault((reject.reason, reject.path), Counter())
             kind[reject.found or ""] += 1
     for (reason, path), found in kinds.items():
-        most = tuple(found.most_common(5))
+        every = unnamed.get(path) if reason == "unmapped_value" else None
+        most = tuple((every or found).most_common(5))
         got = ", ".join(f"{value} ({count} times)" for value, count in most)
         where = f" at {path}" if path else ""
         pointer, wanted = _use_pointer(reason, path, used), f"{expected[reason]}{where}"

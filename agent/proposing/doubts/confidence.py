@@ -168,10 +168,10 @@ def _conversation_doubts(records: Sequence[Record]) -> list[Doubt]:
     return [
         Doubt("ends open", ends, f"{ends:.0%} of the conversations end without an answer"),
         Doubt("echo", echo, f"{echo:.0%} of the answers occur in their question"),
-        Doubt("asked again", again, f"{again:.0%} of the questions were asked before"),
+        Doubt("asked again", again, f"{again:.0%} of the questions occur more than once"),
         Doubt("marks", marks, f"{marks:.0%} of the texts hold marks like a speaker's"),
         Doubt("transcripts", whole, f"{whole:.0%} of the records hold a conversation in one text"),
-        Doubt("same answers", alike, f"{alike:.0%} of the answers were given before"),
+        Doubt("same answers", alike, f"{alike:.0%} of the answers occur more than once"),
         Doubt("bare", bare, f"{bare:.0%} of the answers are a word or a number"),
     ]
 

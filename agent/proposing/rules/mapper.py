@@ -207,7 +207,13 @@ def _list_doubts(
         share = min(1.0, near)
         found.append(Doubt("rival", share, f"fits nearly as well: {rivals[0].draft.why}"))
     if not chosen.draft.explicit:
-        found.append(Doubt("unnamed", 1.0, "only the values say so, not the names"))
+        found.append(
+            Doubt(
+                "unnamed",
+                1.0,
+                "the names of the fields do not say what they hold, only their values do",
+            )
+        )
         silent = 1 - asking_share(_example_records(chosen))
         found.append(Doubt("nobody asks", silent, f"{silent:.0%} of the prompts ask nothing"))
     return found

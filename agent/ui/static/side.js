@@ -18,16 +18,24 @@ export function drawSide(panel, page) {
     return details(words, content, before?.open ?? open, { "data-open": key });
   };
   const state = h("span", { class: `state-word ${worst}` }, `${ICONS[worst]} `, t(`gate ${worst}`));
-  put(panel, heading(t("checks"), state), toldList(t("problems"), problems, "fail"),
-    toldList(t("person_why"), person, "person"), list(others), passing.length > 0
+  const speakers = roles?.length > 0 && rolesList(page);
+  const first = problems.some((one) => one.control === "roles"); // then they solve a problem
+  put(panel, heading(t("checks"), state), toldList(t("problems"), problems, "fail", page),
+    first && speakers, toldList(t("person_why"), person, "person"), list(others),
+    passing.length > 0
       && folded("gates", t("passing", { n: passing.length }), list(passing), !others.length),
-    roles?.length > 0 && rolesList(page),
+    !first && speakers,
     evidence.length > 0 && folded("why", t("evidence"), reasons(evidence)),
     folded("json", t("mapping_json"), h("pre", { tabindex: "0" }, json)));
 }
 
-function toldList(title, told, kind) {
-  const items = told.map((one) => h("li", {}, text(one, 400)));
+/* What is wrong or asked; a problem with the line that solves it, which a click sends. */
+function toldList(title, told, kind, page) {
+  const line = ({ command }) => (/[|]|FIELD/.test(command) // the person fills that in
+    ? h("code", {}, text(command, 200))
+    : button(command, () => page.say(command), { class: "quiet", "data-key": command }));
+  const items = told.map((one) => h("li", {}, text(one.words ?? one, 400),
+    one.command && [" ", line(one)]));
   return told.length > 0 && [h("h3", {}, title), h("ul", { class: `told ${kind}` }, items)];
 }
 
@@ -38,13 +46,15 @@ function gateLine({ name: gate, state, figure, limit, detail }) {
     h("span", { class: "gate-state" }, t(`gate ${state}`)),
     h("span", { class: "figure" }, text(figure, 160), limit && state !== "pass"
       && h("span", {}, ` · ${t("limit")} `, text(limit, 120))),
-    detail && h("span", { class: "detail" }, text(detail, 300)));
+    // What fails is told as a problem above.
+    detail && state !== "fail" && h("span", { class: "detail" }, text(detail, 300)));
 }
 
 function rolesList(page) {
   const { roles } = page.view;
   const most = Math.max(...roles.map((one) => one.count ?? 0));
-  const known = ["user", "assistant", "system", "tool", "drop"].map((one) => [one, one]);
+  const known = ["user", "assistant", "system", "tool"].map((one) => [one, one]);
+  known.push(["drop", t("left_out_role")]);
   const lines = roles.map(({ name: speaker, count, role, command }) => {
     const listed = known.some(([one]) => one === role);
     const options = listed ? known : [["", role || t("no_role")], ...known];
@@ -72,7 +82,7 @@ const EFFECT = ["before", "after", "same", "changed", "lost", "gained"];
 /* What a line did, in a sentence. */
 export function changeWords({ error, problems = [], effect, say = "" }) {
   if (error) return error.message;
-  if (problems.length) return `${t("not_changed")}: ${problems[0]}`;
+  if (problems.length) return `${t("not_changed")}: ${problems[0].words ?? problems[0]}`;
   if (effect?.before === undefined) return say;
   return t("effect", Object.fromEntries(EFFECT.map((key) => [key, number(effect[key])])));
 }
@@ -100,7 +110,7 @@ export function drawChange(page) {
     heading(effect ? t("last_change") : t("not_changed"), h("code", {}, name(line)),
       effect && button(t("undo"), () => page.say("undo"), undo),
       button("×", close, { class: "quiet", "aria-label": t("close") })),
-    error && problem(error), toldList("", refused ? [say, ...problems] : problems, "fail"),
+    error && problem(error), toldList("", refused ? [say, ...problems] : problems, "fail", page),
     figures.length > 0 && h("dl", { class: "effect" }, figures),
     targets && h("ul", { class: "was" }, targets),
     lines?.length > 0 && details(place, h("div", { class: "difference" }, lines), true));
