@@ -7,6 +7,7 @@ runners-up.
 
 import difflib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -26,7 +27,9 @@ from ingot.agent.nodes.validate import validate
 from ingot.agent.privacy import EMPTY_TEXT, Safe, SafeProblem, SafeValue
 from ingot.agent.proposing.columns import text_of, values_at
 from ingot.agent.proposing.llm.question import add_file_facts
-from ingot.agent.proposing.proposal import Proposal, SafeProposal
+from ingot.agent.proposing.proposal import Proposal, SafeProposal, value_strings
+from ingot.agent.proposing.readings import plain_reading
+from ingot.agent.proposing.rules.metadata import find_meta
 from ingot.agent.reporting.mapping_words import cut_text
 from ingot.agent.reporting.preview import record_lines
 from ingot.agent.review.diff.mapping_changes import compare_mappings
@@ -190,8 +193,25 @@ def change_mapping(
     facts = SourceSpec.from_document(mapping.get("source"))
     rows = context.sample(order.source, facts) if mapping.get("source") else sample
     changed = apply_edits(mapping, list(_type_edits(edits, mapping, rows)))
+    if any(one["set"] == "root" for one in edits) and _is_keyed_by_place(changed):
+        facts = SourceSpec.from_document(changed.get("source"))
+        with suppress(SourceError):  # which the trial says
+            changed = _with_own_id(changed, context.sample(order.source, facts))
     changed = add_file_facts(changed, source, sample)
     return replace_mapping({**state, "turn": turn}, changed, context)
+
+
+def _is_keyed_by_place(mapping: MappingDocument) -> bool:
+    return bool((mapping.get("meta") or {}).get("original_id") == "~" and not mapping.get("each"))
+
+
+def _with_own_id(mapping: MappingDocument, sample: Sample) -> MappingDocument:
+    """Return the mapping with the id that the rows of another root hold, if they hold one."""
+    rows = plain_reading(sample, {}, 1.0, "")
+    found, _ = find_meta(rows.view, frozenset(value_strings(mapping.get("text"))))
+    if "original_id" not in found:
+        return mapping
+    return {**mapping, "meta": {**mapping["meta"], "original_id": found["original_id"]}}
 
 
 def refusal_problems(

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from ingot.agent.proposing.doubts.confidence import (
     asking_share,
+    conversation_doubt,
     draft_confidence,
     find_doubts,
     lost_row_doubt,
@@ -199,6 +200,8 @@ def _list_doubts(
         return [row_count_doubt(len(chosen.reading.rows)), lost_row_doubt(made)]
     found = find_doubts(chosen.reading, chosen.draft, _example_records(chosen), source, made)
     found.append(score_doubt(chosen.score))
+    if request.mode == "auto" and chosen.draft.kind == "pt":
+        found.append(conversation_doubt(_example_records(chosen)))
     if request.mode == "auto":
         nameless = any(one.name == "names" and one.share == 1 for one in found)
         found.append(_kind_doubt(chosen, others, nameless=nameless))

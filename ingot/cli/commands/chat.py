@@ -11,7 +11,7 @@ import typer
 from ingot.agent.model.endpoint import ModelSettings
 from ingot.agent.proposing.order import Order
 from ingot.cli.command import Only, command_options
-from ingot.cli.console import note_line, print_json, stderr_console, stdout_console
+from ingot.cli.console import print_json, stderr_console, stdout_console
 from ingot.cli.display import print_grid
 from ingot.cli.model_options import run_context
 from ingot.cli.questions import complete_order
