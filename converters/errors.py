@@ -148,6 +148,12 @@ class Problem:
         return f"{self.words}{solved} ({self.pointer or '/'}: {self.code})"
 
     @property
+    def typed(self) -> str:
+        """Return the problem in words, with the command for a person who may type it."""
+        solved = f" Type: {self.command}" if self.command else ""
+        return f"{self.words or self.detail}{solved}"
+
+    @property
     def detail(self) -> str:
         """Return the problem as whoever writes the document reads it."""
         text = f"{self.pointer or '/'}: {self.code}: expected {self.expected}, got {self.got}"

@@ -193,25 +193,22 @@ def change_mapping(
     facts = SourceSpec.from_document(mapping.get("source"))
     rows = context.sample(order.source, facts) if mapping.get("source") else sample
     changed = apply_edits(mapping, list(_type_edits(edits, mapping, rows)))
-    if any(one["set"] == "root" for one in edits) and _is_keyed_by_place(changed):
-        facts = SourceSpec.from_document(changed.get("source"))
+    if any(one["set"] == "root" for one in edits):
         with suppress(SourceError):  # which the trial says
+            facts = SourceSpec.from_document(changed.get("source"))
             changed = _with_own_id(changed, context.sample(order.source, facts))
     changed = add_file_facts(changed, source, sample)
     return replace_mapping({**state, "turn": turn}, changed, context)
 
 
-def _is_keyed_by_place(mapping: MappingDocument) -> bool:
-    return bool((mapping.get("meta") or {}).get("original_id") == "~" and not mapping.get("each"))
-
-
 def _with_own_id(mapping: MappingDocument, sample: Sample) -> MappingDocument:
-    """Return the mapping with the id that the rows of another root hold, if they hold one."""
-    rows = plain_reading(sample, {}, 1.0, "")
-    found, _ = find_meta(rows.view, frozenset(value_strings(mapping.get("text"))))
-    if "original_id" not in found:
+    """Return the mapping with the id of the rows of another root in place of their number."""
+    meta = mapping.get("meta") or {}
+    if meta.get("original_id") != "~" or mapping.get("each"):
         return mapping
-    return {**mapping, "meta": {**mapping["meta"], "original_id": found["original_id"]}}
+    taken = frozenset(value_strings(mapping.get("text")))
+    found, _ = find_meta(plain_reading(sample, {}, 1.0, "").view, taken)
+    return {**mapping, "meta": {**meta, "original_id": found.get("original_id", "~")}}
 
 
 def refusal_problems(

@@ -5,7 +5,7 @@ Every door shows the same words. Whoever writes the document finds its pointer b
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ingot.agent.privacy import SafeProblem
@@ -15,16 +15,34 @@ from ingot.agent.proposing.proposal import (
     document_layouts,
     layout_parts,
     message_roles,
-    value_forms,
 )
 from ingot.converters.errors import Problem
 from ingot.converters.mapping.language import ROLES
 from ingot.converters.rows import Json, MappingDocument
 
-_Said = tuple[str, str]  # words and a command, "" = none solves it
-_NOTHING = ("none", "nothing")
 _NOT_TYPED = re.compile(r"""[,|"{}\n]""")  # in a path that a command would read otherwise
-_READ_BY = "facts that the files can be read by"  # of a mapping, not of rows
+# What is said of each kind of problem, and the command where it is always the same.
+_SAID = {
+    "unresolved_path": ("No sampled row has {got}.", ""),
+    "unmapped role": ("{path} has {found} without a role.", ""),
+    "unmapped_value": ("{path} has {found}, for which `map` has nothing.", ""),
+    "not_text": ("{path} holds a list or an object where a text is wanted.", ""),
+    "ambiguous_lookup": ("{path} finds more than one element with its key: {found}.", ""),
+    "too_deep": ("{path} has more levels than `depth` allows.", ""),
+    "coverage": ("Of the sampled records only {got} can be made.", ""),
+    "no_records": ("No sampled row gives a record: {found}.", ""),
+    "both_sides": ("{path} stands in the question and in its answer.", "set assistant FIELD"),
+    "no_training": ("No message is trained on.", "train assistant usual"),
+    "constant_meta": ("This needs {expected}, not {got}.", "set {key} none"),
+    "bad_literal": ("This needs {expected}, not {got}.", "set {key} none"),
+    "unreadable": ("The data cannot be read as the mapping says: {got}.", ""),
+    "drift": (
+        "The data differ from those that the mapping was made for: {got} "
+        "(--allow-drift converts them anyway).",
+        "",
+    ),
+}
+_OTHER = ("This needs {expected}, not {got}.", "")
 # What rows became instead of records, as it is said of some of them.
 _REASONS = {
     "no_assistant": "no message of the assistant",
@@ -34,7 +52,6 @@ _REASONS = {
     "not_text": "a list or an object in place of a text",
     "not_a_list": "no list where one is walked over",
     "unmapped_value": "a value that the mapping does not name",
-    "bad_row": "not readable",
 }
 _OUTCOMES = ("no_records", "coverage")  # of all other problems together
 
@@ -43,73 +60,37 @@ def explain_problem(problem: Problem, mapping: MappingDocument) -> Problem:
     """Return the problem of a mapping with its words and its command."""
     if problem.words:
         return problem
-    explain = _EXPLAIN.get(problem.code)
-    words, command = explain(problem, mapping) if explain else (_plain_words(problem), "")
-    return replace(problem, words=words, command=command)
+    role = problem.code == "unmapped_value" and "/role" in problem.pointer
+    words, command = _SAID.get("unmapped role" if role else problem.code, _OTHER)
+    names = _REASONS if problem.code in _OUTCOMES else {}
+    found = (f"{names.get(one) or repr(one)} ({count})" for one, count in problem.values)
+    told = {
+        "expected": problem.expected,
+        "got": problem.got,
+        "path": problem.path or "The data",
+        "found": ", ".join(found) or problem.got,
+        "key": problem.pointer.rpartition("/")[2],
+    }
+    near = f" Did you mean {problem.nearest}?" if problem.nearest else ""
+    find = _COMMANDS.get(problem.code)
+    command = find(problem, mapping) if find else command.format(**told)
+    return replace(problem, words=words.format(**told) + near, command=command)
 
 
 def told_problems(problems: Sequence[SafeProblem]) -> list[SafeProblem]:
     """Return the problems that a person is told: not what another one of them explains."""
     causes = {one.code for one in problems if not one.pointer.startswith("/meta")}
-    told = [one for one in problems if one.code not in _OUTCOMES or not _is_explained(one, causes)]
-    codes = [one.code for one in told]
-    return [one for one in told if one.code != "coverage" or "no_records" not in codes]
+    told = []
+    for one in problems:
+        reasons = {reason for reason, _ in one.values}
+        explained = "unresolved_path" in causes or (bool(reasons) and reasons <= causes)
+        twice = one.code == "coverage" and "no_records" in causes
+        if one.code not in _OUTCOMES or not (explained or twice):
+            told.append(one)
+    return told
 
 
-def _is_explained(outcome: Problem, causes: set[str]) -> bool:
-    reasons = {reason for reason, _ in outcome.values}
-    return bool(reasons) and (reasons <= causes or "unresolved_path" in causes)
-
-
-def _plain_words(problem: Problem) -> str:
-    got = f", not {problem.got}" if problem.got and problem.got not in _NOTHING else ""
-    return f"This needs {problem.expected}{got}.{_nearest_words(problem)}"
-
-
-def _nearest_words(problem: Problem) -> str:
-    return f" Did you mean {problem.nearest}?" if problem.nearest else ""
-
-
-def _counts(problem: Problem, spell: Callable[[str], str] = repr) -> str:
-    """Return what was found as `'agent' (793), 'system' (400)`."""
-    told = ", ".join(f"{spell(value)} ({count})" for value, count in problem.values)
-    return told or problem.got
-
-
-# --- what each kind says
-
-
-def _unresolved(problem: Problem, mapping: MappingDocument) -> _Said:
-    if not problem.nearest:
-        return f"No sampled row has {problem.got}.", ""
-    command = _set_line(mapping, problem.pointer, problem.got, problem.nearest)
-    return f"No sampled row has {problem.got}.{_nearest_words(problem)}", command
-
-
-def _unmapped(problem: Problem, mapping: MappingDocument) -> _Said:
-    """Say which speakers have no role, or which values of a table stand for nothing."""
-    said = f"{problem.path or 'The data'} has {_counts(problem)}"
-    role = _role_at(mapping, problem.pointer)
-    if not isinstance(role, dict):
-        return f'{said}, which `map` does not name; "*" in it stands for all others.', ""
-    if "order" in role:
-        return f"{said}: more speakers than `order` has roles for.", ""
-    first = problem.values[0][0] if problem.values else ""
-    if not first or mapping.get("any_of"):  # `role` sets those of the mapping itself
-        return f"{said} without a role.", ""
-    if first == "null":
-        name = str(role.get("path"))
-        return f"{said} without a role.", f"drop message where {name} is null"
-    known = speaker_role(first) or "|".join((*ROLES, "drop"))
-    return f"{said} without a role.", f"role {typed_name(first)} {known}"
-
-
-def _role_at(mapping: MappingDocument, pointer: str) -> Json:
-    for place, layout in document_layouts(mapping):
-        for part in layout_parts(layout, place):
-            if part.key == "messages" and f"{pointer}/".startswith(f"{part.pointer}/role/"):
-                return part.value["role"]
-    return None
+# --- the command that solves it
 
 
 def typed_name(name: str) -> str:
@@ -117,124 +98,76 @@ def typed_name(name: str) -> str:
     return name if re.fullmatch(r'[^\s"]+', name) else json.dumps(name, ensure_ascii=False)
 
 
-def _not_text(problem: Problem, mapping: MappingDocument) -> _Said:
-    """Say how a list or an object becomes a text: its texts joined, or its JSON."""
-    path, first = problem.path, problem.values[0][0] if problem.values else ""
-    words = f"{path or 'A field'} holds a list or an object where a text is wanted."
-    other = f"{path}[*]" if first.startswith('["') else f"{path} as json"
-    return words, _set_line(mapping, problem.pointer, path, other) if first and path else ""
+def _role_line(problem: Problem, mapping: MappingDocument) -> str:
+    """Give the first speaker without a role the one that the name says, or let the person say."""
+    _, _, part = _find_part(mapping, problem.pointer)
+    role = part.value["role"] if part and part.key == "messages" else None
+    if not isinstance(role, dict) or "order" in role or mapping.get("any_of"):
+        return ""
+    name = problem.values[0][0] if problem.values else "NAME"
+    if name == "null":
+        return f"drop message where {role.get('path')} is null"
+    return f"role {typed_name(name)} {speaker_role(name) or '|'.join((*ROLES, 'drop'))}"
 
 
-def _too_few(problem: Problem, mapping: MappingDocument) -> _Said:
-    found = _counts(problem, lambda reason: _REASONS.get(reason, reason.replace("_", " ")))
-    none = problem.code == "no_records"
-    share = f"Only {problem.got.partition(' ')[0]} of the sampled records can be made"
-    words = f"{'No sampled row gives a record' if none else share}: {found}."
-    reasons = [reason for reason, _ in problem.values[:1]]
-    if reasons == ["filtered"]:
-        return words, "keep all"
+def _text_line(problem: Problem, mapping: MappingDocument) -> str:
+    """Take the texts of a list, or the JSON of anything else."""
+    texts = problem.values and problem.values[0][0].startswith('["')
+    other = f"{problem.path}[*]" if texts else f"{problem.path} as json"
+    return _set_line(mapping, problem.pointer, problem.path, other) if problem.values else ""
+
+
+def _side_line(problem: Problem, mapping: MappingDocument) -> str:
+    """Say what is missing where no message can have the role."""
     stated = [role for one in mapping.get("messages") or () for role in message_roles(one["role"])]
-    for reason, side in (("no_assistant", "assistant"), ("no_prompt", "user")):
-        if reasons == [reason] and side not in stated:
-            return words, f"set {side} FIELD"
-    return words, ""
+    sides = {"no_assistant": "assistant", "no_prompt": "user"}
+    wanted = [sides[reason] for reason, _ in problem.values[:1] if reason in sides]
+    return next((f"set {side} FIELD" for side in wanted if side not in stated), "")
 
 
-def _both_sides(problem: Problem, mapping: MappingDocument) -> _Said:
-    command = _set_line(mapping, problem.pointer, problem.path, "FIELD")
-    return f"{problem.path} stands in the question and in its answer.", command
-
-
-def _no_training(problem: Problem, mapping: MappingDocument) -> _Said:
-    for number, one in enumerate(mapping.get("messages") or (), start=1):
-        if "assistant" in message_roles(one["role"]) and "loss_mask" in one:
-            return "No message is trained on.", f"train message {number} usual"
-    return "No message is trained on.", ""
-
-
-def _unreadable(problem: Problem, mapping: MappingDocument) -> _Said:
-    if problem.expected != _READ_BY:
-        return f"Of the sampled rows {problem.got} cannot be read ({problem.expected}).", ""
-    command = "set root none" if problem.pointer == "/source/root" else ""
-    return f"The files cannot be read as the mapping says: {problem.got}.", command
-
-
-def _drift(problem: Problem, mapping: MappingDocument) -> _Said:
-    said = f"The data differ from those that the mapping was made for: {problem.got}."
-    return f"{said} --allow-drift converts them all the same.", ""
-
-
-def _constant_meta(problem: Problem, mapping: MappingDocument) -> _Said:
-    return _plain_words(problem), f"set {problem.pointer.rpartition('/')[2]} none"
-
-
-_EXPLAIN: dict[str, Callable[[Problem, MappingDocument], _Said]] = {
-    "unresolved_path": _unresolved,
-    "unmapped_value": _unmapped,
-    "not_text": _not_text,
-    "no_records": _too_few,
-    "coverage": _too_few,
-    "both_sides": _both_sides,
-    "no_training": _no_training,
-    "unreadable": _unreadable,
-    "drift": _drift,
-    "constant_meta": _constant_meta,
-    "bad_literal": _constant_meta,
-    "ambiguous_lookup": lambda problem, mapping: (
-        f"{problem.path} finds more than one element with its key: {_counts(problem)}.",
-        "",
+_COMMANDS: dict[str, Callable[[Problem, MappingDocument], str]] = {
+    "unresolved_path": lambda problem, mapping: _set_line(
+        mapping, problem.pointer, problem.got, problem.nearest or ""
     ),
-    "too_deep": lambda problem, mapping: (
-        f"{problem.path} has more levels than `depth` allows: a larger `depth` takes them too.",
-        "",
-    ),
+    "unmapped_value": _role_line,
+    "not_text": _text_line,
+    "no_records": _side_line,
 }
 
 
-# --- commands that put another path in the place of one
+def _find_part(
+    mapping: MappingDocument, pointer: str
+) -> tuple[int, MappingDocument, MappingPart | None]:
+    """Return the part that a pointer leads into, and its layout with the number of that."""
+    if mapping.get("version") == 2:  # else its parts lie elsewhere
+        for number, (place, layout) in enumerate(document_layouts(mapping)):
+            for part in layout_parts(layout, place):
+                if f"{pointer}/".startswith(f"{part.pointer}/"):
+                    return number, layout, part
+    return 0, mapping, None
 
 
 def _set_line(mapping: MappingDocument, pointer: str, old: str, new: str) -> str:
     """Return the command that says a part anew with another path, "" where none can say it."""
-    if mapping.get("version") != 2:  # its parts lie elsewhere
+    number, layout, part = _find_part(mapping, pointer)
+    if part is None or not new:
         return ""
-    for number, (place, layout) in enumerate(document_layouts(mapping)):
-        for part in layout_parts(layout, place):
-            if f"{pointer}/".startswith(f"{part.pointer}/"):
-                target, value = _typed_target(part, layout, pointer)
-                typed = ",".join(_typed_parts(value, old, new)) if target else ""
-                named = f"alternative {number} " * (number > 0)
-                return f"set {named}{target} {typed}" if typed else ""
-    return ""
-
-
-def _typed_target(part: MappingPart, layout: MappingDocument, pointer: str) -> tuple[str, Json]:
-    """Return what a command sets for a part, and the value that it has now."""
-    if part.key != "messages":
-        return ("" if part.key == "where" else part.key.removeprefix("meta.")), part.value
-    if not pointer.startswith(f"{part.pointer}/content"):
-        return "", None
-    role, number = part.value["role"], int(part.pointer.rpartition("/")[2]) + 1
-    alone = [one["role"] for one in layout["messages"]].count(role) == 1
-    return (role if isinstance(role, str) and alone else f"message {number}"), part.value["content"]
-
-
-def _typed_parts(value: Json, old: str, new: str) -> Iterable[str]:
-    """Return the parts of a value as they are typed, none where one of them cannot be."""
-    parts = value if isinstance(value, list) else [value]
-    typed = [_typed_part(one, old, new) for one in parts]
-    return typed if all(typed) else ()
+    target, value = part.key.removeprefix("meta."), part.value
+    if part.key == "messages":
+        roles, place = [one["role"] for one in layout["messages"]], int(part.pointer.split("/")[-1])
+        alone = isinstance(roles[place], str) and roles.count(roles[place]) == 1
+        target = roles[place] if alone else f"message {place + 1}"
+        inside = pointer.startswith(f"{part.pointer}/content")
+        value = value["content"] if inside else None
+    typed = [_typed_part(one, old, new) for one in (value if isinstance(value, list) else [value])]
+    named = f"alternative {number} " * (number > 0)
+    return f"set {named}{target} {','.join(typed)}" if all(typed) else ""
 
 
 def _typed_part(part: Json, old: str, new: str) -> str:
-    if isinstance(part, str):
-        path = new if part == old else part
-        return "" if _NOT_TYPED.search(path) else path
-    if [*part] == ["literal"]:
-        return json.dumps(part["literal"], ensure_ascii=False)
-    if [*part] == ["any_of"]:
-        choices = [_typed_part(one, old, new) for one in part["any_of"]]
-        return "|".join(choices) if all(choices) and len([*value_forms(part)]) == 1 else ""
-    if part.get("as") and part.keys() == {"path", "as"} and isinstance(part["path"], str):
-        return f"{_typed_part(part['path'], old, new).removesuffix(' as json')} as json"
-    return ""
+    """Return a part as it is typed, "" where it is neither a path nor the JSON of one."""
+    path = part.get("path") if isinstance(part, dict) else part
+    form = " as json" * (part != path)
+    if not isinstance(path, str) or (form and part != {"path": path, "as": "json"}):
+        return ""
+    return "" if _NOT_TYPED.search(path) else (new if path == old else path) + form

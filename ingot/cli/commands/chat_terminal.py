@@ -26,8 +26,7 @@ from ingot.agent.chat.operations import (
 from ingot.agent.chat.responses import Reply, count_usage, reply_to_change, respond
 from ingot.agent.context import Context
 from ingot.agent.judging.policy import gates_of_state
-from ingot.agent.judging.problem_words import told_problems
-from ingot.agent.privacy import Door, SafeProblem
+from ingot.agent.privacy import Door
 from ingot.agent.proposing.llm.data_block import read_data
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.reporting.mapping_words import Branch, RowCount, mapping_branches, mapping_lines
@@ -173,16 +172,9 @@ def show_reply(console: Console, reply: Reply, context: Context) -> None:
         console.print(plain_text(reply.say))
     if reply.problems:
         console.print(plain_text("Not changed:", "bold"))
-        _list_problems(console, reply.problems)
+        display.show_problems(console, reply.problems, in_chat=True)
     for name in reply.show:
         VIEWS[name](console, reply, context)
-
-
-def _list_problems(console: Console, problems: Sequence[SafeProblem]) -> None:
-    """Say what is wrong, and what to type; where in the document is for those who write one."""
-    for one in told_problems(problems):
-        typed = f" Type: {one.command}" if one.command else ""
-        console.print(plain_text(f"problem: {one.words}{typed}", "red"), soft_wrap=True)
 
 
 def show_opening(console: Console, reply: Reply, context: Context) -> None:
@@ -348,7 +340,8 @@ def _cut_lines(text: str) -> str:
 
 
 def _show_problems(console: Console, reply: Reply, context: Context) -> None:
-    _list_problems(console, reply.conversation.state.get("problems", ()))
+    problems = reply.conversation.state.get("problems", ())
+    display.show_problems(console, problems, in_chat=True)
 
 
 def _show_gates(console: Console, reply: Reply, context: Context) -> None:
