@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
+from ingot.agent.judging.problem_words import explain_problem
 from ingot.agent.proposing.columns import is_path_inside
 from ingot.agent.proposing.llm import lowering
 from ingot.agent.reporting.mapping_words import value_parts
@@ -41,7 +42,7 @@ def apply_edits(document: MappingDocument, edits: Sequence[Edit]) -> MappingDocu
             problem = Problem(f"/edits/{number}{pointer}", EDIT, expected, got)
             if told:
                 problem = replace(problem, words=told[0], command=told[1])
-            raise MappingError(WHERE, (problem,)) from error
+            raise MappingError(WHERE, (explain_problem(problem, made),)) from error
     return made
 
 
