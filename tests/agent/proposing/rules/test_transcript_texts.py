@@ -61,7 +61,7 @@ def interviews(pool: Any) -> dict[str, str]:
             f"{one}: {pool.question(number + turn)}\n{other}: {pool.answer(number + turn)}\n"
             for turn in range(4)
         )
-        made[f"talk_{number}.txt"] = f"Recorded in May, number {number}\n\n" + "".join(turns)
+        made[f"talk_{number}.txt"] = f"Interview {number} of May\n\n" + "".join(turns)
     return made
 
 
