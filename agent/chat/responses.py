@@ -15,11 +15,11 @@ from ingot.agent.chat.commands import (
     CommandSyntaxError,
     ParsedCommand,
     parse_command,
-    suggest_commands,
 )
 from ingot.agent.chat.conversation import INGOT, MODEL, YOU, Conversation, Step, Utterance
 from ingot.agent.chat.edits import KINDS, Edit
 from ingot.agent.chat.operations import Alternative
+from ingot.agent.chat.suggestions import suggest_commands
 from ingot.agent.context import Context
 from ingot.agent.judging.policy import failed_gates
 from ingot.agent.judging.problem_words import explain_problem

@@ -16,9 +16,9 @@ from ingot.agent.chat.commands import (
     CommandSyntaxError,
     command_usages,
     parse_command,
-    suggest_commands,
 )
 from ingot.agent.chat.operations import change_mapping, refusal_problems, replace_mapping
+from ingot.agent.chat.suggestions import suggest_commands
 from ingot.agent.context import Context
 from ingot.agent.judging import policy
 from ingot.agent.judging.trial import shown_report, try_out

@@ -5,9 +5,9 @@ from ingot.agent.chat.commands import (
     CommandSyntaxError,
     command_usages,
     parse_command,
-    suggest_commands,
 )
 from ingot.agent.chat.edits import apply_edits
+from ingot.agent.chat.suggestions import suggest_commands
 from ingot.agent.chat.typed_values import (
     ValueSyntaxError,
     parse_meta_value,
