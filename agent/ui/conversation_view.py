@@ -26,13 +26,15 @@ from ingot.agent.proposing.llm.data_block import read_data
 from ingot.agent.proposing.proposal import document_layouts, layout_parts
 from ingot.agent.reporting.mapping_words import cut_text, mapping_lines
 from ingot.agent.reporting.preview import speaker_text
+from ingot.agent.state import Order
 from ingot.agent.ui.field_uses import list_targets, message_target, row_path, view_uses
-from ingot.converters.errors import MappingError
+from ingot.converters.errors import MappingError, SourceError
 from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.check import PathReach
 from ingot.converters.mapping.language import ROLES
 from ingot.converters.paths import Node, PathSyntaxError, join_path
 from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.sources import SourceSpec
 from ingot.converters.sources.profile import PathFacts, Profile
 
 Facts = dict[str, Json]  # a part of an answer
@@ -211,9 +213,10 @@ def _target_name(mapping: MappingDocument, pointer: str) -> str:
 def _view_fields(conversation: Conversation, context: Context, uses: Sequence[FieldUse]) -> Facts:
     """The tree of the fields, and the speakers whose roles the mapping sets."""
     order, mapping = conversation.order, conversation.mapping
-    door = context.door(order.source, order.spec)
+    spec = _shown_reading(order, mapping, context)
+    door = context.door(order.source, spec)
     if door not in _READ:
-        read = read_data(*context.source_and_sample(order.source, order.spec))
+        read = read_data(*context.source_and_sample(order.source, spec))
         _READ[door] = read.through(door).view.facts, read.view.facts
     facts, raw = _READ[door]
     targets, by_path = list_targets(mapping), dict[str, list[FieldUse]]()
@@ -233,6 +236,15 @@ def _view_fields(conversation: Conversation, context: Context, uses: Sequence[Fi
     roles = list(_view_roles(mapping, uses, counts, door))
     more = max(len(facts.paths) - _FIELDS, 0) + facts.cut
     return {"fields": fields, "fields_more": more, "roles": roles or None}
+
+
+def _shown_reading(order: Order, mapping: MappingDocument, context: Context) -> SourceSpec:
+    """How the rows are read whose fields are shown: as the mapping says, if that may be shown."""
+    with suppress(MappingError, SourceError):
+        stated = SourceSpec.from_document(mapping.get("source"))
+        if mapping.get("source") and context.shown_sample(order, stated) is not None:
+            return stated
+    return order.spec
 
 
 def _view_field(facts: PathFacts, parent: str, taken: Sequence[FieldUse]) -> Facts:
