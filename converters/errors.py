@@ -136,8 +136,26 @@ class Problem:
     expected: str
     got: str
     nearest: str | None = None  # the closest path that exists
+    path: str = ""  # what it is about, as the mapping spells it, "" = nothing that is read
+    values: tuple[tuple[str, int], ...] = ()  # what was found there, each with how often
+    words: str = ""  # the same for a person, "" = as the fields above say it
+    command: str = ""  # of `ingot chat`, which solves it, "" = none does
 
     def __str__(self) -> str:
+        if not self.words:
+            return self.detail
+        solved = f" In chat: {self.command}" if self.command else ""
+        return f"{self.words}{solved} ({self.pointer or '/'}: {self.code})"
+
+    @property
+    def typed(self) -> str:
+        """Return the problem in words, with the command for a person who may type it."""
+        solved = f" Type: {self.command}" if self.command else ""
+        return f"{self.words or self.detail}{solved}"
+
+    @property
+    def detail(self) -> str:
+        """Return the problem as whoever writes the document reads it."""
         text = f"{self.pointer or '/'}: {self.code}: expected {self.expected}, got {self.got}"
         return f"{text}; nearest: {self.nearest}" if self.nearest else text
 

@@ -3,8 +3,6 @@
 How a value is typed is in `typed_values`, and a list of messages in `message_lists`.
 """
 
-import difflib
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -109,12 +107,12 @@ def _read_set(
         edit = {"set": "each", "path": path, "alternative": alternative}
     elif target == "group":
         edit = {"set": "group", "group": _parse_group(text)}
-    elif target in ("text", "system"):
+    elif target in ("text", "system", "tools"):
         edit = {"set": target, "parts": parse_parts(text), "alternative": alternative}
     elif target in ROLES or target.startswith("message "):
         edit = _message_edit(target, parse_parts(text), layout) | {"alternative": alternative}
     else:
-        known = ", ".join(("text", *ROLES, "message N", *_LISTS, "root", *META_KEYS))
+        known = ", ".join(("text", *ROLES, "tools", "message N", *_LISTS, "root", *META_KEYS))
         raise ValueSyntaxError(f"{target!r} cannot be set; what can be: {known}")
     _require_fields(edit, fields)
     return edit
@@ -137,7 +135,8 @@ def _require_fields(edit: Edit, fields: tuple[str, ...]) -> None:
     """Refuse plain language: a part of several words has to be a field."""
     entries = [one for one in (edit.get("message"), *edit.get("messages", ())) if one]
     named = [part for one in entries for part in one.get("content", ())]
-    for part in [*named, *edit.get("parts", ()), edit.get("path"), edit.get("value")]:
+    for one in [*named, *edit.get("parts", ()), edit.get("path"), edit.get("value")]:
+        part = one.get("path") if isinstance(one, dict) else one
         if isinstance(part, str) and " " in part and part not in fields and "['" not in part:
             raise ValueSyntaxError(f"there is no field {part!r}")
 
@@ -265,6 +264,7 @@ COMMANDS: dict[str, Command] = {
             ("set text A,B", "the text of a pt record: fields joined by line breaks"),
             ("set user|assistant|system|tool A", "the text of the message of that role"),
             ("set message N A", "the text of message N"),
+            ("set tools A as json", "the definitions of tools that a conversation may call"),
             (
                 "set messages LIST speaker=F text=F",
                 "one message per element of LIST; F is a field of an element. If the name of a "
@@ -287,7 +287,8 @@ COMMANDS: dict[str, Command] = {
             (
                 "values",
                 'A,B joins fields; A|B is the first that is not blank; "..." is a fixed text; '
-                "{{a}}: {{b}} is a template; ... is the current value; none = nothing",
+                "{{a}}: {{b}} is a template; A as json is the JSON text of a list or an object; "
+                "... is the current value; none = nothing",
             ),
         ),
     ),
@@ -354,7 +355,7 @@ COMMANDS: dict[str, Command] = {
 _ALIASES = {"approve": "ok", "exit": "quit", "?": "help", "tree": "mapping"}
 
 
-_TARGETS = (*ROLES, "text", "message", "messages", "each", "group", "root", "alternative")
+_TARGETS = (*ROLES, "text", "tools", "message", "messages", "each", "group", "root", "alternative")
 
 
 def complete_word(before: str, word: str, fields: tuple[str, ...]) -> list[str]:
@@ -381,38 +382,3 @@ def command_usages(name: str = "", *, under_review: bool = False) -> Iterator[tu
     other = _IN_REVIEW if under_review else {}
     for key in [name] if name else COMMANDS:
         yield COMMANDS[key].usage, other.get(key, COMMANDS[key].does)
-
-
-def suggest_commands(words: str) -> str:
-    """Name the commands that a line may have meant: one misspelled, or some with its words."""
-    said = re.findall(r"[a-z]{3,}", words.lower())
-    near = difflib.get_close_matches(said[0] if said else "", COMMANDS, 1, cutoff=0.75)
-    if near and len(words.split()) <= _SHORT:
-        return f"Did you mean: {COMMANDS[near[0]].usage}?"
-    fitting = [name for name in COMMANDS if _TOPICS.get(name, {name}) & set(said)]
-    usages = [COMMANDS[name].usage for name in fitting[:_MOST_HINTS]]
-    if not usages:
-        return "help lists the commands, fields the fields of the data."
-    more = "; help set lists what can be set" if "set" in fitting else ""
-    return f"These may fit: {'; '.join(usages)}{more}. help lists all."
-
-
-_SHORT, _MOST_HINTS = 3, 3
-# Words of plain language that speak of what a command does.
-_TOPICS: dict[str, set[str]] = {
-    "set": {
-        *("set", "put", "make", "use", "add", "join", "text", "title", "prompt", "system", "user"),
-        *("assistant", "message", "messages", "conversation", "group", "field", "language"),
-    },
-    "drop": {"drop", "remove", "delete", "filter", "without", "skip", "exclude", "shorter"},
-    "keep": {"keep", "only", "filter"},
-    "swap": {"swap", "exchange", "reverse", "other"},
-    "role": {"role", "roles", "speaker", "speakers", "speaks", "who"},
-    "train": {"train", "mask", "loss", "learn"},
-    "alternatives": {"alternatives", "other", "else", "another"},
-    "show": {"show", "rows", "records", "example", "examples", "see"},
-    "fields": {"fields", "columns", "data"},
-    "undo": {"undo", "back", "revert"},
-    "ok": {"convert", "approve", "done", "good", "fine", "yes"},
-    "take": set(),
-}

@@ -6,20 +6,21 @@ name stays as it is. Texts are lists of parts in the form that models are taught
 n}` for a part or a message that is there already.
 """
 
-import re
+import json
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from dataclasses import replace
 
+from ingot.agent.chat.group_paths import enter_group, leave_group
+from ingot.agent.judging.problem_words import explain_problem
 from ingot.agent.proposing.columns import is_path_inside
 from ingot.agent.proposing.llm import lowering
 from ingot.agent.reporting.mapping_words import value_parts
 from ingot.converters.errors import MappingError, Problem
-from ingot.converters.mapping.language import ROLES, split_template
+from ingot.converters.mapping.language import ROLES
 from ingot.converters.rows import Json, MappingDocument
 
 Edit = dict[str, Json]
 _Change = Callable[[MappingDocument, Edit], MappingDocument]
-_Rewrite = Callable[[str], str]
 _RewriteLayout = Callable[[MappingDocument], MappingDocument]
 
 WHERE, EDIT = "the change", "edit"
@@ -35,14 +36,19 @@ def apply_edits(document: MappingDocument, edits: Sequence[Edit]) -> MappingDocu
         try:
             made = _APPLY[edit["set"]](made, edit)
         except _EditError as error:
-            pointer, expected, got = error.args
+            pointer, expected, got, *told = error.args
             problem = Problem(f"/edits/{number}{pointer}", EDIT, expected, got)
-            raise MappingError(WHERE, (problem,)) from error
+            if told:
+                problem = replace(problem, words=told[0], command=told[1])
+            raise MappingError(WHERE, (explain_problem(problem, made),)) from error
     return made
 
 
 class _EditError(Exception):
-    """An edit does not fit: pointer into the edit, what is expected, what was found."""
+    """An edit does not fit: pointer into the edit, what is expected, what was found.
+
+    Where it is known better: what that means in words, and the command for what was meant.
+    """
 
 
 def _refuse(problems: Iterator[Problem]) -> None:
@@ -53,7 +59,8 @@ def _refuse(problems: Iterator[Problem]) -> None:
 
 def _pick(known: Sequence[Json], number: int, pointer: str) -> Json:
     if not 1 <= number <= len(known):
-        raise _EditError(pointer, f"1 to {len(known)}", str(number))
+        wanted = f"a number from 1 to {len(known)}" if known else "what is there already"
+        raise _EditError(pointer, wanted, str(number))
     return known[number - 1]
 
 
@@ -134,7 +141,7 @@ def _set_message(layout: MappingDocument, edit: Edit) -> MappingDocument:
     entry = [] if wanted is None else [_message_entry(wanted, before, "/message")]
     changed = [*known[: number - 1], *entry, *known[number:]]
     if not changed:
-        raise _EditError("/message", "a message, since it is the only one", "none")
+        raise _EditError("/message", "another message, as this is the only one", "none")
     return {**_without(layout, "text", "any_of"), "messages": changed}
 
 
@@ -247,23 +254,34 @@ def _set_where(layout: MappingDocument, edit: Edit) -> MappingDocument:
     known = list(list_conditions(held))
     for place, one in enumerate(edit["where"]):
         if one not in known and not number:
-            _refuse_several(layout, one["path"], f"/where/{place}/path")
+            _refuse_several(layout, one, f"/where/{place}/path")
     where: Json = [lowering.lower_condition(one) for one in edit["where"]]
     if not number:
         return _with_key(layout, "where", where)
     return _change_message(layout, number, lambda message: _with_key(message, "where", where))
 
 
-def _refuse_several(layout: MappingDocument, path: Json, pointer: str) -> None:
+def _refuse_several(layout: MappingDocument, condition: MappingDocument, pointer: str) -> None:
     """Refuse a condition of rows on a field that they have several times: only one is tested."""
+    path = condition["path"]
     if not isinstance(path, str) or not ("[*]" in path or ".*" in path):
         return
     lists = [one.get("each") for one in layout.get("messages") or ()]
     inside = next((each for each in lists if is_path_inside(path, str(each))), None)
-    name = path.removeprefix(f"{inside}.") if inside else "FIELD"
-    expected = "a field that a row has once, as only the first of several would be tested"
-    meant = f"; of messages: drop message where {name} is VALUE" if inside else ""
-    raise _EditError(pointer, f"{expected}{meant}", path)
+    words = f"A row has several values of {path}, and only the first would be tested."
+    command = _message_condition(condition, path.removeprefix(f"{inside}.")) if inside else ""
+    raise _EditError(pointer, "a field that a row has once", path, words, command)
+
+
+_TYPED = {"in": "keep {} is", "not_in": "drop {} is", "min_chars": "drop {} under"}
+
+
+def _message_condition(condition: MappingDocument, name: str) -> str:
+    """Return the command that tests the same of each message."""
+    typed = _TYPED.get(condition["op"], "drop {} over").format(f"message where {name}")
+    plain = (one if isinstance(one, str) and one.isalnum() else None for one in condition["values"])
+    values = zip(plain, condition["values"], strict=True)
+    return f"{typed} {','.join(one or json.dumps(other) for one, other in values)}"
 
 
 def list_conditions(layout: MappingDocument) -> Iterator[MappingDocument]:
@@ -287,6 +305,12 @@ def _set_group(document: MappingDocument, edit: Edit) -> MappingDocument:
     return _with_key(document, "group", group)
 
 
+def _set_aside(layout: MappingDocument, edit: Edit) -> MappingDocument:
+    """Set what stands beside the messages: the system message, or the definitions of tools."""
+    key = edit["set"]
+    return _with_key(layout, key, _file_value(edit["parts"], layout.get(key), "/parts"))
+
+
 def _meta_value(edit: Edit) -> Json:
     _refuse(lowering.part_problems([edit["value"]], "/value", numbered=False))
     return lowering.lower_value([edit["value"] or ""])
@@ -298,11 +322,8 @@ def _set_in(name: str, key: str, document: MappingDocument, value: Json) -> Mapp
 
 _APPLY: dict[str, _Change] = {
     "text": _on_layout(_set_text),
-    "system": _on_layout(
-        lambda layout, edit: _with_key(
-            layout, "system", _file_value(edit["parts"], layout.get("system"), "/parts")
-        )
-    ),
+    "system": _on_layout(_set_aside),
+    "tools": _on_layout(_set_aside),
     "messages": _on_layout(_set_messages),
     "message": _on_layout(_set_message),
     "content": _on_layout(_set_content),
@@ -316,157 +337,3 @@ _APPLY: dict[str, _Change] = {
     "root": lambda document, edit: _set_in("source", "root", document, edit["path"]),
 }
 KINDS = tuple(_APPLY)
-
-
-# --- paths where `group` begins or ends: a text or message then walks over the rows of its group
-# (`[*]`), what stands once comes from the first (`[0]`); what cannot be rewritten stays, told
-_EVERY, _FIRST = "[*]", "[0]"
-_AT = re.compile(r"\[(?:\*|0)\](?:\.|(?=\[)|$)")
-
-
-def enter_group(document: MappingDocument) -> MappingDocument:
-    """Return a mapping of single rows as one of lists of rows."""
-    return _each_layout(document, _enter_layout, _below(_EVERY))
-
-
-def leave_group(document: MappingDocument) -> MappingDocument:
-    """Return a mapping of lists of rows as one of single rows."""
-    text = partial(_rewrite_value, rewrite=_above)
-    return _each_layout(
-        document, lambda one: _rewrite_layout(one, _above, text, _leave_message), _above
-    )
-
-
-def _each_layout(
-    document: MappingDocument, rewrite: _RewriteLayout, outer: _Rewrite
-) -> MappingDocument:
-    """Rewrite the mapping and its alternatives; below an outer `each` only its path changes."""
-    around = bool(document.get("each"))
-    made = _with_each(document, outer) if around else rewrite(document)
-    if "any_of" in made:
-        made["any_of"] = [
-            _with_each(one, outer) if around or one.get("each") else rewrite(one)
-            for one in made["any_of"]
-        ]
-    return made
-
-
-def _below(prefix: str) -> _Rewrite:
-    """Return what puts a path below `[*]` or `[0]`; marks and paths that lead there stay."""
-
-    def rewrite(path: str) -> str:
-        if path.startswith(("[*]", "[0]", "^", "~", "@file")):
-            return path
-        bare = path.removeprefix("$").removeprefix(".")
-        return f"{prefix}{bare}" if not bare or bare.startswith("[") else f"{prefix}.{bare}"
-
-    return rewrite
-
-
-def _above(path: str) -> str:
-    """Return a path without the `[*]` or `[0]` that it begins with."""
-    return _AT.sub("", path, count=1) or "$" if _AT.match(path) else path
-
-
-def _enter_layout(layout: MappingDocument) -> MappingDocument:
-    made = _rewrite_layout(layout, _below(_FIRST), _value_of_rows, _enter_message)
-    where, messages = layout.get("where"), made.get("messages")
-    if where and messages and all(one.get("each") == _EVERY for one in messages):
-        # What held for a row now holds for a message.
-        made["messages"] = [{**one, "where": [*one.get("where", ()), *where]} for one in messages]
-        del made["where"]
-    return made
-
-
-def _rewrite_layout(
-    layout: MappingDocument,
-    rewrite: _Rewrite,
-    rewrite_text: Callable[[Json], Json],
-    rewrite_message: _RewriteLayout,
-) -> MappingDocument:
-    by_key: dict[str, Callable[[Json], Json]] = {
-        **dict.fromkeys(("system", "tools"), lambda value: _rewrite_value(value, rewrite)),
-        "text": rewrite_text,
-        "meta": lambda meta: {key: _rewrite_value(one, rewrite) for key, one in meta.items()},
-        "messages": lambda messages: list(map(rewrite_message, messages)),
-        "where": lambda where: [_with_path(one, rewrite) for one in where],
-    }
-    return {key: by_key[key](one) if one and key in by_key else one for key, one in layout.items()}
-
-
-def _enter_message(message: MappingDocument) -> MappingDocument:
-    if message.get("each"):
-        return _with_each(message, _below(_EVERY))
-    content = message["content"]
-    if isinstance(content, str) and ("[*]" in content or ".*" in content):  # the short form
-        return _message_paths(message, _below(_EVERY))
-    return {"each": _EVERY, **message}
-
-
-def _leave_message(message: MappingDocument) -> MappingDocument:
-    if message.get("each") == _EVERY:
-        return {key: value for key, value in message.items() if key != "each"}
-    if message.get("each"):
-        return _with_each(message, _above)
-    return _message_paths(message, _above)
-
-
-def _message_paths(message: MappingDocument, rewrite: _Rewrite) -> MappingDocument:
-    made = {**message, "content": _rewrite_value(message["content"], rewrite)}
-    if isinstance(message["role"], dict) and "path" in message["role"]:
-        made["role"] = _with_path(message["role"], rewrite)
-    if not isinstance(message.get("loss_mask"), bool | None):
-        made["loss_mask"] = _rewrite_value(message["loss_mask"], rewrite)
-    if message.get("where"):
-        made["where"] = [_with_path(one, rewrite) for one in message["where"]]
-    return made
-
-
-def _with_each(document: MappingDocument, rewrite: _Rewrite) -> MappingDocument:
-    each = document.get("each")
-    if not each:
-        return dict(document)
-    made = rewrite(each) if isinstance(each, str) else list(map(rewrite, each))
-    return {**document, "each": made}
-
-
-def _with_path(document: MappingDocument, rewrite: _Rewrite) -> MappingDocument:
-    """Rewrite the path of a condition or role, which may be a lookup."""
-    return {**document, "path": _rewrite_value(document["path"], rewrite)}
-
-
-def _value_of_rows(value: Json) -> Json:
-    """Return a value of a row as the texts of all rows of the group."""
-    if isinstance(value, str):
-        return _below(_EVERY)(value)
-    if isinstance(value, list):
-        return {"concat": value, "each": _EVERY}
-    if "literal" in value or "each" in value or "pick" in value:
-        return _rewrite_value(value, _below(_EVERY))
-    return {**({"path": value} if "lookup" in value else value), "each": _EVERY}
-
-
-def _rewrite_value(value: Json, rewrite: _Rewrite) -> Json:
-    """Rewrite the paths of a value that start where it stands."""
-    if isinstance(value, str):
-        return rewrite(value)
-    if isinstance(value, list):
-        return [_rewrite_value(one, rewrite) for one in value]
-    if not isinstance(value, dict) or "literal" in value:
-        return value
-    made = dict(value)
-    if "pick" in value:
-        made["pick"] = _rewrite_value(value["pick"], rewrite)
-    if value.get("each") == _EVERY and rewrite is _above:
-        del made["each"]
-        return made
-    if value.get("each"):
-        return _with_each(made, rewrite)
-    for key in ("path", "lookup", "of", "concat", "any_of", "tree"):
-        if key in value:
-            made[key] = _rewrite_value(value[key], rewrite)
-    if "template" in value:
-        pieces = split_template(value["template"])
-        pieces[1::2] = [f"{{{{{rewrite(path)}}}}}" for path in pieces[1::2]]
-        made["template"] = "".join(pieces)
-    return made

@@ -7,6 +7,7 @@ runners-up.
 
 import difflib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -18,6 +19,7 @@ from ingot.agent.chat.typed_values import (
     with_known_speakers,
 )
 from ingot.agent.context import Context
+from ingot.agent.judging.problem_words import typed_name
 from ingot.agent.judging.trial import Trial, try_out
 from ingot.agent.nodes.convert import convert
 from ingot.agent.nodes.report import report
@@ -25,7 +27,9 @@ from ingot.agent.nodes.validate import validate
 from ingot.agent.privacy import EMPTY_TEXT, Safe, SafeProblem, SafeValue
 from ingot.agent.proposing.columns import text_of, values_at
 from ingot.agent.proposing.llm.question import add_file_facts
-from ingot.agent.proposing.proposal import Proposal, SafeProposal
+from ingot.agent.proposing.proposal import Proposal, SafeProposal, value_strings
+from ingot.agent.proposing.readings import plain_reading
+from ingot.agent.proposing.rules.metadata import find_meta
 from ingot.agent.reporting.mapping_words import cut_text
 from ingot.agent.reporting.preview import record_lines
 from ingot.agent.review.diff.mapping_changes import compare_mappings
@@ -105,9 +109,18 @@ def _require_speaker(
     known = list(dict.fromkeys(_speaker_names(mapping, nodes)))
     if not known or edit["value"] in known:
         return
-    expected = f"a name of the data: {', '.join(map(repr, known[:_SHOWN]))}"
+    speakers, typed = ", ".join(map(repr, known[:_SHOWN])), repr(edit["value"])
+    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
     nearest = next(iter(difflib.get_close_matches(edit["value"], known, 1)), None)
-    problem = Problem(f"/edits/{number}/value", EDIT, expected, repr(edit["value"]), nearest)
+    problem = Problem(
+        f"/edits/{number}/value",
+        EDIT,
+        f"a name of the data: {speakers}",
+        typed,
+        nearest,
+        words=f"No speaker of the data is called {typed}; they are {speakers}{more}.",
+        command=f"role {typed_name(nearest)} {edit['role']}" if nearest else "",
+    )
     raise MappingError(WHERE, (problem,))
 
 
@@ -180,8 +193,22 @@ def change_mapping(
     facts = SourceSpec.from_document(mapping.get("source"))
     rows = context.sample(order.source, facts) if mapping.get("source") else sample
     changed = apply_edits(mapping, list(_type_edits(edits, mapping, rows)))
+    if any(one["set"] == "root" for one in edits):
+        with suppress(SourceError):  # which the trial says
+            facts = SourceSpec.from_document(changed.get("source"))
+            changed = _with_own_id(changed, context.sample(order.source, facts))
     changed = add_file_facts(changed, source, sample)
     return replace_mapping({**state, "turn": turn}, changed, context)
+
+
+def _with_own_id(mapping: MappingDocument, sample: Sample) -> MappingDocument:
+    """Return the mapping with the id of the rows of another root in place of their number."""
+    meta = mapping.get("meta") or {}
+    if meta.get("original_id") != "~" or mapping.get("each"):
+        return mapping
+    taken = frozenset(value_strings(mapping.get("text")))
+    found, _ = find_meta(plain_reading(sample, {}, 1.0, "").view, taken)
+    return {**mapping, "meta": {**meta, "original_id": found.get("original_id", "~")}}
 
 
 def refusal_problems(

@@ -15,13 +15,14 @@ from ingot.agent.chat.commands import (
     CommandSyntaxError,
     ParsedCommand,
     parse_command,
-    suggest_commands,
 )
 from ingot.agent.chat.conversation import INGOT, MODEL, YOU, Conversation, Step, Utterance
 from ingot.agent.chat.edits import KINDS, Edit
 from ingot.agent.chat.operations import Alternative
+from ingot.agent.chat.suggestions import suggest_commands
 from ingot.agent.context import Context
 from ingot.agent.judging.policy import failed_gates
+from ingot.agent.judging.problem_words import explain_problem
 from ingot.agent.judging.trial import shown_report, try_out
 from ingot.agent.model import client
 from ingot.agent.model.budget import Spent, Usage, estimate_cost
@@ -34,6 +35,7 @@ from ingot.agent.proposing.llm.data_block import read_data
 from ingot.agent.proposing.llm.mapper import MOST_ANSWER_CHARS, ModelAccess
 from ingot.agent.proposing.llm.question import prompts_hash
 from ingot.agent.proposing.llm.reply import (
+    NOT_JSON,
     complete_conditions,
     complete_message,
     complete_parts,
@@ -195,6 +197,11 @@ def _ask_model(conversation: Conversation, words: str, context: Context, hear: O
     if answer.problems:
         refused = Safe("(my edits did not pass and were not made)")
         kept = said.heard(Utterance(who=MODEL, text=refused))
+        if answer.problems[0].code == NOT_JSON:
+            say = (
+                "The model's answer was not JSON, so nothing was changed. Ask again, or type help."
+            )
+            return Reply(conversation=kept, say=say)
         say = "The model's edits do not pass on the sample."
         problems = _safe_problems(answer.problems, said, context)
         return Reply(conversation=kept, say=say, problems=problems)
@@ -209,8 +216,11 @@ def _ask_model(conversation: Conversation, words: str, context: Context, hear: O
 def _safe_problems(
     problems: Iterable[Problem], conversation: Conversation, context: Context
 ) -> tuple[SafeProblem, ...]:
-    door = context.door(conversation.order.source, conversation.order.spec)
-    return tuple(map(door.problem, problems))
+    door, mapping = (
+        context.door(conversation.order.source, conversation.order.spec),
+        conversation.mapping,
+    )
+    return tuple(door.problem(explain_problem(one, mapping)) for one in problems)
 
 
 def count_usage(conversation: Conversation, context: Context) -> Conversation:
@@ -351,7 +361,7 @@ def _read_reply(text: str, *, cut_off: bool = False) -> JsonObject:
     try:
         found, _ = only_object(text, _problem_rank, cut_off=cut_off)
     except UnreadableReply as error:
-        problem = Problem("", "not_json", error.expected, shorten_value(error.got))
+        problem = Problem("", NOT_JSON, error.expected, shorten_value(error.got))
         raise MappingError(_WHERE, (problem,)) from error
     reply = {"say": "", "edits": [], **_whole_numbers(found)}
     if isinstance(reply["edits"], list):
@@ -404,7 +414,7 @@ _AN_EDIT = ("edits", 0)
 def _edit_schema(edit: Json) -> JsonObject | None:
     branches = json_yaml.schema("chat")["properties"]["edits"]["items"]["anyOf"]
     named = edit.get("set") if isinstance(edit, dict) else None
-    return next((one for one in branches if one["properties"]["set"]["enum"] == [named]), None)
+    return next((one for one in branches if named in one["properties"]["set"]["enum"]), None)
 
 
 def _problem_rank(found: JsonObject) -> int:

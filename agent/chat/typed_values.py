@@ -1,7 +1,8 @@
 """Parse values and lists of messages as a person types them in a conversation.
 
-The parts of a value (`title,body`, `"You are kind."`, `{{a}}: {{b}}`, `title|headline`) are
-separated by commas; `...` is what is there already; a text in double quotes is literal.
+The parts of a value (`title,body`, `"You are kind."`, `{{a}}: {{b}}`, `title|headline`,
+`calls as json`) are separated by commas; `...` is what is there already; a text in double quotes is
+literal.
 """
 
 import json
@@ -38,8 +39,16 @@ def _parse_part(text: str) -> Json:
         return {"literal": _parse_literal(text)}
     if "{{" in text:
         return _parse_template(text)
-    choices = list(split_outside_quotes(text, "|"))
-    return {"any_of": choices} if len(choices) > 1 else text
+    choices = [_parse_path(one) for one in split_outside_quotes(text, "|")]
+    return {"any_of": choices} if len(choices) > 1 else choices[0]
+
+
+def _parse_path(text: str) -> Json:
+    """Return a path, with `as json` behind it that of the JSON text of a list or an object."""
+    path, found, form = text.rpartition(" as ")
+    if not found or form != "json":
+        return text
+    return {"path": path.strip(), "map": [], "replace": [], "json": True, "sep": None}
 
 
 def _parse_template(text: str) -> Json:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ingot.agent.judging import model_gates
+from ingot.agent.judging.problem_words import told_problems
 from ingot.agent.judging.sample_gates import (
     ProblemsByCode,
     constant_answer_gates,
@@ -153,7 +154,7 @@ def failed_gates(problems: Sequence[SafeProblem]) -> list[str]:
     The check has found every problem there is: paths that resolve nowhere, values without a role,
     values that are not texts, too few rows that convert, an answer in its own question.
     """
-    return [str(one) for one in problems]
+    return [str(one) for one in told_problems(problems)]
 
 
 def state_person_reasons(state: State) -> list[str]:

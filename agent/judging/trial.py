@@ -125,7 +125,8 @@ def _shown_problem(one: Problem, said: dict[tuple[str, str], Problem]) -> Proble
     if one.code not in _QUOTING:
         return one
     own = one.got if one.code == "unresolved_path" else "(not shown)"  # a path of the mapping
-    return said.get((one.pointer, one.code), replace(one, got=own, nearest=None))
+    hidden = replace(one, got=own, nearest=None, values=())
+    return said.get((one.pointer, one.code), hidden)
 
 
 ROWS = 60  # rows that are looked at, with the record made of each

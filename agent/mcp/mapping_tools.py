@@ -16,9 +16,9 @@ from ingot.agent.chat.commands import (
     CommandSyntaxError,
     command_usages,
     parse_command,
-    suggest_commands,
 )
 from ingot.agent.chat.operations import change_mapping, refusal_problems, replace_mapping
+from ingot.agent.chat.suggestions import suggest_commands
 from ingot.agent.context import Context
 from ingot.agent.judging import policy
 from ingot.agent.judging.trial import shown_report, try_out
@@ -99,9 +99,11 @@ class MappingTools:
         All 1 to 50 changes are made or none. mapping: a mapping_id, a mapping file below the root
         or a mapping object; without it, what ingot proposes. A changed mapping is converted only
         after a person has approved it. The resource ingot://commands lists the commands, such as
-        `set text title,body`, `set user question`, `drop body under 20`, `swap`; messages count
-        from 1. What no command says, such as one layout for some rows and another for the others
-        (`any_of`), is written as a mapping object and given to check_mapping.
+        `set text title,body`, `set user question`, `drop body under 20`, `swap`, `drop message
+        where public is false` (single messages), `set message 2 content,tool_calls as json` (a list
+        or an object as JSON text); messages count from 1. A problem of an answer names the command
+        that solves it, where one does. What no command says, such as one layout for some rows and
+        another for the others (`any_of`), is written as a mapping object for check_mapping.
         """
         state, context = self._state(source, mapping)
         if not 1 <= len(changes) <= _MOST_CHANGES:

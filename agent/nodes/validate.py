@@ -5,11 +5,12 @@ from dataclasses import replace
 
 from ingot.agent.context import Context
 from ingot.agent.judging import drift, model_gates
+from ingot.agent.judging.problem_words import explain_problem
 from ingot.agent.judging.source_gates import list_gates
 from ingot.agent.judging.trial import Trial, report_facts, shown_report, try_out
 from ingot.agent.nodes.discover import summarize_source
 from ingot.agent.nodes.propose import document_decision
-from ingot.agent.privacy import Door
+from ingot.agent.privacy import Door, SafeProblem
 from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
 from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.state import Change, Order, State
@@ -35,13 +36,15 @@ def validate(state: State, context: Context) -> State:
     except MappingError as error:
         if proposal.mapper == "file":
             raise
-        return _failed_check(error.problems, door)
+        return _failed_check(error.problems, proposal.mapping, door)
     except SourceError as error:
         if not states_facts or isinstance(error, StorageError):
             raise
-        return _failed_check([_unreadable_problem(proposal.mapping, error.problem)], door)
+        unread = _unreadable_problem(proposal.mapping, error.problem)
+        return _failed_check([unread], proposal.mapping, door)
     if not trial.report.rows and states_facts:
-        return _failed_check([_unreadable_problem(proposal.mapping, "no row")], door)
+        unread = _unreadable_problem(proposal.mapping, "no row")
+        return _failed_check([unread], proposal.mapping, door)
     document = _with_provenance(trial, proposal, state)
     faults = model_gates.meta_faults(document) if proposal.mapper == "llm" else []
     edited = proposal.mapper == "edited"  # a person who edits a mapping may decide otherwise
@@ -49,7 +52,7 @@ def validate(state: State, context: Context) -> State:
     shown = shown_report(context, order, trial)
     checked: State = {
         "check": replace(report_facts(shown, door), gates=list_gates(trial)),
-        "problems": tuple(map(door.problem, [*shown.problems, *faults])),
+        "problems": _shown_problems([*shown.problems, *faults], document, door),
         "proposal": replace(proposal, mapping=document, decision=decision),
         "halted": None,
     }
@@ -59,8 +62,14 @@ def validate(state: State, context: Context) -> State:
     return _add_drift(checked, trial, order, context) if proposal.mapper == "file" else checked
 
 
-def _failed_check(problems: Iterable[Problem], door: Door) -> State:
-    return {"check": None, "problems": tuple(map(door.problem, problems))}
+def _failed_check(problems: Iterable[Problem], document: MappingDocument, door: Door) -> State:
+    return {"check": None, "problems": _shown_problems(problems, document, door)}
+
+
+def _shown_problems(
+    problems: Iterable[Problem], document: MappingDocument, door: Door
+) -> tuple[SafeProblem, ...]:
+    return tuple(door.problem(explain_problem(one, document)) for one in problems)
 
 
 def _unreadable_problem(document: MappingDocument, got: str) -> Problem:
@@ -104,11 +113,11 @@ def _add_drift(checked: State, trial: Trial, order: Order, context: Context) -> 
     stopping = [one for one in changes if one.stops and not order.allow_drift]
     if stopping and order.out is not None:
         raise _drift_error(order, changes, door)
-    problems = [door.problem(drift.drift_problem(stopping))] if stopping else ()
+    problems = (drift.drift_problem(stopping),) if stopping else ()
     return {
         **checked,
         "check": replace(check, drift=drift.redacted_changes(changes, door), changes=len(changes)),
-        "problems": (*checked["problems"], *problems),
+        "problems": (*checked["problems"], *_shown_problems(problems, {}, door)),
     }
 
 

@@ -164,7 +164,19 @@ class Door:
         """A problem without the secrets that it quotes."""
         nearest = self.text(one.nearest) if one.nearest else one.nearest
         expected, got = self.text(one.expected), self.text(one.got)
-        return SafeProblem(Problem(redaction.redact(one.pointer), one.code, expected, got, nearest))
+        return SafeProblem(
+            Problem(
+                pointer=redaction.redact(one.pointer),
+                code=one.code,
+                expected=expected,
+                got=got,
+                nearest=nearest,
+                path=self.text(one.path),
+                values=tuple((self.text(value), count) for value, count in one.values),
+                words=self.text(one.words),
+                command=one.command if self.text(one.command) == one.command else "",
+            )
+        )
 
 
 def _bare_type(value: Json, _: str) -> Json:

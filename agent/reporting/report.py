@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ingot.agent.judging.policy import gates_of_state
+from ingot.agent.judging.problem_words import told_problems
 from ingot.agent.model.budget import Usage, spent_text
 from ingot.agent.privacy import Door, Safe, SafeProblem, redact
 from ingot.agent.proposing.proposal import SafeProposal
@@ -76,7 +77,7 @@ def author_text(proposal: SafeProposal | Outcome) -> str:
 def _problem_lines(problems: Sequence[SafeProblem]) -> Iterator[str]:
     if problems:
         yield from ("", "## Problems", "")
-    for one in problems:
+    for one in told_problems(problems):
         yield f"- {markdown_line(Safe(str(one)))}"
 
 
@@ -87,7 +88,7 @@ def _gate_lines(state: State) -> Iterator[str]:
     yield from ("", "## Gates", "")
     rows = (map(Safe, (one.name, one.state, one.figure, one.limit)) for one in gates)
     yield from markdown_table(("gate", "state", "found", "wanted"), rows)
-    told = [one for one in gates if one.detail and one.state != "pass"]
+    told = [one for one in gates if one.detail and one.state not in ("pass", "fail")]
     if told:
         yield ""
         yield from (f"- {one.name}: {markdown_line(one.detail)}" for one in told)
@@ -310,10 +311,7 @@ def ending_reply(outcome: Outcome) -> Safe:
 
 
 def _short_problem_lines(problems: Sequence[SafeProblem]) -> list[str]:
-    return [
-        "- " + markdown_line(Safe(f"{one.pointer or '/'}: expected {one.expected}, got {one.got}"))
-        for one in problems[:_PROBLEMS]
-    ]
+    return [f"- {markdown_line(Safe(str(one)))}" for one in told_problems(problems)[:_PROBLEMS]]
 
 
 def _result_text(outcome: Outcome, result: Result) -> Safe:

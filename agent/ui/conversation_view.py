@@ -7,6 +7,7 @@ takes; it is the same in the tree of fields, in the row and in the record.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from weakref import WeakKeyDictionary
 
 from ingot.agent.chat.commands import command_usages
@@ -15,11 +16,13 @@ from ingot.agent.chat.operations import compare_targets, difference_lines, match
 from ingot.agent.chat.responses import Reply
 from ingot.agent.context import Context
 from ingot.agent.judging.policy import failed_gates, gates_of_state, state_person_reasons
-from ingot.agent.privacy import Door
+from ingot.agent.judging.problem_words import told_problems
+from ingot.agent.privacy import Door, SafeProblem
 from ingot.agent.proposing.columns import text_of
 from ingot.agent.proposing.llm.data_block import read_data
 from ingot.agent.proposing.proposal import document_layouts, layout_parts
 from ingot.agent.reporting.mapping_words import cut_text, mapping_lines
+from ingot.agent.state import Order
 from ingot.agent.ui.example_rows import CELL, Facts, view_rows
 from ingot.agent.ui.field_uses import (
     FieldUse,
@@ -29,11 +32,13 @@ from ingot.agent.ui.field_uses import (
     view_choices,
     view_uses,
 )
+from ingot.converters.errors import MappingError, SourceError
 from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.check import PathReach
 from ingot.converters.mapping.language import ROLES
 from ingot.converters.paths import PathSyntaxError
 from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.sources import SourceSpec
 from ingot.converters.sources.profile import PathFacts, Profile
 
 _FIELDS = 400
@@ -65,10 +70,9 @@ def view_conversation(conversation: Conversation, context: Context) -> Facts:
         **_view_fields(conversation, context, uses),
         "targets": _view_targets(conversation.mapping, uses),
         "gates": [encode(one) for one in gates_of_state(state)],
-        "problems": [str(one) for one in state.get("problems", ())],
+        "problems": _view_problems(state.get("problems", ())),
         "person": state_person_reasons(state),
         "can_approve": not held and conversation.decision in ("pt", "sft", "irrelevant"),
-        "why_not": "; ".join(held),
         "evidence": [encode(one) for one in first.evidence] if first else [],
         "sample": {"rows": check.rows, "ok": check.ok_rows, "records": check.records}
         if check
@@ -76,6 +80,19 @@ def view_conversation(conversation: Conversation, context: Context) -> Facts:
         **view_rows(conversation, context, uses),
         "said": [{"who": one.who, "text": one.text} for one in conversation.said],
     }
+
+
+def _view_problems(problems: Sequence[SafeProblem]) -> list[Facts]:
+    """What is wrong, the line that solves it, and the control that does so too."""
+    roles = ("unmapped_value", "/role")
+    return [
+        {
+            "words": one.words or str(one),
+            "command": one.command,
+            "control": "roles" if one.code == roles[0] and roles[1] in one.pointer else None,
+        }
+        for one in told_problems(problems)
+    ]
 
 
 def _view_targets(mapping: MappingDocument, uses: Sequence[FieldUse]) -> list[Facts]:
@@ -100,7 +117,7 @@ def view_reply(reply: Reply, context: Context) -> Facts:
     return {
         "say": reply.say,
         "heard": reply.heard,
-        "problems": [str(one) for one in reply.problems],
+        "problems": _view_problems(reply.problems),
         "effect": _view_effect(reply, context, door) if reply.before else None,
         "commands": [
             [*one]
@@ -192,9 +209,10 @@ def _target_name(mapping: MappingDocument, pointer: str) -> str:
 def _view_fields(conversation: Conversation, context: Context, uses: Sequence[FieldUse]) -> Facts:
     """The tree of the fields, and the speakers whose roles the mapping sets."""
     order, mapping = conversation.order, conversation.mapping
-    door = context.door(order.source, order.spec)
+    spec = _shown_reading(order, mapping, context)
+    door = context.door(order.source, spec)
     if door not in _READ:
-        read = read_data(*context.source_and_sample(order.source, order.spec))
+        read = read_data(*context.source_and_sample(order.source, spec))
         _READ[door] = read.through(door).view.facts, read.view.facts
     facts, raw = _READ[door]
     targets, by_path = list_targets(mapping), dict[str, list[FieldUse]]()
@@ -219,6 +237,15 @@ def _view_fields(conversation: Conversation, context: Context, uses: Sequence[Fi
     roles = list(_view_roles(mapping, uses, counts, door))
     more = max(len(facts.paths) - _FIELDS, 0) + facts.cut
     return {"fields": fields, "fields_more": more, "roles": roles or None}
+
+
+def _shown_reading(order: Order, mapping: MappingDocument, context: Context) -> SourceSpec:
+    """How the rows are read whose fields are shown: as the mapping says, if that may be shown."""
+    with suppress(MappingError, SourceError):
+        stated = SourceSpec.from_document(mapping.get("source"))
+        if mapping.get("source") and context.shown_sample(order, stated) is not None:
+            return stated
+    return order.spec
 
 
 def _view_field(facts: PathFacts, parent: str, taken: Sequence[FieldUse]) -> Facts:
@@ -267,6 +294,8 @@ def _view_roles(
         shown = door.text(name)
         typed = name if name.isprintable() and not re.search(r"[\s\"]", name) else json.dumps(name)
         role = (stated if stated else roles).get(name)
+        if name in stated and role is None:
+            role = "drop"  # the mapping leaves its messages out
         yield {
             "name": shown,
             "count": found.get(name),

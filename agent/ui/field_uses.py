@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ingot.agent.chat.edits import list_conditions
 from ingot.agent.chat.typed_values import NOTHING, is_same_path, parse_scalar
 from ingot.agent.proposing.columns import text_of
+from ingot.agent.proposing.names import name_strength, speaker_role
 from ingot.converters.mapping.language import META_KEYS
 from ingot.converters.paths import Index, Key, Names, compile_path, join_path, quote_name
 from ingot.converters.rows import Json, MappingDocument
@@ -159,23 +160,34 @@ def _view_use(
 def _message_line(facts: PathFacts, target: Target, fields: Mapping[str, PathFacts]) -> str | None:
     """The line that makes a list the messages: its elements name a speaker and hold a text."""
     around = facts.segments[:-1] if facts.segments[-1:] == (_EVERY,) else facts.segments
+    element = (*around, _EVERY)
     inside = [
         one
         for one in fields.values()
-        if one.segments[:-1] == (*around, _EVERY) and one.texts and one.segments[-1] != _EVERY
+        if one.segments[: len(element)] == element
+        and one.texts
+        and _EVERY not in one.segments[len(element) :]
     ]
-    speaker = next((one for one in inside if _names_speakers(one)), None)
-    texts = [one for one in inside if one is not speaker]
+    speakers = [one for one in inside if one.segments != element and _names_speakers(one)]
+    speaker = max(speakers, key=_speaker_likeness, default=None)
+    own = [one for one in inside if one.segments[:-1] == element]
+    texts = [one for one in own if one is not speaker]
     if not texts:
         return None
     text = max(texts, key=lambda one: sum(map(len, one.texts)) / len(one.texts))
     words = [target.put, f"{start_path(target, around)}{_EVERY}"]
-    words += [f"speaker={typed_path(speaker.segments[-1:])}"] if speaker else []
+    words += [f"speaker={typed_path(speaker.segments[len(element) :])}"] if speaker else []
     return " ".join([*words, f"text={typed_path(text.segments[-1:])}"])
 
 
 def _names_speakers(facts: PathFacts) -> bool:
     return bool(facts.values) and all(len(text) < _SHORT_NAME for text in facts.texts)
+
+
+def _speaker_likeness(facts: PathFacts) -> float:
+    """How sure it is that a field says who speaks: by its name, and by the names that it holds."""
+    known = sum(speaker_role(text_of(value)) is not None for value, _ in facts.values)
+    return known / len(facts.values) + name_strength(facts.segments[-1], "speaker")
 
 
 def typed_path(segments: Place) -> str:

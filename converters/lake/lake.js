@@ -329,7 +329,7 @@ function tiles() {
     tile(sums.records, "records of " + many(sums.statuses.converted || 0, "data set")),
     tile(sums.tokens ?? UNKNOWN, sums.tokens === null ? "tokens: no tokenizer was given" : "tokens of " + many(sums.tokenized, "data set")),
     tile(sums.characters, "characters"),
-    tile(repeats, "duplicates" + share, repeats ? brief(sums.within) + " within a data set, " + brief(sums.across) + " of another" : null),
+    tile(repeats, "duplicates" + share, repeats ? brief(sums.within) + " inside their data set, " + brief(sums.across) + " in another one" : null),
     costTile(sums.spent));
 }
 

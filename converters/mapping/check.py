@@ -164,7 +164,7 @@ def check_mapping(
     )
     problems = [
         *unresolved_problems(mapping, nodes),
-        *_reject_problems(run.rejects, tuple(path_uses(mapping))),
+        *_reject_problems(run.rejects, tuple(path_uses(mapping)), _unnamed_values(roles)),
         *_outcome_problems(mapping, run, content, len(nodes)),
     ]
     nulls = sample.non_finite
@@ -239,9 +239,9 @@ def _unresolved_problem(use: PathUse, around: list[Node]) -> Problem:
     text, expected = use.path.text, "a path that exists in the data"
     if isinstance(use.path, Lookup):
         expected = "an element with the key that is looked up"
-        return Problem(use.pointer, "unresolved_path", expected, text)
+        return Problem(use.pointer, "unresolved_path", expected, text, path=text)
     nearest = nearest_path(text, observed_paths(node.value for node in around))
-    return Problem(use.pointer, "unresolved_path", expected, text, nearest)
+    return Problem(use.pointer, "unresolved_path", expected, text, nearest, path=text)
 
 
 def _start_nodes(use: PathUse, nodes: Sequence[RowNode]) -> list[Node]:
@@ -346,7 +346,18 @@ def _other_values(roles: Sequence[_RoleValues]) -> Iterator[str]:
 # --- what the rows became
 
 
-def _reject_problems(rejects: list[Reject], used: Sequence[PathUse]) -> Iterator[Problem]:
+def _unnamed_values(roles: Sequence[_RoleValues]) -> dict[str | None, Counter[str]]:
+    """All values without a role by their path: a record ends at the first of its own."""
+    return {
+        role.path.text: Counter(text for text in texts if text not in table)
+        for role, texts in roles
+        if "*" not in (table := role.map or {})
+    }
+
+
+def _reject_problems(
+    rejects: list[Reject], used: Sequence[PathUse], unnamed: dict[str | None, Counter[str]]
+) -> Iterator[Problem]:
     """Faults such as `unmapped_value`: the mapping is wrong, however few rows show it."""
     expected = {
         "unmapped_value": "a value that the map names (or null for it) or `order` has a role for",
@@ -360,9 +371,12 @@ def _reject_problems(rejects: list[Reject], used: Sequence[PathUse]) -> Iterator
             kind = kinds.setdefault((reject.reason, reject.path), Counter())
             kind[reject.found or ""] += 1
     for (reason, path), found in kinds.items():
-        got = ", ".join(f"{value} ({count} times)" for value, count in found.most_common(5))
+        every = unnamed.get(path) if reason == "unmapped_value" else None
+        most = tuple((every or found).most_common(5))
+        got = ", ".join(f"{value} ({count} times)" for value, count in most)
         where = f" at {path}" if path else ""
-        yield Problem(_use_pointer(reason, path, used), reason, f"{expected[reason]}{where}", got)
+        pointer, wanted = _use_pointer(reason, path, used), f"{expected[reason]}{where}"
+        yield Problem(pointer, reason, wanted, got, path=path or "", values=most)
 
 
 def _use_pointer(reason: str, path: str | None, used: Sequence[PathUse]) -> str:
@@ -377,15 +391,16 @@ def _outcome_problems(
     mapping: Mapping, run: SampleRun, content: Content, readable: int
 ) -> Iterator[Problem]:
     """Too little that converts, an answer in its own question, nothing to train on or to read."""
-    said = ", ".join(f"{reason} {count}" for reason, count in run.failures.most_common())
+    most = tuple(run.failures.most_common())
+    said = ", ".join(f"{reason} {count}" for reason, count in most)
     if run.coverage < MIN_COVERAGE:
         expected = f"coverage of at least {MIN_COVERAGE:.0%}"
-        yield Problem("", "coverage", expected, f"{run.coverage:.1%} ({said})")
+        yield Problem("", "coverage", expected, f"{run.coverage:.1%} ({said})", values=most)
     if not run.records and run.failures:
-        yield Problem("", "no_records", "at least one record", said)
+        yield Problem("", "no_records", "at least one record", said, values=most)
     for one in shared_paths(mapping):
         expected = f"another path than {one.question} takes, or another use of it"
-        yield Problem(one.answer, "both_sides", expected, one.path)
+        yield Problem(one.answer, "both_sides", expected, one.path, path=one.path)
     if content.records and not content.trained_records:
         expected = "at least one message that is trained on"
         yield Problem("/messages", "no_training", expected, f"none in {content.records} records")

@@ -69,12 +69,22 @@ def show_failures(console: "Console", check: "Check") -> None:
 
 
 def show_problems(
-    console: "Console", problems: "Iterable[SafeProblem]", *, harmless: bool = False
+    console: "Console",
+    problems: "Iterable[SafeProblem]",
+    *,
+    harmless: bool = False,
+    in_chat: bool = False,
 ) -> None:
-    """Show the problems of a mapping, as warnings where it is converted anyway."""
+    """Show the problems of a mapping, as warnings where it is converted anyway.
+
+    In a conversation with what to type, elsewhere with where in the document each one is.
+    """
+    from ingot.agent.judging.problem_words import told_problems
+
     word, style = ("warning", "yellow") if harmless else ("problem", "red")
-    for one in problems:
-        console.print(plain_text(f"{word}: {one}", style))
+    for one in told_problems([*problems]):
+        text = one.typed if in_chat else str(one)
+        console.print(plain_text(f"{word}: {text}", style), soft_wrap=True)
 
 
 def show_gates(console: "Console", gates: "Sequence[Gate]") -> None:

@@ -51,7 +51,7 @@ def test_why_nothing_was_written(status: str) -> None:
     assert "Nothing was written." in said
     assert "\\<img\\>" in said
     assert "\\[x\\]" in said
-    assert "- /text: expected a path, got \\<b\\>" in said
+    assert "- /text: unresolved\\_path: expected a path, got \\<b\\>" in said
 
 
 def test_an_approved_mapping_without_a_folder() -> None:

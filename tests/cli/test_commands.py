@@ -382,7 +382,8 @@ def test_an_optional_path_that_is_nowhere_does_not_stop_convert(data: Path, tmp_
     file.write_text(json.dumps({**MAPPING, "meta": {"timestamp": "created"}}))
     ingot("check", file, data, code=1)
     said = ingot("convert", file, data, "--out", "out").stdout
-    assert "warning: /meta/timestamp: unresolved_path" in said
+    assert "warning: No sampled row has created." in said
+    assert "(/meta/timestamp: unresolved_path)" in said
     assert "problem" not in said
     warnings = json.loads((tmp_path / "out" / "manifest.json").read_text())["warnings"]
     assert "created" in json.dumps(warnings)

@@ -92,7 +92,7 @@ def test_a_failed_gate_ends_check_and_run_with_1_and_convert_goes_on() -> None:
     assert "/messages/1/content: both_sides" in told
     assert not Path("a").exists()
     told = ingot("convert", "m.json", "raw.jsonl", "--out", "b").output
-    assert "warning: /messages/1/content: both_sides" in told
+    assert "warning: answer stands in the question and in its answer." in told
     assert Path("b/manifest.json").exists()
 
 

@@ -248,7 +248,7 @@ def _fenced_message(prompt: str, data: Safe) -> Message:
 
 def problem_line(one: SafeProblem, share: str) -> str:
     """One problem as a line; with `none` what was found is left out, since it may be a value."""
-    text = str(one)
+    text = one.detail
     if share == "none":
         near = f"; nearest: {one.nearest}" if one.nearest else ""
         text = f"{one.pointer}: {one.code}: expected {one.expected}{near}"

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from ingot.agent.proposing.doubts.confidence import (
     asking_share,
+    conversation_doubt,
     draft_confidence,
     find_doubts,
     lost_row_doubt,
@@ -199,6 +200,8 @@ def _list_doubts(
         return [row_count_doubt(len(chosen.reading.rows)), lost_row_doubt(made)]
     found = find_doubts(chosen.reading, chosen.draft, _example_records(chosen), source, made)
     found.append(score_doubt(chosen.score))
+    if request.mode == "auto" and chosen.draft.kind == "pt":
+        found.append(conversation_doubt(_example_records(chosen)))
     if request.mode == "auto":
         nameless = any(one.name == "names" and one.share == 1 for one in found)
         found.append(_kind_doubt(chosen, others, nameless=nameless))
@@ -207,7 +210,13 @@ def _list_doubts(
         share = min(1.0, near)
         found.append(Doubt("rival", share, f"fits nearly as well: {rivals[0].draft.why}"))
     if not chosen.draft.explicit:
-        found.append(Doubt("unnamed", 1.0, "only the values say so, not the names"))
+        found.append(
+            Doubt(
+                "unnamed",
+                1.0,
+                "the names of the fields do not say what they hold, only their values do",
+            )
+        )
         silent = 1 - asking_share(_example_records(chosen))
         found.append(Doubt("nobody asks", silent, f"{silent:.0%} of the prompts ask nothing"))
     return found

@@ -275,7 +275,7 @@ def find_meta(view: View, used: frozenset[str]) -> tuple[dict[str, Json], tuple[
             Evidence(
                 target=f"meta.{key}",
                 choice=best.path,
-                why=f"{best.distinct} distinct values in {len(best.present)} rows, {best.nature}",
+                why=f"different values: {best.distinct}, in {len(best.present)} rows",
                 runner_up=likely[1][1].path if len(likely) > 1 else None,
                 confidence=min(1.0, sure),
             )

@@ -207,8 +207,7 @@ class Onboarding {
     const { lake, done, converting, decision, can_approve: can } = view;
     const act = (words, key, does, more) => button(words, does, { "data-key": key, ...more });
     const main = { class: "primary", disabled: !can || converting, "aria-describedby": "why-not" };
-    const why = h("span", { class: "soft", id: "why-not" }, can ? null
-      : text(told(view.why_not), 300));
+    const why = h("span", { class: "soft", id: "why-not" }, can ? null : t("solve_first"));
     if (done && !converting) {
       const href = address("result", "", { path: done, tokenizer: view.tokenizer ?? "" });
       put(state, t("done"), " ", h("a", { class: "button primary", href }, t("open_result")));

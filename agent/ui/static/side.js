@@ -21,18 +21,26 @@ export function drawSide(panel, page) {
     return details(words, content, before?.open ?? open, { "data-open": key });
   };
   const state = h("span", { class: `state-word ${worst}` }, `${ICONS[worst]} `, t(`gate ${worst}`));
+  const speakers = roles?.length > 0 && rolesList(page);
+  const first = problems.some((one) => one.control === "roles"); // then they solve a problem
   put(panel, heading(t("checks"), sample ? state : soft(t("not_checked"))),
-    toldList(t("problems"), problems, "fail"), toldList(t("person_why"), person, "person"),
+    toldList(t("problems"), problems, "fail", page), first && speakers,
+    toldList(t("person_why"), person, "person"),
     toldList(t("uncertain"), doubts.slice(0, 3).map((one) => one.why), "person"),
     list(others), passing.length > 0
       && folded("gates", t("passing", { n: passing.length }), list(passing), !others.length),
-    roles?.length > 0 && rolesList(page),
+    !first && speakers,
     evidence.length > 0 && folded("why", t("evidence"), reasons(evidence)),
     folded("json", t("mapping_json"), h("pre", { tabindex: "0" }, json)));
 }
 
-function toldList(title, found, kind) {
-  const items = found.map((one) => h("li", {}, text(told(one), 400)));
+/* What is wrong or asked; a problem with the line that solves it, which a click sends. */
+function toldList(title, found, kind, page) {
+  const line = ({ command }) => (/[|]|FIELD/.test(command) // the person fills that in
+    ? h("code", {}, text(command, 200))
+    : button(command, () => page.say(command), { class: "quiet", "data-key": command }));
+  const items = found.map((one) => h("li", {}, text(told(one.words ?? one), 400),
+    one.command && [" ", line(one)]));
   return found.length > 0 && [h("h3", {}, title), h("ul", { class: `told ${kind}` }, items)];
 }
 
@@ -43,13 +51,15 @@ function gateLine({ name: gate, state, figure, limit, detail }) {
     h("span", { class: "gate-state" }, t(`gate ${state}`)),
     h("span", { class: "figure" }, text(told(figure), 160), limit && state !== "pass"
       && h("span", {}, ` · ${t("limit")} `, text(told(limit), 120))),
-    detail && h("span", { class: "detail" }, text(told(detail), 300)));
+    // What fails is told as a problem above.
+    detail && state !== "fail" && h("span", { class: "detail" }, text(told(detail), 300)));
 }
 
 function rolesList(page) {
   const { roles } = page.view;
   const most = Math.max(...roles.map((one) => one.count ?? 0));
-  const known = ["user", "assistant", "system", "tool", "drop"].map((one) => [one, one]);
+  const known = ["user", "assistant", "system", "tool"].map((one) => [one, one]);
+  known.push(["drop", t("left_out_role")]);
   const lines = roles.map(({ name: speaker, count, role, command }) => {
     const listed = known.some(([one]) => one === role);
     const options = listed ? known : [["", role || t("no_role")], ...known];
@@ -77,7 +87,7 @@ const EFFECT = ["before", "after", "same", "changed", "lost", "gained"];
 /* What a line did, in a sentence. */
 export function changeWords({ error, problems = [], effect, say = "" }) {
   if (error) return error.message;
-  if (problems.length) return `${t("not_changed")}: ${told(problems[0])}`;
+  if (problems.length) return `${t("not_changed")}: ${told(problems[0].words ?? problems[0])}`;
   if (effect?.before === undefined) return say;
   return t("effect", Object.fromEntries(EFFECT.map((key) => [key, number(effect[key])])));
 }
@@ -105,7 +115,7 @@ export function drawChange(page) {
     heading(effect ? t("last_change") : t("not_changed"), h("code", {}, name(line)),
       effect && button(t("undo"), () => page.say("undo"), undo),
       button("×", close, { class: "quiet", "aria-label": t("close") })),
-    error && problem(error), toldList("", refused ? [say, ...problems] : problems, "fail"),
+    error && problem(error), toldList("", refused ? [say, ...problems] : problems, "fail", page),
     figures.length > 0 && h("dl", { class: "effect" }, figures),
     targets && h("ul", { class: "was" }, targets),
     lines?.length > 0 && details(place, h("div", { class: "difference" }, lines), true));

@@ -52,6 +52,8 @@ const PAIRS = {
   passing: ["{n} pass", "{n} 项通过"], person_why: ["Why a person has to approve", "为什么需要人工批准"],
   evidence: ["Why these fields", "选择这些字段的依据"], runner_up: ["instead of", "而不是"],
   speakers: ["Speakers", "说话者"], role: ["Role", "角色"], no_role: ["no role", "无角色"],
+  left_out_role: ["left out", "略去"],
+  solve_first: ["The checks say what has to be solved first.", "请先解决检查中列出的问题。"],
   "target user": ["user message", "用户消息"], "target assistant": ["assistant message", "助手消息"],
   "target system": ["system prompt", "系统提示"], "target tool": ["tool message", "工具消息"],
   "target text": ["text", "文本"], conversation: ["Conversation", "会话"],

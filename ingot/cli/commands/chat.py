@@ -11,7 +11,7 @@ import typer
 from ingot.agent.model.endpoint import ModelSettings
 from ingot.agent.proposing.order import Order
 from ingot.cli.command import Only, command_options
-from ingot.cli.console import note_line, print_json, stdout_console
+from ingot.cli.console import print_json, stderr_console, stdout_console
 from ingot.cli.display import print_grid
 from ingot.cli.model_options import run_context
 from ingot.cli.questions import complete_order
@@ -24,12 +24,9 @@ if TYPE_CHECKING:
     from ingot.agent.state import State
 
 _STAGES = {
-    "discover": "files listed",
-    "sample": "rows sampled",
-    "propose": "mapping proposed",
-    "repair": "mapping corrected",
-    "validate": "mapping tried on the sample",
-    "look": "records inspected",
+    "discover": "Reading a sample of the rows ...",
+    "sample": "Proposing a mapping ...",
+    "propose": "Trying the mapping on the sample ...",
 }
 
 
@@ -96,7 +93,12 @@ def chat(
         known = replace(known, order=replace(known.order, **changed), under_review=False)
         conversation = recheck_conversation(known, context)
     else:
-        conversation = begin_conversation(chats.new_id(), order, context, _tell_stage)
+        with stderr_console().status("Listing the files ...") as status:  # gone when one types
+
+            def tell_stage(node: str) -> None:
+                status.update(_STAGES.get(node, "Inspecting the records ..."))
+
+            conversation = begin_conversation(chats.new_id(), order, context, tell_stage)
         chats.keep(conversation)
     Talk(conversation, chats, context).run()
 
@@ -121,11 +123,6 @@ def discuss_mapping(
     ended = Talk(begun, chats, context).run()
     chats.forget(ended.id)
     return ended
-
-
-def _tell_stage(node: str) -> None:
-    if node in _STAGES:
-        note_line(_STAGES[node], "dim")
 
 
 def _list_conversations(chats: "ChatStore", *, as_json: bool) -> None:

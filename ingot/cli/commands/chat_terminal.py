@@ -26,7 +26,7 @@ from ingot.agent.chat.operations import (
 from ingot.agent.chat.responses import Reply, count_usage, reply_to_change, respond
 from ingot.agent.context import Context
 from ingot.agent.judging.policy import gates_of_state
-from ingot.agent.privacy import Door, SafeProblem
+from ingot.agent.privacy import Door
 from ingot.agent.proposing.llm.data_block import read_data
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.reporting.mapping_words import Branch, RowCount, mapping_branches, mapping_lines
@@ -172,17 +172,9 @@ def show_reply(console: Console, reply: Reply, context: Context) -> None:
         console.print(plain_text(reply.say))
     if reply.problems:
         console.print(plain_text("Not changed:", "bold"))
-        for one in reply.problems:
-            console.print(plain_text(f"problem: {_problem_text(one)}", "red"))
+        display.show_problems(console, reply.problems, in_chat=True)
     for name in reply.show:
         VIEWS[name](console, reply, context)
-
-
-def _problem_text(problem: SafeProblem) -> str:
-    """Describe a problem without pointers into commands."""
-    if problem.code == "edit":
-        return f"this needs {problem.expected}; there is {problem.got}"
-    return str(problem)
 
 
 def show_opening(console: Console, reply: Reply, context: Context) -> None:
@@ -321,7 +313,8 @@ def _show_examples(
 ) -> None:
     """Show rows of the sample with the records that the mapping makes of them."""
     state, count = reply.conversation.state, most or reply.number
-    if not state.get("proposal") or not state.get("check"):
+    check = state.get("check")
+    if not state.get("proposal") or not check:
         if most is None:
             console.print(plain_text("The mapping cannot be tried: gates shows what is wrong."))
         return
@@ -335,8 +328,7 @@ def _show_examples(
         display.print_grid(console, [("before", _cut_lines(row_text(row))), *record_lines(record)])
     if most is None and not seen.examples:
         console.print(plain_text("No sampled row gives a record: gates shows why."))
-        if state["check"]:
-            display.show_failures(console, state["check"])
+        display.show_failures(console, check)
     display.show_masking(console, seen)
 
 
@@ -348,7 +340,8 @@ def _cut_lines(text: str) -> str:
 
 
 def _show_problems(console: Console, reply: Reply, context: Context) -> None:
-    display.show_problems(console, reply.conversation.state.get("problems", ()))
+    problems = reply.conversation.state.get("problems", ())
+    display.show_problems(console, problems, in_chat=True)
 
 
 def _show_gates(console: Console, reply: Reply, context: Context) -> None:

@@ -75,6 +75,7 @@ def _run_checks(
 ) -> None:
     from ingot.agent.context import Context
     from ingot.agent.judging.policy import gates_of_state
+    from ingot.agent.judging.problem_words import told_problems
     from ingot.agent.nodes.convert import try_mapping
     from ingot.converters.errors import ConversionError
 
@@ -91,7 +92,7 @@ def _run_checks(
         print_json({**document, "golden": asdict(golden)} if golden else document)
     else:
         _show_checks(state, golden, context, quiet=quiet)
-    if order and state and (count := len(state["problems"])):
+    if order and state and (count := len(told_problems(state["problems"]))):
         found.append(f"{display.count_text(count, 'problem')} on a sample of {order.source}")
     if golden and (count := len(golden.failed)):
         found.append(f"{count} of {golden.rows} golden rows {'fail' if count != 1 else 'fails'}")

@@ -202,7 +202,7 @@ def map_data(
     as_json: o.Json = False,
 ) -> None:
     """Propose a mapping for review; nothing is converted."""
-    from ingot.agent.judging.policy import state_person_reasons
+    from ingot.agent.judging.policy import failed_gates, state_person_reasons
     from ingot.agent.session import run_once
 
     check_free(out, overwrite=overwrite)  # before the work, not after it
@@ -218,7 +218,7 @@ def map_data(
         _pin_rows(state, context, out, overwrite=overwrite)
     _explain(state, context, full=explain, on_stdout=out is not None and not as_json)
     stop_unless_done(state, context)
-    if found := [str(one) for one in state.get("problems", ())]:  # it fails on the sample
+    if found := failed_gates(state.get("problems", ())):  # it fails on the sample
         where = f"the proposed mapping for {state['order'].source}"
         raise ConversionError(where, "; ".join(found), "correct it by hand, then: ingot check")
     if found := state_person_reasons(state):  # `run --yes` would not convert it

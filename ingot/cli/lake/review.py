@@ -94,9 +94,10 @@ def review_lake(
 ) -> None:
     """Review the data sets of a lake that wait for you.
 
-    Lists them, the most confident first, with one row and its record each, to approve several at once; then shows each that is
-    left: mapping, coverage, rows beside their records and why a person has to decide. Approved
-    mappings are files in DIR/mappings; the next ingot lake run converts with them.
+    Lists them, the most confident first, with one row and its record each, to approve several at
+    once; then shows each that is left: mapping, coverage, rows beside their records and why a
+    person has to decide. Approved mappings are files in DIR/mappings; the next ingot lake run
+    converts with them.
     """
     from ingot.agent.lake.review_queue import known_order, waiting_sets
 

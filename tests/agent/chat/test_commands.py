@@ -7,6 +7,7 @@ from ingot.agent.chat.commands import (
     parse_command,
 )
 from ingot.agent.chat.edits import apply_edits
+from ingot.agent.chat.suggestions import suggest_commands
 from ingot.agent.chat.typed_values import (
     ValueSyntaxError,
     parse_meta_value,
@@ -323,3 +324,36 @@ def test_nothing_is_no_part():
 def test_a_literal_is_one_text():
     with pytest.raises(ValueSyntaxError, match="not a text in double quotes"):
         parse_parts('"a" b')
+
+
+JSON_OF = {"map": [], "replace": [], "json": True, "sep": None}
+
+
+def test_a_list_or_an_object_is_typed_as_json():
+    assert parse_parts("calls as json") == [{"path": "calls", **JSON_OF}]
+    assert parse_parts("a|calls as json, b") == [
+        {"any_of": ["a", {"path": "calls", **JSON_OF}]},
+        "b",
+    ]
+    assert parse_parts("known as json_text") == ["known as json_text"]
+    (made,) = parse_command("set tools t as json", SFT, FIELDS).edits
+    assert apply_edits(SFT, [made])["tools"] == {"path": "t", "as": "json"}
+    with pytest.raises(CommandSyntaxError, match="no field 'my calls'"):
+        parse_command("set user my calls as json", SFT, FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("line", "fits", "misleads"),
+    [
+        ("please remove the html", "No command does that (html)", "drop FIELD"),
+        ("strip all whitespace from the answers", "No command", "drop FIELD"),
+        ("leave out the internal notes", "drop message where FIELD is A", "out DIR"),
+        ("remove rows without an answer", "drop FIELD under", "No command"),
+        ("remove the title", "set TARGET VALUE", "drop FIELD"),
+        ("who is the speaker here", "role NAME", "drop FIELD"),
+    ],
+)
+def test_a_line_that_is_no_command_names_the_nearest(line, fits, misleads):
+    said = suggest_commands(line)
+    assert fits in said
+    assert misleads not in said

@@ -68,6 +68,11 @@ CASES = {
         edit("text", parts=[{"any_of": ["x", "y"]}]),
         {"text": {"any_of": ["x", "y"]}},
     ),
+    "definitions of tools": (
+        SFT,
+        edit("tools", parts=[{"path": "t", "map": [], "replace": [], "json": True, "sep": None}]),
+        {"tools": {"path": "t", "as": "json"}},
+    ),
     "first of one": (PT, edit("text", parts=[{"any_of": ["x"]}]), {"text": "x"}),
     "values looked up, texts replaced": (
         PT,
@@ -318,7 +323,7 @@ def test_every_edit_of_the_table_is_one_that_a_model_may_say(case):
 def test_the_table_has_every_kind():
     assert {one["set"] for _, one, _ in CASES.values()} == set(KINDS)
     branches = json_yaml.schema("chat")["properties"]["edits"]["items"]["anyOf"]
-    assert {one["properties"]["set"]["enum"][0] for one in branches} == set(KINDS)
+    assert {kind for one in branches for kind in one["properties"]["set"]["enum"]} == set(KINDS)
 
 
 IMPOSSIBLE = {

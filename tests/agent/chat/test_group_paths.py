@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingot.agent.chat.edits import enter_group, leave_group
+from ingot.agent.chat.group_paths import enter_group, leave_group
 from ingot.converters.mapping.bind import parse
 
 GROUP = {"by": ["id"]}

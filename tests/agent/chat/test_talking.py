@@ -11,6 +11,7 @@ from ingot.agent.chat.operations import (
     recheck_conversation,
 )
 from ingot.agent.context import Context
+from ingot.agent.judging.problem_words import told_problems
 from ingot.agent.model.budget import estimate_tokens
 from ingot.agent.reporting.preview import preview
 from ingot.converters.json_yaml import decode, encode
@@ -199,7 +200,8 @@ def test_single_messages_are_left_out_by_a_field_of_theirs(offline):
     told = talk("drop events[*].public is false")
     assert told.show != ("changes",)
     (problem,) = told.problems
-    assert "drop message where public is VALUE" in problem.expected
+    assert problem.command == "drop message where public is false"
+    assert "only the first would be tested" in problem.words
     assert "where" not in talk.now.mapping
     for line in ("drop message where public is false", "drop message 1 where by is nobody"):
         assert talk(line).show == ("changes",)
@@ -556,7 +558,7 @@ def test_what_is_wrong_with_an_edit_is_said_by_its_kind(online, chat):
     talk("do something")
     back = chat.requests[1]["messages"][-1]["content"]
     assert "/edits/0/alternative: schema: expected the type integer or null" in back
-    assert "/edits/1/set: schema: expected one of text, system, messages" in back
+    assert "/edits/1/set: schema: expected one of text, system, tools, messages" in back
     assert "/edits/2/number: schema: expected the type integer" in back
 
 
@@ -617,6 +619,70 @@ def test_a_question_keeps_to_its_size(online, chat, tokens):
     for request in chat.requests:
         assert sum(estimate_tokens(one["content"]) for one in request["messages"]) <= tokens
         assert "field_" in request["messages"][1]["content"]
+
+
+def test_an_answer_that_is_not_json_is_told_as_that(online, chat):
+    talk = online(STAPLES, mode="pt")
+    before = talk.now.mapping
+    chat.always = "I would put the title first."
+    told = talk("put it in front")
+    assert "was not JSON" in told.say
+    assert told.problems == ()
+    assert talk.now.mapping == before
+
+
+CALLS = [
+    {
+        "id": f"r{number}",
+        "asked": f"When does train number {number} leave from its platform today?",
+        "call": {"name": "timetable", "train": number},
+        "tools": [{"name": "timetable"}],
+        "stops": ["Ems", "Aar"],
+    }
+    for number in range(20)
+]
+
+
+def test_objects_become_json_and_lists_texts_by_the_command_that_the_problem_names(offline):
+    talk = offline(CALLS, mapper="rules", mode="sft")
+    talk("set user asked")
+    talk("set assistant call")
+    problems = talk.now.state["problems"]
+    assert [one.command for one in problems][:1] == ["set assistant call as json"]
+    assert talk(problems[0].command).show == ("changes",)
+    assert talk.now.state["problems"] == ()
+    assert roles_of(talk)[1] == ("assistant", '{"name": "timetable", "train": 0}')
+    talk("set tools tools as json")
+    assert talk.now.mapping["tools"] == {"path": "tools", "as": "json"}
+    talk("set user asked,stops")
+    (problem,) = [one for one in talk.now.state["problems"] if one.code == "not_text"]
+    assert problem.command == "set user asked,stops[*]"
+    talk(problem.command)
+    assert roles_of(talk)[0][1].endswith("\nEms\nAar")
+
+
+def test_a_speaker_without_a_role_is_solved_by_the_command_that_is_named(offline):
+    talk = offline(TICKETS, mapper="rules")
+    talk("set messages events speaker=by text=body roles=agent:assistant")
+    (problem,) = told_problems(talk.now.state["problems"])
+    assert "'customer'" in problem.words
+    assert problem.command == "role customer user"
+    assert talk(problem.command).show == ("changes",)
+    (wrong,) = talk("role custmer user").problems
+    assert wrong.words.startswith("No speaker of the data is called 'custmer'")
+    assert wrong.command == "role customer user"
+
+
+def test_the_id_of_the_rows_takes_the_place_of_their_number(tmp_path):
+    body = "Ticket {} is about a door that does not close."
+    rows = [{"id": f"t{number}", "body": body.format(number)} for number in range(9)]
+    (tmp_path / "a.json").write_text(json.dumps({"tickets": rows, "next": None}))
+    talk = Talk(tmp_path / "a.json", Context(), mapper="rules")
+    talk("set root none")
+    talk("set text tickets[*].body")
+    talk("set original_id ~")
+    talk("set root tickets[*]")
+    assert talk.now.mapping["meta"]["original_id"] == "id"
 
 
 def test_edits_that_mend_nothing_are_not_made(online, chat):

@@ -345,3 +345,66 @@ def test_steps_and_alternatives_say_what_they_are(tmp_path: Path) -> None:
     judged = [one for one in found if one["confidence"] is not None]
     assert judged
     assert all(0 < one["confidence"] < 1 and one["why"] and one["rows"] <= 40 for one in judged)
+
+
+def test_a_list_of_messages_takes_the_field_that_names_speakers_best(tmp_path: Path) -> None:
+    kinds, roles = ("Comment", "Change"), ("end-user", "agent")
+    rows = [
+        {
+            "events": [
+                {
+                    "type": kinds[(number + place) % 2],
+                    "author": {"id": place, "role": roles[place % 2]},
+                    "body": f"What is said of ticket {number} in its turn {place}, at some length.",
+                }
+                for place in range(4)
+            ]
+        }
+        for number in ROWS
+    ]
+    (tmp_path / "a.json").write_text(json.dumps(rows))
+    context = Context()
+    order = Order(source=str(tmp_path / "a.json"), mapper="rules", mode="pt")
+    begun = begin_conversation("c", order, context, lambda _: None)
+    fields = {one["path"]: one for one in view_conversation(begun, context)["fields"]}
+    lines = [use["line"] for use in fields["events"]["uses"] if use["target"] == "messages"]
+    assert lines == ["set messages events[*] speaker=author.role text=body"]
+
+
+def test_a_speaker_that_is_left_out_is_shown_as_that(tmp_path: Path) -> None:
+    turns = [{"who": who, "text": f"{who} says {n}."} for n, who in enumerate(["a", "b", "c"] * 2)]
+    (tmp_path / "a.json").write_text(json.dumps([{"turns": turns}] * 12))
+    mapping = {
+        "version": 2,
+        "messages": [
+            {
+                "each": "turns[*]",
+                "role": {"path": "who", "map": {"a": "user", "b": "assistant", "c": None}},
+                "content": "text",
+            }
+        ],
+    }
+    context = Context()
+    order = Order(source=str(tmp_path / "a.json"), mapper="file", mapping=mapping)
+    view = view_conversation(begin_conversation("c", order, context, lambda _: None), context)
+    assert {one["name"]: one["role"] for one in view["roles"]} == {
+        "a": "user",
+        "b": "assistant",
+        "c": "drop",
+    }
+    told = respond(begin_conversation("c", order, context, lambda _: None), "swap", context)
+    assert told.problems == ()
+
+
+def test_a_problem_of_speakers_names_their_control(tmp_path: Path) -> None:
+    turns = [{"who": who, "text": f"{who} says {n}."} for n, who in enumerate(["a", "b"] * 2)]
+    (tmp_path / "a.json").write_text(json.dumps([{"turns": turns}] * 12))
+    role = {"path": "who", "map": {"a": "user"}}
+    mapping = {"version": 2, "messages": [{"each": "turns[*]", "role": role, "content": "text"}]}
+    context = Context()
+    order = Order(source=str(tmp_path / "a.json"), mapper="file", mapping=mapping)
+    view = view_conversation(begin_conversation("c", order, context, lambda _: None), context)
+    (problem,) = view["problems"]
+    assert problem["words"] == "who has 'b' (24) without a role."
+    assert problem["control"] == "roles"
+    assert problem["command"].startswith("role b ")

@@ -239,7 +239,8 @@ def test_a_change_is_tried_and_taken_back(page: Page) -> None:
     effect = told["effect"]
     assert [effect[name] for name in ("before", "after", "lost")] == [24, 0, 24]
     assert not told["view"]["can_approve"]
-    assert told["view"]["why_not"]
+    (problem,) = told["view"]["problems"]
+    assert "no message of the assistant" in problem["words"]
     error = page.approve(view["id"], out="results/x")[-1][1]["error"]
     assert error["problem"].startswith("does not pass: ")
     assert page.done(say, line="undo")["view"]["can_approve"]

@@ -186,7 +186,7 @@ def _talk_with_roles(view: View, path: str, element: str, fields: list[Field]) -
         path=path,
         entries=(entry,),
         score=0.7 + 0.28 * sure,
-        why=f"{path} lists messages with their speakers",
+        why=f"{'the row' if path == '$' else path} lists messages with their speakers",
         ends_open=open_end_share(view, element, field.inner, mapping),
         evidence=role_evidence(field.inner, spoken, sure),
         used=frozenset({join_inner_path(element, content)}),

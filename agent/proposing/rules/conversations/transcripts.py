@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from ingot.agent.proposing.columns import Column, judged_once
 from ingot.agent.proposing.names import alias_tables, speaker_role, spell_name
@@ -152,19 +152,32 @@ def _timed_markers(texts: Sequence[str]) -> tuple[dict[str, str | None], bool]:
     usual = Counter(_time_form(m) for found in lines for m in found).most_common(1)
     lines = [[m for m in found if _time_form(m) == usual[0][0]] for found in lines]
     begun = sum(bool(found) and found[0].start() == 0 for found in lines)
-    if not texts or begun < _IN_TURN * len(texts):
+    header = {} if begun else _header_mark(texts, lines)
+    if not texts or (begun < _IN_TURN * len(texts) and not header):
         return {}, False
     talks = [_timed_turns(text, found) for text, found in zip(texts, lines, strict=True)]
     roles, agreed = _roles_of_marks(talks)
     told = [[(roles[m], said) for m, said in talk if roles.get(m) and said] for talk in talks]
     notices = any(count_words(said) >= SEVERAL for talk in talks for m, said in talk if not m)
     for heads in _time_heads([m for found in lines for m in found]):
-        split: dict[str, str | None] = {**dict.fromkeys("\n" + head for head in heads), **roles}
+        apart = dict.fromkeys("\n" + head for head in heads)
+        split: dict[str, str | None] = {**header, **apart, **roles}
         cut = compile_split(split)
         if roles and heads and [_cut_pieces(cut, text) for text in texts] == told:
             days = any(len(_NUMBER.findall(head)) > 1 for head in heads)  # others have others
-            return split, agreed and not notices and not days
+            return split, agreed and not notices and not days and not header
     return {}, False
+
+
+def _header_mark(
+    texts: Sequence[str], lines: Sequence[Sequence[re.Match[str]]]
+) -> dict[str, str | None]:
+    """What all texts begin with whose first turn stands below a header, which is nobody's."""
+    if len(texts) < SEVERAL or not all(lines):
+        return {}
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(min(texts), max(texts), strict=False))
+    word = _HEADER.match("".join(char for char, _ in alike))
+    return {"\n" + word[0]: None} if word else {}
 
 
 def _time_form(match: re.Match[str]) -> tuple[str, ...]:
@@ -228,6 +241,7 @@ def _roles_of_marks(
 _NUMBER = re.compile(r"\d+")
 _TIME_HEAD = re.compile(r"\d+:|\d{4}[.,/\-]|\d+[./\-]\d+[./\-]")
 _HOURS, _MINUTES = 24, 60
+_HEADER = re.compile(r"[^\W\d_][^\n\d]{2,40}")
 _NOTICE = re.compile(r"(?:^|\n)([*=>~+#•·-]{2,4}|[*•·\[(])(?=[^\n]*\w)")
 
 

@@ -1,0 +1,173 @@
+"""Say what is wrong with a mapping in plain words, with the command of `ingot chat` that solves it.
+
+Every door shows the same words. Whoever writes the document finds its pointer behind them.
+"""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ingot.agent.privacy import SafeProblem
+from ingot.agent.proposing.names import speaker_role
+from ingot.agent.proposing.proposal import (
+    MappingPart,
+    document_layouts,
+    layout_parts,
+    message_roles,
+)
+from ingot.converters.errors import Problem
+from ingot.converters.mapping.language import ROLES
+from ingot.converters.rows import Json, MappingDocument
+
+_NOT_TYPED = re.compile(r"""[,|"{}\n]""")  # in a path that a command would read otherwise
+# What is said of each kind of problem, and the command where it is always the same.
+_SAID = {
+    "unresolved_path": ("No sampled row has {got}.", ""),
+    "unmapped role": ("{path} has {found} without a role.", ""),
+    "unmapped_value": ("{path} has {found}, for which `map` has nothing.", ""),
+    "not_text": ("{path} holds a list or an object where a text is wanted.", ""),
+    "ambiguous_lookup": ("{path} finds more than one element with its key: {found}.", ""),
+    "too_deep": ("{path} has more levels than `depth` allows.", ""),
+    "coverage": ("Of the sampled records only {got} can be made.", ""),
+    "no_records": ("No sampled row gives a record: {found}.", ""),
+    "both_sides": ("{path} stands in the question and in its answer.", "set assistant FIELD"),
+    "no_training": ("No message is trained on.", "train assistant usual"),
+    "constant_meta": ("This needs {expected}, not {got}.", "set {key} none"),
+    "bad_literal": ("This needs {expected}, not {got}.", "set {key} none"),
+    "unreadable": ("The data cannot be read as the mapping says: {got}.", ""),
+    "drift": (
+        "The data differ from those that the mapping was made for: {got} "
+        "(--allow-drift converts them anyway).",
+        "",
+    ),
+}
+_OTHER = ("This needs {expected}, not {got}.", "")
+# What rows became instead of records, as it is said of some of them.
+_REASONS = {
+    "no_assistant": "no message of the assistant",
+    "no_prompt": "no message of a user",
+    "empty_text": "no text",
+    "filtered": "left out by a condition",
+    "not_text": "a list or an object in place of a text",
+    "not_a_list": "no list where one is walked over",
+    "unmapped_value": "a value that the mapping does not name",
+}
+_OUTCOMES = ("no_records", "coverage")  # of all other problems together
+
+
+def explain_problem(problem: Problem, mapping: MappingDocument) -> Problem:
+    """Return the problem of a mapping with its words and its command."""
+    if problem.words:
+        return problem
+    role = problem.code == "unmapped_value" and "/role" in problem.pointer
+    words, command = _SAID.get("unmapped role" if role else problem.code, _OTHER)
+    names = _REASONS if problem.code in _OUTCOMES else {}
+    found = (f"{names.get(one) or repr(one)} ({count})" for one, count in problem.values)
+    told = {
+        "expected": problem.expected,
+        "got": problem.got,
+        "path": problem.path or "The data",
+        "found": ", ".join(found) or problem.got,
+        "key": problem.pointer.rpartition("/")[2],
+    }
+    near = f" Did you mean {problem.nearest}?" if problem.nearest else ""
+    find = _COMMANDS.get(problem.code)
+    command = find(problem, mapping) if find else command.format(**told)
+    return replace(problem, words=words.format(**told) + near, command=command)
+
+
+def told_problems(problems: Sequence[SafeProblem]) -> list[SafeProblem]:
+    """Return the problems that a person is told: not what another one of them explains."""
+    causes = {one.code for one in problems if not one.pointer.startswith("/meta")}
+    told = []
+    for one in problems:
+        reasons = {reason for reason, _ in one.values}
+        explained = "unresolved_path" in causes or (bool(reasons) and reasons <= causes)
+        twice = one.code == "coverage" and "no_records" in causes
+        if one.code not in _OUTCOMES or not (explained or twice):
+            told.append(one)
+    return told
+
+
+# --- the command that solves it
+
+
+def typed_name(name: str) -> str:
+    """Return the name of a speaker as a command reads it."""
+    return name if re.fullmatch(r'[^\s"]+', name) else json.dumps(name, ensure_ascii=False)
+
+
+def _role_line(problem: Problem, mapping: MappingDocument) -> str:
+    """Give the first speaker without a role the one that the name says, or let the person say."""
+    _, _, part = _find_part(mapping, problem.pointer)
+    role = part.value["role"] if part and part.key == "messages" else None
+    if not isinstance(role, dict) or "order" in role or mapping.get("any_of"):
+        return ""
+    name = problem.values[0][0] if problem.values else "NAME"
+    if name == "null":
+        return f"drop message where {role.get('path')} is null"
+    return f"role {typed_name(name)} {speaker_role(name) or '|'.join((*ROLES, 'drop'))}"
+
+
+def _text_line(problem: Problem, mapping: MappingDocument) -> str:
+    """Take the texts of a list, or the JSON of anything else."""
+    texts = problem.values and problem.values[0][0].startswith('["')
+    other = f"{problem.path}[*]" if texts else f"{problem.path} as json"
+    return _set_line(mapping, problem.pointer, problem.path, other) if problem.values else ""
+
+
+def _side_line(problem: Problem, mapping: MappingDocument) -> str:
+    """Say what is missing where no message can have the role."""
+    stated = [role for one in mapping.get("messages") or () for role in message_roles(one["role"])]
+    sides = {"no_assistant": "assistant", "no_prompt": "user"}
+    wanted = [sides[reason] for reason, _ in problem.values[:1] if reason in sides]
+    return next((f"set {side} FIELD" for side in wanted if side not in stated), "")
+
+
+_COMMANDS: dict[str, Callable[[Problem, MappingDocument], str]] = {
+    "unresolved_path": lambda problem, mapping: _set_line(
+        mapping, problem.pointer, problem.got, problem.nearest or ""
+    ),
+    "unmapped_value": _role_line,
+    "not_text": _text_line,
+    "no_records": _side_line,
+}
+
+
+def _find_part(
+    mapping: MappingDocument, pointer: str
+) -> tuple[int, MappingDocument, MappingPart | None]:
+    """Return the part that a pointer leads into, and its layout with the number of that."""
+    if mapping.get("version") == 2:  # else its parts lie elsewhere
+        for number, (place, layout) in enumerate(document_layouts(mapping)):
+            for part in layout_parts(layout, place):
+                if f"{pointer}/".startswith(f"{part.pointer}/"):
+                    return number, layout, part
+    return 0, mapping, None
+
+
+def _set_line(mapping: MappingDocument, pointer: str, old: str, new: str) -> str:
+    """Return the command that says a part anew with another path, "" where none can say it."""
+    number, layout, part = _find_part(mapping, pointer)
+    if part is None or not new:
+        return ""
+    target, value = part.key.removeprefix("meta."), part.value
+    if part.key == "messages":
+        roles, place = [one["role"] for one in layout["messages"]], int(part.pointer.split("/")[-1])
+        alone = isinstance(roles[place], str) and roles.count(roles[place]) == 1
+        target = roles[place] if alone else f"message {place + 1}"
+        inside = pointer.startswith(f"{part.pointer}/content")
+        value = value["content"] if inside else None
+    typed = [_typed_part(one, old, new) for one in (value if isinstance(value, list) else [value])]
+    named = f"alternative {number} " * (number > 0)
+    return f"set {named}{target} {','.join(typed)}" if all(typed) else ""
+
+
+def _typed_part(part: Json, old: str, new: str) -> str:
+    """Return a part as it is typed, "" where it is neither a path nor the JSON of one."""
+    path = part.get("path") if isinstance(part, dict) else part
+    form = " as json" * (part != path)
+    if not isinstance(path, str) or (form and part != {"path": path, "as": "json"}):
+        return ""
+    return "" if _NOT_TYPED.search(path) else (new if path == old else path) + form
