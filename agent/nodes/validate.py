@@ -12,6 +12,7 @@ from ingot.agent.nodes.propose import document_decision
 from ingot.agent.privacy import Door
 from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
 from ingot.agent.proposing.proposal import Proposal
+from ingot.agent.reporting.mapping_words import record_words
 from ingot.agent.state import Change, Order, State
 from ingot.converters.errors import DriftError, MappingError, Problem, SourceError, StorageError
 from ingot.converters.mapping.bind import to_document
@@ -47,8 +48,9 @@ def validate(state: State, context: Context) -> State:
     edited = proposal.mapper == "edited"  # a person who edits a mapping may decide otherwise
     decision = document_decision(document) if edited else proposal.decision
     shown = shown_report(context, order, trial)
+    gates, record = list_gates(trial), door.text(record_words(document, trial))
     checked: State = {
-        "check": replace(report_facts(shown, door), gates=list_gates(trial)),
+        "check": replace(report_facts(shown, door), gates=gates, record=record),
         "problems": tuple(map(door.problem, [*shown.problems, *faults])),
         "proposal": replace(proposal, mapping=document, decision=decision),
         "halted": None,

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ingot.agent.judging.policy import gates_of_state
 from ingot.agent.model.budget import Usage, spent_text
-from ingot.agent.privacy import Door, Safe, SafeProblem, redact
-from ingot.agent.proposing.proposal import SafeProposal
+from ingot.agent.privacy import EMPTY_TEXT, Door, Safe, SafeProblem, redact
+from ingot.agent.proposing.proposal import SafeProposal, confidence_text, doubts_text
 from ingot.agent.reporting.mapping_words import mapping_lines
 from ingot.agent.reporting.preview import path_reach
 from ingot.agent.state import Check, Opinion, Order, Outcome, Result, SafeChange, State
@@ -52,7 +52,9 @@ def _proposal_lines(state: State, door: Door) -> Iterator[str]:
     else:
         yield f"**{_DECIDED[proposal.decision]}** ({author_text(proposal)})"
         yield ""
-        yield markdown_line(Safe(proposal.reason))
+        yield markdown_line(reason_text(proposal, state.get("check")))
+        if doubts := doubts_text(proposal.evidence):
+            yield from ("", f"Doubts: {markdown_line(Safe(doubts))}")
     yield from _problem_lines(state.get("problems", ()))
     yield from _gate_lines(state)
     if proposal is not None:
@@ -70,7 +72,13 @@ def author_text(proposal: SafeProposal | Outcome) -> str:
         return "edited by a person"
     if proposal.mapper == "file":
         return by
-    return f"{by}, confidence {proposal.confidence:.2f}"
+    return f"{by}, confidence {confidence_text(proposal.confidence or 0.0)}"
+
+
+def reason_text(proposal: SafeProposal | Outcome, check: Check | None) -> Safe:
+    """What a record is made of, and the reason of a proposal."""
+    record = check.record if check else EMPTY_TEXT
+    return Safe("; ".join(filter(None, (record, proposal.reason))))
 
 
 def _problem_lines(problems: Sequence[SafeProblem]) -> Iterator[str]:
@@ -153,7 +161,10 @@ def _evidence_lines(proposal: SafeProposal) -> Iterator[str]:
         return
     yield from ("", "## Why", "")
     rows = (
-        map(Safe, (one.target, one.choice, one.why, one.runner_up or "", f"{one.confidence:.2f}"))
+        map(
+            Safe,
+            (one.target, one.choice, one.why, one.runner_up or "", confidence_text(one.confidence)),
+        )
         for one in proposal.evidence
     )
     yield from markdown_table(("decision", "choice", "why", "runner-up", "confidence"), rows)

@@ -50,13 +50,18 @@ def show_sample(console: "Console", share: str, paths: "Iterable[Sequence[Safe]]
     print_grid(console, paths)
 
 
-def show_evidence(console: "Console", proposal: "SafeProposal") -> None:
+def show_evidence(
+    console: "Console", proposal: "SafeProposal", check: "Check | None" = None
+) -> None:
     """Show the mapper's reasons."""
-    console.print(plain_text(summary_line(proposal), "bold"))
+    from ingot.agent.proposing.proposal import confidence_text
+
+    show_summary(console, proposal, check)
     lines = []
     for one in proposal.evidence:
         other = f"; runner-up: {one.runner_up}" if one.runner_up else ""
-        lines.append((one.target, f"{one.choice} ({one.confidence:.2f}): {one.why}{other}"))
+        sure = confidence_text(one.confidence)
+        lines.append((one.target, f"{one.choice} ({sure}): {one.why}{other}"))
     print_grid(console, lines)
 
 
@@ -104,17 +109,29 @@ def show_drift(console: "Console", check: "Check | None") -> None:
         print_grid(console, [CHANGE_HEADS, *map(change_cells, changes)])
 
 
-def summary_line(proposal: "SafeProposal | Outcome") -> str:
-    """Return the decision in one line."""
-    from ingot.agent.reporting.report import author_text
+def show_summary(
+    console: "Console", proposal: "SafeProposal | Outcome", check: "Check | None"
+) -> None:
+    """Show the decision, what a record is made of, and the strongest doubts."""
+    from ingot.agent.proposing.proposal import doubts_text
 
-    return f"{proposal.decision} {author_text(proposal)}: {proposal.reason}"
+    console.print(plain_text(summary_line(proposal, check), "bold"), soft_wrap=True)
+    if doubts := doubts_text(proposal.evidence):
+        console.print(plain_text(f"doubts: {doubts}", "yellow"), soft_wrap=True)
+
+
+def summary_line(proposal: "SafeProposal | Outcome", check: "Check | None" = None) -> str:
+    """Return the decision in one line."""
+    from ingot.agent.reporting.report import author_text, reason_text
+
+    said = reason_text(proposal, check)
+    return f"{proposal.decision} {author_text(proposal)}: {said}"
 
 
 def show_outcome(console: "Console", outcome: "Outcome") -> None:
     """Show the summary at the end of a run."""
     if outcome.decision:
-        console.print(plain_text(summary_line(outcome), "bold"))
+        show_summary(console, outcome, outcome.check)
     print_grid(console, _outcome_lines(outcome))
     show_drift(console, outcome.check)
 

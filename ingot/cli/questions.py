@@ -99,7 +99,7 @@ def show_proposal(state: "State", context: "Context") -> "SafeProposal | None":
 
     console = stderr_console()
     if state["proposal"]:
-        console.print(plain_text(display.summary_line(state["proposal"]), "bold"))
+        display.show_summary(console, state["proposal"], state.get("check"))
     try:
         display.show_preview(console, preview(state, context))
     except MappingError as error:

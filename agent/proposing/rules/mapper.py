@@ -16,10 +16,11 @@ from ingot.agent.proposing.doubts.confidence import (
     path_evidence,
     row_count_doubt,
     score_doubt,
+    strongest_first,
 )
 from ingot.agent.proposing.doubts.turn_doubts import Doubt
 from ingot.agent.proposing.doubts.unconverted import MOST_SURE, unconverted_reason
-from ingot.agent.proposing.plain_text import FILE_RECORDS, LINE_RECORDS, document_draft
+from ingot.agent.proposing.plain_text import document_draft
 from ingot.agent.proposing.proposal import Evidence, Proposal, Request
 from ingot.agent.proposing.readings import Reading, seen_from_element
 from ingot.agent.proposing.recsys_data import click_log_hint
@@ -167,7 +168,7 @@ def _make_proposal(
     )
     against = [
         Evidence(target="doubt", choice=one.name, why=one.seen, confidence=round(one.share, 2))
-        for one in doubts
+        for one in strongest_first(doubts)
         if one.share >= SHOWN_DOUBT and one.name != "score"
     ]
     given = (*chosen.draft.evidence, *evidence)
@@ -176,18 +177,12 @@ def _make_proposal(
         decision=chosen.draft.kind,
         mapping=document,
         confidence=confidence,
-        reason=f"{chosen.draft.why}{_record_words(chosen)}.",
+        reason=f"{chosen.draft.why}.",
         evidence=(decision, *against, *order_evidence([*given, *more])),
         mapper="rules",
         detected=detected,
     )
     return proposal, {one.name: one.share for one in doubts}
-
-
-def _record_words(chosen: Candidate) -> str:
-    """What of plain text a record is."""
-    why = chosen.reading.why
-    return f"; {why}" if why in (LINE_RECORDS, FILE_RECORDS) else ""
 
 
 def _list_doubts(
@@ -199,15 +194,17 @@ def _list_doubts(
         return [row_count_doubt(len(chosen.reading.rows)), lost_row_doubt(made)]
     found = find_doubts(chosen.reading, chosen.draft, _example_records(chosen), source, made)
     found.append(score_doubt(chosen.score))
+    names = [one for one in found if one.name == "names"]
     if request.mode == "auto":
-        nameless = any(one.name == "names" and one.share == 1 for one in found)
+        nameless = bool(names) and names[0].share == 1
         found.append(_kind_doubt(chosen, others, nameless=nameless))
     rivals = [o for o in others if _is_rival(o, chosen)]
     if rivals and (near := (rivals[0].score / chosen.score - 0.8) / 0.2) > 0:
         share = min(1.0, near)
         found.append(Doubt("rival", share, f"fits nearly as well: {rivals[0].draft.why}"))
     if not chosen.draft.explicit:
-        found.append(Doubt("unnamed", 1.0, "only the values say so, not the names"))
+        said = names[0].seen if names else "no name of a field says so, only the values do"
+        found.append(Doubt("unnamed", 1.0, said))
         silent = 1 - asking_share(_example_records(chosen))
         found.append(Doubt("nobody asks", silent, f"{silent:.0%} of the prompts ask nothing"))
     return found
@@ -218,7 +215,8 @@ def _kind_doubt(chosen: Candidate, others: Sequence[Candidate], *, nameless: boo
     kind = "sft" if chosen.draft.kind == "pt" else "pt"
     best = max((o.score for o in others if o.draft.kind == kind), default=0.0)
     share = max(_NAMELESS * nameless, min(1.0, 2 * best / chosen.score - 1))
-    return Doubt("kind", share, f"only the values say that this is {chosen.draft.kind}")
+    other = {"pt": "running text", "sft": "conversations"}[kind]
+    return Doubt("kind", share, f"the rows may also be {other}")
 
 
 def _is_rival(other: Candidate, chosen: Candidate) -> bool:

@@ -189,7 +189,7 @@ def show_opening(console: Console, reply: Reply, context: Context) -> None:
     """Show the proposal where a conversation starts or resumes."""
     proposal = reply.conversation.state.get("proposal")
     if proposal:
-        console.print(plain_text(display.summary_line(proposal), "bold"))
+        display.show_summary(console, proposal, reply.conversation.state.get("check"))
     _show_mapping(console, reply, context)
     _show_examples(console, reply, context, most=1)
     _show_problems(console, reply, context)

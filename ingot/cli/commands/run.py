@@ -15,7 +15,6 @@ from ingot.cli.console import (
     JobOptions,
     is_interactive,
     note_line,
-    plain_text,
     print_json,
     progress_meter,
     stderr_console,
@@ -310,9 +309,9 @@ def _explain(state: "State", context: "Context", *, full: bool, on_stdout: bool)
     console = stdout_console() if on_stdout else stderr_console()
     proposal, check = state.get("proposal"), state.get("check")
     if proposal and not full:
-        console.print(plain_text(display.summary_line(proposal)))
+        display.show_summary(console, proposal, check)
     elif proposal:
-        display.show_evidence(console, proposal)
+        display.show_evidence(console, proposal, check)
         if check:
             share = f"{check.ok_rows}/{check.rows} rows"
             door = context.door(state["order"].source, state["order"].spec)
