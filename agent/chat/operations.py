@@ -25,7 +25,7 @@ from ingot.agent.nodes.validate import validate
 from ingot.agent.privacy import EMPTY_TEXT, Safe, SafeProblem, SafeValue
 from ingot.agent.proposing.columns import text_of, values_at
 from ingot.agent.proposing.llm.question import add_file_facts
-from ingot.agent.proposing.proposal import Proposal, SafeProposal, confidence_text
+from ingot.agent.proposing.proposal import Proposal, SafeProposal, confidence_text, doubts_text
 from ingot.agent.reporting.mapping_words import cut_text
 from ingot.agent.reporting.preview import record_lines
 from ingot.agent.review.diff.mapping_changes import compare_mappings
@@ -288,7 +288,8 @@ def _candidate_mappings(
     for one in proposals:
         if one and one.mapping:
             sure = f"{one.decision}, confidence {confidence_text(one.confidence)}"
-            yield f"the rules' {sure}: {one.reason}", one.mapping
+            doubts = doubts_text(one.evidence)
+            yield f"the rules' {sure}: {one.reason} {doubts}".strip(), one.mapping
     if first:
         yield from _runners_up(conversation, first)
 

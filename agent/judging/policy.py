@@ -354,12 +354,12 @@ def _opinion_gates(state: State, proposal: SafeProposal) -> Iterator[Gate]:
     )
 
 
-def _confidence_gate(proposal: Proposal, order: Order) -> Iterator[Gate]:
+def _confidence_gate(proposal: SafeProposal, order: Order) -> Iterator[Gate]:
     if proposal.mapper not in PERSONS:
         yield Gate(
             name="confidence",
             state="person" if doubt_reason(proposal, order) else "pass",
             figure=confidence_text(proposal.confidence),
             limit=f"at least {least_confidence(order):g}",
-            detail=Safe(doubts_text(proposal.evidence)),
+            detail=Safe(doubt_reason(proposal, order).removeprefix("confidence ")),
         )

@@ -53,8 +53,7 @@ def _proposal_lines(state: State, door: Door) -> Iterator[str]:
         yield f"**{_DECIDED[proposal.decision]}** ({author_text(proposal)})"
         yield ""
         yield markdown_line(reason_text(proposal, state.get("check")))
-        if doubts := doubts_text(proposal.evidence):
-            yield from ("", f"Doubts: {markdown_line(Safe(doubts))}")
+        yield from _doubt_lines(proposal)
     yield from _problem_lines(state.get("problems", ()))
     yield from _gate_lines(state)
     if proposal is not None:
@@ -63,6 +62,11 @@ def _proposal_lines(state: State, door: Door) -> Iterator[str]:
         yield from _evidence_lines(proposal)
     yield from _source_lines(state)
     yield from _usage_lines(state.get("usage"))
+
+
+def _doubt_lines(proposal: SafeProposal) -> Iterator[str]:
+    if doubts := doubts_text(proposal.evidence):
+        yield from ("", f"Doubts: {markdown_line(Safe(doubts))}.")
 
 
 def author_text(proposal: SafeProposal | Outcome) -> str:
@@ -151,6 +155,7 @@ def _opinion_lines(opinion: Opinion | None, door: Door) -> Iterator[str]:
     yield f"**{_DECIDED[other.decision]}** ({author_text(other)})"
     yield ""
     yield markdown_line(Safe(other.reason))
+    yield from _doubt_lines(other)
     if other.mapping:
         yield from ("", "As alternative.json:", "")
         yield from markdown_table(("target", "from"), mapping_lines(other.mapping, door))

@@ -22,9 +22,15 @@ from ingot.agent.judging.trial import shown_report, try_out
 from ingot.agent.privacy import Door
 from ingot.agent.proposing.columns import text_of, values_at
 from ingot.agent.proposing.llm.data_block import read_data
-from ingot.agent.proposing.proposal import document_layouts, layout_parts
+from ingot.agent.proposing.proposal import (
+    confidence_text,
+    document_layouts,
+    doubts_text,
+    layout_parts,
+)
 from ingot.agent.reporting.mapping_words import cut_text, mapping_lines
 from ingot.agent.reporting.preview import speaker_text
+from ingot.agent.reporting.report import reason_text
 from ingot.agent.ui.field_uses import list_targets, message_target, row_path, view_uses
 from ingot.converters.errors import MappingError
 from ingot.converters.json_yaml import encode
@@ -66,13 +72,15 @@ def view_conversation(conversation: Conversation, context: Context) -> Facts:
     door = context.door(order.source, order.spec)
     uses = list(_field_uses(conversation.mapping, check.paths if check else ()))
     held = failed_gates(state.get("problems", ()))
+    own = proposal if proposal and proposal.mapper != "edited" else None
     asking, first = context.asking, conversation.steps[0].state.get("proposal")
     return {
         "id": conversation.id,
         "decision": conversation.decision,
         "mapper": proposal.mapper if proposal else None,
-        "confidence": proposal.confidence if proposal and proposal.mapper != "edited" else None,
-        "reason": proposal.reason if proposal else "",
+        "confidence": confidence_text(own.confidence) if own else None,
+        "doubts": doubts_text(own.evidence) if own else "",
+        "reason": reason_text(proposal, check) if proposal else "",
         "model": f"{asking.endpoint.model} at {asking.endpoint.host}" if asking else None,
         "step": {"at": conversation.at + 1, "of": len(conversation.steps)},
         "lines": [[*line] for line in mapping_lines(conversation.mapping, door)],

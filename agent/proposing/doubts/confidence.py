@@ -287,7 +287,8 @@ def _fitted_weights() -> dict[str, Json]:
 def score_doubt(score: float) -> Doubt:
     """How far names and values leave a draft open."""
     inside = min(max(score, 0.01), 0.99)
-    return Doubt("score", (log(0.99 / 0.01) - log(inside / (1 - inside))) / 4, f"score {score:.2f}")
+    share = (log(0.99 / 0.01) - log(inside / (1 - inside))) / 4
+    return Doubt("score", share, f"names and values leave it open (score {score:.2f})")
 
 
 def draft_confidence(draft: Draft, doubts: Sequence[Doubt]) -> float:
@@ -309,8 +310,10 @@ def _limits(doubt: Doubt) -> bool:
 
 
 def strongest_first(doubts: Sequence[Doubt]) -> list[Doubt]:
-    """Sort doubts: those that limit the confidence, then by what they take from it."""
-    return sorted(doubts, key=lambda one: (not _limits(one), -_doubt_weight(one)))
+    """Sort doubts: those that limit the confidence, then by what they take, the score last."""
+    return sorted(
+        doubts, key=lambda one: (not _limits(one), one.name == "score", -_doubt_weight(one))
+    )
 
 
 def nothing_confidence(rows: Sequence[Json], mode: str, best: float, elsewhere: float) -> float:

@@ -21,7 +21,7 @@ from ingot.agent.proposing.doubts.confidence import (
 from ingot.agent.proposing.doubts.turn_doubts import Doubt
 from ingot.agent.proposing.doubts.unconverted import MOST_SURE, unconverted_reason
 from ingot.agent.proposing.plain_text import document_draft
-from ingot.agent.proposing.proposal import Evidence, Proposal, Request
+from ingot.agent.proposing.proposal import Evidence, Proposal, Request, confidence_text
 from ingot.agent.proposing.readings import Reading, seen_from_element
 from ingot.agent.proposing.recsys_data import click_log_hint
 from ingot.agent.proposing.rules.candidates import Candidate, candidate_document, find_candidates
@@ -44,6 +44,7 @@ MOST_TRIES = 8
 _OTHER_TRIES, _OTHER_SCORE = 2, 0.75  # of the mode that was not asked for
 MOST_MASKED = 0.4  # of what is said, where the texts were left out on purpose
 SHOWN_DOUBT = 0.05
+_OTHER_KINDS = {"pt": "running text", "sft": "conversations"}
 _NAMELESS = 0.7  # of the doubt whether rows are documents, where no name says so
 EXAMPLES = 40  # records that language and doubts are judged by
 
@@ -159,6 +160,10 @@ def _make_proposal(
     runner = next((o for o in others if o.document != chosen.document), None)
     doubts = _list_doubts(chosen, others, request, source)
     confidence = draft_confidence(chosen.draft, doubts)
+    told = strongest_first(doubts)
+    if confidence == chosen.draft.most:
+        most = f"rules claim at most {confidence_text(confidence)} of rows with several readings"
+        told.insert(0, Doubt("limit", 1.0, most))
     decision = Evidence(
         target="decision",
         choice=chosen.draft.kind,
@@ -168,8 +173,8 @@ def _make_proposal(
     )
     against = [
         Evidence(target="doubt", choice=one.name, why=one.seen, confidence=round(one.share, 2))
-        for one in strongest_first(doubts)
-        if one.share >= SHOWN_DOUBT and one.name != "score"
+        for one in told
+        if one.share >= SHOWN_DOUBT
     ]
     given = (*chosen.draft.evidence, *evidence)
     more = path_evidence(document, chosen.reading.view, given, source.guessed.to_document())
@@ -196,8 +201,7 @@ def _list_doubts(
     found.append(score_doubt(chosen.score))
     names = [one for one in found if one.name == "names"]
     if request.mode == "auto":
-        nameless = bool(names) and names[0].share == 1
-        found.append(_kind_doubt(chosen, others, nameless=nameless))
+        found.append(_kind_doubt(chosen, others, names))
     rivals = [o for o in others if _is_rival(o, chosen)]
     if rivals and (near := (rivals[0].score / chosen.score - 0.8) / 0.2) > 0:
         share = min(1.0, near)
@@ -210,12 +214,13 @@ def _list_doubts(
     return found
 
 
-def _kind_doubt(chosen: Candidate, others: Sequence[Candidate], *, nameless: bool) -> Doubt:
+def _kind_doubt(chosen: Candidate, others: Sequence[Candidate], names: Sequence[Doubt]) -> Doubt:
     """How well the rows fit as documents where they are taken as conversations, or otherwise."""
     kind = "sft" if chosen.draft.kind == "pt" else "pt"
     best = max((o.score for o in others if o.draft.kind == kind), default=0.0)
-    share = max(_NAMELESS * nameless, min(1.0, 2 * best / chosen.score - 1))
-    other = {"pt": "running text", "sft": "conversations"}[kind]
+    share, other = max(0.0, min(1.0, 2 * best / chosen.score - 1)), _OTHER_KINDS[kind]
+    if names and names[0].share == 1:
+        return Doubt("kind", max(share, _NAMELESS), names[0].seen)
     return Doubt("kind", share, f"the rows may also be {other}")
 
 

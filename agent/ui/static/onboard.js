@@ -109,7 +109,7 @@ class Onboarding {
   }
 
   drawTop() {
-    const { source, decision, mapper, confidence, sample, reason, model, step } = this.view;
+    const { source, decision, mapper, confidence, doubts, sample, reason, model, step } = this.view;
     const fact = (words, value) =>
       h("span", { class: "fact" }, soft(words), " ", value);
     const moves = (sign, line, key, end) => button(sign, () => this.say(line), {
@@ -119,9 +119,10 @@ class Onboarding {
     put(this.top, h("h1", {}, name(this.view.lake?.name ?? source)),
       h("span", { class: `badge ${plain(decision, 20)}` }, t(`decision ${decision}`, {}, decision)),
       fact(t("by"), text(mapper ?? "–", 40)),
-      fact(t("confidence"), confidence === null ? "–" : confidence.toFixed(2)),
+      fact(t("confidence"), confidence ?? "–"),
       rows && fact(t("sample"), rows), model && fact(t("model"), text(model, 60)),
       h("span", { class: "soft reason" }, name(reason)),
+      doubts && h("span", { class: "doubts" }, soft(t("doubts")), " ", text(doubts, 400)),
       h("span", { class: "steps-nav" }, moves("↶", "undo", "u", step.at <= 1),
         soft(`${step.at}/${step.of}`), moves("↷", "redo", "r", step.at >= step.of)));
   }

@@ -42,7 +42,7 @@ const PAIRS = {
   records: ["Records", "记录"], rows: ["rows", "行"],
   no_examples: ["No sampled row gives a record.", "样本中没有行产生记录。"],
   no_record: ["This row gives no record.", "这一行没有产生记录。"], by: ["by", "来自"],
-  confidence: ["confidence", "置信度"], sample: ["sample", "样本"], model: ["model", "模型"],
+  confidence: ["confidence", "置信度"], doubts: ["doubts", "疑点"], sample: ["sample", "样本"], model: ["model", "模型"],
   undo: ["Undo", "撤销"], redo: ["Redo", "重做"], "decision pt": ["pretraining text", "预训练文本"],
   "decision sft": ["conversations", "对话"],
   "decision irrelevant": ["nothing to convert", "没有可转换的内容"],
