@@ -195,7 +195,7 @@ def _unused_paths(examples: Sequence[Example]) -> Iterator[str]:
     total = 0
     for row, record in examples:
         whole = "\n".join(record_texts(record))
-        for path, text in _texts_inside(row):
+        for path, text in texts_inside(row):
             if len(text) < LONG_TEXT or " " not in text.strip():
                 continue
             total += len(text)
@@ -213,16 +213,16 @@ def record_texts(record: Record) -> list[str]:
     return [*said, *(record[key] for key in ("text", "system") if record.get(key))]
 
 
-def _texts_inside(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
+def texts_inside(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
     """Every text anywhere in a value, with its path."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, list):
         for one in value:
-            yield from _texts_inside(one, f"{path}[*]")
+            yield from texts_inside(one, f"{path}[*]")
     elif isinstance(value, dict):
         for key, one in value.items():
-            yield from _texts_inside(one, f"{path}.{key}" if path else key)
+            yield from texts_inside(one, f"{path}.{key}" if path else key)
 
 
 # --- which of the texts of the sampled rows the records of a mapping hold
@@ -299,7 +299,7 @@ def _first_rows(trial: Trial) -> Iterator[tuple[Json, Sequence[dict[str, Json]]]
 
 def _prose_texts(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
     """The texts of several words anywhere in a row, also in JSON inside a text."""
-    for place, text in _texts_inside(value, path):
+    for place, text in texts_inside(value, path):
         inside = parse_json_text(text) if text[:1] in ("[", "{") else None
         if inside is not None:
             yield from _prose_texts(inside, place)

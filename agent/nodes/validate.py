@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ingot.agent.context import Context
 from ingot.agent.judging import drift, model_gates
-from ingot.agent.judging.source_gates import list_gates
+from ingot.agent.judging.source_gates import html_gates, list_gates
 from ingot.agent.judging.trial import Trial, report_facts, shown_report, try_out
 from ingot.agent.nodes.discover import summarize_source
 from ingot.agent.nodes.propose import document_decision
@@ -48,7 +48,10 @@ def validate(state: State, context: Context) -> State:
     edited = proposal.mapper == "edited"  # a person who edits a mapping may decide otherwise
     decision = document_decision(document) if edited else proposal.decision
     shown = shown_report(context, order, trial)
-    gates, record = list_gates(trial), door.text(record_words(document, trial))
+    gates, record = (
+        (*list_gates(trial), *html_gates(trial)),
+        door.text(record_words(document, trial)),
+    )
     checked: State = {
         "check": replace(report_facts(shown, door), gates=gates, record=record),
         "problems": tuple(map(door.problem, [*shown.problems, *faults])),

@@ -187,7 +187,7 @@ _ROW_WORDS = {
     **dict.fromkeys(("csv", "parquet", "lance", "arrow", "avro", "feather", "orc"), _TABLE),
     **dict.fromkeys(("duckdb", "sqlite"), _TABLE),
     **dict.fromkeys(("document", "chat_tree"), _FILE),
-    **{"jsonl": "row (a line of JSON)", "text": "LINE of a file", "excel": "row of a sheet"},
+    **{"jsonl": "line of JSON", "text": "LINE of a file", "excel": "row of a sheet"},
     **{"json": "element of a list", "chapters": "chapter of a file", "xml": "element"},
     **{"mbox": "message", "eml": "message", "warc": "page"},
 }

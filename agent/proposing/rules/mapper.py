@@ -43,7 +43,7 @@ LEAST_SCORE = {"pt": 0.3, "sft": 0.45}
 MOST_TRIES = 8
 _OTHER_TRIES, _OTHER_SCORE = 2, 0.75  # of the mode that was not asked for
 MOST_MASKED = 0.4  # of what is said, where the texts were left out on purpose
-SHOWN_DOUBT = 0.05
+SHOWN_DOUBT, SHOWN_SCORE = 0.05, 0.6
 _OTHER_KINDS = {"pt": "running text", "sft": "conversations"}
 _NAMELESS = 0.7  # of the doubt whether rows are documents, where no name says so
 EXAMPLES = 40  # records that language and doubts are judged by
@@ -174,7 +174,7 @@ def _make_proposal(
     against = [
         Evidence(target="doubt", choice=one.name, why=one.seen, confidence=round(one.share, 2))
         for one in told
-        if one.share >= SHOWN_DOUBT
+        if one.share >= (SHOWN_SCORE if one.name == "score" else SHOWN_DOUBT)
     ]
     given = (*chosen.draft.evidence, *evidence)
     more = path_evidence(document, chosen.reading.view, given, source.guessed.to_document())

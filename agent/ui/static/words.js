@@ -136,6 +136,8 @@ const GATES = {
   "lists of numbers as text": "文本是数字列表", "shape of the data": "数据的结构",
   "text in the records": "记录中的文本", "files without a record": "没有产生记录的文件",
   "texts without words": "没有词语的文本", "conversations in one text": "一段文本中的整个对话",
+  "HTML in texts": "文本中的 HTML", "files inside texts": "文本中的内嵌文件",
+  "large files inside texts": "文本中的大型内嵌文件",
   "unparsed timestamps": "无法解析的时间", "unread formats": "未读取的格式", "files of another shape": "结构不同的文件",
   "kinds of text": "文本的种类", "kinds of rows": "行的种类", "files in step": "逐行对应的文件",
   "lists of rows": "未读取的行列表", "parts passed over": "未采用的部分", "gates on all rows": "所有行的检查",
