@@ -14,6 +14,7 @@ from ingot.agent.proposing.doubts.confidence import (
     order_evidence,
     other_files_share,
     path_evidence,
+    prose_share,
     row_count_doubt,
     score_doubt,
     strongest_first,
@@ -251,6 +252,7 @@ def _no_mapping_proposal(
         kind, said = others[0].draft.kind, others[0].draft.why
         told = f"with the mode {kind} there is something: {said}"
     confidence = min(confidence, MOST_SURE) if told else confidence
+    doubt = told or f"{prose_share(rows):.0%} of the characters stand in texts of several words"
     hint = f" But {told}." if told else click_log_hint(source, rows)
     why = f"the best reading reaches {score:.2f}" if best else "no reading of the rows fits"
     return Proposal(
@@ -266,6 +268,7 @@ def _no_mapping_proposal(
                 runner_up=f"{best.draft.kind}: {best.draft.why}" if best else None,
                 confidence=confidence,
             ),
+            Evidence(target="doubt", choice="texts", why=doubt),
         ),
         mapper="rules",
     )
