@@ -228,20 +228,22 @@ _TEXT_PART = re.compile(r"/(?:text|content|system)(?:/|$)")
 
 def html_gates(trial: Trial) -> Iterator[Gate]:
     """In how many sampled rows a field that becomes a text holds HTML, and which fields do."""
-    paths = [one.path for one in trial.report.paths if _TEXT_PART.search(one.pointer)]
+    uses = path_uses(trial.mapping)
+    texts = [one.path for one in uses if _TEXT_PART.search(one.pointer)]
+    paths = [one.text for one in texts if isinstance(one, Path)]
     taken, marked = set(map(last_name, paths)), Counter[str]()
     for row in trial.sample.rows:
-        texts = texts_inside(row.value)
-        marked.update({path for path, text in texts if path and _HTML.search(text)})
-    held = [path for path, _ in marked.most_common() if last_name(path) in taken]
-    rows, whole = marked[held[0]] if held else 0, len(trial.sample.rows)
+        held = texts_inside(row.value)
+        marked.update({path for path, text in held if path and _HTML.search(text)})
+    found = [path for path, _ in marked.most_common() if last_name(path) in taken]
+    rows, whole = marked[found[0]] if found else 0, len(trial.sample.rows)
     if rows <= MOST_HTML * whole:
         return
-    told = [f"{path} ({marked[path]:,} rows)" for path in held[:_SHOWN]]
+    told = [f"{path} ({marked[path]:,} rows)" for path in found[:_SHOWN]]
     yield Gate(
         name="HTML in texts",
         state="warn",
-        figure=f"{share_text(rows, whole)} of the rows: {detail_text(held[:_SHOWN])}",
+        figure=f"{share_text(rows, whole)} of the rows: {detail_text(found[:_SHOWN])}",
         limit=f"at most {percent_text(MOST_HTML)}",
         detail=detail_text([f"tags stay in the texts of {', '.join(told)}"]),
     )

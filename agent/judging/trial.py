@@ -19,6 +19,7 @@ from ingot.converters.mapping.bind import Mapping, bind, parse
 from ingot.converters.mapping.check import CheckReport, check_mapping, sample_batches
 from ingot.converters.mapping.rows.executor import Record, RowExecutor
 from ingot.converters.mapping.rows.values import row_nodes
+from ingot.converters.paths import quote_name
 from ingot.converters.rows import Json, MappingDocument, limit_looks
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import SourceSpec
@@ -222,7 +223,9 @@ def texts_inside(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
             yield from texts_inside(one, f"{path}[*]")
     elif isinstance(value, dict):
         for key, one in value.items():
-            yield from texts_inside(one, f"{path}.{key}" if path else key)
+            step = quote_name(key)
+            dot = "." if path and step[0] != "[" else ""
+            yield from texts_inside(one, f"{path}{dot}{step}")
 
 
 # --- which of the texts of the sampled rows the records of a mapping hold

@@ -236,7 +236,7 @@ def value_text(value: Json) -> str:
 
 def _form_text(value: MappingDocument) -> str:
     if "literal" in value:
-        return f"the text {plain_text(value['literal'])}"
+        return f"always {plain_text(value['literal'])}"
     if "template" in value:
         return f"template {plain_text(value['template'])}"
     if "any_of" in value:

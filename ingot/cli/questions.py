@@ -237,6 +237,8 @@ def _tab_completion(complete: Callable[[str, str], list[str]]) -> Iterator[None]
 
 def edit_mapping(mapping: "MappingDocument") -> "MappingDocument":
     """Return the mapping from the person's editor; an empty file leaves it unchanged."""
+    from ingot.converters.json_yaml import json_fault
+
     text = json.dumps(mapping, ensure_ascii=False, indent=2) + "\n"
     while True:
         text = _open_in_editor(text)
@@ -246,7 +248,7 @@ def edit_mapping(mapping: "MappingDocument") -> "MappingDocument":
             document: MappingDocument = json.loads(text)
         except ValueError as error:
             ways = "Return goes back to the editor, q leaves the mapping as it was"
-            if read_answer(f"That is not JSON ({error}). {ways}: ").lower() == "q":
+            if read_answer(f"That is not JSON ({json_fault(error)}). {ways}: ").lower() == "q":
                 return mapping
         else:
             return document

@@ -68,7 +68,9 @@ def lost_row_doubt(made: float) -> Doubt:
 
 def row_count_doubt(rows: int) -> Doubt:
     """How few rows there are to judge by."""
-    return Doubt("few", max(0.0, 1 - rows / _FEW_ROWS), f"only {rows} rows to judge by")
+    return Doubt(
+        "few", max(0.0, 1 - rows / _FEW_ROWS), f"only {rows} row{'s' * (rows != 1)} to judge by"
+    )
 
 
 def _unused_text_doubt(view: View, draft: Draft) -> Doubt:
