@@ -125,18 +125,12 @@ def show_summary(
 ) -> None:
     """Show the decision, what a record is made of, and the strongest doubts."""
     from ingot.agent.proposing.proposal import doubts_text
-
-    console.print(plain_text(heading + summary_line(proposal, check), "bold"), soft_wrap=True)
-    if doubts := doubts_text(proposal.evidence):
-        console.print(plain_text(f"doubts: {doubts}", "yellow"), soft_wrap=True)
-
-
-def summary_line(proposal: "SafeProposal | Outcome", check: "Check | None" = None) -> str:
-    """Return the decision in one line."""
     from ingot.agent.reporting.report import author_text, reason_text
 
-    said = reason_text(proposal, check)
-    return f"{proposal.decision} {author_text(proposal)}: {said}"
+    line = f"{proposal.decision} {author_text(proposal)}: {reason_text(proposal, check)}"
+    console.print(plain_text(f"{heading}{line}", "bold"), soft_wrap=True)
+    if doubts := doubts_text(proposal.evidence):
+        console.print(plain_text(f"doubts: {doubts}", "yellow"), soft_wrap=True)
 
 
 def show_outcome(console: "Console", outcome: "Outcome") -> None:

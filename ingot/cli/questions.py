@@ -28,6 +28,7 @@ def complete_order(
     order: "Order", *, out: Path | str | None = None, mapping: Path | None = None
 ) -> "Order":
     """Return the order with a destination, and with a mapping file in place of a mapper."""
+    from ingot.converters.json_yaml import find_json
     from ingot.converters.mapping.bind import load_mapping
     from ingot.converters.output.files import is_store_url
 
@@ -35,7 +36,13 @@ def complete_order(
         order = replace(order, out=str(out if is_store_url(out) else Path(out)))
     if mapping is None:
         return order
-    document = load_mapping(mapping)
+    try:
+        document = load_mapping(mapping)
+    except MappingError as error:
+        if (find_json(Path(order.source)) or {}).get("version") != 2:
+            raise
+        said = f"no mapping, but {order.source} is one: name the mapping before the data"
+        raise MappingError(str(mapping), (Problem("", "unreadable", "", said),)) from error
     told = {"format": order.format, "query": order.query}
     if stated := {key: one for key, one in told.items() if one is not None}:
         if "version" not in document:  # whose `source` says where records come from

@@ -458,3 +458,18 @@ def test_the_module_runs_as_a_command(data: Path) -> None:
         env={**os.environ, "NO_COLOR": "1"},
     )
     assert json.loads(ran.stdout)["version"] == 2
+
+
+def test_of_a_long_row_the_first_lines_are_shown(tmp_path: Path) -> None:
+    rows = [
+        {"id": n, "question": f"Where is lamp {n}?", "answer": f"It stands behind door {n}."}
+        | {f"field_{more}": more for more in range(300)}
+        for n in range(16)
+    ]
+    Path("long.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    shown = ingot("run", "long.jsonl", "--out", "out", "--dry-run").stdout
+    row = shown.partition("Row 1\n")[2].partition("Row 2\n")[0].splitlines()
+    assert row[12].strip() == "...(+293 lines)"
+    assert row[13].split() == ["user", "Where", "is", "lamp", "0?"]
+    assert shown.startswith("sft by rules, confidence 0.")
+    assert ": a record is one line of JSON (16 in the sample); user = question" in shown

@@ -313,9 +313,12 @@ def _limits(doubt: Doubt) -> bool:
 
 def strongest_first(doubts: Sequence[Doubt]) -> list[Doubt]:
     """Sort doubts: those that limit the confidence, then by what they take, the score last."""
-    return sorted(
-        doubts, key=lambda one: (not _limits(one), one.name == "score", -_doubt_weight(one))
-    )
+
+    def rank(one: Doubt) -> tuple[bool, bool, float]:
+        taken = _doubt_weight(one) or one.share / 2  # a fit may say that one takes nothing
+        return not _limits(one), one.name == "score", -taken
+
+    return sorted(doubts, key=rank)
 
 
 def nothing_confidence(rows: Sequence[Json], mode: str, best: float, elsewhere: float) -> float:
