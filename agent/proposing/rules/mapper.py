@@ -206,7 +206,9 @@ def _list_doubts(
     rivals = [o for o in others if _is_rival(o, chosen)]
     if rivals and (near := (rivals[0].score / chosen.score - 0.8) / 0.2) > 0:
         share = min(1.0, near)
-        found.append(Doubt("rival", share, f"fits nearly as well: {rivals[0].draft.why}"))
+        found.append(
+            Doubt("rival", share, f"another mapping fits nearly as well: {rivals[0].draft.why}")
+        )
     if not chosen.draft.explicit:
         said = names[0].seen if names else "no name of a field says so, only the values do"
         found.append(Doubt("unnamed", 1.0, said))
