@@ -141,7 +141,10 @@ SafeChange = NewType("SafeChange", Change)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Check:
-    """What a mapping made of the sample; `drift` holds the first `changes`, None = unknown."""
+    """What a mapping made of the sample; `drift` holds the first `changes`, None = unknown.
+
+    `record` says of what one record is made, as people read it.
+    """
 
     rows: int
     ok_rows: int
@@ -160,6 +163,7 @@ class Check:
     drift: Annotated[tuple[SafeChange, ...] | None, OMIT] = None
     changes: Annotated[int | None, OMIT] = None
     gates: Annotated[tuple[Gate, ...], OMIT] = ()  # of the places that the mapping reads
+    record: Annotated[Safe, OMIT] = EMPTY_TEXT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

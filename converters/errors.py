@@ -230,6 +230,9 @@ def error_text(error: BaseException) -> str:
     return lines[0][:300] if lines else type(error).__name__
 
 
+_NO_NAME = re.compile(
+    r"(?:[Nn]ame|host).{0,20}(?:resol|not known)|getaddrinfo|resolve host|address associated"
+)
 TRANSIENT_STATUSES = (408, 425, 429)  # of the statuses that say that the request is wrong
 _NO_FILE = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 FINAL_ERRORS = (*_NO_FILE, ValueError, ImportError)
@@ -242,6 +245,11 @@ def is_transient(error: BaseException) -> bool:
         return False
     status = http_status(error)
     return status is None or not 300 <= status < 500 or status in TRANSIENT_STATUSES
+
+
+def is_unresolved(error: BaseException) -> bool:
+    """Whether the name of a server could not be resolved: there is no network, or no such name."""
+    return bool(_NO_NAME.search(f"{error} {error.__cause__} {error.__context__}"))
 
 
 def underlying_error(error: BaseException) -> BaseException:

@@ -46,10 +46,33 @@ def load_json(path: Path, *, own: bool = False) -> dict[str, Json]:
     except RecursionError as error:
         raise ValueError("nested too deep") from error
     except ValueError as error:
-        raise ValueError(f"not valid JSON: {error}") from error
+        raise ValueError(f"not valid JSON: {json_fault(error)}") from error
     if not isinstance(document, dict):
         raise ValueError("not a JSON object")
     return document
+
+
+_FAULTS = {  # what Python says of JSON, in words
+    "Expecting value": "a value is missing",
+    "Expecting property name": "a name in double quotes is missing",
+    "Expecting ',' delimiter": "a comma or a closing bracket is missing",
+    "Expecting ':' delimiter": "a colon is missing after a name",
+    "Extra data": "something stands after the end of the document",
+    "Unterminated string": "the closing quote of a text is missing",
+    "Invalid control": "a text holds a line break or a tab: write \\n or \\t",
+    "Invalid \\": "a text holds an unknown escape: a backslash is written \\\\",
+}
+
+
+def json_fault(error: ValueError) -> str:
+    """Say where a text is no JSON, and why, in words."""
+    if not isinstance(error, json.JSONDecodeError):
+        return "other characters than UTF-8" if isinstance(error, UnicodeError) else str(error)
+    said = next((word for begins, word in _FAULTS.items() if error.msg.startswith(begins)), "")
+    before, at = error.doc[: error.pos].rstrip(), error.doc[error.pos : error.pos + 1]
+    if before.endswith(",") and at in ("]", "}"):
+        said = "a comma before a closing bracket: remove it"
+    return f"line {error.lineno}, column {error.colno}: {said or error.msg}"
 
 
 def find_json(path: Path, *, own: bool = False) -> dict[str, Json] | None:

@@ -22,6 +22,7 @@ class Setting:
     metavar: str | None = None  # a name for the value, such as `N`, `FILE` or `COL[,COL...]`
     section: str | None = None  # the heading under which it is listed
     flag: str | None = None  # its name on a command line where that is not the field's
+    also: str | None = None  # another name there
     short: str | None = None  # a name of one letter there
     negative: str = ""  # the name there that turns a boolean off, such as `no-strip`
     positional: bool = False  # it is written by its place, without a flag

@@ -27,9 +27,10 @@ from ingot.agent.judging.policy import review_by_gates
 from ingot.agent.judging.trial import Trial, try_out
 from ingot.agent.nodes.convert import convert_source, prepare_mapping
 from ingot.agent.privacy import SafeProblem
-from ingot.agent.proposing.proposal import Evidence
+from ingot.agent.proposing.proposal import Evidence, confidence_text, doubts_text
 from ingot.agent.reporting.preview import Preview, preview
 from ingot.agent.reporting.proposal_folder import proposed_mapping
+from ingot.agent.reporting.report import reason_text
 from ingot.agent.session import run_once
 from ingot.agent.state import Gate, Order, State
 from ingot.converters.convert.job import Result
@@ -88,8 +89,11 @@ class Proposal:
 
     def _repr_html_(self) -> str:
         """The proposal as a notebook shows it; every text is escaped."""
-        summary = f"{self.decision} by {self.mapper}, confidence {self.confidence:.2f}"
+        sure = confidence_text(self.confidence)
+        summary = f"{self.decision} by {self.mapper}, confidence {sure}"
         found = [f"<p><b>{escape(summary)}</b>: {escape(self.reason)}</p>"]
+        if doubts := doubts_text(self.evidence):
+            found.append(f"<p>doubts: {escape(doubts)}</p>")
         if self.preview:
             found.append(_html_table(("target", "from"), self.preview.lines))
         gates = [(one.name, one.state, one.figure, one.limit) for one in self.gates]
@@ -157,7 +161,7 @@ def _proposal_of(order: Order, state: State, context: Context) -> Proposal:
         decision=outcome.decision,
         mapping=proposed_mapping(state),
         confidence=outcome.confidence or 0.0,
-        reason=outcome.reason or outcome.why,
+        reason=reason_text(outcome, outcome.check) or outcome.why,
         evidence=outcome.evidence,
         alternatives=tuple(one.mapping for one in others),
         gates=outcome.gates,

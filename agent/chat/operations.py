@@ -27,7 +27,13 @@ from ingot.agent.nodes.validate import validate
 from ingot.agent.privacy import EMPTY_TEXT, Safe, SafeProblem, SafeValue
 from ingot.agent.proposing.columns import text_of, values_at
 from ingot.agent.proposing.llm.question import add_file_facts
-from ingot.agent.proposing.proposal import Proposal, SafeProposal, value_strings
+from ingot.agent.proposing.proposal import (
+    Proposal,
+    SafeProposal,
+    confidence_text,
+    doubts_text,
+    value_strings,
+)
 from ingot.agent.proposing.readings import plain_reading
 from ingot.agent.proposing.rules.metadata import find_meta
 from ingot.agent.reporting.mapping_words import cut_text
@@ -320,11 +326,13 @@ def _candidate_mappings(conversation: Conversation, context: Context) -> Iterato
         proposals.append(context.mapper_named("rules")(source, sample, request, ()).proposal)
     for one in proposals:
         if one and one.mapping:
+            sure = f"{one.decision}, confidence {confidence_text(one.confidence)}"
+            doubts = doubts_text(one.evidence)
             yield Alternative(
-                title=f"the rules' {one.decision}, confidence {one.confidence:.2f}: {one.reason}",
+                title=f"the rules' {sure}: {one.reason} {doubts}".strip(),
                 mapping=one.mapping,
                 decision=one.decision,
-                why=one.reason,
+                why=f"{one.reason} {doubts}".strip(),
                 confidence=one.confidence,
             )
     if first:

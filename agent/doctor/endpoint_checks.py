@@ -111,7 +111,7 @@ def _check_key(endpoint: Endpoint) -> Check:
     if found.value != NO_KEY:
         return _check("key", "ok", f"{found.variable} is set, and sent")
     if _is_local(endpoint.host):
-        return _check("key", "ok", "none, as servers of one's own want")
+        return _check("key", "ok", "none: a server on your own network needs none")
     return _check("key", "warn", "none", f"set {found.variable}")
 
 

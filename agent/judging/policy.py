@@ -27,6 +27,8 @@ from ingot.agent.proposing.proposal import (
     Attempt,
     Proposal,
     SafeProposal,
+    confidence_text,
+    doubts_text,
     exhausted_reason,
 )
 from ingot.agent.proposing.rules.known_layouts import KNOWN_LAYOUT
@@ -201,7 +203,9 @@ def doubt_reason(proposal: Proposal, order: Order) -> str:
     least = least_confidence(order)
     if proposal.mapper in PERSONS or proposal.confidence >= least:
         return ""
-    return f"confidence {proposal.confidence:.3f} is below --min-confidence {least:g}"
+    doubts = doubts_text(proposal.evidence)
+    low = f"confidence {confidence_text(proposal.confidence)} is below --min-confidence {least:g}"
+    return f"{low}: {doubts}" if doubts else low
 
 
 def irrelevance_doubt(state: State) -> Safe:
@@ -233,11 +237,13 @@ def dispute_reason(state: State) -> str:
     if not opinion or opinion.agrees:
         return ""
     rules, model = opinion.proposal, proposal.confidence
-    other = f"the rules propose something else ({rules.decision}, {rules.confidence:.2f})"
+    other = (
+        f"the rules propose something else ({rules.decision}, {confidence_text(rules.confidence)})"
+    )
     if rules.confidence >= _SURE_RULES:
         return f"{other} and are sure of it"
     if model < DOUBTED_CONFIDENCE:
-        return f"{other}, and the model is unsure ({model:.2f})"
+        return f"{other}, and the model is unsure ({confidence_text(model)})"
     if nothing and rules.decision in ("pt", "sft"):
         return f"{other}, where the model finds nothing to convert"
     return ""
@@ -343,17 +349,18 @@ def _opinion_gates(state: State, proposal: SafeProposal) -> Iterator[Gate]:
     yield Gate(
         name="second opinion",
         state="person" if why else "pass" if opinion and opinion.agrees else "warn",
-        figure=f"the rules: {rules.decision}, {rules.confidence:.2f}",
+        figure=f"the rules: {rules.decision}, {confidence_text(rules.confidence)}",
         limit="the same records, or rules that are unsure",
         detail=Safe(why),
     )
 
 
-def _confidence_gate(proposal: Proposal, order: Order) -> Iterator[Gate]:
+def _confidence_gate(proposal: SafeProposal, order: Order) -> Iterator[Gate]:
     if proposal.mapper not in PERSONS:
         yield Gate(
             name="confidence",
             state="person" if doubt_reason(proposal, order) else "pass",
-            figure=f"{proposal.confidence:.3f}",
+            figure=confidence_text(proposal.confidence),
             limit=f"at least {least_confidence(order):g}",
+            detail=Safe(doubt_reason(proposal, order).removeprefix("confidence ")),
         )

@@ -109,7 +109,7 @@ def sample_gates(check: Check, found: ProblemsByCode) -> Iterator[Gate]:
             name=reason.replace("_", " "),
             state="fail" if (not check.records) else "warn" if much else "pass",
             figure=share_text(count, tried),
-            limit="not all",
+            limit="fewer than all",
         )
     yield failing_gate(
         "unreadable rows",
@@ -158,7 +158,7 @@ def _content_gates(content: Content, found: ProblemsByCode) -> Iterator[Gate]:
             name=f"most frequent {side.removesuffix('s')}",
             state="warn" if is_constant(counts) else "pass",
             figure=share_text(counts.count, counts.texts),
-            limit="not the same in all",
+            limit="not one text in all records",
         )
     for side, count in content.numbers.items():
         yield Gate(
@@ -294,4 +294,4 @@ def constant_answer_gates(check: Check) -> Iterator[Gate]:
             state: State = "person" if is_constant(usual[side]) else "pass"
             figure = share_text(usual[side].count, usual[side].texts)
             said = Safe(f"the mapping trains on the same text in {figure} records")
-            yield _gate_of(state, f"constant {side}", figure, "not the same in all", said)
+            yield _gate_of(state, f"constant {side}", figure, "not one text in all records", said)

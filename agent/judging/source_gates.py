@@ -1,13 +1,14 @@
 """The gates of what lies at a source, before any mapping: texts for machines, files in step."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from ingot.agent.judging.sample_gates import detail_text, percent_text, share_text
-from ingot.agent.judging.trial import Trial
+from ingot.agent.judging.trial import Trial, texts_inside
 from ingot.agent.privacy import redact
+from ingot.agent.proposing.columns import last_name
 from ingot.agent.state import Gate
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.mapping.language import Mapping
@@ -212,6 +213,40 @@ def _is_on_way(path: str, used: _Steps) -> bool:
     """Whether a path that is used leads to a list, or through it."""
     pairs = zip(_steps_of(compile_path(path)), used, strict=False)
     return bool(used) and all(one in (step, "*") for step, one in pairs)
+
+
+# --- markup in the texts that a mapping takes
+
+MOST_HTML = 0.05  # of the rows
+_HTML = re.compile(
+    r"</(?:[abipu]|br|h[1-6]|em|strong|font|span|div|code|pre|blockquote|[uo]l|li|table|t[dhr])>"
+    r"|<(?:br|hr|img|p)\b[^<>]{0,999}>|&(?:nbsp|lt|gt|amp|quot|#\d{1,6});",
+    re.IGNORECASE,
+)
+_TEXT_PART = re.compile(r"/(?:text|content|system)(?:/|$)")
+
+
+def html_gates(trial: Trial) -> Iterator[Gate]:
+    """In how many sampled rows a field that becomes a text holds HTML, and which fields do."""
+    uses = path_uses(trial.mapping)
+    texts = [one.path for one in uses if _TEXT_PART.search(one.pointer)]
+    paths = [one.text for one in texts if isinstance(one, Path)]
+    taken, marked = set(map(last_name, paths)), Counter[str]()
+    for row in trial.sample.rows:
+        held = texts_inside(row.value)
+        marked.update({path for path, text in held if path and _HTML.search(text)})
+    found = [path for path, _ in marked.most_common() if last_name(path) in taken]
+    rows, whole = marked[found[0]] if found else 0, len(trial.sample.rows)
+    if rows <= MOST_HTML * whole:
+        return
+    told = [f"{path} ({marked[path]:,} rows)" for path in found[:_SHOWN]]
+    yield Gate(
+        name="HTML in texts",
+        state="warn",
+        figure=f"{share_text(rows, whole)} of the rows: {detail_text(found[:_SHOWN])}",
+        limit=f"at most {percent_text(MOST_HTML)}",
+        detail=detail_text([f"tags stay in the texts of {', '.join(told)}"]),
+    )
 
 
 # --- rows of several kinds that an id joins

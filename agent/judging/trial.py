@@ -19,6 +19,7 @@ from ingot.converters.mapping.bind import Mapping, bind, parse
 from ingot.converters.mapping.check import CheckReport, check_mapping, sample_batches
 from ingot.converters.mapping.rows.executor import Record, RowExecutor
 from ingot.converters.mapping.rows.values import row_nodes
+from ingot.converters.paths import quote_name
 from ingot.converters.rows import Json, MappingDocument, limit_looks
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import SourceSpec
@@ -196,7 +197,7 @@ def _unused_paths(examples: Sequence[Example]) -> Iterator[str]:
     total = 0
     for row, record in examples:
         whole = "\n".join(record_texts(record))
-        for path, text in _texts_inside(row):
+        for path, text in texts_inside(row):
             if len(text) < LONG_TEXT or " " not in text.strip():
                 continue
             total += len(text)
@@ -214,16 +215,18 @@ def record_texts(record: Record) -> list[str]:
     return [*said, *(record[key] for key in ("text", "system") if record.get(key))]
 
 
-def _texts_inside(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
+def texts_inside(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
     """Every text anywhere in a value, with its path."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, list):
         for one in value:
-            yield from _texts_inside(one, f"{path}[*]")
+            yield from texts_inside(one, f"{path}[*]")
     elif isinstance(value, dict):
         for key, one in value.items():
-            yield from _texts_inside(one, f"{path}.{key}" if path else key)
+            step = quote_name(key)
+            dot = "." if path and step[0] != "[" else ""
+            yield from texts_inside(one, f"{path}{dot}{step}")
 
 
 # --- which of the texts of the sampled rows the records of a mapping hold
@@ -300,7 +303,7 @@ def _first_rows(trial: Trial) -> Iterator[tuple[Json, Sequence[dict[str, Json]]]
 
 def _prose_texts(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
     """The texts of several words anywhere in a row, also in JSON inside a text."""
-    for place, text in _texts_inside(value, path):
+    for place, text in texts_inside(value, path):
         inside = parse_json_text(text) if text[:1] in ("[", "{") else None
         if inside is not None:
             yield from _prose_texts(inside, place)

@@ -19,13 +19,14 @@ from ingot.agent.nodes.report import run_outcome
 from ingot.agent.privacy import EMPTY_TEXT, NOT_SHOWN, Safe, joined, redact
 from ingot.agent.proposing.cards import find_card
 from ingot.agent.proposing.llm.mapper import AskSettings, ModelAccess
-from ingot.agent.proposing.proposal import NOT_ASKED, Proposal
+from ingot.agent.proposing.proposal import NOT_ASKED, Proposal, doubts_text
 from ingot.agent.reporting.proposal_folder import (
     MAPPING,
     proposal_path,
     remove_proposal,
     write_proposal,
 )
+from ingot.agent.reporting.report import reason_text
 from ingot.agent.review.pinning.pin import pin_sample
 from ingot.agent.review.pinning.pinned_sample import pinned_folder
 from ingot.agent.review.pinning.sample_redaction import named_values
@@ -301,6 +302,8 @@ def _waiting_facts(
     outcome, stopped, out = run_outcome(state), state.get("stopped"), order.out or ""
     facts = _proposal_facts(known, outcome)
     why = redact(why or outcome.why or "no mapper found a mapping that can be run")
+    record = outcome.check.record if outcome.check else EMPTY_TEXT
+    why = joined([why, record], "; ") if record else why
     if resting or outcome.status == "budget":
         hint = redact(stopped.hint if stopped else "")
         return replace(facts, status="resting", why=why, hint=hint)
@@ -323,8 +326,15 @@ def _proposal_facts(facts: SetFacts, outcome: Outcome) -> SetFacts:
         spent={key: getattr(usage, key) for key in _SPENT} if usage else {},
         mapping=outcome.mapping,
         fingerprint=provenance.get("fingerprint"),
-        why=Safe("by its approved mapping") if of_file else outcome.reason or EMPTY_TEXT,
+        why=Safe("by its approved mapping") if of_file else _proposal_words(outcome),
     )
+
+
+def _proposal_words(outcome: Outcome) -> Safe:
+    """What a record is made of, why the rows are read so, and what speaks against it."""
+    doubts = doubts_text(outcome.evidence)
+    words = [reason_text(outcome, outcome.check), f"doubts: {doubts}" if doubts else ""]
+    return Safe(" ".join(filter(None, words)))
 
 
 def _settled_facts(

@@ -30,6 +30,7 @@ from ingot.agent.nodes.convert import try_mapping
 from ingot.agent.nodes.discover import summarize_source
 from ingot.agent.privacy import Safe
 from ingot.agent.proposing.llm.data_block import dataset_lines, read_data
+from ingot.agent.proposing.proposal import doubts_text
 from ingot.agent.reporting.preview import record_lines, row_text
 from ingot.agent.reporting.proposal_folder import (
     MAPPING,
@@ -38,6 +39,7 @@ from ingot.agent.reporting.proposal_folder import (
     proposal_path,
     write_proposal,
 )
+from ingot.agent.reporting.report import reason_text
 from ingot.agent.review.git_repository import ReviewOptions
 from ingot.agent.review.mapping_review import review_files
 from ingot.agent.review.revisions import mapping_files
@@ -299,7 +301,8 @@ class MappingTools:
             "decision": proposal.decision if proposal else None,
             "mapper": own.mapper if own else "client",
             "confidence": own.confidence if own else None,
-            "reason": own.reason if own else None,
+            "doubts": doubts_text(own.evidence) if own else None,
+            "reason": reason_text(own, check) if own else None,
             "stopped": stopped.why if stopped else None,
             "needs_a_person": _person_reasons(state),
             "problems": [str(one) for one in state.get("problems", ())],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ingot.agent.judging.policy import gates_of_state, irrelevance_doubt
 from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
-from ingot.agent.proposing.proposal import PERSONS, SURE_CONFIDENCE
+from ingot.agent.proposing.proposal import PERSONS, SURE_CONFIDENCE, confidence_text
 from ingot.agent.reporting.report import edited_reply, ending_reply
 from ingot.agent.state import Outcome, State, answer_message
 from ingot.converters.errors import IngotError
@@ -77,7 +77,7 @@ def run_notes(state: State) -> list[str]:
         return []
     who = "the model is" if proposal.mapper == "llm" else f"the {proposal.mapper} are"
     where = Path(order.out or "", "report.md")
-    return [f"{who} unsure ({proposal.confidence:.2f}): look at {where}"]
+    return [f"{who} unsure ({confidence_text(proposal.confidence)}): look at {where}"]
 
 
 def run_status(state: State) -> str:

@@ -24,6 +24,7 @@ from ingot.agent.proposing.proposal import (
     Evidence,
     Proposal,
     SafeProposal,
+    confidence_text,
     exhausted_reason,
     redacted_proposal,
 )
@@ -95,7 +96,7 @@ def _with_opinion(proposal: SafeProposal, opinion: Opinion | None) -> SafePropos
         return proposal
     rules = opinion.proposal
     same = "the same" if opinion.agrees else "something else"
-    why = f"the rules propose {same}: {rules.decision}, {rules.confidence:.2f}"
+    why = f"the rules propose {same}: {rules.decision}, {confidence_text(rules.confidence)}"
     evidence = Evidence(target="second opinion", choice=MODEL, why=why, runner_up="rules")
     made = replace(proposal, evidence=(*proposal.evidence, evidence))
     if not opinion.agrees:

@@ -6,13 +6,14 @@ from dataclasses import replace
 from ingot.agent.context import Context
 from ingot.agent.judging import drift, model_gates
 from ingot.agent.judging.problem_words import explain_problem
-from ingot.agent.judging.source_gates import list_gates
+from ingot.agent.judging.source_gates import html_gates, list_gates
 from ingot.agent.judging.trial import Trial, report_facts, shown_report, try_out
 from ingot.agent.nodes.discover import summarize_source
 from ingot.agent.nodes.propose import document_decision
 from ingot.agent.privacy import Door, SafeProblem
 from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
 from ingot.agent.proposing.proposal import Proposal
+from ingot.agent.reporting.mapping_words import record_words
 from ingot.agent.state import Change, Order, State
 from ingot.converters.errors import DriftError, MappingError, Problem, SourceError, StorageError
 from ingot.converters.mapping.bind import to_document
@@ -50,8 +51,10 @@ def validate(state: State, context: Context) -> State:
     edited = proposal.mapper == "edited"  # a person who edits a mapping may decide otherwise
     decision = document_decision(document) if edited else proposal.decision
     shown = shown_report(context, order, trial)
+    gates = (*list_gates(trial), *html_gates(trial))
+    record = door.text(record_words(document, trial))
     checked: State = {
-        "check": replace(report_facts(shown, door), gates=list_gates(trial)),
+        "check": replace(report_facts(shown, door), gates=gates, record=record),
         "problems": _shown_problems([*shown.problems, *faults], document, door),
         "proposal": replace(proposal, mapping=document, decision=decision),
         "halted": None,

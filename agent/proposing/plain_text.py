@@ -39,7 +39,6 @@ _SHARE = 0.8
 _TITLE = 90  # characters
 _SPEECH = 0.1  # of the paragraphs
 _OPENING = frozenset("\"'“„‘«»「『—–-")
-LINE_RECORDS, FILE_RECORDS = "each line is a record", "each file is a record"
 _UNCLEAR = "a line is a text; or each file is one work, which `source.root` $ reads whole"
 _STOPS = re.compile(r"[.!?。！？…\"'”’」』)）:：;；]$")
 
@@ -60,11 +59,11 @@ def plain_text_readings(
     whole = is_hard_wrapped(texts) or _is_text_per_file(source, held) or books == "yes"
     most = _IN_BLOCKS if not whole and (_is_in_blocks(held) or books == "maybe") else 1.0
     facts = {**source.guessed.to_document(), "format": "text", "root": "$"}
-    reading = plain_reading(files, facts, 1.1 if whole else 0.7, FILE_RECORDS)
+    reading = plain_reading(files, facts, 1.1 if whole else 0.7, "each file is a record")
     if books == "maybe" and not whole:  # the mapping states what is in doubt
         lines = replace(lines, source={**facts, "root": "[*]"}, why=_UNCLEAR)
     elif not any(file.facts.shape & frozenset(LISTS) for file in source.files):
-        lines = replace(lines, why=LINE_RECORDS)
+        lines = replace(lines, why="each line is a record")
     return replace(lines, most=most), [*_table_readings(source, texts), replace(reading, most=most)]
 
 

@@ -7,6 +7,7 @@ gives no usable answer costs nothing but its answer: the rules' proposal stands,
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import floor
 from typing import Annotated, NamedTuple, NewType
 
 from ingot.agent.privacy import Door, SafeProblem
@@ -170,6 +171,20 @@ class Proposal:
     evidence: tuple[Evidence, ...] = ()
     mapper: str = "rules"
     detected: dict[str, Json] = field(default_factory=dict)
+
+
+_SHOWN_DOUBTS = 2
+
+
+def confidence_text(confidence: float) -> str:
+    """Write a confidence for people, rounded down: 0.596 is not "at least 0.6"."""
+    return f"{floor(100 * confidence + 1e-6) / 100:.2f}"
+
+
+def doubts_text(evidence: Sequence[Evidence]) -> str:
+    """Name the two strongest doubts of a proposal, which come first; "" where there is none."""
+    told = dict.fromkeys(one.why for one in evidence if one.target == "doubt")
+    return "; ".join([*told][:_SHOWN_DOUBTS])
 
 
 # What it says of values went through the door; its mapping is as it is.

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, NewType
+from typing import TYPE_CHECKING, NamedTuple, NewType
 
 from ingot.agent.privacy import Door, Safe
 from ingot.agent.proposing.proposal import MappingPart, document_layouts, layout_parts, outer_parts
@@ -16,7 +16,12 @@ from ingot.converters.json_yaml import shorten_text
 from ingot.converters.mapping.check import PathReach
 from ingot.converters.rows import Json, MappingDocument
 
+if TYPE_CHECKING:
+    from ingot.agent.judging.trial import Trial
+    from ingot.converters.sources import SourceFile
+
 LONGEST = 240  # characters of a part in one line
+_LISTS = ("list", "values")  # layouts of files that hold several rows
 
 
 # --- parts in words
@@ -176,6 +181,45 @@ def fact_text(fact: Json) -> str:
     return fact if fact and fact.isprintable() and not fact.isspace() else repr(fact)
 
 
+# What a record is made of, where no list, no `each` and no `group` says it, by format.
+_TABLE, _FILE = "row of a table", "whole FILE"
+_ROW_WORDS = {
+    **dict.fromkeys(("csv", "parquet", "lance", "arrow", "avro", "feather", "orc"), _TABLE),
+    **dict.fromkeys(("duckdb", "sqlite"), _TABLE),
+    **dict.fromkeys(("document", "chat_tree"), _FILE),
+    **{"jsonl": "line of JSON", "text": "LINE of a file", "excel": "row of a sheet"},
+    **{"json": "element of a list", "chapters": "chapter of a file", "xml": "element"},
+    **{"mbox": "message", "eml": "message", "warc": "page"},
+}
+
+
+def record_words(document: MappingDocument, trial: "Trial") -> str:
+    """Say what one record is made of, and how many of these the sample holds."""
+    report, spec, files = trial.report, trial.source.spec, trial.source.files
+    each = [one["each"] for _, one in document_layouts(document) if one.get("each")]
+    count = report.records if each else report.rows
+    if each:
+        unit = f"one element of {' or '.join(dict.fromkeys(map(each_text, each)))}"
+    elif group := document.get("group"):
+        unit = f"all {group_text(group)}"
+    elif spec.root and spec.root not in ("$", "[*]"):
+        unit = f"one element of {spec.root}"
+    else:
+        unit = f"one {_row_word(files, whole=spec.root == '$')}"
+    return f"a record is {unit} ({count:,} in the sample)"
+
+
+def _row_word(files: "Sequence[SourceFile]", *, whole: bool) -> str:
+    """What a row of some files is called; of files of several formats it is a row."""
+    words = {
+        _FILE
+        if whole or (one.facts.format in ("json", "text") and one.facts.layout not in _LISTS)
+        else _ROW_WORDS.get(one.facts.format, "row")
+        for one in files
+    }
+    return words.pop() if len(words) == 1 else "row"
+
+
 # --- values in words
 
 
@@ -192,7 +236,7 @@ def value_text(value: Json) -> str:
 
 def _form_text(value: MappingDocument) -> str:
     if "literal" in value:
-        return f"the text {plain_text(value['literal'])}"
+        return f"always {plain_text(value['literal'])}"
     if "template" in value:
         return f"template {plain_text(value['template'])}"
     if "any_of" in value:

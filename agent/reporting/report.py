@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ingot.agent.judging.policy import gates_of_state
 from ingot.agent.judging.problem_words import told_problems
 from ingot.agent.model.budget import Usage, spent_text
-from ingot.agent.privacy import Door, Safe, SafeProblem, redact
-from ingot.agent.proposing.proposal import SafeProposal
+from ingot.agent.privacy import EMPTY_TEXT, Door, Safe, SafeProblem, redact
+from ingot.agent.proposing.proposal import SafeProposal, confidence_text, doubts_text
 from ingot.agent.reporting.mapping_words import mapping_lines
 from ingot.agent.reporting.preview import path_reach
 from ingot.agent.state import Check, Opinion, Order, Outcome, Result, SafeChange, State
@@ -53,7 +53,8 @@ def _proposal_lines(state: State, door: Door) -> Iterator[str]:
     else:
         yield f"**{_DECIDED[proposal.decision]}** ({author_text(proposal)})"
         yield ""
-        yield markdown_line(Safe(proposal.reason))
+        yield markdown_line(reason_text(proposal, state.get("check")))
+        yield from _doubt_lines(proposal)
     yield from _problem_lines(state.get("problems", ()))
     yield from _gate_lines(state)
     if proposal is not None:
@@ -64,6 +65,11 @@ def _proposal_lines(state: State, door: Door) -> Iterator[str]:
     yield from _usage_lines(state.get("usage"))
 
 
+def _doubt_lines(proposal: SafeProposal) -> Iterator[str]:
+    if doubts := doubts_text(proposal.evidence):
+        yield from ("", f"Doubts: {markdown_line(Safe(doubts))}.")
+
+
 def author_text(proposal: SafeProposal | Outcome) -> str:
     """Who proposed and how sure; a mapping that a person brought is as sure as they are."""
     by = f"by {proposal.mapper}"
@@ -71,7 +77,13 @@ def author_text(proposal: SafeProposal | Outcome) -> str:
         return "edited by a person"
     if proposal.mapper == "file":
         return by
-    return f"{by}, confidence {proposal.confidence:.2f}"
+    return f"{by}, confidence {confidence_text(proposal.confidence or 0.0)}"
+
+
+def reason_text(proposal: SafeProposal | Outcome, check: Check | None) -> Safe:
+    """What a record is made of, and the reason of a proposal."""
+    record = check.record if check else EMPTY_TEXT
+    return Safe("; ".join(filter(None, (record, proposal.reason))))
 
 
 def _problem_lines(problems: Sequence[SafeProblem]) -> Iterator[str]:
@@ -144,6 +156,7 @@ def _opinion_lines(opinion: Opinion | None, door: Door) -> Iterator[str]:
     yield f"**{_DECIDED[other.decision]}** ({author_text(other)})"
     yield ""
     yield markdown_line(Safe(other.reason))
+    yield from _doubt_lines(other)
     if other.mapping:
         yield from ("", "As alternative.json:", "")
         yield from markdown_table(("target", "from"), mapping_lines(other.mapping, door))
@@ -154,7 +167,10 @@ def _evidence_lines(proposal: SafeProposal) -> Iterator[str]:
         return
     yield from ("", "## Why", "")
     rows = (
-        map(Safe, (one.target, one.choice, one.why, one.runner_up or "", f"{one.confidence:.2f}"))
+        map(
+            Safe,
+            (one.target, one.choice, one.why, one.runner_up or "", confidence_text(one.confidence)),
+        )
         for one in proposal.evidence
     )
     yield from markdown_table(("decision", "choice", "why", "runner-up", "confidence"), rows)

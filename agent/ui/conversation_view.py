@@ -20,8 +20,13 @@ from ingot.agent.judging.problem_words import told_problems
 from ingot.agent.privacy import Door, SafeProblem
 from ingot.agent.proposing.columns import text_of
 from ingot.agent.proposing.llm.data_block import read_data
-from ingot.agent.proposing.proposal import document_layouts, layout_parts
+from ingot.agent.proposing.proposal import (
+    confidence_text,
+    document_layouts,
+    layout_parts,
+)
 from ingot.agent.reporting.mapping_words import cut_text, mapping_lines
+from ingot.agent.reporting.report import reason_text
 from ingot.agent.state import Order
 from ingot.agent.ui.example_rows import CELL, Facts, view_rows
 from ingot.agent.ui.field_uses import (
@@ -55,13 +60,14 @@ def view_conversation(conversation: Conversation, context: Context) -> Facts:
     door = context.door(order.source, order.spec)
     uses = list_uses(conversation)
     held = failed_gates(state.get("problems", ()))
+    own = proposal if proposal and proposal.mapper != "edited" else None
     asking, first = context.asking, conversation.steps[0].state.get("proposal")
     return {
         "id": conversation.id,
         "decision": conversation.decision,
         "mapper": proposal.mapper if proposal else None,
-        "confidence": proposal.confidence if proposal and proposal.mapper != "edited" else None,
-        "reason": proposal.reason if proposal else "",
+        "confidence": confidence_text(own.confidence) if own else None,
+        "reason": reason_text(proposal, check) if proposal else "",
         "model": f"{asking.endpoint.model} at {asking.endpoint.host}" if asking else None,
         "step": {"at": conversation.at + 1, "of": len(conversation.steps)},
         "steps": [{"words": one.words, "by": one.by} for one in conversation.steps],

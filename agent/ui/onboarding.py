@@ -26,6 +26,7 @@ from ingot.agent.judging.policy import failed_gates
 from ingot.agent.lake import review_queue
 from ingot.agent.lake.lake_order import SETS, LakeOrder
 from ingot.agent.lake.lake_state import LakeState
+from ingot.agent.proposing.proposal import confidence_text
 from ingot.agent.reporting.proposal_folder import save_mapping
 from ingot.agent.served.order_input import check_confined, check_inside, check_order, place_below
 from ingot.agent.ui.conversation_view import list_uses, view_conversation, view_reply
@@ -189,10 +190,7 @@ class Onboarding:
             "records": sum(one.records.get("written", 0) for one in sets),
             "by_status": dict(Counter(words.values())),
             "data_sets": [self._lake_set(order, one, words[one.name]) for one in sets[:_MOST_SETS]],
-            "waiting": [
-                {name: getattr(one, name) for name in _WAITING}
-                for one in review_queue.waiting_sets(order)
-            ],
+            "waiting": [*map(_waiting_facts, review_queue.waiting_sets(order))],
         }
 
     def _lake_set(self, order: LakeOrder, one: SetFacts, status: str) -> Facts:
@@ -324,6 +322,11 @@ def _find_waiting(order: LakeOrder, name: str) -> tuple[SetFacts, DataSet]:
     if name not in sets:
         raise SourceError(name, "its files were removed or belong to another data set now")
     return waiting[name], sets[name]
+
+
+def _waiting_facts(one: SetFacts) -> Facts:
+    sure = None if one.confidence is None else confidence_text(one.confidence)
+    return {**{name: getattr(one, name) for name in _WAITING}, "confidence": sure}
 
 
 def _progress_facts(done: Progress) -> Facts:

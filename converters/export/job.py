@@ -295,7 +295,7 @@ class _Export:
         if lost and not self.options.lossy:
             lines = "".join(f"\n  {name} {n:,}: {REASONS[name]}" for name, n in lost.items())
             problem = f"{self.trainer.name} cannot train on all records as they are{lines}\n "
-            hint = "set `lossy` to write them all the same, with a note; see docs/export.md"
+            hint = "set `lossy` to write them anyway, with a note; see docs/export.md"
             raise ConversionError(str(self.result.folder), problem, hint)
         if not tally.written:
             reasons = ", ".join(f"{name} {n:,}" for name, n in tally.left_out.items())

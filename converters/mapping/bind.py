@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from ingot.converters import paths
 from ingot.converters.errors import MappingError, Problem
-from ingot.converters.json_yaml import found_text, pointer_to, violations
+from ingot.converters.json_yaml import found_text, json_fault, pointer_to, violations
 from ingot.converters.mapping.document_reader import short_json
 from ingot.converters.mapping.language import Layout, Mapping, Value, to_document
 from ingot.converters.mapping.parser import LiteralRule, Parser
@@ -301,8 +301,8 @@ def read_mapping(data: bytes, *, where: str) -> MappingDocument:
     try:
         document = json.loads(data.decode("utf-8-sig"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        said = str(error).partition(";")[0]
-        problem = Problem("", "bad_json", "a JSON document", said)
+        said = json_fault(error) if isinstance(error, ValueError) else "lists nested too deep"
+        problem = Problem("", "bad_json", "a mapping in JSON", said)
         raise MappingError(where, (problem,)) from error
     return parse(document, where=where)
 

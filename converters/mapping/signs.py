@@ -8,6 +8,8 @@ row is converted, so that their gates cannot disagree. What is counted are rows:
                    of a conversation takes nothing: calls, results, thoughts, refusals, tools
     thoughts       what was thought before an answer is joined to it without a mark
     conversations  a text or message that holds a whole conversation
+    embedded       a text with a file in it, as base64 behind `data:`
+    embedded_large such a file of many characters
 """
 
 import re
@@ -23,7 +25,7 @@ import pyarrow.compute as pc
 
 from ingot.converters.mapping.columns.executor import UnifiedTable
 from ingot.converters.mapping.columns.frame import Places
-from ingot.converters.mapping.columns.suspects import candidate_rows, candidate_texts
+from ingot.converters.mapping.columns.suspects import EMBEDS, candidate_rows, candidate_texts
 from ingot.converters.mapping.language import Mapping
 from ingot.converters.mapping.rows.executor import Record, UnifiedBatch
 from ingot.converters.mapping.taken import (
@@ -62,6 +64,11 @@ _CLOSES = re.compile(r"\s*(?:[<\[【#]|\*\*|[^\n.:：]{1,40}[:：])")
 _MARK_CHARS = 80  # before a thought
 _FEWEST = 10  # characters of a thought: shorter ones stand in answers by chance
 _TYPE = re.compile(r"(?:\w+_)?type|kind")
+# A file in a text; its name and type are of a few words.
+_EMBEDDED = re.compile(
+    rf"data:[\w.+/-]{{0,80}}(?:;[\w.=+-]{{1,60}}){{0,4}}{EMBEDS}([A-Za-z0-9+/=_-]*+)"
+)
+_LARGE = 10_000  # characters of a file: more than an icon has
 _NOTHING = ("", "[]", "{}", "null", "None")
 
 
@@ -113,6 +120,16 @@ SIGNS: Final = {
         gate="conversations in one text",
         most=MOST_TRANSCRIPTS,
         why="records hold a whole conversation in one text",
+    ),
+    "embedded": Sign(
+        gate="files inside texts",
+        most=0.01,
+        why="records hold a file as base64 (data:...;base64,...) in a text",
+    ),
+    "embedded_large": Sign(
+        gate="large files inside texts",
+        most=0.0,
+        why="records hold a large file as base64 (data:...;base64,...) in a text",
     ),
 }
 
@@ -170,11 +187,8 @@ class SignFinder:
     def add(self, made: UnifiedBatch | UnifiedTable) -> None:
         """Add the signs of some of its records, and of their rows."""
         for row, text in candidate_texts(*_texts_of(made, self._chat), chat=self._chat):
-            head = text[:_LOOK]
-            if self._chat and (_MARK.search(text) or MEDIA_FILE.search(head)):
-                _note(self.found, "media", row)
-            if is_transcript(head):
-                _note(self.found, "conversations", row)
+            for sign in _text_signs(text, chat=self._chat):
+                _note(self.found, sign, row)
         if self._thoughts and self._chat:
             records = made.records if isinstance(made, UnifiedBatch) else made.table.to_pylist()
             for row, record in zip(map(int, made.rows), records, strict=True):
@@ -349,6 +363,19 @@ def _texts_of(made: UnifiedBatch | UnifiedTable, chat: bool) -> tuple[pa.Array, 
     said = [record_texts(record) for record in made.records]
     owners = np.repeat(np.array(made.rows, np.int64), [len(texts) for texts in said])
     return pa.array([text for texts in said for text in texts], pa.large_string()), owners
+
+
+def _text_signs(text: str, *, chat: bool) -> Iterator[str]:
+    """The signs of a text of a record."""
+    head = text[:_LOOK]
+    if chat and (_MARK.search(text) or MEDIA_FILE.search(head)):
+        yield "media"
+    if is_transcript(head):
+        yield "conversations"
+    for one in _EMBEDDED.finditer(text) if EMBEDS in text else ():
+        yield "embedded"
+        if len(one[1]) >= _LARGE:
+            yield "embedded_large"
 
 
 def _joins_thoughts(record: Record, thoughts: Sequence[str]) -> Iterator[bool]:

@@ -388,7 +388,7 @@ def _task_result(future: "Future[Done]") -> Done | TaskFailure:
         return future.result()
     if isinstance(error, WorkerDiedError):
         return TaskFailure(why=f"the worker process {error.how}: is there enough memory?")
-    why = f"a mistake in ingot: {type(error).__name__}: {error}"
+    why = f"internal error: {type(error).__name__}: {error}"
     # A process notes its traceback; what cannot be sent or received has none.
     return TaskFailure(why=why, details="\n".join(getattr(error, "__notes__", ())))
 

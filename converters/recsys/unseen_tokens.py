@@ -61,5 +61,5 @@ def refuse_misfits(where: str, problems: Mapping[str, str]) -> None:
     if lines:
         more = f"\n  and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
         problem = f"does not fit to the vocabularies:{''.join(lines[:_SHOWN])}{more}\n "
-        hint = "write the columns as they were, or set `accept_unseen` to go on all the same"
+        hint = "write the columns as they were, or set `accept_unseen` to continue anyway"
         raise ConversionError(where, problem, hint)

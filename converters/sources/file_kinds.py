@@ -253,7 +253,7 @@ _ADVICE: dict[str, str] = {
     "sound|video": "write down first what sounds and videos say, for example with Whisper",
     " table": "write the current version of a table as Parquet",
 }
-_OTHER_ADVICE = "convert them to JSON, CSV, Parquet, Arrow or text first"
+_OTHER_ADVICE = "convert such files to JSON, CSV, Parquet, Arrow or text first"
 
 
 def unread_hint(forms: Iterable[str]) -> str:

@@ -379,7 +379,8 @@ def _add_verdict(
     if isinstance(verdict, FileFacts):
         looked.files.append(SourceFile.of(entry, verdict))
     elif direct and verdict.kind != "elsewhere":
-        hint = unread_hint([verdict.form])
+        again = "write or fetch it again, or name another file"
+        hint = again if verdict.kind == "empty" else unread_hint([verdict.form])
         raise SourceError(str(entry.place), f"no data in it: {verdict.why}", hint)
     else:
         looked.left_out.append(LeftOut.of(entry, verdict))

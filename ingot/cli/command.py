@@ -140,7 +140,7 @@ class Command(TyperCommand):
             return super().make_context(info_name, args, parent, **named)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
-        """Run the command; a mistake in ingot itself still shows its traceback."""
+        """Run the command; an internal error still shows its traceback."""
         try:
             flags = {one.name: one.opts[0] for one in self.params if one.opts[0][0] == "-"}
             given = ctx.params  # lines of JSON on stderr are not mixed with others
@@ -314,7 +314,8 @@ def _flags(declared: DeclaredSetting) -> list[str]:
     setting = declared.setting
     flag = f"--{setting.flag or declared.name.replace('_', '-')}"
     flag = f"{flag}/--{setting.negative}" if setting.negative else flag
-    return [flag, f"-{setting.short}"] if setting.short else [flag]
+    more = {"--": setting.also, "-": setting.short}
+    return [flag, *(f"{dashes}{name}" for dashes, name in more.items() if name)]
 
 
 def _find_group(hint: object) -> _Group | None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ingot.agent.model.budget import Usage
-    from ingot.agent.privacy import Safe, SafeProblem
+    from ingot.agent.privacy import Safe, SafeProblem, SafeValue
     from ingot.agent.proposing.proposal import SafeProposal
     from ingot.agent.reporting.preview import Preview
     from ingot.agent.state import Check, Gate, Outcome, Result, SourceSummary
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ingot.converters.output.identity import CommittedResult
 
 _FIRST_REJECTS = 3
+_ROW_LINES = 12  # of a row that is shown
 _FIRST_LEFT_OUT = 3
 _ROWS = ("read", "converted", "rejected", "filtered")
 _RECORDS = ("written", "rejected", "filtered")
@@ -27,15 +28,23 @@ _RECORDS = ("written", "rejected", "filtered")
 
 def show_preview(console: "Console", seen: "Preview") -> None:
     """Show mapping, the rows of each path, and rows with their records."""
-    from ingot.agent.reporting.preview import record_lines, row_text
-
     console.print(plain_text("Mapping", "bold"))
     print_grid(console, seen.lines)
     show_sample(console, seen.sampled, seen.paths)
     for number, (row, record) in enumerate(seen.examples, start=1):
         console.print(plain_text(f"Row {number}", "bold"))
-        print_grid(console, [("before", row_text(row)), *record_lines(record)])
+        show_example(console, row, record)
     show_masking(console, seen)
+
+
+def show_example(console: "Console", row: "SafeValue", record: "SafeValue") -> None:
+    """Show a row, of which a long one has its first lines, above its record."""
+    from ingot.agent.reporting.preview import record_lines, row_text
+
+    lines = row_text(row).split("\n")
+    left = len(lines) - _ROW_LINES
+    shown = lines if left <= 1 else [*lines[:_ROW_LINES], f"...(+{left:,} lines)"]
+    print_grid(console, [("before", "\n".join(shown)), *record_lines(record)])
 
 
 def show_masking(console: "Console", seen: "Preview") -> None:
@@ -50,13 +59,18 @@ def show_sample(console: "Console", share: str, paths: "Iterable[Sequence[Safe]]
     print_grid(console, paths)
 
 
-def show_evidence(console: "Console", proposal: "SafeProposal") -> None:
+def show_evidence(
+    console: "Console", proposal: "SafeProposal", check: "Check | None" = None
+) -> None:
     """Show the mapper's reasons."""
-    console.print(plain_text(summary_line(proposal), "bold"))
+    from ingot.agent.proposing.proposal import confidence_text
+
+    show_summary(console, proposal, check)
     lines = []
     for one in proposal.evidence:
         other = f"; runner-up: {one.runner_up}" if one.runner_up else ""
-        lines.append((one.target, f"{one.choice} ({one.confidence:.2f}): {one.why}{other}"))
+        sure = confidence_text(one.confidence)
+        lines.append((one.target, f"{one.choice} ({sure}): {one.why}{other}"))
     print_grid(console, lines)
 
 
@@ -98,8 +112,7 @@ def show_rules_proposal(console: "Console", proposal: "SafeProposal") -> None:
     from ingot.agent.privacy import Door
     from ingot.agent.reporting.mapping_words import mapping_lines
 
-    heading = f"The rules propose something else: {summary_line(proposal)}"
-    console.print(plain_text(heading, "bold"))
+    show_summary(console, proposal, heading="The rules propose something else: ")
     if proposal.mapping:
         print_grid(console, [*mapping_lines(proposal.mapping, Door("redacted"))])
 
@@ -114,17 +127,26 @@ def show_drift(console: "Console", check: "Check | None") -> None:
         print_grid(console, [CHANGE_HEADS, *map(change_cells, changes)])
 
 
-def summary_line(proposal: "SafeProposal | Outcome") -> str:
-    """Return the decision in one line."""
-    from ingot.agent.reporting.report import author_text
+def show_summary(
+    console: "Console",
+    proposal: "SafeProposal | Outcome",
+    check: "Check | None" = None,
+    heading: str = "",
+) -> None:
+    """Show the decision, what a record is made of, and the strongest doubts."""
+    from ingot.agent.proposing.proposal import doubts_text
+    from ingot.agent.reporting.report import author_text, reason_text
 
-    return f"{proposal.decision} {author_text(proposal)}: {proposal.reason}"
+    line = f"{proposal.decision} {author_text(proposal)}: {reason_text(proposal, check)}"
+    console.print(plain_text(f"{heading}{line}", "bold"), soft_wrap=True)
+    if doubts := doubts_text(proposal.evidence):
+        console.print(plain_text(f"doubts: {doubts}", "yellow"), soft_wrap=True)
 
 
 def show_outcome(console: "Console", outcome: "Outcome") -> None:
     """Show the summary at the end of a run."""
     if outcome.decision:
-        console.print(plain_text(summary_line(outcome), "bold"))
+        show_summary(console, outcome, outcome.check)
     print_grid(console, _outcome_lines(outcome))
     show_drift(console, outcome.check)
 

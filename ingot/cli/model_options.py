@@ -1,5 +1,6 @@
 """From the settings of a model to what a run asks with."""
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -41,14 +42,19 @@ def ask_settings(settings: ModelSettings, mapper: str) -> "AskSettings | None":
     Every setting is checked, also where no model is asked.
     """
     from ingot.agent.model.budget import list_price
+    from ingot.cli.console import note_line
 
     endpoint = find_endpoint(settings)
     if mapper in ("rules", "file"):
         return None
     if endpoint is None:
+        named = settings.model or os.environ.get("INGOT_MODEL")
+        asked = "--model or INGOT_MODEL, and " if not named else f"for {named} set "
+        missing = f"{asked}OPENAI_API_KEY, or --base-url or --preset of a server without a key"
         if mapper == "llm":
-            missing = "--mapper llm needs a model: --model or INGOT_MODEL, and OPENAI_API_KEY, "
-            raise typer.BadParameter(missing + "--base-url or --preset")
+            raise typer.BadParameter(f"--mapper llm needs a model: {missing}")
+        if named:
+            note_line(f"no model is asked: {missing}")
         return None
     price = settings.llm_price or list_price(endpoint.model)
     has_cost_limit = (settings.llm_max_cost, settings.llm_per_set.cost) != (None, None)

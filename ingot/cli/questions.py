@@ -28,6 +28,7 @@ def complete_order(
     order: "Order", *, out: Path | str | None = None, mapping: Path | None = None
 ) -> "Order":
     """Return the order with a destination, and with a mapping file in place of a mapper."""
+    from ingot.converters.json_yaml import find_json
     from ingot.converters.mapping.bind import load_mapping
     from ingot.converters.output.files import is_store_url
 
@@ -35,7 +36,13 @@ def complete_order(
         order = replace(order, out=str(out if is_store_url(out) else Path(out)))
     if mapping is None:
         return order
-    document = load_mapping(mapping)
+    try:
+        document = load_mapping(mapping)
+    except MappingError as error:
+        if (find_json(Path(order.source)) or {}).get("version") != 2:
+            raise
+        said = f"no mapping, but {order.source} is one: name the mapping before the data"
+        raise MappingError(str(mapping), (Problem("", "unreadable", "", said),)) from error
     told = {"format": order.format, "query": order.query}
     if stated := {key: one for key, one in told.items() if one is not None}:
         if "version" not in document:  # whose `source` says where records come from
@@ -99,7 +106,7 @@ def show_proposal(state: "State", context: "Context") -> "SafeProposal | None":
 
     console = stderr_console()
     if state["proposal"]:
-        console.print(plain_text(display.summary_line(state["proposal"]), "bold"))
+        display.show_summary(console, state["proposal"], state.get("check"))
     try:
         display.show_preview(console, preview(state, context))
     except MappingError as error:
@@ -237,6 +244,8 @@ def _tab_completion(complete: Callable[[str, str], list[str]]) -> Iterator[None]
 
 def edit_mapping(mapping: "MappingDocument") -> "MappingDocument":
     """Return the mapping from the person's editor; an empty file leaves it unchanged."""
+    from ingot.converters.json_yaml import json_fault
+
     text = json.dumps(mapping, ensure_ascii=False, indent=2) + "\n"
     while True:
         text = _open_in_editor(text)
@@ -246,7 +255,7 @@ def edit_mapping(mapping: "MappingDocument") -> "MappingDocument":
             document: MappingDocument = json.loads(text)
         except ValueError as error:
             ways = "Return goes back to the editor, q leaves the mapping as it was"
-            if read_answer(f"That is not JSON ({error}). {ways}: ").lower() == "q":
+            if read_answer(f"That is not JSON ({json_fault(error)}). {ways}: ").lower() == "q":
                 return mapping
         else:
             return document

@@ -30,7 +30,7 @@ def test_a_model_proposes_and_the_rules_mapping_is_an_alternative(chat: Any, dat
     assert {one["model"] for one in chat.requests} == {"m1"}
     assert chat.headers[0]["authorization"] == "Bearer key-of-the-test"
     assert (proposal.decision, proposal.mapper) == ("sft", "llm")
-    assert proposal.reason == "detailed_output answers prompt."
+    assert proposal.reason.endswith("; detailed_output answers prompt.")
     assert contents(proposal.mapping) == ["prompt", "detailed_output"]
     other, *_ = proposal.alternatives
     assert other == {key: one for key, one in rules.mapping.items() if key != "provenance"}

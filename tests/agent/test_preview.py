@@ -22,11 +22,11 @@ from ingot.converters.rows import Json
     [
         ("a.b", "a.b"),
         (["title", "body"], "title + body"),
-        ({"literal": "en"}, "the text en"),
-        ({"literal": "You are Bob."}, 'the text "You are Bob."'),
+        ({"literal": "en"}, "always en"),
+        ({"literal": "You are Bob."}, 'always "You are Bob."'),
         ({"template": "{{k}}. {{v}}", "each": "o[*]"}, 'template "{{k}}. {{v}}" for each o[*]'),
         ({"template": "{{[0]}}", "each": ["a", "b"]}, 'template "{{[0]}}" for each a with b'),
-        ({"any_of": ["a", {"literal": "x"}]}, "first of a, the text x"),
+        ({"any_of": ["a", {"literal": "x"}]}, "first of a, always x"),
         (
             {"concat": ["a", "b"], "label": "A. ", "pick": "key"},
             'a + b picked by key (label "A. ")',
@@ -78,7 +78,7 @@ def test_a_whole_mapping() -> None:
         ("assistant", "nothing"),
         ("system", "persona"),
         ("tools", "tools (as json)"),
-        ("meta.language", "the text zh"),
+        ("meta.language", "always zh"),
         ("meta.original_id", "~"),
     ]
 

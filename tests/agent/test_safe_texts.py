@@ -79,7 +79,7 @@ WRITERS = {
     "ingot/cli/display show_problems.problems": "Iterable[SafeProblem]",
     "ingot/cli/display show_preview.seen": "Preview",
     "ingot/cli/display show_sample.paths": "Iterable[Sequence[Safe]]",
-    "ingot/cli/display summary_line.proposal": "SafeProposal | Outcome",
+    "ingot/cli/display show_summary.proposal": "SafeProposal | Outcome",
 }
 
 # Ways out of the process, and the modules of the agent that may take them. What they write is one

@@ -146,6 +146,63 @@ def test_an_invalid_mapping_file(content: str, said: str, command: str) -> None:
     assert said in text
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            '{\n "version": 2,\n "text": "a",\n}',
+            "line 4, column 1: a comma before a closing bracket",
+        ),
+        ('{"version": 2, "where": [1, ]}', "line 1, column 29: a comma before a closing bracket"),
+        (
+            '{"version": 2 "text": "a"}',
+            "line 1, column 15: a comma or a closing bracket is missing",
+        ),
+        ('{"version" 2}', "line 1, column 12: a colon is missing after a name"),
+        ("{version: 2}", "line 1, column 2: a name in double quotes is missing"),
+        ('{"text": "a}', "line 1, column 10: the closing quote of a text is missing"),
+        ('{"text": "a"} }', "line 1, column 15: something stands after the end of the document"),
+        ('{"text": "a\nb"}', "line 1, column 12: a text holds a line break or a tab"),
+        ('{"text": "\\d"}', "line 1, column 11: a text holds an unknown escape"),
+        ("id,text\n1,a", "line 1, column 1: a value is missing"),
+        (b"{\xff}", "other characters than UTF-8"),
+        ("[" * 5000, "lists nested too deep"),
+    ],
+)
+def test_what_is_no_json_in_a_mapping_is_said_in_words(content: str | bytes, said: str) -> None:
+    Path("wrong.json").write_bytes(content if isinstance(content, bytes) else content.encode())
+    text = ends(2, "check", "wrong.json", "good.jsonl")
+    assert f"/: bad_json: expected a mapping in JSON, got {said}" in text
+    assert "Expecting" not in text
+
+
+@pytest.mark.parametrize("command", ["check", "convert"])
+@pytest.mark.parametrize("data", ["good.jsonl", "."])
+def test_data_and_mapping_in_the_wrong_order(command: str, data: str) -> None:
+    out = ["--out", "out"] if command == "convert" else []
+    said = one_line(ends(2, command, data, "mapping.json", *out))
+    why = "no mapping, but mapping.json is one: name the mapping before the data"
+    assert said == f"error: {data}: {why}\n"
+
+
+def test_a_model_without_a_key_names_the_variable_of_the_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "INGOT_PRESET", "INGOT_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    said = one_line(ends(2, "map", "good.jsonl", "--mapper", "llm", "--model", "gpt-4o"))
+    assert "for gpt-4o set OPENAI_API_KEY, or --base-url or --preset" in said
+    ran = CliRunner().invoke(app, ["map", "good.jsonl", "--model", "gpt-4o"])
+    assert ran.stderr.startswith("no model is asked: for gpt-4o set OPENAI_API_KEY")
+
+
+def test_an_empty_file_is_not_to_be_converted_to_something() -> None:
+    Path("empty.jsonl").write_text("")
+    said = one_line(ends(1, "map", "empty.jsonl"))
+    again = "write or fetch it again, or name another file"
+    assert said == f"error: empty.jsonl: no data in it: empty ({again})\n"
+
+
 def test_a_mapping_file_that_is_not_there() -> None:
     said = ends(2, "convert", "nowhere.json", "good.jsonl", "--out", "out")
     assert said == "error: nowhere.json: no such file or directory\n"

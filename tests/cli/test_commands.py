@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ingot import __version__
+from ingot.agent.proposing.proposal import confidence_text
 from ingot.cli.app import app
 from ingot.converters.convert import plan
 from ingot.converters.output import pieces
@@ -214,7 +215,8 @@ def test_an_unsure_proposal_says_so(tmp_path: Path) -> None:
     doubted = ("--yes", "--min-confidence", "0")
     told = json.loads(ingot("run", file, "--out", "o1", *doubted, "--json").stdout)
     assert told["confidence"] < 0.7
-    said = f"the rules are unsure ({told['confidence']:.2f}): look at o2/report.md"
+    sure = confidence_text(told["confidence"])
+    said = f"the rules are unsure ({sure}): look at o2/report.md"
     assert told["notes"] == [said.replace("o2", "o1")]
     assert said in ingot("run", file, "--out", "o2", *doubted).stdout
 
@@ -222,7 +224,8 @@ def test_an_unsure_proposal_says_so(tmp_path: Path) -> None:
 def test_below_the_least_confidence_a_person_decides(data: Path, tmp_path: Path) -> None:
     sure = json.loads(ingot("map", data, "--json").stdout)["confidence"]
     ran = ingot("run", data, "--out", "out", "--yes", "--min-confidence", "0.999", code=3)
-    assert f"confidence {sure:.3f} is below --min-confidence 0.999" in ran.stderr
+    low = f"confidence {confidence_text(sure)} is below --min-confidence 0.999"
+    assert low in ran.stderr
     assert not Path("out").exists()
     assert Path("out.proposal/mapping.json").is_file()
     last = ran.stderr.split("to approve it: ")[1].splitlines()[0]
@@ -456,3 +459,18 @@ def test_the_module_runs_as_a_command(data: Path) -> None:
         env={**os.environ, "NO_COLOR": "1"},
     )
     assert json.loads(ran.stdout)["version"] == 2
+
+
+def test_of_a_long_row_the_first_lines_are_shown(tmp_path: Path) -> None:
+    rows = [
+        {"id": n, "question": f"Where is lamp {n}?", "answer": f"It stands behind door {n}."}
+        | {f"field_{more}": more for more in range(300)}
+        for n in range(16)
+    ]
+    Path("long.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    shown = ingot("run", "long.jsonl", "--out", "out", "--dry-run").stdout
+    row = shown.partition("Row 1\n")[2].partition("Row 2\n")[0].splitlines()
+    assert row[12].strip() == "...(+293 lines)"
+    assert row[13].split() == ["user", "Where", "is", "lamp", "0?"]
+    assert shown.startswith("sft by rules, confidence 0.")
+    assert ": a record is one line of JSON (16 in the sample); user = question" in shown

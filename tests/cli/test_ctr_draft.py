@@ -77,7 +77,7 @@ def test_what_tells_the_label_is_left_out_and_can_be_asked_for(table, tmp_path):
     reason = "tells click: each of its values stands beside one value of click only"
     done = ran("draft", table)
     assert f"#   nonclk: {reason}" in done.stdout
-    screen = f"please check: nonclk is left out: {reason} (--feature uses it all the same)"
+    screen = f"please check: nonclk is left out: {reason} (--feature uses it anyway)"
     assert screen in done.stderr
     made = tmp_path / "featuremap.yaml"
     ran("draft", table, "-o", made, "--feature", "nonclk", "--feature", "user")

@@ -35,13 +35,13 @@ def pairs() -> list[Any]:
     ]
 
 
-def ingot(*words: object, code: int = 0) -> Any:
+def ingot(*words: object, code: int | None = 0) -> Any:
     ran = CliRunner().invoke(app, [str(word) for word in words])
-    assert ran.exit_code == code, ran.output
+    assert code in (None, ran.exit_code), ran.output
     return ran
 
 
-@pytest.mark.parametrize("mode", ["auto", "sft"])
+@pytest.mark.parametrize("mode", ["auto", "sft", "pt"])
 @pytest.mark.parametrize(
     "rows",
     [
@@ -54,10 +54,17 @@ def ingot(*words: object, code: int = 0) -> Any:
 )
 def test_nothing_to_convert_ends_well(rows: list[Any], mode: str) -> None:
     write(rows)
-    words = ["--mapper", "rules", "--mode", mode, "--yes", "--min-confidence", "0.25", "--json"]
-    told = json.loads(ingot("run", "raw.jsonl", "--out", "out", *words).stdout)
+    words = ["--mapper", "rules", "--mode", mode, "--yes", "--min-confidence=0.25", "--json"]
+    ran = ingot("run", "raw.jsonl", "--out", "out", *words, code=0 if mode == "auto" else 3)
+    told = json.loads(ran.stdout)
     assert (told["status"], told["decision"]) == ("irrelevant", "irrelevant")
     assert {gate["name"] for gate in told["gates"]} == {"confidence"}
+    if mode != "auto":  # whoever asks for records of a kind is told what these need
+        asked = (
+            f"error: raw.jsonl: nothing to convert, although --mode {mode} asks for it (it needs"
+        )
+        assert ran.stderr.startswith(asked)
+        assert asked in ingot("map", "raw.jsonl", *words[:4], code=3).stderr
     assert json.loads(Path("out/manifest.json").read_text())["decision"] == "irrelevant"
 
 
@@ -481,3 +488,22 @@ def test_a_mapping_that_nobody_approved_stops_and_one_by_hand_is_told() -> None:
     Path("m.json").write_text(json.dumps(document))
     told = ingot("convert", "m.json", "raw.jsonl", "--out", "by_hand", "--records", "jsonl").stdout
     assert "images, audio, video: 1 row (limit: none)" in told
+
+
+def test_html_in_a_field_that_becomes_a_text_is_named_with_its_share() -> None:
+    plain, name = pairs(), "HTML in texts"
+    marked = [{**one, "answer": f"<p>{one['answer']}&nbsp;</p>"} for one in plain[:5]]
+    write([*marked, *plain[5:]])
+    told = ingot("map", "raw.jsonl", "--explain")
+    assert re.search(
+        rf"{name} +warn +5/20 \(25.0 %\) of the rows: answer +at most 5 %", told.stderr
+    )
+    assert "25% of the records hold markup" in told.stderr.splitlines()[1]
+    words = ["--out", "out", "--yes", "--min-confidence", "0"]
+    said = ingot("run", "raw.jsonl", *words).stdout
+    assert f"{name}: 5/20 (25.0 %) of the rows: answer, wanted at most 5 %" in said
+    assert "tags stay in the texts of answer (5 rows)" in Path("out/report.md").read_text()
+    # A field that becomes no text, and signs that are no tags.
+    code = "Yes: a <b, and List<int> of 3 > 2 & so on, that is number"
+    write([{**one, "raw": "<p>x</p>", "answer": f"{code} {n}."} for n, one in enumerate(plain)])
+    assert name not in ingot("map", "raw.jsonl", "--explain", "--json", code=None).stdout

@@ -99,6 +99,16 @@ JOINED = (
 COLS = ("--text-cols", "title,content")
 
 
+def test_the_input_and_the_output_have_short_names(corpus, tmp_path, capsys):
+    words = ["--tokenizer", TOKENIZER, *COLS, "--no-progress", "--log-level", "error"]
+    assert run(corpus, "--out", tmp_path / "short", *words) == 0
+    assert read(tmp_path / "short") == ids(*JOINED)
+    for given in ([], [corpus, "--input-dir", corpus]):
+        capsys.readouterr()
+        assert run(*given, "--out", tmp_path / "none", *words) == 2
+        assert "name the folder of the input once, as SOURCE or --input" in capsys.readouterr().err
+
+
 def test_the_command_line_of_the_document(corpus, tmp_path):
     """Section 15, with other paths; under both names."""
     options = (
@@ -337,7 +347,7 @@ def test_the_help_has_sections_and_fits(capsys, monkeypatch):
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) <= 80
     headings = [one for one in shown.splitlines() if one.endswith(":") and one[0] != " "]
-    assert headings[0] == "Options:"
+    assert headings[:2] == ["Arguments:", "Options:"]
     assert "Input:" in headings
     assert len(headings) == 8
 

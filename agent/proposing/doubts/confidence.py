@@ -68,7 +68,9 @@ def lost_row_doubt(made: float) -> Doubt:
 
 def row_count_doubt(rows: int) -> Doubt:
     """How few rows there are to judge by."""
-    return Doubt("few", max(0.0, 1 - rows / _FEW_ROWS), f"only {rows} rows to judge by")
+    return Doubt(
+        "few", max(0.0, 1 - rows / _FEW_ROWS), f"only {rows} row{'s' * (rows != 1)} to judge by"
+    )
 
 
 def _unused_text_doubt(view: View, draft: Draft) -> Doubt:
@@ -169,7 +171,7 @@ def _conversation_doubts(records: Sequence[Record]) -> list[Doubt]:
         Doubt("ends open", ends, f"{ends:.0%} of the conversations end without an answer"),
         Doubt("echo", echo, f"{echo:.0%} of the answers occur in their question"),
         Doubt("asked again", again, f"{again:.0%} of the questions repeat an earlier one"),
-        Doubt("marks", marks, f"{marks:.0%} of the texts hold marks like a speaker's"),
+        Doubt("marks", marks, f"{marks:.0%} of the texts hold marks of speakers, such as Human:"),
         Doubt("transcripts", whole, f"{whole:.0%} of the records hold a conversation in one text"),
         Doubt("same answers", alike, f"{alike:.0%} of the answers repeat an earlier one"),
         Doubt("bare", bare, f"{bare:.0%} of the answers are a word or a number"),
@@ -198,7 +200,7 @@ def _text_doubts(records: Sequence[Record]) -> list[Doubt]:
     again = 1 - len(usual) / count
     return [
         Doubt("short", short, f"{short:.0%} of the texts are shorter than a sentence or two"),
-        Doubt("marks", marks, f"{marks:.0%} of the texts hold marks like a speaker's"),
+        Doubt("marks", marks, f"{marks:.0%} of the texts hold marks of speakers, such as Human:"),
         Doubt("again", again, f"{again:.0%} of the texts repeat an earlier one"),
     ]
 
@@ -302,6 +304,7 @@ def _asking_share(texts: Sequence[str]) -> float:
 
 MOST_CONFIDENCE = 0.97
 _MIXED = 0.45  # the most where one text holds what belongs apart, or leaves its answers
+_LIMITS = {"answer key": 0.0, "rated elements": 0.0, "transcripts": MOST_TRANSCRIPTS}  # its doubts
 _NO_LANGUAGE, _PROMPTS_ONLY, _LANGUAGE = 0.95, 0.4, 0.3
 _RUNNING_WORDS = 4
 _LOOKED_AT = 2_000  # characters of a text
@@ -317,21 +320,36 @@ def _fitted_weights() -> dict[str, Json]:
 def score_doubt(score: float) -> Doubt:
     """How far names and values leave a draft open."""
     inside = min(max(score, 0.01), 0.99)
-    return Doubt("score", (log(0.99 / 0.01) - log(inside / (1 - inside))) / 4, f"score {score:.2f}")
+    share = (log(0.99 / 0.01) - log(inside / (1 - inside))) / 4
+    return Doubt("score", share, f"names and values leave it open (score {score:.2f})")
 
 
 def draft_confidence(draft: Draft, doubts: Sequence[Doubt]) -> float:
     """The probability that a draft is right, at most what it may claim itself."""
-    fitted = _fitted_weights()
-    odds = fitted["base"][draft.kind]
-    odds -= sum(
-        fitted["weights"].get(doubt.name, fitted["unseen"]) * doubt.share for doubt in doubts
-    )
-    least = dict.fromkeys(("answer key", "rated elements"), 0.0)
-    least["transcripts"] = MOST_TRANSCRIPTS
-    mixed = any(one.name in least and one.share > least[one.name] for one in doubts)
-    most = min(draft.most, _MIXED) if mixed else draft.most
+    odds = _fitted_weights()["base"][draft.kind] - sum(map(_doubt_weight, doubts))
+    most = min(draft.most, _MIXED) if any(map(_limits, doubts)) else draft.most
     return round(min(MOST_CONFIDENCE, most, 1 / (1 + exp(-odds))), 3)
+
+
+def _doubt_weight(doubt: Doubt) -> float:
+    """What a doubt takes from the log-odds of a draft."""
+    fitted = _fitted_weights()
+    return float(fitted["weights"].get(doubt.name, fitted["unseen"]) * doubt.share)
+
+
+def _limits(doubt: Doubt) -> bool:
+    """Whether a doubt limits the confidence, whatever else is known."""
+    return doubt.name in _LIMITS and doubt.share > _LIMITS[doubt.name]
+
+
+def strongest_first(doubts: Sequence[Doubt]) -> list[Doubt]:
+    """Sort doubts: those that limit the confidence, then by what they take, the score last."""
+
+    def rank(one: Doubt) -> tuple[bool, bool, float]:
+        taken = _doubt_weight(one) or one.share / 2  # a fit may say that one takes nothing
+        return not _limits(one), one.name == "score", -taken
+
+    return sorted(doubts, key=rank)
 
 
 def nothing_confidence(rows: Sequence[Json], mode: str, best: float, elsewhere: float) -> float:

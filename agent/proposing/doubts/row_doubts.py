@@ -114,7 +114,9 @@ def _rated_element_doubt(view: View, draft: Draft) -> Doubt:
     ]
     apart = [c.path for c in rated if any(len(set(row)) > 1 for row in c.values)]
     left = [path for path in apart if path not in read]
-    return Doubt("rated elements", float(bool(left)), f"{', '.join(left)} rates them")
+    return Doubt(
+        "rated elements", float(bool(left)), f"{', '.join(left)} rates elements, and is not read"
+    )
 
 
 _JUDGED = re.compile(
@@ -272,8 +274,9 @@ def _name_doubts(draft: Draft, taken: Sequence[Column]) -> Iterator[Doubt]:
     slots = _NAME_SLOTS[draft.kind]
     strange = [c for c in taken if max(map(c.named, slots)) < 0.5]
     share = len(strange) / max(1, len(taken))
-    paths = ", ".join(c.path for c in strange[:3])
-    yield Doubt("names", share, f"no name says what {paths} hold")
+    paths = " and ".join(c.path for c in strange[:3])
+    hold = "hold" if len(strange) > 1 else "holds"
+    yield Doubt("names", share, f"no name says what {paths} {hold}")
     several = draft.kind == "pt" and len(strange) > 1
     yield Doubt("strangers", float(several), f"no name says that {paths} belong together")
 
@@ -310,7 +313,7 @@ def _novelty_doubts(view: View) -> Iterator[Doubt]:
     share = len(unknown) / max(1, len(columns))
     yield Doubt("unknown fields", share, f"{share:.0%} of the fields have unfamiliar names")
     many = min(1.0, max(0, len(columns) - 4) / 20)
-    yield Doubt("many fields", many, f"{len(columns)} fields")
+    yield Doubt("many fields", many, f"a row has {len(columns)} fields")
     deep = sum(c.path.count(".") + c.path.count("[*]") > 1 for c in columns) / max(1, len(columns))
     yield Doubt("deep fields", deep, f"{deep:.0%} of the fields are nested deep in the rows")
 
@@ -328,7 +331,9 @@ def _longer_text_doubt(view: View, draft: Draft, taken: Sequence[Column]) -> Dou
     ]
     longest = max(left, key=lambda c: c.chars, default=None)
     share = 0.0 if longest is None else min(1.0, max(0.0, longest.chars / max(1, most) - 0.5))
-    return Doubt("longer text", share, f"{longest.path if longest else ''} is as long, and is left")
+    return Doubt(
+        "longer text", share, f"{longest.path if longest else ''} is as long, and is left out"
+    )
 
 
 def _torn_list_doubt(view: View, draft: Draft) -> Doubt:
@@ -359,4 +364,6 @@ def _alternative_doubt(draft: Draft) -> Doubt:
         if isinstance(part.value.get("content"), dict) and "any_of" in part.value["content"]
     ]
     apart = any(not isinstance(one[0], dict) and "[" not in str(one[0]) for one in several)
-    return Doubt("alternatives", float(apart), "the first of several fields that has a text")
+    return Doubt(
+        "alternatives", float(apart), "the answer is the first of several fields that has one"
+    )

@@ -15,13 +15,15 @@ from ingot.agent.proposing.doubts.confidence import (
     order_evidence,
     other_files_share,
     path_evidence,
+    prose_share,
     row_count_doubt,
     score_doubt,
+    strongest_first,
 )
 from ingot.agent.proposing.doubts.turn_doubts import Doubt
 from ingot.agent.proposing.doubts.unconverted import MOST_SURE, unconverted_reason
-from ingot.agent.proposing.plain_text import FILE_RECORDS, LINE_RECORDS, document_draft
-from ingot.agent.proposing.proposal import Evidence, Proposal, Request
+from ingot.agent.proposing.plain_text import document_draft
+from ingot.agent.proposing.proposal import Evidence, Proposal, Request, confidence_text
 from ingot.agent.proposing.readings import Reading, seen_from_element
 from ingot.agent.proposing.recsys_data import click_log_hint
 from ingot.agent.proposing.rules.candidates import Candidate, candidate_document, find_candidates
@@ -43,7 +45,8 @@ LEAST_SCORE = {"pt": 0.3, "sft": 0.45}
 MOST_TRIES = 8
 _OTHER_TRIES, _OTHER_SCORE = 2, 0.75  # of the mode that was not asked for
 MOST_MASKED = 0.4  # of what is said, where the texts were left out on purpose
-SHOWN_DOUBT = 0.05
+SHOWN_DOUBT, SHOWN_SCORE = 0.05, 0.6
+_OTHER_KINDS = {"pt": "running text", "sft": "conversations"}
 _NAMELESS = 0.7  # of the doubt whether rows are documents, where no name says so
 EXAMPLES = 40  # records that language and doubts are judged by
 
@@ -159,6 +162,10 @@ def _make_proposal(
     runner = next((o for o in others if o.document != chosen.document), None)
     doubts = _list_doubts(chosen, others, request, source)
     confidence = draft_confidence(chosen.draft, doubts)
+    told = strongest_first(doubts)
+    if confidence == chosen.draft.most:
+        most = f"rules claim at most {confidence_text(confidence)} of rows with several readings"
+        told.insert(0, Doubt("limit", 1.0, most))
     decision = Evidence(
         target="decision",
         choice=chosen.draft.kind,
@@ -168,8 +175,8 @@ def _make_proposal(
     )
     against = [
         Evidence(target="doubt", choice=one.name, why=one.seen, confidence=round(one.share, 2))
-        for one in doubts
-        if one.share >= SHOWN_DOUBT and one.name != "score"
+        for one in told
+        if one.share >= (SHOWN_SCORE if one.name == "score" else SHOWN_DOUBT)
     ]
     given = (*chosen.draft.evidence, *evidence)
     more = path_evidence(document, chosen.reading.view, given, source.guessed.to_document())
@@ -177,18 +184,12 @@ def _make_proposal(
         decision=chosen.draft.kind,
         mapping=document,
         confidence=confidence,
-        reason=f"{chosen.draft.why}{_record_words(chosen)}.",
+        reason=f"{chosen.draft.why}.",
         evidence=(decision, *against, *order_evidence([*given, *more])),
         mapper="rules",
         detected=detected,
     )
     return proposal, {one.name: one.share for one in doubts}
-
-
-def _record_words(chosen: Candidate) -> str:
-    """What of plain text a record is."""
-    why = chosen.reading.why
-    return f"; {why}" if why in (LINE_RECORDS, FILE_RECORDS) else ""
 
 
 def _list_doubts(
@@ -202,32 +203,31 @@ def _list_doubts(
     found.append(score_doubt(chosen.score))
     if request.mode == "auto" and chosen.draft.kind == "pt":
         found.append(conversation_doubt(_example_records(chosen)))
+    names = [one for one in found if one.name == "names"]
     if request.mode == "auto":
-        nameless = any(one.name == "names" and one.share == 1 for one in found)
-        found.append(_kind_doubt(chosen, others, nameless=nameless))
+        found.append(_kind_doubt(chosen, others, names))
     rivals = [o for o in others if _is_rival(o, chosen)]
     if rivals and (near := (rivals[0].score / chosen.score - 0.8) / 0.2) > 0:
         share = min(1.0, near)
-        found.append(Doubt("rival", share, f"fits nearly as well: {rivals[0].draft.why}"))
-    if not chosen.draft.explicit:
         found.append(
-            Doubt(
-                "unnamed",
-                1.0,
-                "the names of the fields do not say what they hold, only their values do",
-            )
+            Doubt("rival", share, f"another mapping fits nearly as well: {rivals[0].draft.why}")
         )
+    if not chosen.draft.explicit:
+        said = names[0].seen if names else "no name of a field says so, only the values do"
+        found.append(Doubt("unnamed", 1.0, said))
         silent = 1 - asking_share(_example_records(chosen))
         found.append(Doubt("nobody asks", silent, f"{silent:.0%} of the prompts ask nothing"))
     return found
 
 
-def _kind_doubt(chosen: Candidate, others: Sequence[Candidate], *, nameless: bool) -> Doubt:
+def _kind_doubt(chosen: Candidate, others: Sequence[Candidate], names: Sequence[Doubt]) -> Doubt:
     """How well the rows fit as documents where they are taken as conversations, or otherwise."""
     kind = "sft" if chosen.draft.kind == "pt" else "pt"
     best = max((o.score for o in others if o.draft.kind == kind), default=0.0)
-    share = max(_NAMELESS * nameless, min(1.0, 2 * best / chosen.score - 1))
-    return Doubt("kind", share, f"only the values say that this is {chosen.draft.kind}")
+    share, other = max(0.0, min(1.0, 2 * best / chosen.score - 1)), _OTHER_KINDS[kind]
+    if names and names[0].share == 1:
+        return Doubt("kind", max(share, _NAMELESS), names[0].seen)
+    return Doubt("kind", share, f"the rows may also be {other}")
 
 
 def _is_rival(other: Candidate, chosen: Candidate) -> bool:
@@ -257,6 +257,7 @@ def _no_mapping_proposal(
         kind, said = others[0].draft.kind, others[0].draft.why
         told = f"with the mode {kind} there is something: {said}"
     confidence = min(confidence, MOST_SURE) if told else confidence
+    doubt = told or f"{prose_share(rows):.0%} of the characters stand in texts of several words"
     hint = f" But {told}." if told else click_log_hint(source, rows)
     why = f"the best reading reaches {score:.2f}" if best else "no reading of the rows fits"
     return Proposal(
@@ -272,6 +273,7 @@ def _no_mapping_proposal(
                 runner_up=f"{best.draft.kind}: {best.draft.why}" if best else None,
                 confidence=confidence,
             ),
+            Evidence(target="doubt", choice="texts", why=doubt),
         ),
         mapper="rules",
     )

@@ -49,7 +49,7 @@ export function drawAlternatives(page) {
       number_ ? button(t("take"), () => page.say(`take ${number_}`), {
         class: "primary", "aria-label": `${t("take")} ${number_}: ${plain(why, 60)}`,
         "data-key": `take ${number_}` }) : soft(t("used_now"))),
-    h("p", {}, soft(t("confidence")), " ", h("b", {}, confidence?.toFixed(2) ?? "–"), " · ",
+    h("p", {}, soft(t("confidence")), " ", h("b", {}, confidence ?? "–"), " · ",
       number(rows), "/", number(view.sample?.rows), " ", t("rows")),
     h("p", { class: "soft" }, text(told(why), 240)),
     h("dl", { class: "lines" }, lines.map((line) => wordsLine(line, 160))));

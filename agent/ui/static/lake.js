@@ -31,7 +31,7 @@ export async function show(page, _rest, { path = "" }) {
     [name(one.name), one.place !== one.name && soft(" ", name(one.place))], text(one.why, 240),
     one.decision && h("span", { class: "badge" },
       t(`decision ${one.decision}`, {}, plain(one.decision, 20))),
-    one.confidence?.toFixed(2) ?? "–", one.coverage === null ? "–" : share(one.coverage, 1),
+    one.confidence ?? "–", one.coverage === null ? "–" : share(one.coverage, 1),
     text(one.format, 40), number(one.files), bytes(one.bytes),
     button(t("open"), () => open(one), { class: "primary",
       "aria-label": `${t("open")}: ${plain(one.name, 80)}` })]);

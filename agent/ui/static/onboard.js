@@ -161,7 +161,8 @@ class Onboarding {
   }
 
   drawTop() {
-    const { source, decision, mapper, confidence, sample, reason, model, step } = this.view;
+    const { source, decision, mapper, confidence, evidence, sample, reason, model, step } = this.view;
+    const doubts = evidence.filter((one) => one.target === "doubt").slice(0, 2);
     const fact = (words, value) =>
       h("span", { class: "fact" }, soft(words), " ", value);
     const moves = (sign, line, key, end) => button(sign, () => this.say(line), {
@@ -171,9 +172,11 @@ class Onboarding {
     put(this.top, h("h1", {}, name(this.view.lake?.name ?? source)),
       h("span", { class: `badge ${plain(decision, 20)}` }, t(`decision ${decision}`, {}, decision)),
       fact(t("by"), text(mapper ?? "–", 40)),
-      fact(t("confidence"), confidence === null ? "–" : confidence.toFixed(2)),
+      fact(t("confidence"), confidence ?? "–"),
       rows && fact(t("sample"), rows), model && fact(t("model"), text(model, 60)),
       h("span", { class: "soft reason" }, name(told(reason))),
+      confidence && doubts.length > 0 && h("span", { class: "doubts" }, soft(t("doubts")), " ",
+        text(doubts.map((one) => told(one.why)).join("; "), 400)),
       h("span", { class: "steps-nav" }, moves("↶", "undo", "u", step.at <= 1), this.history(),
         moves("↷", "redo", "r", step.at >= step.of)));
   }

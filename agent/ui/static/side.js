@@ -9,8 +9,6 @@ const WORST = ["fail", "person", "warn", "pass"];
 
 export function drawSide(panel, page) {
   const { gates, problems, person, roles, evidence, mapping, sample } = page.view;
-  const doubts = evidence.filter((one) => one.target === "doubt")
-    .sort((one, other) => other.confidence - one.confidence);
   const worst = WORST.find((state) => gates.some((one) => one.state === state)) ?? "pass";
   const passing = gates.filter((one) => one.state === "pass");
   const others = WORST.slice(0, 3).flatMap((state) => gates.filter((one) => one.state === state));
@@ -26,7 +24,6 @@ export function drawSide(panel, page) {
   put(panel, heading(t("checks"), sample ? state : soft(t("not_checked"))),
     toldList(t("problems"), problems, "fail", page), first && speakers,
     toldList(t("person_why"), person, "person"),
-    toldList(t("uncertain"), doubts.slice(0, 3).map((one) => one.why), "person"),
     list(others), passing.length > 0
       && folded("gates", t("passing", { n: passing.length }), list(passing), !others.length),
     !first && speakers,

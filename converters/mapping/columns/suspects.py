@@ -20,6 +20,7 @@ from ingot.converters.mapping.taken import (
 )
 from ingot.converters.sources.formats.arrow import storage_array
 
+EMBEDS = ";base64,"  # what stands before a file in a text
 _FILES = r"\.(?:jpe?g|png|gif|webp|bmp|tiff?|wav|mp3|flac|ogg|m4a|mp4|avi|mov|webm|mkv)"
 _MEDIA_NAME = rf"(?i)^\s*\S+{_FILES}|^\s*\S{{0,9}}data:(?:image|audio|video)/"
 _TOLD = rf"^(?:{'|'.join(sorted(MEDIA_KINDS | THOUGHT_KINDS))})$|{_MEDIA_NAME}"
@@ -44,7 +45,8 @@ def candidate_rows(table: pa.RecordBatch, taken: Taken, *, grouped: bool) -> lis
 
 def candidate_texts(texts: pa.Array, rows: Places, *, chat: bool) -> Iterator[tuple[int, str]]:
     """The texts of records that have to be looked at, each with the row of its record."""
-    hits = pc.match_substring_regex(texts, _IN_TALKS if chat else _IN_DOCUMENTS)
+    marks = pc.match_substring_regex(texts, _IN_TALKS if chat else _IN_DOCUMENTS)
+    hits = pc.or_(marks, pc.match_substring(texts, EMBEDS))
     yield from zip(rows[as_mask(hits)].tolist(), texts.filter(hits).to_pylist(), strict=True)
 
 

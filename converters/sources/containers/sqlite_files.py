@@ -249,7 +249,7 @@ def _row_value(names: Sequence[str], row: Sequence[Any]) -> tuple[Json, int]:
         if type(cell) is bytes:
             value[name] = _text(cell)
             if value[name] is cell:
-                problem = f"{name} is neither text nor binary that is UTF-8 text"
+                problem = f"{name} holds bytes that are not UTF-8 text"
                 return BrokenRow(problem, row_excerpt(cell)), 0
         elif type(cell) is float and math.isinf(cell):
             value[name], odd = None, odd + 1

@@ -217,7 +217,7 @@ def _region_of(bucket: str) -> str:
         if "not found" in str(error):
             raise SourceError(where, "no such bucket", "check the spelling") from error
         hint = "check the network; AWS_ENDPOINT_URL names another S3 than Amazon's"
-        raise StorageError(where, "its region cannot be asked for", hint) from error
+        raise StorageError(where, "its region could not be found out", hint) from error
 
 
 @lru_cache(maxsize=4)

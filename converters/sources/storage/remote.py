@@ -23,6 +23,7 @@ from ingot.converters.errors import (
     error_text,
     http_status,
     is_transient,
+    is_unresolved,
     redact_urls,
     require_package,
     translate_read_errors,
@@ -38,17 +39,24 @@ T = TypeVar("T")
 
 FIRST_RETRIES: Final = 2  # of what is asked first: a name that is wrong is not worth a long wait
 HINT: Final = "check the network, the name and the credentials"
+_NAME_RETRIES = 1  # of a server whose name is not known
 _FIRST_WAIT = 0.2  # seconds; each is three times the one before, and 15 at most
 
 
 def call_with_retries(url: str, act: Callable[[], T], most: int = 86_400) -> T:
     """What `act` gives; it is called again after a failure that may pass."""
-    from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
+    from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_exponential
+
+    def may_pass(tried: RetryCallState) -> bool:
+        error = tried.outcome and tried.outcome.exception()
+        if not error or not is_transient(error):
+            return False
+        return tried.attempt_number <= _NAME_RETRIES or not is_unresolved(error)
 
     again = Retrying(
         stop=stop_after_attempt(1 + min(most, storage_retries())),
         wait=wait_exponential(multiplier=_FIRST_WAIT, exp_base=3, max=15),
-        retry=retry_if_exception(is_transient),
+        retry=may_pass,
         reraise=True,
     )
     with translate_remote_errors(url):
@@ -73,6 +81,9 @@ def _translate_error(url: str, error: BaseException) -> BaseException:
         return error
     if http_status(error) in (401, 403):
         return SourceError(redact_urls(url), "no permission to read it", "check the credentials")
+    if is_unresolved(error):
+        problem = "cannot be reached: the name of its server is not known here"
+        return StorageError(redact_urls(url), problem, "check the network and the name")
     said = redact_urls(error_text(error))
     for part in filter(None, (urlsplit(url).username, urlsplit(url).password)):
         said = said.replace(part, "***")

@@ -154,8 +154,10 @@ def check_queried(files: Iterable[SourceFile]) -> None:
 def _read_rows(place: ServerTable) -> Generator[Sequence[Any], None, None]:
     """Yield the names of the columns, then rows, some at a time. Raises SourceError."""
     if (place.table is None) == (place.query is None):
-        problem = "state one of ?table=SCHEMA.TABLE in the URL and a query"
-        raise SourceError(str(place), problem, "state `query`: SELECT ... ORDER BY a unique key")
+        several = "it names a table and a query"
+        problem = several if place.table else "it is not stated which table or query to read"
+        hint = "append ?table=SCHEMA.TABLE to the URL, or set `query`: SELECT ... ORDER BY a key"
+        raise SourceError(str(place), problem, hint)
     package, extra, read = _SERVERS[urlsplit(place.url).scheme]
     try:
         client: Any = import_module(package)

@@ -30,7 +30,7 @@ from ingot.agent.privacy import Door
 from ingot.agent.proposing.llm.data_block import read_data
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.reporting.mapping_words import Branch, RowCount, mapping_branches, mapping_lines
-from ingot.agent.reporting.preview import preview, record_lines, row_text
+from ingot.agent.reporting.preview import preview
 from ingot.agent.reporting.proposal_folder import save_mapping
 from ingot.agent.state import Check
 from ingot.cli import display
@@ -161,7 +161,7 @@ class _StreamedWords:
 
 # --- how a reply looks
 
-_TYPES, _VALUES, _MOST_LINES = 24, 60, 24
+_TYPES, _VALUES = 24, 60
 
 
 def show_reply(console: Console, reply: Reply, context: Context) -> None:
@@ -181,7 +181,7 @@ def show_opening(console: Console, reply: Reply, context: Context) -> None:
     """Show the proposal where a conversation starts or resumes."""
     proposal = reply.conversation.state.get("proposal")
     if proposal:
-        console.print(plain_text(display.summary_line(proposal), "bold"))
+        display.show_summary(console, proposal, reply.conversation.state.get("check"))
     _show_mapping(console, reply, context)
     _show_examples(console, reply, context, most=1)
     _show_problems(console, reply, context)
@@ -325,18 +325,11 @@ def _show_examples(
         return
     for number, (row, record) in enumerate(seen.examples, start=1):
         console.print(plain_text(f"Row {number}", "bold"))
-        display.print_grid(console, [("before", _cut_lines(row_text(row))), *record_lines(record)])
+        display.show_example(console, row, record)
     if most is None and not seen.examples:
         console.print(plain_text("No sampled row gives a record: gates shows why."))
         display.show_failures(console, check)
     display.show_masking(console, seen)
-
-
-def _cut_lines(text: str) -> str:
-    """Return the first lines; a row may have thousands of fields."""
-    lines = text.split("\n")
-    left = len(lines) - _MOST_LINES
-    return text if left <= 0 else "\n".join([*lines[:_MOST_LINES], f"...(+{left:,} lines)"])
 
 
 def _show_problems(console: Console, reply: Reply, context: Context) -> None:

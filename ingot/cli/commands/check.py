@@ -51,7 +51,7 @@ def check(
     """
     from ingot.agent.review.pinning.pinned_sample import find_pinned, pinned_folder
 
-    order = complete_order(order, mapping=mapping)
+    order = complete_order(replace(order, source=source or ""), mapping=mapping)
     sample = None if source else find_pinned(pinned_folder(mapping))
     place = source or (sample.location if sample else None)
     if sample and order.mapping:

@@ -15,7 +15,6 @@ from ingot.cli.console import (
     JobOptions,
     is_interactive,
     note_line,
-    plain_text,
     print_json,
     progress_meter,
     stderr_console,
@@ -41,6 +40,15 @@ _WHY = {
     "unusable": "no proposal that could be run",
 }
 
+# What data needs to be converted in the mode that was asked for.
+_NEEDED = {
+    "sft": (
+        "it needs a question and its answer in each row, or a list of messages with their "
+        "speakers: name the fields in ingot chat, or use --mode auto"
+    ),
+    "pt": "it needs fields with running text: name them in ingot chat, or use --mode auto",
+}
+
 
 def end_run(state: "State", context: "Context", *, as_json: bool, gates_hold: bool = True) -> None:
     """Print the outcome; raise what stands for an exit code other than 0."""
@@ -60,10 +68,16 @@ def end_run(state: "State", context: "Context", *, as_json: bool, gates_hold: bo
 
 def stop_unless_done(state: "State", context: "Context") -> None:
     """Raise what stands for an outcome that is not a success."""
+    from ingot.agent.proposing.proposal import PERSONS
+
     status, why = state["outcome"].status, state["outcome"].why
     if status in ("waiting", "budget", *_WHY):
         whys = {"waiting": why, "budget": f"a budget is used up: {why}", **_WHY}
         stop_waiting(state, whys[status], context)
+    order, accepted = state["order"], state["outcome"].mapper in PERSONS
+    if status == "irrelevant" and order.mode in _NEEDED and not accepted:
+        asked = f"nothing to convert, although --mode {order.mode} asks for it"
+        raise ReviewNeeded(order.source, asked, _NEEDED[order.mode])
     if status == "blocked":
         where, hint = _write_down_proposal(state, context)
         raise ConversionError(where, f"a gate failed: {why}", hint)
@@ -310,9 +324,9 @@ def _explain(state: "State", context: "Context", *, full: bool, on_stdout: bool)
     console = stdout_console() if on_stdout else stderr_console()
     proposal, check = state.get("proposal"), state.get("check")
     if proposal and not full:
-        console.print(plain_text(display.summary_line(proposal)))
+        display.show_summary(console, proposal, check)
     elif proposal:
-        display.show_evidence(console, proposal)
+        display.show_evidence(console, proposal, check)
         if check:
             share = f"{check.ok_rows}/{check.rows} rows"
             door = context.door(state["order"].source, state["order"].spec)

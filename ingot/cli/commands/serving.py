@@ -89,8 +89,12 @@ def ui(
     *,
     root: Annotated[
         Path,
-        Setting("Folder of the data: all that the page reads and writes is in it.", metavar="DIR"),
-    ],
+        Setting(
+            "Folder of the data: all that the page reads and writes is in it.",
+            metavar="DIR",
+            default="the current folder",
+        ),
+    ] = Path(),
     port: Annotated[
         int,
         Setting(

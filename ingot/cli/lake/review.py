@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from ingot.converters.rows import MappingDocument
 
 _CHOICES = {
-    "y": "[y]es, approve",
+    "y": "[y]es (approve)",
     "c": "[c]hat",
     "e": "[e]dit",
-    "r": "take the [r]ules'",
-    "n": "[n]o, reject",
+    "r": "take the [r]ules' mapping",
+    "n": "[n]o (reject)",
     "s": "[s]kip",
     "q": "[q]uit",
 }

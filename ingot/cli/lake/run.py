@@ -180,7 +180,8 @@ def _show_report(order: LakeOrder, report: "LakeReport", *, as_json: bool) -> No
     for status in _OPEN:
         found = [one for one in sets if one.status == status]
         for one in found[:_MOST_SHOWN]:
-            why = " ".join(one.why.split())
+            hint = f" ({one.hint})" if status == "failed" and one.hint else ""
+            why = " ".join(one.why.split()) + hint
             note_line(f"{_status_words(one)}: {one.name}: {why}", _STYLES[status])
         if len(found) > _MOST_SHOWN:
             note_line(f"... and {len(found) - _MOST_SHOWN:,} more {_status_words(found[0])}")

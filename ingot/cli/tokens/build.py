@@ -220,19 +220,24 @@ def _seconds_text(seconds: float) -> str:
 @command_options
 def build_tokens(
     *,
+    source: Annotated[
+        str | None, Setting("The same as --input-dir.", metavar="SOURCE", positional=True)
+    ] = None,
     input_dir: Annotated[
-        str,
+        str | None,
         Setting(
             "Folder of the input, or with a URL as output also a URL (s3://BUCKET/DIR).",
             metavar="PATH|URL",
+            default="SOURCE",
         ),
-    ],
+    ] = None,
     output_prefix: Annotated[
         str,
         Setting(
             "Prefix of the output: PATH.bin, PATH.idx, PATH.meta.json; or the URL of a folder in "
             "an object store (s3://BUCKET/DIR), which gets shards.",
             metavar="PATH|URL",
+            also="out",
         ),
     ],
     tokenizer: Annotated[
@@ -275,6 +280,9 @@ def build_tokens(
     Rows that cannot be tokenized are listed in PREFIX.rejects.jsonl, files that cannot be read in
     PREFIX.meta.json; with --fail-fast the first one stops the build. Log lines (JSON) go to stdout.
     """
+    given = source or input_dir
+    if given is None or (source and input_dir):
+        raise typer.BadParameter("name the folder of the input once, as SOURCE or --input-dir")
     # Arrow's own pools keep what they freed: 90 MB more at a text of 200 MB. Workers inherit it.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     from ingot.converters.megatron.metrics.messages import log_event
@@ -298,7 +306,7 @@ def build_tokens(
             if keep_order:
                 log_event(watch, "info", "pipeline", "keep_order", said="the order is always kept")
             with show_parts(), _log_failure(watch), drain_on_sigterm():
-                files = _list_input(input_dir, output_prefix, pattern, recursive=recursive)
+                files = _list_input(given, output_prefix, pattern, recursive=recursive)
                 size = sum(file.bytes for file in files)
                 log_event(watch, "info", "scanner", "scanned", files=len(files), bytes=size)
                 stats = build_data_set(

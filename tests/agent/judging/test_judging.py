@@ -79,14 +79,14 @@ def test_what_needs_a_person_is_what_the_gates_say() -> None:
     source = {"name": "my_set", "files": 1, "bytes": 1, "left_out": [], "left_out_count": 0}
     channels = {"order": {"source": "s", "min_confidence": 0.6}, "source": source}
     said = policy.state_person_reasons({**decode(State, channels), "proposal": proposed})
-    assert said[0] == "confidence 0.500 is below --min-confidence 0.6"
+    assert said[0] == "confidence 0.50 is below --min-confidence 0.6"
     assert "'openai'" in said[1]
 
 
 @pytest.mark.parametrize("mapper", ["rules", "llm", "scripted"])
 def test_a_mapper_that_is_not_sure_needs_a_person(mapper: str) -> None:
     assert reasons(proposal(mapper=mapper), 0.51) == [
-        "confidence 0.500 is below --min-confidence 0.51"
+        "confidence 0.50 is below --min-confidence 0.51"
     ]
     assert reasons(proposal(mapper="edited"), 0.51) == []
 

@@ -22,7 +22,7 @@ def test_a_sound_mapping_passes_every_gate(told: Any) -> None:
         name="coverage", state="pass", figure="40/40 (100.0 %)", limit="at least 98 %"
     )
     assert found["trained on"].figure.startswith("40/40 (100.0 %) records, ")
-    assert found["confidence"].figure == "0.900"
+    assert found["confidence"].figure == "0.90"
     assert found["paths"].figure == "2/2"
 
 
@@ -162,3 +162,28 @@ def test_documents_of_which_a_few_are_conversations_need_a_person(told: Any) -> 
     assert (gate.state, gate.figure) == ("person", "3/30 (10.0 %)")
     assert name not in told(mapping, texts)
     assert name not in told(mapping, talks)  # who asks for documents gets them
+
+
+ICON, PICTURE = (
+    "data:image/png;base64,iVBORw0KGgo=",
+    f"data:image/png;base64,{'iVBORw0KGgo' * 1000}",
+)
+
+
+@pytest.mark.parametrize("text", ["![icon]({})", '<img alt="" src="{}">', "see {} there"])
+def test_files_inside_texts_need_a_person(told: Any, text: str) -> None:
+    many = [*ROWS, *({"q": f"Why {n}?", "a": text.format(ICON)} for n in range(3))]
+    found = told(pair(), many)
+    assert found["files inside texts"].state == "person"
+    assert found["large files inside texts"].state == "pass"
+    # One icon among many texts is no harm; one picture of many characters is.
+    few = [{"q": f"Why {n}?", "a": f"Because of {n}."} for n in range(150)]
+    assert told(pair(), [*few, many[-1]])["files inside texts"].state == "pass"
+    large = told(pair(), [*few, {"q": "Why?", "a": text.format(PICTURE)}])
+    assert large["large files inside texts"].state == "person"
+    assert "base64" in large["large files inside texts"].detail
+    document = {"version": 2, "text": "a"}
+    assert told(document, [{"a": text.format(PICTURE)}, *few])["large files inside texts"].detail
+    assert "files inside texts" not in told(document, few)
+    spoken = [{"q": "What is base64?", "a": "The part after ;base64, in data: addresses."}] * 9
+    assert told(pair(), spoken)["files inside texts"].state == "pass"

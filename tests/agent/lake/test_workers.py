@@ -29,7 +29,7 @@ def test_every_task_has_its_result_whatever_becomes_of_others():
     well = {task: result for task, result in found.items() if not isinstance(result, TaskFailure)}
     assert well == {1: 1, 2: 4, 3: 9, 26: 676}
     assert found[13].why.startswith("the worker process ended by signal 9")
-    assert found[14].why == "a mistake in ingot: ValueError: not this one"
+    assert found[14].why == "internal error: ValueError: not this one"
     assert "in square" in found[14].details
 
 

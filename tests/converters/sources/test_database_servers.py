@@ -110,8 +110,8 @@ def test_a_table_comes_in_the_order_of_its_key(postgres, password):
     [
         ("?table=no key", None, "primary key"),
         ("?table=gone", None, "primary key"),
-        ("", None, "state one of"),
-        ("?table=posts", "select id from posts order by id", "state one of"),
+        ("", None, "it is not stated which table or query to read (append ?table="),
+        ("?table=posts", "select id from posts order by id", "names a table and a query"),
         ("?query=select 1 order by 1", None, "state it as `query`"),
         ("", "select id from posts", "no ORDER BY"),
         ("", "select * from (select id from posts order by id) t", "no ORDER BY"),

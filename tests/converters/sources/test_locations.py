@@ -16,6 +16,7 @@ from fsspec import AbstractFileSystem
 from ingot.converters.errors import SourceError, StorageError
 from ingot.converters.sources import Source, SourceSpec, open_source
 from ingot.converters.sources.storage.listing import matches_globs
+from ingot.converters.sources.storage.remote import call_with_retries
 
 LINES = b'{"text": "a"}\n{"text": "b"}\n'
 
@@ -337,3 +338,38 @@ def test_splits_of_a_table_stay_together(tmp_path: Path) -> None:
     source = open_source(str(tmp_path))
     assert [file.name for file in source.files] == ["test.tsv", "train.tsv"]
     assert [one.name for one in source.left_out] == ["films.tsv"]
+
+
+class _NoServerError(Exception):
+    """As clients raise it: what is wrong is said by the text, or by its cause."""
+
+
+@pytest.mark.parametrize(
+    ("error", "times"),
+    [
+        (_NoServerError("[Errno -2] Name or service not known"), 2),
+        (OSError(-3, "Temporary failure in name resolution"), 2),
+        (_NoServerError("nodename nor servname provided, or not known"), 2),
+        (_NoServerError("Could not resolve host: nowhere.example"), 2),
+        (_NoServerError("connection reset"), 4),
+        (FileNotFoundError("no such key"), 1),
+    ],
+)
+def test_a_server_without_a_name_is_not_asked_for_long(
+    error: Exception, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INGOT_STORAGE_RETRIES", "3")
+    asked: list[int] = []
+
+    def ask() -> None:
+        asked.append(len(asked))
+        raise error
+
+    with pytest.raises(SourceError) as told:
+        call_with_retries("hf://datasets/no/where", ask)
+    assert len(asked) == times
+    if times == 2:
+        said = "cannot be reached: the name of its server is not known here"
+        assert str(told.value) == (
+            f"hf://datasets/no/where: {said} (check the network and the name)"
+        )

@@ -230,7 +230,7 @@ def choose_features(
             reason = _ENTITY_REASON if role == "entity" else reason
         if reason is not None:
             if asked or is_outcome(one) or one.name in leaks:
-                more = "" if asked else " (`features` uses it all the same)"
+                more = "" if asked else " (`features` uses it anyway)"
                 doubts.append(f"{one.name} is left out: {reason}{more}")
             yield Decision(column=one.name, role="left_out", why=reason)
             continue

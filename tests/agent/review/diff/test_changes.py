@@ -66,7 +66,7 @@ CASES: list[tuple[str, Document, Document, str, str | None, str | None]] = [
         text({"literal": "a b"}),
         text("a"),
         "text",
-        'the text "a b"',
+        'always "a b"',
         "a",
     ),
     (

@@ -130,7 +130,7 @@ def test_ratings_of_movies(movies):
     reason = "tells liked: each of its values stands beside one value of liked only"
     assert left_out(made)["rating"] == reason
     assert f"#   rating: {reason}\n" in made.text
-    assert f"rating is left out: {reason} (`features` uses it all the same)" in made.doubts
+    assert f"rating is left out: {reason} (`features` uses it anyway)" in made.doubts
     assert sum("tells" in one for one in made.doubts) == 1
 
 
