@@ -251,7 +251,7 @@ def guessed_spec(files: Sequence[SourceFile], spec: SourceSpec = SourceSpec()) -
 
     What is stated of the format or a query is one: without it the files would not be read so.
     """
-    facts = ("format", "encoding", "delimiter", "quote")
+    facts = ("format", "encoding", "delimiter", "quote", "header_rows")
     agreed: dict[str, Any] = {fact: _agreed_fact(files, fact) for fact in facts}
     if all("columns" in file.facts.guessed for file in files):
         agreed["columns"] = _agreed_fact(files, "columns")
