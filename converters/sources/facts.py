@@ -65,6 +65,7 @@ FORMATS = (
     *("duckdb", "excel", "sqlite"),
 )
 MAIN_TEXT, RAW_PAGE = WEB_PAGES = ("main", "raw")  # what of one is the text of its document
+MOST_HEADER_ROW = 200  # of a sheet or a file; more rows are not looked at
 ORIENTS = ("split", "list", "index", "columns")  # of a table in JSON, with the names of pandas
 
 

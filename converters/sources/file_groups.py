@@ -20,7 +20,7 @@ from ingot.converters.sources.formats.text import read_utf8_blocks
 from ingot.converters.sources.readers import TABLE_CONTAINERS
 from ingot.converters.sources.storage.archives import TableMember, TarMember, ZipMember
 from ingot.converters.sources.storage.compression import open_decompressed
-from ingot.converters.sources.storage.listing import Place
+from ingot.converters.sources.storage.listing import Place, literal_glob, matches_globs
 
 _FAMILY = {"jsonl": "JSON", "json": "JSON"}
 _BESIDE = ("JSON", "table")  # what may only say something about texts
@@ -94,7 +94,7 @@ def select_main_group(
     for texts in (one for one in groups if one.family == "text" and main.family in _BESIDE):
         main = texts if _are_texts_beside(texts.files, main.files) else main
     kept = {file.name for file in main.files}
-    if spec.files is not None:
+    if names_files(spec.files):
         kept |= {file.name for file in files if _family(file) == main.family}
     others = [file for file in files if file.name not in kept]
     shares = _table_shares(files)
@@ -246,16 +246,46 @@ def _drop_header(file: SourceFile) -> SourceFile:
     return _change_facts(file, header=False, columns=names, shape=frozenset(names), guessed=guessed)
 
 
-def guessed_spec(files: Sequence[SourceFile], spec: SourceSpec = SourceSpec()) -> SourceSpec:
+def names_files(patterns: Sequence[str] | None) -> bool:
+    """Whether `source.files` names files, and does not only exclude some."""
+    return any(not pattern.startswith("!") for pattern in patterns or ())
+
+
+def guessed_spec(
+    files: Sequence[SourceFile], spec: SourceSpec = SourceSpec(), others: Sequence[str] = ()
+) -> SourceSpec:
     """The facts that a later run could guess otherwise, where all files agree on them.
 
-    What is stated of the format or a query is one: without it the files would not be read so.
+    What is stated of the format or a query is one: without it the files would not be read so. So
+    is which files are read: `others`, of another shape, may look alike once facts are stated.
     """
     facts = ("format", "encoding", "delimiter", "quote", "header_rows")
     agreed: dict[str, Any] = {fact: _agreed_fact(files, fact) for fact in facts}
     if all("columns" in file.facts.guessed for file in files):
         agreed["columns"] = _agreed_fact(files, "columns")
-    return SourceSpec(**{**agreed, "format": spec.format or agreed["format"], "query": spec.query})
+    agreed |= {"format": spec.format or agreed["format"], "query": spec.query}
+    if files and others and spec.files is None and spec.query is None:
+        agreed["files"] = _chosen_files([file.name for file in files], others)
+    return SourceSpec(**agreed)
+
+
+_MOST_NAMED = 200
+
+
+def _chosen_files(read: Sequence[str], others: Sequence[str]) -> tuple[str, ...] | None:
+    """The patterns that leave other files out, or name those that are read; None for too many."""
+    excluding = tuple(f"!{_anchored_glob(name, read)}" for name in others[: _MOST_NAMED + 1])
+    exact = all(matches_globs(name, excluding) for name in read)
+    if exact and len(excluding) <= _MOST_NAMED:
+        return excluding
+    naming = tuple(_anchored_glob(name, others) for name in read[: _MOST_NAMED + 1])
+    return naming if len(naming) <= _MOST_NAMED else None
+
+
+def _anchored_glob(name: str, beside: Sequence[str]) -> str:
+    """A glob for one file, which begins with a slash where a file in a folder has its name."""
+    same = any(other.endswith(f"/{name}") for other in beside)
+    return f"/{literal_glob(name)}" if same else literal_glob(name)
 
 
 def _agreed_fact(files: Iterable[SourceFile], fact: str) -> Any:  # noqa: ANN401

@@ -150,7 +150,7 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
         spec=spec,
         files=main,
         left_out=tuple(sorted([*left_out, *others], key=lambda item: item.name)),
-        guessed=guessed_spec(main, spec),
+        guessed=guessed_spec(main, spec, [one.name for one in others]),
         roots=root_candidates(objects, tables=spec.root is None) if objects else (),
         listing=listing,
     )
@@ -269,16 +269,23 @@ def holds_rows_anyway(entry: Entry, said: NoData) -> bool:
 
 
 def _exclusion_reason(
-    name: str, spec: SourceSpec, closed: Mapping[str, tuple[str, str]], alone: Collection[str]
+    name: str,
+    spec: SourceSpec,
+    closed: Mapping[str, tuple[str, str]],
+    alone: Collection[str],
+    prefix: str = "",
 ) -> NoData | None:
     if (why := table_reason(name, closed)) or name in alone:
         return why
-    if spec.files is not None:
-        # Its tables may be named: `*.xlsx/Sheet1`.
-        around = [one.rpartition("/")[0] for one in spec.files if not one.startswith("!")]
-        around = [one for one in around if "." in one.rpartition("/")[2]]
-        chosen = matches_globs(name, spec.files) or matches_globs(name, around or ["!**"])
-        return None if chosen else NOT_SELECTED
+    named = [one for one in spec.files or () if not one.startswith("!")]
+    # Its tables may be named: `*.xlsx/Sheet1`.
+    around = [one.rpartition("/")[0] for one in named]
+    around = [one for one in around if "." in one.rpartition("/")[2]]
+    chosen = matches_globs(name, spec.files, f"{prefix}{name}")
+    if not chosen and not matches_globs(name, around or ["!**"]):
+        return NOT_SELECTED
+    if named:
+        return None
     return not_a_document(name) if spec.format in kinds.DOCUMENTS else side_file_reason(name)
 
 
@@ -334,7 +341,8 @@ def _is_selected(
     name, chosen = f"{container}/{table}", [one for one in files if not one.startswith("!")]
     if chosen and (matches_globs(name, files) or (direct and matches_globs(table, files))):
         return True
-    excluded = not matches_globs(name, [one for one in files if one.startswith("!")])
+    excluding = [one for one in files if one.startswith("!")]
+    excluded = not matches_globs(name, excluding, table if direct else "")
     return False if excluded or not matches_globs(container, chosen or None) else None
 
 
@@ -359,7 +367,7 @@ def _inspect_members(
         if isinstance(named, SourceFile):
             looked.files.append(named)
         elif (
-            left_for := _exclusion_reason(member.name, spec, closed, alone)
+            left_for := _exclusion_reason(member.name, spec, closed, alone, prefix)
         ) and not holds_rows_anyway(named, left_for):
             looked.left_out.append(LeftOut.of(named, left_for))
         else:
