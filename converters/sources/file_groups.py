@@ -61,13 +61,29 @@ class _Group:
         fewer, common = min(len(shape), len(self.shape)), len(shape & self.shape)
         if fewer == 0 or 2 * common < fewer:
             return fewer == 0
+        split = _split_pattern(file.name)
+        if split is not None and split == _split_pattern(self.files[0].name):
+            return True
+        if file.facts.format == "excel":
+            return self._has_header_of(file)
         # Tables that share their keys only are others: books and verses, users and posts.
         return (
             file.facts.format not in _TABLES
             or 5 * common >= 4 * fewer
             or 5 * common >= 2 * len(shape | self.shape)
-            or _split_pattern(file.name) == _split_pattern(self.files[0].name) is not None
         )
+
+    def _has_header_of(self, file: SourceFile) -> bool:
+        """Whether a sheet has the header of the group: a few columns more or fewer at most.
+
+        A log of changes and a list of topics have the ids of the catalogue beside them, too.
+        """
+        shape, every = file.facts.shape, file.facts.shape | self.shape
+        common = len(shape & self.shape)
+        if not file.facts.header:
+            return shape == self.shape
+        inside = common in (len(shape), len(self.shape))
+        return 4 * common >= 3 * len(every) or (inside and 2 * common > len(every))
 
 
 def _split_pattern(name: str) -> str | None:
@@ -173,7 +189,8 @@ def _table_shares(files: Sequence[SourceFile]) -> dict[str, float]:
 def _leave_out(file: SourceFile, why: str, shares: Mapping[str, float]) -> LeftOut:
     names = sorted(file.facts.shape)
     shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
-    described = f"{file.facts.format}{f' with {shown}' if shown else ''}"
+    rows = "" if file.facts.rows is None else f", {file.facts.rows:,} rows"
+    described = f"{file.facts.format}{f' with {shown}' if shown else ''}{rows}"
     size = round(shares.get(file.name, file.bytes))
     strange = strange_text(file.facts.shape) if file.facts.format == "text" else ""
     shape = NoData(f"{why}: {described}", "shape", file.facts.format)

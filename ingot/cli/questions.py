@@ -100,6 +100,8 @@ def show_proposal(state: "State", context: "Context") -> "SafeProposal | None":
     console = stderr_console()
     if state["proposal"]:
         console.print(plain_text(display.summary_line(state["proposal"]), "bold"))
+    if (source := state.get("source")) and (source.read or source.left_out):
+        display.show_files(console, source)
     try:
         display.show_preview(console, preview(state, context))
     except MappingError as error:
