@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ingot.agent.chat.edits import Edit, list_conditions
+from ingot.agent.chat.file_choices import read_chosen, read_header, read_left_out
 from ingot.agent.chat.typed_values import (
     NOTHING,
     ValueSyntaxError,
@@ -334,7 +335,8 @@ COMMANDS: dict[str, Command] = {
             ("set each LIST", "one record per element of LIST; paths then start there"),
             (
                 "set group KEY,KEY sort FIELD",
-                "rows with equal keys become one record; the fields of the mapping are rewritten",
+                "rows of one file with equal keys become one record; the fields of the mapping are "
+                "rewritten; set group @file: all rows of a file",
             ),
             ("set root PATH", "the path of the rows in a JSON file"),
             (f"set {'|'.join(META_KEYS)} A", "a field, or a text in double quotes"),
@@ -364,6 +366,20 @@ COMMANDS: dict[str, Command] = {
         "keep FIELD is A,B, keep message where FIELD is A, keep all",
         "keep only these rows or messages; keep all removes every condition on rows",
         edit=_read_keep,
+    ),
+    "read": Command(
+        "read sheets|files A,B, read all",
+        "read these sheets or files, also ones that were left out",
+        edit=read_chosen,
+    ),
+    "leave": Command(
+        "leave out sheet|file A,B", "leave sheets or files out", edit=read_left_out
+    ),
+    "header": Command(
+        "header row N, header rows N,N",
+        "set the row of a sheet or CSV file that holds the names; of two rows the first names "
+        "groups; header row none: detect it",
+        edit=read_header,
     ),
     "swap": Command("swap", "exchange user and assistant", edit=_read_swap),
     "role": Command(
@@ -455,6 +471,9 @@ _TOPICS: dict[str, set[str]] = {
     },
     "drop": {"drop", "remove", "delete", "filter", "without", "skip", "exclude", "shorter"},
     "keep": {"keep", "only", "filter"},
+    "read": {"read", "sheet", "sheets", "file", "files"},
+    "leave": {"leave", "sheet", "sheets", "file", "files"},
+    "header": {"header", "heading", "headings", "title"},
     "swap": {"swap", "exchange", "reverse", "other"},
     "role": {"role", "roles", "speaker", "speakers", "speaks", "who"},
     "train": {"train", "mask", "loss", "learn"},

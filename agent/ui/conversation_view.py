@@ -198,9 +198,9 @@ def _target_name(mapping: MappingDocument, pointer: str) -> str:
 def _view_fields(conversation: Conversation, context: Context, uses: Sequence[FieldUse]) -> Facts:
     """The tree of the fields, and the speakers whose roles the mapping sets."""
     order, mapping = conversation.order, conversation.mapping
-    door = context.door(order.source, order.spec)
+    door = context.door(order.source, conversation.spec)
     if door not in _READ:
-        read = read_data(*context.source_and_sample(order.source, order.spec))
+        read = read_data(*context.source_and_sample(order.source, conversation.spec))
         _READ[door] = read.through(door).view.facts, read.view.facts
     facts, raw = _READ[door]
     targets, by_path = list_targets(mapping), dict[str, list[FieldUse]]()
