@@ -372,9 +372,7 @@ COMMANDS: dict[str, Command] = {
         "read these sheets or files, also ones that were left out",
         edit=read_chosen,
     ),
-    "leave": Command(
-        "leave out sheet|file A,B", "leave sheets or files out", edit=read_left_out
-    ),
+    "leave": Command("leave out sheet|file A,B", "leave sheets or files out", edit=read_left_out),
     "header": Command(
         "header row N, header rows N,N",
         "set the row of a sheet or CSV file that holds the names; of two rows the first names "

@@ -69,6 +69,8 @@ def _pattern(name: str, pointer: str, known: Sequence[str]) -> str:
     if name.lower() in short:
         return literal_glob(short[name.lower()])
     near = difflib.get_close_matches(name.lower(), short, 1)
-    expected = f"a sheet or file that is there: {', '.join(map(repr, list(short.values())[:_SHOWN]))}"
+    expected = (
+        f"a sheet or file that is there: {', '.join(map(repr, list(short.values())[:_SHOWN]))}"
+    )
     nearest = short[near[0]] if near else None
     raise MappingError(WHERE, (Problem(pointer, EDIT, expected, repr(name), nearest),))

@@ -109,7 +109,11 @@ def _are_told(source: Source) -> bool:
 def _file_text(file: SourceFile) -> Safe:
     """A file, its rows or bytes, and where its header is."""
     facts = file.facts
-    size = f"{file.bytes:,} bytes" if facts.rows is None else f"{facts.rows:,} row{'s' * (facts.rows != 1)}"
+    size = (
+        f"{file.bytes:,} bytes"
+        if facts.rows is None
+        else f"{facts.rows:,} row{'s' * (facts.rows != 1)}"
+    )
     rows = " and ".join(map(str, facts.header_rows))
     header = f", header in row {rows}" if facts.preamble and rows else ""
     return redact(f"{file.name} ({size}{header})")

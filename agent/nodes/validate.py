@@ -57,7 +57,9 @@ def validate(state: State, context: Context) -> State:
     if proposal.mapping.get("source"):
         # What is not read is told of the files as the mapping reads them.
         found = context.source(order.source, order.spec)
-        checked["source"] = summarize_source(_tell_reasons(trial.source, found), state["source"].gates)
+        checked["source"] = summarize_source(
+            _tell_reasons(trial.source, found), state["source"].gates
+        )
     return _add_drift(checked, trial, order, context) if proposal.mapper == "file" else checked
 
 

@@ -64,6 +64,8 @@ class _Group:
         split = _split_pattern(file.name)
         if split is not None and split == _split_pattern(self.files[0].name):
             return True
+        if file.facts.format in ("csv", "excel") and not file.facts.header:
+            return shape == self.shape  # only their places tell columns apart
         if file.facts.format == "excel":
             return self._has_header_of(file)
         # Tables that share their keys only are others: books and verses, users and posts.
@@ -80,8 +82,6 @@ class _Group:
         """
         shape, every = file.facts.shape, file.facts.shape | self.shape
         common = len(shape & self.shape)
-        if not file.facts.header:
-            return shape == self.shape
         inside = common in (len(shape), len(self.shape))
         return 4 * common >= 3 * len(every) or (inside and 2 * common > len(every))
 

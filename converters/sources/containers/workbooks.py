@@ -129,7 +129,9 @@ def workbook_tables(entry: Entry, spec: SourceSpec, wants: Wants) -> Iterator[En
                 header = find_header(rows, merged)
             if header is None:
                 return NoData(f"it has no row {spec.header_rows}", "shape", "excel")
-            return _sheet_facts(header, rows[0][0], names or column_names([""] * width), count, spec)
+            return _sheet_facts(
+                header, rows[0][0], names or column_names([""] * width), count, spec
+            )
 
         if book.tables is None:
             yield "", _ENCRYPTED

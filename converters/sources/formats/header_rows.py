@@ -32,9 +32,9 @@ class Header:
     unclear: str = ""
 
 
-def stated_header(rows: Sequence[Numbered], stated: Sequence[int], merged: Sequence[Merged]) -> (
-    Header | None
-):
+def stated_header(
+    rows: Sequence[Numbered], stated: Sequence[int], merged: Sequence[Merged]
+) -> Header | None:
     """Return the header in rows that were stated, None where a row of these has no cell."""
     places = {number: place for place, (number, _) in enumerate(rows)}
     if not all(number in places for number in stated):
@@ -53,7 +53,7 @@ def find_header(rows: Sequence[Numbered], merged: Sequence[Merged] = ()) -> Head
     if not several:
         return _header_at(rows, 0, merged)
     usual = median_low(several)
-    first = next(place for place, count in enumerate(filled) if 1 < count and usual <= 2 * count)
+    first = next(place for place, count in enumerate(filled) if count > 1 and usual <= 2 * count)
     if first > MOST_ABOVE:
         first = 0
     found = _header_at(rows, _best_place(rows, filled, first), merged)
@@ -154,6 +154,8 @@ def _joined_names(labels: Sequence[str], names: Sequence[str]) -> list[str]:
     """Return names; of those that occur several times each with its label before it."""
     times = Counter(names)
     return [
-        " ".join(filter(None, (label, name))) if times[name] > 1 and label != name else name or label
+        " ".join(filter(None, (label, name)))
+        if times[name] > 1 and label != name
+        else name or label
         for label, name in zip(labels, names, strict=True)
     ]
