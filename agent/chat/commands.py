@@ -471,7 +471,7 @@ _TOPICS: dict[str, set[str]] = {
     "keep": {"keep", "only", "filter"},
     "read": {"read", "sheet", "sheets", "file", "files"},
     "leave": {"leave", "sheet", "sheets", "file", "files"},
-    "header": {"header", "heading", "headings", "title"},
+    "header": {"header", "heading", "headings"},
     "swap": {"swap", "exchange", "reverse", "other"},
     "role": {"role", "roles", "speaker", "speakers", "speaks", "who"},
     "train": {"train", "mask", "loss", "learn"},

@@ -316,9 +316,13 @@ def _inspect_container(
     entry: Entry, container: Container, spec: SourceSpec, *, direct: bool
 ) -> EntryFiles:
     prefix = "" if direct else f"{entry.name}/"
-    return _inspect_twice(
+    looked = _inspect_twice(
         lambda alone: _inspect_members(entry, container, spec, prefix, alone), prefix=prefix
     )
+    if direct and spec.header_rows and not looked.files:
+        problem = f"no table in it has a row {spec.header_rows[-1]}"
+        raise SourceError(str(entry.place), problem, "correct `source.header_rows`")
+    return looked
 
 
 def _is_read_as_document(name: str, verdict: FileFacts | NoData, spec: SourceSpec) -> bool:

@@ -124,9 +124,8 @@ class Workbook:
         if number != self._number:
             self._sheet = None  # before there is another one
             self._sheet, self._number = self._book.get_sheet_by_index(number), number
-        first, _ = self._sheet.start or (0, 0)
         rows = self._sheet.iter_rows() if self._sheet.start else ()
-        return _skip_empty_rows(enumerate(rows, start=first + 1))
+        return _skip_empty_rows(enumerate(rows, start=1))
 
 
 def _skip_empty_rows(rows: Iterable[tuple[int, list[Any]]]) -> Iterator[tuple[int, list[Any]]]:

@@ -14,7 +14,7 @@ from ingot.converters.sources.formats.delimited import column_names
 from ingot.converters.sources.formats.dialect import header_points, looks_like_name
 
 MOST_ABOVE = 20  # rows that may stand above a table
-_SURE = 2.0  # points by which a header below others is better, and those of a second row of names
+_SURE = 2.0  # points by which a header below others is better, or a second row is one
 Numbered: TypeAlias = tuple[int, Sequence[str]]  # a row with its number in the file, from 1
 Merged: TypeAlias = tuple[int, int, int, int]  # first row, first column, last row, last column
 
@@ -94,8 +94,7 @@ def _header_at(rows: Sequence[Numbered], place: int, merged: Sequence[Merged]) -
         if upper == place and _has_wide_cell(rows[upper][0], merged):
             unclear = f"rows {numbers[0]} and {numbers[1]} may both hold names"
     names = _spread_cells(rows[place], merged)
-    is_header = header_points([names, *(cells for _, cells in rows[place + 1 :])]) > 0
-    if not is_header:
+    if _points(rows, place) <= 0:
         return Header(unclear=unclear)
     return Header((rows[place][0],), column_names(names), place, unclear)
 
