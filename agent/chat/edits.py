@@ -300,7 +300,8 @@ def _set_files(document: MappingDocument, edit: Edit) -> MappingDocument:
     """Set which files are read: those named, or as before without those left out."""
     stated, without = (document.get("source") or {}).get("files") or [], edit["leave_out"]
     named = edit["read"] or [one for one in stated if one not in without]
-    more = [f"!{one}" for one in without if f"!{one}" not in named]
+    known = stated if any(not one.startswith("!") for one in named) else []
+    more = [f"!{one}" for one in without if f"!{one}" not in named and one not in known]
     return _set_in("source", "files", document, [*named, *more])
 
 

@@ -49,11 +49,9 @@ def _typed_names(rest: str) -> list[str]:
 
 def name_files(edit: Edit, number: int, source: Source) -> Edit:
     """Replace typed names by patterns for the files there are. Raises MappingError."""
-    known = [one.name for one in (*source.files, *source.left_out)]
-    data = [
-        *(one.name for one in source.files),
-        *(one.name for one in source.left_out if one.kind in ("shape", "unselected")),
-    ]
+    data = [one.name for one in source.files]
+    known = [*data, *(one.name for one in source.left_out)]
+    data += [one.name for one in source.left_out if one.kind in ("shape", "unselected")]
     made = dict(edit)
     for key in ("read", "leave_out"):
         names = data if key == "read" and edit[key] == [EVERY] else edit[key]

@@ -149,7 +149,7 @@ def _outcome_lines(outcome: "Outcome") -> Iterable[tuple[str, str]]:
 def show_files(console: "Console", source: "SourceSummary") -> None:
     """Show which files or tables are read, and which are left out and why."""
     console.print(plain_text("Files", "bold"))
-    rows = [("read", one) for one in source.read]
+    rows: list[tuple[str, str]] = [("read", one) for one in source.read]
     if more := source.files - len(rows):
         rows.append(("read", count_text(more, "more file" if rows else "file")))
     rows += [("left out", f"{one.name}: {one.why}") for one in source.left_out]

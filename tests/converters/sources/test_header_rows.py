@@ -79,7 +79,7 @@ def test_a_row_of_groups_stands_before_names_that_repeat(
 
 def test_a_header_with_a_merged_cell_and_texts_below_is_asked_about(tmp_path):
     rows = [("animal", "looks", None)]
-    rows += [(f"dog{n}", ("brown", "small", "loud")[n % 3], f"x{n}") for n in range(30)]
+    rows += [(f"dog{n}", f"brown{n}", f"x{n}") for n in range(30)]
     place = write_workbook(tmp_path / "a.xlsx", {"S": rows}, {"S": ["B1:C1"]})
     (file,) = open_source(str(place)).files
     assert file.facts.columns == ("animal", "looks", "looks.1")
@@ -179,3 +179,23 @@ def test_a_sheet_with_few_more_columns_belongs_to_the_others(tmp_path):
     wide = [(*HEADER, "note"), *[(*row, "ok") for row in catalogue(40, 60)]]
     sheets = {"A": [HEADER, *catalogue()], "B": wide}
     assert names(open_source(str(write_workbook(tmp_path / "a.xlsx", sheets)))) == ["A", "B"]
+
+
+def test_csv_files_without_a_header_are_joined_by_their_width(tmp_path):
+    rows = [row[1:] for row in catalogue()]
+    write_csv(tmp_path / "a.csv", [(*row, n) for n, row in enumerate(rows)])
+    write_csv(tmp_path / "b.csv", [(row[0], f"Lot of {row[0]}", n) for n, row in enumerate(rows)])
+    assert names(open_source(str(tmp_path))) == ["a.csv"]
+
+
+def test_what_is_only_left_out_by_name_is_no_choice_of_the_rest(tmp_path):
+    """Notes stay notes, and files of another shape stay out, where `files` only excludes."""
+    write_csv(tmp_path / "a.csv", [HEADER, *catalogue()])
+    write_csv(tmp_path / "b.csv", [("term", "meaning"), *[(f"t{n}", f"m {n}") for n in range(9)]])
+    (tmp_path / "README.md").write_text("What is in this folder.\n")
+    (tmp_path / "old").mkdir()
+    write_csv(tmp_path / "old/a.csv", [HEADER, *catalogue()])
+    source = open_source(str(tmp_path), SourceSpec(files=("!old/a.csv",)))
+    assert names(source) == ["a.csv"]
+    told = {one.name: one.kind for one in source.left_out}
+    assert told == {"README.md": "note", "b.csv": "shape", "old/a.csv": "unselected"}
