@@ -17,6 +17,7 @@ from ingot.agent.chat.responses import respond
 from ingot.agent.context import Context
 from ingot.agent.state import Order
 from ingot.cli.app import app
+from ingot.converters.sources import open_source
 from tests.converters.sources.workbook_files import HEADER, catalogue, write_workbook
 
 LOG = ("who", "change", "why", "day", "n", "mark")
@@ -104,8 +105,18 @@ KINDS = {
     "tables": (write_database, "!log", "qa"),
     "objects": (write_json, "!log.json", "qa.json"),
     "sheets": (write_sheets, "!log", "qa"),
-    "nameless": (write_nameless, "!log", "qa"),
 }
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "nameless"])
+def test_what_is_guessed_reads_the_same_files(tmp_path: Path, kind: str) -> None:
+    write = KINDS[kind][0] if kind in KINDS else write_nameless
+    source = open_source(str(write(tmp_path / "data")))
+    again = source.with_spec(source.guessed)
+    assert [one.name for one in again.files] == [one.name for one in source.files]
+    assert len(source.files) == 1
+    assert source.guessed.files is not None
+    assert (source.guessed.columns is None) == (kind != "nameless")
 
 
 @pytest.mark.parametrize("kind", KINDS)
