@@ -13,15 +13,18 @@ from tests.converters.sources.workbook_files import HEADER, TOPICS, Cell, catalo
 
 NOTE = ("Internal: ask Ann before you change anything here.",)
 BILINGUAL = [
-    (*row, f"我怎么查询我的第{n}号订单？", f"您可以在我的订单页面查询第{n}号订单。", "ok" if n % 5 else None)
+    (*row, f"我怎么查询第{n}号订单？", f"在我的订单页面查询第{n}号订单。", "ok" if n % 5 else None)
     for n, row in enumerate(catalogue())
-]  # fmt: skip
+]
 GROUPS = ("id", "topic", "English", None, "Chinese", None, "note")
 NAMES = (None, None, "question", "answer", "question", "answer", None)
 JOINED = (
     *("id", "topic", "English question", "English answer"),
     *("Chinese question", "Chinese answer", "note"),
 )
+BELOW = ("id", "topic", *NAMES[2:6], "note")  # names that stand in the second row only
+PLAIN = ("id", "topic", "question", "answer", "zh_q", "zh_a", "note")
+TEXTS = ("id", "topic", "Text", None, "Other", None, None)
 DOWN = ["A1:A2", "B1:B2", "C1:D1", "E1:F1", "G1:G2"]
 
 
@@ -62,13 +65,10 @@ def test_rows_above_a_header_are_no_rows(tmp_path, above, merged, header_rows):
     [
         ([GROUPS, NAMES], DOWN, (1, 2), JOINED),
         ([GROUPS, (*GROUPS[:2], *NAMES[2:6], "note")], ["C1:D1", "E1:F1"], (1, 2), JOINED),
-        ([("Shop",), (None, None, *GROUPS[2:6]), JOINED[:2] + NAMES[2:6] + ("note",)], ["A1:G1"],
-         (2, 3), JOINED),
-        ([GROUPS[:2] + ("Text", None, "Other", None, None), (None, None, "question", "answer", "zh_q",
-          "zh_a", "note")], ["A1:A2", "B1:B2", "C1:D1", "E1:G1"], (1, 2),
-         ("id", "topic", "question", "answer", "zh_q", "zh_a", "note")),
+        ([("Shop",), (None, None, *GROUPS[2:6]), BELOW], ["A1:G1"], (2, 3), JOINED),
+        ([TEXTS, (None, None, *PLAIN[2:])], [*DOWN[:3], "E1:G1"], (1, 2), PLAIN),
     ],
-)  # fmt: skip
+)
 def test_a_row_of_groups_stands_before_names_that_repeat(
     tmp_path, sheet, merged, header_rows, columns
 ):
@@ -162,7 +162,7 @@ def test_equal_sheets_are_read_together_and_others_left_out(tmp_path):
         for n, month in enumerate(("January", "February", "March"))
     }
     changes = [("Change log",), ("id", "date", "question", "why")]
-    changes += [(f"Q{n:03}", f"2026-01-{n + 1:02}", f"changed text {n}", "secret") for n in range(28)]
+    changes += [(f"Q{n:03}", f"2026-01-{n + 1:02}", f"text {n}", "secret") for n in range(28)]
     terms = [("id", "topic"), *[(f"Q{n:03}", TOPICS[n % 4]) for n in range(9)]]
     nameless = [(f"2026-01-{n + 1:02}", None, f"text {n}", f"internal {n}") for n in range(20)]
     more = {"Changelog": changes, "Topics": terms, "Notes": nameless}
