@@ -236,7 +236,9 @@ def _apply_stated(source: Source, mapping: Mapping) -> tuple[Source, Mapping]:
     stated = _merge_specs(source.spec, mapping.source)
     if stated != source.spec:
         source = source.with_spec(stated)
-    return source, dataclasses.replace(mapping, source=_merge_specs(source.guessed, stated))
+    # What lies beside these files may change, and they need not be converted again.
+    guessed = dataclasses.replace(source.guessed, files=None)
+    return source, dataclasses.replace(mapping, source=_merge_specs(guessed, stated))
 
 
 def _merge_specs(under: SourceSpec, over: SourceSpec) -> SourceSpec:
