@@ -305,7 +305,7 @@ def inspect_entry(
             asked = replace(spec, format=kinds.DOCUMENT, files=(entry.name,))
             verdict = sniff_file(entry, seen, asked)
     except SourceError as error:
-        if spec.columns is None or direct:
+        if (spec.columns is None and spec.header_rows is None) or direct:
             raise
         verdict = NoData(error.problem)  # a file of a folder with other columns than stated
     _add_verdict(looked, entry, verdict, direct)

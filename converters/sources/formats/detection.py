@@ -406,15 +406,16 @@ def _table_header(
     lines: Sequence[str], table: dialect.TableLayout, spec: SourceSpec, where: str
 ) -> Header:
     """Return the header in the lines that are stated, or where titles or groups stand above it."""
-    if spec.columns and spec.header_rows is None:
+    stated = spec.header_rows
+    if stated is None and (spec.columns or not 1 < table.width <= MOST_COLUMNS):
         return Header()
     rows = list(dialect.numbered_records(lines, table))
-    if spec.header_rows is None:
-        found = find_header(rows) if table.width > 1 and rows else Header()
-        return replace(found, rows=()) if found.rows == (rows[0][0],) else found
-    header = stated_header(rows, spec.header_rows, ())
+    if stated is None:
+        found = find_header(rows) if rows else Header()
+        return replace(found, rows=()) if rows and found.rows == (rows[0][0],) else found
+    header = stated_header(rows, stated, ())
     if header is None:
-        problem = f"it has no table with a header in line {spec.header_rows[-1]}"
+        problem = f"it has no table with a header in line {stated[-1]}"
         raise SourceError(where, problem, "correct `source.header_rows`")
     return header
 
