@@ -96,6 +96,7 @@ class SourceSummary:
     unconverted: Annotated[UnreadFiles | None, OMIT] = None  # images, sounds and binary files, too
     other_bytes: Annotated[int, OMIT] = 0  # of data files of another shape
     tables: Annotated[tuple[Safe, ...], OMIT] = ()  # the first, each with the version that is read
+    read: Annotated[tuple[Safe, ...], OMIT] = ()  # the first of several files, each with its rows
     gates: Annotated[tuple[Gate, ...], OMIT] = ()  # of what the files are
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ingot.agent.chat.edits import Edit
+from ingot.agent.chat.file_choices import read_chosen, read_header, read_left_out
 from ingot.agent.chat.typed_values import (
     DROPPING,
     KEEPING,
@@ -279,7 +280,8 @@ COMMANDS: dict[str, Command] = {
             ("set each LIST", "one record per element of LIST; paths then start there"),
             (
                 "set group KEY,KEY sort FIELD",
-                "rows with equal keys become one record; the fields of the mapping are rewritten",
+                "rows of one file with equal keys become one record; the fields of the mapping are "
+                "rewritten; set group @file: all rows of a file",
             ),
             ("set root PATH", "the path of the rows in a JSON file"),
             (f"set {'|'.join(META_KEYS)} A", "a field, or a text in double quotes"),
@@ -316,6 +318,18 @@ COMMANDS: dict[str, Command] = {
             ("keep all, keep all FIELD", "remove every condition on rows, or those on a field"),
             ("keep message all, keep message all FIELD", "the same for conditions on messages"),
         ),
+    ),
+    "read": Command(
+        "read sheets|files A,B, read all",
+        "read these sheets or files, also ones that were left out",
+        edit=read_chosen,
+    ),
+    "leave": Command("leave out sheet|file A,B", "leave sheets or files out", edit=read_left_out),
+    "header": Command(
+        "header row N, header rows N,N",
+        "set the row of a sheet or CSV file that holds the names; of two rows the first names "
+        "groups; header row none: detect it",
+        edit=read_header,
     ),
     "swap": Command("swap", "exchange user and assistant", edit=_read_swap),
     "role": Command(

@@ -19,6 +19,7 @@ from ingot.agent.state import Order, State
 from ingot.converters.errors import OutputError
 from ingot.converters.json_yaml import EMPTY, OMIT, decode, encode
 from ingot.converters.rows import MappingDocument, Safe
+from ingot.converters.sources import SourceSpec
 
 FORM = 1  # of the JSON that a conversation is kept as
 YOU, MODEL, INGOT = "you", "model", "ingot"
@@ -73,6 +74,12 @@ class Conversation:
         proposal = self.state.get("proposal")
         found = (proposal and proposal.mapping) or {"version": 2}
         return {key: value for key, value in found.items() if key != "provenance"}
+
+    @property
+    def spec(self) -> SourceSpec:
+        """Return how the files are read whose fields can be named: those that the mapping reads."""
+        facts = SourceSpec.from_document(self.mapping.get("source"))
+        return replace(self.order.spec, files=facts.files, header_rows=facts.header_rows)
 
     @property
     def decision(self) -> str:

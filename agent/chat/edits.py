@@ -320,6 +320,21 @@ def _set_in(name: str, key: str, document: MappingDocument, value: Json) -> Mapp
     return _with_key(document, name, _with_key(document.get(name) or {}, key, value))
 
 
+def _set_files(document: MappingDocument, edit: Edit) -> MappingDocument:
+    """Set which files are read: those named, or as before without those left out."""
+    stated, without = (document.get("source") or {}).get("files") or [], edit["leave_out"]
+    named = edit["read"] or [one for one in stated if one not in without]
+    known = stated if any(not one.startswith("!") for one in named) else []
+    more = [f"!{one}" for one in without if f"!{one}" not in named and one not in known]
+    return _set_in("source", "files", document, [*named, *more])
+
+
+def _set_header_rows(document: MappingDocument, edit: Edit) -> MappingDocument:
+    """Set the rows of the header, which takes the place of stated names."""
+    source = _without(document.get("source") or {}, "columns")
+    return _set_in("source", "header_rows", {**document, "source": source}, edit["rows"])
+
+
 _APPLY: dict[str, _Change] = {
     "text": _on_layout(_set_text),
     "system": _on_layout(_set_aside),
@@ -335,5 +350,7 @@ _APPLY: dict[str, _Change] = {
     "meta": lambda document, edit: _set_in("meta", edit["key"], document, _meta_value(edit)),
     "group": _set_group,
     "root": lambda document, edit: _set_in("source", "root", document, edit["path"]),
+    "files": _set_files,
+    "header_rows": _set_header_rows,
 }
 KINDS = tuple(_APPLY)

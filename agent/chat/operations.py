@@ -13,6 +13,7 @@ from typing import cast
 
 from ingot.agent.chat.conversation import Conversation, Step
 from ingot.agent.chat.edits import EDIT, WHERE, Edit, apply_edits
+from ingot.agent.chat.file_choices import FILE_EDITS, name_files
 from ingot.agent.chat.typed_values import (
     ValueSyntaxError,
     split_outside_quotes,
@@ -54,15 +55,17 @@ from ingot.converters.mapping.bind import to_document
 from ingot.converters.mapping.language import META_KEYS
 from ingot.converters.paths import Node, PathSyntaxError
 from ingot.converters.rows import MappingDocument
-from ingot.converters.sources import SourceSpec
+from ingot.converters.sources import Source, SourceSpec
 from ingot.converters.sources.sample import Sample
 
 _SHOWN = 8
 _MOST_TYPED = 1_000  # elements of a row by whose values typed ones are spelled
 
 
-def _type_edits(edits: Sequence[Edit], mapping: MappingDocument, sample: Sample) -> Iterator[Edit]:
-    """Yield edits with the values of `in` and `not_in` typed as in the sampled rows."""
+def _type_edits(
+    edits: Sequence[Edit], mapping: MappingDocument, sample: Sample, source: Source
+) -> Iterator[Edit]:
+    """Yield edits with values typed as in the sampled rows, and files named as in the source."""
     nodes = [Node(row.value, row.key) for row in sample.rows]
     for number, edit in enumerate(edits):
         if edit["set"] == "role" and len(edits) == 1:  # else an edit before may have changed them
@@ -73,6 +76,8 @@ def _type_edits(edits: Sequence[Edit], mapping: MappingDocument, sample: Sample)
         elif edit["set"] == "where":
             around = _message_list(mapping, edit)
             yield {**edit, "where": [_type_condition(one, nodes, around) for one in edit["where"]]}
+        elif edit["set"] == "files":
+            yield name_files(edit, number, source)
         else:
             yield edit
 
@@ -198,13 +203,36 @@ def change_mapping(
     source, sample = context.source_and_sample(order.source, order.spec)
     facts = SourceSpec.from_document(mapping.get("source"))
     rows = context.sample(order.source, facts) if mapping.get("source") else sample
-    changed = apply_edits(mapping, list(_type_edits(edits, mapping, rows)))
+    changed = apply_edits(mapping, list(_type_edits(edits, mapping, rows, source)))
+    state = {**state, "turn": turn}
+    if any(one["set"] in FILE_EDITS for one in edits):
+        return _read_otherwise(state, changed, context)
     if any(one["set"] == "root" for one in edits):
         with suppress(SourceError):  # which the trial says
             facts = SourceSpec.from_document(changed.get("source"))
             changed = _with_own_id(changed, context.sample(order.source, facts))
     changed = add_file_facts(changed, source, sample)
-    return replace_mapping({**state, "turn": turn}, changed, context)
+    return replace_mapping(state, changed, context)
+
+
+def _read_otherwise(state: State, changed: MappingDocument, context: Context) -> State:
+    """Put a mapping of other files or another header into a state.
+
+    Where a field that it takes is no more, the rules propose another one for what is read now.
+    """
+    made = replace_mapping(state, changed, context)
+    if not any(one.code in ("unresolved_path", "unreadable") for one in made["problems"]):
+        return made
+    order, facts = state["order"], changed.get("source") or {}
+    try:
+        read = context.source_and_sample(order.source, SourceSpec.from_document(facts))
+    except SourceError:  # said as a problem
+        return made
+    proposal = context.mapper_named("rules")(*read, order.request(), ()).proposal
+    if proposal is None or not proposal.mapping:
+        return made
+    facts = {**proposal.mapping.get("source", {}), **facts}
+    return replace_mapping(state, {**proposal.mapping, "source": facts}, context)
 
 
 def _with_own_id(mapping: MappingDocument, sample: Sample) -> MappingDocument:
@@ -232,7 +260,7 @@ def refusal_problems(
     return new or (() if after.get("check") else problems)
 
 
-_AROUND = ("each", "group", "root")  # where all other paths start
+_AROUND = ("each", "group", "root", *FILE_EDITS)  # where all other paths start
 
 
 def replace_mapping(state: State, mapping: MappingDocument, context: Context) -> State:

@@ -81,7 +81,7 @@ def respond(
     if not words:
         return Reply(conversation=conversation)
     try:
-        fields = context.fields(conversation.order.source, conversation.order.spec)
+        fields = context.fields(conversation.order.source, conversation.spec)
         meant = parse_command(words, conversation.mapping, fields)
     except CommandSyntaxError as error:
         if context.asking is None or words.startswith("/"):

@@ -33,7 +33,7 @@ def source_gates(source: Source) -> tuple[Gate, ...]:
     if source.spec.format in ("text", *DOCUMENTS):
         return ()
     with keep_archive_open():
-        return (*_strange_texts(source), *_files_in_step(source))
+        return (*_strange_texts(source), *_files_in_step(source), *_unclear_headers(source))
 
 
 def _strange_texts(source: Source) -> Iterator[Gate]:
@@ -82,6 +82,24 @@ def _first_lines(file: SourceFile) -> str:
     lines = redact(head.decode(file.facts.encoding, "replace").lstrip("\ufeff")).splitlines()
     first = [line.strip()[:_LINE] for line in lines if line.strip()][:_FIRST_LINES]
     return " / ".join(map(repr, first))
+
+
+def _unclear_headers(source: Source) -> Iterator[Gate]:
+    """Tables whose header may be another row, and sheets that only their places join."""
+    nameless = [one for one in source.files if one.facts.format == "excel" and not one.facts.header]
+    joined = nameless if len(nameless) > 1 and source.spec.columns is None else []
+    told = [f"{one.name}: {one.facts.unclear}" for one in source.files if one.facts.unclear]
+    if joined:
+        names = " and ".join(one.name for one in joined[:_SHOWN])
+        told.append(f"{names} have no header: their columns are joined by their places")
+    if told:
+        yield Gate(
+            name="header",
+            state="person",
+            figure=f"unclear in {len(told):,} place{'s' * (len(told) != 1)}",
+            limit="clear names of columns",
+            detail=detail_text([*told[:_SHOWN], "state source.header_rows, or: header row N"]),
+        )
 
 
 # --- files of which line n of each belongs together

@@ -11,7 +11,7 @@ from typing import Final
 
 from ingot.agent.context import Context
 from ingot.agent.judging.source_gates import row_gates, source_gates
-from ingot.agent.privacy import Door, redact
+from ingot.agent.privacy import Door, Safe, redact
 from ingot.agent.proposing.proposal import Proposal, redacted_proposal
 from ingot.agent.proposing.recsys_data import raw_data_proposal
 from ingot.agent.state import (
@@ -27,8 +27,8 @@ from ingot.converters.convert.options import check_store_options
 from ingot.converters.errors import SourceError
 from ingot.converters.output.commit import check_destination
 from ingot.converters.output.files import is_store_url, output_errors
-from ingot.converters.sources import Source, file_kinds
-from ingot.converters.sources.facts import LeftKind, LeftOut
+from ingot.converters.sources import Source, SourceFile, file_kinds
+from ingot.converters.sources.facts import LeftKind, LeftOut, stored_bytes
 from ingot.converters.sources.file_kinds import DAMAGED_HINT
 from ingot.converters.sources.tables.table_folders import tables_read
 
@@ -86,15 +86,37 @@ def summarize_source(source: Source, gates: tuple[Gate, ...] | None = None) -> S
     return SourceSummary(
         name=redact(source.name),
         files=len(source.files),
-        bytes=sum(file.bytes or 0 for file in source.files),
+        bytes=stored_bytes(source.files),
         left_out=tuple(map(redacted_left_out, source.left_out[:_SHOWN])),
         left_out_count=len(source.left_out),
         unread=_summarize_unread(source, _UNREAD),
         unconverted=_summarize_unread(source, _UNCONVERTED),
         other_bytes=_other_bytes(source),
         tables=tuple(redact(one.text(source.name)) for one in tables[:_SHOWN]),
+        read=tuple(map(_file_text, source.files[:_SHOWN])) if _are_told(source) else (),
         gates=source_gates(source) if gates is None else gates,
     )
+
+
+def _are_told(source: Source) -> bool:
+    """Whether it is worth a word which files are read: several, or a part of what is there."""
+    first = next(iter(source.files), None)
+    odd = first is not None and (first.facts.rows is not None or first.facts.header_rows)
+    chosen = any(one.kind in ("shape", "unselected") for one in source.left_out)
+    return bool(chosen or odd or len(source.files) > 1)
+
+
+def _file_text(file: SourceFile) -> Safe:
+    """A file, its rows or bytes, and where its header is."""
+    facts = file.facts
+    size = (
+        f"{file.bytes:,} bytes"
+        if facts.rows is None
+        else f"{facts.rows:,} row{'s' * (facts.rows != 1)}"
+    )
+    rows = " and ".join(map(str, facts.header_rows))
+    header = f", header in row {rows}" if facts.preamble and rows else ""
+    return redact(f"{file.name} ({size}{header})")
 
 
 def redacted_left_out(one: LeftOut) -> SafeLeftOut:

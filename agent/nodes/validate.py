@@ -18,6 +18,7 @@ from ingot.agent.state import Change, Order, State
 from ingot.converters.errors import DriftError, MappingError, Problem, SourceError, StorageError
 from ingot.converters.mapping.bind import to_document
 from ingot.converters.rows import MappingDocument
+from ingot.converters.sources import Source
 
 
 def validate(state: State, context: Context) -> State:
@@ -59,10 +60,22 @@ def validate(state: State, context: Context) -> State:
         "proposal": replace(proposal, mapping=document, decision=decision),
         "halted": None,
     }
-    if proposal.mapper == "rules" and proposal.mapping.get("source"):
+    if proposal.mapping.get("source"):
         # What is not read is told of the files as the mapping reads them.
-        checked["source"] = summarize_source(trial.source, state["source"].gates)
+        found = context.source(order.source, order.spec)
+        checked["source"] = summarize_source(
+            _tell_reasons(trial.source, found), state["source"].gates
+        )
     return _add_drift(checked, trial, order, context) if proposal.mapper == "file" else checked
+
+
+def _tell_reasons(source: Source, found: Source) -> Source:
+    """The source with why files were left out that a mapping now leaves out by name."""
+    told = {one.name: one for one in found.left_out}
+    named = [
+        told.get(one.name, one) if one.kind == "unselected" else one for one in source.left_out
+    ]
+    return replace(source, left_out=tuple(named))
 
 
 def _failed_check(problems: Iterable[Problem], document: MappingDocument, door: Door) -> State:

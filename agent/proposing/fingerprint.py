@@ -84,8 +84,9 @@ def fingerprint(source: Source, sample: Sample) -> str:
 
 
 def shape_fingerprint(found: Shape) -> str:
-    """The fingerprint of a shape."""
-    return json_digest([found.get("facts", {}), found.get("sha256") or _steady_part(found)])
+    """The fingerprint of a shape; what lies beside the files that are read is none of it."""
+    facts = {key: fact for key, fact in found.get("facts", {}).items() if key != "files"}
+    return json_digest([facts, found.get("sha256") or _steady_part(found)])
 
 
 def _steady_part(found: Shape) -> object:

@@ -177,7 +177,7 @@ def conditions_text(where: Sequence[MappingDocument]) -> str:
 def fact_text(fact: Json) -> str:
     """Describe a fact about the files; blanks and characters that cannot be seen are quoted."""
     if isinstance(fact, list):
-        return ", ".join(fact)
+        return ", ".join(map(str, fact))
     return fact if fact and fact.isprintable() and not fact.isspace() else repr(fact)
 
 

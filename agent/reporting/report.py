@@ -194,6 +194,7 @@ def _source_lines(state: State) -> Iterator[str]:
         )
         yield from markdown_table(("not read", "files", "bytes"), counts)
         yield ""
+    yield from (f"- read: {markdown_line(one)}" for one in source.read)
     for one in source.left_out:
         yield f"- left out: {markdown_code(Safe(one.name))}: {markdown_line(Safe(one.why))}"
     more = source.left_out_count - len(source.left_out)

@@ -232,11 +232,12 @@ def _existing_result(staged: StagedResult, done: FinishedResult) -> Result:
 
 
 def _apply_stated(source: Source, mapping: Mapping) -> tuple[Source, Mapping]:
-    """The source as the mapping states it, and the mapping with every fact that was guessed."""
+    """The source as the mapping states it, and the mapping with what was guessed of its files."""
     stated = _merge_specs(source.spec, mapping.source)
     if stated != source.spec:
         source = source.with_spec(stated)
-    return source, dataclasses.replace(mapping, source=_merge_specs(source.guessed, stated))
+    guessed = dataclasses.replace(source.guessed, files=None)
+    return source, dataclasses.replace(mapping, source=_merge_specs(guessed, stated))
 
 
 def _merge_specs(under: SourceSpec, over: SourceSpec) -> SourceSpec:

@@ -356,6 +356,8 @@ class _LakeFolder:
     ) -> Source:
         """The files as a source; where rows lie in JSON objects is not looked at yet."""
         location = self._root if self._place == TOP_FOLDER else f"{self._root}/{self._place}"
+        held, inside = {file.name for file in files}, tuple(f"{one.name}/" for one in entries)
+        others = [one.name for one in self._files if one.name.startswith(inside)]
         return Source(
             # As messages can name it; the files are opened by their own places.
             location="".join(c if c.isprintable() else "_" for c in location),
@@ -363,7 +365,7 @@ class _LakeFolder:
             spec=SourceSpec(),
             files=read_partitions(files),
             left_out=tuple(sorted(left_out, key=lambda one: one.name)),
-            guessed=guessed_spec(files),
+            guessed=guessed_spec(files, others=[one for one in others if one not in held]),
             roots=(),
             listing=Listing(base=name, direct=False, entries=entries),
         )

@@ -34,7 +34,13 @@ from ingot.converters.mapping.language import (
 )
 from ingot.converters.paths import MAX_STEPS, Path
 from ingot.converters.rows import Json, MappingDocument
-from ingot.converters.sources.facts import FORMATS, ORIENTS, WEB_PAGES, SourceSpec
+from ingot.converters.sources.facts import (
+    FORMATS,
+    MOST_HEADER_ROW,
+    ORIENTS,
+    WEB_PAGES,
+    SourceSpec,
+)
 
 # How a bare string of version 1 that may be a literal (source, language, system) becomes a value:
 # (key, text, pointer) -> value, or the problem.
@@ -46,7 +52,7 @@ _LABEL = re.compile(r"[^A-Za-z0-9]*[Aa10][^A-Za-z0-9]*")
 _SOURCE_CHOICES = {"format": FORMATS, "orient": ORIENTS, "html": WEB_PAGES}
 _SOURCE_KEYS = (
     *("files", "format", "encoding", "delimiter", "quote", "columns", "query", "root"),
-    *("orient", "html", "json_fields"),
+    *("header_rows", "orient", "html", "json_fields"),
 )
 _CONDITIONS: tuple[Operator, ...] = ("in", "not_in", "min_chars", "max_chars")
 _VARIANT_KEYS = ("each", "where", "text", "messages", "system", "tools", "meta")
@@ -294,6 +300,8 @@ class Parser(DocumentReader):
             if key == "columns":
                 self._check_unique(stated, pointer)
             return texts
+        if key == "header_rows":
+            return self._header_rows(stated, pointer)
         if key == "json_fields":
             fields = tuple(path.text for path in self._list_of(stated, pointer, self._path))
             self._check_unique(stated, pointer)
@@ -307,6 +315,15 @@ class Parser(DocumentReader):
             self.fail(pointer, "one character, or empty for no quoting", stated)
             return None
         return self._text(stated, pointer, empty=key == "quote")
+
+    def _header_rows(self, stated: Json, pointer: str) -> tuple[int, ...] | None:
+        numbers = stated if isinstance(stated, list) else []
+        whole = all(type(one) is int and 1 <= one <= MOST_HEADER_ROW for one in numbers)
+        if not (1 <= len(numbers) <= 2 and whole and sorted({*numbers}) == numbers):
+            expected = f"one or two rising numbers from 1 to {MOST_HEADER_ROW:,}, such as [3]"
+            self.fail(pointer, expected, stated)
+            return None
+        return tuple(numbers)
 
     def version2(self, document: MappingDocument) -> Mapping:
         """A version 2 document."""

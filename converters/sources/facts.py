@@ -30,6 +30,7 @@ class SourceSpec:
     delimiter: str | None = None
     quote: str | None = None
     columns: tuple[str, ...] | None = None
+    header_rows: tuple[int, ...] | None = None
     query: str | None = None
     root: str | None = None
     orient: str | None = None
@@ -64,6 +65,7 @@ FORMATS = (
     *("duckdb", "excel", "sqlite"),
 )
 MAIN_TEXT, RAW_PAGE = WEB_PAGES = ("main", "raw")  # what of one is the text of its document
+MOST_HEADER_ROW = 200  # of a sheet or a file; more rows are not looked at
 ORIENTS = ("split", "list", "index", "columns")  # of a table in JSON, with the names of pandas
 
 
@@ -80,7 +82,9 @@ class FileFacts:
         columns: names of the columns of `csv`, Parquet and Arrow.
         header: whether the first record of `csv` holds the names.
         fewest: least number of cells of a `csv` row that only lacks its last ones.
-        preamble: lines of `csv` above its header: comments, a title.
+        preamble: lines of `csv`, rows of a sheet above the header: comments, a title.
+        header_rows: the lines or rows that hold the names, from 1, where it is not just the first.
+        unclear: what may be wrong with the header.
         multiline: whether quoted `csv` cells with line breaks were seen.
         one_line: whether the file is one `json` object on one line, which `jsonl` could be too.
         rows: number of rows where the file says it, else None.
@@ -102,6 +106,8 @@ class FileFacts:
     fewest: int = 1
     multiline: bool = False
     preamble: int = 0
+    header_rows: tuple[int, ...] = ()
+    unclear: str = ""
     one_line: bool = False
     rows: int | None = None
     partitions: tuple[tuple[str, str | int | None], ...] = ()

@@ -20,7 +20,7 @@ from ingot.converters.sources.formats.text import read_utf8_blocks
 from ingot.converters.sources.readers import TABLE_CONTAINERS
 from ingot.converters.sources.storage.archives import TableMember, TarMember, ZipMember
 from ingot.converters.sources.storage.compression import open_decompressed
-from ingot.converters.sources.storage.listing import Place
+from ingot.converters.sources.storage.listing import Place, literal_glob, matches_globs
 
 _FAMILY = {"jsonl": "JSON", "json": "JSON"}
 _BESIDE = ("JSON", "table")  # what may only say something about texts
@@ -61,13 +61,29 @@ class _Group:
         fewer, common = min(len(shape), len(self.shape)), len(shape & self.shape)
         if fewer == 0 or 2 * common < fewer:
             return fewer == 0
+        split = _split_pattern(file.name)
+        if split is not None and split == _split_pattern(self.files[0].name):
+            return True
+        if file.facts.format in ("csv", "excel") and not file.facts.header:
+            return shape == self.shape  # only their places tell columns apart
+        if file.facts.format == "excel":
+            return self._has_header_of(file)
         # Tables that share their keys only are others: books and verses, users and posts.
         return (
             file.facts.format not in _TABLES
             or 5 * common >= 4 * fewer
             or 5 * common >= 2 * len(shape | self.shape)
-            or _split_pattern(file.name) == _split_pattern(self.files[0].name) is not None
         )
+
+    def _has_header_of(self, file: SourceFile) -> bool:
+        """Whether a sheet has the header of the group: a few columns more or fewer at most.
+
+        A log of changes and a list of topics have the ids of the catalogue beside them, too.
+        """
+        shape, every = file.facts.shape, file.facts.shape | self.shape
+        common = len(shape & self.shape)
+        inside = common in (len(shape), len(self.shape))
+        return 4 * common >= 3 * len(every) or (inside and 2 * common > len(every))
 
 
 def _split_pattern(name: str) -> str | None:
@@ -94,7 +110,7 @@ def select_main_group(
     for texts in (one for one in groups if one.family == "text" and main.family in _BESIDE):
         main = texts if _are_texts_beside(texts.files, main.files) else main
     kept = {file.name for file in main.files}
-    if spec.files is not None:
+    if names_files(spec.files):
         kept |= {file.name for file in files if _family(file) == main.family}
     others = [file for file in files if file.name not in kept]
     shares = _table_shares(files)
@@ -173,7 +189,8 @@ def _table_shares(files: Sequence[SourceFile]) -> dict[str, float]:
 def _leave_out(file: SourceFile, why: str, shares: Mapping[str, float]) -> LeftOut:
     names = sorted(file.facts.shape)
     shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
-    described = f"{file.facts.format}{f' with {shown}' if shown else ''}"
+    rows = "" if file.facts.rows is None else f", {file.facts.rows:,} rows"
+    described = f"{file.facts.format}{f' with {shown}' if shown else ''}{rows}"
     size = round(shares.get(file.name, file.bytes))
     strange = strange_text(file.facts.shape) if file.facts.format == "text" else ""
     shape = NoData(f"{why}: {described}", "shape", file.facts.format)
@@ -246,16 +263,46 @@ def _drop_header(file: SourceFile) -> SourceFile:
     return _change_facts(file, header=False, columns=names, shape=frozenset(names), guessed=guessed)
 
 
-def guessed_spec(files: Sequence[SourceFile], spec: SourceSpec = SourceSpec()) -> SourceSpec:
+def names_files(patterns: Sequence[str] | None) -> bool:
+    """Whether `source.files` names files, and does not only exclude some."""
+    return any(not pattern.startswith("!") for pattern in patterns or ())
+
+
+def guessed_spec(
+    files: Sequence[SourceFile], spec: SourceSpec = SourceSpec(), others: Sequence[str] = ()
+) -> SourceSpec:
     """The facts that a later run could guess otherwise, where all files agree on them.
 
-    What is stated of the format or a query is one: without it the files would not be read so.
+    What is stated of the format or a query is one: without it the files would not be read so. So
+    is which files are read: `others`, of another shape, may look alike once facts are stated.
     """
-    facts = ("format", "encoding", "delimiter", "quote")
+    facts = ("format", "encoding", "delimiter", "quote", "header_rows")
     agreed: dict[str, Any] = {fact: _agreed_fact(files, fact) for fact in facts}
     if all("columns" in file.facts.guessed for file in files):
         agreed["columns"] = _agreed_fact(files, "columns")
-    return SourceSpec(**{**agreed, "format": spec.format or agreed["format"], "query": spec.query})
+    agreed |= {"format": spec.format or agreed["format"], "query": spec.query}
+    if files and others and spec.files is None and spec.query is None:
+        agreed["files"] = _chosen_files([file.name for file in files], others)
+    return SourceSpec(**agreed)
+
+
+_MOST_NAMED = 200
+
+
+def _chosen_files(read: Sequence[str], others: Sequence[str]) -> tuple[str, ...] | None:
+    """The patterns that leave other files out, or name those that are read; None for too many."""
+    excluding = tuple(f"!{_anchored_glob(name, read)}" for name in others[: _MOST_NAMED + 1])
+    exact = all(matches_globs(name, excluding) for name in read)
+    if exact and len(excluding) <= _MOST_NAMED:
+        return excluding
+    naming = tuple(_anchored_glob(name, others) for name in read[: _MOST_NAMED + 1])
+    return naming if len(naming) <= _MOST_NAMED else None
+
+
+def _anchored_glob(name: str, beside: Sequence[str]) -> str:
+    """A glob for one file, which begins with a slash where a file in a folder has its name."""
+    same = any(other.endswith(f"/{name}") for other in beside)
+    return f"/{literal_glob(name)}" if same else literal_glob(name)
 
 
 def _agreed_fact(files: Iterable[SourceFile], fact: str) -> Any:  # noqa: ANN401

@@ -276,8 +276,8 @@ READERS: Final[dict[str, BinaryReader | TextReader | Container]] = {
     "yaml": TextReader(_defer(_TREES, "yaml_facts"), _read_tree, _named(".yaml", ".yml")),
     "toml": TextReader(_defer(_TREES, "toml_facts"), _read_tree, _named(".toml")),
     "chat_tree": TextReader(
-        _defer("formats.chat_trees", "chat_tree_facts"),
-        _defer("formats.chat_trees", "read_chat_trees"),
+        _defer("interchange.chat_trees", "chat_tree_facts"),
+        _defer("interchange.chat_trees", "read_chat_trees"),
         lambda head: b'"parent' in head.data,
     ),
     "jsonl": TextReader(detection.lines_facts, _read_lines),

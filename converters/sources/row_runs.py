@@ -142,7 +142,7 @@ def _element_rows(
         found = _complete_elements(data, seen.root)
     rows = flatten_elements(found, seen.root)
     if file.facts.format == "chat_tree":
-        from ingot.converters.sources.formats.chat_trees import show_branches
+        from ingot.converters.sources.interchange.chat_trees import show_branches
 
         rows = show_branches(rows)
     yield from rows

@@ -150,7 +150,7 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
         spec=spec,
         files=main,
         left_out=tuple(sorted([*left_out, *others], key=lambda item: item.name)),
-        guessed=guessed_spec(main, spec),
+        guessed=guessed_spec(main, spec, [one.name for one in others]),
         roots=root_candidates(objects, tables=spec.root is None) if objects else (),
         listing=listing,
     )
@@ -269,16 +269,23 @@ def holds_rows_anyway(entry: Entry, said: NoData) -> bool:
 
 
 def _exclusion_reason(
-    name: str, spec: SourceSpec, closed: Mapping[str, tuple[str, str]], alone: Collection[str]
+    name: str,
+    spec: SourceSpec,
+    closed: Mapping[str, tuple[str, str]],
+    alone: Collection[str],
+    prefix: str = "",
 ) -> NoData | None:
     if (why := table_reason(name, closed)) or name in alone:
         return why
-    if spec.files is not None:
-        # Its tables may be named: `*.xlsx/Sheet1`.
-        around = [one.rpartition("/")[0] for one in spec.files if not one.startswith("!")]
-        around = [one for one in around if "." in one.rpartition("/")[2]]
-        chosen = matches_globs(name, spec.files) or matches_globs(name, around or ["!**"])
-        return None if chosen else NOT_SELECTED
+    named = [one for one in spec.files or () if not one.startswith("!")]
+    # Its tables may be named: `*.xlsx/Sheet1`.
+    around = [one.rpartition("/")[0] for one in named]
+    around = [one for one in around if "." in one.rpartition("/")[2]]
+    chosen = matches_globs(name, spec.files, f"{prefix}{name}")
+    if not chosen and not matches_globs(name, around or ["!**"]):
+        return NOT_SELECTED
+    if named:
+        return None
     return not_a_document(name) if spec.format in kinds.DOCUMENTS else side_file_reason(name)
 
 
@@ -298,7 +305,7 @@ def inspect_entry(
             asked = replace(spec, format=kinds.DOCUMENT, files=(entry.name,))
             verdict = sniff_file(entry, seen, asked)
     except SourceError as error:
-        if spec.columns is None or direct:
+        if (spec.columns is None and spec.header_rows is None) or direct:
             raise
         verdict = NoData(error.problem)  # a file of a folder with other columns than stated
     _add_verdict(looked, entry, verdict, direct)
@@ -309,9 +316,13 @@ def _inspect_container(
     entry: Entry, container: Container, spec: SourceSpec, *, direct: bool
 ) -> EntryFiles:
     prefix = "" if direct else f"{entry.name}/"
-    return _inspect_twice(
+    looked = _inspect_twice(
         lambda alone: _inspect_members(entry, container, spec, prefix, alone), prefix=prefix
     )
+    if direct and spec.header_rows and not looked.files:
+        problem = f"no table in it has a row {spec.header_rows[-1]}"
+        raise SourceError(str(entry.place), problem, "correct `source.header_rows`")
+    return looked
 
 
 def _is_read_as_document(name: str, verdict: FileFacts | NoData, spec: SourceSpec) -> bool:
@@ -334,7 +345,8 @@ def _is_selected(
     name, chosen = f"{container}/{table}", [one for one in files if not one.startswith("!")]
     if chosen and (matches_globs(name, files) or (direct and matches_globs(table, files))):
         return True
-    excluded = not matches_globs(name, [one for one in files if one.startswith("!")])
+    excluding = [one for one in files if one.startswith("!")]
+    excluded = not matches_globs(name, excluding, table if direct else "")
     return False if excluded or not matches_globs(container, chosen or None) else None
 
 
@@ -359,7 +371,7 @@ def _inspect_members(
         if isinstance(named, SourceFile):
             looked.files.append(named)
         elif (
-            left_for := _exclusion_reason(member.name, spec, closed, alone)
+            left_for := _exclusion_reason(member.name, spec, closed, alone, prefix)
         ) and not holds_rows_anyway(named, left_for):
             looked.left_out.append(LeftOut.of(named, left_for))
         else:

@@ -167,6 +167,8 @@ def _outcome_lines(outcome: "Outcome") -> Iterable[tuple[str, str]]:
     for gate in outcome.gates:
         if gate.state != "pass":
             yield "gate", f"{gate.name}: {gate.figure}, wanted {gate.limit}"
+    if outcome.source and outcome.source.read:
+        yield "reads", _read_text(outcome.source)
     if outcome.source and outcome.source.left_out_count:
         yield "left out", _left_out_text(outcome.source)
     if outcome.usage:
@@ -174,6 +176,25 @@ def _outcome_lines(outcome: "Outcome") -> Iterable[tuple[str, str]]:
     yield from note_rows(outcome.notes)
     if result:
         yield from _result_lines(result)
+
+
+def show_files(console: "Console", source: "SourceSummary") -> None:
+    """Show which files or tables are read, and which are left out and why."""
+    console.print(plain_text("Files", "bold"))
+    rows: list[tuple[str, str]] = [("read", one) for one in source.read]
+    if more := source.files - len(rows):
+        rows.append(("read", count_text(more, "more file" if rows else "file")))
+    rows += [("left out", f"{one.name}: {one.why}") for one in source.left_out]
+    if more := source.left_out_count - len(source.left_out):
+        rows.append(("left out", count_text(more, "more file")))
+    print_grid(console, rows)
+
+
+def _read_text(source: "SourceSummary") -> str:
+    """Return a text such as `3 files: a.csv (90 bytes), b.csv (80 bytes) and 1 more`."""
+    names = source.read[:_FIRST_LEFT_OUT]
+    more = f" and {source.files - len(names):,} more" if source.files > len(names) else ""
+    return f"{count_text(source.files, 'file')}: {', '.join(names)}{more}"
 
 
 def _left_out_text(source: "SourceSummary") -> str:

@@ -107,6 +107,8 @@ def show_proposal(state: "State", context: "Context") -> "SafeProposal | None":
     console = stderr_console()
     if state["proposal"]:
         display.show_summary(console, state["proposal"], state.get("check"))
+    if (source := state.get("source")) and (source.read or source.left_out):
+        display.show_files(console, source)
     try:
         display.show_preview(console, preview(state, context))
     except MappingError as error:

@@ -35,7 +35,7 @@ JSON = {
         converters/sources/containers/mds converters/sources/containers/msgpack_rows
         converters/sources/containers/webdataset
         converters/sources/documents/document_files converters/sources/documents/headers
-        converters/sources/formats/arrow converters/sources/formats/chat_trees
+        converters/sources/formats/arrow converters/sources/interchange/chat_trees
         converters/sources/formats/delimited
         converters/sources/formats/detection converters/sources/formats/json_documents
         converters/sources/formats/json_rows converters/sources/root_candidates

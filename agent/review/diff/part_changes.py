@@ -297,7 +297,7 @@ def _implies(one: PlacedCondition, other: PlacedCondition) -> bool:
 
 _FACTS = (
     *("files", "format", "encoding", "delimiter", "quote", "columns"),
-    *("query", "root", "orient", "json_fields"),
+    *("header_rows", "query", "root", "orient", "json_fields"),
 )
 
 

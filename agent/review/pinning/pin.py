@@ -29,6 +29,7 @@ from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.formats.row_chunks import BrokenRow
 from ingot.converters.sources.sample import Sample, draw_sample
 from ingot.converters.sources.storage.archives import TarMember
+from ingot.converters.sources.storage.listing import literal_glob
 from ingot.converters.sources.tables.partitions import drop_partitions
 
 _FACTS = ("format", "layout", "encoding", "delimiter", "quote", "header")
@@ -259,7 +260,7 @@ def _extract_others(source: Source, hiding: SampleRedactor) -> Iterator[Pinnable
     left = [one.name for one in source.left_out if one.kind in ("unselected", "shape")]
     for name in left[:_OTHERS]:
         try:
-            other = source.with_spec(SourceSpec(files=(_literal_glob(name),)))
+            other = source.with_spec(SourceSpec(files=(f"/{literal_glob(name)}",)))
             sample = draw_sample(other, rows=_ROWS_OF_OTHER, max_bytes=_BYTES_OF_OTHER)
             for file in other.files:
                 want = select_wanted(sample, file)
@@ -275,8 +276,3 @@ def _extract_others(source: Source, hiding: SampleRedactor) -> Iterator[Pinnable
                     )
         except SourceError:
             continue
-
-
-def _literal_glob(name: str) -> str:
-    """Return a glob that matches one file, or with it some that differ in a glob character."""
-    return "/" + "".join("?" if char in "*?[!" else char for char in name)

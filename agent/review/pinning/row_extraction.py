@@ -187,8 +187,9 @@ def extract_rows(task: PinTask) -> PinnableRows:
     """Take the rows of a file that may be pinned."""
     if task.file.facts.format in ("parquet", "arrow"):
         return _extract_from_table(task)
-    if task.file.facts.format not in ("jsonl", "json", "csv", "text"):
-        return _extract_values(task)
+    facts = task.file.facts
+    if facts.format not in ("jsonl", "json", "csv", "text") or facts.header_rows:
+        return _extract_values(task)  # names may stand in several lines
     if task.file.facts.format == "json":
         root = file_root(task.file, task.spec)
         if root.orient is not None:

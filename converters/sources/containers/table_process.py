@@ -21,6 +21,7 @@ from ingot.converters.output.worker_pool import Inbox, Send, limit_process
 MEMORY: Final = 2 << 30
 _SECONDS: Final = 600  # of processor time for one table: beyond, its file is damaged
 _CHUNK_CELLS: Final = 16 << 10  # that are sent together
+_MOST_MERGED: Final = 10_000  # ranges that are told
 _HIDDEN: Final = "a hidden sheet: name it in `source.files` to have it read"
 
 
@@ -95,38 +96,43 @@ class Workbook:
             found.append((one.name, aside if is_sheet else "no sheet of cells", is_sheet))
         return found
 
-    def describe(self, asked: tuple[int, int]) -> tuple[int, int, list[list[Any]]]:
-        """Give the number of rows, the width, and the first rows, merged cells in each place."""
+    def describe(
+        self, asked: tuple[int, int]
+    ) -> tuple[int, int, list[tuple[int, list[Any]]], list[tuple[int, int, int, int]]]:
+        """Give the number of rows, the width, the first rows with their numbers, merged cells."""
         number, most = asked
         filled = self._filled_rows(number)
-        head = [[_json_value(cell) for cell in cells] for cells in islice(filled, most)]
+        head = [(row, [_json_value(cell) for cell in cells]) for row, cells in islice(filled, most)]
         count = len(head) + sum(1 for _ in filled)
-        row, column = self._sheet.start or (0, 0)
-        for first, last in self._sheet.merged_cell_ranges or ():
-            start, stop = first[1] - column, last[1] + 1 - column
-            if head and first[0] <= row <= last[0] and 0 <= start < stop <= self._sheet.width:
-                head[0][start:stop] = [head[0][start]] * (stop - start)
-        return count, self._sheet.width, head
+        column, last = (self._sheet.start or (0, 0))[1], head[-1][0] if head else 0
+        merged = [
+            (top + 1, left - column, bottom + 1, right - column)
+            for (top, left), (bottom, right) in self._sheet.merged_cell_ranges or ()
+            if top < last
+        ]
+        return count, self._sheet.width, head, merged[:_MOST_MERGED]
 
     def rows(self, number: int) -> Iterator[list[list[Any]]]:
         """Yield the columns of the rows that have a cell with a value, of some at a time."""
         filled = self._filled_rows(number)
         most = max(1, _CHUNK_CELLS // max(1, self._sheet.width))
-        while rows := list(islice(filled, most)):
+        while rows := [cells for _, cells in islice(filled, most)]:
             yield [_json_values(cells) for cells in zip(*rows, strict=True)]
 
-    def _filled_rows(self, number: int) -> Iterator[list[Any]]:
+    def _filled_rows(self, number: int) -> Iterator[tuple[int, list[Any]]]:
+        """Yield the rows that have a cell with a value, with their numbers from 1."""
         if number != self._number:
             self._sheet = None  # before there is another one
             self._sheet, self._number = self._book.get_sheet_by_index(number), number
-        return _skip_empty_rows(self._sheet.iter_rows() if self._sheet.start else ())
+        rows = self._sheet.iter_rows() if self._sheet.start else ()
+        return _skip_empty_rows(enumerate(rows, start=1))
 
 
-def _skip_empty_rows(rows: Iterable[list[Any]]) -> Iterator[list[Any]]:
-    for cells in rows:
-        for cell in cells:  # a generator for each row would take as long as the row
+def _skip_empty_rows(rows: Iterable[tuple[int, list[Any]]]) -> Iterator[tuple[int, list[Any]]]:
+    for row in rows:
+        for cell in row[1]:  # a generator for each row would take as long as the row
             if _json_value(cell) is not None:
-                yield cells
+                yield row
                 break
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from ingot.converters.errors import SourceError, require_package, translate_read_errors
 from ingot.converters.output.worker_pool import WorkerDiedError, give_back_process, take_process
 from ingot.converters.sources.containers.table_process import MEMORY, serve_tables
-from ingot.converters.sources.facts import EMPTY, NOT_SELECTED, FileFacts, NoData, SourceFile
+from ingot.converters.sources.facts import NOT_SELECTED, FileFacts, NoData, SourceFile
 from ingot.converters.sources.formats.delimited import column_names
 from ingot.converters.sources.storage.archives import (
     TableMember,
@@ -52,12 +52,12 @@ def selected_tables(
     entry: Entry,
     found: Iterable[FoundTable],
     wants: Wants,
-    describe: Callable[[int, str], FileFacts | None],
+    describe: Callable[[int, str], FileFacts | NoData],
     etag: str | None = None,
 ) -> Iterator[Entry | LeftMember]:
     """Yield the tables that are read, with the size and stamps of their file, or name and reason.
 
-    `describe` gives the facts of a table by its number and name, None where it is empty.
+    `describe` gives the facts of a table by its number and name, or why it is not read.
     """
     seen: set[str] = set()
     for number, (name, aside, may_be_named) in enumerate(found):
@@ -71,10 +71,10 @@ def selected_tables(
         else:
             seen.add(name)
             why = None if wanted and may_be_named else aside
-            facts = None if why else describe(number, name)
+            facts = why or describe(number, name)
             place = TableMember(archive=entry.place, member=name, number=number)
             table = replace(entry, name=name, place=place, etag=etag or entry.etag)
-            yield SourceFile.of(table, facts) if facts else (name, why or EMPTY)
+            yield SourceFile.of(table, facts) if isinstance(facts, FileFacts) else (name, facts)
 
 
 def local_copy(stack: ExitStack, place: Place, beside: Iterable[str] = ()) -> Path:

@@ -20,11 +20,12 @@ from ingot.converters.sources.containers.tables import (
     open_container,
     selected_tables,
 )
-from ingot.converters.sources.facts import FileFacts, NoData, SourceFile, SourceSpec
+from ingot.converters.sources.facts import EMPTY, FileFacts, NoData, SourceFile, SourceSpec
 from ingot.converters.sources.file_kinds import file_ending
 from ingot.converters.sources.formats.delimited import column_names
 from ingot.converters.sources.formats.detection import FilePeek
-from ingot.converters.sources.formats.dialect import RECORDS, describe_records
+from ingot.converters.sources.formats.dialect import RECORDS
+from ingot.converters.sources.formats.header_rows import Header, find_header, stated_header
 from ingot.converters.sources.formats.row_chunks import RowChunk, rows_of_columns
 from ingot.converters.sources.storage.archives import TableMember
 from ingot.converters.sources.storage.compression import open_decompressed
@@ -112,27 +113,24 @@ def workbook_tables(entry: Entry, spec: SourceSpec, wants: Wants) -> Iterator[En
     """Yield the sheets of a workbook, and those that are left out. Raises SourceError."""
     with open_container(OpenTables, entry.place, Workbook) as book:
 
-        def describe(number: int, _: str) -> FileFacts | None:
-            rows, width, head = book.describe((number, RECORDS))
-            if not rows:
-                return None
-            columns = spec.columns
-            if columns is not None and len(columns) < width:
-                problem = f"{len(columns)} names for {width} columns"
+        def describe(number: int, _: str) -> FileFacts | NoData:
+            count, width, head, merged = book.describe((number, RECORDS))
+            if not count:
+                return EMPTY
+            names = spec.columns
+            if names is not None and len(names) < width:
+                problem = f"{len(names)} names for {width} columns"
                 raise SourceError(str(entry.place), problem, "correct `source.columns`")
-            if columns is None and not all(
-                cell is None or isinstance(cell, str) for cell in head[0]
-            ):
-                columns = column_names([""] * width)  # numbers and dates are no names
-            texts = [["" if cell is None else str(cell) for cell in row] for row in head]
-            layout = describe_records(texts, columns)
-            return FileFacts(
-                format="excel",
-                columns=layout.columns,
-                header=layout.header,
-                rows=rows - layout.header,
-                shape=frozenset(layout.columns),
-                guessed=frozenset(() if layout.header or spec.columns else ("columns",)),
+            rows = [(place, [_cell_text(cell) for cell in cells]) for place, cells in head]
+            header: Header | None = Header()
+            if spec.header_rows is not None:
+                header = stated_header(rows, spec.header_rows, merged)
+            elif names is None:
+                header = find_header(rows, merged)
+            if header is None:
+                return NoData(f"it has no row {spec.header_rows}", "shape", "excel")
+            return _sheet_facts(
+                header, rows[0][0], names or column_names([""] * width), count, spec
             )
 
         if book.tables is None:
@@ -140,10 +138,39 @@ def workbook_tables(entry: Entry, spec: SourceSpec, wants: Wants) -> Iterator[En
         yield from selected_tables(entry, book.tables or (), wants, describe)
 
 
+def _cell_text(cell: object) -> str:
+    """Return the text of a cell; true and false are numbers, which are no names."""
+    return "" if cell is None else str(int(cell) if isinstance(cell, bool) else cell)
+
+
+def _sheet_facts(
+    header: Header, first: int, names: tuple[str, ...], rows: int, spec: SourceSpec
+) -> FileFacts:
+    has_header, above = bool(header.rows), header.above
+    columns = names if spec.columns or not has_header else header.names
+    guessed = {
+        "columns": not has_header and spec.columns is None,
+        "header_rows": header.rows not in ((), (first,)) and spec.header_rows is None,
+    }
+    return FileFacts(
+        format="excel",
+        columns=columns,
+        header=has_header,
+        preamble=above,
+        header_rows=header.rows,
+        unclear=header.unclear,
+        rows=rows - above - has_header,
+        shape=frozenset(columns),
+        guessed=frozenset(fact for fact, is_guessed in guessed.items() if is_guessed),
+    )
+
+
 def read_sheet(file: SourceFile, _: SourceSpec) -> Iterator[RowChunk]:
     """Yield the rows of a sheet. Raises SourceError."""
-    place, names, skip = cast(TableMember, file.place), file.facts.columns, file.facts.header
+    place, names, facts = cast(TableMember, file.place), file.facts.columns, file.facts
+    skip = facts.preamble + facts.header
     with open_container(OpenTables, place.archive, Workbook) as book:
         for columns in book.rows(place.number):
-            yield RowChunk(values=rows_of_columns(names, columns)[int(skip) :], sound=True)
-            skip = False
+            rows = rows_of_columns(names, columns)
+            yield RowChunk(values=rows[skip:], sound=True)
+            skip = max(0, skip - len(rows))

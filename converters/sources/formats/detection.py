@@ -2,7 +2,7 @@
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import BinaryIO
@@ -14,6 +14,7 @@ from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, SourceSpec
 from ingot.converters.sources.formats import columnar_files, dialect
+from ingot.converters.sources.formats.header_rows import Header, find_header, stated_header
 from ingot.converters.sources.formats.json_rows import (
     Element,
     compile_root,
@@ -354,7 +355,7 @@ def table_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts | Non
     guess = partial(
         dialect.guess_table,
         whole=head.whole,
-        stated=spec.format == "csv" or bool(spec.delimiter or spec.columns),
+        stated=spec.format == "csv" or bool(spec.delimiter or spec.columns or spec.header_rows),
         usual=next((marks for end, marks in _USUAL.items() if head.name.endswith(end)), ""),
         delimiter=spec.delimiter,
         quote=spec.quote,
@@ -362,12 +363,19 @@ def table_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts | Non
     )
     lines = head.lines[:_MOST_LINES]
     table, preamble = guess(lines), 0
-    if spec.columns is None and (above := dialect.lines_above(lines, table)):
+    free = spec.columns is None and spec.header_rows is None
+    if free and (above := dialect.lines_above(lines, table)):
         below = guess(lines[above:])
         if below is not None and below.header and below.width > 1:
             table, preamble = below, above
     if table is None:
         return None
+    header = _table_header(lines, table, spec, where) if not preamble else Header()
+    if header.rows:
+        preamble = header.rows[-1] - 1
+        below = guess(lines[preamble:]) or table
+        columns = spec.columns or header.names
+        table = replace(below, header=True, columns=columns, width=len(columns))
     if table.width > MOST_COLUMNS:
         problem = f"{table.width:,} columns; at most {MOST_COLUMNS:,} are read"
         raise SourceError(where, problem, "correct `source.delimiter`, or cut the table")
@@ -375,6 +383,8 @@ def table_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts | Non
         problem = f"{len(spec.columns)} names for {table.width} columns"
         raise SourceError(where, problem, "correct `source.columns`")
     guessed = _table_guesses(head, spec, table) | head.base.guessed
+    if header.rows and spec.header_rows is None:
+        guessed |= {"header_rows"}
     return replace(
         head.base,
         format="csv",
@@ -385,9 +395,29 @@ def table_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts | Non
         fewest=table.fewest,
         multiline=table.multiline,
         preamble=preamble,
+        header_rows=header.rows,
+        unclear="" if table.header else header.unclear,
         shape=frozenset(table.columns),
         guessed=guessed,
     )
+
+
+def _table_header(
+    lines: Sequence[str], table: dialect.TableLayout, spec: SourceSpec, where: str
+) -> Header:
+    """Return the header in the lines that are stated, or where titles or groups stand above it."""
+    stated = spec.header_rows
+    if stated is None and (spec.columns or not 1 < table.width <= MOST_COLUMNS):
+        return Header()
+    rows = list(dialect.numbered_records(lines, table))
+    if stated is None:
+        found = find_header(rows) if rows else Header()
+        return replace(found, rows=()) if rows and found.rows == (rows[0][0],) else found
+    header = stated_header(rows, stated, ())
+    if header is None:
+        problem = f"it has no table with a header in line {stated[-1]}"
+        raise SourceError(where, problem, "correct `source.header_rows`")
+    return header
 
 
 def _table_guesses(head: TextHead, spec: SourceSpec, table: dialect.TableLayout) -> frozenset[str]:

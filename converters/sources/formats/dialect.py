@@ -335,7 +335,7 @@ def _header_points(trial: _Trial) -> float:
         return -10.0
     if len(first) == 1 and not rest:
         return -1.0
-    names = sum(_looks_like_name(cell) for cell in first)
+    names = sum(looks_like_name(cell) for cell in first)
     points = 2.0 * names / len(first) - 1.5 - (len(set(first)) < len(first))
     points += sum(cell.strip().lower() in _KNOWN_NAMES for cell in first)
     return points + sum(
@@ -343,7 +343,7 @@ def _header_points(trial: _Trial) -> float:
     )
 
 
-def _looks_like_name(cell: str) -> bool:
+def looks_like_name(cell: str) -> bool:
     """Short, and no sentence; a nameless first column (a written-out index) is one too."""
     text = cell.strip()
     return not text or (bool(_IDENTIFIER.fullmatch(text)) and not _SENTENCE.search(text))
@@ -363,15 +363,23 @@ def _column_points(cell: str, body: Sequence[str]) -> float:
         return -2.0
     lengths = sorted(len(value) for value in held)
     middle = lengths[len(lengths) // 2]
-    if middle > 3 * len(cell) and middle > 20 and _looks_like_name(cell):
+    if middle > 3 * len(cell) and middle > 20 and looks_like_name(cell):
         return 1.0
     return -1.0 if len(cell) > 60 else 0.0
 
 
-def describe_records(
-    records: Sequence[Sequence[str]], columns: Sequence[str] | None = None
-) -> TableLayout:
-    """Names of columns, and whether the first record holds them; all have the same cells."""
+def header_points(records: Sequence[Sequence[str]]) -> float:
+    """Return how much the first of some records of one width looks like a header: above 0."""
     width = len(records[0])
-    trial = _Trial(dialect=Dialect(delimiter=","), records=records, width=width, share=1.0)
-    return _describe_layout(trial, columns)
+    dialect = Dialect(delimiter=",")
+    return _header_points(_Trial(dialect=dialect, records=records, width=width, share=1.0))
+
+
+def numbered_records(lines: Sequence[str], table: TableLayout) -> Iterator[tuple[int, list[str]]]:
+    """Yield the first records with their lines, from 1, up to one of several lines or too wide."""
+    for number, line in enumerate(lines[:RECORDS], start=1):
+        cells = split_line(line.removesuffix("\r"), table.dialect)
+        if not isinstance(cells, list) or len(cells) > table.width:
+            return
+        if any(cell.strip() for cell in cells):
+            yield number, [*cells, *[""] * (table.width - len(cells))]

@@ -319,8 +319,10 @@ def path_stem(name: str) -> str:
     return f"{folder}{slash}{file_stem(base)}"
 
 
-def matches_globs(name: str, patterns: Sequence[str] | None) -> bool:
+def matches_globs(name: str, patterns: Sequence[str] | None, whole: str = "") -> bool:
     """Whether a name (relative, with `/`) is chosen; the last pattern that matches decides.
+
+    `whole`: what the file is called from outside of its archive; patterns may mean either name.
 
     A pattern that begins with `!` excludes; if all do, everything else is chosen. As in gitignore a
     pattern without a slash matches in every folder, `*` stays inside a folder and `**` does not.
@@ -329,9 +331,15 @@ def matches_globs(name: str, patterns: Sequence[str] | None) -> bool:
         return True
     verdict = all(pattern.startswith("!") for pattern in patterns)
     for pattern in patterns:
-        if _compile_glob(pattern.removeprefix("!")).fullmatch(name):
+        glob = _compile_glob(pattern.removeprefix("!"))
+        if glob.fullmatch(name) or (whole and glob.fullmatch(whole)):
             verdict = not pattern.startswith("!")
     return verdict
+
+
+def literal_glob(name: str) -> str:
+    """Return a glob that matches one file, or with it some that differ in a glob character."""
+    return "".join("?" if char in "*?[!" else char for char in name)
 
 
 @cache

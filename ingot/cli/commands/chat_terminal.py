@@ -67,7 +67,7 @@ class Talk:
 
     def _complete(self, before: str, word: str) -> list[str]:
         order = self._now.order
-        fields = self._context.fields(order.source, order.spec)
+        fields = self._context.fields(order.source, self._now.spec)
         door = self._context.door(order.source, order.spec)
         found = complete_word(before, word, fields)
         return [one for one in found if door.text(one) == one == safe_text(one)]
@@ -344,9 +344,9 @@ def _show_gates(console: Console, reply: Reply, context: Context) -> None:
 
 def _show_fields(console: Console, reply: Reply, context: Context) -> None:
     """Show the paths of the data: types, number of rows, an example."""
-    order = reply.conversation.order
-    read = read_data(*context.source_and_sample(order.source, order.spec))
-    facts = read.through(_door(reply, context)).view.facts
+    location, spec = reply.conversation.order.source, reply.conversation.spec
+    read = read_data(*context.source_and_sample(location, spec))
+    facts = read.through(context.door(location, spec)).view.facts
     rows = [("field", "types", "rows", "a value")]
     for one in facts.paths:
         types = "|".join(one.types)[:_TYPES]

@@ -42,8 +42,11 @@ EITHER = {
 MESSAGE = {"each": [], "where": [], "role": "user", "content": ["x"], "loss_mask": None}
 
 
+WHOLE = ("meta", "group", "root", "files", "header_rows")
+
+
 def edit(kind, **given):
-    alternative = {} if kind in ("meta", "group", "root") else {"alternative": None}
+    alternative = {} if kind in WHOLE else {"alternative": None}
     return {"set": kind, **alternative, **given}
 
 
@@ -294,6 +297,31 @@ CASES = {
         {**PT, "source": {"root": "x", "encoding": "utf-8"}},
         edit("root", path=None),
         {"source": {"encoding": "utf-8"}},
+    ),
+    "a sheet is left out": (
+        {**PT, "source": {"files": ["!Log", "Old"]}},
+        edit("files", read=[], leave_out=["Old", "Log", "Notes"]),
+        {"source": {"files": ["!Log", "!Old", "!Notes"]}},
+    ),
+    "a sheet of those that are read is left out": (
+        {**PT, "source": {"files": ["Log", "Old"]}},
+        edit("files", read=[], leave_out=["Log"]),
+        {"source": {"files": ["Old"]}},
+    ),
+    "sheets are read": (
+        {**PT, "source": {"files": ["!Log"]}},
+        edit("files", read=["Log", "Old"], leave_out=[]),
+        {"source": {"files": ["Log", "Old"]}},
+    ),
+    "a header": (
+        {**PT, "source": {"columns": ["c0", "c1"], "encoding": "utf-8"}},
+        edit("header_rows", rows=[2, 3]),
+        {"source": {"encoding": "utf-8", "header_rows": [2, 3]}},
+    ),
+    "a header to be detected": (
+        {**PT, "source": {"header_rows": [2]}},
+        edit("header_rows", rows=[]),
+        {"source": None},
     ),
     "the text of one alternative": (
         EITHER,

@@ -344,7 +344,8 @@ def test_steps_and_alternatives_say_what_they_are(tmp_path: Path) -> None:
     assert {"pt", "sft"} >= {one["decision"] for one in found}
     judged = [one for one in found if one["confidence"] is not None]
     assert judged
-    assert all(0 < one["confidence"] < 1 and one["why"] and one["rows"] <= 40 for one in judged)
+    assert all(0 < float(one["confidence"]) < 1 for one in judged)
+    assert all(one["why"] and one["rows"] <= 40 for one in judged)
 
 
 def test_a_list_of_messages_takes_the_field_that_names_speakers_best(tmp_path: Path) -> None:

@@ -79,14 +79,15 @@ def test_other_sheets_are_told_and_chosen():
     told = {one.name: one.why for one in open_source(str(place)).left_out}
     assert told["Notes"].startswith("a hidden sheet")
     assert (told["Empty"], told["Chart"]) == ("empty", "no sheet of cells")
-    assert told["Merged"] == "another shape than the main files: excel with k, v, v.1, v.2"
+    assert told["Merged"] == "another shape than the main files: excel with k, v, v.1, v.2, 2 rows"
     assert read(place, files=("Notes",)) == [{"x": 1, "y": 2}]
     assert read(place, files=("openpyxl.xlsx/Merged",))[0] == {"k": 1, "v": 2, "v.1": 3, "v.2": 4}
     assert read(place, files=("Numbers",)) == [{"c0": 1, "c1": 2.5}, {"c0": 3, "c1": 1e300}]
     assert read(place, files=("Numbers",), columns=("a", "b"))[0] == {"a": 1, "b": 2.5}
-    assert [one.name for one in open_source(str(place), SourceSpec(files=("!Quiz",))).files] == [
-        *("Merged", "Numbers")
-    ]
+    rest = open_source(str(place), SourceSpec(files=("!Quiz",)))  # does not join the others
+    assert [one.name for one in rest.files] == ["Merged"]
+    both = open_source(str(place), SourceSpec(files=("Merged", "Numbers")))
+    assert [one.name for one in both.files] == ["Merged", "Numbers"]
     with pytest.raises(SourceError, match="1 names for 2 columns"):
         read(place, files=("Numbers",), columns=("a",))
 

@@ -722,6 +722,7 @@ CASES: list[tuple[str, Document, Document, str, str | None, str | None]] = [
             ("delimiter", ",", "\t", ",", r"'\t'"),
             ("quote", '"', "", '"', "''"),
             ("columns", ["a", "b"], ["b", "a"], "a, b", "b, a"),
+            ("header_rows", [3], [2, 3], "3", "2, 3"),
             ("query", "a order by 1", "b order by 1", "a order by 1", "b order by 1"),
             ("root", "data[*]", "*", "data[*]", "*"),
             ("orient", "list", "split", "list", "split"),
