@@ -49,8 +49,8 @@ def example_names() -> list[str]:
 
 def command(name: str, out: str) -> list[str]:
     """The command line, to be run in the repository's root."""
-    # The results of these folders are known to be right (examples/README.md), also where the rules are
-    # less sure than the default asks for: three of them would wait for a person.
+    # The results of these folders are known to be right (examples/README.md), also where the rules
+    # are less sure than the default asks for: three of them would wait for a person.
     sure = ["--yes", "--min-confidence", "0.8"]
     wanted = ["--mapper", "rules", "--tokenizer", TOKENIZER, *sure, "--overwrite", "--json"]
     return ["ingot", "run", f"examples/{name}", "--out", out, *wanted]
