@@ -199,7 +199,8 @@ def map_roles(values: dict[str, int], said: list[list[str]]) -> dict[str, str | 
     if set(named.values()) == {"user", "system"} and len(values) == 2 and _is_machine(named, said):
         return {value: "user" if role == "user" else "assistant" for value, role in named.items()}
     if all(named.values()) and {"user", "assistant"} <= set(named.values()):
-        return {value: None if role == "drop" else role for value, role in named.items()}
+        left = ("drop", "system") if _tells_news(named, said) else ("drop",)
+        return {value: None if role in left else role for value, role in named.items()}
     known = {role for role in named.values() if role in ("user", "assistant")}
     unknown = [value for value, role in named.items() if role is None]
     if len(unknown) == 1 and len(known) == 1 and len(values) <= 5:
@@ -220,6 +221,19 @@ def _is_machine(named: dict[str, str | None], said: list[list[str]]) -> bool:
     """Whether a `system` is the machine of a dialogue: it speaks later than at the start."""
     later = [named.get(value) for s in said for value in s[1:]]
     return later.count("system") > 0.3 * len(later)
+
+
+def _tells_news(named: dict[str, str | None], said: list[list[str]]) -> bool:
+    """Whether a `system` among people tells what goes on (`Ann has joined`): it begins nothing.
+
+    Messages of a protocol, whose sides are `user` and `assistant`, are instructions in any place.
+    """
+    if {"user", "assistant"} <= set(named):
+        return False
+    turns = [[named.get(value) for value in one] for one in said]
+    told = sum(one.count("system") for one in turns)
+    opening = sum(one[:1].count("system") for one in turns)
+    return opening < 0.5 * told
 
 
 TURN_NAMES = ("message", "msg", "utterance", "turn", "speech", "say", "发言", "消息", "话语")

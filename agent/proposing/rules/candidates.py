@@ -22,6 +22,7 @@ from ingot.agent.proposing.rules.answers.accepted_answers import (
     marked_elements,
 )
 from ingot.agent.proposing.rules.answers.question_answer import question_answer_drafts
+from ingot.agent.proposing.rules.context_columns import good_rows_condition
 from ingot.agent.proposing.rules.conversations import row_groups
 from ingot.agent.proposing.rules.conversations.conversations import conversation_drafts
 from ingot.agent.proposing.rules.conversations.row_groups import LEAST_OFTEN, SEVERAL, RowOrder
@@ -34,6 +35,8 @@ from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import RootCandidate
 from ingot.converters.sources.sample import Sample, draw_sample
+
+_OF_A_DOCUMENT = frozenset({"text", "front_matter.title"})  # what is beside these is of the file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,6 +196,8 @@ def find_candidates(source: Source, sample: Sample, modes: Sequence[str]) -> lis
     if draft := document_draft(source):
         facts = source.guessed.to_document()
         reading = plain_reading(sample, facts, 1.0, "a file is a row")
+        if where := good_rows_condition(reading.view, _OF_A_DOCUMENT):  # drafts, by front matter
+            draft = replace(draft, body={**draft.body, "where": where})
         made = candidate_document(draft, reading, {})
         one = Candidate(draft=draft, reading=reading, score=draft.score, document=made)
         return [one] if draft.kind in modes else []

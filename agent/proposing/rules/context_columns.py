@@ -14,6 +14,7 @@ from ingot.agent.proposing.names import (
     left_out_values,
     name_group,
     name_strength,
+    says_yes,
     spell_name,
     verdict_of,
 )
@@ -34,6 +35,7 @@ from ingot.converters.sources.text_kinds import count_words
 
 _CHARACTER = ("char", "character", "persona", "npc", "companion")
 _DESCRIBES = name_group("descriptions")
+_MOST_FLAGGED = 0.7  # of the rows; what flags more of them is a kind, not a fault
 
 
 def persona_system_value(columns: Sequence[Column]) -> Json:
@@ -322,11 +324,37 @@ def good_rows_condition(
         truths = column.facts.types.get("boolean", 0) >= 0.9 * len(column.present)
         if truths and column.distinct == 2 and column.named("good") >= CLEAR:
             found.append({"path": column.path, "in": [True]})
-        elif truths and column.distinct == 2 and flags_bad_rows(column.name):
+        elif truths and flags_bad_rows(column.name) and _is_told_apart(column):
             found.append({"path": column.path, "not_in": [True]})
+        elif told := truth_condition(column):
+            found.append({"path": column.path, "not_in": told})
         elif bad := _bad_values(column, worse, answer):
             found.append({"path": column.path, "not_in": bad})
     return found or None
+
+
+def _is_told_apart(column: Column) -> bool:
+    """Whether a flag is true of some rows alone: false, or left away, in the others."""
+    return column.distinct == 2 or (column.fill <= _MOST_FLAGGED and says_yes(column.present[0]))
+
+
+def truth_condition(column: Column) -> list[Json]:
+    """The value of rows that are not to be used: yes or no in any language, by the field's name."""
+    values = sorted(set(column.present))
+    truths = {value: says_yes(value) for value in values}
+    if len(values) != 2 or set(truths.values()) != {True, False}:
+        return []
+    current = spell_name(column.name).removeprefix("is_").removeprefix("ist_")
+    holds = current in name_group("flags_of_current_rows")
+    gone = [value for value in values if truths[value] is not holds]
+    if not holds and not flags_bad_rows(column.name):
+        return []
+    if sum(text in gone for text in column.present) > _MOST_FLAGGED * len(column.present):
+        return []
+    raw = {
+        str(v).lower() if isinstance(v, bool) else str(v): v for row in column.values for v in row
+    }
+    return [raw[value] for value in gone]
 
 
 def _bad_values(column: Column, worse: Sequence[str], answer: Column | None) -> list[str]:

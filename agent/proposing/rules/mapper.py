@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ingot.agent.proposing.columns import is_path_inside
 from ingot.agent.proposing.doubts.confidence import (
     asking_share,
     conversation_doubt,
@@ -20,7 +21,7 @@ from ingot.agent.proposing.doubts.confidence import (
     score_doubt,
     strongest_first,
 )
-from ingot.agent.proposing.doubts.turn_doubts import Doubt
+from ingot.agent.proposing.doubts.turn_doubts import Doubt, message_lists
 from ingot.agent.proposing.doubts.unconverted import MOST_SURE, unconverted_reason
 from ingot.agent.proposing.plain_text import document_draft
 from ingot.agent.proposing.proposal import Evidence, Proposal, Request, confidence_text
@@ -47,6 +48,7 @@ _OTHER_TRIES, _OTHER_SCORE = 2, 0.75  # of the mode that was not asked for
 MOST_MASKED = 0.4  # of what is said, where the texts were left out on purpose
 SHOWN_DOUBT, SHOWN_SCORE = 0.05, 0.6
 _OTHER_KINDS = {"pt": "running text", "sft": "conversations"}
+_OF_TURNS = 0.75  # of the score of documents that are the turns of conversations
 _NAMELESS = 0.7  # of the doubt whether rows are documents, where no name says so
 EXAMPLES = 40  # records that language and doubts are judged by
 
@@ -82,6 +84,31 @@ def _record_share(run: SampleRun) -> float:
 def _score_open_mode(candidate: Candidate) -> Candidate:
     factor = open_mode_factor(candidate.draft, _example_records(candidate))
     return replace(candidate, score=candidate.score * factor)
+
+
+def _prefer_turns(ran: Sequence[Candidate]) -> list[Candidate]:
+    """Lower the score of texts that are the turns which a conversation among the others takes.
+
+    Conversations that nobody has answered yet give no record; that makes them no documents.
+    """
+    talks = {
+        element
+        for one in ran
+        if one.draft.kind == "sft" and one.draft.explicit and one.score >= LEAST_SCORE["sft"]
+        for element in message_lists(one.draft.body)
+    }
+    return [
+        replace(one, score=one.score * _OF_TURNS)
+        if one.draft.kind == "pt" and talks and _takes_turns(one, talks)
+        else one
+        for one in ran
+    ]
+
+
+def _takes_turns(candidate: Candidate, talks: set[str]) -> bool:
+    """Whether running text is one of the turns, or all of them joined."""
+    inside = any(is_path_inside(path, one) for path in candidate.draft.used for one in talks)
+    return inside or candidate.document.get("each") in talks
 
 
 def _example_records(candidate: Candidate) -> list[Record]:
@@ -306,7 +333,7 @@ def _propose_generally(
     ran = [_run_candidate(c, request) for c in drafted[:MOST_TRIES]]
     ran += [c for m in modes for c in _late_candidate(drafted[MOST_TRIES:], ran, m, request)]
     if request.mode == "auto" and not document_draft(source):
-        ran = [_score_open_mode(c) for c in ran]
+        ran = _prefer_turns([_score_open_mode(c) for c in ran])
     ran.sort(key=lambda c: -c.score)
     chosen = [c for c in ran if c.score >= LEAST_SCORE[c.draft.kind]]
     if not chosen:

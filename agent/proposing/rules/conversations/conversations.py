@@ -123,7 +123,8 @@ def _draft_with_ending(view: View, talk: Talk, body: MappingDocument, score: flo
     if ending is None:
         return None
     content, used = ending
-    if _uses_tools(talk) and _path_strength(used, "chosen") < NAMED:
+    spoken = _path_strength(used, "chosen") >= NAMED or _spoken_reply(view, talk) == ending
+    if _uses_tools(talk) and not spoken:
         return None
     said = {"role": "assistant", "content": content}
     shortened = {**body, "messages": [*body["messages"], said]}

@@ -62,8 +62,6 @@ def _column_condition(view: View, column: Column) -> dict[str, Json]:
     if dated := _date_condition(view, column):
         return dated
     values = _few_values(column)
-    if told := _truth_condition(column, values):
-        return told
     standing = _names_a_standing(column)
     known = set(map(names.spell_name, names.name_group("rows_of_no_document")))
     gone = [v for v in values if names.spell_name(v) in known]
@@ -91,21 +89,6 @@ def _names_a_standing(column: Column) -> bool:
         or ends
         or any(len(name) > 1 and name in spelt for name in known if not name.isascii())
     )
-
-
-def _truth_condition(column: Column, values: Sequence[str]) -> dict[str, Json]:
-    """Yes or no in any language, under a name that says what is true of the row."""
-    truths = {value: names.says_yes(value) for value in values}
-    if len(values) != 2 or set(truths.values()) != {True, False}:
-        return {}
-    raw = {
-        str(v).lower() if isinstance(v, bool) else str(v): v for row in column.values for v in row
-    }
-    known = names.name_group("flags_of_current_rows")
-    current = names.spell_name(column.name).removeprefix("is_").removeprefix("ist_") in known
-    if not current and not names.flags_bad_rows(column.name):
-        return {}
-    return {"not_in": [raw[value] for value in values if truths[value] is not current]}
 
 
 def _date_condition(view: View, column: Column) -> dict[str, Json]:

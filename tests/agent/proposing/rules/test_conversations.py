@@ -710,3 +710,73 @@ def test_answers_that_are_only_calls_are_kept_beside_the_request(mapped: Any, po
     calls = rows[4]["response"]["choices"][0]["message"]["tool_calls"]
     assert json.loads(outcome.turns(4)[1][1]) == calls
     assert outcome.turns(5)[1][1] == pool.answer(5)
+
+
+def test_an_answer_beside_a_request_that_used_tools_is_its_last_message(
+    mapped: Any, pool: Any
+) -> None:
+    def row(n: int) -> dict[str, Any]:
+        call = {"id": f"c{n}", "function": {"name": "look", "arguments": f'{{"n": {n}}}'}}
+        used: list[dict[str, Any]] = [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{n}", "content": f'{{"found": {n}}}'},
+        ]
+        asked = [{"role": "user", "content": pool.question(n)}, *(used if n % 3 == 0 else [])]
+        said = {"message": {"role": "assistant", "content": pool.answer(n)}}
+        return {"id": n, "request": {"messages": asked}, "response": {"choices": [said]}}
+
+    rows = [row(n) for n in range(24)]
+    for mode in ("sft", "auto"):
+        outcome = mapped(rows, mode)
+        assert outcome.proposal.decision == "sft"
+        assert _roles(outcome, 3) == ["user", "assistant", "tool", "assistant"]
+        assert outcome.turns(3)[-1][1] == pool.answer(3)
+
+
+@pytest.mark.parametrize("answered", [1.0, 0.7])
+def test_turns_are_no_documents_where_some_wait_for_an_answer(
+    mapped: Any, pool: Any, answered: float
+) -> None:
+    def event(who: str, text: str | None, kind: str = "Comment") -> dict[str, Any]:
+        return {"type": kind, "author": {"role": who, "name": "A. B."}, "body": text}
+
+    rows = [
+        {
+            "id": n,
+            "subject": f"Case {n} of the week",
+            "events": [
+                event("end-user", pool.question(n)),
+                event("system", "We have received your request.", "Notification"),
+                *([event("agent", pool.answer(n))] if n < 60 * answered else []),
+            ],
+        }
+        for n in range(60)
+    ]
+    outcome = mapped(rows, "auto")
+    assert outcome.proposal.decision == "sft"
+    assert _roles(outcome) == ["user", "assistant"]
+    assert len(outcome.records) == round(60 * answered)
+
+
+@pytest.mark.parametrize(
+    ("names", "roles"),
+    [
+        (("visitor", "operator", "system"), ["user", "assistant"]),  # it tells what goes on
+        (("user", "assistant", "system"), ["user", "system", "assistant"]),  # a protocol's own
+    ],
+)
+def test_a_system_among_people_that_begins_nothing_is_left_out(
+    mapped: Any, pool: Any, names: tuple[str, str, str], roles: list[str]
+) -> None:
+    asks, answers, system = names
+    rows = [
+        {
+            "talk": [
+                {"sender": asks, "text": pool.question(n)},
+                {"sender": system, "text": f"{('Ann', 'Bob')[n % 2]} has joined the chat"},
+                {"sender": answers, "text": pool.answer(n)},
+            ]
+        }
+        for n in range(20)
+    ]
+    assert _roles(mapped(rows, "sft")) == roles

@@ -151,3 +151,41 @@ def test_files_that_hold_a_conversation_each_are_read_as_one(tmp_path: Path) -> 
     proposal, examples = turns(tmp_path)
     assert "source" not in proposal.mapping
     assert all(len(one) == 12 for one in examples)
+
+
+def test_drafts_are_left_out_by_the_front_matter_of_documents(tmp_path: Path) -> None:
+    for n in range(12):
+        told = {0: "draft: true\n", 1: "draft: false\n"}.get(n % 4, "")
+        head = f"---\ntitle: Page {n}\n{told}---\n"
+        (tmp_path / f"p{n}.md").write_text(f"{head}# Page {n}\n\nWhat page {n} says of it.\n")
+    source = open_source(str(tmp_path))
+    proposal = propose(source, draw_sample(source), Request(mode="pt"))
+    assert proposal.mapping
+    assert proposal.mapping["where"] == [{"path": "front_matter.draft", "not_in": [True]}]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "kept"),
+    [
+        ("Published", ("yes", "no"), "yes"),
+        ("draft", ("Y", "N"), "N"),
+        ("veröffentlicht", ("ja", "nein"), "ja"),
+    ],
+)
+def test_questions_that_are_not_published_are_left_out(
+    tmp_path: Path, name: str, values: tuple[str, str], kept: str
+) -> None:
+    rows = [
+        {
+            "question": FR[0].replace("crêpes", f"crêpes {n}"),
+            "answer": f"{FR[1]} {n}",
+            name: values[n % 2],
+        }
+        for n in range(30)
+    ]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = open_source(str(tmp_path))
+    proposal = propose(source, draw_sample(source), Request(mode="sft"))
+    assert proposal.mapping
+    (gone,) = set(values) - {kept}
+    assert proposal.mapping["where"] == [{"path": name, "not_in": [gone]}]
