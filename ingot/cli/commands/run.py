@@ -77,7 +77,7 @@ def stop_unless_done(state: "State", context: "Context") -> None:
     order, accepted = state["order"], state["outcome"].mapper in PERSONS
     if status == "irrelevant" and order.mode in _NEEDED and not accepted:
         asked = f"nothing to convert, although --mode {order.mode} asks for it"
-        raise ReviewNeeded(order.source, asked, _NEEDED[order.mode])
+        note_line(f"note: {asked}: {_NEEDED[order.mode]}", "yellow")
     if status == "blocked":
         where, hint = _write_down_proposal(state, context)
         raise ConversionError(where, f"a gate failed: {why}", hint)
