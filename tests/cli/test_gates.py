@@ -41,7 +41,7 @@ def ingot(*words: object, code: int | None = 0) -> Any:
     return ran
 
 
-@pytest.mark.parametrize("mode", ["auto", "sft", "pt"])
+@pytest.mark.parametrize("mode", ["auto", "sft"])
 @pytest.mark.parametrize(
     "rows",
     [
