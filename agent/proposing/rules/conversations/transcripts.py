@@ -155,17 +155,19 @@ def _timed_markers(texts: Sequence[str]) -> tuple[dict[str, str | None], bool]:
     header = {} if begun else _header_mark(texts, lines)
     if not texts or (begun < _IN_TURN * len(texts) and not header):
         return {}, False
-    talks = [_timed_turns(text, found) for text, found in zip(texts, lines, strict=True)]
+    footer = _footer_mark(texts, lines)
+    spoken = [text.partition(next(iter(footer), "\0"))[0] for text in texts]
+    talks = [_timed_turns(text, found) for text, found in zip(spoken, lines, strict=True)]
     roles, agreed = _roles_of_marks(talks)
     told = [[(roles[m], said) for m, said in talk if roles.get(m) and said] for talk in talks]
     notices = any(count_words(said) >= SEVERAL for talk in talks for m, said in talk if not m)
     for heads in _time_heads([m for found in lines for m in found]):
         apart = dict.fromkeys("\n" + head for head in heads)
-        split: dict[str, str | None] = {**header, **apart, **roles}
+        split: dict[str, str | None] = {**header, **apart, **roles, **footer}
         cut = compile_split(split)
         if roles and heads and [_cut_pieces(cut, text) for text in texts] == told:
             days = any(len(_NUMBER.findall(head)) > 1 for head in heads)  # others have others
-            return split, agreed and not notices and not days and not header
+            return split, agreed and not (notices or days or header or footer)
     return {}, False
 
 
@@ -178,6 +180,18 @@ def _header_mark(
     alike = takewhile(lambda pair: pair[0] == pair[1], zip(min(texts), max(texts), strict=False))
     word = _HEADER.match("".join(char for char, _ in alike))
     return {"\n" + word[0]: None} if word else {}
+
+
+def _footer_mark(
+    texts: Sequence[str], lines: Sequence[Sequence[re.Match[str]]]
+) -> dict[str, str | None]:
+    """The line with which what follows the last turn begins, the same in nearly all texts."""
+    ends = [text[found[-1].end() :] for text, found in zip(texts, lines, strict=True) if found]
+    after = [dict.fromkeys(line for line in end.split("\n")[1:] if line.strip()) for end in ends]
+    count = Counter(line for one in after for line in one)
+    often = {line for line, found in count.items() if found >= max(SEVERAL, 0.9 * len(texts))}
+    first = next((line for one in after for line in one if line in often), None)
+    return {"\n" + first: None} if first else {}
 
 
 def _time_form(match: re.Match[str]) -> tuple[str, ...]:
@@ -230,8 +244,8 @@ def _roles_of_marks(
     spoken = [[turn for turn in talk if turn[0]] for talk in talks]
     named = {mark: speaker_role(mark.strip(_FRAMES)) for talk in spoken for mark, _ in talk}
     known = {mark: None if role == "drop" else role for mark, role in named.items()}
-    if {"user", "assistant"} <= set(named.values()) and all(named.values()):
-        return known, True
+    if {"user", "assistant"} <= set(named.values()):
+        return known, all(named.values())  # who else speaks is left out, and a person is asked
     told = find_sides(spoken)
     if told is None or told.answered < _IN_TURN:
         return {}, False

@@ -89,3 +89,24 @@ def test_texts_with_names_before_some_lines_are_no_conversations(tmp_path: Path,
     proposal = told(files, tmp_path / "notes")["proposal"]
     assert proposal is not None
     assert not [one for one in proposal.evidence if one.choice.startswith("transcripts")]
+
+
+def test_names_give_roles_whoever_begins_and_a_footer_is_nobodys(mapped: Any, pool: Any) -> None:
+    def call(n: int) -> str:
+        said = [
+            ("Ringer", "This call may be recorded."),
+            ("Agent", f"Hello, this is desk {n}, how can I help?"),
+            ("Customer", pool.question(n)),
+            ("Agent", pool.answer(n)),
+        ]
+        lines = [f"[00:{n:02}:{k:02}] {who}: {text}" for k, (who, text) in enumerate(said)]
+        head = f"Call ID: C-{n}\nQueue: {('red', 'blue')[n % 2]}\n\n"
+        return head + "\n".join(lines) + f"\n--- End ---\nNote: score {n}"
+
+    outcome = mapped([{"text": call(n)} for n in range(12)], "sft")
+    assert outcome.turns(3) == [
+        ("assistant", "Hello, this is desk 3, how can I help?"),
+        ("user", pool.question(3)),
+        ("assistant", pool.answer(3)),
+    ]
+    assert outcome.proposal.confidence < 0.9  # who else speaks is left out: a person is asked
