@@ -113,8 +113,8 @@ def test_what_is_no_lake(base: Path, name: str) -> None:
     assert not (base / name / ".ingot-lake").exists()
 
 
-def test_what_waits_is_listed_by_name(order: LakeOrder) -> None:
-    assert [one.name for one in waiting_sets(order)] == ["odd", "same", "vague", "void"]
+def test_what_waits_is_listed_with_the_most_confident_first(order: LakeOrder) -> None:
+    assert [one.name for one in waiting_sets(order)] == ["same", "vague", "odd", "void"]
 
 
 def test_what_is_decided_is_what_the_next_runs_do(order: LakeOrder, base: Path) -> None:
@@ -151,7 +151,7 @@ def test_an_approved_mapping_is_the_proposed_one(order: LakeOrder) -> None:
     assert document == proposed
     assert not proposal_file(order, "vague").parent.exists()
     assert not order.run_folder("vague").exists()
-    assert [one.name for one in waiting_sets(order)] == ["odd", "same", "void"]
+    assert [one.name for one in waiting_sets(order)] == ["same", "odd", "void"]
     assert not order.result("vague").exists()  # nothing is converted here
 
 
@@ -235,7 +235,7 @@ def review(*words: str) -> tuple[int, str, str]:
 def test_without_a_terminal_it_lists_and_ends_with_3(lake: Path) -> None:
     code, shown, said = review(str(lake))
     assert code == 3
-    assert [line.split()[0] for line in shown.splitlines()[:4]] == ["odd", "same", "vague", "void"]
+    assert [line.split()[0] for line in shown.splitlines()[:4]] == ["same", "vague", "odd", "void"]
     assert f"error: {lake}: 4 data sets wait for a person" in said
     code, shown, said = review(str(lake), "--list")
     assert (code, said) == (0, "")
@@ -245,9 +245,9 @@ def test_the_list_for_programs(lake: Path) -> None:
     code, shown, _ = review(str(lake), "--list", "--json")
     found = json.loads(shown)["sets"]
     assert code == 0
-    assert [one["name"] for one in found] == ["odd", "same", "vague", "void"]
-    assert found[2]["proposal"] == str(lake / "sets" / "vague.proposal" / "mapping.json")
-    assert "is below --min-confidence" in found[2]["why"]
+    assert [one["name"] for one in found] == ["same", "vague", "odd", "void"]
+    assert found[1]["proposal"] == str(lake / "sets" / "vague.proposal" / "mapping.json")
+    assert "is below --min-confidence" in found[1]["why"]
 
 
 def test_several_are_decided_by_name(lake: Path, base: Path) -> None:
