@@ -180,7 +180,7 @@ def test_a_line_that_is_no_command_says_what_to_do(begun: Begin) -> None:
     assert order == ["said you", "said ingot"]  # the answer is below the question
     line.fill("set user pormpt")
     line.press("Enter")
-    expect(page.locator(".change")).to_contain_text("nearest: prompt")
+    expect(page.locator(".change")).to_contain_text("Did you mean prompt?")
     line.fill("help")
     line.press("Enter")
     expect(page.locator(".commands")).to_contain_text("drop FIELD under|over N")

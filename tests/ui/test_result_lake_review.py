@@ -106,7 +106,7 @@ def test_a_data_set_of_a_lake_is_approved_and_the_next_one_opens(
     check_names(page)
     names = waiting.locator("tbody tr td:first-child > bdi").all_text_contents()
     assert len(names) >= 2
-    waiting.get_by_role("button", name=f"Open: {names[0]}").click()
+    waiting.get_by_role("button", name=f"Open: {names[0]}", exact=True).click()
     foot = page.get_by_role("region", name="Approval")
     shown = foot.locator("bdi").first
     expect(shown).to_have_text(names[0])

@@ -275,8 +275,7 @@ def _name_doubts(draft: Draft, taken: Sequence[Column]) -> Iterator[Doubt]:
     strange = [c for c in taken if max(map(c.named, slots)) < 0.5]
     share = len(strange) / max(1, len(taken))
     paths = " and ".join(c.path for c in strange[:3])
-    hold = "hold" if len(strange) > 1 else "holds"
-    yield Doubt("names", share, f"no name says what {paths} {hold}")
+    yield Doubt("names", share, f"no name says what is in {paths}")
     several = draft.kind == "pt" and len(strange) > 1
     yield Doubt("strangers", float(several), f"no name says that {paths} belong together")
 

@@ -55,7 +55,7 @@ def test_names_that_say_nothing_and_markup_are_named(tmp_path: Path) -> None:
             steps = f"<p>Open the <b>panel {n}</b>, then press its key and wait.</p>"
             rows.writerow([n, f"How do I repair the display of device number {n}?", steps])
     outcome = proposed(tmp_path / "faq.csv", "sft")["outcome"]
-    said = "100% of the records hold markup; no name says what c2 and c4 hold"
+    said = "100% of the records hold markup; no name says what is in c2 and c4"
     assert doubts_text(outcome.evidence) == said
     gate = next(one for one in outcome.gates if one.name == "confidence")
     sure = confidence_text(outcome.confidence or 0)
