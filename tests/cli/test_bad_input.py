@@ -119,7 +119,7 @@ def test_a_misspelt_path() -> None:
     run = ("run", "good.jsonl", "--out", "out", "--mapping", "wrong.json", "--yes")
     ran = CliRunner().invoke(app, list(run))
     assert ran.exit_code == 1
-    assert "nearest: body" in ran.stderr
+    assert "Did you mean body?" in ran.stderr
     assert not Path("out").exists()
 
 
