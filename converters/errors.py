@@ -31,7 +31,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from importlib.util import find_spec
-from typing import Final, cast
+from typing import Annotated, Final, cast
+
+# Of a field of a dataclass: in its JSON (json_yaml.encode) it stands only if it has been set.
+OMIT = "left out where it has its default"
 
 
 class ExitCode(IntEnum):
@@ -136,10 +139,10 @@ class Problem:
     expected: str
     got: str
     nearest: str | None = None  # the closest path that exists
-    path: str = ""  # what it is about, as the mapping spells it, "" = nothing that is read
-    values: tuple[tuple[str, int], ...] = ()  # what was found there, each with how often
-    words: str = ""  # the same for a person, "" = as the fields above say it
-    command: str = ""  # of `ingot chat`, which solves it, "" = none does
+    path: Annotated[str, OMIT] = ""  # what it is about, as the mapping spells it, "" = nothing
+    values: Annotated[tuple[tuple[str, int], ...], OMIT] = ()  # found there, each with how often
+    words: Annotated[str, OMIT] = ""  # the same for a person, "" = as the fields above say it
+    command: Annotated[str, OMIT] = ""  # of `ingot chat`, which solves it, "" = none does
 
     def __str__(self) -> str:
         if not self.words:

@@ -29,6 +29,7 @@ from typing import (
 
 import orjson
 
+from ingot.converters.errors import OMIT as OMIT
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
@@ -280,7 +281,6 @@ def _scalar_text(value: Json) -> str:
 
 T = TypeVar("T")
 
-OMIT = "left out where it has its default"
 UNSTORED = "never written"
 EMPTY = "an empty object stands for None"
 

@@ -126,8 +126,8 @@ def _require_speaker(
     problem = Problem(
         f"/edits/{number}/value",
         EDIT,
-        f"a name of the data: {speakers}",
-        typed,
+        "a name of the data",
+        f"{typed}, not one of {speakers}",
         nearest,
         words=f"No speaker of the data is called {typed}; they are {speakers}{more}.",
         command=f"role {typed_name(nearest)} {edit['role']}" if nearest else "",
@@ -316,14 +316,14 @@ _OTHER_MODE = {"pt": "sft", "sft": "pt"}
 class Alternative:
     """Another mapping, bound, and what it is in one line.
 
-    `confidence` is None of a mapping that nobody has judged as a whole; `rows` of the sample give
-    records.
+    `why` may quote values of the data, `title` does not. `confidence` is None of a mapping that
+    nobody has judged as a whole; `rows` of the sample give records.
     """
 
     title: str
     mapping: MappingDocument
     decision: str
-    why: str
+    why: str = ""
     confidence: float | None = None
     rows: int = 0
 
@@ -357,7 +357,7 @@ def _candidate_mappings(conversation: Conversation, context: Context) -> Iterato
             sure = f"{one.decision}, confidence {confidence_text(one.confidence)}"
             doubts = doubts_text(one.evidence)
             yield Alternative(
-                title=f"the rules' {sure}: {one.reason} {doubts}".strip(),
+                title=f"the rules' {sure}",
                 mapping=one.mapping,
                 decision=one.decision,
                 why=f"{one.reason} {doubts}".strip(),
@@ -378,7 +378,7 @@ def _runners_up(conversation: Conversation, proposal: Proposal) -> Iterator[Alte
         except MappingError:
             continue
         title = f"{one.target} from {one.runner_up} (runner-up of {one.choice})"
-        yield Alternative(title=title, mapping=made, decision=conversation.decision, why=title)
+        yield Alternative(title=title, mapping=made, decision=conversation.decision)
 
 
 def _runner_up_edit(target: str, runner_up: str) -> Edit | None:

@@ -190,7 +190,8 @@ def _state_lines(
     yield from (problem_line(door.problem(one), share) for one in state.get("problems", ()))
     yield from _reason_lines(conversation, detail, door) if share != "none" else ()
     for number, other in enumerate(others[: detail.others], start=1):
-        yield cut_line(door.text(f"Other mapping {number}: {other.title}"), detail.line)
+        why = f": {other.why}" if other.why and share != "none" else ""
+        yield cut_line(door.text(f"Other mapping {number}: {other.title}{why}"), detail.line)
     for row, record in examples[: detail.examples]:
         yield f"Row: {render_value(row, detail.size(), share)}"
         yield f"Record: {render_value(record, detail.size(), share)}"

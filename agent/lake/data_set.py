@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ingot.agent.context import Context, state_home
-from ingot.agent.judging.policy import review_by_gates
+from ingot.agent.judging.policy import dispute_reason, review_by_gates
 from ingot.agent.judging.trial import shown_report, spec_of_document, try_out
 from ingot.agent.lake.lake_order import LakeOrder
 from ingot.agent.lake.shared_model import LakeLedger, PostponedError, SharedModel
@@ -58,6 +58,7 @@ from ingot.converters.sources.root_candidates import root_candidates
 _SHOWN: Final = 20
 _SAMPLES: Final = 3  # records of a data set on the page
 _MESSAGES, _CHARACTERS = 12, 2_000  # of a record there, and of each of its texts
+_UNUSABLE: Final = Safe("no mapper found a mapping that can be run")
 _DECIDE: Final = Safe("decide it: ingot lake review DIR")
 _SPENT: Final = ("calls", "chars_sent", "tokens_in", "tokens_out", "cost")
 
@@ -301,7 +302,9 @@ def _waiting_facts(
     """Write the proposal for a person, and return the facts."""
     outcome, stopped, out = run_outcome(state), state.get("stopped"), order.out or ""
     facts = _proposal_facts(known, outcome)
-    why = redact(why or outcome.why or "no mapper found a mapping that can be run")
+    unmapped = outcome.reason if outcome.decision == "unmappable" and outcome.reason else EMPTY_TEXT
+    said = filter(None, (unmapped, redact(dispute_reason(state))))
+    why = redact(why or outcome.why) or joined(said, "; ") or _UNUSABLE
     record = outcome.check.record if outcome.check else EMPTY_TEXT
     why = joined([why, record], "; ") if record else why
     if resting or outcome.status == "budget":

@@ -70,8 +70,8 @@ def validate(state: State, context: Context) -> State:
 
 
 def _tell_reasons(source: Source, found: Source) -> Source:
-    """The source with why files were left out that a mapping now leaves out by name."""
-    told = {one.name: one for one in found.left_out}
+    """The source with why files were left out that a mapping now leaves out for their shape."""
+    told = {one.name: one for one in found.left_out if one.kind == "shape"}
     named = [
         told.get(one.name, one) if one.kind == "unselected" else one for one in source.left_out
     ]

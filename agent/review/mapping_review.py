@@ -328,7 +328,7 @@ def _cut_to_difference(text: object, other: object) -> object:
     return text if start < _BEFORE else f"({start} characters as in the other) ...{text[start:]}"
 
 
-_AT_LINE = re.compile(r"\bline (\d+) column")
+_AT_LINE = re.compile(r"\bline (\d+), column")
 
 
 def mapping_entry(

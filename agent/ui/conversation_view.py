@@ -136,7 +136,7 @@ def view_reply(reply: Reply, context: Context) -> Facts:
                 "title": door.text(one.title),
                 "decision": one.decision,
                 "confidence": None if one.confidence is None else confidence_text(one.confidence),
-                "why": door.text(one.why),
+                "why": door.text(one.why or one.title),
                 "rows": one.rows,
                 "lines": [[*line] for line in mapping_lines(one.mapping, door)],
             }

@@ -248,26 +248,51 @@ def asked(maker: Maker, families: int, of_each: int) -> Iterator[Made]:
 
 
 def replies(sets: list[Made]) -> list[dict[str, Any]]:
-    """What a model says to a question, by marks that all stand in it."""
-    return [
-        {"marks": [f"{stem}_{one}" for one in "abc"], "reply": _reply(f"{stem}_b", f"{stem}_c")}
+    """What a model says to a question, by marks that all stand in it.
+
+    Besides the columns that say nothing these are the shapes of which the rules may be less sure
+    than it takes to ask nobody.
+    """
+    asked = [
+        {"marks": [f"{stem}_{one}" for one in "abc"], "reply": _chat(f"{stem}_b", f"{stem}_c")}
         for stem in sorted({made.asks for made in sets if made.asks})
+    ]
+    exam = {**_chat(["^.context", "question"], "answer"), "root": "data[*]"}
+    return [
+        *asked,
+        {
+            "marks": ["paragraphs[*].qas[*].question: string"],
+            "reply": {**exam, "each": ["paragraphs[*].qas[*]"]},
+        },
+        {
+            "marks": ["document.body: string"],
+            "reply": _reply(decision="pt", text=["document.body"]),
+        },
+        {
+            "marks": ["content: string", "url: string"],
+            "reply": _reply(decision="pt", text=["title", "content"]),
+        },
     ]
 
 
-def _reply(asks: str, answers: str) -> dict[str, Any]:
+def _chat(asks: str | list[str], answers: str) -> dict[str, Any]:
     said = (("user", asks), ("assistant", answers))
-    messages = [{"each": [], "role": r, "content": [p], "loss_mask": None} for r, p in said]
+    messages = [
+        {"each": [], "role": r, "content": [p] if isinstance(p, str) else p, "loss_mask": None}
+        for r, p in said
+    ]
+    return _reply(decision="sft", messages=messages)
+
+
+def _reply(**parts: str | list[Any]) -> dict[str, Any]:
     meta = ["source", "language", "timestamp", "token_count", "quality_score", "original_id"]
-    empty = dict.fromkeys(("root", "each", "group", "text", "system"))
     return {
-        **empty,
-        "decision": "sft",
-        "reason": "one column asks, another answers",
+        **dict.fromkeys(("root", "source", "each", "group", "text", "messages", "system")),
+        "reason": "the names and the rows say so",
         "confidence": 0.9,
         "where": [],
-        "messages": messages,
         "meta": dict.fromkeys(meta),
+        **parts,
     }
 
 

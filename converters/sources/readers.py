@@ -387,7 +387,10 @@ def _text_facts(
     head = TextHead(
         name=name, data=data, lines=lines, whole=seen.whole, base=base, goes_on=seen.goes_on
     )
-    return _format_facts(head, spec, str(entry.place))
+    facts = _format_facts(head, spec, str(entry.place))
+    known = next((one.what for one in RECOGNIZERS.values() if one.recognize(data)), None)
+    # Raw data of one kind belongs together, however many cells the lines of each file have.
+    return replace(facts, shape=frozenset({known})) if known and not facts.header else facts
 
 
 def _format_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts:

@@ -349,7 +349,9 @@ def test_an_edit_that_is_no_mapping_is_shown_with_what_is_wrong(
     (asked,) = again["__interrupt__"]
     assert asked.value["action_requests"][0]["args"] == {"mapping": mapping}
     assert "## Problems" in asked.value["action_requests"][0]["description"]
-    assert "cannot be run:\n\n- /" in again["messages"][-1]["content"]
+    said = again["messages"][-1]["content"]
+    assert "cannot be run:\n\n- This needs " in said
+    assert all(line.endswith(": schema)") for line in said.splitlines() if line[:2] == "- ")
     assert run.answer(type="approve")["outcome"]["status"] == "unusable"
     assert not (tmp_path / "out").exists()
 

@@ -382,7 +382,7 @@ def test_the_command_that_goes_on_repeats_the_options() -> None:
     words = shlex.split(order_command(order, mapping="m.json"))
     assert words == [
         *("ingot", "run", "raw data", "--out", "my out", "--mapping", "m.json"),
-        *("--records", "jsonl", "--source", "x y", "--limit", "5", *SURE),
+        *("--records", "jsonl", "--source", "x y", "--limit", "5", "--yes"),
     ]
     plain = order_command(Order(source="a", out="b", overwrite=True, language="en"), mapping="m")
     assert plain == "ingot run a --out b --mapping m --language en --overwrite --yes"

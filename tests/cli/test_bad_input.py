@@ -115,11 +115,11 @@ def test_a_misspelt_path() -> None:
     Path("wrong.json").write_text(json.dumps({"version": 2, "text": "bdoy"}))
     convert = one_line(ends(1, "convert", "wrong.json", "good.jsonl", "--out", "out"))
     assert "wrong.json" in convert
-    assert "nearest: body" in convert
+    assert "Did you mean body? In chat: set text body (/text: unresolved_path)" in convert
     run = ("run", "good.jsonl", "--out", "out", "--mapping", "wrong.json", "--yes")
     ran = CliRunner().invoke(app, list(run))
     assert ran.exit_code == 1
-    assert "nearest: body" in ran.stderr
+    assert "Did you mean body?" in ran.stderr
     assert not Path("out").exists()
 
 

@@ -350,7 +350,7 @@ def test_check_reports_problems_and_fails(data: Path, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.json"
     wrong.write_text(json.dumps(MAPPING).replace("answer", "anwser"))
     ran = ingot("check", wrong, data, code=1)
-    assert "nearest: answer" in ran.stdout
+    assert "Did you mean answer? In chat: set assistant answer" in ran.stdout
     assert "problem" in ran.stderr
     told = json.loads(ingot("check", wrong, data, "--json", code=1).stdout)
     assert told["problems"][0]["code"] == "unresolved_path"

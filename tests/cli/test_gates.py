@@ -151,7 +151,9 @@ def test_most_data_in_another_shape_is_for_a_person() -> None:
     told = json.loads(ingot("run", *words, "--yes", "--json", code=3).stdout)
     assert "in files of another shape: `ingot lake run`" in told["why"]
     approved = ["--mapping", "out.proposal/mapping.json", "--yes"]
-    assert "gate      files of another shape: " in ingot("run", *words, *approved).stdout
+    done = ingot("run", *words, *approved).stdout  # the mapping states what stays left out
+    assert "left out  2 files: first.jsonl, second.jsonl" in done
+    assert "files of another shape" not in done
 
 
 def test_documents_beside_formats_that_are_not_read_are_counted_by_kind() -> None:

@@ -13,7 +13,7 @@ JSON = {
         converters/sources/containers/sqlite_files
         converters/sources/tables/server_tables
         converters/sources/file_groups
-        agent/judging/trial agent/lake/file_scan agent/privacy/door
+        agent/judging/trial agent/lake/file_scan agent/ui/example_rows agent/privacy/door
         agent/privacy/redaction
         agent/proposing/columns agent/proposing/llm/data_block agent/proposing/llm/inventory
         agent/proposing/llm/relations agent/proposing/readings agent/proposing/recsys_data
@@ -55,7 +55,7 @@ JSON = {
         agent/proposing/rules/documents/current_rows
         agent/proposing/rules/documents/typed_blocks
         agent/proposing/rules/passages
-        agent/chat/typed_values
+        agent/chat/group_paths agent/chat/typed_values agent/judging/problem_words
         agent/judging/model_gates agent/proposing/proposal agent/proposing/rules/context_columns
         agent/proposing/rules/conversations/conversations
         agent/proposing/rules/conversations/dialogue

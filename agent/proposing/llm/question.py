@@ -246,12 +246,17 @@ def _fenced_message(prompt: str, data: Safe) -> Message:
     return {"role": "user", "content": content}
 
 
+_PATH_CODES = ("unresolved_path", "bad_path")  # whose nearest is a path, and no value
+_NAMED = re.compile(r"(/(?:map|split|replace))/.*", re.DOTALL)  # by values of the data
+
+
 def problem_line(one: SafeProblem, share: str) -> str:
     """One problem as a line; with `none` what was found is left out, since it may be a value."""
     text = one.detail
     if share == "none":
-        near = f"; nearest: {one.nearest}" if one.nearest else ""
-        text = f"{one.pointer}: {one.code}: expected {one.expected}{near}"
+        near = f"; nearest: {one.nearest}" if one.nearest and one.code in _PATH_CODES else ""
+        pointer = _NAMED.sub(r"\1", one.pointer)
+        text = f"{pointer}: {one.code}: expected {one.expected}{near}"
     if share == "raw":
         return f"- {cut_middle(clean_text(text), _MOST_CHARS, 0)}"
     return f"- {cut_line(text, _MOST_CHARS)}"

@@ -14,7 +14,6 @@ from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, SourceSpec
 from ingot.converters.sources.formats import columnar_files, dialect
-from ingot.converters.sources.formats.header_rows import Header, find_header, stated_header
 from ingot.converters.sources.formats.json_rows import (
     Element,
     compile_root,
@@ -352,6 +351,8 @@ def _object_shape(value: dict[str, Json]) -> frozenset[str]:
 
 def table_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts | None:
     """Return the facts of a delimited table. Raises SourceError where it has too many columns."""
+    from ingot.converters.sources.formats.header_rows import Header
+
     guess = partial(
         dialect.guess_table,
         whole=head.whole,
@@ -404,8 +405,10 @@ def table_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts | Non
 
 def _table_header(
     lines: Sequence[str], table: dialect.TableLayout, spec: SourceSpec, where: str
-) -> Header:
+) -> "Header":
     """Return the header in the lines that are stated, or where titles or groups stand above it."""
+    from ingot.converters.sources.formats.header_rows import Header, find_header, stated_header
+
     stated = spec.header_rows
     if stated is None and (spec.columns or not 1 < table.width <= MOST_COLUMNS):
         return Header()

@@ -377,7 +377,8 @@ def _names_asked(evidence: Evidence, asked: Sequence[str]) -> bool:
 def _show_alternatives(console: Console, reply: Reply, context: Context) -> None:
     for number, one in enumerate(reply.others, start=1):
         door = _door(reply, context)
-        console.print(plain_text(f"{number}: {door.text(one.title)}", "bold"))
+        told = f"{one.title}: {one.why}" if one.why else one.title
+        console.print(plain_text(f"{number}: {door.text(told)}", "bold"))
         display.print_grid(console, [*mapping_lines(one.mapping, door)])
     if reply.others:
         console.print(plain_text("To use one of them: take N"))

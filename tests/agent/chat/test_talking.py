@@ -431,7 +431,7 @@ def test_a_speaker_has_to_be_one_of_the_data(offline):
     talk = offline([{"id": n, "conversations": turns} for n in range(20)])
     (problem,) = talk("role gtp assistant").problems
     assert problem.nearest == "gpt"
-    assert "'human', 'gpt'" in problem.expected
+    assert "'human', 'gpt'" in problem.got
     assert talk("role gpt user").show == ("changes",)
 
 
@@ -788,6 +788,21 @@ def test_no_value_is_told_where_none_may_be(online, chat):
     sent = json.dumps(chat.requests)
     assert "Quasimodo" not in sent
     assert "Ring!" not in sent
+
+
+def test_no_problem_tells_a_value_where_none_may_be(online, chat):
+    turns = [{"who": "Quasimodo", "say": "Ring!"}, {"who": "Esmeralda", "say": "Water, please."}]
+    talk = online(
+        [{"id": n, "chat": turns} for n in range(20)], share_values="none", mapper="rules"
+    )
+    wrong = {"set": "role", "value": "Quasimodi", "role": "user", "number": None}
+    chat.always = {"say": "ok", "edits": [{**wrong, "alternative": None}]}
+    told = talk("make the bell-ringer the user")
+    assert "Quasimodo" in told.problems[0].words  # the person is told
+    sent = json.dumps(chat.requests)
+    assert "a name of the data" in sent
+    assert "Quasimodo" not in sent
+    assert "Esmeralda" not in sent
 
 
 def test_counts_of_all_rows_are_approved_by_a_second_ok(offline, tmp_path):

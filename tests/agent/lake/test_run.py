@@ -338,7 +338,7 @@ def test_formats_that_are_not_read_are_never_passed_over(tmp_path):
     page = (order.out / "index.html").read_text()
     for name, _ in report.left_out:
         assert name in page
-    assert '"sure":0.6' in page
+    assert '"sure":0.9' in page
     sets, listener, _ = ran(order)  # what was kept of the files says the same
     assert (listener.worked, sets["archive"].status) == ([], "waiting")
     (root / "archive/rows.jsonl").touch()

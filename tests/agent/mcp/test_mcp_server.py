@@ -209,9 +209,9 @@ def test_nothing_outside_the_root_is_read_or_written(root: Path) -> None:
 
 def test_secrets_of_the_data_reach_no_client(root: Path) -> None:
     turns = [
-        {"talk": [{"who": "ann.lee@example.com", "said": f"Is it {n} o'clock?"},
-                  {"who": "bob.ray@example.com", "said": f"It is {n} o'clock, {SECRET}."}],
-         "password": SECRET}
+        {"id": n, "password": SECRET,
+         "messages": [{"from": "ann.lee@example.com", "value": f"Is it {n} o'clock by now?"},
+                      {"from": "bob.ray@example.com", "value": f"It is {n} o'clock, {SECRET}."}]}
         for n in range(40)
     ]  # fmt: skip
     write_rows(root / "data" / "talk.jsonl", turns)
