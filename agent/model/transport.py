@@ -21,7 +21,7 @@ from ingot.agent.model.server_errors import Fault
 from ingot.converters.errors import ModelError
 from ingot.converters.rows import Json
 
-MOST_BYTES = 8 << 20
+MOST_BYTES, MOST_STREAMED = 8 << 20, 32 << 20  # an event for each token is mostly frame
 EVENT_STREAM = "text/event-stream"
 _PACKED = "the reply is compressed, which was not asked for"
 
@@ -154,8 +154,7 @@ def _await_answer(
 
 def _read_stream(response: httpx2.Response, take: Take, watch: "_Watch") -> bytes:
     """The body as far as it is wanted; `take` gets it where it is an event stream."""
-    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    listens = kind == EVENT_STREAM and response.is_success
+    listens = _is_streamed(response) and response.is_success
     pieces = []
     with closing(response):
         for piece in response.iter_raw():
@@ -165,6 +164,12 @@ def _read_stream(response: httpx2.Response, take: Take, watch: "_Watch") -> byte
             if listens and not take(piece):
                 break
     return b"".join(pieces)
+
+
+def _is_streamed(response: httpx2.Response) -> bool:
+    """Whether a body is a stream of events."""
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return bool(kind == EVENT_STREAM)
 
 
 class _Watch:
@@ -221,7 +226,8 @@ class _Watch:
     def answered(self, response: httpx2.Response) -> None:
         if response.headers.get("content-encoding", "identity") != "identity":
             raise NoAnswerError("not_openai", _PACKED)
-        response.stream = _Bounded(cast(httpx2.SyncByteStream, response.stream))
+        most = MOST_STREAMED if _is_streamed(response) else MOST_BYTES
+        response.stream = _Bounded(cast(httpx2.SyncByteStream, response.stream), most)
 
     def _traced(self, event: str, info: dict[str, Any]) -> None:
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
@@ -247,15 +253,15 @@ class _Watch:
 class _Bounded(httpx2.SyncByteStream):
     """A response's stream that ends with an error past the most bytes that a reply may have."""
 
-    def __init__(self, stream: httpx2.SyncByteStream) -> None:
-        self._stream = stream
+    def __init__(self, stream: httpx2.SyncByteStream, most: int) -> None:
+        self._stream, self._most = stream, most
 
     def __iter__(self) -> Iterator[bytes]:
         size = 0
         for chunk in self._stream:
             size += len(chunk)
-            if size > MOST_BYTES:
-                raise NoAnswerError("too_large", f"the reply is larger than {MOST_BYTES >> 20} MiB")
+            if size > self._most:
+                raise NoAnswerError("too_large", f"the reply is larger than {self._most >> 20} MiB")
             yield chunk
 
     def close(self) -> None:

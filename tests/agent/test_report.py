@@ -28,7 +28,6 @@ from ingot.agent.reporting.report import (
 from ingot.agent.state import Order, State
 from ingot.converters.errors import OutputError, ReviewNeeded
 from ingot.converters.json_yaml import decode, encode
-from tests.conftest import SURE
 
 MAPPING = {"version": 2, "text": ["标题", "body"]}
 RULES = {"version": 2, "text": "body"}

@@ -335,7 +335,9 @@ def good_rows_condition(
 
 def _is_told_apart(column: Column) -> bool:
     """Whether a flag is true of some rows alone: false, or left away, in the others."""
-    return column.distinct == 2 or (column.fill <= _MOST_FLAGGED and says_yes(column.present[0]))
+    if column.distinct == 2:
+        return True
+    return column.fill <= _MOST_FLAGGED and says_yes(column.present[0]) is True
 
 
 def truth_condition(column: Column) -> list[Json]:
