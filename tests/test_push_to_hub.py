@@ -116,7 +116,7 @@ def push(hub: ThreadingHTTPServer, home: Path, out: Path, repo: str = "org/set")
 
 def test_a_push_is_a_data_set_that_loads_with_exact_features(hub, tmp_path, monkeypatch):
     out = tmp_path / "out"
-    result = ingot.convert(EXAM, ingot.propose(EXAM), out)
+    result = ingot.convert(EXAM, ingot.propose(EXAM).mapping, out)
     hub.files["records/part-00007.parquet"] = b"of a former push"
     hub.files["LICENSE"] = b"of a person"
     assert push(hub, tmp_path, out) == f"{hub.url}/datasets/org/set/commit/b"
@@ -141,7 +141,7 @@ def test_a_push_is_a_data_set_that_loads_with_exact_features(hub, tmp_path, monk
 
 def test_a_card_has_a_head_and_the_facts_of_the_manifest(tmp_path):
     out = tmp_path / "out"
-    result = ingot.convert(EXAM, ingot.propose(EXAM), out)
+    result = ingot.convert(EXAM, ingot.propose(EXAM).mapping, out)
     _, head, body = dataset_card(result, license="cc-by-4.0").decode().split("---\n", 2)
     said = yaml.safe_load(head)
     assert said["license"] == "cc-by-4.0"
@@ -177,7 +177,7 @@ def test_a_card_of_texts_without_a_language(rows, size, tmp_path):
 
 
 def test_what_goes_wrong_is_an_error_without_the_token(hub, tmp_path):
-    ingot.convert(EXAM, ingot.propose(EXAM), tmp_path / "out")
+    ingot.convert(EXAM, ingot.propose(EXAM).mapping, tmp_path / "out")
     kind, where, hint, text = push(hub, tmp_path, tmp_path / "out", "org/denied").split("|")
     assert (kind, where) == ("OutputError", "hf://datasets/org/denied")
     assert "HF_TOKEN" in hint

@@ -349,7 +349,7 @@ def test_the_help_has_sections_and_fits(capsys, monkeypatch):
     headings = [one for one in shown.splitlines() if one.endswith(":") and one[0] != " "]
     assert headings[:2] == ["Arguments:", "Options:"]
     assert "Input:" in headings
-    assert len(headings) == 8
+    assert len(headings) == 9
 
 
 def test_reading_ids_back_is_what_numpy_reads(build, tmp_path):

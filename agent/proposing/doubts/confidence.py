@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from importlib.resources import files
-from itertools import chain, pairwise
+from itertools import pairwise
 from math import exp, log
 
 from ingot.agent.proposing.columns import Column, View, parse_json_text, texts_in, values_at
@@ -203,37 +203,6 @@ def _text_doubts(records: Sequence[Record]) -> list[Doubt]:
         Doubt("marks", marks, f"{marks:.0%} of the texts hold marks of speakers, such as Human:"),
         Doubt("again", again, f"{again:.0%} of the texts repeat an earlier one"),
     ]
-
-
-_TALKS = 0.5  # of the texts: with more of them somebody is asked whether texts are meant
-_SPEAKER_TURN = re.compile(
-    r"^[ \t]*(?:[\[(<]?\d[\d:.,/\-T ]*\d[\])>]?[ \t]*[-–|]?[ \t]*)?"
-    r"(?P<name>[^\W\d_][^\n:：\[\]()]{0,29})[:：][ \t]+\S",
-    re.MULTILINE,
-)
-_FEWEST_TURNS, _MOST_SPEAKERS = 4, 4
-
-
-def conversation_doubt(records: Sequence[Record]) -> Doubt:
-    """Texts that are conversations: whether they are to be cut is for a person."""
-    found = [*filter(None, map(_speakers_in_text, (record["text"] for record in records)))]
-    share = len(found) / max(1, len(records))
-    names = ", ".join(name for name, _ in Counter(chain(*found)).most_common(_MOST_SPEAKERS))
-    words = f"{share:.0%} of the texts are conversations ({names}): as messages with --mode sft"
-    return Doubt("transcripts", share if share > _TALKS else 0.0, words)
-
-
-def _speakers_in_text(text: str) -> list[str]:
-    """The names before the lines of a text that is a conversation, none of any other."""
-    lines = text[:_LOOKED_AT].strip().splitlines()
-    names = [match["name"].strip() for match in _SPEAKER_TURN.finditer(text[:_LOOKED_AT])]
-    counts = Counter(names)
-    speakers = [name for name, count in counts.items() if count > 1]
-    turns = [name for name in names if name in speakers]
-    spread = len(turns) >= max(_FEWEST_TURNS, len([*filter(str.strip, lines)]) / 2)
-    changes = sum(one != other for one, other in pairwise(turns))
-    several = 1 < len(speakers) <= _MOST_SPEAKERS
-    return speakers if several and spread and 2 * changes >= len(turns) - 1 else []
 
 
 _FRAMED = re.compile(r"\[[^\[\]]{4,60}\]|<[^<>]{4,60}>|【[^【】]{2,60}】|\{[^{}\":]{4,60}\}")

@@ -1,6 +1,8 @@
 """What speaks against a mapping: turns not taken as turns, or taken in a wrong way."""
 
 import itertools
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,11 +22,13 @@ from ingot.agent.proposing.readings import Draft, Reading, has_documents
 from ingot.agent.proposing.rules.conversations.row_groups import group_rows, paged_reading
 from ingot.agent.proposing.rules.documents.typed_blocks import blocks_by_type
 from ingot.agent.proposing.speakers import flag_roles
+from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.paths import Mark, compile_path, steps_text
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources.text_kinds import count_words, is_time
 
 _ROWS = 60  # rows that are looked at
+_LOOKED_AT = 2_000  # characters of a text
 _FEW = 8  # the most values of a field that says who speaks, or what kind an element is
 _CHANGES = 0.4  # share of neighbours that differ where two speak
 
@@ -316,3 +320,36 @@ def _follows_another(talk: Sequence[dict[str, str]], own: str, other: str) -> bo
     if len(known) < 0.6 * (len(talk) - 1) or len(known) < 2:
         return False
     return any(n == 0 or ids[n - 1] != link for n, link in known)
+
+
+_MOST_TALKS = 0.5  # of the texts: with more of them somebody is asked whether texts are meant
+_SPEAKER_TURN = re.compile(
+    r"^[ \t]*(?:[\[(<]?\d[\d:.,/\-T ]*\d[\])>]?[ \t]*[-–|]?[ \t]*)?"
+    r"(?P<name>[^\W\d_][^\n:：\[\]()]{0,29})[:：][ \t]+\S",
+    re.MULTILINE,
+)
+_FEWEST_TURNS, _MOST_SPEAKERS = 4, 4
+
+
+def conversation_doubt(records: Sequence[Record]) -> Doubt:
+    """Texts that are conversations: whether they are to be cut is for a person."""
+    found = [*filter(None, map(_speakers_in_text, (record["text"] for record in records)))]
+    share = len(found) / max(1, len(records))
+    names = ", ".join(
+        name for name, _ in Counter(itertools.chain(*found)).most_common(_MOST_SPEAKERS)
+    )
+    words = f"{share:.0%} of the texts are conversations ({names}): as messages with --mode sft"
+    return Doubt("transcripts", share if share > _MOST_TALKS else 0.0, words)
+
+
+def _speakers_in_text(text: str) -> list[str]:
+    """The names before the lines of a text that is a conversation, none of any other."""
+    lines = text[:_LOOKED_AT].strip().splitlines()
+    names = [match["name"].strip() for match in _SPEAKER_TURN.finditer(text[:_LOOKED_AT])]
+    counts = Counter(names)
+    speakers = [name for name, count in counts.items() if count > 1]
+    turns = [name for name in names if name in speakers]
+    spread = len(turns) >= max(_FEWEST_TURNS, len([*filter(str.strip, lines)]) / 2)
+    changes = sum(one != other for one, other in itertools.pairwise(turns))
+    several = 1 < len(speakers) <= _MOST_SPEAKERS
+    return speakers if several and spread and 2 * changes >= len(turns) - 1 else []

@@ -6,7 +6,6 @@ from dataclasses import replace
 from ingot.agent.proposing.columns import is_path_inside
 from ingot.agent.proposing.doubts.confidence import (
     asking_share,
-    conversation_doubt,
     draft_confidence,
     find_doubts,
     lost_row_doubt,
@@ -21,7 +20,7 @@ from ingot.agent.proposing.doubts.confidence import (
     score_doubt,
     strongest_first,
 )
-from ingot.agent.proposing.doubts.turn_doubts import Doubt, message_lists
+from ingot.agent.proposing.doubts.turn_doubts import Doubt, conversation_doubt, message_lists
 from ingot.agent.proposing.doubts.unconverted import MOST_SURE, unconverted_reason
 from ingot.agent.proposing.plain_text import document_draft
 from ingot.agent.proposing.proposal import Evidence, Proposal, Request, confidence_text

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import orjson
 import pyarrow as pa
@@ -37,6 +37,9 @@ from ingot.converters.sources.storage.compression import (
     read_bytes,
 )
 from ingot.converters.sources.storage.listing import Entry, LocalFile, is_local
+
+if TYPE_CHECKING:
+    from ingot.converters.sources.formats.header_rows import Header
 
 HEAD = 256 << 10
 LONG_HEAD = 8 << 20  # where the head holds no whole line
