@@ -93,7 +93,10 @@ def _prefer_turns(ran: Sequence[Candidate]) -> list[Candidate]:
     talks = {
         element
         for one in ran
-        if one.draft.kind == "sft" and one.draft.explicit and one.score >= LEAST_SCORE["sft"]
+        if one.draft.kind == "sft"
+        and one.draft.explicit
+        and one.score >= LEAST_SCORE["sft"]
+        and any(isinstance(entry["role"], dict) for entry in one.draft.body["messages"])
         for element in message_lists(one.draft.body)
     }
     return [
