@@ -23,7 +23,13 @@ from ingot.agent.proposing.doubts.confidence import (
 from ingot.agent.proposing.doubts.turn_doubts import Doubt, conversation_doubt, message_lists
 from ingot.agent.proposing.doubts.unconverted import MOST_SURE, unconverted_reason
 from ingot.agent.proposing.plain_text import document_draft
-from ingot.agent.proposing.proposal import Evidence, Proposal, Request, confidence_text
+from ingot.agent.proposing.proposal import (
+    Evidence,
+    Proposal,
+    Request,
+    confidence_text,
+    select_parts,
+)
 from ingot.agent.proposing.readings import Reading, seen_from_element
 from ingot.agent.proposing.recsys_data import click_log_hint
 from ingot.agent.proposing.rules.candidates import Candidate, candidate_document, find_candidates
@@ -33,7 +39,7 @@ from ingot.converters.errors import MappingError
 from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.check import SampleRun, run_sample
 from ingot.converters.mapping.rows.executor import Record
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.profile import pick_evenly
 from ingot.converters.sources.sample import Sample
@@ -96,7 +102,7 @@ def _prefer_turns(ran: Sequence[Candidate]) -> list[Candidate]:
         if one.draft.kind == "sft"
         and one.draft.explicit
         and one.score >= LEAST_SCORE["sft"]
-        and any(isinstance(entry["role"], dict) for entry in one.draft.body["messages"])
+        and _reads_speakers(one.draft.body)
         for element in message_lists(one.draft.body)
     }
     return [
@@ -105,6 +111,12 @@ def _prefer_turns(ran: Sequence[Candidate]) -> list[Candidate]:
         else one
         for one in ran
     ]
+
+
+def _reads_speakers(body: MappingDocument) -> bool:
+    """Whether the data say who speaks."""
+    roles = [part.value.get("role") for part in select_parts(body, "messages")]
+    return any(isinstance(role, dict) for role in roles)
 
 
 def _takes_turns(candidate: Candidate, talks: set[str]) -> bool:
