@@ -33,8 +33,8 @@ def test_what_a_model_said_gives_the_right_records(
     assert len(found) == 41
     right = [name for name, one in found.items() if one["verdict"] == "pass"]
     assert len(right) >= LEAST, sorted(set(found) - set(right))
-    # Whatever is not converted at once waits for a person: sure rules say otherwise, or the model joins
-    # thoughts to answers without a mark between them.
+    # Whatever is not converted at once waits for a person: sure rules say otherwise, or the model
+    # joins thoughts to answers without a mark between them.
     stopped = [one["status"] for one in found.values() if not one["status"].startswith("done")]
     reviewed = [status for status in stopped if not status.startswith("irrelevant")]
     reasons = ("the rules propose something else", "join thoughts to answers")
