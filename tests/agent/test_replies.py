@@ -37,8 +37,10 @@ def test_what_a_model_said_gives_the_right_records(
     # joins thoughts to answers without a mark between them.
     stopped = [one["status"] for one in found.values() if not one["status"].startswith("done")]
     reviewed = [status for status in stopped if not status.startswith("irrelevant")]
-    reasons = ("the rules propose something else", "join thoughts to answers")
-    assert all(any(reason in status for reason in reasons) for status in reviewed)
+    unmarked = [status for status in reviewed if "join thoughts to answers" in status]
+    other = [status for status in reviewed if status not in unmarked]
+    assert all("the rules propose something else" in status for status in other)
+    assert len(unmarked) <= 1
     assert len(reviewed) <= 8
     questions = [one["tokens_in"] / one["calls"] for one in found.values() if one["calls"] == 1]
     assert max(questions) <= tokens
