@@ -33,6 +33,8 @@ _WEIGHT_OF_NOTES = 0.25
 _WEIGHT_OF_LISTS = 0.02
 _MOST_SHARE = 0.75  # of the texts whose encoding is guessed
 _DECODED_BYTES = 64 << 10
+_SERIAL = re.compile(r"\d+")
+_PLAIN = frozenset(("text",))
 
 
 @dataclass(slots=True)
@@ -151,7 +153,7 @@ def _make_groups(
     files: Sequence[SourceFile], spec: SourceSpec
 ) -> tuple[list[SourceFile], list[_Group]]:
     """The files, read alike where they belong together, and their groups."""
-    files = _unify_forms(_unify_headers(_unify_encodings(files), spec))
+    files = _unify_kinds(_unify_forms(_unify_headers(_unify_encodings(files), spec)))
     # A file of one object beside files of one object per line holds one line as well.
     lines = [file.facts.shape for file in files if file.facts.format == "jsonl"]
     files = [
@@ -213,6 +215,24 @@ def _unify_encodings(files: Sequence[SourceFile]) -> Sequence[SourceFile]:
     return [
         _change_facts(file, encoding=usual)
         if file.name in odd and _is_decodable(file, usual)
+        else file
+        for file in files
+    ]
+
+
+def _unify_kinds(files: Sequence[SourceFile]) -> Sequence[SourceFile]:
+    """Texts whose names differ in numbers only are of one kind: a part of transcripts is no log."""
+    texts = [file for file in files if file.facts.format == "text"]
+    series = [_SERIAL.sub("0", file.name) for file in texts]
+    plain = Counter(
+        name for name, file in zip(series, texts, strict=True) if not strange_text(file.facts.shape)
+    )
+    usual = {name for name, times in Counter(series).items() if 2 * plain[name] > times}
+    return [
+        _change_facts(file, shape=_PLAIN)
+        if file.facts.format == "text"
+        and strange_text(file.facts.shape)
+        and _SERIAL.sub("0", file.name) in usual
         else file
         for file in files
     ]
