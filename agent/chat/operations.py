@@ -36,7 +36,7 @@ from ingot.agent.proposing.proposal import (
     value_strings,
 )
 from ingot.agent.proposing.readings import plain_reading
-from ingot.agent.proposing.rules.metadata import find_meta
+from ingot.agent.proposing.rules.metadata import find_meta, mapping_language
 from ingot.agent.reporting.mapping_words import cut_text
 from ingot.agent.reporting.preview import record_lines
 from ingot.agent.review.diff.mapping_changes import compare_mappings
@@ -59,6 +59,7 @@ from ingot.converters.sources import Source, SourceSpec
 from ingot.converters.sources.sample import Sample
 
 _SHOWN = 8
+_JUDGED_ROWS = 200  # by whose texts the language is judged
 _MOST_TYPED = 1_000  # elements of a row by whose values typed ones are spelled
 
 
@@ -212,7 +213,7 @@ def change_mapping(
             facts = SourceSpec.from_document(changed.get("source"))
             changed = _with_own_id(changed, context.sample(order.source, facts))
     changed = add_file_facts(changed, source, sample)
-    return replace_mapping(state, changed, context)
+    return replace_mapping(state, _with_own_language(changed, mapping, order, context), context)
 
 
 def _read_otherwise(state: State, changed: MappingDocument, context: Context) -> State:
@@ -243,6 +244,28 @@ def _with_own_id(mapping: MappingDocument, sample: Sample) -> MappingDocument:
     taken = frozenset(value_strings(mapping.get("text")))
     found, _ = find_meta(plain_reading(sample, {}, 1.0, "").view, taken)
     return {**mapping, "meta": {**meta, "original_id": found.get("original_id", "~")}}
+
+
+def _with_own_language(
+    changed: MappingDocument, before: MappingDocument, order: Order, context: Context
+) -> MappingDocument:
+    """Return a mapping with the language of its texts where it stated that of those before."""
+    meta, stated = changed.get("meta") or {}, (before.get("meta") or {}).get("language")
+    same = all(before.get(key) == changed.get(key) for key in ("text", "messages", "any_of"))
+    if same or isinstance(stated, str) or meta.get("language") != stated or order.language:
+        return changed
+    found = []
+    for one in (before, changed):
+        try:
+            report = try_out(context, order, one, where=WHERE, show=_JUDGED_ROWS).report
+        except (MappingError, SourceError):  # said as a problem where the mapping is checked
+            return changed
+        records = [record for _, record in report.examples]
+        found.append(mapping_language(records, None, {})[0])
+    if stated != found[0] or stated == found[1]:
+        return changed
+    kept = {key: value for key, value in meta.items() if key != "language"}
+    return {**changed, "meta": kept | ({"language": found[1]} if found[1] else {})}
 
 
 def refusal_problems(
