@@ -139,7 +139,8 @@ def show_summary(
 
     line = f"{proposal.decision} {author_text(proposal)}: {reason_text(proposal, check)}"
     console.print(plain_text(f"{heading}{line}", "bold"), soft_wrap=True)
-    if doubts := doubts_text(proposal.evidence):
+    doubts = doubts_text(proposal.evidence)
+    if doubts and proposal.mapper != "edited":  # else they are about what a person changed
         console.print(plain_text(f"doubts: {doubts}", "yellow"), soft_wrap=True)
 
 

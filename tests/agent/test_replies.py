@@ -33,13 +33,14 @@ def test_what_a_model_said_gives_the_right_records(
     assert len(found) == 41
     right = [name for name, one in found.items() if one["verdict"] == "pass"]
     assert len(right) >= LEAST, sorted(set(found) - set(right))
-    # Whatever is not converted at once waits for a person: sure rules say otherwise, or the model
-    # joins thoughts to answers without a mark between them.
+    # Whatever is not converted at once waits for a person: sure rules say otherwise, nobody is sure
+    # enough, or the model joins thoughts to answers without a mark between them.
     stopped = [one["status"] for one in found.values() if not one["status"].startswith("done")]
     reviewed = [status for status in stopped if not status.startswith("irrelevant")]
     unmarked = [status for status in reviewed if "join thoughts to answers" in status]
     other = [status for status in reviewed if status not in unmarked]
-    assert all("the rules propose something else" in status for status in other)
+    unsure = ("the rules propose something else", "is below --min-confidence")
+    assert all(any(reason in status for reason in unsure) for status in other)
     assert len(unmarked) <= 1
     assert len(reviewed) <= 8
     questions = [one["tokens_in"] / one["calls"] for one in found.values() if one["calls"] == 1]

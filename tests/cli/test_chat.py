@@ -286,6 +286,7 @@ def test_at_a_terminal_a_question_can_be_interrupted(folder, model):
         arrived.set()
         return 200, lambda handler: model.closing.wait(60)
 
+    model.queue = [PROPOSED]
     model.always = silent
     environment = {**asked(model), "INGOT_HOME": str(folder / "home")}
     terminal = Terminal(["chat", "raw.jsonl"], folder, **environment)
@@ -294,7 +295,7 @@ def test_at_a_terminal_a_question_can_be_interrupted(folder, model):
     assert arrived.wait(60)
     os.kill(terminal.process.pid, signal.SIGINT)
     terminal.until("the mapping is as it was")
-    assert len(model.requests) == 1
+    assert len(model.requests) == 2
     terminal.type("quit\n")
     assert terminal.end() == 0
 

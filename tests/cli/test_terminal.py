@@ -225,12 +225,12 @@ def test_an_edited_mapping_is_shown_again(folder: Path) -> None:
     terminal = run(folder, VISUAL=str(fixer))
     terminal.until("[n]o")
     terminal.type("e\n")
-    terminal.until("nearest: question")
+    terminal.until("Did you mean question?")
     terminal.until("[n]o")
     terminal.shown = ""
     terminal.type("e\n")
     terminal.until("[n]o")
-    assert "nearest" not in terminal.shown
+    assert "Did you mean" not in terminal.shown
     terminal.type("y\n")
     assert terminal.end() == 0
     provenance = json.loads((folder / "out" / "mapping.json").read_text())["provenance"]

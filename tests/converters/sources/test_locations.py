@@ -301,7 +301,8 @@ class Unreachable(AbstractFileSystem):
 
 @pytest.mark.more
 @pytest.mark.parametrize(
-    ("name", "problem"), [("other", "name not known"), ("listed", "timed out")]
+    ("name", "problem"),
+    [("other", "the name of its server is not known here"), ("listed", "timed out")],
 )
 def test_a_storage_that_does_not_answer_is_an_error_of_its_own(name: str, problem: str) -> None:
     fsspec.register_implementation("unreachable", Unreachable, clobber=True)
