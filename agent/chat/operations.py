@@ -18,6 +18,7 @@ from ingot.agent.chat.typed_values import (
     ValueSyntaxError,
     split_outside_quotes,
     with_known_speakers,
+    with_known_values,
 )
 from ingot.agent.context import Context
 from ingot.agent.judging.problem_words import typed_name
@@ -26,12 +27,13 @@ from ingot.agent.nodes.convert import convert
 from ingot.agent.nodes.report import report
 from ingot.agent.nodes.validate import validate
 from ingot.agent.privacy import EMPTY_TEXT, Safe, SafeProblem, SafeValue
-from ingot.agent.proposing.columns import text_of, values_at
+from ingot.agent.proposing.columns import values_at
 from ingot.agent.proposing.llm.question import add_file_facts
 from ingot.agent.proposing.proposal import (
     Proposal,
     SafeProposal,
     confidence_text,
+    correct_proposal,
     doubts_text,
     value_strings,
 )
@@ -53,14 +55,13 @@ from ingot.converters.errors import MappingError, Problem, SourceError
 from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.bind import to_document
 from ingot.converters.mapping.language import META_KEYS
-from ingot.converters.paths import Node, PathSyntaxError
+from ingot.converters.paths import Node
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources import Source, SourceSpec
 from ingot.converters.sources.sample import Sample
 
 _SHOWN = 8
 _JUDGED_ROWS = 200  # by whose texts the language is judged
-_MOST_TYPED = 1_000  # elements of a row by whose values typed ones are spelled
 
 
 def _type_edits(
@@ -75,43 +76,11 @@ def _type_edits(
             grouped = [Node([node.value for node in nodes])] if mapping.get("group") else nodes
             yield with_known_speakers(edit, grouped)
         elif edit["set"] == "where":
-            around = _message_list(mapping, edit)
-            yield {**edit, "where": [_type_condition(one, nodes, around) for one in edit["where"]]}
+            yield with_known_values(edit, mapping, nodes)
         elif edit["set"] == "files":
             yield name_files(edit, number, source)
         else:
             yield edit
-
-
-def _message_list(mapping: MappingDocument, edit: Edit) -> str:
-    """The list that the message of an edit walks over, "" for conditions of rows."""
-    messages, number = mapping.get("messages") or [], edit.get("number")
-    each = messages[number - 1].get("each") if number and number <= len(messages) else None
-    parts = [mapping.get("each"), each]
-    return ".".join(one for one in parts if isinstance(one, str)) if each else ""
-
-
-def _type_condition(
-    condition: MappingDocument, nodes: Sequence[Node], around: str = ""
-) -> MappingDocument:
-    """Replace a value that is spelled like one of the data by it; others stay."""
-    if condition["op"] not in ("in", "not_in") or not isinstance(condition["path"], str):
-        return condition
-    path, most = condition["path"], 1
-    if around:
-        path, most = f"{around}.{path}", _MOST_TYPED
-    try:
-        found = [one for node in nodes for one in values_at(path, node)[:most]]
-    except PathSyntaxError:  # said as a problem where the mapping is tried
-        return condition
-    scalars = [one for one in found if isinstance(one, str | bool | int | float)]
-    known = {(type(one), one): one for one in scalars}
-    spelt = {text_of(one): one for one in known.values()}
-    values = [
-        one if (type(one), one) in known or one is None else spelt.get(text_of(one), one)
-        for one in condition["values"]
-    ]
-    return {**condition, "values": values}
 
 
 def _require_speaker(
@@ -213,7 +182,10 @@ def change_mapping(
             facts = SourceSpec.from_document(changed.get("source"))
             changed = _with_own_id(changed, context.sample(order.source, facts))
     changed = add_file_facts(changed, source, sample)
-    return replace_mapping(state, _with_own_language(changed, mapping, order, context), context)
+    if proposal and "language" in proposal.detected:
+        proposal, changed = _follow_language(proposal, changed, order, context)
+        state = {**state, "proposal": proposal}
+    return replace_mapping(state, changed, context)
 
 
 def _read_otherwise(state: State, changed: MappingDocument, context: Context) -> State:
@@ -246,26 +218,24 @@ def _with_own_id(mapping: MappingDocument, sample: Sample) -> MappingDocument:
     return {**mapping, "meta": {**meta, "original_id": found.get("original_id", "~")}}
 
 
-def _with_own_language(
-    changed: MappingDocument, before: MappingDocument, order: Order, context: Context
-) -> MappingDocument:
-    """Return a mapping with the language of its texts where it stated that of those before."""
-    meta, stated = changed.get("meta") or {}, (before.get("meta") or {}).get("language")
-    same = all(before.get(key) == changed.get(key) for key in ("text", "messages", "any_of"))
-    if same or isinstance(stated, str) or meta.get("language") != stated or order.language:
-        return changed
-    found = []
-    for one in (before, changed):
-        try:
-            report = try_out(context, order, one, where=WHERE, show=_JUDGED_ROWS).report
-        except (MappingError, SourceError):  # said as a problem where the mapping is checked
-            return changed
-        records = [record for _, record in report.examples]
-        found.append(mapping_language(records, None, {})[0])
-    if stated != found[0] or stated == found[1]:
-        return changed
+def _follow_language(
+    proposal: SafeProposal, changed: MappingDocument, order: Order, context: Context
+) -> tuple[SafeProposal, MappingDocument]:
+    """Return both with the language of the texts, where it was detected and nobody stated one."""
+    meta, detected = changed.get("meta") or {}, proposal.detected["language"]
+    if meta.get("language") != ({"literal": detected} if detected else None):
+        return proposal, changed
+    try:
+        report = try_out(context, order, changed, where=WHERE, show=_JUDGED_ROWS).report
+    except (MappingError, SourceError):  # said as a problem where the mapping is checked
+        return proposal, changed
+    language, found, _ = mapping_language([record for _, record in report.examples], None, {})
+    if language == meta.get("language"):
+        return proposal, changed
     kept = {key: value for key, value in meta.items() if key != "language"}
-    return {**changed, "meta": kept | ({"language": found[1]} if found[1] else {})}
+    changed = {**changed, "meta": kept | ({"language": language} if language else {})}
+    # None: what is detected later, when the other texts are chosen too, is stated again.
+    return replace(proposal, detected={"language": None, **found}), changed
 
 
 def refusal_problems(
@@ -288,12 +258,8 @@ _AROUND = ("each", "group", "root", *FILE_EDITS)  # where all other paths start
 
 def replace_mapping(state: State, mapping: MappingDocument, context: Context) -> State:
     """Put another mapping, made by a person, into a state, and check it on the sample."""
-    proposal = replace(
-        state.get("proposal") or _NO_PROPOSAL,
-        mapping=mapping,
-        mapper="edited",
-        reason=_NO_PROPOSAL.reason,
-    )
+    proposal = correct_proposal(state.get("proposal") or _NO_PROPOSAL, mapping)
+    proposal = replace(proposal, reason=_NO_PROPOSAL.reason)
     state = {**state, "proposal": proposal, "problems": (), "check": None}
     state = {**state, "opinion": None, "looked": None}
     return {**state, **validate(state, context)}

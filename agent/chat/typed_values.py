@@ -20,6 +20,7 @@ from ingot.converters.rows import Json, MappingDocument
 
 _OPENING = {"[": "]", "{": "}"}
 NOTHING = ("none", "nothing", "-")
+_MOST_TYPED = 1_000  # elements of a row by whose values typed ones are spelled
 
 
 class ValueSyntaxError(ValueError):
@@ -221,6 +222,43 @@ def _speakers(message: MappingDocument, speaker: str, nodes: Sequence[Node]) -> 
     path = f"{each}{speaker}" if speaker.startswith("[") else f"{each}.{speaker}"
     for node in nodes:
         yield from (text_of(one) for one in values_at(path, node) if text_of(one))
+
+
+def with_known_values(edit: Edit, mapping: MappingDocument, nodes: Sequence[Node]) -> Edit:
+    """Return an edit of conditions with its values as the data have them; others stay."""
+    around = _message_list(mapping, edit)
+    return {**edit, "where": [_type_condition(one, nodes, around) for one in edit["where"]]}
+
+
+def _message_list(mapping: MappingDocument, edit: Edit) -> str:
+    """The list that the message of an edit walks over, "" for conditions of rows."""
+    messages, number = mapping.get("messages") or [], edit.get("number")
+    each = messages[number - 1].get("each") if number and number <= len(messages) else None
+    parts = [mapping.get("each"), each]
+    return ".".join(one for one in parts if isinstance(one, str)) if each else ""
+
+
+def _type_condition(
+    condition: MappingDocument, nodes: Sequence[Node], around: str = ""
+) -> MappingDocument:
+    """Replace a value that is spelled like one of the data by it; others stay."""
+    if condition["op"] not in ("in", "not_in") or not isinstance(condition["path"], str):
+        return condition
+    path, most = condition["path"], 1
+    if around:
+        path, most = f"{around}.{path}", _MOST_TYPED
+    try:
+        found = [one for node in nodes for one in values_at(path, node)[:most]]
+    except PathSyntaxError:  # said as a problem where the mapping is tried
+        return condition
+    scalars = [one for one in found if isinstance(one, str | bool | int | float)]
+    known = {(type(one), one): one for one in scalars}
+    spelt = {text_of(one): one for one in known.values()}
+    values = [
+        one if (type(one), one) in known or one is None else spelt.get(text_of(one), one)
+        for one in condition["values"]
+    ]
+    return {**condition, "values": values}
 
 
 def parse_number(text: str, most: int) -> int:

@@ -25,6 +25,7 @@ from ingot.agent.proposing.proposal import (
     Proposal,
     SafeProposal,
     confidence_text,
+    correct_proposal,
     exhausted_reason,
     redacted_proposal,
 )
@@ -230,7 +231,7 @@ def _edited_proposal(
     if proposal is None:
         return None
     decision = "unmappable" if proposal.decision == "irrelevant" else proposal.decision
-    return replace(proposal, mapping=mapping, mapper="edited", decision=decision)
+    return replace(correct_proposal(proposal, mapping), decision=decision)
 
 
 def answer_fault(answer: Json, allowed: Sequence[str] = REVIEW_ANSWERS) -> Safe:

@@ -191,6 +191,12 @@ def doubts_text(evidence: Sequence[Evidence]) -> str:
 SafeProposal = NewType("SafeProposal", Proposal)
 
 
+def correct_proposal(proposal: SafeProposal, mapping: MappingDocument) -> SafeProposal:
+    """Return a proposal with a person's mapping, without the doubts about the one before."""
+    evidence = tuple(one for one in proposal.evidence if one.target != "doubt")
+    return replace(proposal, mapping=mapping, mapper="edited", evidence=evidence)
+
+
 def redacted_proposal(proposal: Proposal, door: Door) -> SafeProposal:
     """The proposal as it may be kept and shown."""
     evidence = decode(tuple[Evidence, ...], door.value(encode(proposal)["evidence"]).json)

@@ -34,7 +34,7 @@ _WEIGHT_OF_LISTS = 0.02
 _MOST_SHARE = 0.75  # of the texts whose encoding is guessed
 _DECODED_BYTES = 64 << 10
 _SERIAL = re.compile(r"\d+")
-_PLAIN = frozenset(("text",))
+_PLAIN = "text"  # the shape of running text
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class _Group:
         size = sum(self.shares.get(file.name) or max(1, file.bytes) for file in self.files)
         if self.family != "text":
             return size
-        if self.shape & frozenset(LISTS) or strange_text(self.shape):
+        if _PLAIN not in self.shape and (self.shape & frozenset(LISTS) or strange_text(self.shape)):
             return size * _WEIGHT_OF_LISTS
         return size * (_WEIGHT_OF_NOTES if len(self.files) <= _MOST_NOTES else 1.0)
 
@@ -60,6 +60,8 @@ class _Group:
         if _family(file) != self.family:
             return False
         shape = file.facts.shape
+        if self.family == "text" and (_PLAIN in shape) != (_PLAIN in self.shape):
+            return False
         fewer, common = min(len(shape), len(self.shape)), len(shape & self.shape)
         if fewer == 0 or 2 * common < fewer:
             return fewer == 0
@@ -221,18 +223,20 @@ def _unify_encodings(files: Sequence[SourceFile]) -> Sequence[SourceFile]:
 
 
 def _unify_kinds(files: Sequence[SourceFile]) -> Sequence[SourceFile]:
-    """Texts whose names differ in numbers only are of one kind: a part of transcripts is no log."""
-    texts = [file for file in files if file.facts.format == "text"]
-    series = [_SERIAL.sub("0", file.name) for file in texts]
-    plain = Counter(
-        name for name, file in zip(series, texts, strict=True) if not strange_text(file.facts.shape)
-    )
-    usual = {name for name, times in Counter(series).items() if 2 * plain[name] > times}
+    """Count all texts of a series as running text where most are: long transcripts look like logs.
+
+    Names of a series differ in numbers only. What else a text looks like stays in its shape, for
+    the gate that asks a person about it.
+    """
+    texts = {file.name: _SERIAL.sub("0", file.name) for file in files if _family(file) == "text"}
+    strange = {file.name for file in files if strange_text(file.facts.shape)}
+    plain = Counter(series for name, series in texts.items() if name not in strange)
+    times = Counter(texts.values())
     return [
-        _change_facts(file, shape=_PLAIN)
-        if file.facts.format == "text"
-        and strange_text(file.facts.shape)
-        and _SERIAL.sub("0", file.name) in usual
+        _change_facts(file, shape=file.facts.shape | {_PLAIN})
+        if file.name in strange
+        and file.name in texts
+        and 2 * plain[texts[file.name]] > times[texts[file.name]]
         else file
         for file in files
     ]

@@ -139,8 +139,7 @@ def show_summary(
 
     line = f"{proposal.decision} {author_text(proposal)}: {reason_text(proposal, check)}"
     console.print(plain_text(f"{heading}{line}", "bold"), soft_wrap=True)
-    doubts = doubts_text(proposal.evidence)
-    if doubts and proposal.mapper != "edited":  # else they are about what a person changed
+    if doubts := doubts_text(proposal.evidence):
         console.print(plain_text(f"doubts: {doubts}", "yellow"), soft_wrap=True)
 
 

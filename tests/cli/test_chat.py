@@ -81,6 +81,51 @@ def test_records_that_are_joined_are_counted(folder):
     assert "lost" not in told
 
 
+QUESTIONS = (
+    ("How do I reset my password for the portal?", "我怎么重置门户网站的密码？"),
+    ("Where can I find the invoice of last month?", "上个月的发票在哪里可以找到？"),
+    ("Can I change the delivery address later?", "下单以后可以更改收货地址吗？"),
+)
+
+
+@pytest.fixture
+def both_languages(folder):
+    rows = (
+        {
+            "question": f"{QUESTIONS[n % 3][0]} ({n})",
+            "answer": f"Please open the settings page and follow the steps shown there: {n}.",
+            "question_zh": f"{QUESTIONS[n % 3][1]}（{n}）",
+            "answer_zh": f"请打开设置页面，按照那里显示的步骤操作，编号{n}。",
+        }
+        for n in range(30)
+    )
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    (folder / "faq.jsonl").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("first", "language"),
+    [("", {"literal": "zh"}), ("set meta.language de\n", {"literal": "de"}),
+     ("set meta.language none\n", None)],
+)  # fmt: skip
+def test_the_language_is_that_of_the_texts_unless_a_person_said_it(both_languages, first, language):
+    lines = f"{first}set user question_zh\nset assistant answer_zh\nok\nquit\n"
+    said = ingot(both_languages, "chat", "faq.jsonl", "--out", "done", lines=lines)
+    assert said.exit_code == 0, said.output
+    document = json.loads((both_languages / "done" / "mapping.json").read_text("utf-8"))
+    assert document.get("meta", {}).get("language") == language
+
+
+def test_doubts_are_not_told_of_the_mapping_that_a_person_made(both_languages):
+    lines = "set user question_zh\nset assistant answer_zh\nok\nquit\n"
+    said = ingot(both_languages, "chat", "faq.jsonl", "--out", "done", lines=lines).output
+    before, _, after = said.partition("edited by a person")
+    assert "doubts: another mapping fits nearly as well" in before
+    assert "doubts:" not in after
+    assert "Doubts" not in (both_languages / "done" / "report.md").read_text("utf-8")
+
+
 def test_a_model_that_is_not_asked_is_not_called_missing(folder, model):
     words = ("chat", "raw.jsonl", "--mapper", "rules")
     told = ingot(folder, *words, lines="what now?\nquit\n", **asked(model)).output

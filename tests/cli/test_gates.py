@@ -276,6 +276,15 @@ def test_a_text_that_is_no_document_is_named_for_a_person(
     assert said is None or (said in told and f"such as {name}: " in told)
 
 
+def test_a_log_among_the_texts_of_a_series_is_named_for_a_person() -> None:
+    walk = "The walk number {} begins at the harbour and ends {} hours later at the mill.\n"
+    texts = {f"part_{n}.txt": walk.format(n, n + 2) * 9 for n in range(5)}
+    texts["part_7.txt"] = timed("Mar  1 09:0{n}:11 host cron: ")
+    told = run_folder(texts, "--mode", "pt", code=3).stderr
+    assert "lines that begin with a time" in told
+    assert "such as part_7.txt: " in told
+
+
 def test_texts_of_unknown_kinds_are_left_out_beside_others() -> None:
     walk = "The walk number {} begins at the harbour and ends {} hours later at the mill.\n"
     files: dict[str, str | bytes] = {

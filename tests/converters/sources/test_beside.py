@@ -79,3 +79,25 @@ def test_a_split_without_its_labels_goes_with_the_others(tmp_path: Path) -> None
     train = "id,text,toxic,rude,mild\n" + "".join(f"{n},He said {n}.,0,1,0\n" for n in range(40))
     files = {"train.csv": train, "test.csv": "id,text\n41,She said so.\n"}
     assert names(open_source(str(fill(tmp_path, files)))) == ["test.csv", "train.csv"]
+
+
+CALL = "Call {}\nQueue: billing\n\n" + "[00:00:{:02}] Agent: How can I help you today?\n" * 2
+LOG = "2026-03-02 08:11:{:02} INFO worker started on the second node\n" * 9
+
+
+@pytest.mark.parametrize(
+    ("timed", "plain", "read"), [(2, 5, "all"), (5, 2, "plain")], ids=["few", "most"]
+)
+def test_texts_of_a_series_are_of_one_kind(
+    tmp_path: Path, timed: int, plain: int, read: str
+) -> None:
+    calls = {f"call_{n}.txt": CALL.format(n, 1, 2) for n in range(plain)}
+    longer = {f"call_{n}.txt": LOG.format(*range(9)) for n in range(plain, plain + timed)}
+    source = open_source(str(fill(tmp_path, {**calls, **longer})))
+    assert sorted(names(source)) == sorted({**calls, **longer} if read == "all" else calls)
+
+
+def test_a_log_with_a_name_of_its_own_stays_out(tmp_path: Path) -> None:
+    calls = {f"call_{n}.txt": CALL.format(n, 1, 2) for n in range(5)}
+    source = open_source(str(fill(tmp_path, {**calls, "server.txt": LOG.format(*range(9))})))
+    assert sorted(names(source)) == sorted(calls)
