@@ -229,14 +229,12 @@ def _unify_kinds(files: Sequence[SourceFile]) -> Sequence[SourceFile]:
     the gate that asks a person about it.
     """
     texts = {file.name: _SERIAL.sub("0", file.name) for file in files if _family(file) == "text"}
-    strange = {file.name for file in files if strange_text(file.facts.shape)}
+    strange = {f.name for f in files if f.name in texts and strange_text(f.facts.shape)}
     plain = Counter(series for name, series in texts.items() if name not in strange)
     times = Counter(texts.values())
     return [
         _change_facts(file, shape=file.facts.shape | {_PLAIN})
-        if file.name in strange
-        and file.name in texts
-        and 2 * plain[texts[file.name]] > times[texts[file.name]]
+        if file.name in strange and 2 * plain[texts[file.name]] > times[texts[file.name]]
         else file
         for file in files
     ]
