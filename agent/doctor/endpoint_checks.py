@@ -128,7 +128,7 @@ def _ask_for_models(endpoint: Endpoint, timeout_s: float) -> tuple[Check, dict[s
         fault = server_errors.find_fault(endpoint, answer.status, answer.headers, answer.body)
     except NoAnswerError as error:
         fault = error.fault
-    if fault and (fault.kind in _STOPS or fault.hint == server_errors.LOADING):
+    if fault and (fault.kind in _STOPS or fault.loading):
         return _check("reachable", "fail", fault.problem, fault.hint), {}
     if answer is None:
         return _check("reachable", "ok", "answers, though not with a list of models"), {}

@@ -200,11 +200,17 @@ def least_confidence(order: Order) -> float:
 
 def doubt_reason(proposal: Proposal, order: Order) -> str:
     """Why a mapper is not sure enough to decide alone, "" where it is."""
+    low = _shortfall_text(proposal, order)
+    return f"confidence {low}" if low else ""
+
+
+def _shortfall_text(proposal: Proposal, order: Order) -> str:
+    """Say how far the confidence stays below what is needed, "" where it does not."""
     least = least_confidence(order)
     if proposal.mapper in PERSONS or proposal.confidence >= least:
         return ""
     doubts = doubts_text(proposal.evidence)
-    low = f"confidence {confidence_text(proposal.confidence)} is below --min-confidence {least:g}"
+    low = f"{confidence_text(proposal.confidence)} is below --min-confidence {least:g}"
     return f"{low}: {doubts}" if doubts else low
 
 
@@ -362,5 +368,5 @@ def _confidence_gate(proposal: SafeProposal, order: Order) -> Iterator[Gate]:
             state="person" if doubt_reason(proposal, order) else "pass",
             figure=confidence_text(proposal.confidence),
             limit=f"at least {least_confidence(order):g}",
-            detail=Safe(doubt_reason(proposal, order).removeprefix("confidence ")),
+            detail=Safe(_shortfall_text(proposal, order)),
         )

@@ -19,7 +19,7 @@ from ingot.agent.nodes.report import run_outcome
 from ingot.agent.privacy import EMPTY_TEXT, NOT_SHOWN, Safe, joined, redact
 from ingot.agent.proposing.cards import find_card
 from ingot.agent.proposing.llm.mapper import AskSettings, ModelAccess
-from ingot.agent.proposing.proposal import NOT_ASKED, Proposal, doubts_text
+from ingot.agent.proposing.proposal import Proposal, doubts_text
 from ingot.agent.reporting.proposal_folder import (
     MAPPING,
     proposal_path,
@@ -234,7 +234,7 @@ def _convert_by_graph(task: SetTask, known: SetFacts, context: Context) -> SetRe
                 call.close()
                 shape, waits_for = call.shape, call.waits_for
         state, why = _review_by_gates(task, current, state, waits_for)
-        unasked = "turn" in state and state["turn"].fallback.startswith(NOT_ASKED)
+        unasked = "turn" in state and state["turn"].unasked
         if unasked or not (current.is_waiting() or current.is_at_rest()):
             current.forget()
     if why or state["outcome"].status not in ("done", "already_done", "irrelevant"):

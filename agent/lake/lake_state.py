@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from sqlite3 import Connection
+from sqlite3 import Connection, Error
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ingot.agent.model.sqlite_file import DATABASE_ERRORS, disk_full_hint, open_database
@@ -52,7 +52,9 @@ class LakeState:
         try:
             connection = open_database(self._file, journal=self._journal)
         except OutputError as error:
-            told = error.hint if "space" in error.hint else self._hint
+            cause = error.__cause__
+            full = disk_full_hint(cause) if isinstance(cause, OSError | Error) else ""
+            told = full or self._hint
             raise OutputError(error.where, error.problem, told) from error
         with closing(connection):
             try:

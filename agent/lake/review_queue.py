@@ -57,8 +57,13 @@ def waiting_sets(order: LakeOrder, *, rejected: bool = False) -> list[SetFacts]:
     """List what waits for a person, the most confident first, and what was rejected if wanted."""
     statuses = ("waiting", "rejected") if rejected else ("waiting",)
     known = [one.facts for one in order.state.sets().values() if one.facts.status in statuses]
-    found = [one for one in known if one.why != APPROVED or not order.mapping(one.name).is_file()]
+    found = [one for one in known if not (_is_approved(one) and order.mapping(one.name).is_file())]
     return sorted(found, key=lambda one: (-(one.confidence or 0), one.name))
+
+
+def _is_approved(facts: SetFacts) -> bool:
+    """Whether a person approved the mapping and no run has looked at the data set since."""
+    return facts.status == "waiting" and facts.approved
 
 
 def name_statuses(order: LakeOrder) -> dict[str, str]:
@@ -111,7 +116,9 @@ def approve(order: LakeOrder, facts: SetFacts, document: MappingDocument | None 
     with output_errors(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         write_file(file, mapping_bytes(reviewed))
-    order.state.keep("", replace(facts, status="waiting", why=APPROVED, hint=EMPTY_TEXT))
+    order.state.keep(
+        "", replace(facts, status="waiting", approved=True, why=APPROVED, hint=EMPTY_TEXT)
+    )
     shutil.rmtree(order.run_folder(facts.name), ignore_errors=True)
     delete_files(proposal.parent)
     for kept in order.state.sets().values():  # the next run looks again at those of the same shape

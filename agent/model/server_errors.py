@@ -17,7 +17,7 @@ from ingot.converters.errors import ModelError
 from ingot.converters.rows import Json
 
 LONGEST_WAIT_S = 60.0
-LOADING = "the server is still loading its model: wait, and try again"
+_LOADING_HINT = "the server is still loading its model: wait, and try again"
 MOST_MESSAGE = 200
 BASE_URL = "is --base-url the root of an OpenAI-compatible API, as in http://localhost:8000/v1?"
 
@@ -80,6 +80,7 @@ class Fault:
         kind: as in `ModelError.KINDS`.
         problem: what happened, for people; the server's words short and without the key.
         wait_s: how long the server wants to be left alone, None = it did not say.
+        loading: the server says that it still loads its model.
         refuses: what it does not take: `level`, `bounds` (of the schema), `temperature`, `seed`,
             `stream`, `stream_options`, `room name`, `room size`, `prompt size`; empty = nothing
             that could be changed.
@@ -90,6 +91,7 @@ class Fault:
     hint: str = ""
     passing: bool = False
     wait_s: float | None = None
+    loading: bool = False
     refuses: str = ""
 
 
@@ -138,7 +140,10 @@ def find_fault(
     wait = retry_wait_s(headers) if passing else None
     if wait is not None and wait > LONGEST_WAIT_S:
         return Fault(kind=kind, problem=problem, hint=f"it wants to be asked again in {wait:.0f} s")
-    return Fault(kind=kind, problem=problem, hint=hint, passing=passing, wait_s=wait)
+    loading = kind == "server_error" and _is_loading(meant, words)
+    return Fault(
+        kind=kind, problem=problem, hint=hint, passing=passing, wait_s=wait, loading=loading
+    )
 
 
 _SMALLER_HINT = (
@@ -190,9 +195,14 @@ def _fault_kind(status: int, words: str, variable: str) -> tuple[str, str]:
         return "timeout", ""
     if status in _PASSING:
         return "rate_limited", "too many requests; try again later"
-    if status == 503 and _LOADING.search(words):
-        return "server_error", LOADING
+    if _is_loading(status, words):
+        return "server_error", _LOADING_HINT
     return ("server_error", "") if status >= 500 else ("bad_request", "")
+
+
+def _is_loading(status: int, words: str) -> bool:
+    """Whether a server says that it still loads its model."""
+    return status == 503 and bool(_LOADING.search(words))
 
 
 def retry_wait_s(headers: Mapping[str, str]) -> float | None:

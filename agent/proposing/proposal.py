@@ -245,6 +245,7 @@ class Turn:
         remembered: whether this is an accepted answer of an earlier run.
         level: step of the ladder at which a model answered, "" = none did.
         fallback: why this is the rules' answer although a model was asked, "" = it is not so.
+        unasked: the model could not be asked, so that the next run may get its answer.
         provenance: what the saved mapping says about its maker besides the proposal.
     """
 
@@ -257,6 +258,7 @@ class Turn:
     remembered: Annotated[bool, UNSTORED] = False
     level: str = ""
     fallback: str = ""
+    unasked: bool = False
     provenance: dict[str, Json] = field(default_factory=dict)
 
 
@@ -274,10 +276,6 @@ BACKING_CONFIDENCE = 0.6
 # A model that was reached and has nothing to say: asking later would not help.
 ANSWERED_KINDS = ("refused", "blank", "too_large")
 
-NOT_ASKED = (
-    "the model could not be asked"  # the beginning of a fallback that another time may spare
-)
-
 
 def auto_mapper(rules: Mapper, model: Mapper | None) -> Mapper:
     """The rules, and where one is configured, a model where they are unsure."""
@@ -294,7 +292,8 @@ def auto_mapper(rules: Mapper, model: Mapper | None) -> Mapper:
         try:
             return _or_fallback(model(source, sample, request, history), turn)
         except ModelError as error:
-            return fallback_turn(turn, f"{NOT_ASKED}: {error}")
+            fallback = fallback_turn(turn, f"the model could not be asked: {error}")
+            return replace(fallback, unasked=True)
 
     return ask
 

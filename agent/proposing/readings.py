@@ -34,6 +34,8 @@ class Reading:
         source: facts about the files that this reading needs, on top of the source's own.
         outer: keys of the mapping that make records of rows (`each`, `group`).
         factor: how much drafts of this reading are trusted against those of the plain one.
+        paged: rows are gathered as the pages of a text, not as the turns of a conversation.
+        threaded: rows are gathered as the posts of a thread, or by a column that is called so.
     """
 
     view: View
@@ -43,6 +45,8 @@ class Reading:
     factor: float = 1.0
     most: float = 1.0
     why: str = "the rows as they are"
+    paged: bool = False
+    threaded: bool = False
 
     @property
     def rows(self) -> list[Json]:

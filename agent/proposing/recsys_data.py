@@ -220,7 +220,7 @@ def _monolith_proposal(source: Source) -> Proposal | None:
 
     What was left out as one is looked at, where nothing else is there or it is the largest file.
     """
-    streams = {one.name for one in source.left_out if one.why == MONOLITH_STREAM}
+    streams = {one.name for one in source.left_out if one.form == "monolith"}
     if not streams:
         return None
     largest = max(source.listing.entries, key=lambda one: one.bytes)
@@ -271,18 +271,18 @@ _PROPOSALS: Final[dict[str, Callable[[Source], Proposal | None]]] = {
 def raw_data_proposal(source: Source) -> Proposal | None:
     """That a source holds what a target reads itself; None for all else."""
     for name, recognizer in RECOGNIZERS.items():
-        propose = _PROPOSALS.get(name, partial(_plain_proposal, recognizer))
+        propose = _PROPOSALS.get(name, partial(_plain_proposal, name, recognizer))
         if (proposal := propose(source)) is not None:
             return proposal
     return None
 
 
-def _plain_proposal(recognizer: Recognizer, source: Source) -> Proposal | None:
+def _plain_proposal(name: str, recognizer: Recognizer, source: Source) -> Proposal | None:
     """By the first file, or by what was left out where there is none."""
     if source.files:
         head = read_head(source.files[0].place, recognizer.head_bytes)
         found = recognizer.recognize(head) is not None
     else:
-        found = any(one.why == recognizer.what for one in source.left_out)
+        found = any(one.form == name for one in source.left_out)
     reason = f"This is {recognizer.what} and no text."
     return irrelevant_proposal(reason, recognizer.what) if found else None

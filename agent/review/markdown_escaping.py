@@ -7,10 +7,10 @@ mentions are looked for, and `<code>a&#64;b.example</code>` becomes a link to an
 inside a code span or a fenced block is never looked at by any of them, holds no Markdown and no
 HTML, and shows every character as it is. So there is one way for data:
 
-- `code`: a code span, its delimiter longer than any run of backticks inside;
-- `fenced`: a block of code, its fence likewise, each line behind a sign of ours;
-- `words`: a sentence that may hold data: words of letters and short numbers stay as they are (none
-  of the above is made of them alone), all else becomes code.
+- `code_span`: a code span, its delimiter longer than any run of backticks inside;
+- `fence_lines`: a block of code, its fence likewise, each line behind a sign of ours;
+- `escape_words`: a sentence that may hold data: words of letters and short numbers stay as they
+  are (none of the above is made of them alone), all else becomes code.
 
 What cannot be seen is named (`[U+202E]`), so that nothing hides and nothing is turned around; line
 breaks and tabs inside one line are `⏎` and `⇥`. Letters that run to the left would turn `a → b`

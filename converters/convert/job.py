@@ -5,7 +5,7 @@
     OUT/rejected/part-00000.jsonl          rows and records that were not converted, and why
     OUT/tokens/NAME.bin|.idx|.meta.json    with a tokenizer
     OUT/mapping.json                       the mapping as executed, nothing left to guess
-    OUT/run.json, OUT/manifest.json        how it went, and what there is (see manifest.py)
+    OUT/run.json, OUT/manifest.json        how it went, and what there is (see result.py)
 
 The files of the source are packed into shards (see plan.py), which depend on the files alone. Each
 shard is converted by itself, in one of several processes or in this one, into parts that are closed

@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingot.converters.convert.result import RECORDS_FOLDER
 from ingot.converters.errors import ConversionError
-from ingot.converters.json_yaml import decode, encode
+from ingot.converters.json_yaml import OMIT, decode, encode
 from ingot.converters.output.commit import FinishedResult
 from ingot.converters.output.files import hash_file, output_errors, whole_file
 from ingot.converters.output.object_store import fetch_file
@@ -103,6 +103,7 @@ class SetFacts:
     mapping_file: str | None = None
     result: str | None = None
     fingerprint: str | None = None
+    approved: Annotated[bool, OMIT] = False  # by a person; the next run converts it
 
     def as_text(self) -> "SetFacts":
         """The same with texts that can be written: names of files in archives may be no text."""

@@ -351,9 +351,9 @@ def sniff_file(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | No
 
 
 def _binary_verdict(entry: Entry, seen: FilePeek) -> NoData:
-    for recognizer in RECOGNIZERS.values():
+    for name, recognizer in RECOGNIZERS.items():
         if recognizer.binary and recognizer.recognize(seen.head) is not None:
-            return NoData(recognizer.what, "elsewhere")
+            return NoData(recognizer.what, "elsewhere", name)
     if named := _COLUMNAR_NAME.search(entry.name):
         problem = f"damaged: it is named .{named[1]} and does not begin like such a file"
         raise SourceError(str(entry.place), problem, "fetch or copy it again")

@@ -31,7 +31,7 @@ def _row_kind_lines(rows: Sequence[Json]) -> Iterator[str]:
 
 def _nesting_lines(rows: Sequence[Json], view: View) -> Iterator[str]:
     """How deep a shape that holds itself goes, as a reply tree does."""
-    if any(facts.note.startswith("the same shape") for facts in view.facts.paths):
+    if any(facts.cut for facts in view.facts.paths):
         deepest = max(map(_nested_depth, rows))
         yield f"objects of one shape stand inside each other, up to {deepest} deep"
 

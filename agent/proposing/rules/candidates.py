@@ -211,9 +211,8 @@ def find_candidates(source: Source, sample: Sample, modes: Sequence[str]) -> lis
                 d.times(lift) if d.kind == "pt" else d for d in drafts if d.kind == "pt" or d.pair
             ]
         if "group" in reading.outer:
-            paged = "pages" in reading.why
-            drafts = [d for d in drafts if (d.kind == "pt") == paged and not d.pair]
-            threads = thread_drafts(reading.view) if "thread" in reading.why else []
+            drafts = [d for d in drafts if (d.kind == "pt") == reading.paged and not d.pair]
+            threads = thread_drafts(reading.view) if reading.threaded else []
             drafts = [d for d in threads if d.kind in modes] or drafts
         for best in drafts[:5]:
             draft = replace(best, most=min(best.most, reading.most))
@@ -344,9 +343,10 @@ def thread_readings(reading: Reading) -> Iterator[Reading]:
                 continue
             rows = [[reading.rows[n] for n in group] for group in places]
             if thread_drafts(view := View.of(rows)):
-                outer = {"by": [by.path], **({"sort": order.column.path} if order.column else {})}
+                group = {"by": [by.path], **({"sort": order.column.path} if order.column else {})}
                 why = f"rows with the same {by.path} are one thread"
-                yield replace(reading, view=view, outer={"group": outer}, why=why)
+                outer = {"group": group}
+                yield replace(reading, view=view, outer=outer, why=why, threaded=True)
                 return
 
 

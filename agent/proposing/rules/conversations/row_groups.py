@@ -58,6 +58,7 @@ def grouped_reading(reading: Reading) -> Iterator[Reading]:
         outer={"group": outer},
         factor=order.factor * reading.factor * (NAMED_TURNS if told else 1.0),
         why=f"rows with the same {by.path} are one conversation, {order.why}",
+        threaded=_names_a_thread(by, order.column),
     )
 
 
@@ -66,6 +67,11 @@ _PARTS = 2  # rows of a text at least
 _PARAGRAPH = 120  # words at most
 _SAME = 0.5  # of the pairs of words
 _RARE_VERSIONS = 0.2
+
+
+def _names_a_thread(by: Column, sort: Column | None) -> bool:
+    """Whether a column that gathers or sorts rows is called a thread."""
+    return any("thread" in column.path for column in (by, sort) if column)
 
 
 def group_rows(by: Column) -> dict[str, list[int]]:
@@ -157,6 +163,8 @@ def paged_reading(reading: Reading) -> Iterator[Reading]:
             outer={"group": {"by": [by.path], "sort": order.path}},
             factor=1.2 * reading.factor,
             why=f"rows with the same {by.path} are pages of one text, in the order of {order.path}",
+            paged=True,
+            threaded=_names_a_thread(by, order),
         )
         return
 
