@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 
-from ingot.converters.mapping.language import split_template
+from ingot.converters.mapping.language import PATH_KEYS, PICKING_KEYS, split_template
 from ingot.converters.rows import Json, MappingDocument
 
 _Rewrite = Callable[[str], str]
@@ -134,7 +134,7 @@ def _value_of_rows(value: Json) -> Json:
         return _below(_EVERY)(value)
     if isinstance(value, list):
         return {"concat": value, "each": _EVERY}
-    if "literal" in value or "each" in value or "pick" in value:
+    if any(key in value for key in ("literal", "each", *PICKING_KEYS)):
         return _rewrite_value(value, _below(_EVERY))
     return {**({"path": value} if "lookup" in value else value), "each": _EVERY}
 
@@ -148,15 +148,15 @@ def _rewrite_value(value: Json, rewrite: _Rewrite) -> Json:
     if not isinstance(value, dict) or "literal" in value:
         return value
     made = dict(value)
-    if "pick" in value:
-        made["pick"] = _rewrite_value(value["pick"], rewrite)
+    for key in value.keys() & {*PICKING_KEYS}:
+        made[key] = _rewrite_value(value[key], rewrite)
     if value.get("each") == _EVERY and rewrite is _above:
         del made["each"]
         return made
     if value.get("each"):
         return _with_each(made, rewrite)
-    for key in ("path", "lookup", "of", "concat", "any_of", "tree"):
-        if key in value:
+    for key in ("lookup", "of", *PATH_KEYS):
+        if key in value and key not in PICKING_KEYS:
             made[key] = _rewrite_value(value[key], rewrite)
     if "template" in value:
         pieces = split_template(value["template"])

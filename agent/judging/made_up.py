@@ -15,13 +15,13 @@ from ingot.agent.proposing.names import language_code, left_out_values, speaker_
 from ingot.agent.proposing.proposal import document_layouts, select_parts, value_strings
 from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.check import sample_batches
-from ingot.converters.mapping.language import META_KEYS, split_template
+from ingot.converters.mapping.language import META_KEYS, MODIFIERS, split_template
 from ingot.converters.mapping.rows.executor import Record, RowExecutor
 from ingot.converters.mapping.rows.values import row_nodes
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources.text_kinds import recognize_language
 
-_OWN = ("map", "replace", "sep")  # modifiers that bring texts along
+_OWN = tuple(one.key for one in MODIFIERS if one.brings_text)
 _RIGHT = 0.9  # of the records in a known language have to be in the one that they name
 _LONGEST_NAME = 60  # characters of a speaker
 _QUIET = ("system", "drop")  # speakers whose messages may be notices

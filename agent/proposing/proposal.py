@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple, NewType
 from ingot.agent.privacy import Door, SafeProblem
 from ingot.converters.errors import ModelError, Problem
 from ingot.converters.json_yaml import OMIT, UNSTORED, decode, encode
-from ingot.converters.mapping.language import split_template
+from ingot.converters.mapping.language import PATH_KEYS, split_template
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.sample import Sample
@@ -103,7 +103,7 @@ def value_paths(value: Json) -> Iterator[str]:
         for part in value:
             yield from value_paths(part)
     elif isinstance(value, dict):
-        for key in ("path", "concat", "any_of", "tree", "pick"):
+        for key in PATH_KEYS:
             yield from value_paths(value.get(key))
         yield from map(str.strip, split_template(value.get("template", ""))[1::2])
 

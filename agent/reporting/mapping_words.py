@@ -14,6 +14,7 @@ from ingot.agent.proposing.proposal import MappingPart, document_layouts, layout
 from ingot.agent.state import Check
 from ingot.converters.json_yaml import shorten_text
 from ingot.converters.mapping.check import PathReach
+from ingot.converters.mapping.language import MODIFIERS, ModifierKind
 from ingot.converters.rows import Json, MappingDocument
 
 if TYPE_CHECKING:
@@ -248,18 +249,10 @@ def _form_text(value: MappingDocument) -> str:
 
 
 def _modifier_texts(value: MappingDocument) -> Iterator[str]:
-    if value.get("each"):
-        yield f"for each {each_text(value['each'])}"
-    if value.get("pick") is not None:
-        yield f"picked by {value_text(value['pick'])}"
-    for key in ("map", "replace"):
-        if value.get(key):
-            yield f"({key} {pairs_text(value[key])})"
-    for key in ("as", "label", "sep"):
-        if value.get(key) is not None:
-            yield f"({key} {plain_text(value[key])})"
-    if value.get("from"):
-        yield f"(counted from {value['from']})"
+    for one in sorted(MODIFIERS, key=lambda one: one.kind == "plain"):
+        stated = value.get(one.key)
+        if stated or stated == "":
+            yield one.words.format(_STATED_TEXTS[one.kind](stated))
 
 
 def value_parts(value: Json) -> list[Json]:
@@ -281,6 +274,12 @@ def plain_text(value: Json) -> str:
     bare = isinstance(value, str) and value.isidentifier()
     text = value if bare else json.dumps(value, ensure_ascii=False)
     return shorten_text(text, 120, "...")
+
+
+_STATED_TEXTS: dict[ModifierKind, Callable[[Json], str]] = {
+    **{"each": each_text, "value": value_text, "plain": plain_text},
+    **{"map": pairs_text, "texts": pairs_text},
+}
 
 
 def cut_text(text: str, most: int = LONGEST) -> str:

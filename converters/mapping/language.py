@@ -4,8 +4,8 @@ Every form of a value becomes one `Value`; a bare string or a list is only a spe
 docs/mapping.md is the reference of the language.
 """
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, get_args
 
 from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.paths import Path
@@ -19,6 +19,37 @@ Scalar = str | int | float | bool | None
 Operator = Literal["in", "not_in", "min_chars", "max_chars"]
 MappingKind = Literal["pt", "sft", "irrelevant"]
 ValueKind = Literal["path", "concat", "any_of", "template", "tree", "literal"]
+FORMS: tuple[ValueKind, ...] = get_args(ValueKind)
+TREE_KEYS = ("text", "children", "depth")  # beside `tree`
+# What stands at the key of a modifier: a path or paths in step, a value, texts to what they become
+# (`map` looks whole hits up, `texts` replaces inside them), or one text or number.
+ModifierKind = Literal["each", "value", "map", "texts", "plain"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Modifier:
+    """What a field of `Value` that modifies its hits is called and means wherever it is met.
+
+    Its review rule is `value_` and the key; kinds `value` and `map` are compared part by part.
+
+    Attributes:
+        key: its key in a document.
+        kind: what stands at the key.
+        words: how people read it, with `{}` for what is stated.
+        alters: whether the same path gives another text with it.
+        brings_text: whether texts stand in it that no row holds.
+    """
+
+    key: str
+    kind: ModifierKind
+    words: str
+    alters: bool = False
+    brings_text: bool = False
+
+
+def _declare(key: str, kind: ModifierKind, words: str, **flags: bool) -> dict[type, Modifier]:
+    """Declare a modifier beside its field."""
+    return {Modifier: Modifier(key=key, kind=kind, words=words, **flags)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,26 +76,47 @@ class Value:
     template: tuple[str | Path, ...] = ()
     tree: Tree | None = None
     literal: str = ""
-    each: tuple[Path, ...] = ()
-    pick: "Value | None" = None
-    map: dict[str, Scalar] | None = None
-    as_json: bool = False
-    replace: dict[str, str] | None = None
-    label: str | None = None
-    sep: str = "\n"
-    count_from: int = 0  # the first number of a `pick`, in the value that picks
+    each: tuple[Path, ...] = field(default=(), metadata=_declare("each", "each", "for each {}"))
+    pick: "Value | None" = field(
+        default=None, metadata=_declare("pick", "value", "picked by {}", alters=True)
+    )
+    map: dict[str, Scalar] | None = field(
+        default=None,
+        metadata=_declare("map", "map", "(map {})", alters=True, brings_text=True),
+    )
+    as_json: bool = field(default=False, metadata=_declare("as", "plain", "(as {})"))
+    replace: dict[str, str] | None = field(
+        default=None,
+        metadata=_declare("replace", "texts", "(replace {})", alters=True, brings_text=True),
+    )
+    label: str | None = field(
+        default=None, metadata=_declare("label", "plain", "(label {})", alters=True)
+    )
+    sep: str = field(default="\n", metadata=_declare("sep", "plain", "(sep {})", brings_text=True))
+    # The first number of a `pick`, in the value that picks.
+    count_from: int = field(default=0, metadata=_declare("from", "plain", "(counted from {})"))
 
     @property
     def is_bare(self) -> bool:
         """True where no modifier is set."""
-        texts = (self.map, self.as_json, self.replace, self.label)
-        modified = any((self.each, self.pick, *texts, self.count_from))
-        return not modified and self.sep == "\n"
+        return not self.modifiers()
+
+    def modifiers(self) -> dict[Modifier, Any]:
+        """Return the modifiers that are set, in the order in which they are applied."""
+        return {
+            one.metadata[Modifier]: getattr(self, one.name)
+            for one in fields(self)
+            if Modifier in one.metadata and getattr(self, one.name) != one.default
+        }
+
+    def picking_values(self) -> dict[str, "Value"]:
+        """Return the values that stand in modifiers, by key; they start where this value stands."""
+        return {one.key: value for one, value in self.modifiers().items() if one.kind == "value"}
 
     def paths(self) -> list[Path]:
         """Every path that is evaluated in the scope of this value, not inside `each` or a tree."""
         own = [*self.each] if self.each else self._form_paths()
-        return own + (self.pick.paths() if self.pick else [])
+        return own + [path for one in self.picking_values().values() for path in one.paths()]
 
     def _form_paths(self) -> list[Path]:
         if self.kind == "path":
@@ -74,6 +126,19 @@ class Value:
         if self.kind == "template":
             return [part for part in self.template if isinstance(part, Path)]
         return [path for part in self.parts for path in part.paths()]
+
+
+MODIFIERS: tuple[Modifier, ...] = tuple(
+    one.metadata[Modifier] for one in fields(Value) if Modifier in one.metadata
+)
+# Keys of a value's document with values that start where the value stands.
+PICKING_KEYS = tuple(one.key for one in MODIFIERS if one.kind == "value")
+PATH_KEYS = ("path", "concat", "any_of", "tree", *PICKING_KEYS)
+
+
+def add_pick(value: MappingDocument, choice: Json) -> MappingDocument:
+    """Keep one hit of a value, the one whose number or letter `choice` gives."""
+    return {**value, "pick": choice}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -193,17 +258,16 @@ def value_document(value: Value) -> Json:
         return path_document(value.path)
     if value.is_bare and value.kind == "concat" and len(value.parts) > 1:
         return [value_document(part) for part in value.parts]
-    stated = {
-        "each": each_document(value.each),
-        "pick": _optional_document(value.pick),
-        "map": value.map,
-        "as": "json" if value.as_json else None,
-        "replace": value.replace,
-        "label": value.label,
-        "sep": value.sep if value.sep != "\n" else None,
-        "from": value.count_from or None,
-    }
-    return {value.kind: _form_document(value), **_tree_document(value.tree)} | _drop_none(stated)
+    stated = {one.key: _stated_document(one, said) for one, said in value.modifiers().items()}
+    return {value.kind: _form_document(value), **_tree_document(value.tree), **stated}
+
+
+def _stated_document(modifier: Modifier, stated: Any) -> Json:  # noqa: ANN401
+    if modifier.kind == "each":
+        return each_document(stated)
+    if modifier.kind == "value":
+        return value_document(stated)
+    return "json" if stated is True else stated
 
 
 def _form_document(value: Value) -> Json:

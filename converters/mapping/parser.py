@@ -13,8 +13,10 @@ from ingot.converters.errors import Problem
 from ingot.converters.json_yaml import pointer_to
 from ingot.converters.mapping.document_reader import DocumentReader, Read, is_scalar
 from ingot.converters.mapping.language import (
+    FORMS,
     META_KEYS,
     ROLES,
+    TREE_KEYS,
     Condition,
     Group,
     Layout,
@@ -46,8 +48,6 @@ from ingot.converters.sources.facts import (
 # (key, text, pointer) -> value, or the problem.
 LiteralRule = Callable[[str, str, str], Value | Problem]
 
-_FORMS: tuple[ValueKind, ...] = ("path", "concat", "any_of", "template", "tree", "literal")
-_TREE_KEYS = ("text", "children", "depth")
 _LABEL = re.compile(r"[^A-Za-z0-9]*[Aa10][^A-Za-z0-9]*")
 _SOURCE_CHOICES = {"format": FORMATS, "orient": ORIENTS, "html": WEB_PAGES}
 _SOURCE_KEYS = (
@@ -86,10 +86,10 @@ class Parser(DocumentReader):
             return None
         if "lookup" in document:
             return self._path_value(document, pointer)
-        forms = [form for form in _FORMS if form in document]
+        forms = [form for form in FORMS if form in document]
         if len(forms) != 1:
             self.fail(
-                pointer, f"exactly one of the keys {', '.join((*_FORMS, 'lookup'))}", list(document)
+                pointer, f"exactly one of the keys {', '.join((*FORMS, 'lookup'))}", list(document)
             )
             return None
         return self._form(forms[0], document, pointer)
@@ -111,7 +111,7 @@ class Parser(DocumentReader):
             "label": ("label", self._label),
             "sep": ("sep", lambda d, p: self._text(d, p, empty=True)),
         }
-        more = (*_TREE_KEYS, *readers) if form == "tree" else readers
+        more = (*TREE_KEYS, *readers) if form == "tree" else readers
         document = self._object(document, pointer, (form, *(() if form == "literal" else more)))
         modifiers = {
             field: self._inside(document, pointer, key, read)

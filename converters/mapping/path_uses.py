@@ -126,8 +126,8 @@ def _value_uses(value: Value, pointer: str, scope: Scope, need: Need) -> Iterato
     base = pointer if isinstance(spelt, list) else f"{pointer}/{value.kind}"
     for number, part in enumerate(value.parts):
         yield from _value_uses(part, f"{base}/{number}", inner, part_need)
-    if value.pick:
-        yield from _value_uses(value.pick, f"{pointer}/pick", scope, part_need)
+    for key, one in value.picking_values().items():
+        yield from _value_uses(one, f"{pointer}/{key}", scope, part_need)
 
 
 _ASKING_ROLES = ("user", "tool")
@@ -183,7 +183,11 @@ def _value_leaves(value: Value) -> Iterator[Leaf]:
     """The paths that a value always takes; of `any_of` nobody knows which it is."""
     if value.kind in ("any_of", "literal"):
         return
-    changes = tuple(_modifier_texts(value))
+    changes = tuple(
+        f"{one.key} {sorted(said.items(), key=str)}" if isinstance(said, dict) else one.key
+        for one, said in value.modifiers().items()
+        if one.alters
+    )
     for path, inner in _own_leaves(value):
         yield outer_path(value.each, path), (*inner, *changes)
 
@@ -201,16 +205,6 @@ def _own_leaves(value: Value) -> Iterator[Leaf]:
     if value.tree:
         for path, inner in _value_leaves(value.tree.text):
             yield outer_path((value.tree.path,), path), inner
-
-
-def _modifier_texts(value: Value) -> Iterator[str]:
-    if value.pick:
-        yield "pick"
-    if value.label:
-        yield "label"
-    for word, table in (("map", value.map), ("replace", value.replace)):
-        if table:
-            yield f"{word} {sorted(table.items(), key=str)}"
 
 
 def outer_path(each: tuple[Path, ...], path: str) -> str:

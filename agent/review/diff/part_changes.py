@@ -15,12 +15,11 @@ from ingot.agent.reporting.mapping_words import (
     value_text,
 )
 from ingot.agent.review.diff.change_rules import Change, exact_text, make_change
+from ingot.converters.mapping.language import FORMS, MODIFIERS, TREE_KEYS, Modifier
 from ingot.converters.rows import Json, MappingDocument
 
 _BEFORE, _WINDOW = 40, 120  # characters
-_FORMS = ("path", "concat", "any_of", "template", "tree", "literal")
-_TREE = ("text", "children", "depth")
-_MODIFIERS = ("each", "as", "replace", "label", "sep", "from")
+_BY_PART = ("value", "map")  # kinds of modifiers that are compared part by part
 Table = dict[str, Json]
 
 
@@ -110,7 +109,7 @@ def _facets(old: Json, new: Json, *, needed: bool) -> Iterator[_Facet]:
     if exact_text(old) == exact_text(new):
         return
     before, after = _explicit_form(old), _explicit_form(new)
-    form = next(form for form in _FORMS if form in before)
+    form = next(form for form in FORMS if form in before)
     fallback = _Facet("value_fallback_added" if needed else "value_fallback")
     if form not in after:
         first = after.keys() == {"any_of"} and exact_text(after["any_of"][0]) == exact_text(old)
@@ -120,14 +119,24 @@ def _facets(old: Json, new: Json, *, needed: bool) -> Iterator[_Facet]:
         if form == "any_of" and "each" in before:
             fallback = _Facet("value_fallback")
         yield from _form_facets(before[form], after[form], fallback if form == "any_of" else None)
-    for key in (*_TREE, *_MODIFIERS):
+    whole = {one.key: f"value_{one.key}" for one in MODIFIERS if one.kind not in _BY_PART}
+    for key, rule in (dict.fromkeys(TREE_KEYS, "value_tree") | whole).items():
         if exact_text(before.get(key)) != exact_text(after.get(key)):
-            yield _Facet("value_tree" if key in _TREE else f"value_{key}")
-    for key, inner in (("pick", _pick_facets), ("map", _entry_facets)):
-        if (key in before) != (key in after):
-            yield _Facet(f"value_{key}")
-        elif key in before:
-            yield from inner(before[key], after[key])
+            yield _Facet(rule)
+    for one in MODIFIERS:
+        if one.kind in _BY_PART:
+            yield from _modifier_facets(one, before.get(one.key), after.get(one.key))
+
+
+def _modifier_facets(modifier: Modifier, old: Json, new: Json) -> Iterator[_Facet]:
+    rule = f"value_{modifier.key}"
+    if old is None or new is None:
+        yield from () if old is new else (_Facet(rule),)
+    elif modifier.kind == "map":
+        yield from _entry_facets(old, new)
+    else:
+        for facet in _facets(old, new, needed=False):
+            yield facet if facet.rule.startswith("map_") else _Facet(rule)
 
 
 def _explicit_form(value: Json) -> MappingDocument:
@@ -148,11 +157,6 @@ def _form_facets(old: Json, new: Json, fallback: _Facet | None) -> Iterator[_Fac
             yield from _facets(one, other, needed=False)
     else:
         yield fallback if fallback and after[: len(before)] == before else _Facet("")
-
-
-def _pick_facets(old: Json, new: Json) -> Iterator[_Facet]:
-    for facet in _facets(old, new, needed=False):
-        yield facet if facet.rule.startswith("map_") else _Facet("value_pick")
 
 
 def _entry_facets(old: Table, new: Table) -> Iterator[_Facet]:

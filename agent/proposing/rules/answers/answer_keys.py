@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from ingot.agent.proposing.columns import Column, parse_whole_number
 from ingot.agent.proposing.names import alias_tables, truth_of
 from ingot.agent.proposing.rules.answers.sides import SURE_SHARE, detect_language
+from ingot.converters.mapping.language import add_pick
 from ingot.converters.rows import Json
 
 LETTERS = "ABCDEFGHIJ"
@@ -85,9 +86,9 @@ def answer_value(options: Options, answer: Column, how: str) -> Json:
     if how in ("key", "text") or options.bare is None:
         return answer.path
     if how == "place0":
-        return {**options.bare, "pick": answer.path}
+        return add_pick(options.bare, answer.path)
     table = {str(place + 1): str(place) for place in range(max(map(len, options.keys)))}
-    return {**options.bare, "pick": {"path": answer.path, "map": table}}
+    return add_pick(options.bare, {"path": answer.path, "map": table})
 
 
 def truth_words(asked: Column, answer: Column) -> dict[str, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from ingot.agent.proposing.columns import Column
 from ingot.agent.proposing.names import spell_name
 from ingot.agent.proposing.rules.answers.sides import PREFERS
+from ingot.converters.mapping.language import add_pick
 from ingot.converters.rows import Json
 
 _SIDE_NAMES = (("0", "1"), ("1", "2"), ("a", "b"))
@@ -167,4 +168,4 @@ def preferred_column(columns: Sequence[Column], answer: Column) -> dict[str, Jso
     verdict = find_verdict(columns, answer.name, other.name) if other else None
     if other is None or verdict is None:
         return None
-    return {"concat": [answer.path, other.path], "pick": verdict.pick}
+    return add_pick({"concat": [answer.path, other.path]}, verdict.pick)

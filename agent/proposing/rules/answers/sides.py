@@ -22,6 +22,7 @@ from ingot.agent.proposing.names import (
     spell_name,
 )
 from ingot.agent.proposing.rules.text_copies import containment_share, have_same_words
+from ingot.converters.mapping.language import add_pick
 from ingot.converters.rows import Json
 from ingot.converters.sources.text_kinds import (
     LANGUAGE_CHARS,
@@ -396,7 +397,7 @@ def preferred_list_element(columns: Sequence[Column], answer: Column) -> dict[st
             first <= place < size + first for place, size in told
         ):
             pick: Json = {"path": column.path, "from": first} if first else column.path
-            return {"path": answer.path, "pick": pick}
+            return add_pick({"path": answer.path}, pick)
     return None
 
 

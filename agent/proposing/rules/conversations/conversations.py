@@ -44,6 +44,7 @@ from ingot.agent.proposing.rules.conversations.turn_contents import (
     repeats_talk,
     with_first_turn,
 )
+from ingot.converters.mapping.language import add_pick
 from ingot.converters.rows import Json, MappingDocument
 
 CLOSED_SHARE = 0.35  # an answer beside turns that all end open is their end
@@ -202,7 +203,8 @@ def _shared_context(view: View, talk: Talk) -> str | None:
 
 def _behind_context(context: str, entry: dict[str, Json]) -> dict[str, Json]:
     """The user's turns, the first of them behind the passage that all are about."""
-    only_first: Json = {"path": f"^.{context}", "pick": {"path": "~", "map": {"0": 0, "*": None}}}
+    first: Json = {"path": "~", "map": {"0": 0, "*": None}}
+    only_first = add_pick({"path": f"^.{context}"}, first)
     asked = entry["content"]
     return {**entry, "content": [only_first, *(asked if isinstance(asked, list) else [asked])]}
 

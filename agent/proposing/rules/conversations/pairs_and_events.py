@@ -29,6 +29,7 @@ from ingot.agent.proposing.readings import (
     thought_part,
 )
 from ingot.agent.proposing.rules.conversations.transcripts import find_wrapping_marks
+from ingot.converters.mapping.language import add_pick
 from ingot.converters.rows import Json
 from ingot.converters.sources.profile import PathFacts
 from ingot.converters.sources.text_kinds import count_words, is_question
@@ -312,7 +313,7 @@ def text_kinds_content(view: View, element: str, content: str, fields: list[Fiel
         said = _text_kinds(elements, content, kind.inner) if kind.facts.values else ()
         if said:
             picked: Json = {**dict.fromkeys(said, 0), "*": None}
-            return {"path": content, "pick": {"path": kind.inner, "map": picked}}
+            return add_pick({"path": content}, {"path": kind.inner, "map": picked})
     return content
 
 

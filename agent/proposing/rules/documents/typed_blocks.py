@@ -19,6 +19,7 @@ from ingot.agent.proposing.columns import (
 from ingot.agent.proposing.names import name_group, name_strength, spell_name
 from ingot.agent.proposing.readings import join_inner_path, joined_pieces, path_below
 from ingot.agent.proposing.rules.documents.current_rows import current_rows_condition
+from ingot.converters.mapping.language import add_pick
 from ingot.converters.paths import Node, quote_name
 from ingot.converters.rows import Json
 from ingot.converters.sources.profile import PathFacts, profile_values
@@ -157,7 +158,7 @@ def keep_elements(view: View, value: Json, element: str) -> tuple[Json, float]:
         return value, min(most, _UNCLEAR)
     pick: Json = None
     for one in picks:
-        pick = {**one, "pick": pick} if pick else one
+        pick = add_pick(one, pick) if pick else one
     return {"each": element, "concat": [_keep(part, pick) for part in parts]}, most
 
 
@@ -223,4 +224,4 @@ def _pick_of(condition: Mapping[str, Json]) -> Json:
 def _keep(part: Json, pick: Json) -> Json:
     """A part that is there if the pick gives its number."""
     plain = isinstance(part, str) and "[*]" not in part
-    return {"path": part, "pick": pick} if plain else {"concat": [part], "pick": pick}
+    return add_pick({"path": part} if plain else {"concat": [part]}, pick)
