@@ -38,7 +38,7 @@ from criteo_lines import name_all  # noqa: E402 - beside this file
 from generate import COLUMNS  # noqa: E402
 
 from ingot.converters.recsys.criteo.contract import HEADER, KEYS  # noqa: E402
-from ingot.converters.recsys.criteo.preprocess.job import compile_kernels  # noqa: E402
+from ingot.converters.recsys.criteo.preprocess.part_pieces import compile_kernels  # noqa: E402
 from ingot.converters.recsys.criteo.preprocess.shuffle import (  # noqa: E402
     PartRows,
     Shuffle,

@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.json_yaml import json_digest
 from ingot.converters.output.commit import StagedResult
@@ -22,49 +20,27 @@ from ingot.converters.output.files import (
     output_errors,
 )
 from ingot.converters.output.identity import CommittedResult, RunIdentity, existing_result
+from ingot.converters.output.pieces import Phases, take_file
 from ingot.converters.output.sharding import WHOLE, Spread
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss, raise_if_stopping
 from ingot.converters.recsys.criteo.contract import KEYS, REJECTS, STATS
 from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, run_identity
+from ingot.converters.recsys.criteo.preprocess.part_pieces import (
+    StepTask,
+    compile_kernels,
+    do_step,
+)
 from ingot.converters.recsys.criteo.preprocess.part_reader import (
-    PartCounts,
     PartFacts,
     ReadPhase,
     part_entry,
     stats_document,
 )
-from ingot.converters.recsys.criteo.preprocess.raw_lines import PROBLEMS, parse_block
+from ingot.converters.recsys.criteo.preprocess.raw_lines import PROBLEMS
 from ingot.converters.recsys.criteo.preprocess.settings import Settings
-from ingot.converters.recsys.criteo.preprocess.shuffle import (
-    PartRows,
-    Shuffle,
-    count_buckets,
-    put_in_order,
-    sort_into_buckets,
-    write_part,
-)
-from ingot.converters.recsys.criteo.preprocess.vocabulary import Ids
+from ingot.converters.recsys.criteo.preprocess.shuffle import PartRows, Shuffle, write_part
 from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder
 from ingot.converters.sources.facts import input_entry, unchanged_files
-from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
-
-_ROWS = 2
-
-
-def compile_kernels() -> None:
-    """Compile in this thread what pools of threads will call; nothing where that is done."""
-    # numba fails at times where several threads compile for the first time.
-    block = parse_block(np.frombuffer(b"\t" * 39 + b"\n", np.uint8), labelled=True)
-    PartCounts().add_dense(block.dense)
-    for grows in (True, False):
-        Ids("", grows=grows).ids(block.sparse[0])
-    places = np.arange(_ROWS, dtype=np.uint32)
-    sparse = np.zeros((SPARSE, _ROWS), np.uint32)
-    dense, labels = np.zeros((_ROWS, DENSE), np.uint32), np.zeros((_ROWS, 1), np.uint32)
-    records = np.zeros((_ROWS, 2 + DENSE + SPARSE), np.uint32)
-    count_buckets(places, _ROWS, np.zeros(1, np.int64))
-    sort_into_buckets(places, _ROWS, labels[:, 0].copy(), dense, sparse, np.zeros(1, int), records)
-    put_in_order(records, 0, labels, dense, np.zeros((_ROWS, SPARSE), np.uint32))
 
 
 def preprocess(
@@ -201,9 +177,6 @@ class _PieceRun(_Run):
 
     def run(self, spread: Spread) -> CommittedResult:
         """Do the pieces of this run; where all are there, put them together."""
-        from ingot.converters.output.pieces import Phases, take_file
-        from ingot.converters.recsys.criteo.preprocess.part_pieces import StepTask, do_step
-
         settings, work, parts = self._settings, self._staged.work, self._inputs.parts
         if spread.runner != "local":  # a thread for each process
             spread = replace(spread, workers=spread.workers or settings.workers)
@@ -252,8 +225,7 @@ class _WholeRun(_Run):
         """Find what a run that was broken off left, or clear it away."""
         self._rows: dict[str, int] = {}
         inputs, staged = self._inputs, self._staged
-        how = self._work, staged.result, self._tell
-        self._reading = ReadPhase(inputs, self._settings, *how)
+        self._reading = ReadPhase(inputs, self._settings, self._work, staged.result, self._tell)
         # What serves this run of one that was broken off stays.
         known, parts = self._reading.resumed_parts(), len(inputs.parts)
         if not resume or (known < parts and self._reading.begun()):
@@ -322,8 +294,14 @@ class _WholeRun(_Run):
     def _shuffle(self, sources: list[PartRows]) -> None:
         self._tell("shuffle", 0, 0)
         settings, parts = self._settings, [(source.name, source.rows) for source in sources]
-        how = settings.shuffle_seed or 0, settings.workers, settings.bucket_rows
-        shuffle = Shuffle(parts, self._work, self._staged.result, *how)
+        shuffle = Shuffle(
+            parts,
+            self._work,
+            self._staged.result,
+            seed=settings.shuffle_seed or 0,
+            threads=settings.workers,
+            bucket=settings.bucket_rows,
+        )
         for source in sources:
             if self._work.facts(f"scattered-{source.name}") is None:
                 raise_if_stopping()

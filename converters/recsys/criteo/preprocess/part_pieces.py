@@ -22,25 +22,53 @@ from ingot.converters.output.files import file_entry
 from ingot.converters.output.pieces import do_piece, find_piece, piece_name
 from ingot.converters.recsys.criteo import contract
 from ingot.converters.recsys.criteo.preprocess.inputs import Inputs
-from ingot.converters.recsys.criteo.preprocess.job import compile_kernels
-from ingot.converters.recsys.criteo.preprocess.part_reader import ReadPhase
+from ingot.converters.recsys.criteo.preprocess.part_reader import PartCounts, ReadPhase
+from ingot.converters.recsys.criteo.preprocess.raw_lines import parse_block
 from ingot.converters.recsys.criteo.preprocess.settings import Settings
 from ingot.converters.recsys.criteo.preprocess.shuffle import (
     PartRows,
     Shuffle,
+    count_buckets,
     inverse_permutation,
+    put_in_order,
+    sort_into_buckets,
     write_sparse,
 )
 from ingot.converters.recsys.criteo.preprocess.vocabulary import (
     Column,
+    Ids,
     finish_column,
     load_vocabulary,
 )
 from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder, map_values
 from ingot.converters.sources.facts import unchanged_files
-from ingot.converters.sources.recognizers.criteo import array_name
+from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE, array_name
 
 _PLACES: Final = "places"  # the file of join-000026
+
+
+_COMPILED_ROWS: Final = 2
+
+
+def compile_kernels() -> None:
+    """Compile in this thread what pools of threads will call; again costs nothing."""
+    # numba fails at times where several threads compile for the first time.
+    block = parse_block(np.frombuffer(b"\t" * 39 + b"\n", np.uint8), labelled=True)
+    PartCounts().add_dense(block.dense)
+    for grows in (True, False):
+        Ids("", grows=grows).ids(block.sparse[0])
+    places = np.arange(_COMPILED_ROWS, dtype=np.uint32)
+    sparse = np.zeros((SPARSE, _COMPILED_ROWS), np.uint32)
+    dense, labels = (
+        np.zeros((_COMPILED_ROWS, DENSE), np.uint32),
+        np.zeros((_COMPILED_ROWS, 1), np.uint32),
+    )
+    records = np.zeros((_COMPILED_ROWS, 2 + DENSE + SPARSE), np.uint32)
+    count_buckets(places, _COMPILED_ROWS, np.zeros(1, np.int64))
+    sort_into_buckets(
+        places, _COMPILED_ROWS, labels[:, 0].copy(), dense, sparse, np.zeros(1, int), records
+    )
+    put_in_order(records, 0, labels, dense, np.zeros((_COMPILED_ROWS, SPARSE), np.uint32))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,8 +191,15 @@ class _RecordsFolder(WorkFolder):
 def _shuffle(task: StepTask, draft: Path, places: NDArray[np.uint32]) -> Shuffle:
     names, settings = [part.name for part in task.inputs.parts], task.settings
     parts = list(zip(names, _rows(task), strict=True))[: task.shuffled]
-    how = 0, settings.workers, settings.bucket_rows, places
-    return Shuffle(parts, _RecordsFolder(draft), draft, *how)
+    return Shuffle(
+        parts,
+        _RecordsFolder(draft),
+        draft,
+        seed=0,
+        threads=settings.workers,
+        bucket=settings.bucket_rows,
+        places=places,
+    )
 
 
 def _rows(task: StepTask) -> list[int]:
