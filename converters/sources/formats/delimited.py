@@ -110,7 +110,7 @@ class Line:
 
 
 class RecordReader:
-    """Turns lines into rows; `row` makes a row or `Broken` of cells and the line they begin in."""
+    """Turns lines into rows; `row` makes a row or `BadRow` of cells and the line they begin in."""
 
     def __init__(self, dialect: Dialect, row: Callable[[list[str], str], Json]) -> None:
         self._dialect = dialect
@@ -292,7 +292,7 @@ class TableReader:
         return out + self._rest(text, done, reader.line_num)
 
     def _read_row(self, cells: list[str], lines: int) -> Json:
-        """A row, None for a blank line, `Broken` for what has to be looked at line by line."""
+        """A row, None for a blank line, `BadRow` for what has to be looked at line by line."""
         if not cells:
             return None
         # White space alone: a blank line, or quoted cells; the cells do not tell which.

@@ -69,7 +69,7 @@ def find_root_rows(value: Json, root: RowRoot, where: str) -> Iterator[RowChunk]
 def parse_json_document(
     parts: Iterator[bytes], limit: int = MAX_ROW_BYTES, where: str | None = None
 ) -> tuple[Json, int]:
-    """The value of a whole file, or `Broken` (also past `limit` bytes), and its count."""
+    """The value of a whole file, or `BadRow` (also past `limit` bytes), and its count."""
     text = join_parts(parts, limit)
     if isinstance(text, BrokenRow):
         return text, 0

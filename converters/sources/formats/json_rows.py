@@ -393,7 +393,7 @@ def flatten_elements(group: Sequence[Element], root: RowRoot) -> Iterator[RowChu
 
 
 def parse_elements(group: Sequence[Element]) -> RowChunk:
-    """The values of elements, `Broken` where one is no JSON."""
+    """The values of elements, `BadRow` where one is no JSON."""
     if any(element.fault for element in group):
         return chunk_of_counted([(e.fault, 0) if e.fault else parse_row(e.data) for e in group])
     return parse_rows([element.data for element in group])

@@ -161,12 +161,12 @@ class BrokenRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RowChunk:
-    """Consecutive rows of a file: values (or `Broken`), where known their keys and Arrow form."""
+    """Consecutive rows of a file: values (or `BadRow`), where known their keys and Arrow form."""
 
     values: Sequence[Json]
     keys: Sequence[str] | None = None
     table: Any | None = None
-    sound: bool = False  # no value is `Broken`: nobody has to look at each of them
+    sound: bool = False  # no value is `BadRow`: nobody has to look at each of them
     non_finite: Mapping[int, int] = field(default_factory=dict)  # by place, what was read as null
 
 
@@ -327,7 +327,7 @@ def _parse_chunk_fields(part: RowChunk, fields: Sequence[str]) -> RowChunk:
 
 
 def parse_fields(row: Json, fields: Sequence[str], counts: list[int] | None = None) -> Json:
-    """A row with the texts at these paths replaced by the JSON they hold, or `Broken` (`bad_json`).
+    """A row with the texts at these paths replaced by the JSON they hold, or `BadRow` (`bad_json`).
 
     The fields are parsed in order, so that a later one may lead into what an earlier one gave.
     What is missing or null stays as it is, and blank texts become null. To `counts` is added how
@@ -347,7 +347,7 @@ def parse_fields(row: Json, fields: Sequence[str], counts: list[int] | None = No
 
 
 def change_at(value: Json, steps: Sequence[Step], change: Callable[[Json], Json]) -> Json:
-    """A value with all that a path leads to changed; `Broken` where a change gives that."""
+    """A value with all that a path leads to changed; `BadRow` where a change gives that."""
     if not steps:
         return change(value)
     copy = value

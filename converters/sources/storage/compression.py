@@ -41,7 +41,7 @@ def detect_compression(head: bytes) -> str | None:
 
 
 def peek_first_bytes(raw: BinaryIO) -> bytes:
-    """The first bytes of a stream at its start, enough for `compression_of`, without using them."""
+    """Return enough first bytes of a stream for `detect_compression`, without using them."""
     if not raw.seekable():
         return cast(io.BufferedReader, raw).peek(8)
     head = raw.read(8)
