@@ -14,7 +14,7 @@ from tests.packaging.entered import entered_by_commands
 BUDGET = house.read_budget()
 TREES = {name: house.parse_file(file) for name, file in house.modules().items()}
 MOST_LINES, MOST_MODULES = 450, 12
-FLAT = {"agent": 4, "converters": 6}  # modules that stand beside the packages of a folder
+FLAT = {"agent": 4, "converters": 7}  # modules that stand beside the packages of a folder
 # Words that say nothing of what a function does.
 EMPTY_NAMES = {
     *("told", "said", "one", "made", "found", "kept", "given", "held", "beside", "turned"),
