@@ -4,15 +4,16 @@ import ast
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
+from setuptools import find_packages
 
 import ingot
 
 PARTS = ("agent", "converters", "prompts", "schemas")
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+SETUPTOOLS = PROJECT["tool"]["setuptools"]
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 
 
@@ -37,31 +38,34 @@ def without_init(root: Path) -> list[Path]:
     return sorted(folder for folder in folders if not (folder / "__init__.py").is_file())
 
 
-def wrong_links(root: Path, package_dir: Mapping[str, str]) -> list[str]:
-    """Return the parts whose link in `ingot` or whose entry for setuptools leads elsewhere."""
+def found_packages(root: Path) -> set[str]:
+    """Return the packages that setuptools finds, as pyproject.toml tells it to."""
+    return set(find_packages(str(root), include=SETUPTOOLS["packages"]["find"]["include"]))
+
+
+def wrong_links(root: Path) -> list[str]:
+    """Return the parts whose link in `ingot` leads elsewhere, or is none."""
     return [
         part
         for part in PARTS
-        if not (link := root / "ingot" / part).is_symlink()
-        or str(link.readlink()) != f"../{part}"
-        or package_dir.get(f"ingot.{part}") != part
+        if not (link := root / "ingot" / part).is_symlink() or str(link.readlink()) != f"../{part}"
     ]
 
 
-def unshipped(root: Path, table: Mapping[str, Any]) -> list[Path]:
+def unshipped(root: Path, package_data: Mapping[str, Iterable[str]]) -> list[Path]:
     """Return the data files of the packages that setuptools is not told of."""
     shipped = {
-        path
-        for package, globs in table["package-data"].items()
+        path.resolve()
+        for package, globs in package_data.items()
         for glob in globs
-        for path in (root / table["package-dir"][package]).glob(glob)
+        for path in (root / package.replace(".", "/")).glob(glob)
     }
     return sorted(
         path
         for part in PARTS
         for path in (root / part).rglob("*")
         if path.is_file() and path.suffix != ".py" and "__pycache__" not in path.parts
-        if path not in shipped
+        if path.resolve() not in shipped
     )
 
 
@@ -80,8 +84,8 @@ def pins(lines: Iterable[str]) -> list[str]:
     return [line for line in lines if "==" in line]
 
 
-def test_listed_packages_are_the_packages_on_disk() -> None:
-    assert set(PROJECT["tool"]["setuptools"]["packages"]) == packages_on_disk(ROOT)
+def test_setuptools_finds_the_packages_on_disk() -> None:
+    assert found_packages(ROOT) == packages_on_disk(ROOT)
 
 
 def test_every_package_has_an_init_file() -> None:
@@ -89,11 +93,11 @@ def test_every_package_has_an_init_file() -> None:
 
 
 def test_links_in_ingot_lead_to_the_folders() -> None:
-    assert wrong_links(ROOT, PROJECT["tool"]["setuptools"]["package-dir"]) == []
+    assert wrong_links(ROOT) == []
 
 
 def test_every_data_file_is_matched_by_package_data() -> None:
-    assert unshipped(ROOT, PROJECT["tool"]["setuptools"]) == []
+    assert unshipped(ROOT, SETUPTOOLS["package-data"]) == []
 
 
 def test_every_module_opens_with_a_docstring() -> None:
@@ -137,12 +141,12 @@ def planted(tmp_path: Path) -> Path:
 
 def test_each_mistake_of_a_layout_is_found(planted: Path) -> None:
     folder = planted / "agent/forgotten"
-    assert "ingot.agent.forgotten" in packages_on_disk(planted)
+    left_out = {"ingot.agent.forgotten", "ingot.schemas"}
+    assert packages_on_disk(planted) - found_packages(planted) == left_out
     assert without_init(planted) == [folder]
-    places = {f"ingot.{part}": part for part in PARTS if part != "converters"}
-    assert wrong_links(planted, places) == ["converters", "prompts", "schemas"]
-    table = {"package-data": {"ingot.schemas": ["*.json"]}, "package-dir": places}
-    assert unshipped(planted, table) == [planted / "schemas/stray.txt"]
+    assert wrong_links(planted) == ["prompts", "schemas"]
+    (planted / "ingot/schemas").symlink_to("../schemas")
+    assert unshipped(planted, {"ingot.schemas": ["*.json"]}) == [planted / "schemas/stray.txt"]
     assert undocumented(python_files(planted)) == [folder / "helpers.py"]
     assert empty_names(python_files(planted)) == [folder / "helpers.py"]
     assert pins(["torch==2.13.0", "numpy>=1.26"]) == ["torch==2.13.0"]
