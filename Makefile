@@ -17,7 +17,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 # reading an index needs only torch (in the dev extra), numpy and packaging.
 MEGATRON := megatron-core==0.16.1
 # And Criteo batches with torchrec's own class, on the CPU: it declares the CUDA build of its kernels.
-TORCHREC := torchrec==1.8.0 fbgemm-gpu-cpu==1.8.0
+# These kernels have wheels for Linux alone; elsewhere the tests that need them say that they are absent.
+TORCHREC := $(if $(filter Linux,$(shell uname -s)),torchrec==1.8.0 fbgemm-gpu-cpu==1.8.0)
 
 # Where nothing may be cached, the tests are compiled anew by every process of theirs: some ten seconds each.
 unexport PYTHONDONTWRITEBYTECODE

@@ -110,7 +110,7 @@ class Context:
 
     @property
     def mappers(self) -> list[str]:
-        """The names that `mapper_named` knows."""
+        """Return the names that `mapper_named` knows."""
         return sorted({"auto", "llm", "rules", *self.turns})
 
     def mapper_named(self, name: str) -> Mapper:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ingot.imports import lazy_names
+from ingot.converters.imports import lazy_names
 
 if TYPE_CHECKING:
     from ingot.api import Proposal, check, convert, propose, records, review, tokens

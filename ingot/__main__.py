@@ -4,7 +4,7 @@ import io
 import os
 import sys
 
-from ingot.imports import prepare_process
+from ingot.converters.imports import prepare_process
 
 
 def main(name: str = "ingot") -> None:

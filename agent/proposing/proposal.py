@@ -160,7 +160,7 @@ class Proposal:
         confidence: 0..1; the doors ask a person below their threshold.
         reason: one sentence for people.
         evidence: the decisions that the mapping consists of.
-        mapper: `rules`, `llm` or `scripted`.
+        mapper: `rules` or `llm`; a mapper of another kind gives its own name.
         detected: what was found in values and written as a literal, such as `{"language": "zh"}`.
     """
 

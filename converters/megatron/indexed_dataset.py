@@ -252,7 +252,7 @@ def read_meta(prefix: Path) -> dict[str, Json]:
 def number_stretches(
     numbers: IntegerArray, *, overlap: int = 0
 ) -> Iterator[tuple[int, IntegerArray]]:
-    """Views of at most `STRETCH` numbers, each with its place and `overlap` numbers of the next."""
+    """Views of at most `STRETCH_NUMBERS`, each with its place and `overlap` numbers of the next."""
     for start in range(0, len(numbers) - overlap, STRETCH_NUMBERS):
         yield start, numbers[start : start + STRETCH_NUMBERS + overlap]
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ingot.converters.errors import ConversionError
+from ingot.converters.imports import prepare_process
 from ingot.converters.output.worker_pool import Spreading, WorkerDiedError
-from ingot.imports import prepare_process
 
 _CONNECT_SECONDS: Final = 10.0
 _RETRIES: Final = 10  # of a task whose process or node died

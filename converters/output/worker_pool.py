@@ -27,9 +27,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
 
-import ingot
+from ingot import __path__ as package_folders
 from ingot.converters.errors import ConversionError
-from ingot.imports import prepare_process
+from ingot.converters.imports import prepare_process
 
 Task = TypeVar("Task")
 Done = TypeVar("Done")
@@ -39,7 +39,7 @@ _PIPE_BYTES: Final = 1 << 20  # of what a process sends, so that it is seldom wa
 _MOST_RESULTS: Final = 256  # that wait for one before them
 _THREADS: Final = {"OPENBLAS_NUM_THREADS": "1"}  # numpy's would spin for 0.1 s, and do nothing
 NOTHING: Final = memoryview(b"")
-_PACKAGES: Final = Path(ingot.__file__).parents[1]
+_PACKAGES: Final = Path(package_folders[0]).parent
 
 
 def limit_process(*, memory: int | None = None, seconds: int | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Literal
 
-from ingot.imports import lazy_names
+from ingot.converters.imports import lazy_names
 
 if TYPE_CHECKING:
     from ingot.converters.records.readers import read_batches, read_records

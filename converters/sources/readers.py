@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from ingot.converters.columnar.file_opening import PARQUET
 from ingot.converters.columnar.lance_files import LANCE
 from ingot.converters.errors import SourceError
+from ingot.converters.imports import LateFunction
 from ingot.converters.sources import file_kinds
 from ingot.converters.sources.documents.kinds import DOCUMENTS
 from ingot.converters.sources.facts import EMPTY, FileFacts, NoData, SourceFile, SourceSpec
@@ -31,7 +32,6 @@ from ingot.converters.sources.storage.compression import (
     open_decompressed,
 )
 from ingot.converters.sources.storage.listing import Entry, file_stem
-from ingot.imports import LateFunction
 
 if TYPE_CHECKING:
     from ingot.converters.sources.containers.tables import LeftMember, Wants

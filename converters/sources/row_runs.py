@@ -17,6 +17,7 @@ import pyarrow as pa
 from ingot.converters.columnar.batch_checks import is_valid_batch
 from ingot.converters.columnar.parquet import open_parquet
 from ingot.converters.errors import SourceError, translate_read_errors
+from ingot.converters.imports import LateFunction
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import SourceFile, SourceSpec
 from ingot.converters.sources.formats import columnar_files
@@ -38,7 +39,6 @@ from ingot.converters.sources.formats.text import is_utf8, read_utf8_blocks
 from ingot.converters.sources.readers import file_root, read_text_blocks
 from ingot.converters.sources.storage.listing import LocalFile, RemoteFile
 from ingot.converters.sources.tables.table_folders import TableFile
-from ingot.imports import LateFunction
 
 _Chunks: TypeAlias = Iterator[RowChunk]
 

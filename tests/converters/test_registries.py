@@ -11,6 +11,7 @@ from ingot.agent.proposing.recsys_data import raw_data_proposal
 from ingot.converters.convert.job import convert
 from ingot.converters.export.job import export
 from ingot.converters.export.trainers import TRAINERS
+from ingot.converters.imports import LateFunction
 from ingot.converters.mapping.bind import bind
 from ingot.converters.output.commit import FinishedResult
 from ingot.converters.output.identity import RunIdentity
@@ -19,7 +20,6 @@ from ingot.converters.sources.facts import FileFacts
 from ingot.converters.sources.formats.row_chunks import RowChunk
 from ingot.converters.sources.readers import READERS, BinaryReader, TextReader
 from ingot.converters.sources.recognizers import RECOGNIZERS, Recognizer
-from ingot.imports import LateFunction
 
 
 def read_all(folder: Path) -> list[object]:

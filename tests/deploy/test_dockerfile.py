@@ -119,9 +119,9 @@ def test_everything_copied_exists_and_is_sent_to_the_builder():
 
 
 def test_every_package_and_file_that_the_wheel_needs_is_copied():
-    setuptools = PROJECT["tool"]["setuptools"]
     needed = {"pyproject.toml", PROJECT["project"]["readme"], *PROJECT["project"]["license-files"]}
-    needed |= set(setuptools["package-dir"].values())
+    needed |= {"ingot"}
+    needed |= {link.resolve().name for link in (ROOT / "ingot").iterdir() if link.is_symlink()}
     assert needed <= {source for source, _ in copied()}
 
 

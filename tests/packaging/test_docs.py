@@ -5,9 +5,11 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from ingot.agent.model.cache import FORM_LEVELS
 from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.model.request_form import RequestForm, request_body
 from ingot.cli.app import app
+from ingot.converters.errors import IngotError
 from ingot.converters.mapping.bind import parse
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,80 +54,146 @@ def options(command: Any) -> set[str]:
     return {option for option in spelled if option.startswith("--")} | {"--help"}
 
 
-def code(document: Path) -> list[str]:
-    """The code of a document: fenced blocks, indented blocks, spans; continued lines joined."""
-    text = document.read_text(encoding="utf-8").replace("\\\n", " ")
-    return ["".join(groups) for groups in CODE.findall(text)]
+def code(text: str) -> list[str]:
+    """Return the code of a document: fenced and indented blocks, spans; continued lines joined."""
+    return ["".join(groups) for groups in CODE.findall(text.replace("\\\n", " "))]
 
 
-def invocations(document: Path) -> list[tuple[str, set[str]]]:
-    """Every `ingot COMMAND ...` in the code of a document: the command and its long options."""
+def invocations(text: str) -> list[tuple[str, set[str]]]:
+    """Return every `ingot COMMAND ...` in the code of a document: the command, its long options."""
     return [
         (_called(first, second.strip()), set(OPTION.findall(rest)))
-        for block in code(document)
+        for block in code(text)
         for first, second, rest in INVOCATION.findall(block)
     ]
 
 
 def _called(first: str, second: str) -> str:
-    """The command that two words call: a command of a group, or one of one word."""
+    """Return the command that two words call: one of a group, or one of one word."""
     both = f"{first} {second}"
     return both if both in commands() else first
 
 
+def broken_links(text: str, folder: Path) -> list[str]:
+    """Return the links of a document that lead to no file."""
+    return [link for link in LINK.findall(text) if not (folder / link).exists()]
+
+
+def unknown_invocations(text: str) -> list[str]:
+    """Return the commands and options that a document names and that are not there."""
+    unknown = []
+    for name, named in invocations(text):
+        if name not in commands():
+            unknown.append(name)
+        else:
+            unknown += sorted(named - options(commands()[name]))
+    return unknown
+
+
+def undocumented_options(text: str, name: str) -> list[str]:
+    """Return the options of a command that its section of the command list leaves out."""
+    sections = re.split(r"^#+ ", text, flags=re.M)
+    (section,) = (
+        part for part in sections if part.startswith((f"`ingot {name}`", f"ingot {name}"))
+    )
+    return sorted(options(commands()[name]) - {"--help"} - set(OPTION.findall(section)))
+
+
+def without_help(command: Any) -> list[str]:
+    """Return the options of a command that have no help text."""
+    return [p.name for p in command.params if p.param_type_name == "option" and not p.help]
+
+
+def unknown_targets(text: str, makefile: str) -> set[str]:
+    """Return the targets that the code of a document makes and a Makefile does not have."""
+    named = {
+        name for block in code(text) for name in re.findall(r"(?<![\w-])make ([a-z][\w-]*)", block)
+    }
+    return named - set(re.findall(r"^([a-z][\w-]*):", makefile, flags=re.M))
+
+
+def parse_mappings(text: str, where: str) -> int:
+    """Parse the mappings that a document shows; return how many there are."""
+    blocks = map(json.loads, re.findall(r"```json\n(.*?)```", text, flags=re.DOTALL))
+    shown = [block for block in blocks if {"version", "text", "messages"} & set(block)]
+    for mapping in shown:
+        parse(mapping, where=where)
+    return len(shown)
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(document):
-    links = LINK.findall(document.read_text(encoding="utf-8"))
-    assert [link for link in links if not (document.parent / link).exists()] == []
+    assert broken_links(document.read_text("utf-8"), document.parent) == []
 
 
 @pytest.mark.parametrize("document", WITH_COMMANDS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_commands_and_options_named_exist(document):
-    known = commands()
-    unknown = [
-        (name, sorted(named - options(known[name])) if name in known else "no such command")
-        for name, named in invocations(document)
-        if name not in known or named - options(known[name])
-    ]
-    assert unknown == []
+    assert unknown_invocations(document.read_text("utf-8")) == []
 
 
 def test_the_command_list_names_every_command():
-    assert {name for name, _ in invocations(ROOT / "docs/cli.md")} >= set(commands())
+    named = {name for name, _ in invocations((ROOT / "docs/cli.md").read_text("utf-8"))}
+    assert named >= set(commands())
 
 
 @pytest.mark.parametrize("name", sorted(commands()))
 def test_every_option_is_documented(name):
-    section = re.split(r"^#+ ", (ROOT / "docs/cli.md").read_text(encoding="utf-8"), flags=re.M)
-    (text,) = (part for part in section if part.startswith((f"`ingot {name}`", f"ingot {name}")))
-    assert sorted(options(commands()[name]) - {"--help"} - set(OPTION.findall(text))) == []
+    assert undocumented_options((ROOT / "docs/cli.md").read_text("utf-8"), name) == []
 
 
 @pytest.mark.parametrize("name", sorted(commands()))
 def test_every_option_has_a_help_text(name):
-    params = commands()[name].params
-    assert [p.name for p in params if p.param_type_name == "option" and not p.help] == []
+    assert without_help(commands()[name]) == []
 
 
-def test_readme_shows_the_make_targets_that_exist():
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.findall(r"^([a-z][\w-]*):", makefile, flags=re.M))
-    named = {
-        target
-        for document in (ROOT / "README.md", ROOT / "CONTRIBUTING.md")
-        for block in code(document)
-        for target in re.findall(r"(?<![\w-])make ([a-z][\w-]*)", block)
-    }
-    assert named <= targets
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_documents_show_the_make_targets_that_exist(name):
+    text, makefile = ((ROOT / file).read_text("utf-8") for file in (name, "Makefile"))
+    assert unknown_targets(text, makefile) == set()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_mappings_shown_are_mappings(document):
-    blocks = re.findall(r"```json\n(.*?)```", document.read_text(encoding="utf-8"), flags=re.DOTALL)
-    for block in blocks:
-        shown = json.loads(block)
-        if {"version", "text", "messages"} & set(shown):
-            parse(shown, where=document.name)
+    parse_mappings(document.read_text("utf-8"), document.name)
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path):
+    (tmp_path / "there.md").touch()
+    text = "[a](there.md) [b](gone.md#part) [c](https://example.com/x) [d](#part)"
+    assert broken_links(text, tmp_path) == ["gone.md"]
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown"),
+    [
+        ("`ingot convert a b --out c`", []),
+        ("`ingot melt a`", ["melt"]),
+        ("```console\n$ ingot tokens build --input-dir a \\\n    --gone b\n```", ["--gone"]),
+        ("    ingot run a --lost", ["--lost"]),
+        ("The product ingot melts nothing.", []),
+    ],
+)
+def test_a_command_or_option_that_is_gone_is_found(text, unknown):
+    assert unknown_invocations(text) == unknown
+
+
+def test_an_option_without_a_line_or_a_help_text_is_found():
+    listed = " ".join(sorted(options(commands()["convert"]) - {"--out"}))
+    assert undocumented_options(f"## `ingot convert`\n{listed}\n## Next\n--out", "convert") == [
+        "--out"
+    ]
+    silent = [SimpleNamespace(name="a", param_type_name="option", help=None)]
+    assert without_help(SimpleNamespace(params=silent)) == ["a"]
+
+
+def test_a_make_target_that_is_gone_is_found():
+    assert unknown_targets("`make test`, `make gone`; make sure", "test: a ## b\n") == {"gone"}
+
+
+def test_a_mapping_that_is_none_is_found():
+    assert parse_mappings('```json\n{"version": 2, "text": "a"}\n```', "a.md") == 1
+    with pytest.raises(IngotError):
+        parse_mappings('```json\n{"version": 2, "txt": "a"}\n```', "a.md")
 
 
 def transcript() -> list[tuple[str, str]]:
@@ -175,14 +244,22 @@ def test_endpoints_are_documented_as_the_code_asks_them():
     assert not {"response_format", "tools"} & set(bodies["prompt"])
 
 
+def unused_terms(glossary: str, pages: Iterable[str]) -> list[str]:
+    """Return the terms of the glossary that no page uses."""
+    text = " ".join(" ".join(page.split()) for page in pages).lower()
+    terms = [term.strip().lower() for cell in _cells(glossary) for term in cell.split(",")]
+    return [term for term in terms if term not in text]
+
+
+def _cells(glossary: str) -> list[str]:
+    return re.findall(r"^\| \*\*([^*(]+)", glossary, flags=re.M)
+
+
 def test_glossary_lists_the_terms_of_the_documents():
     glossary = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
-    pages = [page for page in WITH_COMMANDS if page.name != "glossary.md"]
-    text = " ".join(" ".join(page.read_text(encoding="utf-8").split()) for page in pages).lower()
-    named = re.findall(r"^\| \*\*([^*(]+)", glossary, flags=re.M)
-    assert named == sorted(named, key=str.lower)
-    terms = [term.strip().lower() for cell in named for term in cell.split(",")]
-    assert [term for term in terms if term not in text] == []
+    pages = [page.read_text("utf-8") for page in WITH_COMMANDS if page.name != "glossary.md"]
+    assert _cells(glossary) == sorted(_cells(glossary), key=str.lower)
+    assert unused_terms(glossary, pages) == []
 
 
 def test_documents_and_help_use_standard_terms():
@@ -193,3 +270,11 @@ def test_documents_and_help_use_standard_terms():
         helps = (getattr(p, "help", None) or "" for p in command.params)
         texts[name] = " ".join([command.help or "", *helps])
     assert {n: found for n, text in texts.items() if (found := INVENTED.findall(text))} == {}
+
+
+def test_an_unused_and_an_invented_term_are_found():
+    glossary = "| **lake** | a |\n| **lost, Melt** | b |\n"
+    assert unused_terms(glossary, ["A lake of\nmelted things."]) == ["lost"]
+    assert INVENTED.findall("The second look is told what is taken back.") == [
+        *("second look", "is told", "taken back")
+    ]

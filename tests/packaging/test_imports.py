@@ -1,8 +1,12 @@
 """The direction of imports, and what a start of the command costs."""
 
+import ast
 import json
+import os
 import subprocess
 import sys
+import tomllib
+from itertools import accumulate
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import SURE
+from tests.packaging.house import modules, parse_file
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = (
@@ -28,10 +33,97 @@ HEAVY = (
 )
 
 
-def test_import_contracts_hold():
+PROJECT = (ROOT / "pyproject.toml").read_text("utf-8")
+CONTRACTS = tomllib.loads(PROJECT)["tool"]["importlinter"]["contracts"]
+# An import that breaks each contract: the module that has it, and what it imports.
+PLANTED = {
+    "the floors of ingot": ("converters.planted", "from ingot.frames import x"),
+    "the floors of the converters": (
+        "converters.records.planted",
+        "import ingot.converters.convert",
+    ),
+    "targets of recommendation data": (
+        "converters.recsys.ctr.planted",
+        "def f():\n    import ingot.converters.recsys.criteo",
+    ),
+    "the floors of the agent": ("agent.privacy.planted", "import ingot.agent.chat"),
+    "converters know no agent": ("converters.planted", "import openai"),
+    "prompts are read by the agent only": ("cli.planted", "import ingot.prompts"),
+}
+# All that modules take from `ingot` itself: facts of the package, no code.
+OF_THE_ROOT = {"__path__", "__version__"}
+
+
+def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Check the contracts of the project in a folder."""
     linter = Path(sys.executable).with_name("lint-imports")
-    run = subprocess.run([linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True)
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    return subprocess.run(
+        [linter, "--no-cache"], cwd=folder, env=environment, capture_output=True, text=True
+    )
+
+
+def plant_tree(folder: Path) -> None:
+    """Write empty packages for every module that a contract names, and the contracts."""
+    names = {"ingot"}
+    for contract in CONTRACTS:
+        layers = [part.strip() for one in contract.get("layers", ()) for part in one.split("|")]
+        names |= {f"{box}.{layer}" for box in contract.get("containers", ()) for layer in layers}
+        for key in ("modules", "source_modules", "forbidden_modules"):
+            names |= {name for name in contract.get(key, ()) if name.startswith("ingot.")}
+    for name in names:
+        for part in accumulate(name.split("."), "{}/{}".format):
+            (folder / part).mkdir(exist_ok=True)
+            (folder / part / "__init__.py").touch()
+    (folder / "pyproject.toml").write_text(PROJECT, "utf-8")
+
+
+def root_imports(tree: ast.Module) -> set[str]:
+    """Return what a module takes from `ingot` itself; `import ingot` is all of it."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "ingot":
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name == "ingot"}
+    return found
+
+
+def test_import_contracts_hold():
+    run = lint_imports(ROOT)
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("contract", [one["name"] for one in CONTRACTS])
+def test_an_import_against_a_contract_is_found(contract, tmp_path):
+    ((module, text),) = (case for name, case in PLANTED.items() if contract.startswith(name))
+    plant_tree(tmp_path)
+    assert lint_imports(tmp_path).returncode == 0
+    (tmp_path / "ingot" / module.replace(".", "/")).with_suffix(".py").write_text(text)
+    assert f"{contract} BROKEN" in lint_imports(tmp_path).stdout
+
+
+def test_a_package_on_no_floor_is_found(tmp_path):
+    plant_tree(tmp_path)
+    for name in ("ingot/planted", "ingot/agent/planted", "ingot/converters/planted"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+    assert lint_imports(tmp_path).stdout.count("BROKEN") == 3
+
+
+def test_modules_take_no_code_from_the_root():
+    below = ("ingot.agent.", "ingot.cli.", "ingot.converters.")
+    taken = {
+        name: found - OF_THE_ROOT
+        for name, file in modules().items()
+        if name.startswith(below) and (found := root_imports(parse_file(file)))
+    }
+    assert {name: names for name, names in taken.items() if names} == {}
+
+
+def test_an_import_from_the_root_is_found():
+    text = "import ingot, ingot.agent\ndef f():\n    from ingot import convert, __version__\n"
+    assert root_imports(ast.parse(text)) == {"ingot", "convert", "__version__"}
 
 
 def loaded_by(program: str, arguments: list[str], tmp_path: Path) -> set[str]:
@@ -81,6 +173,24 @@ def modules_loaded_by(arguments: list[str], tmp_path: Path) -> list[str]:
 def test_help_loads_nothing_heavy(arguments, tmp_path):
     program = "from ingot.__main__ import main\nmain()"
     assert sorted(loaded_by(program, arguments, tmp_path).intersection(HEAVY)) == []
+
+
+def test_a_heavy_import_is_found(tmp_path):
+    assert loaded_by("import numpy.linalg, rich", [], tmp_path) & {*HEAVY} == {"numpy", "rich"}
+
+
+def test_a_process_of_ingot_loads_no_pandas(tmp_path):
+    pytest.importorskip("pandas")
+    array = "import pyarrow\npyarrow.array([1])\n"
+    prepared = "from ingot.converters.imports import prepare_process\nprepare_process()\n"
+    assert "pandas.core.frame" in _modules_of(array, tmp_path)
+    assert "pandas.core.frame" not in _modules_of(prepared + array, tmp_path)
+
+
+def _modules_of(program: str, folder: Path) -> list[str]:
+    command = [sys.executable, "-c", f"{program}import sys\nprint(*sys.modules)"]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=True)
+    return run.stdout.split()
 
 
 def test_package_itself_loads_nothing_heavy(tmp_path):

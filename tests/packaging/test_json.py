@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.packaging.house import ROOT, modules
+from tests.packaging.house import ROOT, modules, parse_file
 
 # What the modules that name `Json` read or write; all other values are typed.
 JSON = {
@@ -102,21 +102,15 @@ JSON = {
     """,
 }
 LISTED = [place for places in JSON.values() for place in places.split()]
-NAMING = {
-    file.relative_to(ROOT).with_suffix("").as_posix()
-    for name, file in modules().items()
-    if name.startswith(("ingot.agent", "ingot.converters"))
-    and re.search(r"\bJson\b", ast.unparse(ast.parse(file.read_text("utf-8"))))
-}
 
 
-def test_json_is_named_where_it_comes_in_or_goes_out() -> None:
-    assert sorted(NAMING) == sorted(LISTED), "say in JSON what a module reads or writes, or type it"
+def names_json(tree: ast.Module) -> bool:
+    """Return whether a module names `Json` in its code."""
+    return re.search(r"\bJson\b", ast.unparse(tree)) is not None
 
 
-@pytest.mark.parametrize("name", ["agent/graph", "agent/context", "agent/state"])
-def test_what_the_graph_passes_is_typed(name: str) -> None:
-    tree = ast.parse((ROOT / f"{name}.py").read_text("utf-8"))
+def untyped_fields(tree: ast.Module) -> list[str]:
+    """Return the fields of the classes of a module that may hold any value."""
     fields = [
         ast.unparse(node)
         for kind in ast.walk(tree)
@@ -124,4 +118,29 @@ def test_what_the_graph_passes_is_typed(name: str) -> None:
         for node in kind.body
         if isinstance(node, ast.AnnAssign)
     ]
-    assert [one for one in fields if re.search(r"\bJson\b|\bAny\b", one)] == []
+    return [field for field in fields if re.search(r"\bJson\b|\bAny\b", field)]
+
+
+def test_json_is_named_where_it_comes_in_or_goes_out() -> None:
+    naming = [
+        file.relative_to(ROOT).with_suffix("").as_posix()
+        for name, file in modules().items()
+        if name.startswith(("ingot.agent", "ingot.converters")) and names_json(parse_file(file))
+    ]
+    assert sorted(naming) == sorted(LISTED), "say in JSON what a module reads or writes, or type it"
+
+
+@pytest.mark.parametrize("name", ["agent/graph", "agent/context", "agent/state"])
+def test_what_the_graph_passes_is_typed(name: str) -> None:
+    assert untyped_fields(parse_file(ROOT / f"{name}.py")) == []
+
+
+def test_json_is_found_in_code_and_not_in_longer_names() -> None:
+    assert names_json(ast.parse("def f(a: list[Json]) -> None: ..."))
+    assert names_json(ast.parse("def f(a: 'Json') -> None: ..."))
+    assert not names_json(ast.parse("def f(a: JsonPath) -> None: ...  # Json"))
+
+
+def test_an_untyped_field_is_found() -> None:
+    text = "class State:\n    a: Json\n    b: dict[str, Any] = {}\n    c: str\n    any_of: int\n"
+    assert untyped_fields(ast.parse(text)) == ["a: Json", "b: dict[str, Any] = {}"]

@@ -1,25 +1,45 @@
-"""What the whole tree has once: the modules that may do it by hand, and nobody else."""
+"""What the whole tree does in one place: the modules that may do it by hand, and nobody else."""
 
 import re
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import pytest
 
 from tests.packaging.house import ROOT, modules
 
-# What is done, how it looks in the code, and where it stands.
+
+class Once(NamedTuple):
+    """How something looks in the code, where it may stand, and a text that does it anew."""
+
+    pattern: str
+    places: set[str]
+    planted: str
+
+
 ONCE = {
-    "lock": (r"\bfcntl\.flock\b", {"converters/output/files.py"}),
-    "worker pool": (
+    "lock": Once(
+        r"\bfcntl\.(flock|lockf)\b", {"converters/output/files.py"}, "fcntl.flock(file, LOCK_EX)"
+    ),
+    "worker pool": Once(
         r"\bimport multiprocessing\b|\bfrom multiprocessing\b|ProcessPoolExecutor",
         {"converters/output/worker_pool.py"},
+        "from concurrent.futures import ProcessPoolExecutor",
     ),
-    "whole-file writer": (r"\bos\.(replace|rename)\(|NamedTemporaryFile", set()),
-    "folder commit": (r"renameat2|\bexchange_folders\(", {"converters/output/commit.py"}),
-    "reading of a JSON object": (
+    "whole-file writer": Once(
+        r"\bos\.(replace|rename)\(|NamedTemporaryFile", set(), "os.replace(part, path)"
+    ),
+    "folder commit": Once(
+        r"renameat2|\bexchange_folders\(",
+        {"converters/output/commit.py"},
+        "libc.renameat2(-100, a, -100, b, 2)",
+    ),
+    "reading of a JSON object": Once(
         r"json\.loads?\([^)\n]*\.read_(bytes|text)\(",
         {"converters/json_yaml.py"},
+        'json.loads(path.read_text("utf-8"))',
     ),
-    "cutting of a text for display": (
+    "cutting of a text for display": Once(
         r"if len\((\w+)\) <= [^:\n]* else f\"\{\1\[",
         {
             "converters/json_yaml.py",
@@ -27,28 +47,36 @@ ONCE = {
             "agent/proposing/llm/reply.py",  # a value in a prompt
             "agent/review/golden_rows.py",  # around the first difference
         },
+        'text if len(text) <= 40 else f"{text[:40]}..."',
     ),
-    "URL redaction": (r"_SECRET\.sub\(", {"converters/errors.py"}),
-    "run identity": (
+    "URL redaction": Once(r"_SECRET\.sub\(", {"converters/errors.py"}, '_SECRET.sub("***", url)'),
+    "run identity": Once(
         r"sha256\(\s*json\.dumps\([^)\n]*sort_keys=True\)",
         {"converters/json_yaml.py", "agent/proposing/llm/mapper.py"},
-    ),
-    "input list with stamps": (r"def input_(stamp|entry)\(", {"converters/sources/facts.py"}),
-    "walk over a mapping": (r"def path_uses\(", {"converters/mapping/path_uses.py"}),
-    "mapping in words": (r"def mapping_branches\(", {"agent/reporting/mapping_words.py"}),
-    "recognizer of raw data": (
-        r"\bRECOGNIZERS\b.* = \{",
-        {"converters/sources/recognizers/__init__.py"},
+        "sha256(json.dumps(facts, sort_keys=True).encode())",
     ),
 }
 
 
-@pytest.mark.parametrize("what", ONCE)
-def test_it_stands_in_one_place(what: str) -> None:
-    pattern, places = ONCE[what]
-    found = {
-        file.relative_to(ROOT).as_posix()
-        for file in modules().values()
-        if re.search(pattern, file.read_text("utf-8"))
+def places_of(pattern: str, texts: Mapping[str, str]) -> set[str]:
+    """Return the modules, by their place, whose text does what a pattern looks for."""
+    return {place for place, text in texts.items() if re.search(pattern, text)}
+
+
+@pytest.fixture(scope="module")
+def texts() -> dict[str, str]:
+    """Return the text of every module by its place."""
+    return {
+        file.relative_to(ROOT).as_posix(): file.read_text("utf-8") for file in modules().values()
     }
-    assert found == places
+
+
+@pytest.mark.parametrize("what", ONCE)
+def test_it_stands_in_one_place(what: str, texts: dict[str, str]) -> None:
+    assert places_of(ONCE[what].pattern, texts) == ONCE[what].places
+
+
+@pytest.mark.parametrize("what", ONCE)
+def test_a_second_place_is_found(what: str, texts: dict[str, str]) -> None:
+    planted = {**texts, "agent/planted.py": ONCE[what].planted}
+    assert places_of(ONCE[what].pattern, planted) == {*ONCE[what].places, "agent/planted.py"}

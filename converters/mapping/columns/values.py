@@ -135,13 +135,13 @@ def _compile_form_hits(value: Value, scope: Scope) -> _HitsOf:
         return lambda frame, active: _interleave([part(frame, active) for part in parts], active)
     texts = _compile_form(value, scope)
 
-    def one(frame: frames.Frame, active: frames.Mask) -> Hits:
+    def find_hits(frame: frames.Frame, active: frames.Mask) -> Hits:
         found = texts(frame, active)
         there = frames.valid_mask(found) & active
         owners = np.flatnonzero(there)
         return Hits(frames.filter_array(found, there), owners, np.zeros(len(owners), np.int64))
 
-    return one
+    return find_hits
 
 
 def _interleave(parts: list[pa.Array], active: frames.Mask) -> Hits:

@@ -5,7 +5,7 @@ What is written, every rule and the decisions: `docs/criteo.md`.
 
 from typing import TYPE_CHECKING
 
-from ingot.imports import lazy_names
+from ingot.converters.imports import lazy_names
 
 if TYPE_CHECKING:
     from ingot.converters.recsys.criteo.criteo_dataset import CriteoDataset

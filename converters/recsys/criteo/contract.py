@@ -302,14 +302,14 @@ class MappedRows:
 
     def span(self, start: int, stop: int) -> npt.NDArray[Any]:
         """Rows start..stop-1, [stop - start, width]; a read-only view of the file."""
-        return self._held()[start:stop]
+        return self._checked_rows()[start:stop]
 
     def take(self, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Rows of these numbers, [len(rows), width], copied."""
-        return self._held().take(rows, axis=0)
+        return self._checked_rows().take(rows, axis=0)
 
-    def _held(self) -> npt.NDArray[Any]:
-        """The rows, of a file that is as it was."""
+    def _checked_rows(self) -> npt.NDArray[Any]:
+        """Return the rows after a check that the file is as it was."""
         array = self._array
         try:
             status = array.path.stat()

@@ -5,7 +5,7 @@ The contract, the featuremap and every rule: `docs/ctr.md`.
 
 from typing import TYPE_CHECKING
 
-from ingot.imports import lazy_names
+from ingot.converters.imports import lazy_names
 
 if TYPE_CHECKING:
     from ingot.converters.recsys.ctr.loader.collation import collate_fn

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 from ingot.converters.errors import SourceError, redact_urls, require_package
+from ingot.converters.imports import LateFunction
 from ingot.converters.sources.facts import NoData
 from ingot.converters.sources.storage.listing import (
     Entry,
@@ -23,7 +24,6 @@ from ingot.converters.sources.storage.listing import (
     is_local,
     list_location,
 )
-from ingot.imports import LateFunction
 
 if TYPE_CHECKING:
     from ingot.converters.columnar.lance_files import LanceFragment

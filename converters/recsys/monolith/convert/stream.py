@@ -263,7 +263,7 @@ class StreamConverter:
 
     def rows(self) -> Generator[Rows, None, None]:
         """Its rows that are left by filters, counted."""
-        with closing(self._found()) as found, ThreadPoolExecutor(1, "read") as reader:
+        with closing(self._read_rows()) as found, ThreadPoolExecutor(1, "read") as reader:
             for part in read_ahead(found, reader):
                 if isinstance(part, Bad):
                     # A record, or a row that was read and that no rows hold.
@@ -277,7 +277,7 @@ class StreamConverter:
                 if len(left):
                     yield left
 
-    def _found(self) -> Generator[Rows | Bad, None, None]:
+    def _read_rows(self) -> Generator[Rows | Bad, None, None]:
         with self._opened() as stream:
             if self._settings.source == "parquet":
                 how = self._settings.table, self._settings.fid

@@ -169,7 +169,7 @@ def fid_converter(slot: int, version: fid.Version, hashed: bool) -> Callable[[pa
     """What makes fids of one slot from values; see `fid.from_values`."""
     bits = fid.BITS[version].signature
 
-    def made(array: pa.Array) -> Numbers:
+    def convert(array: pa.Array) -> Numbers:
         if hashed:
             numbers, bad = _hash_values(array, bits)
         else:
@@ -177,7 +177,7 @@ def fid_converter(slot: int, version: fid.Version, hashed: bool) -> Callable[[pa
         fids = np.uint64(slot << bits) | numbers.view(np.uint64)
         return fids, bad
 
-    return made
+    return convert
 
 
 def _hash_values(array: pa.Array, bits: int) -> Numbers:

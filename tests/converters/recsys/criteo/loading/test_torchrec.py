@@ -17,6 +17,7 @@ from tests.converters.recsys.criteo.loading.arrays import GOLDEN, write_days, wr
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 
 HASHES = [3, 7, 20, 49, 50, 51, 10**9, 1, 2, *range(5, 22)]
+WITHOUT = "torchrec is not installed: it has wheels for Linux alone"
 FIELDS = ("values", "lengths", "offsets")
 
 
@@ -33,6 +34,7 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def reference(
     folder: Path, days: int, batch_size: int, stage: str = "train", **options: Any
 ) -> Any:
+    pytest.importorskip("torchrec", reason=WITHOUT)
     from torchrec.datasets.criteo import InMemoryBinaryCriteoIterDataPipe
 
     chosen = range(days - 1) if stage == "train" else [days - 1]
@@ -134,6 +136,7 @@ def test_the_reference_batches(of: str, request: pytest.FixtureRequest) -> None:
 
 
 def test_a_batch_becomes_torchrecs(days: Path) -> None:
+    pytest.importorskip("torchrec", reason=WITHOUT)
     from torchrec.datasets.utils import Batch
 
     one = next(iter(CriteoDataset(days, 8)))

@@ -9,22 +9,23 @@ from typing import Any, Final
 
 
 class _NoPandas:
-    """Says of pandas that there is none."""
+    """Refuses pandas, as a finder of modules; `None` in its place is used by compiled imports."""
 
     @staticmethod
     def find_spec(fullname: str, *_: object) -> None:
-        """Refuse pandas."""
+        """Raise an error for pandas; other finders know the other modules."""
         if fullname == "pandas":
             raise ModuleNotFoundError("No module named 'pandas'", name=fullname)
 
 
-_OBJECTS: Final = 100_000  # made since the last look for circles of them; Python's own is 700
+_OBJECTS: Final = 100_000  # made since the last look for cycles; Python's own is 700
 
 
 def prepare_process() -> None:
-    """Prepare a process of ingot's own; pyarrow imports pandas for its first array if it can.
+    """Hide pandas from pyarrow, and let Python look for cycles of objects less often.
 
-    Rows are many objects without circles: looking for circles at Python's pace takes a tenth.
+    pyarrow would import pandas for its first array: 0.6 s and 49 MB in every process. Rows are many
+    objects without cycles; looking for cycles at Python's pace takes a tenth of the time.
     """
     finder: Any = _NoPandas
     sys.meta_path.insert(0, finder)
