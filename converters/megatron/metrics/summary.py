@@ -111,8 +111,6 @@ class RunSpeed:
     read_mbps: float  # compressed input, MB/s (10^6 bytes) of wall time
     text_mbps: float
     tokens_per_sec: float
-    engine_mbps: float | None  # what the fastest exact engine does with text in memory
-    engine_share: float | None  # of that, what the build kept up while it read
     disk_mbps: float | None  # the disk's sequential reading
     disk_share: float | None  # of that, what the build kept up with the compressed input
 
@@ -154,8 +152,6 @@ class BuildMeasures:
     """What a summary says that no message did."""
 
     engine: str | None = None
-    # MB/s of text of the fastest exact engine in memory, all its processes together
-    engine_mbps: float | None = None
     disk_mbps: float | None = None  # MB/s of sequential reading from the disk of the input
 
 
@@ -191,14 +187,11 @@ def latency_percentiles(totals: MessageTotals) -> dict[str, float | None]:
 def _run_speed(totals: MessageTotals, now: float, measured: BuildMeasures) -> RunSpeed:
     wall = max(now - totals.started, 1e-9)
     reading = max(totals.phases(now).get("read", wall), 1e-9)
-    read, text = totals.counts["bytes_read"] / MB, totals.counts["text_bytes"] / MB
-    engine, disk = measured.engine_mbps, measured.disk_mbps
+    read, disk = totals.counts["bytes_read"] / MB, measured.disk_mbps
     return RunSpeed(
         read_mbps=read / wall,
-        text_mbps=text / wall,
+        text_mbps=totals.counts["text_bytes"] / MB / wall,
         tokens_per_sec=totals.counts["tokens"] / wall,
-        engine_mbps=engine,
-        engine_share=text / reading / engine if engine else None,
         disk_mbps=disk,
         disk_share=read / reading / disk if disk else None,
     )
