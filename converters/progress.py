@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from ingot.converters.errors import ConversionError, ExitCode
 
@@ -106,6 +106,39 @@ def peak_rss() -> int:
                 return int(line.split()[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+class ProcessUse(NamedTuple):
+    """What one process has used: seconds of processor time, and bytes."""
+
+    seconds: float
+    read: int  # from the disk itself; 0 where the system does not say
+    written: int
+    memory: int  # now; pages that processes share count in each
+
+
+def measure_processes() -> dict[tuple[int, float], ProcessUse]:
+    """Measure this process and its children, by id and start: ids are used again."""
+    import psutil
+
+    found: dict[tuple[int, float], ProcessUse] = {}
+    own = psutil.Process()
+    for one in (own, *own.children(recursive=True)):
+        with suppress(psutil.Error), one.oneshot():  # it ended, or is another user's
+            times, memory, disk = one.cpu_times(), one.memory_info().rss, _disk_bytes(one)
+            found[one.pid, one.create_time()] = ProcessUse(times.user + times.system, *disk, memory)
+    return found
+
+
+def _disk_bytes(process: Any) -> tuple[int, int]:  # noqa: ANN401
+    """Bytes read and written; not every system counts them, nor tells everybody."""
+    import psutil
+
+    try:
+        counters = process.io_counters()
+    except (AttributeError, psutil.AccessDenied, OSError, NotImplementedError):
+        return 0, 0
+    return counters.read_bytes, counters.write_bytes
 
 
 def host_facts() -> dict[str, str | int | None]:

@@ -42,6 +42,7 @@ from ingot.converters.lake.duplicates import Duplicates, find_or_recall
 from ingot.converters.lake.page import render_lake_page
 from ingot.converters.lake.record_hashes import ALL, HASHES_HEADER, WIDTH
 from ingot.converters.lake.survey import DataSet, Survey, group_by_reason
+from ingot.converters.output.difference import describe_difference
 from ingot.converters.output.files import (
     LockedError,
     hold_lock,
@@ -50,7 +51,6 @@ from ingot.converters.output.files import (
     take_lock,
     write_file,
 )
-from ingot.converters.output.identity import describe_difference
 from ingot.converters.output.pieces import part_done
 from ingot.converters.output.sharding import (
     JOB_FILE,

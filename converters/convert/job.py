@@ -47,11 +47,13 @@ from ingot.converters.errors import (
     SourceError,
 )
 from ingot.converters.mapping.language import Mapping, to_document
-from ingot.converters.output.commit import FinishedResult, StagedResult, find_finished
+from ingot.converters.output.commit import StagedResult, find_finished
+from ingot.converters.output.difference import FinishedResult
 from ingot.converters.output.files import encode_json, is_store_url, output_errors
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
 from ingot.converters.output.pieces import find_piece, part_done, piece_name, spread_tasks
 from ingot.converters.output.sharding import JobShard, check_complete
+from ingot.converters.output.store_commit import StoredResult, shard_store
 from ingot.converters.output.worker_pool import Runner
 from ingot.converters.progress import Watch, peak_rss, raise_if_stopping
 from ingot.converters.records.delta_log import write_delta_log
@@ -315,7 +317,7 @@ class _Conversion:
             "shards_taken_over": sum(shard["taken_over"] for shard in shards),
             PIECES: [] if self.options.limit else reusable_shards(keys, shards),
             "resumed": self.staged.resumed,
-            **({"shards_found": self.staged.shards_found} if self.staged.store else {}),
+            **_found_shards(self.staged),
             "peak_rss_bytes": max([peak_rss(), *(shard["peak_rss"] for shard in shards)]),
         }
         told = counts.first_rejects
@@ -341,7 +343,7 @@ class _Conversion:
             return plan.plan_shards(self.source, cut=cut)
         planned = plan.plan_shards(self.source, cut=cut, shard=shard, work=self.staged.work)
         if shard.merges:
-            store, names = self.staged.store, list(map(piece_name, range(len(planned))))
+            store, names = shard_store(self.staged), list(map(piece_name, range(len(planned))))
             done = (
                 store.finished()
                 if store
@@ -405,7 +407,7 @@ class _Conversion:
             format=self.options.records,
             limit=limit,
             work=self.staged.work,
-            store=self.staged.store,
+            store=shard_store(self.staged),
             former=former.get(shard_key(source, files) or "") if former else None,
             hashes=hashes,
         )
@@ -436,6 +438,11 @@ class _Conversion:
         meter = ShardMeter(watch=self.watch, stage=results.TOKENS, shards=shards, rows=rows)
         name = results.tokens_name(self.options.source_name or self.source.name)
         return results.make_tokens(self.staged, parts, self.options.tokenizer, name, meter.hear)
+
+
+def _found_shards(staged: StagedResult) -> dict[str, int]:
+    """What run.json says of a store: the shards that were finished before this run began."""
+    return {"shards_found": staged.shards_found} if isinstance(staged, StoredResult) else {}
 
 
 def _enter_cut_files(

@@ -17,10 +17,12 @@ from ingot.converters.mapping.columns.executor import UnifiedTable
 from ingot.converters.mapping.language import Mapping, to_document
 from ingot.converters.mapping.rows.executor import UnifiedBatch
 from ingot.converters.mapping.signs import Found, SignRows
-from ingot.converters.output.commit import FinishedResult, StagedResult
+from ingot.converters.output.commit import StagedResult
+from ingot.converters.output.difference import FinishedResult
 from ingot.converters.output.files import FileEntry, InputEntry, is_store_url, output_errors
 from ingot.converters.output.identity import RunIdentity
 from ingot.converters.output.pieces import SHARED_HINT, piece_name
+from ingot.converters.output.store_commit import StoredResult, shard_store
 from ingot.converters.records import RecordFormat
 from ingot.converters.records.writers import part_name, part_shard, reject_text
 from ingot.converters.rows import Batch, NonFinite, Reject, add_non_finite
@@ -352,8 +354,9 @@ class Parts:
 
 def number_parts(staged: StagedResult, shards: list[ShardDocument]) -> Parts:
     """Move the parts of all shards into the result, under their final names."""
-    for one in shards:
-        staged.etags.update(one.get("etags", {}))  # an unfinished run of before has none
+    if isinstance(staged, StoredResult):
+        for one in shards:
+            staged.etags.update(one.get("etags", {}))  # an unfinished run of before has none
     with output_errors(staged.out):
         return Parts(
             records=_number_folder(staged, [one["parts"] for one in shards], RECORDS_FOLDER),
@@ -375,7 +378,7 @@ def _number_folder(
             # A run that was killed in here had moved some of them already.
             if there.exists():
                 there.rename(staged.result / entry["path"])
-            elif staged.store is None and not (staged.result / entry["path"]).exists():
+            elif shard_store(staged) is None and not (staged.result / entry["path"]).exists():
                 problem = "was made elsewhere and is not there"
                 raise OutputError(str(there), problem, SHARED_HINT)
     return entries

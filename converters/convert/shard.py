@@ -22,7 +22,7 @@ from ingot.converters.mapping.bind import Mapping
 from ingot.converters.mapping.columns.executor import MappingExecutor, UnifiedTable
 from ingot.converters.mapping.rows.group import group_rows
 from ingot.converters.mapping.signs import SignFinder
-from ingot.converters.output.commit import FinishedResult
+from ingot.converters.output.difference import FinishedResult
 from ingot.converters.output.files import (
     FileEntry,
     InputEntry,

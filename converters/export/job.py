@@ -30,12 +30,8 @@ from ingot.converters.export.trainers import (
 )
 from ingot.converters.json_yaml import find_json, load_json
 from ingot.converters.mapping.language import ROLES
-from ingot.converters.output.commit import (
-    FinishedResult,
-    StagedResult,
-    check_destination,
-    find_finished,
-)
+from ingot.converters.output.commit import StagedResult, check_destination, find_finished
+from ingot.converters.output.difference import FinishedResult
 from ingot.converters.output.files import MANIFEST, FileEntry, hash_file, output_errors
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
 from ingot.converters.progress import Progress, Watch

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from ingot.converters.convert.result import RECORDS_FOLDER
 from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import OMIT, decode, encode
-from ingot.converters.output.commit import FinishedResult
+from ingot.converters.output.difference import FinishedResult
 from ingot.converters.output.files import hash_file, output_errors, whole_file
 from ingot.converters.output.object_store import fetch_file
 from ingot.converters.records.readers import read_batches

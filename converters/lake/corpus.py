@@ -41,7 +41,8 @@ from ingot.converters.json_yaml import find_json
 from ingot.converters.lake.catalog import Split, read_result
 from ingot.converters.lake.duplicates import drop_mask, open_drops, open_hashes
 from ingot.converters.lake.record_hashes import ALL, Hashes, Splits, hash_heads, hash_records
-from ingot.converters.output.commit import FinishedResult, StagedResult, remove_result
+from ingot.converters.output.commit import StagedResult, remove_result
+from ingot.converters.output.difference import FinishedResult
 from ingot.converters.output.files import (
     FileEntry,
     encode_json,
@@ -52,7 +53,7 @@ from ingot.converters.output.files import (
 )
 from ingot.converters.output.identity import RunIdentity
 from ingot.converters.output.object_store import list_names
-from ingot.converters.output.store_commit import find_result, remove_stored
+from ingot.converters.output.store_commit import find_result, remove_stored, shard_store
 from ingot.converters.progress import peak_rss
 from ingot.converters.records.delta_log import write_delta_log
 from ingot.converters.records.writers import PartsWriter
@@ -303,7 +304,9 @@ class _PendingSplit:
             "resumed": self._staged.resumed,
             "peak_rss_bytes": peak_rss(),
         }
-        known = [] if self._staged.store else self._written["parts"]  # a store wants others only
+        known = (
+            [] if shard_store(self._staged) else self._written["parts"]
+        )  # a store wants others only
         counts = {"written": self._written["records"], "duplicates": self._written["duplicates"]}
         manifest: dict[str, object] = {
             "reason": None,

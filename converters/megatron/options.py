@@ -261,7 +261,7 @@ class WorkOptions:
     affinity: Annotated[bool, _work("Bind each process to its own cores.")] = False
     tok_engine: Annotated[
         Literal["auto", "hf", "gigatoken", "fastokens"],
-        _work("Tokenizer engine; auto takes the fastest one with exactly the ids of Hugging Face."),
+        _work("Tokenizer engine; auto takes a fast one with exactly the ids of Hugging Face."),
     ] = "auto"
     engine_memory: int = 256 << 20  # bytes that the caches of the engines may take in one process
     resume: Annotated[bool, _work("Resume an interrupted build.")] = False

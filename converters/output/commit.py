@@ -8,13 +8,13 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.json_yaml import find_json
+from ingot.converters.output.difference import FinishedResult, ResultIdentity
 from ingot.converters.output.files import (
     HINTS,
     MANIFEST,
@@ -37,10 +37,6 @@ from ingot.converters.output.sharding import (
     other_parts_error,
 )
 from ingot.converters.rows import Json
-
-if TYPE_CHECKING:
-    from ingot.converters.output.identity import RunIdentity
-    from ingot.converters.output.store_commit import ShardStore
 
 _PARTS = {
     "rows": {"read", "converted", "rejected", "filtered"},
@@ -75,15 +71,6 @@ def exchange_folders(first: Path, second: Path) -> bool:
     names = os.fsencode(first), os.fsencode(second)
     done: int = renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], ctypes.c_uint(_RENAME_EXCHANGE))
     return done == 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class FinishedResult:
-    """A committed result: its folder, its manifest and its run.json (empty where that is gone)."""
-
-    folder: Path
-    manifest: dict[str, Json]
-    run: dict[str, Json]
 
 
 def _own_manifest(folder: Path) -> dict[str, Json] | None:
@@ -173,9 +160,6 @@ class StagedResult:
     done: FinishedResult | None = None
     resumed: bool = False  # an unfinished equal run was found; `work` holds what it had finished
     notes: tuple[str, ...] = ()
-    store: "ShardStore | None" = None  # where shards go if the destination is an object store
-    shards_found: int = 0  # in the store, finished before this run began
-    etags: dict[str, str] = field(default_factory=dict)  # of the parts in the store
 
     @property
     def place(self) -> Path | str:
@@ -321,7 +305,7 @@ def _clear_stages(
 
 
 def _check_parts(
-    places: _Destination, own: Path, job: "RunIdentity | None", *, replaces: bool
+    places: _Destination, own: Path, job: ResultIdentity | None, *, replaces: bool
 ) -> list[str]:
     """Refuse to begin beside the parts of another job, unless it `replaces` them.
 
@@ -341,7 +325,7 @@ def _open_stage(
     places: _Destination,
     folder: Path,
     notes: list[str],
-    job: "RunIdentity | None",
+    job: ResultIdentity | None,
     *,
     shared: bool = False,
 ) -> StagedResult:
@@ -384,7 +368,7 @@ def stage(
     overwrite: bool = False,
     keep_work: bool = False,
     shard: JobShard | None = None,
-    job: "RunIdentity | None" = None,
+    job: ResultIdentity | None = None,
     replaces: bool = False,
 ) -> Iterator[StagedResult]:
     """Take hold of a destination, for one run, or together with the other parts of a job.

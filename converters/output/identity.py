@@ -1,95 +1,48 @@
-"""What decides the bytes of a result, how a finished result differs from it, and its commit."""
+"""Take hold of the destination of a run by its identity, and commit what the run made there.
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+What goes into an object store as a whole is made on a disk, and put when it is finished.
+"""
+
+import hashlib
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from ingot.converters.errors import IngotError, SourceError
-from ingot.converters.json_yaml import json_digest, load_json, shorten_text
-from ingot.converters.output.commit import FinishedResult, StagedResult, stage
-from ingot.converters.output.files import (
-    FileEntry,
-    InputEntry,
-    InputStamp,
-    is_store_url,
-)
+from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.json_yaml import load_json
+from ingot.converters.output.commit import StagedResult, remove_result, stage
+from ingot.converters.output.difference import FinishedResult, ResultIdentity
+from ingot.converters.output.files import FileEntry, LockedError, is_store_url, output_errors
+from ingot.converters.output.object_store import check_url, read_json
 from ingot.converters.output.sharding import WHOLE, Spread
+from ingot.converters.output.store_commit import (
+    CLAIM,
+    ShardStore,
+    StoredResult,
+    check_claimed,
+    enter_names,
+    find_equal,
+    note_part,
+    stage_in_store,
+    take_claim,
+)
 from ingot.converters.progress import host_facts
 from ingot.converters.rows import Json
 
 ALREADY_DONE: Final = "this result was there already: nothing to do"
 STATS: Final = "stats.json"
-_SHOWN: Final = 5
-_WORDS: Final = {
-    "decision": "another decision",
-    "mapping_sha256": "another mapping",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunIdentity:
-    """Two runs with equal identities make the same result."""
-
-    settled: dict[str, Json]  # what decides the bytes; the manifest holds it under the same names
-    place: object = None  # where the inputs are; known to the staging key only
-    # The `inputs` of run.json; None where a change would not show.
-    stamps: Sequence[InputStamp] | None = None
-    location: str | None = None  # where equal stamps mean equal inputs; None: anywhere
-    # Gives the `inputs` of the manifest, where the stamps differ; None: it has none of its own.
-    entries: Callable[[], list[InputEntry]] | None = None
-    # How a difference in `settled` is told where the two values say nothing to people.
-    words: Mapping[str, str] = field(default_factory=dict)
-    further: Callable[[FinishedResult], str | None] = lambda _: None  # another difference
-    # What hashes in `settled` are made of, so that jobs that differ can say in what.
-    details: Mapping[str, object] = field(default_factory=dict)
-
-    def key(self) -> str:
-        """Return the staging key, which knows the inputs by place and stamps."""
-        return json_digest([self.settled, self.place, self.stamped_inputs()])
-
-    def difference(self, there: FinishedResult) -> str | None:
-        """Return what tells a finished result from the one that this run would make, or None."""
-        theirs = {name: there.manifest.get(name) for name in self.settled}
-        differs = describe_difference(self.settled, theirs, self.words) or self.further(there)
-        if differs or self.entries is None:
-            return differs or None
-        if self.has_equal_stamps(there):
-            return None
-        try:  # else by content
-            same = there.manifest.get("inputs") == self.entries()
-        except IngotError:
-            same = False  # the run will say what is wrong with the file
-        return None if same else "other input files"
-
-    def stamped_inputs(self) -> object:
-        """Return the stamps, with their location if it counts, as run.json holds them."""
-        if self.stamps is None or self.location is None:
-            return self.stamps
-        return {"location": self.location, "files": self.stamps}
-
-    def has_equal_stamps(self, there: FinishedResult) -> bool:
-        """Check that a finished result was made of files with these stamps."""
-        stamps = there.run.get("inputs")
-        return stamps is not None and _without_none(stamps) == _without_none(self.stamped_inputs())
-
-    def job_document(self) -> dict[str, Json]:
-        """Return what decides the bytes, the inputs too, as it can be compared in words."""
-        files = {
-            one["name"]: {key: value for key, value in one.items() if key != "name"}
-            for one in self.stamps or ()
-        }
-        place = self.place if self.stamps is None else self.location or self.place
-        inputs = {"place": place, "files": files}
-        return dict(json.loads(json.dumps({**self.settled, **self.details, "inputs": inputs})))
-
-    def job_difference(self, there: dict[str, Json]) -> str:
-        """Return what tells a noted job from this one, in words."""
-        told = describe_difference(self.job_document(), there, self.words)
-        return told or "the same input and options, worked on in another way"
+class RunIdentity(ResultIdentity):
+    """The identity of the result that a run makes."""
 
     def stage(
         self,
@@ -103,14 +56,11 @@ class RunIdentity:
     ) -> AbstractContextManager[StagedResult]:
         """Take hold of a destination for this run: a folder, or the URL of an object store.
 
-        See `commit.stage`, and of stores `store_put.stage_to_put`, or, where the job puts its
+        See `commit.stage`, and of stores `stage_to_put`, or, where the job puts its
         shards as it finishes them (`by_shards`), `store_commit.stage_in_store`. `key` is that of
         the unfinished run, where it is not the identity's.
         """
         if is_store_url(out):
-            from ingot.converters.output.store_commit import stage_in_store
-            from ingot.converters.output.store_put import stage_to_put
-
             if by_shards:
                 return stage_in_store(str(out), self, overwrite=overwrite, shard=spread.shard)
             how: Any = {"overwrite": overwrite, "keep_work": keep_work}
@@ -165,8 +115,6 @@ def existing_result(staged: StagedResult) -> CommittedResult | None:
     path = staged.done.folder / STATS
     try:
         if isinstance(staged.place, str):
-            from ingot.converters.output.object_store import read_json
-
             stats = read_json(f"{staged.place}/{STATS}") or {}
         else:
             stats = load_json(path) if path.exists() else {}
@@ -179,41 +127,93 @@ def existing_result(staged: StagedResult) -> CommittedResult | None:
     )
 
 
-def describe_difference(
-    wanted: Mapping[str, object],
-    there: Mapping[str, object],
-    words: Mapping[str, str] | None = None,
-    form: str = "{} is {} (requested: {})",
-) -> str:
-    """Return what differs between two identities, by `words` or as `limit is 5 (requested: 10)`."""
-    told = _WORDS | dict(words or {})
-    lines = [
-        told.get(name) or form.format(name, _value_text(theirs), _value_text(ours))
-        for name, ours, theirs in _differing_values(wanted, there, "", told)
-    ]
-    lines = list(dict.fromkeys(lines))
-    more = f" and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
-    return "; ".join(lines[:_SHOWN]) + more
+_NAME_CHARS: Final = 60  # of a URL
 
 
-def _differing_values(
-    ours: object, theirs: object, name: str, told: Mapping[str, str]
-) -> Iterator[tuple[str, object, object]]:
-    if ours == theirs:
+@dataclass(frozen=True, kw_only=True)
+class PutResult(StoredResult):
+    """One run's hold on a local folder, which is put into a store when it is finished."""
+
+    identity: ResultIdentity
+    overwrite: bool
+
+    list_files = StagedResult.list_files  # all of them are here
+
+    def commit(self, manifest: dict[str, Json], run: dict[str, Json]) -> None:
+        """Commit the local folder, so that it is never made again, and put its files."""
+        StagedResult.commit(self, manifest, run)
+        whole = FinishedResult(folder=self.out, manifest=manifest, run=run)
+        _put_result(whole, self.store, self.identity, overwrite=self.overwrite)
+
+
+def _put_result(
+    whole: FinishedResult, store: ShardStore, identity: ResultIdentity, *, overwrite: bool
+) -> None:
+    """Claim the destination, replace what is there, and put the files, the manifest last."""
+    there, found = find_equal(store, identity, overwrite=overwrite)
+    if found is not None:  # another run of the same was faster
         return
-    if isinstance(ours, Mapping) and isinstance(theirs, Mapping) and name not in told:
-        for key in dict.fromkeys([*ours, *theirs]):
-            inner = f"{name}.{key}" if name else key
-            yield from _differing_values(ours.get(key), theirs.get(key), inner, told)
-    else:
-        yield name, ours, theirs
+    take_claim(store, there, identity, overwrite=overwrite)
+    enter_names(store, {*there, *(one["path"] for one in whole.manifest["files"])})
+    local = whole.folder
+    StoredResult(out=local, work=local, result=local, store=store).commit(whole.manifest, whole.run)
 
 
-def _value_text(value: object) -> str:
-    return "not set" if value is None else shorten_text(json.dumps(value, ensure_ascii=False), 80)
+@contextmanager
+def stage_to_put(
+    url: str,
+    identity: ResultIdentity,
+    spread: Spread,
+    *,
+    key: str,
+    overwrite: bool,
+    keep_work: bool,
+) -> Iterator[StagedResult]:
+    """Take hold of a local folder, as `commit.stage` does, whose files go into a store at last.
+
+    The folder is named for the URL, so that the next run finds what one that was killed left. A
+    finished one that was not put as a whole is put at once.
+    """
+    store = ShardStore(url=check_url(url), key=identity.key())
+    there, found = find_equal(store, identity, overwrite=overwrite)
+    if found is None and CLAIM in there and not overwrite:
+        check_claimed(store, identity)
+    digest = hashlib.sha256(store.url.encode()).hexdigest()[:8]
+    name = re.sub(r"[^\w.-]+", "-", store.url, flags=re.ASCII)[-_NAME_CHARS:]
+    out = _tmp_folder(store, spread) / f"{name}-{digest}"
+    with ExitStack() as stack:
+        if found is None:
+            how: Any = {"keep_work": keep_work, "shard": spread.shard, "job": identity}
+            how |= {"overwrite": True, "replaces": overwrite}
+            try:
+                local = stage(out, key=key, difference=identity.difference, **how)
+                held = stack.enter_context(local)
+            except OutputError as error:
+                if isinstance(error.__cause__, LockedError):
+                    raise OutputError(store.where, *error.args[1:]) from error
+                raise
+            note_part(store, spread.shard, identity, there)
+            if held.done is not None:
+                _put_result(held.done, store, identity, overwrite=overwrite)
+            more: Any = vars(held) | {"store": store}
+            yield PutResult(**more, identity=identity, overwrite=overwrite)
+        else:
+            yield StoredResult(out=out, work=out, result=out, store=store, done=found)
+    with suppress(OutputError):  # somebody else works there
+        remove_result(out)
 
 
-def _without_none(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _without_none(held) for key, held in value.items() if held is not None}
-    return [_without_none(held) for held in value] if isinstance(value, list) else value
+def _tmp_folder(store: ShardStore, spread: Spread) -> Path:
+    """Where results are made that go into a store. Raises OutputError."""
+    if spread.tmp_dir is not None:
+        return spread.tmp_dir.absolute()
+    if spread.shard is not None or spread.runner == "ray":
+        problem = "several machines need a folder for what is unfinished"
+        raise OutputError(store.where, problem, "name one that all of them share with `tmp_dir`")
+    folder = Path(tempfile.gettempdir(), f"ingot-{os.getuid()}")
+    with output_errors(folder):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        facts = folder.lstat()
+    if facts.st_uid != os.getuid() or not stat.S_ISDIR(facts.st_mode):
+        raise OutputError(str(folder), "belongs to somebody else", "name another with `tmp_dir`")
+    return folder

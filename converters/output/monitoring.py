@@ -1,22 +1,21 @@
-"""Show a long job while it runs: lines of JSON, and HTTP `/metrics`, `/healthz` and `/readyz`."""
+"""Watch a long job while it runs: lines of JSON, alarms, and HTTP `/metrics` and `/healthz`."""
 
 import json
 import socket
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from socketserver import TCPServer, ThreadingMixIn
-from typing import IO, TYPE_CHECKING, Any, Final, get_args
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, Self, get_args
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import orjson
 
-from ingot.converters.errors import ConversionError, PartDone, error_text
+from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import shorten_text
-from ingot.converters.progress import WAITING, Progress, TerminatedError, is_stopping
 from ingot.converters.settings import Level
 
 if TYPE_CHECKING:
@@ -26,139 +25,113 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 LogFields = Mapping[str, object]
+MetricKind = Literal["counter", "gauge"]
 LOG_LEVELS: Final[tuple[Level, ...]] = get_args(Level)
-_INTERVAL: Final = 5.0  # seconds between two looks, and lines of progress
-_STALL: Final = 300.0  # seconds
-_BUSY: Final = 1.0  # seconds of processor time that count as a sign of life
 
 
-class JobWatch:
-    """Shows a job by log lines and metrics; a context manager, and a `Watch` for its progress.
+class StallAlarm:
+    """Notices that a job stands still for more than `limit` seconds; not safe for threads."""
 
-    Args:
-        job: its name, a label of every metric.
-        port: of the HTTP server, 0 = any free one, None = no server.
-        log: where lines of JSON go, None = nowhere.
-        redact: what makes a text of an error safe to show.
+    def __init__(self, limit: float, now: float) -> None:
+        self._limit = limit
+        self._moved = now
+        self._noticed = False
+
+    def move(self, now: float) -> float | None:
+        """Take a sign of life; return the seconds of the noticed stall that it ends, else None."""
+        waited, noticed = now - self._moved, self._noticed
+        self._moved, self._noticed = now, False
+        return waited if noticed else None
+
+    def waited(self, now: float) -> float | None:
+        """Return for how many seconds the job has stood still; None within the limit."""
+        waited = now - self._moved
+        return waited if waited > self._limit else None
+
+    def notice(self, now: float) -> float | None:
+        """Return the same the first time that it is beyond the limit, and None afterwards."""
+        waited = None if self._noticed else self.waited(now)
+        self._noticed = self._noticed or waited is not None
+        return waited
+
+
+class Watcher(ABC):
+    """Watches a long job: a context manager whose thread looks at the time every `pause` seconds.
+
+    It serves `/metrics`, `/healthz` and `/readyz` at an `address`, where one is given.
     """
 
-    def __init__(
-        self, job: str, port: int | None, log: IO[bytes] | None, redact: Callable[[str], str]
-    ) -> None:
-        self._job, self._port, self._redact = job, port, redact
-        self._log = LogStream(log, "info") if log else None
+    def __init__(self, pause: float, address: tuple[str, int] | None) -> None:
+        self._pause, self._address = pause, address
         self._lock, self._ended = threading.Lock(), threading.Event()
-        self._stages: dict[str, Progress] = {}
-        self._now: Progress | None = None
-        self._begun = self._moved = time.monotonic()
-        self._cpu = self._memory = 0.0
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
         self._server: MetricsServer | None = None
 
-    def __call__(self, progress: Progress) -> None:
-        """Take the progress, from any thread."""
-        with self._lock:
-            before, self._now = self._now, progress
-            if progress != before:
-                self._moved = time.monotonic()
-            self._stages[progress.stage] = progress
-        if before is None or before.stage != progress.stage:
-            self._say("info", "stage")
-
-    def __enter__(self) -> "JobWatch":
-        self._say("info", "started")
-        if self._port is not None:
-            address = "0.0.0.0", self._port  # every interface, as a pod needs it
-            registry = make_registry(self._families)
-            self._server = MetricsServer(*address, registry, self.trouble, self.ready)
-            self._say("info", "serving", port=self._server.port)
-        self._thread = threading.Thread(target=self._run, name="job watch", daemon=True)
+    def __enter__(self) -> Self:
+        if self._address is not None:
+            registry = make_registry(self.metrics)
+            self._server = MetricsServer(*self._address, registry, self.trouble, self.ready)
         self._thread.start()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        """Stop the thread, look a last time, and stop the server."""
         self._ended.set()
         self._thread.join()
-        seconds = round(time.monotonic() - self._begun, 3)
-        if error is None or isinstance(error, PartDone):
-            self._say("info", "finished", seconds=seconds)
-        elif isinstance(error, KeyboardInterrupt):
-            event = "terminated" if isinstance(error, TerminatedError) else "interrupted"
-            self._say("warn", event, seconds=seconds)
-        else:
-            text = self._redact(error_text(error))
-            self._say("error", "failed", seconds=seconds, error=text)
+        self.end(error)
         if self._server:
             self._server.close()
 
-    def trouble(self) -> str | None:
-        """Why the job is not healthy, None if it is: nothing moves, and no process works."""
-        self._look()
-        waited, now = time.monotonic() - self._moved, self._now
-        if now is None or now.stage == WAITING or waited <= _STALL:
-            return None
-        return f"stall: no progress for {waited:.0f} s in stage {now.stage}"
+    @property
+    def port(self) -> int | None:
+        """The port that is served, None without a server."""
+        return self._server.port if self._server else None
 
+    @abstractmethod
+    def look(self) -> None:
+        """Look at the time: alarms, progress, and what is due."""
+
+    @abstractmethod
+    def end(self, error: BaseException | None) -> None:
+        """Tell how the job ended."""
+
+    @abstractmethod
+    def trouble(self) -> str | None:
+        """Why the job is not healthy, None if it is."""
+
+    @abstractmethod
     def ready(self) -> bool:
         """Whether the job has opened its inputs and its destination, and is not asked to end."""
-        return self._now is not None and not is_stopping()
+
+    @abstractmethod
+    def metrics(self) -> Iterable["Metric"]:
+        """Every metric with its value."""
 
     def _run(self) -> None:
-        shown = None
-        while not self._ended.wait(_INTERVAL):
-            self._look()
-            if (now := (self._now, is_stopping())) != shown:
-                shown = now
-                self._say("info", "draining" if is_stopping() else "progress")
-
-    def _look(self) -> None:
-        """Measure the processes. A job that uses the processor moves, also within a large shard."""
-        cpu, self._memory = measure_processes()
-        if abs(cpu - self._cpu) >= _BUSY:
-            self._cpu, self._moved = cpu, time.monotonic()
-
-    def _say(self, level: Level, event: str, **fields: object) -> None:
-        if self._log:
-            head = {"level": level, "component": self._job, "event": event}
-            self._log.write({**head, **(vars(self._now) if self._now else {}), **fields})
-
-    def _families(self) -> Iterator["Metric"]:
-        from prometheus_client.core import CounterMetricFamily as Counter
-        from prometheus_client.core import GaugeMetricFamily as Gauge
-
-        self._look()
-        with self._lock:
-            stages = dict(self._stages)
-        for name, text, value in (
-            ("up", "1 while the job runs", 1),
-            ("memory_bytes", "Memory of all processes", self._memory),
-        ):
-            gauge = Gauge(f"ingot_{name}", text, labels=["job"])
-            gauge.add_metric([self._job], value)
-            yield gauge
-        for family, name, text in (
-            (Counter, "rows", "Rows read"),
-            (Counter, "records", "Records written"),
-            (Counter, "rejects", "Rows and records rejected"),
-            (Gauge, "shards_done", "Shards, files or data sets finished"),
-            (Gauge, "shards", "Shards, files or data sets there are"),
-        ):
-            metric = family(f"ingot_{name}", text, labels=["job", "stage"])
-            for stage, progress in stages.items():
-                if (value := getattr(progress, name)) is not None:
-                    metric.add_metric([self._job, stage], value)
-            yield metric
+        while not self._ended.wait(self._pause):
+            self.look()
 
 
-def measure_processes() -> tuple[float, int]:
-    """Return seconds of processor time and bytes of memory of this process and its children."""
-    import psutil
+def make_metric(
+    kind: MetricKind,
+    name: str,
+    text: str,
+    values: Iterable[tuple[Sequence[str], float | None]],
+    labels: Sequence[str] = (),
+) -> "Metric":
+    """Make a metric of values with their labels; those that are None are left out."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-    cpu, memory, own = 0.0, 0, psutil.Process()
-    for one in (own, *own.children(recursive=True)):
-        with suppress(psutil.Error), one.oneshot():  # it ended
-            times = one.cpu_times()
-            cpu, memory = cpu + times.user + times.system, memory + one.memory_info().rss
-    return cpu, memory
+    family = CounterMetricFamily if kind == "counter" else GaugeMetricFamily
+    metric = family(name, text, labels=labels)
+    for shown, value in values:
+        if value is not None:
+            metric.add_metric([_label_text(one) for one in shown], value)
+    return metric
+
+
+def _label_text(text: str) -> str:
+    return text[:100].encode("utf-8", "backslashreplace").decode()
 
 
 def make_registry(collect: Callable[[], Iterable["Metric"]]) -> "CollectorRegistry":

@@ -7,14 +7,13 @@ would have written.
 
 import sys
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
 
 from ingot.converters.errors import OutputError
-from ingot.converters.rows import Json
 from ingot.converters.settings import Setting
 
 COMMAND_KIND: Final = "command"  # of an unfinished file beside a prefix
@@ -158,48 +157,6 @@ def command_document() -> bytes:
     from ingot.converters.output.files import encode_json
 
     return encode_json({"arguments": sys.argv[1:], "folder": str(Path.cwd())})
-
-
-def find_commands(given: str) -> list[tuple[list[str], str, dict[str, Json] | None]]:
-    """The commands of the jobs whose parts lie beside a folder or prefix, and where they ran.
-
-    They say `--shard merge` in place of their part. The third is what was noted of the job.
-    """
-    from ingot.converters.json_yaml import find_json
-    from ingot.converters.output.files import is_store_url
-
-    place = Path(given)
-    found = [one for one in (place / LAKE_FOLDER / COMMAND_FILE,) if one.exists()]
-    parent = place.absolute().parent
-    # Not a glob: names may hold its characters.
-    for beside in parent.iterdir() if parent.is_dir() else ():
-        if beside.name.startswith(f".{place.name}.ingot-stage-"):
-            found += [beside / "work" / COMMAND_FILE]
-        elif beside.name == f"{place.name}.{COMMAND_KIND}.tmp":
-            found += [beside]
-    noted = [
-        (find_json(file, own=True) or {}, find_json(file.with_name(JOB_FILE), own=True))
-        for file in found
-    ]
-    if is_store_url(given):
-        from ingot.converters.output.store_commit import find_store_commands
-
-        noted = find_store_commands(given)
-    return [
-        ([*_without_shard(map(str, one["arguments"])), "--shard", MERGE], str(one["folder"]), job)
-        for one, job in noted
-        if isinstance(one.get("arguments"), list) and "folder" in one
-    ]
-
-
-def _without_shard(words: Iterator[str]) -> list[str]:
-    left: list[str] = []
-    for word in words:
-        if word == "--shard":
-            next(words, None)
-        elif not word.startswith("--shard="):
-            left.append(word)
-    return left
 
 
 def check_complete(where: Path | str, missing: Sequence[int], whole: int) -> None:

@@ -10,7 +10,7 @@ A store has no renames and no locks. So a run claims its destination by creating
 one of several different runs can do; runs of the same identity share a claim, for they write equal
 bytes. A shard that has a file in `.ingot-work` is not converted again, by whomever it was written.
 Before the manifest is created, every part is compared with what its shard said of it.
-Results of jobs that put no shards: see store_put.
+Results of jobs that put no shards: see identity.
 """
 
 import re
@@ -18,10 +18,10 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ingot.converters.errors import (
     CommittedElsewhereError,
@@ -30,11 +30,15 @@ from ingot.converters.errors import (
     redact_urls,
 )
 from ingot.converters.output.commit import (
-    FinishedResult,
     StagedResult,
     find_finished,
     has_counts,
     own_manifest,
+)
+from ingot.converters.output.difference import (
+    FinishedResult,
+    ResultIdentity,
+    describe_difference,
 )
 from ingot.converters.output.files import (
     MANIFEST,
@@ -65,9 +69,6 @@ from ingot.converters.output.sharding import (
 from ingot.converters.output.worker_pool import WorkerDiedError
 from ingot.converters.progress import host_facts, raise_if_stopping
 from ingot.converters.rows import Json
-
-if TYPE_CHECKING:
-    from ingot.converters.output.identity import RunIdentity
 
 STORE_WORK: Final = ".ingot-work"
 CLAIM: Final = f"{STORE_WORK}/claim.json"
@@ -154,6 +155,8 @@ class StoredResult(StagedResult):
     """One run's hold on a destination in a store; its folders are local and temporary."""
 
     store: ShardStore
+    shards_found: int = 0  # in the store, finished before this run began
+    etags: dict[str, str] = field(default_factory=dict)  # of the parts in the store
 
     @property
     def place(self) -> Path | str:
@@ -211,6 +214,11 @@ class StoredResult(StagedResult):
         raise OutputError(self.store.where, problem, hint)
 
 
+def shard_store(staged: StagedResult) -> ShardStore | None:
+    """Return where shards go if the destination is an object store, else None."""
+    return staged.store if isinstance(staged, StoredResult) else None
+
+
 def _find_own(url: str, there: Iterable[str]) -> set[str]:
     """Those of some names that ingot has put, or was going to put when it was killed."""
     entered = [name for name in there if re.fullmatch(rf"{STORE_WORK}/[^/]+/{PUT_NAMES}", name)]
@@ -263,7 +271,7 @@ def _find_finished(
 
 
 def find_equal(
-    store: ShardStore, identity: "RunIdentity", *, overwrite: bool
+    store: ShardStore, identity: ResultIdentity, *, overwrite: bool
 ) -> tuple[dict[str, StoredFile], FinishedResult | None]:
     """The files that are there, and the equal result; refuse what is not to be replaced."""
     there = list_names(store.url)
@@ -285,7 +293,7 @@ def find_equal(
 
 
 def note_part(
-    store: ShardStore, shard: JobShard | None, identity: "RunIdentity", there: Iterable[str]
+    store: ShardStore, shard: JobShard | None, identity: ResultIdentity, there: Iterable[str]
 ) -> None:
     """Note the command of a part of a job, for `ingot merge`, and the job, for other jobs."""
     noted = f"{store.folder}/{JOB_FILE}" in there
@@ -298,7 +306,7 @@ def note_part(
 @contextmanager
 def stage_in_store(
     url: str,
-    identity: "RunIdentity",
+    identity: ResultIdentity,
     *,
     overwrite: bool = False,
     shard: JobShard | None = None,
@@ -335,7 +343,7 @@ def stage_in_store(
             raise
 
 
-def check_claimed(store: ShardStore, identity: "RunIdentity") -> None:
+def check_claimed(store: ShardStore, identity: ResultIdentity) -> None:
     """Refuse a destination where another result is being written. Raises OutputError."""
     claim = read_json(f"{store.url}/{CLAIM}")
     if claim is not None and claim.get("key") != store.key:
@@ -343,7 +351,7 @@ def check_claimed(store: ShardStore, identity: "RunIdentity") -> None:
 
 
 def take_claim(
-    store: ShardStore, there: dict[str, StoredFile], identity: "RunIdentity", *, overwrite: bool
+    store: ShardStore, there: dict[str, StoredFile], identity: ResultIdentity, *, overwrite: bool
 ) -> bool:
     """Claim the destination, and remove what is replaced; whether an unfinished run goes on."""
     claim = read_json(f"{store.url}/{CLAIM}")
@@ -373,7 +381,7 @@ def enter_names(store: ShardStore, names: Iterable[str]) -> None:
     put_bytes(encode_json({"files": files}), f"{store.url}/{store.folder}/{PUT_NAMES}")
 
 
-def _create_claim(store: ShardStore, identity: "RunIdentity") -> bool:
+def _create_claim(store: ShardStore, identity: ResultIdentity) -> bool:
     """Create the claim; False where another writer of the same result has just done so."""
     since = datetime.now(UTC).isoformat(timespec="seconds")
     claim = {"key": store.key, "settled": identity.settled, "since": since, "host": host_facts()}
@@ -388,10 +396,8 @@ def _create_claim(store: ShardStore, identity: "RunIdentity") -> bool:
 
 
 def _claimed_error(
-    store: ShardStore, claim: dict[str, Json], identity: "RunIdentity"
+    store: ShardStore, claim: dict[str, Json], identity: ResultIdentity
 ) -> OutputError:
-    from ingot.converters.output.identity import describe_difference
-
     theirs = claim.get("settled") or {}
     differs = describe_difference(identity.settled, theirs, identity.words) or "other input files"
     their_work = replace(store, key=str(claim.get("key"))).folder
@@ -403,7 +409,7 @@ def _claimed_error(
 
 
 def find_store_commands(url: str) -> list[tuple[dict[str, Json], dict[str, Json] | None]]:
-    """What the parts of jobs noted of commands and jobs, see `sharding.find_commands`."""
+    """What the parts of jobs noted of commands and jobs, for `ingot merge`."""
     work = f"{check_url(url)}/{STORE_WORK}"
     folders = [Path(name).parent for name in list_names(work) if Path(name).name == COMMAND_FILE]
     return [

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
     from rich.text import Text
 
-    from ingot.converters.output.monitoring import JobWatch
+    from ingot.cli.job_watch import JobWatch
     from ingot.converters.progress import Progress, Watch
 
 _PIPE_WIDTH = 160
@@ -167,7 +167,7 @@ class JobOptions:
                 log = stack.enter_context(open_log(self.log_file))
             if log is not None or self.metrics_port is not None:
                 from ingot.agent.privacy import redact
-                from ingot.converters.output.monitoring import JobWatch
+                from ingot.cli.job_watch import JobWatch
 
                 job = stack.enter_context(JobWatch(name, self.metrics_port, log, redact))
                 _jobs.append(job)

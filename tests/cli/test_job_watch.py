@@ -18,10 +18,12 @@ from prometheus_client.openmetrics import exposition
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families
 
+from ingot.cli import job_watch
+from ingot.cli.job_watch import JobWatch
 from ingot.converters import progress
 from ingot.converters.output import monitoring
-from ingot.converters.output.monitoring import JobWatch, make_registry
-from ingot.converters.progress import Progress
+from ingot.converters.output.monitoring import make_registry
+from ingot.converters.progress import ProcessUse, Progress
 from tests.attack import kills
 
 JOBS = {job.name: job for job in kills.JOBS}
@@ -199,8 +201,10 @@ def watch(log: io.BytesIO | None = None) -> JobWatch:
 
 def test_a_job_without_progress_and_without_work_is_not_healthy(monkeypatch: Any) -> None:
     busy = [10.0]
-    monkeypatch.setattr(monitoring, "measure_processes", lambda: (busy[0], 1))
-    monkeypatch.setattr(monitoring, "_STALL", 0.05)
+    monkeypatch.setattr(
+        job_watch, "measure_processes", lambda: {(1, 0.0): ProcessUse(busy[0], 0, 0, 1)}
+    )
+    monkeypatch.setattr(job_watch, "_STALL", 0.05)
     with watch() as job:
         time.sleep(0.1)
         assert job.trouble() is None  # nothing has begun
@@ -225,11 +229,11 @@ def test_all_formats_of_metrics_can_be_read() -> None:
     with watch() as job:
         job(far(7))
         job(far(9, "tokens"))
-        registry = make_registry(job._families)
+        registry = make_registry(job.metrics)
         text = exposition.generate_latest(registry).decode()
         names = {one.name for one in open_metrics(text)}
         assert {"ingot_up", "ingot_rows", "ingot_records", "ingot_rejects"} <= names
-        found = samples(get(job._server.port, "/metrics")[1])  # type: ignore[union-attr]
+        found = samples(get(job.port, "/metrics")[1])
         assert found["ingot_rows_total", "convert"] == 7
         assert found["ingot_rows_total", "tokens"] == 9
         assert found["ingot_rejects_total", "convert"] == 2
@@ -256,3 +260,28 @@ def test_the_last_line_says_how_a_job_ended(error: BaseException, event: str) ->
     last = json.loads(log.getvalue().splitlines()[-1])
     assert (last["event"], last["rows"]) == (event, 3)
     assert last.get("error", "***") in ("***", "the *** is out")
+
+
+def test_a_stall_is_logged_once_and_its_end(monkeypatch: Any) -> None:
+    busy = [10.0]
+    monkeypatch.setattr(
+        job_watch, "measure_processes", lambda: {(1, 0.0): ProcessUse(busy[0], 0, 0, 1)}
+    )
+    monkeypatch.setattr(job_watch, "_STALL", 0.05)
+    log = io.BytesIO()
+    with watch(log) as job:
+        job(far(1))
+        job.look()
+        time.sleep(0.1)
+        job.look()
+        job.look()
+        busy[0] += 5
+        job.look()
+    said = [json.loads(line) for line in log.getvalue().splitlines()]
+    stalls = [one for one in said if one["event"].startswith("stall")]
+    assert [(one["level"], one["event"]) for one in stalls] == [
+        ("warn", "stall"),
+        ("info", "stall_over"),
+    ]
+    assert stalls[0]["stage"] == "convert"
+    assert stalls[0]["seconds"] > 0.05

@@ -13,7 +13,7 @@ from ingot.converters.export.job import export
 from ingot.converters.export.trainers import TRAINERS
 from ingot.converters.imports import LateFunction
 from ingot.converters.mapping.bind import bind
-from ingot.converters.output.commit import FinishedResult
+from ingot.converters.output.difference import FinishedResult
 from ingot.converters.output.identity import RunIdentity
 from ingot.converters.sources import SourceSpec, open_source
 from ingot.converters.sources.facts import FileFacts

@@ -17,7 +17,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 import ingot
-from ingot.converters.megatron.metrics.watch import MetricsServer
+from ingot.converters.output.monitoring import MetricsServer
 from tests.conftest import SURE
 from tests.deploy.manifests import (
     DEPLOY,

@@ -77,7 +77,7 @@ def metrics_of_tokens() -> set[str]:
 
 def metrics_of_jobs() -> set[str]:
     """The names that every other job serves on its port."""
-    from ingot.converters.output.monitoring import JobWatch
+    from ingot.cli.job_watch import JobWatch
 
     log = io.BytesIO()
     with JobWatch("convert", 0, log, str):

@@ -95,7 +95,7 @@ JSON = {
         converters/megatron/inspect/inspection converters/megatron/inspect/merge
         converters/output/commit converters/output/identity converters/output/object_store
         converters/output/sharding converters/recsys/ctr/build/vocabulary
-        converters/output/store_commit converters/output/store_put
+        converters/output/store_commit converters/output/difference
         converters/recsys/criteo/inspect/folder
         converters/recsys/ctr/build/encoder converters/recsys/ctr/build/job
         converters/recsys/ctr/build/spread_build converters/recsys/ctr/validation/figures

@@ -13,8 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from ingot.cli.app import app
+from ingot.cli.commands.merge import find_commands
 from ingot.converters.convert import plan, result
-from ingot.converters.output.sharding import OTHER_PARTS, JobShard, find_commands, parse_shard
+from ingot.converters.output.sharding import OTHER_PARTS, JobShard, parse_shard
 from tests.scale.jobs import JOBS, RESULT, Job, ingot, tree
 
 

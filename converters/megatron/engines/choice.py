@@ -1,4 +1,4 @@
-"""Choose the engine of a build: the fastest on the user's own text that gives the reference's ids.
+"""Choose the engine of a build: the first listed one that gives the reference's ids, or that one.
 
 An engine that has no verdict for the tokenizer yet is compared with the reference first, on the
 user's text and on texts that break tokenizers, for a few seconds at most.
@@ -9,7 +9,7 @@ import random
 import time
 import unicodedata
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal
 
 import pyarrow as pa
@@ -21,12 +21,10 @@ from ingot.converters.megatron.engines.engine import (
     differing_texts,
     open_reference,
     text_runs,
-    texts_buffer,
 )
 from ingot.converters.megatron.engines.fast_engines import (
     FAST_ENGINES,
     LIBRARIES,
-    EngineSpeed,
     FastEngine,
     NotOfferedError,
     Verdict,
@@ -48,12 +46,11 @@ from ingot.converters.settings import Level
 
 WantedEngine = Literal["auto", "hf", "gigatoken", "fastokens"]
 
-# Bytes of text that the reference has encoded before one has looked for something faster.
-SMALL_BYTES: Final = 8 << 20
-# An engine without a verdict is examined where encoding would take longer than this without it.
-EXAMINED_SECONDS: Final = 8.0
+# Bytes of text that the reference has encoded before a faster engine is loaded, and before one
+# that has no verdict for the tokenizer yet is also checked.
+SMALL_BYTES: Final = 4 << 20
+CHECKED_BYTES: Final = 16 << 20
 CHECK_SECONDS: Final = 4.0
-_TIMED_SECONDS: Final = 0.6
 _RUN_BYTES: Final = 128 << 10
 
 
@@ -86,7 +83,7 @@ def choose_engine(
         return selection.report(selection.reference(), "asked for")
     if wanted == "auto":
         trusted = [fast for name, fast in FAST_ENGINES.items() if name not in exclude]
-        return selection.choose_fastest(trusted, total_bytes)
+        return selection.choose_first(trusted, total_bytes)
     if wanted in exclude:
         return selection.report(selection.reference(), f"{wanted} was switched off before")
     return selection.choose_stated(FAST_ENGINES[wanted])
@@ -120,7 +117,6 @@ class _Selection:
             engine=choice.engine,
             version=choice.version,
             why=why,
-            mb_per_second={name: round(rate, 1) for name, rate in choice.rates.items()},
         )
         return choice
 
@@ -132,57 +128,27 @@ class _Selection:
         except NotOfferedError as error:
             hint = "install the extra `fast`" if error.missing else "choose auto or hf"
             raise ConversionError(f"`tok_engine` {fast.name}", str(error), hint) from error
-        verdict = recall_verdict(self._case(fast))
-        if verdict is None and engine is not None:
-            verdict = self._examine(fast, engine)
-        if engine is None or verdict is None or not self._is_trusted(fast, verdict):
-            return self.report(self.reference(), f"{fast.name} is not trusted")
-        return self.report(self._choice(fast.name, fast.distribution), "asked for")
+        if self._is_listed(fast):
+            verdict = recall_verdict(self._case(fast)) or self._examine(fast, engine)
+            if self._is_trusted(fast, verdict):
+                return self.report(self._choice(fast.name, fast.distribution), "asked for")
+        return self.report(self.reference(), f"{fast.name} is not trusted")
 
-    def choose_fastest(self, engines: Sequence[FastEngine], total_bytes: int) -> EngineChoice:
-        """The exact engine that is through first, the time to open it and to examine it included.
-
-        How fast engines are is kept with the verdicts on them: one that is known is not opened to
-        find out, nor is one that has no verdict yet where that does not pay.
-        """
-        installed = [fast for fast in engines if installed_version(fast.distribution) is not None]
-        if not installed:
-            return self.report(self.reference(), "no other engine is installed and trusted")
-        verdicts = {fast.name: recall_verdict(self._case(fast)) for fast in installed}
-        speeds = [verdict.speed for verdict in verdicts.values() if verdict and verdict.speed]
-        if not speeds and total_bytes < SMALL_BYTES:
-            why = f"{total_bytes >> 20} MiB of text do not pay the search for a faster engine"
+    def choose_first(self, engines: Sequence[FastEngine], total_bytes: int) -> EngineChoice:
+        """The first of these engines that is installed, listed and exact, where that pays."""
+        if total_bytes < SMALL_BYTES:
+            why = f"{total_bytes >> 20} MiB of text do not pay a faster engine"
             return self.report(self.reference(), why)
-        best, own = self.reference(), speeds[0].reference if speeds else self._time(self.exact)
-        rates = {best.engine: own}
-        least = total_bytes / 1e6 / own
-        for fast in installed:
-            verdict = verdicts[fast.name]
-            if verdict is None or (verdict.passed and verdict.speed is None):
-                verdict = self._try(fast, verdict, own) if least > EXAMINED_SECONDS else None
-            if verdict is None or not self._is_trusted(fast, verdict) or verdict.speed is None:
+        for fast in engines:
+            if installed_version(fast.distribution) is None or not self._is_listed(fast):
                 continue
-            rates[fast.name] = verdict.speed.rate * self.instances
-            needed = verdict.speed.opening + total_bytes / 1e6 / rates[fast.name]
-            if needed < least:
-                best, least = self._choice(fast.name, fast.distribution), needed
-        why = "no exact engine is through earlier" if best == self.reference() else "through first"
-        return self.report(replace(best, rates=rates), why)
-
-    def _time(self, engine: Engine) -> float:
-        """MB of the user's text per second, on the latter half of what there is time for.
-
-        The first calls make tables, and caches of words are still empty then.
-        """
-        times, sizes = [time.perf_counter()], []
-        for texts in self.sample:
-            engine.encode(texts)
-            times.append(time.perf_counter())
-            sizes.append(texts_buffer(texts).size)
-            if times[-1] - times[0] > _TIMED_SECONDS:
-                break
-        first = len(sizes) // 2
-        return max(sum(sizes[first:]) / max(times[-1] - times[first], 1e-9) / 1e6, 1e-9)
+            verdict = recall_verdict(self._case(fast))
+            if verdict is None and total_bytes >= CHECKED_BYTES:
+                verdict = self._try(fast)
+            if verdict is not None and self._is_trusted(fast, verdict):
+                choice = self._choice(fast.name, fast.distribution)
+                return self.report(choice, "the first exact engine")
+        return self.report(self.reference(), "no other engine is installed and trusted")
 
     def _case(self, fast: FastEngine) -> VerdictCase:
         return make_verdict_case(fast, self.loaded, plain=self.plain)
@@ -190,33 +156,25 @@ class _Selection:
     def _refuse(self, fast: FastEngine, why: str) -> None:
         self._log("warn", "engine_not_offered", engine=fast.name, why=why)
 
-    def _open(self, fast: FastEngine) -> RoutedEngine | None:
-        """The engine, None if its version is not proved. Raises NotOfferedError."""
-        engine = probe_engine(fast, self.loaded, plain=self.plain, threads=self.threads)
+    def _is_listed(self, fast: FastEngine) -> bool:
+        """Whether the tests have proved what is installed; else it is said what they have not."""
         unproved = find_unproved(fast, self.loaded)
         if unproved is not None:
             self._refuse(fast, unproved)
-            return None
+        return unproved is None
+
+    def _open(self, fast: FastEngine) -> RoutedEngine:
+        engine = probe_engine(fast, self.loaded, plain=self.plain, threads=self.threads)
         rules = make_routing_rules(fast, self.loaded, plain=self.plain)
         return RoutedEngine(engine, self.exact, rules)
 
-    def _try(self, fast: FastEngine, verdict: Verdict | None, reference: float) -> Verdict | None:
-        """Open an engine, examine it if it has no verdict, and time it; None: it cannot serve."""
-        started = time.monotonic()
+    def _try(self, fast: FastEngine) -> Verdict | None:
+        """Open an engine and examine it; None: it cannot serve."""
         try:
-            engine = self._open(fast)
+            return self._examine(fast, self._open(fast))
         except NotOfferedError as error:
             self._refuse(fast, str(error))
             return None
-        opening = time.monotonic() - started
-        if engine is None:
-            return None
-        verdict = verdict or self._examine(fast, engine)
-        if verdict.passed:
-            speed = EngineSpeed(opening=opening, rate=self._time(engine), reference=reference)
-            verdict = replace(verdict, speed=speed)
-            keep_verdict(self._case(fast), verdict)
-        return verdict
 
     def _examine(self, fast: FastEngine, engine: RoutedEngine) -> Verdict:
         """Compare an engine with the reference for some seconds, and keep the verdict."""

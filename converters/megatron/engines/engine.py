@@ -6,8 +6,8 @@ parts of a batch, and of a batch that is halved until one bad text is left.
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from weakref import WeakValueDictionary
@@ -35,16 +35,11 @@ LARGE_TEXT: Final = 4 << 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EngineChoice:
-    """An engine, and what is known about it for one tokenizer.
-
-    `plain`: the texts of special tokens are split like other text. `rates`: MB of text per second,
-    by engine, where they were measured.
-    """
+    """An engine; `plain`: the texts of special tokens are split like other text."""
 
     engine: str
     version: str
     plain: bool = False
-    rates: Mapping[str, float] = field(default_factory=dict)
 
 
 Ids: TypeAlias = npt.NDArray[np.uint32]

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ingot.converters.json_yaml import map_leaves
 from ingot.converters.megatron.metrics.messages import COUNTERS, MessageTotals, Rates
-from ingot.converters.progress import peak_rss
+from ingot.converters.output.monitoring import MetricKind, make_metric
+from ingot.converters.progress import ProcessUse, measure_processes, peak_rss
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -31,31 +32,25 @@ class ResourceSample:
     processes: int = 1
 
 
-_Usage: TypeAlias = tuple[float, int, int, int]  # seconds of CPU; bytes read, written, in memory
-
-
 class Resources:
     """Samples this process and its children."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        import psutil
-
         self.peak_rss = 0
-        self._process = psutil.Process()
         self._clock = clock
         self._at = clock()
-        self._before = self._look()
+        self._before = measure_processes()
 
     def sample(self) -> ResourceSample:
         """Look now. A process that ended since the sample before is left out of the rates."""
-        now, spent = self._clock(), self._look()
+        now, spent = self._clock(), measure_processes()
         seconds = max(now - self._at, 1e-9)
-        pairs = [(one, self._before.get(key, (0.0, 0, 0, 0))) for key, one in spent.items()]
+        pairs = [(one, self._before.get(key, _UNUSED)) for key, one in spent.items()]
         cpu, read, written = (
             sum(one[i] - was[i] for one, was in pairs) / seconds for i in range(3)
         )
         self._at, self._before = now, spent
-        rss = sum(one[-1] for one in spent.values())
+        rss = sum(one.memory for one in spent.values())
         self.peak_rss = max(self.peak_rss, rss, peak_rss())
         return ResourceSample(
             cpu_pct=100 * cpu,
@@ -65,30 +60,8 @@ class Resources:
             processes=len(spent),
         )
 
-    def _look(self) -> dict[tuple[int, float], _Usage]:
-        """What every process has used, by its id and start: ids are used again."""
-        import psutil
 
-        found: dict[tuple[int, float], _Usage] = {}
-        for process in (self._process, *self._process.children(recursive=True)):
-            with suppress(psutil.Error), process.oneshot():  # it ended, or is another user's
-                times, rss = process.cpu_times(), process.memory_info().rss
-                key = process.pid, process.create_time()
-                found[key] = (times.user + times.system, *_disk_bytes(process), rss)
-        return found
-
-
-def _disk_bytes(process: Any) -> tuple[int, int]:  # noqa: ANN401
-    """Bytes read and written; not every system counts them, nor tells everybody."""
-    import psutil
-
-    try:
-        counters = process.io_counters()
-    except (AttributeError, psutil.AccessDenied, OSError, NotImplementedError):
-        return 0, 0
-    return counters.read_bytes, counters.write_bytes
-
-
+_UNUSED: Final = ProcessUse(0.0, 0, 0, 0)
 _SECONDS: Final = 0.5
 _LEAST_BYTES: Final = 32 << 20
 _BLOCK: Final = 4 << 20
@@ -138,8 +111,6 @@ class RunSpeed:
     read_mbps: float  # compressed input, MB/s (10^6 bytes) of wall time
     text_mbps: float
     tokens_per_sec: float
-    engine_mbps: float | None  # what the fastest exact engine does with text in memory
-    engine_share: float | None  # of that, what the build kept up while it read
     disk_mbps: float | None  # the disk's sequential reading
     disk_share: float | None  # of that, what the build kept up with the compressed input
 
@@ -181,8 +152,6 @@ class BuildMeasures:
     """What a summary says that no message did."""
 
     engine: str | None = None
-    # MB/s of text of the fastest exact engine in memory, all its processes together
-    engine_mbps: float | None = None
     disk_mbps: float | None = None  # MB/s of sequential reading from the disk of the input
 
 
@@ -218,14 +187,11 @@ def latency_percentiles(totals: MessageTotals) -> dict[str, float | None]:
 def _run_speed(totals: MessageTotals, now: float, measured: BuildMeasures) -> RunSpeed:
     wall = max(now - totals.started, 1e-9)
     reading = max(totals.phases(now).get("read", wall), 1e-9)
-    read, text = totals.counts["bytes_read"] / MB, totals.counts["text_bytes"] / MB
-    engine, disk = measured.engine_mbps, measured.disk_mbps
+    read, disk = totals.counts["bytes_read"] / MB, measured.disk_mbps
     return RunSpeed(
         read_mbps=read / wall,
-        text_mbps=text / wall,
+        text_mbps=totals.counts["text_bytes"] / MB / wall,
         tokens_per_sec=totals.counts["tokens"] / wall,
-        engine_mbps=engine,
-        engine_share=text / reading / engine if engine else None,
         disk_mbps=disk,
         disk_share=read / reading / disk if disk else None,
     )
@@ -323,39 +289,29 @@ def metric_fields(state: MetricsState) -> dict[str, object]:
 
 def metric_families(state: MetricsState) -> Iterator["Metric"]:
     """Every metric with its value."""
-    from prometheus_client.core import CounterMetricFamily as Counters
-    from prometheus_client.core import GaugeMetricFamily as Gauges
     from prometheus_client.core import HistogramMetricFamily as Histogram
 
     def labelled(
-        family: type[Counters] | type[Gauges],
-        name: str,
-        text: str,
-        label: str,
-        values: Mapping[str, float | None],
+        kind: MetricKind, name: str, text: str, label: str, values: Mapping[str, float | None]
     ) -> "Metric":
-        metrics = family(f"{_METRIC_PREFIX}_{name}", text, labels=[label])
-        for shown, value in values.items():
-            if value is not None:
-                metrics.add_metric([_label_text(shown)], value)
-        return metrics
+        shown = [((text,), value) for text, value in values.items()]
+        return make_metric(kind, f"{_METRIC_PREFIX}_{name}", text, shown, (label,))
+
+    def single(kind: MetricKind, name: str, text: str, value: float | None) -> "Metric":
+        return make_metric(kind, f"{_METRIC_PREFIX}_{name}", text, [((), value)])
 
     totals, seen = state.totals, state.totals.latencies
     for name, text in COUNTERS.items():
         shown = "filtered_records" if name == "filtered" else name
-        yield Counters(f"{_METRIC_PREFIX}_{shown}", text, value=totals.counts[name])
-    yield Counters(f"{_METRIC_PREFIX}_log_lines_lost", "Lines of the log lost", value=state.lost)
-    yield labelled(Counters, "error", "Errors", "type", totals.errors)
-    yield labelled(Counters, "stage_seconds", "Time in stages", "stage", totals.stages)
+        yield single("counter", shown, text, totals.counts[name])
+    yield single("counter", "log_lines_lost", "Lines of the log lost", state.lost)
+    yield labelled("counter", "error", "Errors", "type", totals.errors)
+    yield labelled("counter", "stage_seconds", "Time in stages", "stage", totals.stages)
     text = "Milliseconds that a batch took"
     name = f"{_METRIC_PREFIX}_batch_latency_ms"
     yield Histogram(name, text, buckets=seen.buckets(), sum_value=seen.total)
     percentiles = latency_percentiles(totals)
-    yield labelled(Gauges, "batch_latency_quantile_ms", text, "quantile", percentiles)
+    yield labelled("gauge", "batch_latency_quantile_ms", text, "quantile", percentiles)
     for one in _read_gauges(state):
         if one.value is not None:
-            yield Gauges(f"{_METRIC_PREFIX}_{one.name}", one.text, value=one.value)
-
-
-def _label_text(text: str) -> str:
-    return text[:100].encode("utf-8", "backslashreplace").decode()
+            yield single("gauge", one.name, one.text, one.value)

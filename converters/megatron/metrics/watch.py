@@ -23,7 +23,7 @@ from ingot.converters.megatron.metrics.summary import (
     summarize_build,
 )
 from ingot.converters.megatron.options import WatchOptions
-from ingot.converters.output.monitoring import LogStream, MetricsServer, make_registry
+from ingot.converters.output.monitoring import LogStream, StallAlarm, Watcher
 from ingot.converters.progress import is_stopping
 from ingot.converters.settings import Level
 
@@ -39,8 +39,7 @@ class Alarms:
 
     def __init__(self, options: WatchOptions, now: float) -> None:
         self._limits = options
-        self._moved = now
-        self._stalled = False
+        self._stall = StallAlarm(options.stall_seconds, now)
         self._streaks = {"records": 0, "files": 0}
 
     def take(self, message: Message, totals: MessageTotals, now: float) -> list[Message]:
@@ -56,11 +55,11 @@ class Alarms:
 
     def check(self, totals: MessageTotals, now: float) -> list[Message]:
         """Look at the time."""
-        if self._stalled or self._stall(totals, now) is None:
+        waited = self._stall.notice(now) if totals.phase == "read" else None
+        if waited is None:
             return []
-        self._stalled = True
-        waited, where = now - self._moved, _waiting_stage(totals)
         queues = queue_fields(totals.depths())
+        where = _waiting_stage(totals)
         return [_log_message("warn", "stall", seconds=waited, error=where, **queues)]
 
     def trouble(self, totals: MessageTotals, now: float) -> str | None:
@@ -68,19 +67,14 @@ class Alarms:
         for what, streak in self._streaks.items():
             if streak > self._limits.error_streak:
                 return f"error_rate: {streak} {what} failed in a row"
-        return self._stall(totals, now)
-
-    def _stall(self, totals: MessageTotals, now: float) -> str | None:
-        """The stall that there is now, in words."""
-        waited = now - self._moved
-        if totals.phase != "read" or waited <= self._limits.stall_seconds:
+        waited = self._stall.waited(now) if totals.phase == "read" else None
+        if waited is None:
             return None
         return f"stall: no batch went through for {waited:.0f} s; {_waiting_stage(totals)}"
 
     def _move(self, now: float, totals: MessageTotals) -> list[Message]:
-        waited, stalled = now - self._moved, self._stalled
-        self._moved, self._stalled = now, False
-        if not stalled:
+        waited = self._stall.move(now)
+        if waited is None:
             return []
         queues = queue_fields(totals.depths())
         return [_log_message("info", "stall_over", seconds=waited, **queues)]
@@ -140,17 +134,19 @@ class BuildProgress:
     trouble: str | None  # why the build is not healthy, None if it is
 
 
-class Watch:
-    """The monitor of a build that is watched; a context manager, whose thread looks at the time.
+class Watch(Watcher):
+    """The monitor of a token build that is watched.
 
     Messages come from any thread; those of another process carry `worker`.
     """
 
     def __init__(self, options: WatchOptions) -> None:
+        pause = max(min(options.interval, _DRAW if options.progress else _LOOK), _SHORTEST)
+        served = options.exporter == "prometheus"
+        super().__init__(pause, (options.host, options.port) if served else None)
         now = options.clock()
         self._options = options
         self._clock = options.clock
-        self._lock = threading.Lock()
         self._looking = threading.Lock()
         self._log = LogStream(options.log_stream, options.log_level)
         self._totals = MessageTotals(now)
@@ -161,9 +157,6 @@ class Watch:
         self._sample = ResourceSample()
         self._due = now + options.interval
         self._progress = options.progress
-        self._server: MetricsServer | None = None
-        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
-        self._ended = threading.Event()
 
     def __call__(self, message: Message) -> None:
         """Take one message."""
@@ -176,27 +169,9 @@ class Watch:
             said = self._alarms.take(message, self._totals, now)
         self._say(said)
 
-    def __enter__(self) -> "Watch":
-        options = self._options
-        if options.exporter == "prometheus":
-            registry = make_registry(self._families)
-            where = options.host, options.port
-            self._server = MetricsServer(*where, registry, self.trouble, self.ready)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Look a last time, stop the thread and the server."""
-        self._ended.set()
-        self._thread.join()
+    def end(self, error: BaseException | None) -> None:
+        """Look a last time."""
         self.look(last=True)
-        if self._server:
-            self._server.close()
-
-    @property
-    def port(self) -> int | None:
-        """The port that is served, None without a server."""
-        return self._server.port if self._server else None
 
     def trouble(self) -> str | None:
         """Why the build is not healthy, None if it is."""
@@ -242,11 +217,6 @@ class Watch:
         """Write the line `summary` of the log, whatever its level."""
         self._line("summary", summary.to_document())
 
-    def _run(self) -> None:
-        pause = max(min(self._options.interval, _DRAW if self._progress else _LOOK), _SHORTEST)
-        while not self._ended.wait(pause):
-            self.look()
-
     def _measure(self) -> None:
         self._sample = self._resources.sample()
         if self._options.exporter == "stdout":
@@ -279,7 +249,8 @@ class Watch:
             lost=self._log.lost,
         )
 
-    def _families(self) -> list["Metric"]:
+    def metrics(self) -> list["Metric"]:
+        """Every metric with its value."""
         with self._lock:
             return list(metric_families(self._state()))
 

@@ -73,12 +73,8 @@ from ingot.converters.output.sharding import JobShard, check_complete, other_par
 from ingot.converters.progress import host_facts, raise_if_stopping
 
 
-def run_attempts(job: UnitRun) -> tuple[EngineChoice | None, dict[int, str]]:
-    """Do every unit that is not finished.
-
-    Gives the engine that it ended with (None = all was done before), and by number the files that
-    no process survived, and why.
-    """
+def run_attempts(job: UnitRun) -> dict[int, str]:
+    """Do every unit that is not finished; gives by number the files that processes died of."""
     shared = job.part is not None
     if not shared:
         with output_errors(job.place.prefix):
@@ -86,7 +82,7 @@ def run_attempts(job: UnitRun) -> tuple[EngineChoice | None, dict[int, str]]:
     wrong = wrong_engines(job.place.base) if shared else _distrusted_engines(job)
     for engine in () if shared else wrong:
         _forget_engine(job, engine, "it gave other ids than the reference elsewhere")
-    choice, crashed, cluster = None, dict[int, str](), job.work.runner == "ray" and not shared
+    crashed, cluster = dict[int, str](), job.work.runner == "ray" and not shared
     while pending := [unit for unit in job.pending() if unit.file not in crashed]:
         raise_if_stopping()
         choice = job.choose(pending, wrong)
@@ -111,7 +107,7 @@ def run_attempts(job: UnitRun) -> tuple[EngineChoice | None, dict[int, str]]:
             wrong |= {error.engine}
             keep_verdict(_engine_case(job.recipe, error.engine), failed_verdict(error.text))
             _forget_engine(job, error.engine, str(error))
-    return choice, crashed
+    return crashed
 
 
 def _distrusted_engines(job: UnitRun) -> frozenset[str]:
@@ -311,7 +307,7 @@ class Build:
         sizes = [unit.bytes for unit in units]
         lanes = [take_lane(place.base) for _ in range(self.work.processes)]
         job = self._unit_run(place, units, lanes, shard.own(sizes))
-        _, crashed = run_attempts(job)
+        crashed = run_attempts(job)
         for file, why in crashed.items():
             hint = "see to the file, then run this part again"
             raise SourceError(self.files[file].name, why, hint)
@@ -351,11 +347,9 @@ class Build:
             missing = [unit.number for unit in units if unit.number not in there]
             check_complete(self.prefix, missing, len(units))
         job = self._unit_run(place, units, range(self.work.processes))
-        choice, crashed = run_attempts(job)
+        crashed = run_attempts(job)
         self.monitor({"kind": "phase", "phase": "merge"})
-        stats = self._finish(place, units, crashed, started)
-        rate = choice.rates.get(choice.engine) if choice else None
-        return replace(stats, engine_mbps=rate)
+        return self._finish(place, units, crashed, started)
 
     def _begin(self, place: Staging) -> None:
         """Go on with what is unfinished, or clear it away."""

@@ -331,8 +331,6 @@ class TokenStats:
     tokenizer_sha256: str
     already_done: bool = False
     engine: str = ""  # what tokenized it; empty where nothing had to be
-    # MB/s of text in memory by that engine, all threads together; None where it was not measured
-    engine_mbps: float | None = None
 
 
 def count_results(

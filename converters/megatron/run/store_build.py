@@ -49,12 +49,11 @@ from ingot.converters.megatron.run.recipe import (
     read_stats,
 )
 from ingot.converters.megatron.write.staging import open_staging
-from ingot.converters.output.commit import StagedResult
 from ingot.converters.output.files import FileEntry, file_entry, output_errors
 from ingot.converters.output.identity import RunIdentity
 from ingot.converters.output.pieces import part_done, piece_name, spread_tasks
 from ingot.converters.output.sharding import Spread, check_complete
-from ingot.converters.output.store_commit import ShardStore
+from ingot.converters.output.store_commit import ShardStore, StoredResult
 from ingot.converters.output.worker_pool import tell
 from ingot.converters.progress import raise_if_stopping
 
@@ -113,9 +112,8 @@ def build_in_store(
                 log_event(monitor, "info", "pipeline", "already_done", file_path=redact_urls(url))
                 meta = cast("DataSetMeta", staged.done.manifest["data_set"])
                 return read_stats(meta, already_done=True)
-            assert staged.store is not None
-            job = _StoreBuild(files, made, identity, staged, staged.store, monitor)
-            return job.run()
+            assert isinstance(staged, StoredResult)
+            return _StoreBuild(files, made, identity, staged, monitor).run()
 
 
 @contextmanager
@@ -171,9 +169,13 @@ class _StoreBuild:
     files: Sequence[InputFile]
     made: Build  # its files are here as far as they are needed to choose an engine
     identity: RunIdentity
-    staged: StagedResult
-    store: ShardStore
+    staged: StoredResult
     monitor: Monitor
+
+    @property
+    def store(self) -> ShardStore:
+        """Where its shards go."""
+        return self.staged.store
 
     def run(self) -> TokenStats:
         started, shard = time.monotonic(), self.made.work.shard

@@ -49,6 +49,7 @@ from ingot.converters.megatron.write.lanes import (
     lane_numbers,
     read_journal,
 )
+from ingot.converters.output.difference import describe_difference
 from ingot.converters.output.files import (
     LockedError,
     encode_json,
@@ -57,7 +58,6 @@ from ingot.converters.output.files import (
     sync_path,
     write_file,
 )
-from ingot.converters.output.identity import describe_difference
 from ingot.converters.output.sharding import COMMAND_KIND, command_document, other_parts_error
 
 LOCK_SECONDS: Final = 10.0  # processes of a killed build end by themselves within this time

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -10,11 +11,21 @@ import typer
 from ingot.cli.command import command_options
 from ingot.cli.console import note_line
 from ingot.converters.errors import OutputError, redact_urls
+from ingot.converters.json_yaml import find_json
 from ingot.converters.output.commit import find_finished
+from ingot.converters.output.difference import describe_difference
 from ingot.converters.output.files import MANIFEST, is_store_url
-from ingot.converters.output.identity import ALREADY_DONE, describe_difference
+from ingot.converters.output.identity import ALREADY_DONE
 from ingot.converters.output.object_store import read_json
-from ingot.converters.output.sharding import find_commands
+from ingot.converters.output.sharding import (
+    COMMAND_FILE,
+    COMMAND_KIND,
+    JOB_FILE,
+    LAKE_FOLDER,
+    MERGE,
+)
+from ingot.converters.output.store_commit import find_store_commands
+from ingot.converters.rows import Json
 from ingot.converters.settings import Setting
 
 
@@ -57,3 +68,40 @@ def _is_finished(place: str) -> bool:
         return read_json(f"{place.rstrip('/')}/{MANIFEST}") is not None
     path = Path(place)
     return find_finished(path) is not None or path.with_name(f"{path.name}.idx").exists()
+
+
+def find_commands(given: str) -> list[tuple[list[str], str, dict[str, Json] | None]]:
+    """The commands of the jobs whose parts lie beside a folder or prefix, and where they ran.
+
+    They say `--shard merge` in place of their part. The third is what was noted of the job.
+    """
+    place = Path(given)
+    found = [one for one in (place / LAKE_FOLDER / COMMAND_FILE,) if one.exists()]
+    parent = place.absolute().parent
+    # Not a glob: names may hold its characters.
+    for beside in parent.iterdir() if parent.is_dir() else ():
+        if beside.name.startswith(f".{place.name}.ingot-stage-"):
+            found += [beside / "work" / COMMAND_FILE]
+        elif beside.name == f"{place.name}.{COMMAND_KIND}.tmp":
+            found += [beside]
+    noted = [
+        (find_json(file, own=True) or {}, find_json(file.with_name(JOB_FILE), own=True))
+        for file in found
+    ]
+    if is_store_url(given):
+        noted = find_store_commands(given)
+    return [
+        ([*_without_shard(map(str, one["arguments"])), "--shard", MERGE], str(one["folder"]), job)
+        for one, job in noted
+        if isinstance(one.get("arguments"), list) and "folder" in one
+    ]
+
+
+def _without_shard(words: Iterator[str]) -> list[str]:
+    left: list[str] = []
+    for word in words:
+        if word == "--shard":
+            next(words, None)
+        elif not word.startswith("--shard="):
+            left.append(word)
+    return left

@@ -168,7 +168,7 @@ def _bytes_of_total(done: int, total: int) -> str:
 
 
 def _amount_rows(summary: "BuildSummary") -> Iterator[tuple[str, str, str]]:
-    speed, engine = summary.speed, summary.engine or "the engine"
+    speed = summary.speed
     failed = f"{summary.failed_files:,} failed" if summary.failed_files else ""
     yield "files", f"{summary.files:,}", failed
     left = {"rejected": summary.rejected, "filtered": summary.filtered}
@@ -176,9 +176,8 @@ def _amount_rows(summary: "BuildSummary") -> Iterator[tuple[str, str, str]]:
     yield "documents", f"{summary.documents:,}", ""
     by = f" by {safe_text(summary.engine)}" if summary.engine else ""
     yield "tokens", f"{summary.tokens:,}", f"{amount_text(speed.tokens_per_sec)} tokens/s{by}"
-    share = _share_text(speed.engine_share, speed.engine_mbps, f"what {engine} does in memory")
-    yield "text", _bytes_text(summary.text_bytes), f"{speed.text_mbps:,.1f} MB/s{share}"
-    share = _share_text(speed.disk_share, speed.disk_mbps, "the disk's sequential reading")
+    yield "text", _bytes_text(summary.text_bytes), f"{speed.text_mbps:,.1f} MB/s"
+    share = _share_text(speed.disk_share, speed.disk_mbps)
     yield "input", _bytes_text(summary.bytes_read), f"{speed.read_mbps:,.1f} MB/s{share}"
     yield "memory", _bytes_text(summary.peak_rss_bytes), "at most, of all processes"
     known = [f"{n} {ms:,.0f} ms" for n, ms in summary.latency_ms.items() if ms is not None]
@@ -201,10 +200,12 @@ def _stage_rows(summary: "BuildSummary", console: "Console") -> Iterator[tuple[s
         yield f"  {one.stage}", _seconds_text(one.seconds), f"{100 * one.share:3.0f} %  {bar}"
 
 
-def _share_text(share: float | None, whole: float | None, what: str) -> str:
+def _share_text(share: float | None, whole: float | None) -> str:
+    """Return what part of the disk's speed the reading phase reached; empty where unknown."""
     if share is None:
         return ""
-    return f"; in the reading phase {100 * share:.0f} % of {safe_text(what)} ({whole:,.0f} MB/s)"
+    disk = "the disk's sequential reading"
+    return f"; in the reading phase {100 * share:.0f} % of {disk} ({whole:,.0f} MB/s)"
 
 
 def _bytes_text(number: int) -> str:
@@ -314,10 +315,7 @@ def build_tokens(
                 )
             if not stats.already_done:
                 disk = measure_sequential_mbps(file.path for file in files)
-                measured = BuildMeasures(
-                    engine=stats.engine, engine_mbps=stats.engine_mbps, disk_mbps=disk
-                )
-                summary = watch.summary(measured)
+                summary = watch.summary(BuildMeasures(engine=stats.engine, disk_mbps=disk))
                 watch.summary_log(summary)
     with _ignore_closed_output():
         if not stats.already_done:

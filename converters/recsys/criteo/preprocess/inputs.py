@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Final, cast
 
 from ingot import __version__
 from ingot.converters.errors import ConversionError, SourceError, translate_read_errors
-from ingot.converters.output.commit import FinishedResult
+from ingot.converters.output.difference import FinishedResult
 from ingot.converters.output.files import InputEntry, InputStamp
 from ingot.converters.output.identity import RunIdentity
 from ingot.converters.recsys.criteo.preprocess.settings import Settings

@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from ingot import __version__
 from ingot.converters.errors import FeaturemapError, IngotError, Problem, SourceError
+from ingot.converters.output.difference import describe_difference
 from ingot.converters.output.files import InputEntry, InputStamp
-from ingot.converters.output.identity import RunIdentity, describe_difference
+from ingot.converters.output.identity import RunIdentity
 from ingot.converters.recsys.ctr.build import aliccp
 from ingot.converters.recsys.ctr.build.row_collector import Collector, Rows, encode_block
 from ingot.converters.recsys.ctr.build.vocabulary import Known

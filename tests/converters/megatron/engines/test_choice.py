@@ -10,7 +10,6 @@ from ingot.converters.megatron.engines import choice as choosing
 from ingot.converters.megatron.engines.choice import choose_engine
 from ingot.converters.megatron.engines.fast_engines import (
     FAST_ENGINES,
-    EngineSpeed,
     Verdict,
     keep_verdict,
     make_verdict_case,
@@ -44,62 +43,54 @@ def trust(loaded, *, plain=False, **verdict):
 
 
 def test_little_text_goes_to_the_reference_at_once(zoo, documents):
-    choice, told = chosen(zoo["gpt2"], "auto", documents, total_bytes=1 << 20)
+    trust(zoo["gpt2"])
+    choice, told = chosen(zoo["gpt2"], "auto", documents, total_bytes=choosing.SMALL_BYTES - 1)
     assert choice.engine == "hf"
     assert "do not pay" in told["engine_chosen"]["why"]
     assert list(told) == ["engine_chosen"]
 
 
-def test_the_engine_that_is_through_first_wins(zoo, documents, monkeypatch):
-    # 10 s for the reference, 1.1 s for gigatoken: what fastokens can do does not matter any more
-    speed = EngineSpeed(opening=0.1, rate=10.0, reference=1.0)
-    loaded = zoo["gpt2"]
-    case = make_verdict_case(FAST_ENGINES["gigatoken"], loaded, plain=False)
-    keep_verdict(case, Verdict(passed=True, speed=speed))
-    monkeypatch.setattr(choosing, "probe_engine", None)  # none is opened
-    choice, told = chosen(loaded, "auto", documents, total_bytes=10_000_000)
-    assert choice.rates == {"hf": 1.0, "gigatoken": 10.0}
+def test_the_first_engine_that_is_trusted_serves_and_none_is_opened(zoo, documents, monkeypatch):
+    trust(zoo["gpt2"])
+    monkeypatch.setattr(choosing, "probe_engine", None)
+    choice, told = chosen(zoo["gpt2"], "auto", documents, total_bytes=choosing.SMALL_BYTES)
     assert (choice.engine, told["engine_chosen"]["engine"]) == ("gigatoken", "gigatoken")
     assert list(told) == ["engine_chosen"]
-    assert chosen(loaded, "auto", documents, total_bytes=50_000)[0].engine == "hf"
 
 
-def test_engines_are_timed_once_for_all_later_builds(zoo, documents, monkeypatch):
-    trust(zoo["gpt2"])
-    choice, told = chosen(zoo["gpt2"], "auto", documents)
-    assert set(choice.rates) == {"hf", *FAST_ENGINES}
-    assert choice.rates[choice.engine] == max(choice.rates.values())
-    assert "engine_examined" not in told  # the verdicts were kept
-    monkeypatch.setattr(choosing, "probe_engine", None)
-    assert chosen(zoo["gpt2"], "auto", documents)[0] == choice
-    for fast in FAST_ENGINES.values():
-        kept = recall_verdict(make_verdict_case(fast, zoo["gpt2"], plain=False))
-        assert kept.speed.opening > 0
-        assert min(kept.speed.rate, kept.speed.reference) > 0
-
-
-def test_an_engine_is_examined_where_it_can_save_time(zoo, documents, monkeypatch):
-    monkeypatch.setattr(choosing, "EXAMINED_SECONDS", 1e9)
-    choice, told = chosen(zoo["gpt2"], "auto", documents, total_bytes=choosing.SMALL_BYTES)
-    assert list(told) == ["engine_chosen"]
-    assert set(choice.rates) == {"hf"}
-    monkeypatch.setattr(choosing, "EXAMINED_SECONDS", 0.0)
-    choice, told = chosen(zoo["gpt2"], "auto", documents, total_bytes=choosing.SMALL_BYTES)
-    assert "engine_examined" in told
-    assert len(choice.rates) > 1
-
-
-def test_engines_that_failed_before_or_are_excluded_are_not_raced(zoo, documents):
-    trust(zoo["gpt2"])
-    assert (
-        "gigatoken"
-        not in chosen(zoo["gpt2"], "auto", documents, exclude=frozenset({"gigatoken"}))[0].rates
+def test_an_engine_without_a_verdict_is_examined_where_there_is_much_text(zoo, documents):
+    choice, told = chosen(
+        zoo["byte_level"], "auto", documents, total_bytes=choosing.CHECKED_BYTES - 1
     )
+    assert choice.engine == "hf"
+    assert list(told) == ["engine_chosen"]
+    choice, told = chosen(zoo["byte_level"], "auto", documents, total_bytes=choosing.CHECKED_BYTES)
+    assert choice.engine == "gigatoken"
+    assert told["engine_examined"]["passed"]
+    choice, told = chosen(zoo["byte_level"], "auto", documents, total_bytes=choosing.SMALL_BYTES)
+    assert choice.engine == "gigatoken"  # the verdict was kept
+    assert list(told) == ["engine_chosen"]
+
+
+def test_engines_that_failed_before_or_are_excluded_do_not_serve(zoo, documents):
+    trust(zoo["gpt2"])
+    excluded = frozenset({"gigatoken"})
+    assert chosen(zoo["gpt2"], "auto", documents, exclude=excluded)[0].engine == "fastokens"
     assert chosen(zoo["gpt2"], "auto", documents, exclude=frozenset(FAST_ENGINES))[0].engine == "hf"
     trust(zoo["gpt2"], passed=False, problem="other ids on 'x'")
     choice, told = chosen(zoo["gpt2"], "auto", documents)
     assert choice.engine == "hf"
     assert told["engine_not_offered"]["why"] == "other ids on 'x'"
+
+
+@pytest.mark.parametrize("wanted", ["auto", "gigatoken"])
+def test_a_verdict_does_not_help_a_version_that_is_not_listed(zoo, documents, monkeypatch, wanted):
+    trust(zoo["gpt2"])
+    listed = replace(FAST_ENGINES["gigatoken"], proved=frozenset({"0.0"}))
+    monkeypatch.setitem(FAST_ENGINES, "gigatoken", listed)
+    choice, told = chosen(zoo["gpt2"], wanted, documents)
+    assert choice.engine == ("fastokens" if wanted == "auto" else "hf")
+    assert "is not one of the proved versions" in told["engine_not_offered"]["why"]
 
 
 def test_a_tokenizer_that_no_engine_loads(zoo, documents):

@@ -23,7 +23,7 @@ def totals() -> MessageTotals:
 
 
 def test_amounts_rates_and_shares() -> None:
-    measured = BuildMeasures(engine="gigatoken", engine_mbps=150.0, disk_mbps=1000.0)
+    measured = BuildMeasures(engine="gigatoken", disk_mbps=1000.0)
     summary = summarize_build(totals(), 30.0, measured, peak=77, lost=2)
     assert summary.wall_seconds == 20
     assert summary.phases == {"start": 10, "read": 5, "merge": 4}
@@ -39,8 +39,7 @@ def test_amounts_rates_and_shares() -> None:
     assert summary.speed.read_mbps == pytest.approx(10)
     assert summary.speed.text_mbps == pytest.approx(30)
     assert summary.speed.tokens_per_sec == pytest.approx(7_500_000)
-    assert summary.speed.engine_share == pytest.approx(0.8)  # 120 MB/s while it read
-    assert summary.speed.disk_share == pytest.approx(0.04)
+    assert summary.speed.disk_share == pytest.approx(0.04)  # 40 MB/s while it read
     assert [(one.stage, one.share) for one in summary.stages] == [
         ("reader", 0.1),
         ("preprocess", 0.1),
@@ -61,14 +60,14 @@ def test_as_a_document() -> None:
         totals(), 30.0, BuildMeasures(engine="hf"), peak=1, lost=0
     ).to_document()
     assert orjson.loads(orjson.dumps(document)) == document
-    assert document["speed"]["engine_share"] is None
+    assert document["speed"]["disk_share"] is None
     assert document["stages"][2] == {"stage": "tokenize", "seconds": 6.0, "share": 0.6}
 
 
 def test_a_build_that_did_nothing() -> None:
     summary = summarize_build(
-        MessageTotals(5.0), 5.0, BuildMeasures(engine_mbps=10.0), peak=0, lost=0
+        MessageTotals(5.0), 5.0, BuildMeasures(disk_mbps=10.0), peak=0, lost=0
     )
-    assert summary.tokens == summary.speed.tokens_per_sec == summary.speed.engine_share == 0
+    assert summary.tokens == summary.speed.tokens_per_sec == summary.speed.disk_share == 0
     assert {one.share for one in summary.stages} == {0.0}
     assert set(summary.latency_ms.values()) == {None}

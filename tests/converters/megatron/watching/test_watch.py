@@ -356,12 +356,12 @@ def test_the_summary_and_its_line() -> None:
     watch = Watch(WatchOptions(log_level="error", log_stream=seen, clock=clock))
     plant(watch)
     clock.now += 4
-    summary = watch.summary(BuildMeasures(engine="hf", engine_mbps=25.0))
+    summary = watch.summary(BuildMeasures(engine="hf", disk_mbps=10.0))
     watch.summary_log(summary)
     (line,) = seen.lines
     assert line["event"] == "summary"
     assert {name: line[name] for name in summary.to_document()} == summary.to_document()
     assert line["wall_seconds"] == 4
-    assert line["speed"]["engine_share"] == 0.5
+    assert line["speed"]["disk_share"] == 0.5
     assert line["peak_rss_bytes"] >= psutil.Process().memory_info().rss / 2
     assert pickle.loads(pickle.dumps(summary)) == summary
