@@ -258,7 +258,7 @@ class Turn:
     remembered: Annotated[bool, UNSTORED] = False
     level: str = ""
     fallback: str = ""
-    unasked: bool = False
+    unasked: Annotated[bool, OMIT] = False
     provenance: dict[str, Json] = field(default_factory=dict)
 
 

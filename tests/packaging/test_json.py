@@ -94,7 +94,7 @@ JSON = {
         converters/json_yaml converters/megatron/indexed_dataset
         converters/megatron/inspect/inspection converters/megatron/inspect/merge
         converters/output/commit converters/output/identity converters/output/object_store
-        converters/output/sharding converters/recsys/ctr/build/vocabulary
+        converters/recsys/ctr/build/vocabulary
         converters/output/store_commit converters/output/difference
         converters/recsys/criteo/inspect/folder
         converters/recsys/ctr/build/encoder converters/recsys/ctr/build/job
