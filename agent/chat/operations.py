@@ -23,9 +23,6 @@ from ingot.agent.chat.typed_values import (
 from ingot.agent.context import Context
 from ingot.agent.judging.problem_words import typed_name
 from ingot.agent.judging.trial import Trial, try_out
-from ingot.agent.nodes.convert import convert
-from ingot.agent.nodes.report import report
-from ingot.agent.nodes.validate import validate
 from ingot.agent.privacy import EMPTY_TEXT, Safe, SafeProblem, SafeValue
 from ingot.agent.proposing.columns import values_at
 from ingot.agent.proposing.llm.question import add_file_facts
@@ -49,10 +46,10 @@ from ingot.agent.review.replay import (
     RecordMatch,
     match_trials,
 )
-from ingot.agent.session import typed_state
+from ingot.agent.session import checked_state
 from ingot.agent.state import Order, Review, State
+from ingot.agent.steps.course import Run, advance, end
 from ingot.converters.errors import MappingError, Problem, SourceError
-from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.bind import to_document
 from ingot.converters.mapping.language import META_KEYS
 from ingot.converters.paths import Node
@@ -133,21 +130,15 @@ def begin_conversation(
     id_: str, order: Order, context: Context, tell: Callable[[str], None]
 ) -> Conversation:
     """Begin a conversation about what the mapper proposes."""
-    from ingot.agent.graph import graph
-
-    channels = {"order": encode(_trial_order(order))}
-    for step in graph.stream(channels, context=context, stream_mode="updates"):
-        for node, update in step.items():
-            channels |= update or {}
-            tell(node)
-    return discuss_state(id_, order, typed_state(channels))
+    run = Run(state={"order": _trial_order(order)}, context=context, heard=tell)
+    return discuss_state(id_, order, checked_state(advance(run)))
 
 
 def discuss_state(id_: str, order: Order, state: State) -> Conversation:
     """Begin a conversation about the proposal of a state."""
     proposal = state.get("proposal")
     # As a conversation keeps it: neither stopped nor reviewed.
-    kept = {key: one for key, one in state.items() if key not in ("outcome", "result", "key")}
+    kept = {key: one for key, one in state.items() if key not in ("outcome", "result")}
     more = {"order": _trial_order(order), "stopped": None, "review": None}
     begun = cast("State", {**kept, **more})
     first = Step(words=EMPTY_TEXT, by=proposal.mapper if proposal else order.mapper, state=begun)
@@ -262,7 +253,12 @@ def replace_mapping(state: State, mapping: MappingDocument, context: Context) ->
     proposal = replace(proposal, reason=_NO_PROPOSAL.reason)
     state = {**state, "proposal": proposal, "problems": (), "check": None}
     state = {**state, "opinion": None, "looked": None}
-    return {**state, **validate(state, context)}
+    return _validated(state, context)
+
+
+def _validated(state: State, context: Context) -> State:
+    """The state with its mapping checked on the sample."""
+    return advance(Run(state=state, context=context, step="validate"), until="repair")
 
 
 def recheck_conversation(conversation: Conversation, context: Context) -> Conversation:
@@ -272,7 +268,7 @@ def recheck_conversation(conversation: Conversation, context: Context) -> Conver
     if proposal is None or not proposal.mapping:
         return conversation
     state: State = {**steps[at].state, "order": _trial_order(conversation.order), "problems": ()}
-    steps[at] = replace(steps[at], state={**state, **validate(state, context)})
+    steps[at] = replace(steps[at], state=_validated(state, context))
     return replace(conversation, steps=tuple(steps))
 
 
@@ -284,8 +280,9 @@ def convert_conversation(conversation: Conversation, context: Context) -> State:
     if halted := state.get("halted"):
         state = {**state, "approved": halted.counts}
     state = {**state, "usage": conversation.usage}
-    state = {**state, **convert(state, context)}
-    return {**state, **report(state)}
+    run = Run(state=state, context=context, step="convert")
+    advance(run, until="report")
+    return end(run)
 
 
 def conclude_conversation(conversation: Conversation, state: State) -> Conversation:

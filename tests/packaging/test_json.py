@@ -78,8 +78,9 @@ JSON = {
         agent/proposing/llm/mapper agent/proposing/llm/question agent/proposing/llm/reply
     """,
     "what clients of a served run send, and the answers of people": """
-        agent/mcp/confined_folder agent/nodes/review agent/served/order_input
-        agent/session agent/state agent/ui/conversation_view agent/ui/field_uses
+        agent/mcp/confined_folder agent/proposing/order_schema agent/steps/review
+        agent/served/begin agent/served/graph agent/served/order_input agent/session agent/state
+        agent/ui/conversation_view agent/ui/field_uses
         agent/ui/folder_view agent/ui/onboarding agent/ui/page_server
     """,
     "files of other tools": """
