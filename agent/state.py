@@ -21,6 +21,7 @@ from ingot.converters.sources.text_kinds import Content
 
 Channels = dict[str, Json]  # a `State` as LangGraph keeps it
 Message = dict[str, Json]
+Reply = Json  # what a person answers, not looked at yet
 Question = dict[str, Json]  # to a person, in the form that agent inboxes show and answer
 
 

@@ -157,14 +157,14 @@ def propose(
             share_values=share_values,
             dry_run=True,
         )
-        return _proposal_of(order, run_once(order, context), context)
+        return _proposal_of(run_once(order, context), context)
 
 
-def _proposal_of(order: Order, state: State, context: Context) -> Proposal:
-    from ingot.agent.chat.operations import discuss_state, find_alternatives
+def _proposal_of(state: State, context: Context) -> Proposal:
+    from ingot.agent.chat.alternatives import find_alternatives
 
     outcome = state["outcome"]
-    others = find_alternatives(discuss_state("", order, state), context) if outcome.check else ()
+    others = find_alternatives(state, context) if outcome.check else ()
     return Proposal(
         decision=outcome.decision,
         mapping=proposed_mapping(state),

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from ingot.agent.context import Context
 from ingot.agent.judging import policy
-from ingot.agent.state import Question, State
+from ingot.agent.state import Question, Reply, State
 from ingot.agent.steps.convert import convert, report, tell
 from ingot.agent.steps.discover import begin, discover, sample
 from ingot.agent.steps.propose import look, propose, repair, validate
@@ -25,7 +25,6 @@ from ingot.agent.steps.review import (
     review,
     review_question,
 )
-from ingot.converters.rows import Json
 
 END: Final = "__end__"
 
@@ -105,7 +104,12 @@ class Step:
     run: Callable[[State, Context], State]
     then: str | Callable[[State], str]
     ask: Callable[[State], Question | None] = lambda _: None
-    answer: Callable[[State, Json], State] = lambda _, __: {}
+    answer: Callable[[State, Reply], State] = lambda _, __: {}
+
+
+def wait(_: State, __: Context) -> State:
+    """Change nothing: a run goes on from here by an answer alone."""
+    return {}
 
 
 COURSE: Final = {
@@ -116,7 +120,7 @@ COURSE: Final = {
     "validate": Step(validate, after_validate),
     "repair": Step(repair, "propose"),
     "look": Step(look, after_look),
-    "pause": Step(lambda *_: {}, after_pause, pause_question, answer_pause),
+    "pause": Step(wait, after_pause, pause_question, answer_pause),
     "compare": Step(compare, after_compare),
     "review": Step(review, after_review, review_question, answer_review),
     "tell": Step(tell, "review"),
@@ -157,7 +161,7 @@ def advance(run: Run, until: str = END) -> State:
     return run.state
 
 
-def answer(run: Run, reply: Json) -> State:
+def answer(run: Run, reply: Reply) -> State:
     """Take a person's answer to what the run asks, and advance it."""
     run.take(COURSE[run.step].answer(run.state, reply))
     return advance(run)
