@@ -1,22 +1,13 @@
-"""What the nodes of a run work with and no checkpoint holds, and the file of the checkpoints.
-
-LangGraph hands the context to every node. The checkpoints lie in one SQLite file under INGOT_HOME
-that only its owner can read.
-"""
+"""What the steps of a run work with and no kept run holds."""
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
-from sqlite3 import Error
 from typing import TYPE_CHECKING
 
-from ingot.agent.model.cache import Store
-from ingot.agent.model.endpoint import configured_endpoint
-from ingot.agent.model.sqlite_file import database_error, open_database
 from ingot.agent.privacy import Door
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.order import Order
@@ -28,7 +19,7 @@ from ingot.agent.proposing.proposal import (
     auto_mapper,
     model_first_mapper,
 )
-from ingot.converters.errors import ModelError, SourceError
+from ingot.converters.errors import ConversionError, ModelError, SourceError
 from ingot.converters.mapping.bind import observed_paths
 from ingot.converters.progress import Watch
 from ingot.converters.sources import Source, open_source
@@ -36,8 +27,6 @@ from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.sample import Sample, draw_sample
 
 if TYPE_CHECKING:
-    from langgraph.checkpoint.sqlite import SqliteSaver
-
     from ingot.agent.proposing.llm.mapper import ModelAccess
 
 RUNS_FILE = "runs.sqlite"
@@ -54,26 +43,7 @@ def state_home(environment: Mapping[str, str] = os.environ) -> Path:
     return (Path(state) if state else Path.home() / ".local" / "state") / "ingot"
 
 
-@contextmanager
-def open_checkpoints(folder: Path | None = None) -> Iterator["SqliteSaver"]:
-    """The checkpointer over the state folder's file, made on first use with mode 600."""
-    # Only plain types are ever read back, whatever stands in the file.
-    os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
-    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-    from langgraph.checkpoint.sqlite import SqliteSaver
-
-    file = (folder or state_home()) / RUNS_FILE
-    connection = open_database(file)
-    try:
-        yield SqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
-    except Error as error:  # of the database, such as a full disk
-        raise database_error(file, error) from error
-    finally:
-        connection.close()
-
-
 OpenedKey = tuple[str, SourceSpec]
-SERVE_ROOT = "INGOT_SERVE_ROOT"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -108,10 +78,12 @@ class Context:
     _rules: dict[tuple[int, Request], Turn] = field(default_factory=dict)
     _tokenizers: set[str] = field(default_factory=set)
 
-    @property
-    def mappers(self) -> list[str]:
-        """Return the names that `mapper_named` knows."""
-        return sorted({"auto", "llm", "rules", *self.turns})
+    def check_mapper(self, order: Order) -> None:
+        """Check that there is a mapper of the name that an order gives. Raises ConversionError."""
+        names = sorted({"auto", "llm", "rules", *self.turns})
+        if order.mapping is None and order.mapper not in names:
+            problem = f"{order.mapper[:80]!r} is not one of {', '.join(names)}"
+            raise ConversionError("mapper", problem)
 
     def mapper_named(self, name: str) -> Mapper:
         """The mapper of that name; `KeyError` for a name that there is not."""
@@ -250,18 +222,3 @@ def _model_mapper(asking: "ModelAccess", rules: Mapper, cards: Mapping[str, Card
 def _refuse_model(source: Source, sample: Sample, request: Request, history: History) -> Turn:
     hint = "name a model with --model or INGOT_MODEL, and set OPENAI_API_KEY or --base-url"
     raise ModelError("llm", "no model is configured", hint)
-
-
-def context_from_environment() -> Context:
-    """The context of a graph that is run without one."""
-    endpoint, root = configured_endpoint(None, None), os.environ.get(SERVE_ROOT)
-    if endpoint:
-        from ingot.agent.proposing.llm.mapper import ModelAccess
-    asking = ModelAccess(endpoint=endpoint, store=Store(state_home())) if endpoint else None
-    return Context(asking=asking, root=Path(root) if root else None, served=True)
-
-
-@lru_cache(maxsize=8)  # runs at a time; one that is older draws its sample again
-def context_of_run(run: str) -> Context:
-    """The context of a server's run: its nodes share what was opened and drawn."""
-    return context_from_environment()

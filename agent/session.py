@@ -1,124 +1,220 @@
-"""Run the graph once: start, stop for review, resume in any process.
+"""Runs as the doors want them: once, by a mapping file, or kept until a person has answered.
 
-There is one run per destination. It is known by what was ordered and by the state of its input, so
-the same command finds the run that waits for its review or was killed; a changed input or option
-begins a new one in its place. A finished run is forgotten.
+There is one kept run per destination. It is known by what was ordered and by the state of its
+input, so the same command finds the run that waits for its review or was killed; a changed input or
+option begins a new one in its place. A finished run is forgotten. Runs lie in one SQLite file under
+INGOT_HOME that only its owner can read.
 """
 
 import hashlib
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from sqlite3 import Connection
+from typing import TYPE_CHECKING, NamedTuple
 
 from ingot import __version__
-from ingot.agent.context import Context, open_checkpoints
+from ingot.agent.context import RUNS_FILE, Context, state_home
+from ingot.agent.model.sqlite_file import DATABASE_ERRORS, database_error, open_database
 from ingot.agent.reporting.proposal_folder import check_unedited
-from ingot.agent.state import Channels, Order, State
-from ingot.converters.errors import ConversionError, MappingError, ModelError
+from ingot.agent.state import Order, Review, State
+from ingot.agent.steps.course import END, Run, advance, answer, end
+from ingot.converters.errors import (
+    ConversionError,
+    MappingError,
+    ModelError,
+    Problem,
+    SourceError,
+)
 from ingot.converters.json_yaml import decode, encode, json_digest
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import absolute_location, input_stamp
 
 if TYPE_CHECKING:
-    from langchain_core.runnables import RunnableConfig
-
-    from ingot.agent.graph import Graph
     from ingot.agent.model.endpoint import Endpoint
 
-PAUSE = "pause"
 # What may differ between the command that stopped and the one that goes on.
 _FREE = ("yes", "min_confidence", "overwrite", "workers", "allow_drift", "approve_counts")
 
 
 def run_once(order: Order, context: Context) -> State:
-    """A run that neither stops nor is kept: a dry run, or a proposal alone."""
-    from ingot.agent.graph import graph
-
-    return typed_state(graph.invoke({"order": encode(order)}, context=context))
+    """Run to the end without being kept: a dry run, or a proposal alone."""
+    return checked_state(advance(Run(state={"order": order}, context=context)))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Session:
-    """A run that can be advanced; `key` tells it from another one into the same destination."""
-
-    graph: "Graph"
-    order: Order
-    context: Context
-    key: str
-
-    @property
-    def config(self) -> "RunnableConfig":
-        """How LangGraph is told which run is meant."""
-        out = str(Path(self.order.out or "").resolve())
-        return {"configurable": {"thread_id": hashlib.sha256(out.encode()).hexdigest()[:32]}}
-
-    def begin(self) -> State:
-        """Run to the review or the end, taking up what an earlier process left."""
-        check_unedited(self.order)
-        held = self.graph.get_state(self.config)
-        order = {"order": encode(self.order), "key": self.key}
-        if held.next and held.values.get("key") == self.key:
-            if held.next == (PAUSE,):  # a budget may have been raised: the model is asked again
-                self.graph.update_state(
-                    self.config, {**order, "stopped": {}, "problems": []}, as_node=PAUSE
-                )
-            else:  # --yes may have been added; who was last behind a pause LangGraph mistakes
-                last = "repair" if held.next == ("propose",) else None
-                self.graph.update_state(self.config, order, as_node=last)
-            return self._run_graph(None)
-        self.forget()
-        return self._run_graph(order)
-
-    def answer(self, answer: Json, changed: State | None = None) -> State:
-        """Go on from the review with `{"decisions": [...]}`, and with what else has changed."""
-        from langgraph.types import Command
-
-        return self._run_graph(Command(resume=answer, update=encode(changed or {}, State)))
-
-    def is_waiting(self) -> bool:
-        """Whether the run stands before its review."""
-        return self.graph.get_state(self.config).next == ("review",)
-
-    def is_at_rest(self) -> bool:
-        """Whether the run stopped before a question: a budget is used up, or the model is gone."""
-        return self.graph.get_state(self.config).next == (PAUSE,)
-
-    def forget(self) -> None:
-        """Remove the run from the checkpoints."""
-        saver = self.graph.checkpointer
-        if saver and not isinstance(saver, bool):
-            saver.delete_thread(self.config["configurable"]["thread_id"])
-
-    def _run_graph(self, what: Any) -> State:  # noqa: ANN401
-        try:
-            self.graph.invoke(what, self.config, context=self.context)
-        except (MappingError, ConversionError):
-            self.forget()  # what cannot be converted is proposed and reviewed anew
-            raise
-        return typed_state(self.graph.get_state(self.config).values)
-
-
-def typed_state(channels: Channels) -> State:
-    """The state of a run; raise the error of a model that could not be asked."""
-    state = decode(State, channels)
+def checked_state(state: State) -> State:
+    """Return the state of a run; raise the error of a model that could not be asked."""
     stopped = state.get("stopped")
     if stopped is None or stopped.kind != "model":
         return state
     raise ModelError(stopped.where, stopped.why, stopped.hint, kind=stopped.fault or "")
 
 
+# --- by a mapping file
+
+
+def try_mapping(order: Order, context: Context) -> Run:
+    """Run a mapping file on the sample; its run stands before anybody judges what came of it."""
+    run = Run(state={"order": order}, context=context, step="discover")
+    sample = advance(run, until="compare").get("sample")
+    if not sample or not (sample.rows or sample.bad):
+        left_out = context.source(order.source, order.spec).left_out
+        hint = "; ".join(f"{one.name}: {one.why}" for one in left_out[:3])
+        raise SourceError(order.source, "no row of data in it", hint)
+    return run
+
+
+def convert_mapping(
+    order: Order, context: Context, approved: dict[str, int] | None = None
+) -> State:
+    """Convert by a mapping file; rows that the mapping does not fit are rejected and listed.
+
+    Raises ConversionError where the mapping does not serve, and PartDone where the order is a part
+    of a conversion.
+    """
+    run = try_mapping(order, context)
+    check_serves(run.state)
+    review = Review(decision="dry_run" if order.dry_run else "approve")
+    run.state = {**run.state, "review": review, "approved": approved or {}}
+    run.step = "report" if order.dry_run else "convert"
+    advance(run)
+    return end(run) if run.step != END else run.state
+
+
+def check_serves(state: State) -> None:
+    """Check that a mapping file finds in the sample what it needs. Raises ConversionError."""
+    if fatal := [one for one in state["problems"] if _is_fatal_problem(one, state)]:
+        order = state["order"]
+        where = order.mapping_file or "mapping"
+        said = "; ".join(map(str, fatal))
+        raise ConversionError(where, said, f"ingot check {where} {order.source} shows more")
+
+
+def _is_fatal_problem(problem: Problem, state: State) -> bool:
+    """Whether a problem on the sample forbids to convert: optional values and rare ones do not."""
+    if problem.code != "unresolved_path":
+        return False
+    rare = "/any_of/" in problem.pointer and not state["sample"].complete
+    check = state["check"]
+    needs = {one.pointer: one.need for one in check.paths} if check else {}
+    return needs.get(problem.pointer) != "optional" and not rare
+
+
+# --- kept until a person has answered
+
+
+@contextmanager
+def open_runs(folder: Path | None = None) -> Iterator[Connection]:
+    """Open the kept runs of the state folder; the file is made on first use with mode 600."""
+    file = (folder or state_home()) / RUNS_FILE
+    connection = open_database(file)
+    try:
+        with connection:
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS runs (name TEXT PRIMARY KEY, key TEXT, step TEXT, "
+                "state TEXT)"
+            )
+        yield connection
+    except DATABASE_ERRORS as error:  # such as a full disk
+        raise database_error(file, error) from error
+    finally:
+        connection.close()
+
+
+@dataclass(kw_only=True, eq=False)
+class Session:
+    """A kept run that can be advanced; `key` tells it from another one into its destination."""
+
+    runs: Connection
+    run: Run
+    key: str
+
+    def begin(self) -> State:
+        """Run to the review or the end, taking up what an earlier process left."""
+        order = self.run.state["order"]
+        check_unedited(order)
+        kept = _find_run(self.runs, order)
+        if kept and kept.key == self.key and kept.step != END:
+            self.run.step, self.run.state = kept.step, {**kept.state, "order": order}
+        else:
+            self.forget()
+        if self.is_at_rest():  # a budget may have been raised: the model is asked again
+            self.run.take({"stopped": None, "problems": ()})
+        return self._go_on(advance)
+
+    def answer(self, reply: Json, changed: State | None = None) -> State:
+        """Go on from the review with `{"decisions": [...]}`, and with what else has changed."""
+        self.run.state = {**self.run.state, **(changed or {})}
+        return self._go_on(lambda run: answer(run, reply))
+
+    def is_waiting(self) -> bool:
+        """Whether the run stands before its review."""
+        return self.run.step == "review"
+
+    def is_at_rest(self) -> bool:
+        """Whether the run stopped before a question: a budget is used up, or the model is gone."""
+        return self.run.step == "pause"
+
+    def forget(self) -> None:
+        """Remove the run from what is kept."""
+        with self.runs:
+            name = _run_name(self.run.state["order"])
+            self.runs.execute("DELETE FROM runs WHERE name = ?", (name,))
+
+    def _go_on(self, how: Callable[[Run], State]) -> State:
+        try:
+            return checked_state(how(self.run))
+        except (MappingError, ConversionError):
+            self.forget()  # what cannot be converted is proposed and reviewed anew
+            raise
+
+
+class KeptRun(NamedTuple):
+    """A run as it lies in the file."""
+
+    key: str
+    step: str
+    state: State
+
+
 @contextmanager
 def open_session(order: Order, context: Context, *, home: Path | None = None) -> Iterator[Session]:
-    """The run of an order, over the checkpoints of the user's state folder."""
-    from ingot.agent.graph import keeping_graph
-
+    """The run of an order, over those that are kept in the user's state folder."""
     source = context.source(order.source, order.spec)
     key = session_key(order, source, context.asking.endpoint if context.asking else None)
-    with open_checkpoints(home) as saver:
-        yield Session(graph=keeping_graph(saver), order=order, context=context, key=key)
+    with open_runs(home) as runs:
+
+        def keep(_: str) -> None:
+            row = _run_name(order), key, run.step, json.dumps(encode(run.state, State))
+            with runs:
+                runs.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?)", row)
+
+        run = Run(state={"order": order}, context=context, heard=keep)
+        yield Session(runs=runs, run=run, key=key)
+
+
+def kept_state(order: Order, home: Path) -> State | None:
+    """Return the state of the run that waits for a destination; None where none does."""
+    if not (home / RUNS_FILE).is_file():
+        return None
+    with open_runs(home) as runs:
+        kept = _find_run(runs, order)
+    return kept.state if kept else None
+
+
+def _find_run(runs: Connection, order: Order) -> KeptRun | None:
+    chosen = "SELECT key, step, state FROM runs WHERE name = ?"
+    row = runs.execute(chosen, (_run_name(order),)).fetchone()
+    return KeptRun(row[0], row[1], decode(State, json.loads(row[2]))) if row else None
+
+
+def _run_name(order: Order) -> str:
+    """The name of the run into a destination."""
+    out = str(Path(order.out or "").resolve())
+    return hashlib.sha256(out.encode()).hexdigest()[:32]
 
 
 def session_key(order: Order, source: Source, endpoint: "Endpoint | None" = None) -> str:

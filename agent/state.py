@@ -1,4 +1,4 @@
-"""What the graph remembers between its nodes: typed here, plain JSON in the checkpoints, no rows.
+"""What a run knows between its steps: typed here, plain JSON where it is kept, no rows.
 
 The messages of a served run are plain objects, as clients send them, each with an id.
 """
@@ -21,6 +21,8 @@ from ingot.converters.sources.text_kinds import Content
 
 Channels = dict[str, Json]  # a `State` as LangGraph keeps it
 Message = dict[str, Json]
+Reply = Json  # what a person answers, not looked at yet
+Question = dict[str, Json]  # to a person, in the form that agent inboxes show and answer
 
 
 def add_messages(old: Sequence[Message], new: Json) -> list[Message]:
@@ -290,14 +292,13 @@ class Outcome:
 
 
 class State(TypedDict, total=False):
-    """The graph's channels, in the order in which the nodes fill them.
+    """What a run knows, in the order in which the steps fill it.
 
     Attributes:
         order: what was ordered; absent where a person's words were no order.
         ordered: the order that the last run was begun with; another one in `order` is a new one.
         served: whether a person can be asked at any time, as in a server's run.
         messages: what a person typed at a server's client, and what was answered.
-        key: what the run was begun with, see `session.session_key`.
         proposal: its mapping is bound to version 2 once it is validated.
         turn: the last turn, without its proposal.
         attempts: what was tried and what was wrong with it, for the next try.
@@ -308,14 +309,13 @@ class State(TypedDict, total=False):
         halted: the gates on all rows that stopped the conversion.
         approved: the counts of these that a person has approved.
         looked: the answer that the model was shown the records of.
-        outcome: what the doors print; the last node makes it.
+        outcome: what the doors print; the last step makes it.
     """
 
     order: Order
     ordered: Order
     served: bool
     messages: Annotated[list[Message], add_messages]
-    key: str
     source: SourceSummary
     sample: SampleSummary
     proposal: SafeProposal | None

@@ -20,25 +20,33 @@ from html import escape
 from json import dumps
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from ingot.agent.context import Context, state_home
 from ingot.agent.judging.policy import review_by_gates
 from ingot.agent.judging.trial import Trial, try_out
-from ingot.agent.nodes.convert import convert_source, prepare_mapping
 from ingot.agent.privacy import SafeProblem
 from ingot.agent.proposing.proposal import Evidence, confidence_text, doubts_text
 from ingot.agent.reporting.preview import Preview, preview
 from ingot.agent.reporting.proposal_folder import proposed_mapping
 from ingot.agent.reporting.report import reason_text
-from ingot.agent.session import run_once
+from ingot.agent.session import check_serves, convert_mapping, run_once, try_mapping
 from ingot.agent.state import Gate, Order, State
 from ingot.converters.convert.job import Result
 from ingot.converters.convert.options import ConvertOptions
-from ingot.converters.errors import ConversionError, ModelError, ReviewNeeded
+from ingot.converters.convert.result import Manifest
+from ingot.converters.errors import (
+    ConversionError,
+    CountsReviewNeeded,
+    ModelError,
+    OutputError,
+    ReviewNeeded,
+)
 from ingot.converters.json_yaml import find_json
 from ingot.converters.mapping.bind import load_mapping
 from ingot.converters.mapping.check import CheckReport
+from ingot.converters.output.files import is_store_url
+from ingot.converters.output.store_commit import find_result
 from ingot.converters.progress import Watch
 from ingot.converters.records.readers import record_files
 from ingot.converters.records.schema import KINDS, Record, to_records
@@ -149,14 +157,14 @@ def propose(
             share_values=share_values,
             dry_run=True,
         )
-        return _proposal_of(order, run_once(order, context), context)
+        return _proposal_of(run_once(order, context), context)
 
 
-def _proposal_of(order: Order, state: State, context: Context) -> Proposal:
-    from ingot.agent.chat.operations import discuss_state, find_alternatives
+def _proposal_of(state: State, context: Context) -> Proposal:
+    from ingot.agent.chat.alternatives import find_alternatives
 
     outcome = state["outcome"]
-    others = find_alternatives(discuss_state("", order, state), context) if outcome.check else ()
+    others = find_alternatives(state, context) if outcome.check else ()
     return Proposal(
         decision=outcome.decision,
         mapping=proposed_mapping(state),
@@ -229,8 +237,26 @@ def convert(
     with _open(source) as (context, location):
         context.progress = progress
         order = _order(location, mapping, out=os.fspath(out), allow_drift=allow_drift, **settings)
-        state = prepare_mapping(order, context)
-        return convert_source({**state, "approved": dict(approved or {})}, context)
+        return _result(convert_mapping(order, context, dict(approved or {})))
+
+
+def _result(state: State) -> Result:
+    """What a conversion wrote, with its whole manifest. Raises CountsReviewNeeded."""
+    if halted := state.get("halted"):
+        raise CountsReviewNeeded(state["order"].source, halted.why, "", halted.counts)
+    done, place = state["result"], state["order"].out or ""
+    out = place if is_store_url(place) else Path(place)
+    found = find_result(out)
+    if done is None or found is None:
+        raise OutputError(place, "was removed meanwhile", "run again")
+    return Result(
+        out=out,
+        manifest=cast("Manifest", found.manifest),
+        run=found.run,
+        already_done=done.already_done,
+        notes=done.notes,
+        first_rejects=done.first_rejects,
+    )
 
 
 def records(
@@ -264,7 +290,7 @@ def records(
     named = {"language": language, "source_name": source_name, "allow_drift": allow_drift}
     with _open(source) as (context, location):
         order = _order(location, mapping, out="", **named)
-        prepare_mapping(order, context)
+        check_serves(try_mapping(order, context).state)
         tried = _try(context, order)
         name = source_name or tried.source.name
         executor = MappingExecutor(tried.mapping, source_name=name, language=language)

@@ -8,33 +8,26 @@ runners-up.
 import difflib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from ingot.agent.chat.conversation import Conversation, Step
 from ingot.agent.chat.edits import EDIT, WHERE, Edit, apply_edits
 from ingot.agent.chat.file_choices import FILE_EDITS, name_files
 from ingot.agent.chat.typed_values import (
-    ValueSyntaxError,
-    split_outside_quotes,
     with_known_speakers,
     with_known_values,
 )
 from ingot.agent.context import Context
 from ingot.agent.judging.problem_words import typed_name
 from ingot.agent.judging.trial import Trial, try_out
-from ingot.agent.nodes.convert import convert
-from ingot.agent.nodes.report import report
-from ingot.agent.nodes.validate import validate
 from ingot.agent.privacy import EMPTY_TEXT, Safe, SafeProblem, SafeValue
 from ingot.agent.proposing.columns import values_at
 from ingot.agent.proposing.llm.question import add_file_facts
 from ingot.agent.proposing.proposal import (
     Proposal,
     SafeProposal,
-    confidence_text,
     correct_proposal,
-    doubts_text,
     value_strings,
 )
 from ingot.agent.proposing.readings import plain_reading
@@ -49,12 +42,10 @@ from ingot.agent.review.replay import (
     RecordMatch,
     match_trials,
 )
-from ingot.agent.session import typed_state
+from ingot.agent.session import checked_state
 from ingot.agent.state import Order, Review, State
+from ingot.agent.steps.course import Run, advance, end
 from ingot.converters.errors import MappingError, Problem, SourceError
-from ingot.converters.json_yaml import encode
-from ingot.converters.mapping.bind import to_document
-from ingot.converters.mapping.language import META_KEYS
 from ingot.converters.paths import Node
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources import Source, SourceSpec
@@ -133,21 +124,15 @@ def begin_conversation(
     id_: str, order: Order, context: Context, tell: Callable[[str], None]
 ) -> Conversation:
     """Begin a conversation about what the mapper proposes."""
-    from ingot.agent.graph import graph
-
-    channels = {"order": encode(_trial_order(order))}
-    for step in graph.stream(channels, context=context, stream_mode="updates"):
-        for node, update in step.items():
-            channels |= update or {}
-            tell(node)
-    return discuss_state(id_, order, typed_state(channels))
+    run = Run(state={"order": _trial_order(order)}, context=context, heard=tell)
+    return discuss_state(id_, order, checked_state(advance(run)))
 
 
 def discuss_state(id_: str, order: Order, state: State) -> Conversation:
     """Begin a conversation about the proposal of a state."""
     proposal = state.get("proposal")
     # As a conversation keeps it: neither stopped nor reviewed.
-    kept = {key: one for key, one in state.items() if key not in ("outcome", "result", "key")}
+    kept = {key: one for key, one in state.items() if key not in ("outcome", "result")}
     more = {"order": _trial_order(order), "stopped": None, "review": None}
     begun = cast("State", {**kept, **more})
     first = Step(words=EMPTY_TEXT, by=proposal.mapper if proposal else order.mapper, state=begun)
@@ -262,7 +247,12 @@ def replace_mapping(state: State, mapping: MappingDocument, context: Context) ->
     proposal = replace(proposal, reason=_NO_PROPOSAL.reason)
     state = {**state, "proposal": proposal, "problems": (), "check": None}
     state = {**state, "opinion": None, "looked": None}
-    return {**state, **validate(state, context)}
+    return _validated(state, context)
+
+
+def _validated(state: State, context: Context) -> State:
+    """The state with its mapping checked on the sample."""
+    return advance(Run(state=state, context=context, step="validate"), until="repair")
 
 
 def recheck_conversation(conversation: Conversation, context: Context) -> Conversation:
@@ -272,7 +262,7 @@ def recheck_conversation(conversation: Conversation, context: Context) -> Conver
     if proposal is None or not proposal.mapping:
         return conversation
     state: State = {**steps[at].state, "order": _trial_order(conversation.order), "problems": ()}
-    steps[at] = replace(steps[at], state={**state, **validate(state, context)})
+    steps[at] = replace(steps[at], state=_validated(state, context))
     return replace(conversation, steps=tuple(steps))
 
 
@@ -284,8 +274,9 @@ def convert_conversation(conversation: Conversation, context: Context) -> State:
     if halted := state.get("halted"):
         state = {**state, "approved": halted.counts}
     state = {**state, "usage": conversation.usage}
-    state = {**state, **convert(state, context)}
-    return {**state, **report(state)}
+    run = Run(state=state, context=context, step="convert")
+    advance(run, until="report")
+    return end(run)
 
 
 def conclude_conversation(conversation: Conversation, state: State) -> Conversation:
@@ -296,91 +287,6 @@ def conclude_conversation(conversation: Conversation, state: State) -> Conversat
     now: State = {"halted": state.get("halted"), "proposal": state["proposal"]}
     steps[at] = replace(steps[at], state={**steps[at].state, **now})
     return replace(conversation, steps=tuple(steps), done="")
-
-
-_OTHER_MODE = {"pt": "sft", "sft": "pt"}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Alternative:
-    """Another mapping, bound, and what it is in one line.
-
-    `why` may quote values of the data, `title` does not. `confidence` is None of a mapping that
-    nobody has judged as a whole; `rows` of the sample give records.
-    """
-
-    title: str
-    mapping: MappingDocument
-    decision: str
-    why: str = ""
-    confidence: float | None = None
-    rows: int = 0
-
-
-def find_alternatives(conversation: Conversation, context: Context) -> tuple[Alternative, ...]:
-    """Find other mappings that pass on the sample, each once."""
-    seen, found = [conversation.mapping], []
-    for one in _candidate_mappings(conversation, context):
-        try:
-            trial = try_out(context, conversation.order, one.mapping, where="an alternative")
-        except (MappingError, SourceError):  # it reads the files otherwise, and cannot
-            continue
-        passed = to_document(trial.mapping)
-        plain = {key: value for key, value in passed.items() if key != "provenance"}
-        if not trial.report.problems and plain not in seen:
-            seen.append(plain)
-            found.append(replace(one, mapping=passed, rows=trial.report.ok_rows))
-    return tuple(found)
-
-
-def _candidate_mappings(conversation: Conversation, context: Context) -> Iterator[Alternative]:
-    state, order = conversation.steps[0].state, conversation.order
-    opinion, first = state.get("opinion"), state.get("proposal")
-    proposals: list[Proposal | None] = [opinion.proposal] if opinion else []
-    source, sample = context.source_and_sample(order.source, order.spec)
-    for mode in ("auto", _OTHER_MODE.get(conversation.decision, "sft")):
-        request = replace(order.request(), mode=mode)
-        proposals.append(context.mapper_named("rules")(source, sample, request, ()).proposal)
-    for one in proposals:
-        if one and one.mapping:
-            sure = f"{one.decision}, confidence {confidence_text(one.confidence)}"
-            doubts = doubts_text(one.evidence)
-            yield Alternative(
-                title=f"the rules' {sure}",
-                mapping=one.mapping,
-                decision=one.decision,
-                why=f"{one.reason} {doubts}".strip(),
-                confidence=one.confidence,
-            )
-    if first:
-        yield from _runners_up(conversation, first)
-
-
-def _runners_up(conversation: Conversation, proposal: Proposal) -> Iterator[Alternative]:
-    """Yield the second-best fields of the mapper's choices, each in the current mapping."""
-    for one in proposal.evidence:
-        edit = _runner_up_edit(one.target, one.runner_up or "")
-        if edit is None:
-            continue
-        try:
-            made = apply_edits(conversation.mapping, [edit])
-        except MappingError:
-            continue
-        title = f"{one.target} from {one.runner_up} (runner-up of {one.choice})"
-        yield Alternative(title=title, mapping=made, decision=conversation.decision)
-
-
-def _runner_up_edit(target: str, runner_up: str) -> Edit | None:
-    try:
-        fields = list(split_outside_quotes(runner_up, ","))
-    except ValueSyntaxError:
-        return None
-    if target == "text":
-        return {"set": "text", "parts": fields, "alternative": None}
-    key = target.removeprefix("meta.")
-    if key in META_KEYS and len(fields) == 1:
-        return {"set": "meta", "key": key, "value": fields[0]}
-    return None
 
 
 _TEXT, _LINE, _MOST = 20_000, 160, 14

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from ingot.agent.chat.alternatives import Alternative
 from ingot.agent.chat.conversation import MODEL, YOU, Conversation, Utterance
-from ingot.agent.chat.operations import Alternative
 from ingot.agent.model.budget import estimate_tokens
 from ingot.agent.model.request_form import Message
 from ingot.agent.privacy import EMPTY_TEXT, Door, Safe, SafeValue

@@ -10,6 +10,7 @@ from math import isfinite
 from typing import NamedTuple
 
 from ingot.agent.chat import operations, prompt
+from ingot.agent.chat.alternatives import Alternative, find_alternatives
 from ingot.agent.chat.commands import (
     CHANGE,
     CommandSyntaxError,
@@ -18,7 +19,6 @@ from ingot.agent.chat.commands import (
 )
 from ingot.agent.chat.conversation import INGOT, MODEL, YOU, Conversation, Step, Utterance
 from ingot.agent.chat.edits import KINDS, Edit
-from ingot.agent.chat.operations import Alternative
 from ingot.agent.chat.suggestions import suggest_commands
 from ingot.agent.context import Context
 from ingot.agent.judging.policy import failed_gates
@@ -143,10 +143,16 @@ def reply_to_change(
     return Reply(conversation=made, before=conversation, show=("changes",))
 
 
+def _other_mappings(conversation: Conversation, context: Context) -> tuple[Alternative, ...]:
+    """Find the alternatives to the mapping of a conversation, of all that it began with."""
+    begun: State = {**conversation.steps[0].state, "order": conversation.order}
+    return find_alternatives(begun, context, conversation.state.get("proposal"))
+
+
 def _alternatives_reply(
     conversation: Conversation, words: str, meant: ParsedCommand, context: Context
 ) -> Reply:
-    found = operations.find_alternatives(conversation, context)
+    found = _other_mappings(conversation, context)
     if meant.name == "alternatives":
         say = "" if found else "No other mapping passes on the sample."
         return Reply(conversation=conversation, others=found, show=("alternatives",), say=say)
@@ -280,7 +286,7 @@ def _ask_in_turns(
         source,
         sample,
         examples=_example_rows(conversation, context),
-        others=operations.find_alternatives(conversation, context),
+        others=_other_mappings(conversation, context),
     )
     asking.ledger.open_set(conversation.usage.spent if conversation.usage else Spent())
     endpoint, schema = asking.endpoint, json_yaml.schema("chat")

@@ -1,26 +1,31 @@
-"""The gates of what lies at a source, before any mapping: texts for machines, files in step."""
+"""What lies at a source, before any mapping: its gates, and what people want to know of it."""
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
+from typing import Final
 
 from ingot.agent.judging.sample_gates import detail_text, percent_text, share_text
 from ingot.agent.judging.trial import Trial, texts_inside
-from ingot.agent.privacy import redact
+from ingot.agent.privacy import Safe, redact
 from ingot.agent.proposing.columns import last_name
-from ingot.agent.state import Gate
+from ingot.agent.state import Gate, SafeLeftOut, SourceSummary, UnreadFiles, UnreadKind
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.mapping.language import Mapping
 from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.mapping.path_uses import path_uses
 from ingot.converters.paths import Key, Mark, Names, Path, compile_path
-from ingot.converters.sources import Source, SourceFile
+from ingot.converters.sources import Source, SourceFile, file_kinds
 from ingot.converters.sources.documents.kinds import DOCUMENTS, ISO_639_1, unknown_ending
+from ingot.converters.sources.facts import LeftKind, LeftOut, stored_bytes
+from ingot.converters.sources.file_kinds import DAMAGED_HINT
 from ingot.converters.sources.formats.line_kinds import strange_text
 from ingot.converters.sources.sample import Sample
 from ingot.converters.sources.storage.archives import keep_archive_open
 from ingot.converters.sources.storage.compression import open_decompressed
+from ingot.converters.sources.tables.table_folders import tables_read
 
 MOST_STRANGE = 0.1  # of the bytes
 _SHOWN, _FIRST_LINES, _LINE = 3, 2, 60
@@ -308,3 +313,100 @@ def _joined_files(
             for key in sorted(values[one].keys() & values[other].keys()) if own else ():
                 if values[one][key] & values[other][key]:
                     yield key, one, other
+
+
+# --- what people want to know of a source
+
+_MOST_TOLD = 20  # files
+
+
+def summarize_source(source: Source, gates: tuple[Gate, ...] | None = None) -> SourceSummary:
+    """What people want to know about a source; its gates where they are known."""
+    tables = tables_read(file.place for file in source.files)
+    return SourceSummary(
+        name=redact(source.name),
+        files=len(source.files),
+        bytes=stored_bytes(source.files),
+        left_out=tuple(map(redacted_left_out, source.left_out[:_MOST_TOLD])),
+        left_out_count=len(source.left_out),
+        unread=_summarize_unread(source, _UNREAD),
+        unconverted=_summarize_unread(source, _UNCONVERTED),
+        other_bytes=_other_bytes(source),
+        tables=tuple(redact(one.text(source.name)) for one in tables[:_MOST_TOLD]),
+        read=tuple(map(_file_text, source.files[:_MOST_TOLD])) if _are_told(source) else (),
+        gates=source_gates(source) if gates is None else gates,
+    )
+
+
+def _are_told(source: Source) -> bool:
+    """Whether it is worth a word which files are read: several, or a part of what is there."""
+    first = next(iter(source.files), None)
+    odd = first is not None and (first.facts.rows is not None or first.facts.header_rows)
+    chosen = any(one.kind in ("shape", "unselected") for one in source.left_out)
+    return bool(chosen or odd or len(source.files) > 1)
+
+
+def _file_text(file: SourceFile) -> Safe:
+    """A file, its rows or bytes, and where its header is."""
+    facts = file.facts
+    size = (
+        f"{file.bytes:,} bytes"
+        if facts.rows is None
+        else f"{facts.rows:,} row{'s' * (facts.rows != 1)}"
+    )
+    rows = " and ".join(map(str, facts.header_rows))
+    header = f", header in row {rows}" if facts.preamble and rows else ""
+    return redact(f"{file.name} ({size}{header})")
+
+
+def redacted_left_out(one: LeftOut) -> SafeLeftOut:
+    """A file that is not read, as it may be named."""
+    return SafeLeftOut(replace(one, name=redact(one.name), why=redact(one.why)))
+
+
+_UNREAD: Final[Sequence[LeftKind]] = ("unread", "table")
+_UNCONVERTED: Final[Sequence[LeftKind]] = (*_UNREAD, "media", "binary")
+_TIMES_DATA = 20  # of the bytes that are read: so much more in documents are no notes about them
+
+
+def _other_bytes(source: Source) -> int:
+    """The bytes of data of another shape, and of documents that outweigh what is read by far."""
+    shapes = sum(one.bytes for one in source.left_out if one.kind == "shape")
+    prose = sum(one.bytes for one in source.left_out if one.kind == "prose")
+    much = prose > _TIMES_DATA * sum(file.bytes for file in source.files)
+    return shapes + prose * much
+
+
+def _summarize_unread(source: Source, kinds: Sequence[LeftKind]) -> UnreadFiles | None:
+    """The files of some kinds, beside all that look like data; None without them."""
+    read = {file.name.rpartition(".")[0] for file in source.files}
+    unread = [  # a page beside its own text says nothing more
+        one
+        for one in source.left_out
+        if one.kind in kinds and one.name.rpartition(".")[0] not in read
+    ]
+    if not unread:
+        return None
+    left = sum(one.bytes for one in unread)
+    sizes: dict[str, list[int]] = {}
+    for one in unread:
+        sizes.setdefault(one.form or one.why, []).append(one.bytes)
+    forms = [UnreadKind(redact(form), len(held), sum(held)) for form, held in sizes.items()]
+    others = sum(one.bytes for one in source.left_out if one.kind == "shape")
+    return UnreadFiles(
+        files=len(unread),
+        bytes=left,
+        of_bytes=left + others + sum(file.bytes for file in source.files),
+        first=redact(file_kinds.unread_text(unread)),
+        kinds=tuple(sorted(forms, key=lambda form: (-form.bytes, form.name))),
+        hint=redact(file_kinds.unread_hint(one.form for one in unread)),
+    )
+
+
+def unreadable_reason(left_out: Sequence[LeftOut]) -> tuple[str, str] | None:
+    """Return what is wrong with a folder of damaged files and unread formats, and what to do."""
+    if unread := [one for one in left_out if one.kind in (*_UNREAD, "media")]:
+        problem = f"no file in it can be read: {file_kinds.unread_text(unread)}"
+        return problem, file_kinds.unread_hint(one.form for one in unread)
+    damaged = file_kinds.damaged_text(left_out)
+    return (f"no file in it holds data: {redact(damaged)}", DAMAGED_HINT) if damaged else None

@@ -9,13 +9,11 @@ from typing import Final
 
 from ingot.agent.context import Context, state_home
 from ingot.agent.judging.policy import dispute_reason, review_by_gates
+from ingot.agent.judging.source_gates import unreadable_reason
 from ingot.agent.judging.trial import shown_report, spec_of_document, try_out
 from ingot.agent.lake.lake_order import LakeOrder
 from ingot.agent.lake.shared_model import LakeLedger, PostponedError, SharedModel
 from ingot.agent.model.cache import Store
-from ingot.agent.nodes.convert import convert_mapping
-from ingot.agent.nodes.discover import unreadable_reason
-from ingot.agent.nodes.report import run_outcome
 from ingot.agent.privacy import EMPTY_TEXT, NOT_SHOWN, Safe, joined, redact
 from ingot.agent.proposing.cards import find_card
 from ingot.agent.proposing.llm.mapper import AskSettings, ModelAccess
@@ -26,11 +24,11 @@ from ingot.agent.reporting.proposal_folder import (
     remove_proposal,
     write_proposal,
 )
-from ingot.agent.reporting.report import reason_text
+from ingot.agent.reporting.report import reason_text, run_outcome
 from ingot.agent.review.pinning.pin import pin_sample
 from ingot.agent.review.pinning.pinned_sample import pinned_folder
 from ingot.agent.review.pinning.sample_redaction import named_values
-from ingot.agent.session import Session, open_session
+from ingot.agent.session import Session, convert_mapping, open_session
 from ingot.agent.state import Order, Outcome
 from ingot.agent.state import State as RunState
 from ingot.converters.errors import (

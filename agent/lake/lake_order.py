@@ -135,7 +135,7 @@ class LakeOrder:
         return self.state.folder / HASHES / f"{name}.npy"
 
     def run_folder(self, name: str) -> Path:
-        """Return the folder with the checkpoints of a data set's run."""
+        """Return the folder with the kept run of a data set."""
         return self.state.folder / RUNS / name
 
     def data_set_order(self, data_set: "DataSet") -> Order:

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from ingot.agent import session
 from ingot.agent.chat.conversation import Conversation
-from ingot.agent.context import RUNS_FILE, Context, open_checkpoints
+from ingot.agent.context import Context
 from ingot.agent.judging.policy import failed_gates, gates_of_state
 from ingot.agent.lake.data_set import data_set_context
 from ingot.agent.lake.file_scan import find_sets, list_files
 from ingot.agent.lake.lake_order import MAPPINGS, SETS, LakeOrder, files_key
 from ingot.agent.lake.lake_state import LakeState
-from ingot.agent.nodes import convert
 from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
 from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
 from ingot.agent.reporting.proposal_folder import (
@@ -27,10 +27,8 @@ from ingot.agent.reporting.proposal_folder import (
     proposal_path,
 )
 from ingot.agent.reporting.report import mapping_bytes
-from ingot.agent.session import Session
 from ingot.agent.state import Order, State
 from ingot.converters.errors import ConversionError, OutputError, SourceError
-from ingot.converters.json_yaml import decode
 from ingot.converters.lake.catalog import STATUS_WORDS, SetFacts
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.mapping.bind import load_mapping
@@ -194,7 +192,7 @@ def try_mapping(
         mapping_file=str(proposal_file(order, data_set.name)),
         allow_drift=True,
     )
-    state = convert.try_mapping(wanted, context)
+    state = session.try_mapping(wanted, context).state
     bound = (state["proposal"] and state["proposal"].mapping) or {}
     made = document.get("provenance")
     if provenance is not None:
@@ -216,17 +214,9 @@ def talked_mapping(
 
 def _waiting_state(order: LakeOrder, data_set: DataSet) -> State | None:
     """Return the state of the run that waits; None if it does not wait any more."""
-    from ingot.agent.graph import keeping_graph
-
-    folder = order.run_folder(data_set.name)
-    if not (folder / RUNS_FILE).is_file():
+    of_set = Order(source="", out=str(order.out / SETS / data_set.name))
+    state = session.kept_state(of_set, order.run_folder(data_set.name))
+    if state is None or not state.get("proposal"):
         return None
-    with open_checkpoints(folder) as saver:
-        of_set = Order(source="", out=str(order.out / SETS / data_set.name))
-        held = Session(graph=keeping_graph(saver), order=of_set, context=Context(), key="")
-        values = held.graph.get_state(held.config).values
-    if not values.get("proposal"):
-        return None
-    state = decode(State, values)
     # The run may have named its root relative to another folder.
     return {**state, "order": replace(state["order"], source=data_set.source.location)}

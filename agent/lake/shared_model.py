@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 
 from ingot.agent.lake.lake_state import LakeState
 from ingot.agent.model.budget import Ledger, Limits, Price, Spent, check_request_limits
-from ingot.agent.nodes.propose import document_decision
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.fingerprint import fingerprint
 from ingot.agent.proposing.llm import mapper
@@ -27,6 +26,7 @@ from ingot.agent.proposing.proposal import (
     Request,
     Turn,
     auto_mapper,
+    document_decision,
     fallback_turn,
     model_first_mapper,
 )

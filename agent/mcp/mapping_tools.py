@@ -21,13 +21,11 @@ from ingot.agent.chat.operations import change_mapping, refusal_problems, replac
 from ingot.agent.chat.suggestions import suggest_commands
 from ingot.agent.context import Context
 from ingot.agent.judging import policy
+from ingot.agent.judging.source_gates import summarize_source
 from ingot.agent.judging.trial import shown_report, try_out
 from ingot.agent.lake.lake_state import LakeState
 from ingot.agent.lake.review_queue import known_order, name_statuses, waiting_sets
 from ingot.agent.mcp.confined_folder import MOST_ANSWER, ConfinedFolder, Facts, GivenMapping
-from ingot.agent.nodes.convert import convert as convert_state
-from ingot.agent.nodes.convert import try_mapping
-from ingot.agent.nodes.discover import summarize_source
 from ingot.agent.privacy import Safe
 from ingot.agent.proposing.llm.data_block import dataset_lines, read_data
 from ingot.agent.proposing.proposal import doubts_text
@@ -43,8 +41,9 @@ from ingot.agent.reporting.report import reason_text
 from ingot.agent.review.git_repository import ReviewOptions
 from ingot.agent.review.mapping_review import review_files
 from ingot.agent.review.revisions import mapping_files
-from ingot.agent.session import run_once
+from ingot.agent.session import run_once, try_mapping
 from ingot.agent.state import Review, State
+from ingot.agent.steps.course import Run, advance
 from ingot.converters.errors import ConversionError, MappingError
 from ingot.converters.json_yaml import encode
 from ingot.converters.records.writers import reject_text
@@ -194,7 +193,7 @@ class MappingTools:
             return self._refuse(state, reasons, context)
         approved = Review(decision="approve", why=Safe("all gates passed"))
         state = {**state, "review": approved}
-        state = {**state, **convert_state(state, context)}
+        state = advance(Run(state=state, context=context, step="convert"), until="report")
         if halted := state.get("halted"):
             return self._refuse(state, [halted.why], context)
         written = encode(state["result"])
@@ -264,7 +263,7 @@ class MappingTools:
             order, context = self._folder.open(source)
             return run_once(order, context), context
         order, context = self._folder.open(source, mapping=self._folder.mapping(given))
-        return try_mapping(order, context), context
+        return try_mapping(order, context).state, context
 
     def _with_mapping(
         self, source: str, state: State, given: GivenMapping, context: Context

@@ -1,6 +1,7 @@
 """The settings of a run, and what of them a mapper may know."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 from ingot.converters.convert.options import (
@@ -79,7 +80,7 @@ SourceLocation: TypeAlias = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Order:
     """What a user ordered: the settings of a run, JSON types only, no keys and no passwords.
 
@@ -116,7 +117,7 @@ class Order:
     share_values: ShareValues = "redacted"
     prompt_tokens: PromptTokens = DEFAULT_PROMPT
 
-    @property
+    @cached_property
     def spec(self) -> "SourceSpec":
         """The facts about the files that the user or their mapping file states."""
         from ingot.converters.mapping.bind import parse

@@ -108,6 +108,14 @@ def value_paths(value: Json) -> Iterator[str]:
         yield from map(str.strip, split_template(value.get("template", ""))[1::2])
 
 
+def document_decision(document: MappingDocument) -> str:
+    """What a schema-valid mapping document decides."""
+    alternatives = [document, *document.get("any_of", [])]
+    if any(one.get("messages") for one in alternatives):
+        return "sft"
+    return "pt" if any(one.get("text") for one in alternatives) else "irrelevant"
+
+
 # A mapping that a person wrote or corrected needs no second look.
 PERSONS = ("file", "edited")
 

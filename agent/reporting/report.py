@@ -7,15 +7,31 @@ quote values is redacted.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
-from ingot.agent.judging.policy import gates_of_state
+from ingot.agent.judging.policy import gates_of_state, irrelevance_doubt
 from ingot.agent.judging.problem_words import told_problems
 from ingot.agent.model.budget import Usage, spent_text
 from ingot.agent.privacy import EMPTY_TEXT, Door, Safe, SafeProblem, redact
-from ingot.agent.proposing.proposal import SafeProposal, confidence_text, doubts_text
+from ingot.agent.proposing.proposal import (
+    PERSONS,
+    SURE_CONFIDENCE,
+    SafeProposal,
+    confidence_text,
+    doubts_text,
+)
 from ingot.agent.reporting.mapping_words import mapping_lines
 from ingot.agent.reporting.preview import path_reach
-from ingot.agent.state import Check, Opinion, Order, Outcome, Result, SafeChange, State
+from ingot.agent.state import (
+    Check,
+    Opinion,
+    Order,
+    Outcome,
+    Result,
+    SafeChange,
+    State,
+    answer_message,
+)
 from ingot.converters import json_yaml
 from ingot.converters.convert.result import Manifest
 from ingot.converters.mapping.signs import sign_text
@@ -346,3 +362,83 @@ def _result_text(outcome: Outcome, result: Result) -> Safe:
         f"- files: {markdown_code(Safe(result.out))}",
     ]
     return Safe("\n".join([*lines, *(f"- {markdown_line(Safe(one))}" for one in result.notes)]))
+
+
+# --- how a run stands, as an object
+
+
+# What a review's decision means for the run.
+_STATUS = {
+    "approve": "done",
+    "reject": "rejected",
+    "edit": "waiting",
+    "again": "waiting",
+    "held": "blocked",
+    "person": "waiting",
+    "dry_run": "dry_run",
+}
+
+
+def run_outcome(state: State) -> Outcome:
+    """The run as it stands, for people and programs."""
+    proposal = state.get("proposal")
+    stopped, review = state.get("stopped"), state.get("review")
+    said = stopped.why if stopped else review.why if review else EMPTY_TEXT
+    return Outcome(
+        status=run_status(state),
+        why=said or irrelevance_doubt(state),
+        source=state.get("source"),
+        decision=proposal.decision if proposal else None,
+        mapper=proposal.mapper if proposal else None,
+        confidence=proposal.confidence if proposal else None,
+        reason=Safe(proposal.reason) if proposal else None,
+        evidence=proposal.evidence if proposal else (),
+        mapping=proposal.mapping if proposal else None,
+        check=state.get("check"),
+        problems=state.get("problems", ()),
+        gates=tuple(gates_of_state(state)),
+        opinion=state.get("opinion"),
+        usage=state.get("usage"),
+        notes=tuple(run_notes(state)),
+        result=state.get("result"),
+    )
+
+
+def run_notes(state: State) -> list[str]:
+    """What people should look at although the gates let it pass."""
+    order, proposal, review = state["order"], state.get("proposal"), state.get("review")
+    approved = order.yes and review is not None and review.decision == "approve"
+    if not approved or proposal is None:
+        return []
+    if proposal.mapper in PERSONS or proposal.confidence >= SURE_CONFIDENCE:
+        return []
+    who = "the model is" if proposal.mapper == "llm" else f"the {proposal.mapper} are"
+    where = Path(order.out or "", "report.md")
+    return [f"{who} unsure ({confidence_text(proposal.confidence)}): look at {where}"]
+
+
+def run_status(state: State) -> str:
+    """How a run ended.
+
+    `done`, `already_done`, `dry_run`, `irrelevant`, `unmappable`, `blocked` (a gate failed),
+    `waiting` (only a person may approve), `budget` (one is used up), `rejected` (a person did not
+    approve), or `unusable` (no mapping that could be run).
+    """
+    if state.get("stopped"):
+        return "budget"
+    proposal, review, result = state.get("proposal"), state.get("review"), state.get("result")
+    decision = review.decision if review else None
+    if decision != "reject" and proposal and proposal.decision in ("irrelevant", "unmappable"):
+        return "waiting" if irrelevance_doubt(state) else proposal.decision
+    if decision is None or (decision == "approve" and not state["check"]):
+        return "unusable"
+    if decision == "approve" and result and result.already_done:
+        return "already_done"
+    return _STATUS[decision]
+
+
+def outcome_state(state: State, outcome: Outcome) -> State:
+    """Return what the end of a run changes of its state."""
+    if not state.get("messages"):
+        return {"outcome": outcome}
+    return {"outcome": outcome, "messages": [answer_message(ending_reply(outcome))]}

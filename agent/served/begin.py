@@ -4,10 +4,12 @@ A thread of a server may hold several runs, one after the other: each starts fro
 """
 
 from collections.abc import Sequence
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from ingot.agent.context import Context
-from ingot.agent.nodes.discover import discover
 from ingot.agent.privacy import Safe, joined, redact
+from ingot.agent.proposing.order_schema import check_order
 from ingot.agent.reporting.report import (
     DROPPED_RUN,
     IGNORED_WORDS,
@@ -17,9 +19,11 @@ from ingot.agent.reporting.report import (
 )
 from ingot.agent.served import order_input
 from ingot.agent.served.order_input import HELP, USAGE
-from ingot.agent.state import Channels, Message, Order, answer_message
-from ingot.converters.errors import ConversionError, IngotError
-from ingot.converters.json_yaml import encode
+from ingot.agent.state import Channels, Message, Order, State, answer_message
+from ingot.agent.steps.course import Run, advance
+from ingot.converters.errors import IngotError
+from ingot.converters.json_yaml import EMPTY, encode
+from ingot.converters.rows import Json
 
 _PERSON = ("human", "user")
 
@@ -31,7 +35,7 @@ def begin(channels: Channels, context: Context) -> Channels:
     """
     words, given = asked_words(channels.get("messages") or []), channels.get("order") or {}
     if words is None:
-        order = order_input.check_order(given, served=context.served)
+        order = check_order(given, served=context.served)
         return _order_state(check_allowed(order, context), context)
     new = given if given != channels.get("ordered") else {}
     begun, reply = _typed_order(words, new, context)
@@ -47,10 +51,10 @@ def _typed_order(words: str, given: Channels, context: Context) -> tuple[Channel
         return _refused(), Safe(HELP)
     try:
         order = check_allowed(
-            order_input.check_order(given) if given else order_input.parse_typed_order(words),
+            check_order(given) if given else order_input.parse_typed_order(words),
             context,
         )
-        discover({"order": order}, context)
+        advance(Run(state={"order": order}, context=context, step="discover"), until="sample")
     except IngotError as error:
         note = [UNREAD_WORDS] if given else []
         return _refused(), joined([markdown_line(redact(str(error))), *note, Safe(USAGE)])
@@ -60,9 +64,7 @@ def _typed_order(words: str, given: Channels, context: Context) -> tuple[Channel
 
 def check_allowed(order: Order, context: Context) -> Order:
     """The order, if this run may do it."""
-    if order.mapping is None and order.mapper not in context.mappers:
-        names = ", ".join(context.mappers)
-        raise ConversionError("mapper", f"{order.mapper[:80]!r} is not one of {names}")
+    context.check_mapper(order)
     if context.served:
         order_input.refuse_unexpanded(order)
     if context.root is not None:
@@ -72,30 +74,30 @@ def check_allowed(order: Order, context: Context) -> Order:
 
 def _order_state(order: Order, context: Context) -> Channels:
     document = encode(order)
-    return {**_EMPTY, "order": document, "ordered": document, "served": context.served}
+    return {**_empty_channels(), "order": document, "ordered": document, "served": context.served}
 
 
 def _refused() -> Channels:
-    return {**_EMPTY, "order": {}, "ordered": {}}
+    return {**_empty_channels(), "order": {}, "ordered": {}}
 
 
-# Every channel that a node fills, as it is before.
-_EMPTY: Channels = {
-    "source": {},
-    "sample": {},
-    "proposal": None,
-    "turn": {},
-    "attempts": [],
-    "problems": [],
-    "check": None,
-    "usage": {},
-    "stopped": {},
-    "looked": None,
-    "opinion": None,
-    "review": {},
-    "result": {},
-    "outcome": {},
-}
+def _empty_channels() -> Channels:
+    """Every channel that a step fills, as it is before."""
+    hints = get_type_hints(State, include_extras=True)
+    return {name: _empty_value(hint) for name, hint in hints.items() if name not in _OWN}
+
+
+_OWN = ("order", "ordered", "served", "messages")
+
+
+def _empty_value(hint: Any) -> Json:  # noqa: ANN401
+    """What stands for nothing in a channel, by its type."""
+    if get_origin(hint) is tuple:
+        return []
+    if hint is bool:
+        return False
+    optional = NoneType in get_args(hint) and EMPTY not in getattr(hint, "__metadata__", ())
+    return None if optional else {}
 
 
 def asked_words(messages: Sequence[Message]) -> str | None:

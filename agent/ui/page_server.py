@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ingot import __version__
+from ingot.agent.proposing.order_schema import check_order
 from ingot.agent.review.git_repository import ReviewOptions
 from ingot.agent.review.mapping_review import review_files
 from ingot.agent.served.order_input import (
     check_confined,
-    check_order,
     check_tree,
     place_below,
 )

@@ -13,7 +13,7 @@ _BLOCK = re.compile(f"{re.escape(BLOCK_BEGIN)}.*?{re.escape(BLOCK_END)}", re.DOT
 
 def mermaid_text() -> str:
     """The compiled graph as Mermaid text."""
-    from ingot.agent.graph import graph
+    from ingot.agent.served.graph import graph
 
     return graph.get_graph().draw_mermaid().strip()
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ingot.agent.context import Context
-from ingot.agent.nodes.convert import convert_mapping
+from ingot.agent.session import convert_mapping
 from ingot.agent.state import Order
 from ingot.converters.errors import ConversionError
 

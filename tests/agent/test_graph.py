@@ -12,8 +12,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from ingot.agent.context import Context
-from ingot.agent.graph import graph, keeping_graph
 from ingot.agent.proposing.proposal import Proposal
+from ingot.agent.served.graph import graph, keeping_graph
 from ingot.agent.state import Order, answer_message
 from ingot.converters.errors import IngotError, MappingError, ModelError
 from ingot.converters.json_yaml import encode

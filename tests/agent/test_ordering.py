@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
+from ingot.agent.proposing.order_schema import TYPED_OPTIONS, check_order
 from ingot.agent.served.order_input import (
     HELP,
-    TYPED_OPTIONS,
     check_confined,
-    check_order,
     parse_typed_order,
     refuse_unexpanded,
     wants_help,

@@ -51,7 +51,7 @@ WRITERS = {
     "agent/state Outcome.why": "Safe",
     "agent/state Outcome.reason": "Safe | None",
     "agent/state Outcome.problems": "tuple[SafeProblem, ...]",
-    "agent/nodes/review _inbox_question.paragraphs": "Sequence[Safe]",
+    "agent/steps/review _inbox_question.paragraphs": "Sequence[Safe]",
     "agent/reporting/report report_text.rejects": "Sequence[Safe]",
     "agent/reporting/report markdown_line.text": "Safe",
     "agent/reporting/report markdown_code.text": "Safe",
@@ -88,11 +88,11 @@ WAYS_OUT = {
     r"\bimport (httpx2|openai|requests|urllib\.request|socket)\b": {"agent/model/transport"},
     r"\.post\(": {"agent/model/client"},
     r"\bask_model\(": {"agent/model/client", "agent/proposing/llm/mapper", "agent/chat/responses"},
-    r"\binterrupt\(": {"agent/nodes/review"},
+    r"\binterrupt\(": {"agent/served/graph"},
     r"\b(INSERT|UPDATE|REPLACE) ": {
         *("agent/model/cache", "agent/lake/lake_state", "agent/chat/conversation"),
+        "agent/session",
     },
-    r"\bSqliteSaver\(": {"agent/context"},
     r"\bwrite_(file|text|bytes)\(|\bopen\([^)\n]*[\"'][wax]b?[\"']|\bjson\.dump\(": {
         "agent/reporting/proposal_folder",  # the report; mappings, which are kept as they are
         "agent/lake/review_queue",  # a mapping
@@ -100,7 +100,7 @@ WAYS_OUT = {
         "agent/review/pinning/pinned_sample",
         "agent/review/revisions",  # a copy of a revision, removed at the end
     },
-    r"\bextra_files=": {"agent/nodes/convert"},  # the report
+    r"\bextra_files=": {"agent/steps/convert"},  # the report
     r"\bprint\(|std(out|err)\.write\(|\blogging\b|\bwarnings\.warn\(": set(),
 }
 
@@ -129,7 +129,7 @@ DOORS = {
     "agent/chat/prompt": {"_current_message", "_earlier_turns"},
     "agent/chat/operations": {"convert_conversation"},
     "agent/judging/drift": {"redacted_changes"},
-    "agent/nodes/discover": {"redacted_left_out"},
+    "agent/judging/source_gates": {"redacted_left_out"},
     "agent/proposing/proposal": {"redacted_proposal"},
     "agent/proposing/llm/data_block": {"through", "_with_card", "_show_record"},
     "agent/reporting/mapping_words": {"_shown_branch"},

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.nodes.report import run_status
-from ingot.agent.reporting.report import beginning_reply, ending_reply
+from ingot.agent.reporting.report import beginning_reply, ending_reply, run_status
 from ingot.agent.state import Order, Outcome
 from ingot.converters.json_yaml import decode
 

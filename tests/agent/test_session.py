@@ -1,4 +1,4 @@
-"""Runs that stop for review and go on elsewhere: checkpoints, new processes, changed input."""
+"""Runs that stop for review and go on elsewhere: kept runs, new processes, changed input."""
 
 import json
 import os
@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.context import RUNS_FILE, Context, open_checkpoints, state_home
+from ingot.agent.context import RUNS_FILE, Context, state_home
 from ingot.agent.proposing.proposal import Proposal, Turn
-from ingot.agent.session import open_session, run_once
+from ingot.agent.session import open_runs, open_session, run_once
 from ingot.agent.state import Order
 from ingot.converters.errors import BudgetReached, ConversionError, OutputError
+from ingot.converters.json_yaml import encode
 from ingot.converters.output.commit import stage
 from tests.agent.scripted import ScriptedMapper
 
@@ -32,20 +33,17 @@ PROPOSAL = Proposal(
 )
 APPROVE = {"decisions": [{"type": "approve"}]}
 
-# What a second process does: it knows the state folder and the run's name, and has no mapper.
+# What a second process does: it knows the state folder and the order, and has no mapper.
 RESUME = """
 import json, sys
-from langgraph.types import Command
-from ingot.agent.context import open_checkpoints
 from ingot.agent.context import Context
-from ingot.agent.graph import keeping_graph
-with open_checkpoints() as saver:
-    graph = keeping_graph(saver)
-    config = {"configurable": {"thread_id": sys.argv[1]}}
-    assert graph.get_state(config).next == ("review",)
-    resume = Command(resume={"decisions": [{"type": "approve"}]})
-    state = graph.invoke(resume, config, context=Context())
-print(json.dumps(state["outcome"]))
+from ingot.agent.session import open_session
+from ingot.agent.state import Order
+with open_session(Order(**json.loads(sys.argv[1])), Context()) as current:
+    current.begin()
+    assert current.is_waiting()
+    state = current.answer({"decisions": [{"type": "approve"}]})
+print(state["outcome"].status)
 """
 
 
@@ -77,15 +75,14 @@ def test_a_run_goes_on_in_a_new_process(data: Path, state_folder: Path) -> None:
     with open_session(order_of(data), context, home=state_folder) as current:
         current.begin()
         assert current.is_waiting()
-        thread = current.config["configurable"]["thread_id"]
     ran = subprocess.run(
-        [sys.executable, "-c", RESUME, thread],
+        [sys.executable, "-c", RESUME, json.dumps(encode(order_of(data)))],
         env={**os.environ, "INGOT_HOME": str(state_folder)},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert json.loads(ran.stdout)["status"] == "done"
+    assert ran.stdout == "done\n"
     assert (data.parent / "out" / "manifest.json").exists()
 
 
@@ -130,8 +127,7 @@ def test_a_finished_run_is_forgotten(data: Path, state_folder: Path) -> None:
         current.begin()
         current.forget()
     with sqlite3.connect(state_folder / RUNS_FILE) as connection:
-        assert connection.execute("SELECT count(*) FROM checkpoints").fetchone() == (0,)
-        assert connection.execute("SELECT count(*) FROM writes").fetchone() == (0,)
+        assert connection.execute("SELECT count(*) FROM runs").fetchone() == (0,)
     connection.close()
 
 
@@ -220,7 +216,7 @@ def test_a_dry_run_keeps_nothing(data: Path) -> None:
     assert not (data.parent / "out").exists()
 
 
-def test_the_checkpoints_are_for_their_owner_only(data: Path, state_folder: Path) -> None:
+def test_kept_runs_are_for_their_owner_only(data: Path, state_folder: Path) -> None:
     _, context = scripted(PROPOSAL)
     with open_session(order_of(data), context, home=state_folder) as current:
         current.begin()
@@ -229,19 +225,13 @@ def test_the_checkpoints_are_for_their_owner_only(data: Path, state_folder: Path
     assert stat.S_IMODE(state_folder.stat().st_mode) == 0o700
 
 
-def test_the_checkpoints_hold_no_rows(data: Path, state_folder: Path) -> None:
+def test_kept_runs_hold_no_rows(data: Path, state_folder: Path) -> None:
     _, context = scripted(PROPOSAL)
     with open_session(order_of(data), context, home=state_folder) as current:
         current.begin()
     content = b"".join(file.read_bytes() for file in state_folder.iterdir())
     assert b"scripted" in content
     assert b"It is 3" not in content
-
-
-def test_foreign_objects_in_the_checkpoints_are_not_brought_to_life(state_folder: Path) -> None:
-    with open_checkpoints(state_folder) as saver:
-        kind, data = saver.serde.dumps_typed({"order": Order(source="x")})
-        assert not isinstance(saver.serde.loads_typed((kind, data))["order"], Order)
 
 
 @pytest.mark.parametrize("kind", ["file in the way", "not a database"])
@@ -253,7 +243,7 @@ def test_a_state_folder_that_cannot_be_used_is_one_clear_error(tmp_path: Path, k
         folder.mkdir()
         (folder / RUNS_FILE).write_bytes(b"not a database at all" * 100)
     hint = "the file is damaged" if kind == "not a database" else "INGOT_HOME"
-    with pytest.raises(OutputError, match=hint), open_checkpoints(folder):
+    with pytest.raises(OutputError, match=hint), open_runs(folder):
         pass
 
 

@@ -4,11 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
 
 from ingot.agent.context import Context
-from ingot.agent.graph import keeping_graph
-from ingot.agent.session import Session, typed_state
+from ingot.agent.session import checked_state, kept_state, open_session
 from ingot.agent.state import Order, State
 from ingot.converters.errors import ModelError
 from ingot.converters.json_yaml import decode, encode
@@ -23,7 +21,7 @@ KEPT = [
 @pytest.mark.parametrize("channels", KEPT)
 def test_a_checkpoint_is_written_as_it_was_read(channels: dict[str, object]) -> None:
     again = encode(decode(State, channels), State)
-    full = {key: value for key, value in channels.items() if value != {}}
+    full = {key: value for key, value in channels.items() if value != {} and key != "key"}
     assert json.dumps({key: again[key] for key in full}) == json.dumps(full)
 
 
@@ -35,21 +33,20 @@ def test_checkpoints_of_every_kind_are_tried() -> None:
 def test_a_model_that_was_out_of_reach_is_so_after_a_pause() -> None:
     stopped = {"kind": "model", "where": "host", "why": "gone", "hint": "", "fault": "refused"}
     with pytest.raises(ModelError, match="gone"):
-        typed_state({"stopped": stopped})
+        checked_state(decode(State, {"stopped": stopped}))
 
 
-def test_a_run_of_an_earlier_version_is_taken_up_at_its_review(tmp_path: Path) -> None:
+def test_a_kept_run_is_written_as_it_was_read_and_goes_on(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     rows = ({"question": f"What is {n}?", "answer": f"It is {n} and some."} for n in range(9))
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     order = Order(source=str(file), out=str(tmp_path / "out"), records="jsonl")
-    session = Session(
-        graph=keeping_graph(InMemorySaver()), order=order, context=Context(), key="key"
-    )
-    session.begin()
-    held = json.loads(json.dumps(session.graph.get_state(session.config).values))
-    assert held == encode(decode(State, held), State) | {
-        key: {} for key, value in held.items() if value == {}
-    }
-    state = session.answer({"decisions": [{"type": "approve"}]})
+    with open_session(order, Context(), home=tmp_path / "home") as session:
+        waiting = session.begin()
+    kept = kept_state(order, tmp_path / "home")
+    assert kept == waiting
+    assert encode(kept, State) == encode(waiting, State)
+    with open_session(order, Context(), home=tmp_path / "home") as session:
+        assert session.begin() == waiting
+        state = session.answer({"decisions": [{"type": "approve"}]})
     assert state["outcome"].status == "done"

@@ -439,14 +439,19 @@ def test_help_starts_without_the_heavy_libraries() -> None:
     assert "Usage: ingot" in ran.stdout
 
 
-def test_convert_needs_no_graph_and_no_model(data: Path, mapping: Path) -> None:
+@pytest.mark.parametrize("command", ["convert", "run"])
+def test_a_command_needs_no_graph_and_no_model(data: Path, mapping: Path, command: str) -> None:
     code = (
         "import sys\n"
         "from ingot.__main__ import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
         "assert {'langgraph', 'openai'}.isdisjoint(sys.modules)\n"
     )
-    words = ["convert", str(mapping), str(data), "--out", "out"]
+    ways = {
+        "convert": ["convert", str(mapping)],
+        "run": ["run", "--yes", "--mapping", str(mapping)],
+    }
+    words = [*ways[command], str(data), "--out", "out"]
     subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True)
 
 

@@ -78,8 +78,10 @@ JSON = {
         agent/proposing/llm/mapper agent/proposing/llm/question agent/proposing/llm/reply
     """,
     "what clients of a served run send, and the answers of people": """
-        agent/mcp/confined_folder agent/nodes/review agent/served/order_input
-        agent/session agent/state agent/ui/conversation_view agent/ui/field_uses
+        agent/mcp/confined_folder agent/proposing/order_schema
+        agent/steps/review
+        agent/served/begin agent/served/order_input agent/session agent/state
+        agent/ui/conversation_view agent/ui/field_uses
         agent/ui/folder_view agent/ui/onboarding agent/ui/page_server
     """,
     "files of other tools": """
@@ -130,8 +132,8 @@ def test_json_is_named_where_it_comes_in_or_goes_out() -> None:
     assert sorted(naming) == sorted(LISTED), "say in JSON what a module reads or writes, or type it"
 
 
-@pytest.mark.parametrize("name", ["agent/graph", "agent/context", "agent/state"])
-def test_what_the_graph_passes_is_typed(name: str) -> None:
+@pytest.mark.parametrize("name", ["agent/steps/course", "agent/context", "agent/state"])
+def test_what_steps_pass_is_typed(name: str) -> None:
     assert untyped_fields(parse_file(ROOT / f"{name}.py")) == []
 
 

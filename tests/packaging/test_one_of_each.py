@@ -49,6 +49,19 @@ ONCE = {
         },
         'text if len(text) <= 40 else f"{text[:40]}..."',
     ),
+    "step of a run by hand": Once(
+        r"agent\.steps(\.(?!course\b)\w+)? import",
+        {
+            "agent/steps/course.py",
+            "agent/steps/review.py",  # the rules are asked as the mapper is
+        },
+        "from ingot.agent.steps.propose import validate",
+    ),
+    "LangGraph": Once(
+        r"\b(from|import) langgraph(\.|\s)",
+        {"agent/served/graph.py"},
+        "from langgraph.types import interrupt",
+    ),
     "URL redaction": Once(r"_SECRET\.sub\(", {"converters/errors.py"}, '_SECRET.sub("***", url)'),
     "run identity": Once(
         r"sha256\(\s*json\.dumps\([^)\n]*sort_keys=True\)",

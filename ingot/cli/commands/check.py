@@ -76,11 +76,11 @@ def _run_checks(
     from ingot.agent.context import Context
     from ingot.agent.judging.policy import gates_of_state
     from ingot.agent.judging.problem_words import told_problems
-    from ingot.agent.nodes.convert import try_mapping
+    from ingot.agent.session import try_mapping
     from ingot.converters.errors import ConversionError
 
     context, found = Context(), []
-    state = try_mapping(order, context) if order else None
+    state = try_mapping(order, context).state if order else None
     if as_json:
         document: dict[str, Any] = {}
         if state:

@@ -129,7 +129,7 @@ def convert(
 ) -> None:
     """Convert with a mapping file: no mapper, no model, no review."""
     from ingot.agent.context import Context
-    from ingot.agent.nodes.convert import convert_mapping
+    from ingot.agent.session import convert_mapping
 
     order = replace(complete_order(order, out=out, mapping=mapping), shard=shard)
     context = Context()
@@ -161,8 +161,8 @@ def run(
 
 
 def _run_session(order: Order, context: "Context", *, as_json: bool) -> None:
-    from ingot.agent.nodes.report import run_outcome
     from ingot.agent.reporting.proposal_folder import remove_proposal
+    from ingot.agent.reporting.report import run_outcome
     from ingot.agent.session import open_session, run_once
 
     if order.dry_run:
@@ -242,11 +242,12 @@ def map_data(
 def _show_prompt(order: Order, *, as_json: bool) -> None:
     from ingot.agent.context import Context
     from ingot.agent.model.budget import estimate_tokens
-    from ingot.agent.nodes.discover import discover
     from ingot.agent.proposing.llm.mapper import conversation_messages
+    from ingot.agent.steps.course import Run, advance
 
     context = Context()
-    if settled := discover({"order": order}, context).get("proposal"):
+    run = Run(state={"order": order}, context=context, step="discover")
+    if settled := advance(run, until="sample").get("proposal"):
         note_line(f"no model would be asked: {settled.decision}: {settled.reason}")
         return
     source, sample = context.source_and_sample(order.source, order.spec)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ingot.agent.context import open_checkpoints
 from ingot.agent.doctor import folders
 from ingot.agent.doctor.checks import Check
 from ingot.agent.model.cache import KnownForm, Store
 from ingot.agent.model.endpoint import Endpoint
+from ingot.agent.session import open_runs
 
 NOT_ROOT = pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 
@@ -32,8 +32,8 @@ def look() -> dict[str, Check]:
 
 def use(home: Path) -> None:
     """Both databases as runs make them."""
-    with open_checkpoints(home) as saver:
-        saver.setup()
+    with open_runs(home):
+        pass
     Store(home).remember_form(Endpoint(model="m"), KnownForm(level="tool"))
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from ingot.agent.nodes.discover import _no_data_proposal
+from ingot.agent.steps.discover import _no_data_proposal
 from ingot.converters.convert.job import ConvertOptions, convert
 from ingot.converters.errors import SourceError
 from ingot.converters.json_yaml import load_json, validator

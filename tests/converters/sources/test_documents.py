@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ingot.agent.nodes.discover import summarize_source
+from ingot.agent.judging.source_gates import summarize_source
 from ingot.cli.app import app
 from ingot.converters.errors import SourceError
 from ingot.converters.output import worker_pool

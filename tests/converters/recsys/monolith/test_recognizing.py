@@ -158,7 +158,7 @@ import sys
 for name in ("google.protobuf", "numba"):
     sys.modules[name] = None
 from ingot.converters.sources.recognizers.monolith import recognize_monolith
-from ingot.agent.nodes import discover
+from ingot.agent.steps import discover
 print(recognize_monolith(open({str(GOLDEN / "mono_example_plain.pb")!r}, "rb").read(9999)).kind)
 """
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -15,7 +15,6 @@ from ingot.agent.judging import policy
 from ingot.agent.judging.policy import REVIEW_ANSWERS
 from ingot.agent.judging.trial import record_hashes, try_out
 from ingot.agent.judging.unbacked import Side, unbacked_choices
-from ingot.agent.nodes.propose import rules_turn
 from ingot.agent.privacy import EMPTY_TEXT, Safe, joined, redact
 from ingot.agent.proposing.fingerprint import fingerprint
 from ingot.agent.proposing.proposal import (
@@ -31,7 +30,8 @@ from ingot.agent.proposing.proposal import (
 )
 from ingot.agent.reporting.proposal_folder import proposed_mapping
 from ingot.agent.reporting.report import markdown_line, proposal_text
-from ingot.agent.state import Opinion, Review, State
+from ingot.agent.state import Opinion, Question, Review, State
+from ingot.agent.steps.propose import rules_turn
 from ingot.converters import json_yaml
 from ingot.converters.errors import MappingError
 from ingot.converters.rows import Json, MappingDocument
@@ -151,33 +151,22 @@ _NOTHING_TO_CONVERT = (
 )
 
 
-def review(state: State) -> State:
-    """Ask; nothing costly stands before the question, since a resumed node starts from its top."""
+def review_question(state: State) -> Question | None:
+    """The question to a person, in the form that agent inboxes show; None: the gates decide."""
     order, before = state["order"], state.get("review")
     if order.dry_run:
-        return {"review": Review(decision="dry_run")}
+        return None
     halted = state.get("halted")
     why = halted.why if halted else EMPTY_TEXT
     why = before.why if before and before.decision == "again" else why
     if order.yes and not (before and policy.is_attended(state)):
         decided = policy.review_by_gates(state)
         if decided.decision != "person" or not policy.is_attended(state):
-            # Who gives a mapping has seen what its sample shows.
-            return {"review": decided, "seen": order.mapping is not None}
+            return None
         why = Safe(f"Only a person may decide this: {markdown_line(decided.why)}")
-    from langgraph.types import interrupt
-
-    answer = interrupt(review_question(state, why))
-    if fault := answer_fault(answer, policy.allowed_answers(state)):  # it must not end the run
-        return {"review": Review(decision="again", why=fault)}
-    return apply_answer(state, answer)
-
-
-def review_question(state: State, fault: Safe = EMPTY_TEXT) -> dict[str, Json]:
-    """The interrupt's value, in the form that agent inboxes show and answer."""
     proposal = state["proposal"]
     nothing = proposal is not None and proposal.decision == "irrelevant"
-    paragraphs = [fault, Safe(_NOTHING_TO_CONVERT if nothing else ""), proposal_text(state)]
+    paragraphs = [why, Safe(_NOTHING_TO_CONVERT if nothing else ""), proposal_text(state)]
     return _inbox_question(
         REVIEW_ACTION,
         {"mapping": (proposal and proposal.mapping) or proposed_mapping(state)},
@@ -191,21 +180,31 @@ def review_question(state: State, fault: Safe = EMPTY_TEXT) -> dict[str, Json]:
     )
 
 
+def review(state: State, _: Context) -> State:
+    """Let the gates decide. Who gives a mapping has seen what its sample shows."""
+    order = state["order"]
+    if order.dry_run:
+        return {"review": Review(decision="dry_run")}
+    return {"review": policy.review_by_gates(state), "seen": order.mapping is not None}
+
+
 def _inbox_question(
     name: str,
     arguments: dict[str, Json],
     paragraphs: Sequence[Safe],
     answers: Sequence[str],
     schema: dict[str, Json],
-) -> dict[str, Json]:
+) -> Question:
     text = joined(filter(None, paragraphs))
     action = {"name": name, "args": arguments, "description": text}
     config = {"action_name": name, "allowed_decisions": list(answers), "args_schema": schema}
     return {"action_requests": [action], "review_configs": [config]}
 
 
-def apply_answer(state: State, answer: Json) -> State:
-    """What a faultless answer `{"decisions": [...]}` makes of the state."""
+def answer_review(state: State, answer: Json) -> State:
+    """What an answer `{"decisions": [...]}` makes of the state; one with a fault is asked again."""
+    if fault := answer_fault(answer, policy.allowed_answers(state)):  # it must not end the run
+        return {"review": Review(decision="again", why=fault)}
     decision = answer["decisions"][0]
     if decision["type"] == "edit":
         mapping = _read_mapping(decision["edited_action"]["args"]["mapping"])
@@ -264,29 +263,15 @@ PAUSE_ACTION = "ask_again"
 PAUSE_ANSWERS = ("approve", "reject")
 
 
-def pause(state: State) -> State:
+def pause_question(state: State) -> Question:
     """Ask whether the model shall be asked again; the command line goes on without an answer."""
-    from langgraph.types import interrupt
-
-    answer = interrupt(pause_question(state))
-    while fault := answer_fault(answer, PAUSE_ANSWERS):
-        answer = interrupt(pause_question(state, fault))
-    decision = answer["decisions"][0]
-    if decision["type"] == "approve":
-        return {"stopped": None, "problems": ()}
-    stopped = state.get("stopped")
-    why = redact(str(decision.get("message") or (stopped.why if stopped else "")))
-    return {"stopped": None, "review": Review(decision="reject", why=why)}
-
-
-def pause_question(state: State, fault: Safe = EMPTY_TEXT) -> dict[str, Json]:
-    """The interrupt's value, in the form that agent inboxes show and answer."""
-    stopped = state.get("stopped")
+    stopped, before = state.get("stopped"), state.get("review")
     if stopped is None:
         raise ValueError("the run has not stopped")
     what = {"budget": "A budget is used up", "model": "The model cannot be asked"}[stopped.kind]
     why = markdown_line(Safe(f"{stopped.where}: {stopped.why}"))
     choice = "Approve asks again from here, with what was spent counted; reject ends the run."
+    fault = before.why if before and before.decision == "again" else EMPTY_TEXT
     told = [fault, f"{what}: {why}.", markdown_line(Safe(stopped.hint)), choice]
     text = {"type": "string"}
     return _inbox_question(
@@ -296,3 +281,15 @@ def pause_question(state: State, fault: Safe = EMPTY_TEXT) -> dict[str, Json]:
         PAUSE_ANSWERS,
         {"type": "object", "properties": {"why": text, "hint": text}},
     )
+
+
+def answer_pause(state: State, answer: Json) -> State:
+    """What an answer makes of a run that rests; one with a fault is asked again."""
+    if fault := answer_fault(answer, PAUSE_ANSWERS):
+        return {"review": Review(decision="again", why=fault)}
+    decision = answer["decisions"][0]
+    if decision["type"] == "approve":
+        return {"stopped": None, "problems": (), "review": None}
+    stopped = state.get("stopped")
+    why = redact(str(decision.get("message") or (stopped.why if stopped else "")))
+    return {"stopped": None, "review": Review(decision="reject", why=why)}

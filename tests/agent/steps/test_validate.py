@@ -8,11 +8,10 @@ import pytest
 
 from ingot.agent.context import Context
 from ingot.agent.judging.policy import gates_of_state, review_by_gates
-from ingot.agent.nodes.discover import discover, sample
-from ingot.agent.nodes.validate import validate
 from ingot.agent.proposing.fingerprint import shape_fingerprint
 from ingot.agent.proposing.proposal import Proposal, Turn
 from ingot.agent.state import Order, State
+from ingot.agent.steps.course import Run, advance
 from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.bind import parse
 
@@ -28,8 +27,8 @@ def validated(
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     context = Context()
     state: State = {"order": Order(source=str(file), out=str(tmp_path / "out"))}
-    state = {**state, **discover(state, context)}
-    state = {**state, **sample(state, context)}
+    run = Run(state=state, context=context, step="discover")
+    advance(run, until="propose")
     proposal = Proposal(
         decision="sft",
         mapping={"version": 2, **document},
@@ -38,8 +37,8 @@ def validated(
         mapper=mapper,
     )
     turn = Turn(provenance={"mapper": mapper}, mapper=mapper)
-    state = {**state, "proposal": proposal, "turn": turn}
-    return {**state, **validate(state, context)}
+    run.take({"proposal": proposal, "turn": turn})
+    return advance(run, until="repair")
 
 
 def test_the_provenance_tells_the_shape(tmp_path: Path) -> None:

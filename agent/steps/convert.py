@@ -1,6 +1,8 @@
 """convert: the deterministic part, into a folder that appears whole or not at all.
 
-`try_mapping` and `convert_mapping` do without the graph what `ingot check` and `ingot convert` do.
+report: the outcome of a run as one JSON object, which the doors print.
+
+tell: what became of an answer that did not end the review.
 """
 
 from collections.abc import Sequence
@@ -10,22 +12,21 @@ from pathlib import Path
 from ingot.agent.context import Context
 from ingot.agent.judging.policy import approved_counts
 from ingot.agent.judging.trial import try_out
-from ingot.agent.nodes.discover import discover, sample
-from ingot.agent.nodes.propose import propose
-from ingot.agent.nodes.report import report
-from ingot.agent.nodes.validate import validate
 from ingot.agent.privacy import Door, redact
-from ingot.agent.reporting.report import report_text
-from ingot.agent.state import Halted, Order, Result, Review, State, Written
+from ingot.agent.reporting.report import edited_reply, outcome_state, report_text, run_outcome
+from ingot.agent.state import (
+    Halted,
+    Order,
+    Result,
+    Review,
+    State,
+    Written,
+    answer_message,
+)
 from ingot.converters.convert import job
 from ingot.converters.convert.options import ConvertOptions
 from ingot.converters.convert.result import Manifest
-from ingot.converters.errors import (
-    ConversionError,
-    CountsReviewNeeded,
-    Problem,
-    SourceError,
-)
+from ingot.converters.errors import ConversionError, CountsReviewNeeded
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.output.files import is_store_url
 
@@ -36,7 +37,7 @@ def convert(state: State, context: Context) -> State:
     if order.out is None or order.dry_run:
         return {"result": None}
     try:
-        done = convert_source(state, context)
+        done = _convert_source(state, context)
     except CountsReviewNeeded as error:
         return _halted_state(state, error)
     result = Result(
@@ -61,7 +62,7 @@ def _halted_state(state: State, error: CountsReviewNeeded) -> State:
     return {"result": None, "halted": halted, "review": review, "proposal": proposal}
 
 
-def convert_source(state: State, context: Context) -> job.Result:
+def _convert_source(state: State, context: Context) -> job.Result:
     """The conversion of an approved proposal; what it quotes of rows has no secrets."""
     order = state["order"]
     door = context.door(order.source, order.spec)
@@ -104,45 +105,15 @@ def _convert_rows(state: State, order: Order, context: Context, door: Door) -> j
         raise ConversionError(error.where, door.text(error.problem), error.hint) from error
 
 
-def try_mapping(order: Order, context: Context) -> State:
-    """The state after a mapping file was run on the sample."""
-    state: State = {"order": order}
-    for node in (discover, sample, propose, validate):
-        state = {**state, **node(state, context)}
-    if not state["sample"].rows and not state["sample"].bad:
-        left_out = context.source(order.source, order.spec).left_out
-        hint = "; ".join(f"{one.name}: {one.why}" for one in left_out[:3])
-        raise SourceError(order.source, "no row of data in it", hint)
-    return state
+def report(state: State, _: Context) -> State:
+    """Sum the run up; a person who typed the order is told in words."""
+    return outcome_state(state, run_outcome(state))
 
 
-def prepare_mapping(order: Order, context: Context) -> State:
-    """The state before a conversion. Raises ConversionError where the mapping does not serve."""
-    state = try_mapping(order, context)
-    fatal = [one for one in state["problems"] if _is_fatal_problem(one, state)]
-    if fatal:
-        where = order.mapping_file or "mapping"
-        said = "; ".join(map(str, fatal))
-        raise ConversionError(where, said, f"ingot check {where} {order.source} shows more")
-    return {**state, "review": Review(decision="dry_run" if order.dry_run else "approve")}
-
-
-def convert_mapping(order: Order, context: Context) -> State:
-    """The state after a conversion; rows that the mapping does not fit are rejected and listed.
-
-    Raises PartDone where the order is a part of a conversion.
-    """
-    state = prepare_mapping(order, context)
-    if not order.dry_run:
-        state = {**state, **convert(state, context)}
-    return {**state, **report(state)}
-
-
-def _is_fatal_problem(problem: Problem, state: State) -> bool:
-    """Whether a problem on the sample forbids to convert: optional values and rare ones do not."""
-    if problem.code != "unresolved_path":
-        return False
-    rare = "/any_of/" in problem.pointer and not state["sample"].complete
-    check = state["check"]
-    needs = {one.pointer: one.need for one in check.paths} if check else {}
-    return needs.get(problem.pointer) != "optional" and not rare
+def tell(state: State, _: Context) -> State:
+    """Say it to a person who typed the order; others read it in the next question."""
+    review = state.get("review")
+    if not state.get("messages") or review is None:
+        return {}
+    text = review.why if review.decision == "again" else edited_reply(state)
+    return {"messages": [answer_message(text)]}

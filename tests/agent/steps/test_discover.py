@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from ingot.agent.context import Context
-from ingot.agent.nodes.discover import discover
 from ingot.agent.state import Order
+from ingot.agent.steps.discover import discover
 from ingot.converters.errors import ConversionError, OutputError
 
 

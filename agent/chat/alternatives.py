@@ -1,0 +1,116 @@
+"""Find other mappings that could be meant: the rules' own, the other mode's, and the runners-up."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ingot.agent.chat.edits import Edit, apply_edits
+from ingot.agent.chat.typed_values import ValueSyntaxError, split_outside_quotes
+from ingot.agent.context import Context
+from ingot.agent.judging.trial import try_out
+from ingot.agent.proposing.proposal import (
+    Proposal,
+    SafeProposal,
+    confidence_text,
+    doubts_text,
+)
+from ingot.agent.state import State
+from ingot.converters.errors import MappingError, SourceError
+from ingot.converters.mapping.bind import to_document
+from ingot.converters.mapping.language import META_KEYS
+from ingot.converters.rows import MappingDocument
+
+_OTHER_MODE = {"pt": "sft", "sft": "pt"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Alternative:
+    """Another mapping, bound, and what it is in one line.
+
+    `why` may quote values of the data, `title` does not. `confidence` is None of a mapping that
+    nobody has judged as a whole; `rows` of the sample give records.
+    """
+
+    title: str
+    mapping: MappingDocument
+    decision: str
+    why: str = ""
+    confidence: float | None = None
+    rows: int = 0
+
+
+def find_alternatives(
+    state: State, context: Context, now: SafeProposal | None = None
+) -> tuple[Alternative, ...]:
+    """Find other mappings than that of a state, or than one of now, that pass on the sample."""
+    current = now or state.get("proposal")
+    mapping = _without_provenance((current and current.mapping) or {"version": 2})
+    decision = current.decision if current else "no mapping"
+    seen, found = [mapping], []
+    for one in _candidate_mappings(state, context, mapping, decision):
+        try:
+            trial = try_out(context, state["order"], one.mapping, where="an alternative")
+        except (MappingError, SourceError):  # it reads the files otherwise, and cannot
+            continue
+        passed = to_document(trial.mapping)
+        plain = _without_provenance(passed)
+        if not trial.report.problems and plain not in seen:
+            seen.append(plain)
+            found.append(replace(one, mapping=passed, rows=trial.report.ok_rows))
+    return tuple(found)
+
+
+def _without_provenance(mapping: MappingDocument) -> MappingDocument:
+    return {key: value for key, value in mapping.items() if key != "provenance"}
+
+
+def _candidate_mappings(
+    state: State, context: Context, mapping: MappingDocument, decision: str
+) -> Iterator[Alternative]:
+    order, opinion, first = state["order"], state.get("opinion"), state.get("proposal")
+    proposals: list[Proposal | None] = [opinion.proposal] if opinion else []
+    source, sample = context.source_and_sample(order.source, order.spec)
+    for mode in ("auto", _OTHER_MODE.get(decision, "sft")):
+        request = replace(order.request(), mode=mode)
+        proposals.append(context.mapper_named("rules")(source, sample, request, ()).proposal)
+    for one in proposals:
+        if one and one.mapping:
+            sure = f"{one.decision}, confidence {confidence_text(one.confidence)}"
+            doubts = doubts_text(one.evidence)
+            yield Alternative(
+                title=f"the rules' {sure}",
+                mapping=one.mapping,
+                decision=one.decision,
+                why=f"{one.reason} {doubts}".strip(),
+                confidence=one.confidence,
+            )
+    if first:
+        yield from _runners_up(first, mapping, decision)
+
+
+def _runners_up(
+    proposal: Proposal, mapping: MappingDocument, decision: str
+) -> Iterator[Alternative]:
+    """Yield the second-best fields of the mapper's choices, each in the current mapping."""
+    for one in proposal.evidence:
+        edit = _runner_up_edit(one.target, one.runner_up or "")
+        if edit is None:
+            continue
+        try:
+            made = apply_edits(mapping, [edit])
+        except MappingError:
+            continue
+        title = f"{one.target} from {one.runner_up} (runner-up of {one.choice})"
+        yield Alternative(title=title, mapping=made, decision=decision)
+
+
+def _runner_up_edit(target: str, runner_up: str) -> Edit | None:
+    try:
+        fields = list(split_outside_quotes(runner_up, ","))
+    except ValueSyntaxError:
+        return None
+    if target == "text":
+        return {"set": "text", "parts": fields, "alternative": None}
+    key = target.removeprefix("meta.")
+    if key in META_KEYS and len(fields) == 1:
+        return {"set": "meta", "key": key, "value": fields[0]}
+    return None

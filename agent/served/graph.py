@@ -1,0 +1,134 @@
+"""The course of a run as a graph of LangGraph, which its servers run and Studio shows.
+
+`graph` is compiled once from the table of the course, without a checkpointer: servers bring their
+own (langgraph.json). Its state is plain JSON, and a run without a context gets one from the
+environment.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache, wraps
+from pathlib import Path
+from typing import Any, Literal, get_args, get_type_hints
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import interrupt
+
+from ingot.agent.context import Context, state_home
+from ingot.agent.model.cache import Store
+from ingot.agent.model.endpoint import configured_endpoint
+from ingot.agent.privacy import redact
+from ingot.agent.proposing.order_schema import check_order
+from ingot.agent.reporting.report import outcome_state, run_outcome
+from ingot.agent.served.begin import begin, check_allowed
+from ingot.agent.state import Channels, State
+from ingot.agent.steps.course import COURSE, Step
+from ingot.converters.errors import IngotError
+from ingot.converters.json_yaml import decode, encode
+
+Graph = CompiledStateGraph[Any, Context, Any, Any]
+SERVE_ROOT = "INGOT_SERVE_ROOT"
+
+
+def context_from_environment() -> Context:
+    """The context of a graph that is run without one."""
+    endpoint, root = configured_endpoint(None, None), os.environ.get(SERVE_ROOT)
+    if endpoint:
+        from ingot.agent.proposing.llm.mapper import ModelAccess
+    asking = ModelAccess(endpoint=endpoint, store=Store(state_home())) if endpoint else None
+    return Context(asking=asking, root=Path(root) if root else None, served=True)
+
+
+@lru_cache(maxsize=8)  # runs at a time; one that is older draws its sample again
+def _context_of_run(run: str) -> Context:
+    """The context of a server's run: its steps share what was opened and drawn."""
+    return context_from_environment()
+
+
+def _node(work: Callable[[Channels, Context], Channels]) -> Any:  # noqa: ANN401
+    """What LangGraph calls: a server may close a run that fails, so its errors are plain ones."""
+
+    def run(channels: Channels, runtime: Runtime[Context]) -> Channels:
+        if isinstance(runtime.context, Context):
+            return work(channels, runtime.context)
+        info = runtime.execution_info
+        run_id = info.run_id if info else None
+        try:
+            return work(channels, _context_of_run(run_id) if run_id else context_from_environment())
+        except IngotError as error:
+            raise RuntimeError(str(error)) from error
+
+    return run
+
+
+def _step_work(step: Step) -> Callable[[Channels, Context], Channels]:
+    """A step on plain JSON. A served order is checked anew, and nothing runs after an error."""
+
+    def work(channels: Channels, context: Context) -> Channels:
+        if channels.get("outcome"):
+            return {}
+        state = decode(State, channels)
+        try:
+            if context.served:
+                check_allowed(check_order(channels["order"]), context)
+            question = step.ask(state)
+            if question is None:
+                return _channels(step.run(state, context))
+            return _channels(step.answer(state, interrupt(question)))
+        except IngotError as error:
+            if not (context.served and state.get("messages")):
+                raise
+            ended = replace(run_outcome(state), status="failed", why=redact(str(error)))
+            return _channels(outcome_state(state, ended))
+
+    return work
+
+
+def _channels(change: State) -> Channels:
+    channels: Channels = encode(change, State)
+    return channels
+
+
+def _route(step: Step) -> Callable[[Channels], str]:
+    """The step that follows; that of a run which has failed is the last one that it names."""
+    then: Any = step.then
+
+    @wraps(then)
+    def route(channels: Channels) -> str:
+        if channels.get("outcome"):
+            return str(get_args(get_type_hints(then)["return"])[-1])
+        return str(then(decode(State, channels)))
+
+    return route
+
+
+def _after_begin(channels: Channels) -> Literal["discover", "__end__"]:
+    """Words that are not an order have been answered, and nothing runs."""
+    return "discover" if channels.get("order") else "__end__"
+
+
+def keeping_graph(checkpointer: BaseCheckpointSaver[Any]) -> Graph:
+    """Return the graph with a checkpointer: its runs can stop for review and resume."""
+    return graph.copy({"checkpointer": checkpointer})
+
+
+def _compiled_graph() -> Graph:
+    # No `context_schema`: servers describe it to clients, and nothing of it is theirs to give.
+    builder: StateGraph[Any, Context, Any, Any] = StateGraph(State)
+    builder.add_node("begin", _node(begin))
+    builder.add_edge(START, "begin")
+    builder.add_conditional_edges("begin", _after_begin)
+    for name, step in list(COURSE.items())[1:]:  # what a client sends may be words: see `begin`
+        builder.add_node(name, _node(_step_work(step)))
+        if isinstance(step.then, str):
+            builder.add_edge(name, step.then)
+        else:
+            builder.add_conditional_edges(name, _route(step))
+    return builder.compile(name="ingot")
+
+
+graph = _compiled_graph()
