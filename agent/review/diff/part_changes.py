@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator
+from dataclasses import fields
 from typing import NamedTuple
 
 from ingot.agent.reporting.mapping_words import (
@@ -17,6 +18,7 @@ from ingot.agent.reporting.mapping_words import (
 from ingot.agent.review.diff.change_rules import Change, exact_text, make_change
 from ingot.converters.mapping.language import FORMS, MODIFIERS, TREE_KEYS, Modifier
 from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.sources.facts import SourceSpec
 
 _BEFORE, _WINDOW = 40, 120  # characters
 _BY_PART = ("value", "map")  # kinds of modifiers that are compared part by part
@@ -299,16 +301,10 @@ def _implies(one: PlacedCondition, other: PlacedCondition) -> bool:
 
 # --- facts about the files
 
-_FACTS = (
-    *("files", "format", "encoding", "delimiter", "quote", "columns"),
-    *("header_rows", "query", "root", "orient", "json_fields"),
-)
-
-
 def source_changes(old: MappingDocument, new: MappingDocument) -> list[Change]:
-    """Compare the facts about the files."""
+    """Compare the facts about the files; the rule of each is `source_` and its name."""
     found = []
-    for fact in _FACTS:
+    for fact in (one.name for one in fields(SourceSpec)):
         before, after = old.get(fact), new.get(fact)
         rule = f"source_{fact}"
         if fact == "files" and before and after and _is_wider(before, after):

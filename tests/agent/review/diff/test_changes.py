@@ -726,6 +726,7 @@ CASES: list[tuple[str, Document, Document, str, str | None, str | None]] = [
             ("query", "a order by 1", "b order by 1", "a order by 1", "b order by 1"),
             ("root", "data[*]", "*", "data[*]", "*"),
             ("orient", "list", "split", "list", "split"),
+            ("html", "main", "raw", "main", "raw"),
             ("json_fields", ["a"], ["b"], "a", "b"),
         )
     ),

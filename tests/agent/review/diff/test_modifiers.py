@@ -1,6 +1,7 @@
 """What a modifier of a value declares beside its field is what every other part reads."""
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from ingot.agent.review.diff.normal_form import normal_form
 from ingot.converters import json_yaml
 from ingot.converters.mapping.language import MODIFIERS
 from ingot.converters.rows import Json
+from ingot.converters.sources.facts import SourceSpec
 
 ROOT = Path(__file__).parents[4]
 MOST_MODULES = 6  # of the product that spell the key of one modifier
@@ -53,3 +55,7 @@ def test_a_modifier_stands_in_few_modules() -> None:
     ]
     found = {str(p.relative_to(ROOT)) for p in modules if spelt.search(p.read_text("utf-8"))}
     assert len(found) <= MOST_MODULES, sorted(found)
+
+
+def test_every_fact_about_the_files_has_its_review_rule() -> None:
+    assert {f"source_{one.name}" for one in fields(SourceSpec)} <= RULES.keys()
