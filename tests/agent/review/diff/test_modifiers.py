@@ -11,6 +11,7 @@ from ingot.agent.review.diff.change_rules import RULES
 from ingot.agent.review.diff.mapping_changes import compare_mappings
 from ingot.agent.review.diff.normal_form import normal_form
 from ingot.converters import json_yaml
+from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.language import MODIFIERS
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import SourceSpec
@@ -38,7 +39,9 @@ def test_the_schema_has_the_modifiers_in_the_order_of_the_fields() -> None:
 @pytest.mark.parametrize("key", STATED)
 def test_a_modifier_has_its_words_and_its_review_rule(key: str) -> None:
     stated, words = STATED[key]
-    assert value_text({"path": "p[*]", key: stated}) == f"p[*] {words}"
+    value = bind({"version": 2, "text": {"path": "p[*]", key: stated}}).outer.text
+    assert value
+    assert value_text(value) == f"p[*] {words}"
     old, new = (
         normal_form({"version": 2, "text": value})
         for value in ({"path": "p[*]"}, {"path": "p[*]", key: stated})
