@@ -18,6 +18,8 @@ from ingot.agent.model.cache import open_tables
 from ingot.agent.state import Order, State
 from ingot.converters.errors import OutputError
 from ingot.converters.json_yaml import EMPTY, OMIT, decode, encode
+from ingot.converters.mapping.bind import read_tree
+from ingot.converters.mapping.language import Mapping
 from ingot.converters.rows import MappingDocument, Safe
 from ingot.converters.sources import SourceSpec
 
@@ -74,6 +76,11 @@ class Conversation:
         proposal = self.state.get("proposal")
         found = (proposal and proposal.mapping) or {"version": 2}
         return {key: value for key, value in found.items() if key != "provenance"}
+
+    @property
+    def tree(self) -> Mapping:
+        """Return the current mapping as a tree."""
+        return read_tree(self.mapping)
 
     @property
     def spec(self) -> SourceSpec:

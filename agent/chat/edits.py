@@ -14,8 +14,8 @@ from ingot.agent.chat.group_paths import enter_group, leave_group
 from ingot.agent.judging.problem_words import explain_problem
 from ingot.agent.proposing.columns import is_path_inside
 from ingot.agent.proposing.llm import lowering
-from ingot.agent.reporting.mapping_words import value_parts
 from ingot.converters.errors import MappingError, Problem
+from ingot.converters.mapping.bind import read_tree
 from ingot.converters.mapping.language import ROLES
 from ingot.converters.rows import Json, MappingDocument
 
@@ -40,7 +40,7 @@ def apply_edits(document: MappingDocument, edits: Sequence[Edit]) -> MappingDocu
             problem = Problem(f"/edits/{number}{pointer}", EDIT, expected, got)
             if told:
                 problem = replace(problem, words=told[0], command=told[1])
-            raise MappingError(WHERE, (explain_problem(problem, made),)) from error
+            raise MappingError(WHERE, (explain_problem(problem, read_tree(made)),)) from error
     return made
 
 
@@ -92,7 +92,7 @@ def _on_layout(change: _Change) -> _Change:
 
 def _file_value(parts: Sequence[Json], current: Json, pointer: str) -> Json:
     """Turn the parts of an edit into a value of the file's form."""
-    known = value_parts(current)
+    known = current if isinstance(current, list) else [] if current is None else [current]
     made: list[Json] = []
     for number, part in enumerate(parts):
         if isinstance(part, dict) and "current" in part:

@@ -6,6 +6,7 @@ Where it may see no values, those of the data that stand in the mapping are numb
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
@@ -19,28 +20,23 @@ from ingot.agent.proposing.llm.data_block import dataset_lines, read_data
 from ingot.agent.proposing.llm.inventory import Size, render_value
 from ingot.agent.proposing.llm.question import SMALL_TOKENS, fence_line, load_prompt, problem_line
 from ingot.agent.reporting.mapping_words import Branch, mapping_branches
+from ingot.converters.mapping.language import Condition
+from ingot.converters.mapping.walk import rewrite
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 from ingot.converters.sources.sample import Sample
 
-_TABLES = ("map", "split", "replace")  # their keys are values of the data
+_TABLES = ("map", "markers", "replace")  # their keys are values of the data
 
 
-def _withhold_values(value: Json) -> Json:
+def _withhold_values(name: str, part: object) -> object:
     """Replace names of speakers, markers and values of conditions by numbers."""
-    if isinstance(value, list):
-        return [_withhold_values(one) for one in value]
-    if not isinstance(value, dict):
-        return value
-    return {key: _withhold_entry(key, one) for key, one in value.items()}
-
-
-def _withhold_entry(key: str, value: Json) -> Json:
-    if key in _TABLES and isinstance(value, dict):
-        return {f"<value {n}>": one for n, one in enumerate(value.values(), start=1)}
-    if key in ("in", "not_in") and isinstance(value, list):
-        return [f"<value {n}>" for n, _ in enumerate(value, start=1)]
-    return _withhold_values(value)
+    if name in _TABLES and isinstance(part, dict):
+        return {f"<value {n}>": one for n, one in enumerate(part.values(), start=1)}
+    if isinstance(part, Condition):
+        values = tuple(f"<value {n}>" for n, _ in enumerate(part.values, start=1))
+        return replace(part, values=values)
+    return part
 
 
 Examples = Sequence[tuple[Json, Json]]
@@ -180,9 +176,9 @@ def _state_lines(
     by = conversation.steps[conversation.at].by
     decision = proposal.decision if proposal else "none"
     yield f"Mapping ({decision}), made by {_BY.get(by, f'the {by}')}:"
-    shown_mapping = conversation.mapping
+    shown_mapping = conversation.tree
     if share == "none":
-        shown_mapping = _withhold_values(shown_mapping)
+        shown_mapping = rewrite(shown_mapping, _withhold_values)
     yield from _branch_lines(mapping_branches(shown_mapping, check, door), 1, detail.line)
     if check:
         yield f"{check.ok_rows} of {check.rows} sampled rows give {check.records} records."

@@ -224,7 +224,7 @@ def _safe_problems(
 ) -> tuple[SafeProblem, ...]:
     door, mapping = (
         context.door(conversation.order.source, conversation.order.spec),
-        conversation.mapping,
+        conversation.tree,
     )
     return tuple(door.problem(explain_problem(one, mapping)) for one in problems)
 

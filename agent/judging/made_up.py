@@ -11,35 +11,47 @@ from dataclasses import replace
 
 from ingot.agent.judging.trial import Taken, Trial, is_prose, record_texts, words_of
 from ingot.agent.proposing.columns import last_name
-from ingot.agent.proposing.names import language_code, left_out_values, speaker_role
-from ingot.agent.proposing.proposal import document_layouts, select_parts, value_strings
-from ingot.converters.mapping.bind import bind
+from ingot.agent.proposing.names import (
+    flags_bad_rows,
+    language_code,
+    left_out_values,
+    speaker_role,
+    truth_of,
+    verdict_of,
+)
+from ingot.agent.proposing.proposal import value_strings
 from ingot.converters.mapping.check import sample_batches
-from ingot.converters.mapping.language import META_KEYS, MODIFIERS, split_template
+from ingot.converters.mapping.language import (
+    META_KEYS,
+    Condition,
+    Layout,
+    Mapping,
+    Message,
+    Role,
+    RoleFromData,
+    RoleSplit,
+    Value,
+    speaker_roles,
+)
+from ingot.converters.mapping.lookup import taken_path
 from ingot.converters.mapping.rows.executor import Record, RowExecutor
 from ingot.converters.mapping.rows.values import row_nodes
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.mapping.walk import select_messages
+from ingot.converters.paths import Path
+from ingot.converters.rows import Json
 from ingot.converters.sources.text_kinds import recognize_language
 
-_OWN = tuple(one.key for one in MODIFIERS if one.brings_text)
 _RIGHT = 0.9  # of the records in a known language have to be in the one that they name
 _LONGEST_NAME = 60  # characters of a speaker
 _QUIET = ("system", "drop")  # speakers whose messages may be notices
 
 
-def constant_text(value: Json) -> str | None:
+def constant_text(value: Value) -> str | None:
     """The text of a value that is the same for every record, None where the data has a say."""
-    if isinstance(value, list):
-        parts = [constant_text(part) for part in value]
+    if value.kind == "concat":
+        parts = list(map(constant_text, value.parts))
         return None if None in parts else "\n".join(part or "" for part in parts)
-    if not isinstance(value, dict):
-        return None
-    if "literal" in value:
-        return str(value["literal"])
-    if "concat" in value:
-        return constant_text(value["concat"])
-    template = value.get("template")
-    return template if template is not None and len(split_template(template)) == 1 else None
+    return value.literal if value.kind == "literal" else None
 
 
 def fold_text(text: str) -> str:
@@ -50,13 +62,13 @@ def fold_text(text: str) -> str:
 # --- metadata
 
 
-def made_up_values(document: MappingDocument, trial: Trial) -> Iterator[str]:
+def made_up_values(trial: Trial) -> Iterator[str]:
     """Values of metadata that do not come from their paths, as the records hold them.
 
     Constants that a mapping says plainly have gates of their own.
     """
-    plain = _without_own_texts(document)
-    if plain == document:
+    plain = _change_layouts(trial.mapping, _with_plain_meta)
+    if plain == trial.mapping:
         return
     pairs = [
         (made, taken)
@@ -73,46 +85,40 @@ def made_up_values(document: MappingDocument, trial: Trial) -> Iterator[str]:
             yield f"meta.{key}: not what stands at its path in {len(odd)} of {len(values)} records"
 
 
-def _without_own_texts(document: MappingDocument) -> MappingDocument:
-    """A document whose metadata are what the paths find."""
-    layouts = [_with_plain_meta(layout) for _, layout in document_layouts(document)]
-    variants = {"any_of": layouts[1:]} if layouts[1:] else {}
-    return {**layouts[0], **variants}
+def _change_layouts(mapping: Mapping, change: Callable[[Layout], Layout]) -> Mapping:
+    """A mapping with other layouts."""
+    variants = tuple(map(change, mapping.any_of))
+    return replace(mapping, outer=change(mapping.outer), any_of=variants)
 
 
-def _with_plain_meta(layout: MappingDocument) -> MappingDocument:
-    if not layout.get("meta"):
-        return layout
-    meta = {
+def _with_plain_meta(layout: Layout) -> Layout:
+    """A layout whose metadata are what the paths find."""
+    plain = {
         key: value if constant_text(value) is not None else _plain_value(value)
-        for key, value in layout["meta"].items()
+        for key, value in layout.meta.items()
     }
-    return {**layout, "meta": {key: value for key, value in meta.items() if value is not None}}
+    return replace(layout, meta={key: value for key, value in plain.items() if value})
 
 
-def _plain_value(value: Json) -> Json:
+def _plain_value(value: Value) -> Value | None:
     """A value without what it says besides its paths, None where nothing is left."""
-    if isinstance(value, list):
-        return [part for one in value if (part := _plain_value(one)) is not None] or None
-    if not isinstance(value, dict):
-        return value
-    if "template" in value:
-        paths = list(map(str.strip, split_template(value["template"])[1::2]))
-        around = {"each": value["each"]} if "each" in value else {}
-        return {"concat": paths, **around} if paths else None
-    made = {key: one for key, one in value.items() if key not in (*_OWN, "literal")}
-    for key in ("concat", "any_of"):
-        if key in made and (inner := _plain_value(made.pop(key))):
-            made[key] = inner
-    values = made.get("any_of", ())
-    return values[0] if len(values) == 1 else made or None
+    if value.kind == "template":
+        paths = [one for one in value.template if isinstance(one, Path)]
+        taken = tuple(Value(kind="path", path=one) for one in paths)
+        return Value(kind="concat", parts=taken, each=value.each)
+    if value.path or value.tree:
+        return value.without_own_texts()
+    parts = tuple(part for one in value.parts if (part := _plain_value(one)))
+    single = len(parts) == 1 and (value.kind == "any_of" or value.is_bare)
+    if single or not parts:
+        return parts[0] if parts else None
+    return replace(value.without_own_texts(), parts=parts)
 
 
 def _paired_records(
-    trial: Trial, document: MappingDocument
+    trial: Trial, other: Mapping
 ) -> Iterator[tuple[Sequence[Record], Sequence[Record]]]:
-    """The records that a trial's mapping makes of each row, beside those of another document."""
-    other = bind(document, [row.value for row in trial.sample.rows], where="a variant")
+    """The records that a trial's mapping makes of each row, beside those of another mapping."""
     ours, theirs = (
         RowExecutor(one, source_name="", language=None) for one in (trial.mapping, other)
     )
@@ -157,23 +163,21 @@ def _odd_languages(values: Values, records: Sequence[Record]) -> Values:
 # --- messages
 
 
-def dropped_messages(
-    document: MappingDocument, trial: Trial, rules: MappingDocument
-) -> Iterator[str]:
+def dropped_messages(trial: Trial, rules: Mapping | None) -> Iterator[str]:
     """Messages that a mapping leaves out and the rules do not, of speakers who say something."""
     quiet = _quiet_values(trial)
-    spoken = _with_all_speakers(document, rules, quiet)
-    if spoken != document:
+    theirs = select_messages(rules) if rules else []
+    spoken = _change_messages(trial.mapping, _let_speak(theirs, quiet))
+    if spoken != trial.mapping:
         lost = [_texts_lost(*pair) for pair in _paired_records(trial, spoken)]
-        cut = any("split" in part.value["role"] for part in select_parts(document, "messages"))
+        cut = any(isinstance(one.role, RoleSplit) for one in select_messages(trial.mapping))
         texts = [text for one in lost for text in one if is_prose(text) or not cut]
         if texts:
             yield f"{len(texts)} messages of speakers that are left out"
-    whole = _without_message_conditions(document, rules, quiet)
-    if whole != document:
-        mapping = bind(whole, [row.value for row in trial.sample.rows], where="a variant")
+    whole = _change_messages(trial.mapping, _loosen_conditions(theirs, quiet))
+    if whole != trial.mapping:
         held = Taken.of(trial).leaves
-        leaves = Taken.of(replace(trial, mapping=mapping)).leaves
+        leaves = Taken.of(replace(trial, mapping=whole)).leaves
         count = sum(bool(one.held) and not held[at].held for at, one in leaves.items())
         if count:
             yield f"{count} texts of messages that conditions leave out"
@@ -203,67 +207,68 @@ def _is_quiet(name: str) -> bool:
     return speaker_role(name) in _QUIET or bool(left_out_values("", [name]))
 
 
-def _with_all_speakers(
-    document: MappingDocument, rules: MappingDocument, quiet: Sequence[str]
-) -> MappingDocument:
-    """A document in which speakers speak that only it leaves out."""
-    theirs: dict[str, Json] = {}
-    for part in select_parts(rules, "messages"):
-        theirs |= _role_table(part.value["role"])[1]
+def _change_messages(mapping: Mapping, change: Callable[[Message], Message]) -> Mapping:
+    """A mapping with other messages."""
+    return _change_layouts(
+        mapping,
+        lambda one: replace(one, messages=one.messages and tuple(map(change, one.messages))),
+    )
 
-    def choose_role(name: str, role: Json) -> Json:
-        backed = theirs.get(name, theirs.get("*", "")) is None
+
+def _let_speak(rules: Sequence[Message], quiet: Sequence[str]) -> Callable[[Message], Message]:
+    """What lets speakers of a message speak that only the mapping leaves out."""
+    theirs = {name: role for one in rules for name, role in speaker_roles(one.role).items()}
+
+    def choose_role(name: str, role: Role | None) -> Role | None:
+        backed = theirs.get(name, theirs.get("*", "user")) is None
         return role or (None if backed or _is_quiet(name) else "assistant")
 
-    def speak(message: MappingDocument) -> MappingDocument:
-        key, table = _role_table(message["role"])
+    def speak(message: Message) -> Message:
+        table = speaker_roles(message.role)
         if None not in table.values():
             return message
-        told = {name: choose_role(name, role) for name, role in table.items()}
-        aside = dict.fromkeys(quiet) if key == "map" and told.get("*") != table.get("*") else {}
-        return {**message, "role": {**message["role"], key: {**aside, **told}}}
+        made = {name: choose_role(name, role) for name, role in table.items()}
+        if isinstance(message.role, RoleSplit):
+            return replace(message, role=replace(message.role, markers=made))
+        aside = dict.fromkeys(quiet) if made.get("*") != table.get("*") else {}
+        role = message.role
+        if isinstance(role, RoleFromData):
+            role = replace(role, map={**aside, **made})
+        return replace(message, role=role)
 
-    return _map_messages(document, speak)
-
-
-def _map_messages(
-    document: MappingDocument, change: Callable[[MappingDocument], MappingDocument]
-) -> MappingDocument:
-    """A document with other messages."""
-    made = dict(document)
-    if document.get("messages"):
-        made["messages"] = [change(message) for message in document["messages"]]
-    if document.get("any_of"):
-        made["any_of"] = [_map_messages(variant, change) for variant in document["any_of"]]
-    return made
+    return speak
 
 
-def _role_table(role: Json) -> tuple[str, dict[str, Json]]:
-    """The speakers or markers that a role names, and under which key."""
-    found = role if isinstance(role, dict) else {}
-    key = next((one for one in ("map", "split") if found.get(one)), "map")
-    return key, found.get(key) or {}
+def _loosen_conditions(
+    rules: Sequence[Message], quiet: Sequence[str]
+) -> Callable[[Message], Message]:
+    """What takes all messages that the rules take, and all but notes and notices."""
+    theirs = [one for message in rules for one in message.where]
+    return lambda message: replace(
+        message,
+        where=tuple(one if one in theirs else _only_quiet(one, quiet) for one in message.where),
+    )
 
 
-def _without_message_conditions(
-    document: MappingDocument, rules: MappingDocument, quiet: Sequence[str]
-) -> MappingDocument:
-    """A document whose messages are all that the rules take, and all but notes and notices."""
-    parts = [part.value for part in select_parts(rules, "messages")]
-    theirs = [one for part in parts for one in part.get("where") or ()]
-
-    def loosen(message: MappingDocument) -> MappingDocument:
-        where = message.get("where") or []
-        if not [one for one in where if one not in theirs]:
-            return message
-        loose = [one if one in theirs else _only_quiet(one["path"], quiet) for one in where]
-        return {**message, "where": loose}
-
-    return _map_messages(document, loosen)
-
-
-def _only_quiet(path: Json, quiet: Sequence[str]) -> MappingDocument:
+def _only_quiet(condition: Condition, quiet: Sequence[str]) -> Condition:
     """A condition that leaves out what its field calls a note or a notice."""
-    name = last_name(path if isinstance(path, str) else path.get("take", ""))
+    name = last_name(taken_path(condition.path).text)
     flags = [text == "true" for text in left_out_values(name, ["true", "false"])]
-    return {"path": path, "not_in": [*flags, *quiet] or [""]}
+    return Condition(path=condition.path, op="not_in", values=(*flags, *quiet) or ("",))
+
+
+def leaves_bad_rows_out(condition: Condition) -> bool | None:
+    """Whether a condition is about deleted, rejected or accepted rows, and keeps the good ones."""
+    name = last_name(taken_path(condition.path).text)
+    told = {_is_good(name, str(value)) for value in condition.values}
+    return None if not told or None in told else told == {condition.op == "in"}
+
+
+def _is_good(name: str, value: str) -> bool | None:
+    """Whether a value of a field calls its row good, None where neither says so."""
+    truth = truth_of(value)
+    if truth is not None and flags_bad_rows(name):
+        return not truth
+    if truth is not None and (verdict := verdict_of(name)):
+        return truth == (verdict == "good")
+    return verdict_of(value) == "good" if verdict_of(value) else None

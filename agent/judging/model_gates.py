@@ -27,20 +27,26 @@ from ingot.agent.proposing.names import (
     spell_name,
     spells_truth,
 )
-from ingot.agent.proposing.proposal import (
-    MODEL,
-    Proposal,
-    document_layouts,
-    layout_parts,
-    message_roles,
+from ingot.agent.proposing.proposal import MODEL, Proposal
+from ingot.agent.state import Check, Gate, State
+from ingot.converters.errors import Problem
+from ingot.converters.mapping.bind import ISO_639_1, read_tree
+from ingot.converters.mapping.language import (
+    Layout,
+    Mapping,
+    Message,
+    MessageRole,
+    Value,
+    possible_roles,
+    speaker_roles,
+)
+from ingot.converters.mapping.lookup import taken_path
+from ingot.converters.mapping.walk import (
+    mapping_layouts,
+    select_messages,
     select_parts,
     value_paths,
 )
-from ingot.agent.state import Check, Gate, State
-from ingot.converters.errors import Problem
-from ingot.converters.mapping.bind import ISO_639_1
-from ingot.converters.mapping.language import split_template
-from ingot.converters.rows import Json, MappingDocument
 
 Where = Literal["system", "text"]
 
@@ -83,24 +89,28 @@ class FixedText:
     known: bool
 
 
-def system_texts(document: MappingDocument) -> list[FixedText]:
+def system_texts(mapping: Mapping) -> list[FixedText]:
     """Return fixed texts of system messages: every one of them would be in every record."""
-    return [one for one in _fixed_texts(document) if one.where == "system"]
+    return [one for one in _fixed_texts(mapping) if one.where == "system"]
 
 
-def long_texts(document: MappingDocument) -> list[FixedText]:
+def long_texts(mapping: Mapping) -> list[FixedText]:
     """Return fixed texts that are more than labels of what the data says."""
     return [
-        one for one in _fixed_texts(document) if one.where == "text" and not _is_only_labels(one)
+        one for one in _fixed_texts(mapping) if one.where == "text" and not _is_only_labels(one)
     ]
 
 
-def _fixed_texts(document: MappingDocument) -> Iterator[FixedText]:
-    for part in select_parts(document, "system", "text", "messages"):
-        value, pointer, roles = part.value, part.pointer, (part.key,)
-        if part.key == "messages":
-            value, pointer = value.get("content"), f"{pointer}/content"
-            roles = message_roles(part.value.get("role"))
+def _fixed_texts(mapping: Mapping) -> Iterator[FixedText]:
+    for part in select_parts(mapping, "system", "text", "messages"):
+        value: object = part.value
+        pointer = part.pointer
+        roles: tuple[str | None, ...] = (part.key,)
+        if isinstance(value, Message):
+            roles, pointer = possible_roles(value.role), f"{pointer}/content"
+            value = value.content
+        if not isinstance(value, Value):
+            continue
         if pieces := tuple(one for one in _text_pieces(value) if any(map(str.isalnum, one))):
             yield FixedText(
                 pointer=pointer,
@@ -112,23 +122,23 @@ def _fixed_texts(document: MappingDocument) -> Iterator[FixedText]:
             )
 
 
-def _stands_for_data(value: Json) -> bool:
+def _stands_for_data(value: Value) -> bool:
     """Whether a text stands where the data would: behind a map, or where other values are blank."""
-    if isinstance(value, list):
-        return any(map(_stands_for_data, value))
-    if not isinstance(value, dict):
-        return False
-    table = value.get("map") or {}
+    table = value.map or {}
     made = [said for said in table.values() if isinstance(said, str)]
-    inner = [value.get(key) for key in ("concat", "any_of", "text")]
     return (
         not (spells_truth(table) or _has_known_words(made, value))
-        or any(map(constant_text, value.get("any_of") or ()))
-        or any(map(_stands_for_data, inner))
+        or (value.kind == "any_of" and any(map(constant_text, value.parts)))
+        or any(map(_stands_for_data, _joined_values(value)))
     )
 
 
-def _has_known_words(pieces: Sequence[str], value: Json) -> bool:
+def _joined_values(value: Value) -> tuple[Value, ...]:
+    """The values that a value is made of."""
+    return (value.tree.text,) if value.tree else value.parts
+
+
+def _has_known_words(pieces: Sequence[str], value: Value) -> bool:
     """Whether fixed pieces have no words but those of the value's fields and of the tables."""
     named = {word for path in value_paths(value) for word in spell_name(path).split("_")}
     said = {word for piece in pieces for word in spell_name(piece).split("_") if len(word) > 1}
@@ -157,38 +167,32 @@ def count_words(text: str) -> int:
     return len(_WORD.findall(_CJK.sub(" ", text))) + -(-dense // 2)
 
 
-def _text_pieces(value: Json) -> Iterator[str]:
+def _text_pieces(value: Value) -> Iterator[str]:
     """Every text that a value says besides what its paths find."""
-    if isinstance(value, list):
-        for part in value:
-            yield from _text_pieces(part)
-    elif isinstance(value, dict):
-        if "literal" in value:
-            yield str(value["literal"])
-        yield from split_template(value.get("template") or "")[::2]
-        yield value.get("sep") or ""
-        for table in (value.get("replace") or {}, value.get("map") or {}):
-            if not spells_truth(table):
-                yield from (said for said in table.values() if isinstance(said, str))
-        for inner in ("concat", "any_of", "text"):
-            yield from _text_pieces(value.get(inner))
+    yield value.literal
+    yield from (piece for piece in value.template if isinstance(piece, str))
+    yield value.sep
+    for table in (value.replace or {}, value.map or {}):
+        if not spells_truth(table):
+            yield from (said for said in table.values() if isinstance(said, str))
+    for inner in _joined_values(value):
+        yield from _text_pieces(inner)
 
 
 # --- meta
 
 
-def meta_faults(document: MappingDocument) -> list[Problem]:
+def meta_faults(mapping: Mapping) -> list[Problem]:
     """Constants that can be no value of their meta key; pointers are into the document."""
-    return [problem for place in _meta_constants(document) for problem in _meta_fault(*place)]
+    return [problem for place in _meta_constants(mapping) for problem in _meta_fault(*place)]
 
 
-def _meta_constants(document: MappingDocument) -> Iterator[tuple[str, str, str]]:
-    for pointer, layout in document_layouts(document):
-        for part in layout_parts(layout, pointer):
-            block, _, key = part.key.partition(".")
-            said = constant_text(part.value) if block == "meta" else None
+def _meta_constants(mapping: Mapping) -> Iterator[tuple[str, str, str]]:
+    for pointer, layout in mapping_layouts(mapping):
+        for key, value in layout.meta.items():
+            said = constant_text(value)
             if said is not None:
-                yield part.pointer, key, said
+                yield f"{pointer}/meta/{key}", key, said
 
 
 def _meta_fault(pointer: str, key: str, said: str) -> Iterator[Problem]:
@@ -202,16 +206,16 @@ def _meta_fault(pointer: str, key: str, said: str) -> Iterator[Problem]:
         yield Problem(pointer, "bad_literal", "an ISO 639-1 code or mix", repr(redact(said)))
 
 
-def foreign_languages(document: MappingDocument, known: str | None) -> list[str]:
+def foreign_languages(mapping: Mapping, known: str | None) -> list[str]:
     """Literal languages that are not the one asked for, or found in the texts; None = unknown."""
-    found = [said for _, key, said in _meta_constants(document) if key == "language"]
+    found = [said for _, key, said in _meta_constants(mapping) if key == "language"]
     return [said for said in found if known and said != known]
 
 
-def foreign_sources(document: MappingDocument, known: Sequence[str | None]) -> list[str]:
+def foreign_sources(mapping: Mapping, known: Sequence[str | None]) -> list[str]:
     """Literal sources that are neither the data set's name nor what was asked for."""
     names = {fold_text(name) for name in known if name}
-    found = [said for _, key, said in _meta_constants(document) if key == "source"]
+    found = [said for _, key, said in _meta_constants(mapping) if key == "source"]
     return [said for said in found if fold_text(said) not in names] if names else []
 
 
@@ -227,96 +231,83 @@ _OTHER_SLOTS = {"user": ("answer",), "assistant": ("question", "instruction")}
 _LEAST_STRENGTH = 0.8  # how far a name has to say that it is a side's
 
 
-def _named_speakers(role: MappingDocument) -> MappingDocument:
-    """The speakers that a role names, each with the role it is given."""
-    return role.get("map") or role.get("split") or {}
-
-
 def _in_messages(
-    find: Callable[[MappingDocument], Iterator[str]],
-) -> Callable[[MappingDocument], list[str]]:
-    """What finds in a document what a function finds in one message."""
-    return lambda document: [
-        said for part in select_parts(document, "messages") for said in find(part.value)
-    ]
+    find: Callable[[Message], Iterator[str]],
+) -> Callable[[Mapping], list[str]]:
+    """What finds in a mapping what a function finds in one message."""
+    return lambda mapping: [said for one in select_messages(mapping) for said in find(one)]
 
 
 @_in_messages
-def swapped_sides(message: MappingDocument) -> Iterator[str]:
+def swapped_sides(message: Message) -> Iterator[str]:
     """Speakers and fields whose name says one side and that the mapping puts on the other."""
-    role = message.get("role")
-    if isinstance(role, dict):
-        named = _named_speakers(role)
-        letters = {"q", "a"} <= {name.casefold() for name in named}  # else `A` is a person
-        for name, given in named.items():
-            clear = len(name) > 1 or not name.isascii() or letters
-            if clear and (speaker_role(name), given) in _OPPOSITE:
-                yield f"{name!r} → {given}"
-    elif isinstance(role, str):
-        for name in _field_names(message.get("content")):
-            if name.casefold() in _OTHER_FIELDS.get(role, ()):
-                yield f"the field {name!r} → {role}"
+    named = speaker_roles(message.role)
+    letters = {"q", "a"} <= {name.casefold() for name in named}  # else `A` is a person
+    for name, given in named.items():
+        clear = len(name) > 1 or not name.isascii() or letters
+        if clear and (speaker_role(name), given) in _OPPOSITE:
+            yield f"{name!r} → {given}"
+    if isinstance(message.role, str):
+        for name in _field_names(message.content):
+            if name.casefold() in _OTHER_FIELDS.get(message.role, ()):
+                yield f"the field {name!r} → {message.role}"
 
 
 @_in_messages
-def odd_masks(message: MappingDocument) -> Iterator[str]:
+def odd_masks(message: Message) -> Iterator[str]:
     """Fixed `loss_mask`s against their role, and those read from fields that are no weights."""
-    mask = message.get("loss_mask")
+    mask = message.loss_mask
     if isinstance(mask, bool):
-        roles = [role for role in message_roles(message.get("role")) if role]
+        roles = [role for role in possible_roles(message.role) if role]
         if any(mask != (role == "assistant") for role in roles):
-            yield f"{_role_text(message['role'])} is {'' if mask else 'not '}trained on"
+            yield f"{_role_text(message.role)} is {'' if mask else 'not '}trained on"
     elif mask is not None:
         for name in _field_names(mask):
             if not name_strength(name, "weight"):
-                yield f"{_role_text(message['role'])} is trained on where {name!r} says so"
+                yield f"{_role_text(message.role)} is trained on where {name!r} says so"
 
 
-def _role_text(role: Json) -> str:
+def _role_text(role: MessageRole) -> str:
     return role if isinstance(role, str) else "every role"
 
 
-def odd_system_texts(document: MappingDocument) -> list[str]:
+def odd_system_texts(mapping: Mapping) -> list[str]:
     """Fields and speakers that the mapping takes for system texts and whose name says no such."""
-    return [said for _, layout in document_layouts(document) for said in _odd_systems_of(layout)]
+    return [said for _, layout in mapping_layouts(mapping) for said in _odd_systems_of(layout)]
 
 
-def _odd_systems_of(layout: MappingDocument) -> Iterator[str]:
-    messages = layout.get("messages") or []
-    said = [m.get("content") for m in messages if m.get("role") == "system"]
-    for name in _field_names([layout.get("system"), *said]):
+def _odd_systems_of(layout: Layout) -> Iterator[str]:
+    messages = layout.messages or ()
+    said = [one.content for one in messages if one.role == "system"]
+    for name in (name for value in (layout.system, *said) for name in _field_names(value)):
         if not name_strength(name, "system"):
             yield f"the field {name!r}"
-    for role in (m["role"] for m in messages if isinstance(m.get("role"), dict)):
-        for name, given in _named_speakers(role).items():
-            if given == "system" and speaker_role(name) != "system":
-                yield repr(name)
+    for name, given in (pair for one in messages for pair in speaker_roles(one.role).items()):
+        if given == "system" and speaker_role(name) != "system":
+            yield repr(name)
 
 
 @_in_messages
-def crossed_messages(message: MappingDocument) -> Iterator[str]:
+def crossed_messages(message: Message) -> Iterator[str]:
     """Messages of nothing but fields named for the other side, and sides that are left out."""
-    role, names = message.get("role"), [*_field_names(message.get("content"))]
-    if isinstance(role, dict):
-        for name, given in _named_speakers(role).items():
-            if given is None and speaker_role(name) in ("user", "assistant"):
-                yield f"{name!r} is left out"
-    elif isinstance(role, str) and names:
+    role, names = message.role, [*_field_names(message.content)]
+    for name, given in speaker_roles(role).items():
+        if given is None and speaker_role(name) in ("user", "assistant"):
+            yield f"{name!r} is left out"
+    if isinstance(role, str) and names:
         slots = _OTHER_SLOTS.get(role, ())
         if all(any(name_strength(one, s) >= _LEAST_STRENGTH for s in slots) for one in names):
             yield f"{', '.join(map(repr, names))} → {role}"
 
 
-def _field_names(value: Json) -> Iterator[str]:
+def _field_names(value: Value | None) -> Iterator[str]:
     """The last names of the paths that a value takes plainly."""
-    if isinstance(value, list):
-        for part in value:
+    if value is None:
+        return
+    if value.kind == "concat" or value.tree:
+        for part in _joined_values(value):
             yield from _field_names(part)
-    elif isinstance(value, dict):
-        yield from _field_names(
-            next((value[key] for key in ("concat", "path", "text", "take") if value.get(key)), None)
-        )
-    elif isinstance(value, str) and (last := _LAST.search(value)):
+    elif value.path and (last := _LAST.search(taken_path(value.path).text)):
         yield last[1]
 
 
@@ -353,15 +344,15 @@ def written_gates(
     proposal: Proposal, check: Check | None, names: tuple[str | None, ...]
 ) -> Iterator[Gate]:
     """What a model wrote and chose by itself."""
-    document = proposal.mapping
-    if proposal.mapper != MODEL or not document:
+    if proposal.mapper != MODEL or not proposal.mapping:
         return
+    mapping = read_tree(proposal.mapping)
     found = (
-        _quote_texts(piece for one in system_texts(document) for piece in one.pieces),
-        _quote_texts(piece for one in long_texts(document) for piece in one.pieces),
-        _quote_texts(foreign_sources(document, names)),
-        swapped_sides(document),
-        odd_masks(document),
+        _quote_texts(piece for one in system_texts(mapping) for piece in one.pieces),
+        _quote_texts(piece for one in long_texts(mapping) for piece in one.pieces),
+        _quote_texts(foreign_sources(mapping, names)),
+        swapped_sides(mapping),
+        odd_masks(mapping),
     )
     for (name, why, limit), texts in zip(_WRITTEN_GATES, found, strict=True):
         yield person_gate(name, why, texts, limit)
@@ -378,11 +369,12 @@ def rules_gates(state: State) -> Iterator[Gate]:
     proposal, opinion = state.get("proposal"), state.get("opinion")
     if not proposal or proposal.mapper != MODEL or not proposal.mapping or not opinion:
         return
+    mapping = read_tree(proposal.mapping)
     known = state["order"].language or opinion.proposal.detected.get("language")
     yield person_gate(
         "literal language",
         f"the model says a language that is not the texts' ({known})",
-        foreign_languages(proposal.mapping, known),
+        foreign_languages(mapping, known),
         "the texts' language",
     )
     for name, why in UNBACKED.items():
@@ -394,13 +386,13 @@ def rules_gates(state: State) -> Iterator[Gate]:
     yield person_gate(
         "system texts by their names",
         "the model takes for system texts what is not named so",
-        odd_system_texts(proposal.mapping),
+        odd_system_texts(mapping),
         "none, or the rules do so too",
     )
     yield person_gate(
         "sides by their names",
         "the model puts on one side what is named for the other",
-        crossed_messages(proposal.mapping),
+        crossed_messages(mapping),
         "none, or the rules do so too",
     )
     yield person_gate(

@@ -10,15 +10,25 @@ from dataclasses import replace
 
 from ingot.agent.privacy import SafeProblem
 from ingot.agent.proposing.names import speaker_role
-from ingot.agent.proposing.proposal import (
-    MappingPart,
-    document_layouts,
-    layout_parts,
-    message_roles,
-)
 from ingot.converters.errors import Problem
-from ingot.converters.mapping.language import ROLES
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.mapping.language import (
+    ROLES,
+    Layout,
+    Mapping,
+    Message,
+    RoleFromData,
+    RoleSplit,
+    Value,
+    possible_roles,
+)
+from ingot.converters.mapping.lookup import Lookup
+from ingot.converters.mapping.walk import (
+    MappingPart,
+    layout_parts,
+    mapping_layouts,
+    value_parts,
+)
+from ingot.converters.paths import Path
 
 _NOT_TYPED = re.compile(r"""[,|"{}\n]""")  # in a path that a command would read otherwise
 # What is said of each kind of problem, and the command where it is always the same.
@@ -56,7 +66,7 @@ _REASONS = {
 _OUTCOMES = ("no_records", "coverage")  # of all other problems together
 
 
-def explain_problem(problem: Problem, mapping: MappingDocument) -> Problem:
+def explain_problem(problem: Problem, mapping: Mapping) -> Problem:
     """Return the problem of a mapping with its words and its command."""
     if problem.words:
         return problem
@@ -98,34 +108,36 @@ def typed_name(name: str) -> str:
     return name if re.fullmatch(r'[^\s"]+', name) else json.dumps(name, ensure_ascii=False)
 
 
-def _role_line(problem: Problem, mapping: MappingDocument) -> str:
+def _role_line(problem: Problem, mapping: Mapping) -> str:
     """Give the first speaker without a role the one that the name says, or let the person say."""
     _, _, part = _find_part(mapping, problem.pointer)
-    role = part.value["role"] if part and part.key == "messages" else None
-    if not isinstance(role, dict) or "order" in role or mapping.get("any_of"):
+    role = part.value.role if part and isinstance(part.value, Message) else None
+    read = isinstance(role, RoleSplit) or (isinstance(role, RoleFromData) and not role.order)
+    if not read or mapping.any_of:
         return ""
     name = problem.values[0][0] if problem.values else "NAME"
-    if name == "null":
-        return f"drop message where {role.get('path')} is null"
+    if name == "null" and isinstance(role, RoleFromData):
+        return f"drop message where {role.path.text} is null"
     return f"role {typed_name(name)} {speaker_role(name) or '|'.join((*ROLES, 'drop'))}"
 
 
-def _text_line(problem: Problem, mapping: MappingDocument) -> str:
+def _text_line(problem: Problem, mapping: Mapping) -> str:
     """Take the texts of a list, or the JSON of anything else."""
     texts = problem.values and problem.values[0][0].startswith('["')
     other = f"{problem.path}[*]" if texts else f"{problem.path} as json"
     return _set_line(mapping, problem.pointer, problem.path, other) if problem.values else ""
 
 
-def _side_line(problem: Problem, mapping: MappingDocument) -> str:
+def _side_line(problem: Problem, mapping: Mapping) -> str:
     """Say what is missing where no message can have the role."""
-    stated = [role for one in mapping.get("messages") or () for role in message_roles(one["role"])]
+    messages = mapping.outer.messages or ()
+    stated = [role for one in messages for role in possible_roles(one.role)]
     sides = {"no_assistant": "assistant", "no_prompt": "user"}
     wanted = [sides[reason] for reason, _ in problem.values[:1] if reason in sides]
     return next((f"set {side} FIELD" for side in wanted if side not in stated), "")
 
 
-_COMMANDS: dict[str, Callable[[Problem, MappingDocument], str]] = {
+_COMMANDS: dict[str, Callable[[Problem, Mapping], str]] = {
     "unresolved_path": lambda problem, mapping: _set_line(
         mapping, problem.pointer, problem.got, problem.nearest or ""
     ),
@@ -135,39 +147,45 @@ _COMMANDS: dict[str, Callable[[Problem, MappingDocument], str]] = {
 }
 
 
-def _find_part(
-    mapping: MappingDocument, pointer: str
-) -> tuple[int, MappingDocument, MappingPart | None]:
+def _find_part(mapping: Mapping, pointer: str) -> tuple[int, Layout, MappingPart | None]:
     """Return the part that a pointer leads into, and its layout with the number of that."""
-    if mapping.get("version") == 2:  # else its parts lie elsewhere
-        for number, (place, layout) in enumerate(document_layouts(mapping)):
-            for part in layout_parts(layout, place):
-                if f"{pointer}/".startswith(f"{part.pointer}/"):
-                    return number, layout, part
-    return 0, mapping, None
+    for number, (place, layout) in enumerate(mapping_layouts(mapping)):
+        for part in layout_parts(layout, place):
+            if f"{pointer}/".startswith(f"{part.pointer}/"):
+                return number, layout, part
+    return 0, mapping.outer, None
 
 
-def _set_line(mapping: MappingDocument, pointer: str, old: str, new: str) -> str:
+def _set_line(mapping: Mapping, pointer: str, old: str, new: str) -> str:
     """Return the command that says a part anew with another path, "" where none can say it."""
     number, layout, part = _find_part(mapping, pointer)
     if part is None or not new:
         return ""
     target, value = part.key.removeprefix("meta."), part.value
-    if part.key == "messages":
-        roles, place = [one["role"] for one in layout["messages"]], int(part.pointer.split("/")[-1])
-        alone = isinstance(roles[place], str) and roles.count(roles[place]) == 1
-        target = roles[place] if alone else f"message {place + 1}"
+    if isinstance(value, Message):
+        roles = [one.role for one in layout.messages or ()]
+        place = int(part.pointer.split("/")[-1])
+        alone = isinstance(value.role, str) and roles.count(value.role) == 1
+        target = str(value.role) if alone else f"message {place + 1}"
         inside = pointer.startswith(f"{part.pointer}/content")
-        value = value["content"] if inside else None
-    typed = [_typed_part(one, old, new) for one in (value if isinstance(value, list) else [value])]
+        value = value.content or "" if inside else ""
     named = f"alternative {number} " * (number > 0)
-    return f"set {named}{target} {','.join(typed)}" if all(typed) else ""
+    typed: list[str] = []
+    if isinstance(value, tuple):
+        typed = [_typed_path(one.text, old, new) for one in value if isinstance(one, Path)]
+    elif isinstance(value, Value):
+        typed = [_typed_part(one, old, new) for one in value_parts(value)]
+    return f"set {named}{target} {','.join(typed)}" if typed and all(typed) else ""
 
 
-def _typed_part(part: Json, old: str, new: str) -> str:
+def _typed_part(part: Value, old: str, new: str) -> str:
     """Return a part as it is typed, "" where it is neither a path nor the JSON of one."""
-    path = part.get("path") if isinstance(part, dict) else part
-    form = " as json" * (part != path)
-    if not isinstance(path, str) or (form and part != {"path": path, "as": "json"}):
+    plain = part.kind == "path" and part.path and not isinstance(part.path, Lookup)
+    if not plain or {one.key for one in part.modifiers()} - {"as"}:
         return ""
-    return "" if _NOT_TYPED.search(path) else (new if path == old else path) + form
+    typed = _typed_path(part.path.text if part.path else "", old, new)
+    return typed and typed + " as json" * part.as_json
+
+
+def _typed_path(path: str, old: str, new: str) -> str:
+    return "" if _NOT_TYPED.search(path) else new if path == old else path

@@ -11,7 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from ingot.agent.judging.made_up import dropped_messages, made_up_values
+from ingot.agent.judging.made_up import (
+    dropped_messages,
+    leaves_bad_rows_out,
+    made_up_values,
+)
 from ingot.agent.judging.trial import (
     WORDS,
     Taken,
@@ -33,25 +37,36 @@ from ingot.agent.proposing.columns import (
 )
 from ingot.agent.proposing.names import (
     NAMED,
-    flags_bad_rows,
     name_strength,
     speaker_role,
     spell_name,
-    truth_of,
-    verdict_of,
 )
-from ingot.agent.proposing.proposal import (
-    message_roles,
-    select_parts,
-    value_forms,
-    value_paths,
-    value_strings,
-)
+from ingot.agent.proposing.proposal import value_strings
 from ingot.agent.proposing.rules.answers.preference import are_two_sides
 from ingot.converters.mapping.check import sample_batches
+from ingot.converters.mapping.language import (
+    Group,
+    Mapping,
+    Message,
+    Role,
+    RoleFromData,
+    RoleSplit,
+    Value,
+    part_document,
+    possible_roles,
+    speaker_roles,
+    to_document,
+)
+from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.mapping.rows.executor import Record, RowExecutor
-from ingot.converters.paths import Node
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.mapping.walk import (
+    select_conditions,
+    select_messages,
+    select_parts,
+    value_paths,
+    walk,
+)
+from ingot.converters.paths import Node, Path
 from ingot.converters.sources.profile import pick_evenly
 from ingot.converters.sources.text_kinds import is_question
 
@@ -88,17 +103,17 @@ _ONE_PLACE = re.compile(r"(.*)\[(-?\d+)\]([^\[\]]*)")
 class Side:
     """A mapping beside what it makes of the sample."""
 
-    document: MappingDocument
+    mapping: Mapping
     trial: Trial
     records: Sequence[Record]
 
     @classmethod
-    def of(cls, document: MappingDocument, trial: Trial) -> "Side":
+    def of(cls, mapping: Mapping, trial: Trial) -> "Side":
         """Run a mapping on the sample again, and keep some of its records."""
         executor = RowExecutor(trial.mapping, source_name="", language=None)
         batches = sample_batches(trial.sample, trial.mapping)
         records = [record for batch in batches for record in executor.look(batch).records]
-        return cls(document=document, trial=trial, records=pick_evenly(records, _RECORDS))
+        return cls(mapping=mapping, trial=trial, records=pick_evenly(records, _RECORDS))
 
 
 def unbacked_choices(
@@ -110,11 +125,11 @@ def unbacked_choices(
     """
     beside = {
         "what is trained on": _odd_training(model, rules),
-        "metadata of its own": made_up_values(model.document, model.trial),
+        "metadata of its own": made_up_values(model.trial),
     }
     if same_texts:
         return _told_choices(beside)
-    alike = rules and rules.document.get("source") == model.document.get("source")  # the same rows
+    alike = rules and rules.mapping.source == model.mapping.source  # the same rows
     taken, theirs = Taken.of(model.trial), Taken.of(rules.trial) if rules and alike else None
     found = {
         "texts from outside": _outside_texts(model),
@@ -123,7 +138,7 @@ def unbacked_choices(
         "texts left out": chain(
             texts_left_out(taken, theirs),
             _places_left_out(model, taken),
-            dropped_messages(model.document, model.trial, rules.document if rules else {}),
+            dropped_messages(model.trial, rules.mapping if rules else None),
         ),
         "texts taken twice": chain(texts_taken_twice(taken, theirs), _echoes(model, rules)),
         "objects as text": _objects_as_text(model),
@@ -145,31 +160,31 @@ def _told_choices(found: dict[str, Iterator[str]]) -> dict[str, tuple[str, ...]]
 
 def _outside_texts(model: Side) -> Iterator[str]:
     """Names of keys and files, and what lies around the records of a single document."""
-    each = model.document.get("each")
+    each = model.mapping.outer.each
     whole = len(model.trial.sample.rows) == 1 and len(model.records) > 1
-    if whole and isinstance(each, list):
-        yield f"{' and '.join(each)} in step"
-    for value, inner in _text_values(model.document):
-        depth = sum(map(_count_names, (each, inner) if isinstance(each, str) else ()))
-        for said in value_strings(value):
+    if whole and len(each) > 1:
+        yield f"{' and '.join(path.text for path in each)} in step"
+    for value, inner in _text_values(model.mapping):
+        depth = sum(map(_count_names, (each, inner) if len(each) == 1 else ()))
+        for said in value_strings(part_document(value)):
             up = _UP.match(said)
             around = whole and depth and up and up[0].count("^") >= depth
             if said in ("@file", "~") or said.endswith(".~") or around:
                 yield said
 
 
-def _text_values(document: MappingDocument) -> Iterator[tuple[Json, Json]]:
+def _text_values(mapping: Mapping) -> Iterator[tuple[Value, tuple[Path, ...]]]:
     """The values that give texts, each with the list that its message walks."""
-    for part in select_parts(document, "messages", "text", "system", "tools"):
-        if part.key == "messages":
-            yield part.value["content"], part.value.get("each")
-        else:
-            yield part.value, None
+    for part in select_parts(mapping, "messages", "text", "system", "tools"):
+        if isinstance(part.value, Value):
+            yield part.value, ()
+        elif isinstance(part.value, Message) and part.value.content:
+            yield part.value.content, part.value.each
 
 
-def _count_names(path: Json) -> int:
+def _count_names(each: tuple[Path, ...]) -> int:
     """How many objects a path goes down."""
-    first = path[0] if isinstance(path, list) else path or ""
+    first = each[0].text if each else ""
     return sum(step not in ("", "^") for step in _PLACES.sub("", first).split("."))
 
 
@@ -178,7 +193,8 @@ def _repeated_passages(model: Side, rules: Side | None) -> Iterator[str]:
 
     A mapping that takes one text of a row, and nothing else, brings none.
     """
-    if isinstance(model.document.get("text"), str):
+    text = model.mapping.outer.text
+    if text and text.is_bare and text.path and not isinstance(text.path, Lookup):
         return
     known = _repeated(rules.records) if rules else frozenset()
     again = _repeated(model.records) - known
@@ -211,35 +227,14 @@ def _rows_left_out(model: Side, rules: Side | None, without: int) -> Iterator[st
     """Rows that conditions leave out, and not the rules, unless they call themselves bad."""
     sides = [one.trial.report.failures.get("filtered", 0) if one else 0 for one in (model, rules)]
     lost = max(without, sides[0] if sides[0] > sides[1] else 0)
-    messages = [part.value for part in select_parts(model.document, "messages")]
-    within = [one for message in messages for one in message.get("where") or ()]
-    whole = [part.value for part in select_parts(model.document, "where")]
-    theirs = [part.value for part in select_parts(rules.document, "where")] if rules else []
-    good = [one["path"] for one in (*whole, *within) if _leaves_bad_rows_out(one)]
-    odd = [one for one in (*whole, *within) if one["path"] not in good and one not in theirs]
-    turned = [one for one in odd if _leaves_bad_rows_out(one) is False or "max_chars" in one]
+    within = [one for message in select_messages(model.mapping) for one in message.where]
+    whole = select_conditions(model.mapping)
+    theirs = select_conditions(rules.mapping) if rules else []
+    good = [one.path for one in (*whole, *within) if leaves_bad_rows_out(one)]
+    odd = [one for one in (*whole, *within) if one.path not in good and one not in theirs]
+    turned = [one for one in odd if leaves_bad_rows_out(one) is False or one.op == "max_chars"]
     if (lost and (odd or not (whole or within))) or turned:
         yield f"{lost} of {model.trial.report.rows} sampled rows"
-
-
-def _leaves_bad_rows_out(condition: MappingDocument) -> bool | None:
-    """Whether a condition is about deleted, rejected or accepted rows, and keeps the good ones."""
-    path = condition["path"]
-    name = last_name(path if isinstance(path, str) else path.get("take", ""))  # of a lookup
-    kept = "in" in condition
-    values = condition.get("in") or condition.get("not_in") or ()
-    told = {_is_good(name, str(value)) for value in values}
-    return None if not told or None in told else told == {kept}
-
-
-def _is_good(name: str, value: str) -> bool | None:
-    """Whether a value of a field calls its row good, None where neither says so."""
-    truth = truth_of(value)
-    if truth is not None and flags_bad_rows(name):
-        return not truth
-    if truth is not None and (verdict := verdict_of(name)):
-        return truth == (verdict == "good")
-    return verdict_of(value) == "good" if verdict_of(value) else None
 
 
 def _echoes(model: Side, rules: Side | None) -> Iterator[str]:
@@ -266,39 +261,36 @@ def _holds_question(record: Record) -> bool:
 
 def _objects_as_text(model: Side) -> Iterator[str]:
     """Lists and objects that become JSON in a text; calls and results of tools are such."""
-    for part in select_parts(model.document, "messages", "text", "system"):
-        value = part.value["content"] if part.key == "messages" else part.value
-        if part.key != "messages" or part.value["role"] != "tool":
-            yield from (
-                str(one.get("path")) for one in value_forms(value) if one.get("as") == "json"
-            )
+    for part in select_parts(model.mapping, "messages", "text", "system"):
+        if not isinstance(part.value, Message) or part.value.role != "tool":
+            said = part.value.content if isinstance(part.value, Message) else part.value
+            taken = (one for one in walk(said, Value) if one.as_json)
+            yield from (one.path.text if one.path else one.kind for one in taken)
 
 
 def _odd_groups(model: Side, rules: Side | None) -> Iterator[str]:
     """Groups that the rules do not make: of many rows, or without an order and speakers."""
-    group = model.document.get("group")
-    if not group or (rules and rules.document.get("group", {}).get("by") == group.get("by")):
+    group, other = model.mapping.group, rules.mapping.group if rules else None
+    if not group or (other and other.by == group.by):
         return
     rows, made = len(model.trial.sample.rows), model.trial.report.rows
     few = _FEW_GROUPS * made < rows or (made == 1 and rows >= _FEWEST)
-    roles = [part.value["role"] for part in select_parts(model.document, "messages")]
     if _restarts(group, model):
         return
-    ordered = group.get("sort") or any(isinstance(role, dict) for role in roles)
+    roles = [one.role for one in select_messages(model.mapping)]
+    ordered = group.sort or any(isinstance(one, RoleFromData | RoleSplit) for one in roles)
     if few or (made < rows and not ordered):
         yield f"{rows} rows become {made} groups"
 
 
 def _unproved_sides(model: Side, rules: Side | None) -> Iterator[str]:
     """Who asks and who answers, where no name, no text and not the rules say so."""
-    parts = [part.value for part in select_parts(model.document, "messages")]
-    if not parts or any(map(_is_named_side, parts)):
+    messages = select_messages(model.mapping)
+    if not messages or any(map(_is_named_side, messages)):
         return
     asked, told = (_asking(model.records, role) for role in ("user", "assistant"))
-    sides = _side_paths(model.document)
-    if asked - told < _MORE_QUESTIONS and not (
-        rules and _agree(sides, _side_paths(rules.document))
-    ):
+    sides = _side_paths(model.mapping)
+    if asked - told < _MORE_QUESTIONS and not (rules and _agree(sides, _side_paths(rules.mapping))):
         yield "; ".join(" and ".join(one) for one in sides if one) or "the roles alternate"
 
 
@@ -308,28 +300,27 @@ def _agree(one: Sequence[Sequence[str]], other: Sequence[Sequence[str]]) -> bool
     return not crossed and all({*a} & {*b} for a, b in zip(one, other, strict=True))
 
 
-def _is_named_side(message: MappingDocument) -> bool:
-    role = message.get("role")
-    if isinstance(role, dict):
-        named = role.get("map") or role.get("split") or {}
-        words = (
-            (word, given)
-            for name, given in named.items()
-            for word in (name, *spell_name(name).split("_"))
-        )
-        return any(given and speaker_role(word) == given for word, given in words)
+def _is_named_side(message: Message) -> bool:
+    role = message.role
+    words = (
+        (word, given)
+        for name, given in speaker_roles(role).items()
+        for word in (name, *spell_name(name).split("_"))
+    )
+    if any(given and speaker_role(word) == given for word, given in words):
+        return True
     slots = {"user": ("question", "instruction", "input"), "assistant": ("answer",)}
     found = slots.get(role, ()) if isinstance(role, str) else ()
-    names = [last_name(path) for path in value_paths(message.get("content"))]
+    names = [last_name(path) for path in value_paths(message.content)]
     return any(name_strength(name, slot) >= NAMED for name in names for slot in found)
 
 
-def _side_paths(document: MappingDocument) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    paths: dict[str, list[str]] = {"user": [], "assistant": []}
-    for part in select_parts(document, "messages"):
-        roles = message_roles(part.value.get("role"))
+def _side_paths(mapping: Mapping) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    paths: dict[str | None, list[str]] = {"user": [], "assistant": []}
+    for one in select_messages(mapping):
+        roles = possible_roles(one.role)
         if len(roles) == 1 and roles[0] in paths:
-            paths[roles[0]] += value_paths(part.value.get("content"))
+            paths[roles[0]] += value_paths(one.content)
     return tuple(paths["user"]), tuple(paths["assistant"])
 
 
@@ -340,8 +331,9 @@ def _asking(records: Sequence[Record], role: str) -> float:
 
 def _rival_answers(model: Side) -> Iterator[str]:
     """An answer beside another one of which nothing is read, or that is called a rejected one."""
-    _, answers = _side_paths(model.document)
-    read = {name for said in value_strings(model.document) for name in _NAME.findall(said)}
+    _, answers = _side_paths(model.mapping)
+    said = value_strings(to_document(model.mapping))
+    read = {name for text in said for name in _NAME.findall(text)}
     columns = View.of([row.value for row in model.trial.sample.rows]).columns
     for path in answers:
         name = last_name(path)
@@ -352,12 +344,12 @@ def _rival_answers(model: Side) -> Iterator[str]:
                 yield f"{path} and not {column.path}"
 
 
-def _restarts(group: MappingDocument, model: Side) -> bool:
+def _restarts(group: Group, model: Side) -> bool:
     """Whether the numbers that groups are sorted by begin anew in every group."""
     numbers: dict[str, list[float]] = {}
     for node in (Node(row.value) for row in model.trial.sample.rows):
-        keys = [values_at(path, node) for path in group["by"]]
-        for value in values_at(group["sort"], node) if group.get("sort") else ():
+        keys = [values_at(path.text, node) for path in group.by]
+        for value in values_at(group.sort.text, node) if group.sort else ():
             if (number := parse_finite_number(str(value))) is not None:
                 numbers.setdefault(str(keys), []).append(number)
     return start_alike([sorted(one) for one in numbers.values()]) if numbers else False
@@ -365,15 +357,15 @@ def _restarts(group: MappingDocument, model: Side) -> bool:
 
 def _odd_speakers(model: Side, rules: Side | None) -> Iterator[str]:
     """Speakers with another role than their name, one more assistant, speeches left out."""
-    theirs = _speakers(rules.document) if rules else {}
-    named = _speakers(model.document)
+    theirs = _speakers(rules.mapping) if rules else {}
+    named = _speakers(model.mapping)
     for name, role in named.items():
         known, backed = speaker_role(name[0]), theirs.get(name, role) == role and name in theirs
         others = [one for one, given in named.items() if given == "assistant" and one != name]
         other_role = role and known not in (None, "drop", role)
         one_more = role == "assistant" and known is None and others
         spoken = WORDS.search(_MARKUP.sub("", name[0]))
-        cut = role is None and known is None and name[1] == "split" and spoken
+        cut = role is None and known is None and name[1] and spoken
         if not backed and (other_role or one_more or cut):
             yield f"{name[0].strip()!r} → {role or 'left out'}"
     starts = [_starts_with_answers(one.records) if one else 0.0 for one in (model, rules)]
@@ -381,15 +373,12 @@ def _odd_speakers(model: Side, rules: Side | None) -> Iterator[str]:
         yield "records begin with an assistant"
 
 
-def _speakers(document: MappingDocument) -> dict[tuple[str, str], Json]:
-    """The role of every speaker that is named in a `map` or a `split`."""
-    roles = [part.value["role"] for part in select_parts(document, "messages")]
+def _speakers(mapping: Mapping) -> dict[tuple[str, bool], Role | None]:
+    """The role of every speaker that is named in a `map` or, cut from texts, in a `split`."""
     return {
-        (name, key): given
-        for role in roles
-        if isinstance(role, dict)
-        for key in ("map", "split")
-        for name, given in (role.get(key) or {}).items()
+        (name, isinstance(one.role, RoleSplit)): given
+        for one in select_messages(mapping)
+        for name, given in speaker_roles(one.role).items()
     }
 
 
@@ -400,22 +389,22 @@ def _starts_with_answers(records: Sequence[Record]) -> float:
 
 def _odd_picks(model: Side, rules: Side | None) -> Iterator[str]:
     """Fields that pick an answer, and are not those of the rules, or not named so."""
-    theirs = _picks(rules.document) if rules else []
-    for pick in _picks(model.document):
+    theirs = _picks(rules.mapping) if rules else []
+    for pick in _picks(model.mapping):
         names = [last_name(path) for path in value_paths(pick)]
         named = any(name_strength(name, s) >= NAMED for name in names for s in ("answer", "label"))
         if pick not in theirs and (theirs or not named):
             yield f"{' '.join(value_paths(pick))} picks it"
 
 
-def _picks(document: MappingDocument) -> list[Json]:
-    values = [value for value, _ in _text_values(document)]
-    return [form["pick"] for form in value_forms(values) if form.get("pick") is not None]
+def _picks(mapping: Mapping) -> list[Value]:
+    values = (one for value, _ in _text_values(mapping) for one in walk(value, Value))
+    return [one.pick for one in values if one.pick]
 
 
 def _odd_places(model: Side, rules: Side | None) -> Iterator[str]:
     """Places of lists but the first, where the first is not taken and the rules take others."""
-    theirs = {*value_strings(rules.document)} if rules else set()
+    theirs = {*value_strings(to_document(rules.mapping))} if rules else set()
     for taken in _places(model).values():
         if "0" not in taken:
             yield from (path for path in taken.values() if path not in theirs)
@@ -423,7 +412,7 @@ def _odd_places(model: Side, rules: Side | None) -> Iterator[str]:
 
 def _places(model: Side) -> dict[tuple[str, str], dict[str, str]]:
     """The fixed places of lists that give texts: by the paths before and behind them."""
-    paths = [path for value, _ in _text_values(model.document) for path in value_paths(value)]
+    paths = [path for value, _ in _text_values(model.mapping) for path in value_paths(value)]
     found: dict[tuple[str, str], dict[str, str]] = {}
     for place in filter(None, map(_ONE_PLACE.fullmatch, paths)):
         found.setdefault((place[1], place[3]), {})[place[2]] = place[0]

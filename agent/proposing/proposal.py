@@ -8,73 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import floor
-from typing import Annotated, NamedTuple, NewType
+from typing import Annotated, NewType
 
 from ingot.agent.privacy import Door, SafeProblem
 from ingot.converters.errors import ModelError, Problem
 from ingot.converters.json_yaml import OMIT, UNSTORED, decode, encode
-from ingot.converters.mapping.language import PATH_KEYS, split_template
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.sample import Sample
-
-ROLES = ("user", "assistant", "system", "tool")
-
-
-class MappingPart(NamedTuple):
-    """A stated part: its key (`source.root`, `where`, `meta.language`), JSON Pointer and value.
-
-    Conditions have the key `where`, messages `messages`, one part each.
-    """
-
-    key: str
-    pointer: str
-    value: Json
-
-
-def outer_parts(document: MappingDocument) -> Iterator[MappingPart]:
-    """Walk over what holds for all alternatives and stands in no layout: `source` and `group`."""
-    for key, value in (document.get("source") or {}).items():
-        yield MappingPart(f"source.{key}", f"/source/{key}", value)
-    if document.get("group"):
-        yield MappingPart("group", "/group", document["group"])
-
-
-def document_layouts(document: MappingDocument) -> Iterator[tuple[str, MappingDocument]]:
-    """Walk over the mapping and its alternatives, each with its JSON Pointer."""
-    yield "", document
-    for number, variant in enumerate(document.get("any_of") or []):
-        yield f"/any_of/{number}", variant
-
-
-def layout_parts(layout: MappingDocument, pointer: str = "") -> Iterator[MappingPart]:
-    """Walk over the parts of a layout: the document itself, or one of its alternatives."""
-    if layout.get("each"):
-        yield MappingPart("each", f"{pointer}/each", layout["each"])
-    for key in ("where", "messages"):
-        for number, one in enumerate(layout.get(key) or []):
-            yield MappingPart(key, f"{pointer}/{key}/{number}", one)
-    for key in ("text", "system", "tools"):
-        if layout.get(key) is not None:
-            yield MappingPart(key, f"{pointer}/{key}", layout[key])
-    for key, value in (layout.get("meta") or {}).items():
-        if value is not None:
-            yield MappingPart(f"meta.{key}", f"{pointer}/meta/{key}", value)
-
-
-def select_parts(document: MappingDocument, *keys: str) -> Iterator[MappingPart]:
-    """Walk over the parts of these keys, layout by layout, in the order of the keys."""
-    for pointer, layout in document_layouts(document):
-        found = [one for one in layout_parts(layout, pointer) if one.key in keys]
-        yield from sorted(found, key=lambda one: keys.index(one.key))
-
-
-def message_roles(role: Json) -> tuple[Json, ...]:
-    """The roles that a message may have."""
-    if isinstance(role, dict):
-        named = role.get("map") or role.get("split")
-        return tuple(named.values()) if named else tuple(role.get("order", ROLES))
-    return tuple(role) if isinstance(role, list) else (role,)
 
 
 def value_strings(value: Json) -> Iterator[str]:
@@ -93,19 +34,6 @@ def value_forms(value: Json) -> Iterator[MappingDocument]:
     if isinstance(value, list | dict):
         for one in value.values() if isinstance(value, dict) else value:
             yield from value_forms(one)
-
-
-def value_paths(value: Json) -> Iterator[str]:
-    """The paths that a value takes, those of its parts among them."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for part in value:
-            yield from value_paths(part)
-    elif isinstance(value, dict):
-        for key in PATH_KEYS:
-            yield from value_paths(value.get(key))
-        yield from map(str.strip, split_template(value.get("template", ""))[1::2])
 
 
 def document_decision(document: MappingDocument) -> str:

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from ingot.agent.proposing.columns import (
     Column,
@@ -17,6 +18,8 @@ from ingot.agent.proposing.columns import (
 )
 from ingot.agent.proposing.names import CLEAR, NAMED, PLAIN, name_strength, speaker_role
 from ingot.agent.proposing.proposal import Evidence
+from ingot.converters.mapping.bind import read_tree
+from ingot.converters.mapping.language import Mapping
 from ingot.converters.paths import Key, Mark, Names, Node, Step, compile_path, steps_text
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources.formats.row_chunks import parse_fields
@@ -215,6 +218,11 @@ class Draft:
     evidence: tuple[Evidence, ...] = field(default=())
     most: float = 1.0
     unknown: frozenset[str] = frozenset()
+
+    @cached_property
+    def tree(self) -> Mapping:
+        """The mapping of its body alone."""
+        return read_tree({"version": 2, **self.body})
 
     def times(self, factor: float) -> "Draft":
         """The same draft, trusted more or less."""

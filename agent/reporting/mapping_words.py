@@ -1,4 +1,4 @@
-"""A mapping document in words: one walk over its parts, used by preview, chat and review.
+"""A mapping in words: one walk over its parts, used by preview, chat and review.
 
 What is shown or kept of the words is redacted here.
 """
@@ -6,16 +6,40 @@ What is shown or kept of the words is redacted here.
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping as Table
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, NewType
 
 from ingot.agent.privacy import Door, Safe
-from ingot.agent.proposing.proposal import MappingPart, document_layouts, layout_parts, outer_parts
 from ingot.agent.state import Check
 from ingot.converters.json_yaml import shorten_text
 from ingot.converters.mapping.check import PathReach
-from ingot.converters.mapping.language import MODIFIERS, ModifierKind
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.mapping.language import (
+    Condition,
+    Group,
+    Layout,
+    Mapping,
+    Message,
+    MessageRole,
+    RoleFromData,
+    RoleInTurn,
+    RoleSplit,
+    Scalar,
+    Value,
+    part_document,
+    speaker_roles,
+    template_text,
+)
+from ingot.converters.mapping.lookup import Lookup
+from ingot.converters.mapping.walk import (
+    MappingPart,
+    layout_parts,
+    mapping_layouts,
+    outer_parts,
+    value_parts,
+    walk,
+)
+from ingot.converters.paths import Path
 
 if TYPE_CHECKING:
     from ingot.agent.judging.trial import Trial
@@ -28,156 +52,155 @@ _LISTS = ("list", "values")  # layouts of files that hold several rows
 # --- parts in words
 
 
-def describe(document: MappingDocument) -> Iterator[tuple[str, str]]:
-    """Describe a mapping document line by line: (target, where it comes from)."""
-    yield from map(_target_and_source, outer_parts(document))
-    for number, (_, layout) in enumerate(document_layouts(document)):
+def describe(mapping: Mapping) -> Iterator[tuple[str, str]]:
+    """Describe a mapping line by line: (target, where it comes from)."""
+    yield from map(_target_and_source, outer_parts(mapping))
+    for number, (_, layout) in enumerate(mapping_layouts(mapping)):
         for part in layout_parts(layout):
             target, source = _target_and_source(part)
             yield f"alternative {number}: {target}" if number else target, source
 
 
-def mapping_lines(document: MappingDocument, door: Door) -> Iterator[tuple[Safe, Safe]]:
+def mapping_lines(mapping: Mapping, door: Door) -> Iterator[tuple[Safe, Safe]]:
     """The lines of `describe` as they may be shown: speakers may be addresses."""
-    hide = _hide_words(document, door)
-    yield from ((hide(target), hide(source)) for target, source in describe(document))
+    hide = _hide_words(mapping, door)
+    yield from ((hide(target), hide(source)) for target, source in describe(mapping))
 
 
-def _hide_words(document: Json, door: Door) -> Callable[[str], Safe]:
+def _hide_words(mapping: Mapping, door: Door) -> Callable[[str], Safe]:
     """The door, and before it one that knows what a mapping names beside the name of a secret."""
-    named = Door(door.share, list(_named_values(document)))
+    named = Door(door.share, list(_named_values(mapping)))
     return lambda text: door.text(named.text(text))
 
 
-def _named_values(value: Json) -> Iterator[Json]:
+def _named_values(mapping: Mapping) -> Iterator[dict[str, list[list[Scalar]]]]:
     """The values of the data that conditions and tables of a mapping name, by their field."""
-    if isinstance(value, dict):
-        named = [*(value[key] for key in ("in", "not_in", "equals") if key in value)]
-        named += [[*value["map"]]] if isinstance(value.get("map"), dict) else []
-        if isinstance(value.get("path"), str) and named:
-            yield {re.split(r"[.\[]", value["path"])[-1]: named}
-        value = [*value.values()]
-    for one in value if isinstance(value, list) else ():
-        yield from _named_values(one)
+    named: list[tuple[Path | None, list[Scalar]]] = [
+        *((one.path, [*one.values]) for one in walk(mapping, Condition)),
+        *((one.path, [*(one.map or ())]) for one in walk(mapping, Value)),
+        *((one.path, [*(one.map or ())]) for one in walk(mapping, RoleFromData)),
+    ]
+    for path, values in named:
+        if values and path and not isinstance(path, Lookup):
+            yield {re.split(r"[.\[]", path.text)[-1]: [values]}
 
 
 def _target_and_source(part: MappingPart) -> tuple[str, str]:
-    if part.key != "messages":
+    if not isinstance(part.value, Message):
         return part.key, cut_text(part_text(part))
-    names = _names_of_role(part.value["role"])
-    return _role_label(part.value["role"]), part_text(part) + (f" ({names})" if names else "")
+    names = _names_of_role(part.value.role)
+    return _role_label(part.value.role), part_text(part) + (f" ({names})" if names else "")
 
 
 def part_text(part: MappingPart) -> str:
     """Say where the value of a part comes from; of a message without its role."""
-    if part.key == "group":
+    if isinstance(part.value, Group):
         return group_text(part.value)
-    if part.key == "each":
-        return f"one record per {each_text(part.value)}"
-    if part.key == "where":
+    if isinstance(part.value, Condition):
         return condition_text(part.value)
-    if part.key == "messages":
+    if isinstance(part.value, Message):
         return _message_content(part.value)
-    return fact_text(part.value) if part.key.startswith("source.") else value_text(part.value)
+    if isinstance(part.value, Value):
+        return value_text(part.value)
+    if part.key == "each":
+        return f"one record per {' with '.join(_joined_texts(part.value))}"
+    return fact_text(part_document(part.value))
 
 
-def layout_text(layout: MappingDocument) -> str:
+def layout_text(layout: Layout) -> str:
     """Describe a whole alternative in one line."""
     return "; ".join(map(_part_line, layout_parts(layout))) or "nothing"
 
 
 def _part_line(part: MappingPart) -> str:
-    if part.key == "messages":
+    if isinstance(part.value, Message):
         return message_text(part.value)
     if part.key == "each":
         return part_text(part)
     return f"{part.key}{' ' if part.key == 'where' else ': '}{part_text(part)}"
 
 
-def message_text(message: MappingDocument) -> str:
+def message_text(message: Message) -> str:
     """Describe an entry of `messages`."""
-    return f"{role_text(message['role'])}: {_message_content(message)}"
+    return f"{role_text(message.role)}: {_message_content(message)}"
 
 
-def _message_content(message: MappingDocument) -> str:
-    content = message["content"]
-    words = ["nothing" if content is None else value_text(content)]
-    if message.get("each"):
-        words.append(f"for each {each_text(message['each'])}")
-    if message.get("where"):
-        words.append(f"where {conditions_text(message['where'])}")
-    if message.get("loss_mask") is not None:
-        words.append(f"(loss_mask {mask_text(message['loss_mask'])})")
+def _message_content(message: Message) -> str:
+    words = [value_text(message.content) if message.content else "nothing"]
+    if message.each:
+        words.append(f"for each {each_text(message.each)}")
+    if message.where:
+        words.append(f"where {conditions_text(message.where)}")
+    if message.loss_mask is not None:
+        words.append(f"(loss_mask {mask_text(message.loss_mask)})")
     return " ".join(words)
 
 
-def role_text(role: Json) -> str:
+def role_text(role: MessageRole) -> str:
     """Describe a role: fixed, in turn, read from the data, or by markers."""
     names = _names_of_role(role)
     return f"{_role_label(role)} ({names})" if names else _role_label(role)
 
 
-def _role_label(role: Json) -> str:
-    if isinstance(role, str):
-        return role
-    if isinstance(role, list):
-        return f"{' / '.join(role)} in turn"
-    return "roles by marker" if "split" in role else f"role by {place_text(role['path'])}"
+def _role_label(role: MessageRole) -> str:
+    if isinstance(role, RoleInTurn):
+        return f"{' / '.join(role.roles)} in turn"
+    if isinstance(role, RoleFromData):
+        return f"role by {place_text(role.path)}"
+    return "roles by marker" if isinstance(role, RoleSplit) else role
 
 
-def _names_of_role(role: Json) -> str:
-    if not isinstance(role, dict):
-        return ""
-    if "order" in role:
-        return f"{', then '.join(role['order'])} by first message"
-    return pairs_text(role.get("split") or role.get("map") or {})
+def _names_of_role(role: MessageRole) -> str:
+    if isinstance(role, RoleFromData) and role.order:
+        return f"{', then '.join(role.order)} by first message"
+    return pairs_text(speaker_roles(role))
 
 
-def mask_text(mask: Json) -> str:
+def mask_text(mask: bool | Value) -> str:
     """Describe a loss mask."""
     return str(mask).lower() if isinstance(mask, bool) else value_text(mask)
 
 
-def each_text(each: Json) -> str:
+def each_text(each: Sequence[Path]) -> str:
     """Describe an `each` of one path, or of paths walked in step."""
-    return each if isinstance(each, str) else " with ".join(each)
+    return " with ".join(path.text for path in each)
 
 
-def group_text(group: MappingDocument) -> str:
+def group_text(group: Group) -> str:
     """Describe how rows are grouped."""
-    sort = f", sorted by {group['sort']}" if group.get("sort") else ""
-    return f"rows with equal {' + '.join(group['by'])}{sort}"
+    sort = f", sorted by {group.sort.text}" if group.sort else ""
+    return f"rows with equal {' + '.join(path.text for path in group.by)}{sort}"
 
 
-def condition_text(condition: MappingDocument) -> str:
+def condition_text(condition: Condition) -> str:
     """Describe one condition of `where`."""
-    path = place_text(condition["path"])
-    for key, least in (("min_chars", "least"), ("max_chars", "most")):
-        if key in condition:
-            return f"{path} has at {least} {condition[key]} characters"
-    wanted = "in" in condition
-    values = condition["in" if wanted else "not_in"]
-    many = "one of " if len(values) > 1 else ""
-    literals = (repr(one) if isinstance(one, str) else json.dumps(one) for one in values)
-    return f"{path} is {'' if wanted else 'not '}{many}{', '.join(literals)}"
+    path = place_text(condition.path)
+    if condition.op in ("min_chars", "max_chars"):
+        least = "least" if condition.op == "min_chars" else "most"
+        return f"{path} has at {least} {condition.limit} characters"
+    wanted = "" if condition.op == "in" else "not "
+    many = "one of " if len(condition.values) > 1 else ""
+    values = (repr(one) if isinstance(one, str) else json.dumps(one) for one in condition.values)
+    return f"{path} is {wanted}{many}{', '.join(values)}"
 
 
-def place_text(path: Json) -> str:
+def place_text(path: Path) -> str:
     """Describe a path, or a lookup in its place."""
-    if isinstance(path, str):
-        return path
-    found = f"{path['take']} of the element of {path['lookup']}"
-    return f"{found} whose {path['key']} equals {path['of']}"
+    if not isinstance(path, Lookup):
+        return path.text
+    place = {name: part.text for name, part in path.parts.items()}
+    found = f"{place['take']} of the element of {place['lookup']}"
+    return f"{found} whose {place['key']} equals {place['of']}"
 
 
-def conditions_text(where: Sequence[MappingDocument]) -> str:
+def conditions_text(where: Sequence[Condition]) -> str:
     """Describe conditions that all have to hold."""
     return " and ".join(map(condition_text, where))
 
 
-def fact_text(fact: Json) -> str:
+def fact_text(fact: str | Sequence[str | int]) -> str:
     """Describe a fact about the files; blanks and characters that cannot be seen are quoted."""
-    if isinstance(fact, list):
+    if not isinstance(fact, str):
         return ", ".join(map(str, fact))
     return fact if fact and fact.isprintable() and not fact.isspace() else repr(fact)
 
@@ -194,15 +217,15 @@ _ROW_WORDS = {
 }
 
 
-def record_words(document: MappingDocument, trial: "Trial") -> str:
+def record_words(trial: "Trial") -> str:
     """Say what one record is made of, and how many of these the sample holds."""
     report, spec, files = trial.report, trial.source.spec, trial.source.files
-    each = [one["each"] for _, one in document_layouts(document) if one.get("each")]
+    each = [one.each for _, one in mapping_layouts(trial.mapping) if one.each]
     count = report.records if each else report.rows
     if each:
         unit = f"one element of {' or '.join(dict.fromkeys(map(each_text, each)))}"
-    elif group := document.get("group"):
-        unit = f"all {group_text(group)}"
+    elif trial.mapping.group:
+        unit = f"all {group_text(trial.mapping.group)}"
     elif spec.root and spec.root not in ("$", "[*]"):
         unit = f"one element of {spec.root}"
     else:
@@ -224,62 +247,55 @@ def _row_word(files: "Sequence[SourceFile]", *, whole: bool) -> str:
 # --- values in words
 
 
-def value_text(value: Json) -> str:
+def value_text(value: Value) -> str:
     """Describe a value of the mapping language."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        return " + ".join(map(value_text, value))
-    if "lookup" in value:
-        return place_text(value)
     return " ".join([_form_text(value), *_modifier_texts(value)])
 
 
-def _form_text(value: MappingDocument) -> str:
-    if "literal" in value:
-        return f"always {plain_text(value['literal'])}"
-    if "template" in value:
-        return f"template {plain_text(value['template'])}"
-    if "any_of" in value:
-        return "first of " + ", ".join(map(value_text, value["any_of"]))
-    if "tree" in value:
-        said = f"{value_text(value['text'])} of each node of the tree {value['tree']}"
-        return f"{said} (children {value['children']}, at most {value['depth']} levels)"
-    return value_text(value["concat"]) if "concat" in value else place_text(value["path"])
+def _form_text(value: Value) -> str:
+    if value.kind == "literal":
+        return f"always {plain_text(value.literal)}"
+    if value.kind == "template":
+        return f"template {plain_text(template_text(value))}"
+    if value.tree:
+        said = f"{value_text(value.tree.text)} of each node of the tree {value.tree.path.text}"
+        children, depth = value.tree.children.text, value.tree.depth
+        return f"{said} (children {children}, at most {depth} levels)"
+    if value.path:
+        return place_text(value.path)
+    parts = list(map(value_text, value.parts))
+    return f"first of {', '.join(parts)}" if value.kind == "any_of" else " + ".join(parts)
 
 
-def _modifier_texts(value: MappingDocument) -> Iterator[str]:
-    for one in sorted(MODIFIERS, key=lambda one: one.kind == "plain"):
-        stated = value.get(one.key)
-        if stated or stated == "":
-            yield one.words.format(_STATED_TEXTS[one.kind](stated))
+def _modifier_texts(value: Value) -> Iterator[str]:
+    stated = value.modifiers()
+    for one in sorted(stated, key=lambda one: one.kind == "plain"):
+        yield one.words.format(_stated_text(stated[one]))
 
 
-def value_parts(value: Json) -> list[Json]:
-    """List the parts that a value joins by line breaks."""
-    if value is None:
-        return []
-    return list(value) if isinstance(value, list) else [value]
+def _stated_text(stated: Value | Table[str, Scalar] | tuple[Path, ...] | str | int) -> str:
+    if isinstance(stated, Value):
+        return value_text(stated)
+    if isinstance(stated, tuple):
+        return each_text(stated)
+    if isinstance(stated, Table):
+        return pairs_text(stated)
+    return plain_text("json" if stated is True else stated)
 
 
-def pairs_text(table: MappingDocument) -> str:
+def pairs_text(table: Table[str, Scalar]) -> str:
     """Describe the entries of a map or of markers."""
     return ", ".join(
         f"{key!r} → {'left out' if to is None else plain_text(to)}" for key, to in table.items()
     )
 
 
-def plain_text(value: Json) -> str:
+def plain_text(value: Scalar) -> str:
     """Show a value of any kind in one short line: names bare, all else as JSON, cut at 120."""
-    bare = isinstance(value, str) and value.isidentifier()
-    text = value if bare else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str) and value.isidentifier():
+        return shorten_text(value, 120, "...")
+    text = json.dumps(value, ensure_ascii=False)
     return shorten_text(text, 120, "...")
-
-
-_STATED_TEXTS: dict[ModifierKind, Callable[[Json], str]] = {
-    **{"each": each_text, "value": value_text, "plain": plain_text},
-    **{"map": pairs_text, "texts": pairs_text},
-}
 
 
 def cut_text(text: str, most: int = LONGEST) -> str:
@@ -320,16 +336,14 @@ class Branch:
 SafeBranch = NewType("SafeBranch", Branch)
 
 
-def mapping_branches(
-    document: MappingDocument, check: Check | None, door: Door
-) -> tuple[SafeBranch, ...]:
+def mapping_branches(mapping: Mapping, check: Check | None, door: Door) -> tuple[SafeBranch, ...]:
     """Draw a mapping as a tree, with the rows that have its fields; models get the same one."""
     paths = check.paths if check else ()
-    branches = [_part_branch(part, paths) for part in outer_parts(document)]
-    for number, (pointer, layout) in enumerate(document_layouts(document)):
+    branches = [_part_branch(part, paths) for part in outer_parts(mapping)]
+    for number, (pointer, layout) in enumerate(mapping_layouts(mapping)):
         below = [_part_branch(part, paths) for part in layout_parts(layout, pointer)]
         branches += [Branch(label=f"alternative {number}", below=tuple(below))] if number else below
-    hide = _hide_words(document, door)
+    hide = _hide_words(mapping, door)
     return tuple(_shown_branch(one, hide) for one in branches)
 
 
@@ -340,44 +354,51 @@ def _shown_branch(one: Branch, hide: Callable[[str], Safe]) -> SafeBranch:
 
 def _part_branch(part: MappingPart, paths: Sequence[PathReach]) -> Branch:
     """Draw a part as one line, or with a branch for each of several values that it joins."""
-    if part.key == "messages":
-        return _message_branch(part, paths)
-    if isinstance(part.value, list) and len(part.value) > 1 and not part.key.startswith("source."):
-        return Branch(label=part.key, below=tuple(_value_branches(part, paths)))
+    if isinstance(part.value, Message):
+        return _message_branch(part.value, part.pointer, paths)
+    if len(texts := _joined_texts(part.value)) > 1:
+        return Branch(label=part.key, below=tuple(_text_branches(texts, part.pointer, paths)))
     return Branch(label=part.key, text=part_text(part), found=_row_count(paths, part.pointer))
 
 
-def _value_branches(part: MappingPart, paths: Sequence[PathReach]) -> Iterator[Branch]:
-    for number, one in enumerate(value_parts(part.value)):
-        found = _row_count(paths, f"{part.pointer}/{number}")
-        yield Branch(label=f"part {number + 1}", text=value_text(one), found=found)
+def _joined_texts(value: object) -> list[str]:
+    """Describe each of the values that one joins, or of the paths that are walked in step."""
+    if isinstance(value, tuple):
+        return [one.text for one in value if isinstance(one, Path)]
+    return list(map(value_text, value_parts(value))) if isinstance(value, Value) else []
 
 
-def _message_branch(part: MappingPart, paths: Sequence[PathReach]) -> Branch:
-    message, number = part.value, int(part.pointer.rpartition("/")[2])
-    role, mask = message["role"], message.get("loss_mask")
-    content = MappingPart("content", f"{part.pointer}/content", message.get("content"))
-    values = value_parts(content.value)
+def _text_branches(
+    texts: Sequence[str], pointer: str, paths: Sequence[PathReach]
+) -> Iterator[Branch]:
+    for number, text in enumerate(texts):
+        found = _row_count(paths, f"{pointer}/{number}")
+        yield Branch(label=f"part {number + 1}", text=text, found=found)
+
+
+def _message_branch(message: Message, pointer: str, paths: Sequence[PathReach]) -> Branch:
+    role, mask, number = message.role, message.loss_mask, int(pointer.rpartition("/")[2])
+    content = f"{pointer}/content"
+    texts = _joined_texts(message.content)
     below = []
-    if each := message.get("each"):
-        found = _row_count(paths, f"{part.pointer}/each")
-        below.append(Branch(label="each", text=each_text(each), found=found))
-    if where := message.get("where"):
-        below.append(Branch(label="where", text=conditions_text(where)))
-    names = (role.get("split") or role.get("map") or {}) if isinstance(role, dict) else {}
-    for name, to in names.items():
-        below.append(Branch(label=plain_text(name), text="left out" if to is None else str(to)))
-    if isinstance(role, dict) and "order" in role:
+    if message.each:
+        found = _row_count(paths, f"{pointer}/each")
+        below.append(Branch(label="each", text=each_text(message.each), found=found))
+    if message.where:
+        below.append(Branch(label="where", text=conditions_text(message.where)))
+    for name, to in speaker_roles(role).items():
+        below.append(Branch(label=plain_text(name), text="left out" if to is None else to))
+    if isinstance(role, RoleFromData) and role.order:
         below.append(Branch(label="order", text=_names_of_role(role)))
-    below += _value_branches(content, paths) if len(values) > 1 else []
+    below += _text_branches(texts, content, paths) if len(texts) > 1 else []
     if mask is not None:
         usual = {True: "yes", False: "no"}
         trained = usual[mask] if isinstance(mask, bool) else f"as {value_text(mask)} says"
         below.append(Branch(label="trained", text=trained))
     return Branch(
         label=f"message {number + 1}: {_role_label(role)}",
-        text="" if len(values) > 1 else value_text(content.value) if values else "nothing",
-        found=_row_count(paths, content.pointer) if len(values) == 1 else None,
+        text="" if len(texts) > 1 else texts[0] if texts else "nothing",
+        found=_row_count(paths, content) if len(texts) == 1 else None,
         below=tuple(below),
     )
 

@@ -48,7 +48,7 @@ def preview(state: State, context: Context, *, examples: int = EXAMPLES) -> Prev
     report = shown_report(context, order, trial, show=examples, share=share)
     door = context.door(order.source, trial.source.spec, share)
     return Preview(
-        lines=tuple(mapping_lines(mapping, door)),
+        lines=tuple(mapping_lines(trial.mapping, door)),
         sampled=f"{report.ok_rows}/{report.rows} rows",
         paths=tuple(path_reach(check.paths if check else (), door)),
         examples=tuple((door.value(row), door.value(record)) for row, record in report.examples),

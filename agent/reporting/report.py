@@ -34,6 +34,7 @@ from ingot.agent.state import (
 )
 from ingot.converters import json_yaml
 from ingot.converters.convert.result import Manifest
+from ingot.converters.mapping.bind import read_tree
 from ingot.converters.mapping.signs import sign_text
 from ingot.converters.rows import MappingDocument, non_finite_text
 
@@ -140,7 +141,7 @@ def _mapping_lines(proposal: SafeProposal, check: Check | None, door: Door) -> I
     if not mapping or json_yaml.violations("mapping", mapping):  # a person may have edited it so
         return
     yield from ("", "## Mapping", "")
-    yield from markdown_table(("target", "from"), mapping_lines(mapping, door))
+    yield from markdown_table(("target", "from"), mapping_lines(read_tree(mapping), door))
     if not check:
         return
     yield from ("", "## Sample", "")
@@ -175,7 +176,7 @@ def _opinion_lines(opinion: Opinion | None, door: Door) -> Iterator[str]:
     yield from _doubt_lines(other)
     if other.mapping:
         yield from ("", "As alternative.json:", "")
-        yield from markdown_table(("target", "from"), mapping_lines(other.mapping, door))
+        yield from markdown_table(("target", "from"), mapping_lines(read_tree(other.mapping), door))
 
 
 def _evidence_lines(proposal: SafeProposal) -> Iterator[str]:

@@ -43,7 +43,7 @@ from ingot.converters.errors import (
     SourceError,
     StorageError,
 )
-from ingot.converters.mapping.bind import to_document
+from ingot.converters.mapping.bind import read_tree, to_document
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources import Source
 
@@ -220,12 +220,12 @@ def validate(state: State, context: Context) -> State:
         unread = _unreadable_problem(proposal.mapping, "no row")
         return _failed_check([unread], proposal.mapping, door)
     document = _with_provenance(trial, proposal, state)
-    faults = model_gates.meta_faults(document) if proposal.mapper == "llm" else []
+    faults = model_gates.meta_faults(trial.mapping) if proposal.mapper == "llm" else []
     edited = proposal.mapper == "edited"  # a person who edits a mapping may decide otherwise
     decision = document_decision(document) if edited else proposal.decision
     shown = shown_report(context, order, trial)
     gates = (*list_gates(trial), *html_gates(trial))
-    record = door.text(record_words(document, trial))
+    record = door.text(record_words(trial))
     checked: State = {
         "check": replace(report_facts(shown, door), gates=gates, record=record),
         "problems": _shown_problems([*shown.problems, *faults], document, door),
@@ -257,7 +257,7 @@ def _failed_check(problems: Iterable[Problem], document: MappingDocument, door: 
 def _shown_problems(
     problems: Iterable[Problem], document: MappingDocument, door: Door
 ) -> tuple[SafeProblem, ...]:
-    return tuple(door.problem(explain_problem(one, document)) for one in problems)
+    return tuple(door.problem(explain_problem(one, read_tree(document))) for one in problems)
 
 
 def _unreadable_problem(document: MappingDocument, got: str) -> Problem:

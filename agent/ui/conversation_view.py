@@ -6,7 +6,7 @@ takes; it is the same in the tree of fields, in the row and in the record.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from weakref import WeakKeyDictionary
 
@@ -22,8 +22,6 @@ from ingot.agent.proposing.columns import text_of
 from ingot.agent.proposing.llm.data_block import read_data
 from ingot.agent.proposing.proposal import (
     confidence_text,
-    document_layouts,
-    layout_parts,
 )
 from ingot.agent.reporting.mapping_words import cut_text, mapping_lines
 from ingot.agent.reporting.report import reason_text
@@ -39,10 +37,12 @@ from ingot.agent.ui.field_uses import (
 )
 from ingot.converters.errors import MappingError, SourceError
 from ingot.converters.json_yaml import encode
+from ingot.converters.mapping.bind import read_tree
 from ingot.converters.mapping.check import PathReach
-from ingot.converters.mapping.language import ROLES
+from ingot.converters.mapping.language import ROLES, Mapping, speaker_roles
+from ingot.converters.mapping.walk import layout_parts, mapping_layouts, select_messages
 from ingot.converters.paths import PathSyntaxError
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import Json
 from ingot.converters.sources import SourceSpec
 from ingot.converters.sources.profile import PathFacts, Profile
 
@@ -71,10 +71,10 @@ def view_conversation(conversation: Conversation, context: Context) -> Facts:
         "model": f"{asking.endpoint.model} at {asking.endpoint.host}" if asking else None,
         "step": {"at": conversation.at + 1, "of": len(conversation.steps)},
         "steps": [{"words": one.words, "by": one.by} for one in conversation.steps],
-        "lines": [[*line] for line in mapping_lines(conversation.mapping, door)],
+        "lines": [[*line] for line in mapping_lines(conversation.tree, door)],
         "mapping": door.value(conversation.mapping).json,
         **_view_fields(conversation, context, uses),
-        "targets": _view_targets(conversation.mapping, uses),
+        "targets": _view_targets(conversation.tree, uses),
         "gates": [encode(one) for one in gates_of_state(state)],
         "problems": _view_problems(state.get("problems", ())),
         "person": state_person_reasons(state),
@@ -101,7 +101,7 @@ def _view_problems(problems: Sequence[SafeProblem]) -> list[Facts]:
     ]
 
 
-def _view_targets(mapping: MappingDocument, uses: Sequence[FieldUse]) -> list[Facts]:
+def _view_targets(mapping: Mapping, uses: Sequence[FieldUse]) -> list[Facts]:
     """What fields can be dropped on, each with its fields in the order of the mapping."""
     by_name = {one.name: one for one in list_targets(mapping)}
     return [
@@ -138,7 +138,7 @@ def view_reply(reply: Reply, context: Context) -> Facts:
                 "confidence": None if one.confidence is None else confidence_text(one.confidence),
                 "why": door.text(one.why or one.title),
                 "rows": one.rows,
-                "lines": [[*line] for line in mapping_lines(one.mapping, door)],
+                "lines": [[*line] for line in mapping_lines(read_tree(one.mapping), door)],
             }
             for one in reply.others
         ]
@@ -176,10 +176,10 @@ def _view_effect(reply: Reply, context: Context, door: Door) -> Facts | None:
 def list_uses(conversation: Conversation) -> list[FieldUse]:
     """List the fields that the mapping takes, with a colour where values go into records."""
     check = conversation.state.get("check")
-    return list(_field_uses(conversation.mapping, check.paths if check else ()))
+    return list(_field_uses(conversation.tree, check.paths if check else ()))
 
 
-def _field_uses(mapping: MappingDocument, paths: Sequence[PathReach]) -> Iterator[FieldUse]:
+def _field_uses(mapping: Mapping, paths: Sequence[PathReach]) -> Iterator[FieldUse]:
     colours: dict[str, int] = {}
     for one in paths:
         path = one.path.replace(" › ", ".").replace(".[", "[")
@@ -187,7 +187,7 @@ def _field_uses(mapping: MappingDocument, paths: Sequence[PathReach]) -> Iterato
             field = row_path(path)
         except PathSyntaxError:  # of lists that are walked in step, or of a tree
             field = path
-        if mapping.get("group"):
+        if mapping.group:
             field = field.removeprefix("[*]").removeprefix(".")
         target = _target_name(mapping, one.pointer)
         inside = re.split(r"[. ]", target.rpartition(": ")[2])[0]
@@ -196,16 +196,16 @@ def _field_uses(mapping: MappingDocument, paths: Sequence[PathReach]) -> Iterato
         yield FieldUse(field, path, target, number)
 
 
-def _target_name(mapping: MappingDocument, pointer: str) -> str:
+def _target_name(mapping: Mapping, pointer: str) -> str:
     """The part of a mapping that a pointer leads to: `text`, `user`, `role`, `meta.language`."""
-    for number, (place, layout) in enumerate(document_layouts(mapping)):
+    for number, (place, layout) in enumerate(mapping_layouts(mapping)):
         for part in layout_parts(layout, place):
             if not f"{pointer}/".startswith(f"{part.pointer}/"):
                 continue
             inside = pointer.removeprefix(part.pointer).split("/")[1:2]
             name = part.key
             if part.key == "messages" and inside == ["content"]:
-                name = message_target(layout, int(part.pointer.rpartition("/")[2]))
+                name = message_target(layout.messages or (), int(part.pointer.rpartition("/")[2]))
             elif part.key == "messages" and inside:
                 return _INSIDE.get(inside[0], part.key)
             return f"alternative {number}: {name}" if number else name
@@ -214,8 +214,8 @@ def _target_name(mapping: MappingDocument, pointer: str) -> str:
 
 def _view_fields(conversation: Conversation, context: Context, uses: Sequence[FieldUse]) -> Facts:
     """The tree of the fields, and the speakers whose roles the mapping sets."""
-    order, mapping = conversation.order, conversation.mapping
-    spec = _shown_reading(order, mapping, context)
+    order, mapping = conversation.order, conversation.tree
+    spec = _shown_reading(order, mapping.source, context)
     door = context.door(order.source, spec)
     if door not in _READ:
         read = read_data(*context.source_and_sample(order.source, spec))
@@ -245,11 +245,10 @@ def _view_fields(conversation: Conversation, context: Context, uses: Sequence[Fi
     return {"fields": fields, "fields_more": more, "roles": roles or None}
 
 
-def _shown_reading(order: Order, mapping: MappingDocument, context: Context) -> SourceSpec:
+def _shown_reading(order: Order, stated: SourceSpec, context: Context) -> SourceSpec:
     """How the rows are read whose fields are shown: as the mapping says, if that may be shown."""
     with suppress(MappingError, SourceError):
-        stated = SourceSpec.from_document(mapping.get("source"))
-        if mapping.get("source") and context.shown_sample(order, stated) is not None:
+        if stated != SourceSpec() and context.shown_sample(order, stated) is not None:
             return stated
     return order.spec
 
@@ -279,9 +278,9 @@ def _count_filled(facts: PathFacts) -> int:
 
 
 def _view_roles(
-    mapping: MappingDocument,
+    mapping: Mapping,
     uses: Sequence[FieldUse],
-    counts: Mapping[str, dict[Json, int]],
+    counts: dict[str, dict[Json, int]],
     door: Door,
 ) -> Iterator[Facts]:
     """The names of speakers with their roles; one that may not be shown has no command."""
@@ -292,10 +291,8 @@ def _view_roles(
             found |= {name: count for name, count in values.items() if isinstance(name, str)}
     roles: dict[str, str | None] = {name: name for name in ROLES}  # else as they are
     stated: dict[str, str | None] = {}
-    for _, layout in document_layouts(mapping):
-        for message in layout.get("messages") or []:
-            role = message["role"]
-            stated |= role.get("map") or role.get("split") or {} if isinstance(role, dict) else {}
+    for message in select_messages(mapping):
+        stated |= speaker_roles(message.role)
     for name in dict.fromkeys((*stated, *found)):
         shown = door.text(name)
         typed = name if name.isprintable() and not re.search(r"[\s\"]", name) else json.dumps(name)

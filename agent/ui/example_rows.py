@@ -14,7 +14,6 @@ from ingot.agent.context import Context
 from ingot.agent.judging.trial import Trial, try_out
 from ingot.agent.privacy import DIFFERS, NOT_SHOWN
 from ingot.agent.proposing.columns import text_of, values_at
-from ingot.agent.proposing.proposal import document_layouts
 from ingot.agent.reporting.mapping_words import cut_text
 from ingot.agent.reporting.preview import speaker_text
 from ingot.agent.ui.field_uses import FieldUse
@@ -22,6 +21,7 @@ from ingot.converters.errors import MappingError
 from ingot.converters.mapping.check import sample_batches
 from ingot.converters.mapping.rows.executor import RowExecutor
 from ingot.converters.mapping.rows.values import row_nodes
+from ingot.converters.mapping.walk import mapping_layouts
 from ingot.converters.paths import Node, PathSyntaxError, join_path
 from ingot.converters.rows import Json, limit_looks
 from ingot.converters.sources.sample import Sample
@@ -63,7 +63,7 @@ def view_rows(
 ) -> Facts:
     """The first of the rows that are asked for, those with a record before others; and counts."""
     rows = _tried_rows(conversation, context)
-    grouped = bool(conversation.mapping.get("group"))
+    grouped = bool(conversation.tree.group)
     held = [one for one in rows if _holds_value(one.row, wanted, grouped=grouped)]
     chosen = [one for one in held if wanted.outcome in ("", one.outcome)]
     chosen.sort(key=lambda one: one.record is None)
@@ -134,8 +134,8 @@ def _view_examples(
     """Rows beside their first record."""
     door = context.door(conversation.order.source, conversation.order.spec)
     colours = {one.field: one for one in uses if one.colour is not None}
-    layouts = [one for _, one in document_layouts(conversation.mapping)]
-    has_each = any(one.get("each") for one in layouts)  # then a row may give several records
+    layouts = mapping_layouts(conversation.tree)
+    has_each = any(one.each for _, one in layouts)  # then a row may give several records
     for one in rows:
         shown, made = door.value(one.row).json, door.value(one.record).json
         found = [

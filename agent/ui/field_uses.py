@@ -7,22 +7,29 @@ a line that is made here means the field and nothing else.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ingot.agent.chat.edits import list_conditions
 from ingot.agent.chat.typed_values import NOTHING, is_same_path, parse_scalar
 from ingot.agent.proposing.columns import text_of
 from ingot.agent.proposing.names import name_strength, speaker_role
-from ingot.converters.mapping.language import META_KEYS
-from ingot.converters.paths import Index, Key, Names, compile_path, join_path, quote_name
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.mapping.language import (
+    META_KEYS,
+    Condition,
+    Layout,
+    Mapping,
+    Message,
+    Role,
+    Scalar,
+)
+from ingot.converters.paths import Index, Key, Names, Path, compile_path, join_path, quote_name
+from ingot.converters.rows import Json
 from ingot.converters.sources.profile import PathFacts, Place
 
-_SIDES = ("user", "assistant")
+_SIDES: tuple[Role, ...] = ("user", "assistant")
 _PLAIN = re.compile(r"""[^,|"'{}\\\s]+""")  # a name that no command reads otherwise
 _EVERY, _FIRST = "[*]", "[0]"  # the rows of a group, and the first of them
-_BODIES = {"text", "messages", "any_of"}  # a mapping without one makes nothing
 _SHORT_NAME = 25  # characters of the name of a speaker
 
 
@@ -62,75 +69,78 @@ class Target(NamedTuple):
         return None if self.name.endswith("messages") else f"{self.put} none"
 
 
-def list_targets(mapping: MappingDocument) -> list[Target]:
+def list_targets(mapping: Mapping) -> list[Target]:
     """All parts that a field can become, as the mapping is now."""
-    group, variants = bool(mapping.get("group")), mapping.get("any_of") or []
+    group, variants = bool(mapping.group), mapping.any_of
     made: list[Target] = []
     for number, variant in enumerate(variants, start=1):
-        layout = {"each": mapping.get("each"), **variant}
+        layout = replace(variant, each=variant.each or mapping.outer.each)
         named = (f"alternative {number}: ", f"set alternative {number} ")
         made += _layout_targets(layout, *named, group=group)
     if not variants:
-        made += _layout_targets(mapping, "", "set ", group=group)
-    first_layout = variants[0] if variants else mapping
-    around = _path_of_each(mapping.get("each") or first_layout.get("each"))
+        made += _layout_targets(mapping.outer, "", "set ", group=group)
+    around = _outer_start(mapping)
     first = _FIRST if group else ""
     made += [Target("each", "set each"), Target("group", "set group")]
     return [*made, *(Target(f"meta.{one}", f"set meta.{one}", around, first) for one in META_KEYS)]
 
 
-def _layout_targets(
-    layout: MappingDocument, name: str, put: str, *, group: bool
-) -> Iterator[Target]:
-    around = _path_of_each(layout.get("each"))
+def _outer_start(mapping: Mapping) -> str:
+    """Where the paths of the first layout start."""
+    first = mapping.any_of[0].each if mapping.any_of else ()
+    return _path_of_each(mapping.outer.each or first)
+
+
+def _layout_targets(layout: Layout, name: str, put: str, *, group: bool) -> Iterator[Target]:
+    around = _path_of_each(layout.each)
     every, first = (_EVERY, _FIRST) if group else ("", "")
     yield Target(f"{name}text", f"{put}text", around, every, joins=True)
     yield Target(f"{name}system", f"{put}system", around, first, joins=True)
-    messages = layout.get("messages") or []
-    if not any(isinstance(one["role"], str) for one in messages) and messages:
-        sides = []
-    else:
-        sides = [one for one in _SIDES if sum(each["role"] == one for each in messages) < 2]
+    messages = layout.messages or ()
+    roles = [one.role for one in messages]
+    sides: list[Role] = []
+    if not messages or any(isinstance(one, str) for one in roles):
+        sides = [one for one in _SIDES if roles.count(one) < 2]
     for side in sides:
-        if side not in [one["role"] for one in messages]:
+        if side not in roles:
             yield Target(f"{name}{side}", f"{put}{side}", around, first, joins=True)
     for number, message in enumerate(messages):
         where = _message_start(message, around, first)
-        target = message_target(layout, number)
+        target = message_target(messages, number)
         said = target if target in sides else f"message {number + 1}"
         yield Target(f"{name}{target}", f"{put}{said}", *where, joins=True)
     yield Target(f"{name}messages", f"{put}messages", around, every)
 
 
-def _message_start(message: MappingDocument, around: str, grouped: str) -> tuple[str, str]:
+def _message_start(message: Message, around: str, grouped: str) -> tuple[str, str]:
     """Where the paths of a message start, and what reaches a row of a group from there."""
-    own = _path_of_each(message.get("each"))
+    own = _path_of_each(message.each)
     if grouped and own.startswith(_EVERY):
         return own.removeprefix(_EVERY).removeprefix("."), ""
     return ".".join(filter(None, (around, own))), grouped
 
 
-def message_target(layout: MappingDocument, number: int) -> str:
+def message_target(messages: Sequence[Message], number: int) -> str:
     """The name of a message: its role where no other has it, else its number too.
 
     `messages` is the only one, whose roles are read from the data.
     """
-    roles = [one["role"] for one in layout["messages"]]
+    roles = [one.role for one in messages]
     role = roles[number]
     if isinstance(role, str):
         return role if roles.count(role) == 1 else f"message {number + 1}: {role}"
     return "messages" if len(roles) == 1 else f"message {number + 1}"
 
 
-def _path_of_each(each: Json) -> str:
-    return each if isinstance(each, str) else ""
+def _path_of_each(each: Sequence[Path]) -> str:
+    return each[0].text if len(each) == 1 else ""
 
 
 # --- lines
 
 
 def view_uses(
-    facts: PathFacts, targets: Sequence[Target], fields: Mapping[str, PathFacts], held: set[str]
+    facts: PathFacts, targets: Sequence[Target], fields: dict[str, PathFacts], held: set[str]
 ) -> list[dict[str, Any]]:
     """What a field can be used as: the target, the line that does it, and the line that adds it.
 
@@ -140,7 +150,7 @@ def view_uses(
 
 
 def _view_use(
-    facts: PathFacts, target: Target, fields: Mapping[str, PathFacts], held: set[str]
+    facts: PathFacts, target: Target, fields: dict[str, PathFacts], held: set[str]
 ) -> Iterator[dict[str, Any]]:
     is_text = bool(facts.types.keys() - {"list", "object", "null"})
     is_list = "list" in facts.types or facts.segments[-1:] == (_EVERY,)
@@ -157,7 +167,7 @@ def _view_use(
         yield {"target": target.name, "line": line, "add": added}
 
 
-def _message_line(facts: PathFacts, target: Target, fields: Mapping[str, PathFacts]) -> str | None:
+def _message_line(facts: PathFacts, target: Target, fields: dict[str, PathFacts]) -> str | None:
     """The line that makes a list the messages: its elements name a speaker and hold a text."""
     around = facts.segments[:-1] if facts.segments[-1:] == (_EVERY,) else facts.segments
     element = (*around, _EVERY)
@@ -252,22 +262,20 @@ def path_segments(path: str) -> list[str]:
 
 
 def view_choices(
-    facts: PathFacts, real: PathFacts | None, mapping: MappingDocument
+    facts: PathFacts, real: PathFacts | None, mapping: Mapping
 ) -> dict[str, Any] | None:
     """For each value whether it is kept, the lines that change that, and those that keep only it.
 
     The choice is about messages where the field is one of their elements, else about rows. A value
     that is hidden, and so none of the `real` ones, has no line. None: none can be left out.
     """
-    found = _condition_place(facts, mapping) if mapping.keys() & _BODIES else None
+    found = None if mapping.kind == "irrelevant" else _condition_place(facts, mapping)
     if found is None or not facts.values:
         return None
     what, path, holders = found
-    stated = [[c for c in list_conditions(one) if is_same_path(c["path"], path)] for one in holders]
+    stated = [[c for c in one if is_same_path(c.path.text, path)] for one in holders]
     conditions = stated[0]
-    if any(one != conditions for one in stated) or any(
-        one["op"] not in ("in", "not_in") for one in conditions
-    ):
+    if any(one != conditions for one in stated) or not all(one.values for one in conditions):
         return None
     word = "" if what == "rows" else "message where "
     removed = [f"keep {'' if what == 'rows' else 'message '}all {path}"] if conditions else []
@@ -275,7 +283,7 @@ def view_choices(
     choices = []
     for counted, _ in facts.values:
         value = known.get(text_of(counted))
-        kept = all(_is_among(value, one["values"]) == (one["op"] == "in") for one in conditions)
+        kept = all(_is_among(value, one.values) == (one.op == "in") for one in conditions)
         lines = [f"drop {word}{path} is {_typed_value(value)}"]
         if not kept:
             lines = [*removed, *_restated(conditions, value, f"{word}{path} is ")]
@@ -287,20 +295,20 @@ def view_choices(
 
 
 def _condition_place(
-    facts: PathFacts, mapping: MappingDocument
-) -> tuple[str, str, list[MappingDocument]] | None:
-    """Whose conditions a field can be in: messages or rows, its path there, and what holds them."""
-    group, variants = bool(mapping.get("group")), mapping.get("any_of") or [mapping]
-    around = _path_of_each(mapping.get("each") or variants[0].get("each"))
-    walked = [one for one in mapping.get("messages") or [] if one.get("each")]
-    if walked and all(one["each"] == walked[0]["each"] for one in walked):
-        start, grouped = _message_start(walked[0], around, _FIRST if group else "")
-        path = start_path(Target("where", "", start, grouped), facts.segments)
+    facts: PathFacts, mapping: Mapping
+) -> tuple[str, str, list[tuple[Condition, ...]]] | None:
+    """Say whose conditions a field can be in: messages or rows, its path there, and all of them."""
+    grouped = _FIRST if mapping.group else ""
+    around = _outer_start(mapping)
+    walked = [one for one in mapping.outer.messages or () if one.each]
+    if walked and all(one.each == walked[0].each for one in walked):
+        start, below = _message_start(walked[0], around, grouped)
+        path = start_path(Target("where", "", start, below), facts.segments)
         inside = tuple(facts.segments[: len(path_segments(start))]) == tuple(path_segments(start))
-        if (inside if start else not grouped) and _is_single(path):
-            return "messages", path, walked
+        if (inside if start else not below) and _is_single(path):
+            return "messages", path, [one.where for one in walked]
     path = start_path(Target("where", "", around), facts.segments)
-    return ("rows", path, [mapping]) if not group and _is_single(path) else None
+    return ("rows", path, [mapping.outer.where]) if not grouped and _is_single(path) else None
 
 
 def _is_single(path: str) -> bool:
@@ -309,13 +317,13 @@ def _is_single(path: str) -> bool:
     return path != "$" and all(isinstance(one, Names | Key) for one in steps)
 
 
-def _restated(conditions: Sequence[MappingDocument], value: Json, head: str) -> Iterator[str]:
+def _restated(conditions: Sequence[Condition], value: Scalar, head: str) -> Iterator[str]:
     """The lines of conditions that let a value pass, and else what they did."""
     for one in conditions:
-        others = [each for each in one["values"] if not _is_among(each, [value])]
-        stays = others if one["op"] == "not_in" else [*others, value]
+        others = [each for each in one.values if not _is_among(each, [value])]
+        stays = others if one.op == "not_in" else [*others, value]
         if stays:
-            word = "drop" if one["op"] == "not_in" else "keep"
+            word = "drop" if one.op == "not_in" else "keep"
             yield f"{word} {head}{', '.join(map(_typed_value, stays))}"
 
 

@@ -191,6 +191,11 @@ def parse(document: Json, *, where: str) -> MappingDocument:
     return dict(document)
 
 
+def read_tree(document: Json) -> Mapping:
+    """Return the tree of a document, for what is shown or asked of it: wrong parts are left out."""
+    return _parse_document(document, (), LiteralBinder(None))[0]
+
+
 def bind(document: Json, values: Sequence[Json] = (), *, where: str = "mapping") -> Mapping:
     """The mapping that a document means for these rows."""
     binder = LiteralBinder(values)

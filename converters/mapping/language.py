@@ -4,7 +4,7 @@ Every form of a value becomes one `Value`; a bare string or a list is only a spe
 docs/mapping.md is the reference of the language.
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
 from ingot.converters.mapping.lookup import Lookup
@@ -108,6 +108,15 @@ class Value:
             for one in fields(self)
             if Modifier in one.metadata and getattr(self, one.name) != one.default
         }
+
+    def without_own_texts(self) -> "Value":
+        """Return the value without the modifiers that bring texts which no row holds."""
+        own: dict[str, Any] = {
+            one.name: one.default
+            for one in fields(self)
+            if Modifier in one.metadata and one.metadata[Modifier].brings_text
+        }
+        return replace(self, **own)
 
     def picking_values(self) -> dict[str, "Value"]:
         """Return the values that stand in modifiers, by key; they start where this value stands."""
@@ -275,8 +284,13 @@ def _form_document(value: Value) -> Json:
     if value.kind in ("path", "tree"):
         return path_document(path) if path else ""
     if value.kind == "template":
-        return "".join(p if isinstance(p, str) else f"{{{{{p.text}}}}}" for p in value.template)
+        return template_text(value)
     return [value_document(part) for part in value.parts]
+
+
+def template_text(value: Value) -> str:
+    """Write a template with its paths in {{ }}."""
+    return "".join(p if isinstance(p, str) else f"{{{{{p.text}}}}}" for p in value.template)
 
 
 def _tree_document(tree: Tree | None) -> MappingDocument:
@@ -321,10 +335,16 @@ def _message_document(message: Message) -> MappingDocument:
 
 
 def _where_document(where: tuple[Condition, ...]) -> Json:
-    return [
-        {"path": path_document(one.path), one.op: list(one.values) if one.values else one.limit}
-        for one in where
-    ] or None
+    return [_condition_document(one) for one in where] or None
+
+
+def _condition_document(one: Condition) -> MappingDocument:
+    return {"path": path_document(one.path), one.op: list(one.values) if one.values else one.limit}
+
+
+def _group_document(group: Group) -> MappingDocument:
+    sort = group.sort.text if group.sort else None
+    return _drop_none({"by": [path.text for path in group.by], "sort": sort})
 
 
 def _layout_document(layout: Layout) -> MappingDocument:
@@ -343,13 +363,10 @@ def _layout_document(layout: Layout) -> MappingDocument:
 
 def to_document(mapping: Mapping) -> MappingDocument:
     """The version 2 document of a mapping: unambiguous, in a fixed order, defaults left out."""
-    group = mapping.group
-    keys = group and [path.text for path in group.by]
-    sort = group.sort.text if group and group.sort else None
     stated = {
         "version": 2,
         "source": mapping.source.to_document() or None,
-        "group": _drop_none({"by": keys, "sort": sort}) or None,
+        "group": _group_document(mapping.group) if mapping.group else None,
         **_layout_document(mapping.outer),
         "any_of": [_layout_document(variant) for variant in mapping.any_of] or None,
     }
@@ -357,6 +374,41 @@ def to_document(mapping: Mapping) -> MappingDocument:
     if not mapping.any_of and mapping.kind == "irrelevant":
         document["text"] = None
     return document | _drop_none({"provenance": mapping.provenance})
+
+
+def part_document(part: object) -> Json:
+    """Return a part of a mapping as it stands in a document; what is not a node stays as it is."""
+    if isinstance(part, Path):
+        return path_document(part)
+    if isinstance(part, tuple):
+        return [part_document(one) for one in part]
+    if isinstance(part, Condition):
+        return _condition_document(part)
+    if isinstance(part, Group):
+        return _group_document(part)
+    if isinstance(part, Value):
+        return value_document(part)
+    if isinstance(part, Message):
+        return _message_document(part)
+    if isinstance(part, Layout):
+        return _layout_document(part)
+    return _role_document(part) if isinstance(part, RoleFromData | RoleInTurn | RoleSplit) else part
+
+
+def possible_roles(role: MessageRole) -> tuple[Role | None, ...]:
+    """List the roles that a message may have; None leaves it out."""
+    if isinstance(role, RoleFromData):
+        return tuple(role.map.values()) if role.map else role.order or ROLES
+    if isinstance(role, RoleSplit):
+        return tuple(role.markers.values())
+    return role.roles if isinstance(role, RoleInTurn) else (role,)
+
+
+def speaker_roles(role: MessageRole) -> dict[str, Role | None]:
+    """Return the speakers or markers that a role names, each with the role it is given."""
+    if isinstance(role, RoleSplit):
+        return role.markers
+    return (role.map or {}) if isinstance(role, RoleFromData) else {}
 
 
 def split_template(text: str) -> list[str]:

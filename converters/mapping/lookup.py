@@ -59,3 +59,8 @@ class Lookup(Path):
                     index.setdefault((isinstance(keys[0], bool), keys[0]), []).append(element)
             self._known = (one, index)
         return self._known[1]
+
+
+def taken_path(path: Path) -> Path:
+    """Return the path whose value is taken: of a lookup the one inside the element found."""
+    return path.parts["take"] if isinstance(path, Lookup) else path

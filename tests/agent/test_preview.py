@@ -13,6 +13,7 @@ from ingot.agent.reporting.mapping_words import describe, value_text
 from ingot.agent.reporting.preview import path_reach, preview, record_lines, row_text
 from ingot.agent.state import Check, Order, State
 from ingot.converters import json_yaml
+from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.check import PathReach
 from ingot.converters.rows import Json
 
@@ -44,7 +45,9 @@ from ingot.converters.rows import Json
 )
 def test_values(value: Any, words: str) -> None:
     assert json_yaml.violations("mapping", {"version": 2, "text": value}) == []
-    assert value_text(value) == words
+    mapping = bind({"version": 2, "text": value})
+    assert mapping.outer.text
+    assert value_text(mapping.outer.text) == words
 
 
 def test_a_whole_mapping() -> None:
@@ -65,9 +68,9 @@ def test_a_whole_mapping() -> None:
         "meta": {"language": {"literal": "zh"}, "source": None, "original_id": "~"},
     }
     assert json_yaml.violations("mapping", document) == []
-    assert list(describe(document)) == [
-        ("source.root", "data[*]"),
+    assert list(describe(bind(document))) == [
         ("source.encoding", "gb18030"),
+        ("source.root", "data[*]"),
         ("group", "rows with equal chat, sorted by turn"),
         ("each", "one record per parts[*]"),
         ("where", "good is true"),
@@ -85,7 +88,7 @@ def test_a_whole_mapping() -> None:
 
 def test_alternatives_are_numbered() -> None:
     document = {"version": 2, "any_of": [{"text": "a"}, {"text": "b"}], "meta": {"source": "s"}}
-    assert list(describe(document)) == [
+    assert list(describe(bind(document))) == [
         ("meta.source", "s"),
         ("alternative 1: text", "a"),
         ("alternative 2: text", "b"),

@@ -47,7 +47,7 @@ JSON = {
         converters/sources/text_kinds
     """,
     "parts of mapping documents": """
-        agent/judging/made_up agent/judging/unbacked agent/privacy/pairs
+        agent/judging/made_up agent/privacy/pairs
         agent/proposing/rules/answers/accepted_answers
         agent/proposing/rules/answers/answer_keys
         agent/proposing/rules/answers/preference
@@ -55,8 +55,8 @@ JSON = {
         agent/proposing/rules/documents/current_rows
         agent/proposing/rules/documents/typed_blocks
         agent/proposing/rules/passages
-        agent/chat/group_paths agent/chat/typed_values agent/judging/problem_words
-        agent/judging/model_gates agent/proposing/proposal agent/proposing/rules/context_columns
+        agent/chat/group_paths agent/chat/typed_values
+        agent/proposing/proposal agent/proposing/rules/context_columns
         agent/proposing/rules/conversations/conversations
         agent/proposing/rules/conversations/dialogue
         agent/proposing/rules/known_layouts agent/proposing/rules/mapper
@@ -65,16 +65,14 @@ JSON = {
         agent/proposing/rules/conversations/pairs_and_events
         agent/proposing/rules/conversations/transcripts
         agent/proposing/rules/conversations/turn_contents
-        agent/reporting/mapping_words agent/review/diff/change_rules
-        agent/review/diff/mapping_changes
-        agent/review/diff/normal_form agent/review/diff/part_changes converters/mapping/bind
+        agent/review/diff/normal_form converters/mapping/bind
         converters/mapping/document_reader converters/mapping/language converters/mapping/parser
     """,
     "requests to models, their replies, and the schemas of these": """
         agent/chat/commands agent/chat/edits agent/chat/prompt agent/chat/responses
         agent/doctor/endpoint_checks agent/model/budget agent/model/cache agent/model/client
         agent/model/json_text agent/model/replies agent/model/request_form agent/model/server_errors
-        agent/model/transport  agent/proposing/llm/lowering
+        agent/model/transport agent/proposing/llm/lowering
         agent/proposing/llm/mapper agent/proposing/llm/question agent/proposing/llm/reply
     """,
     "what clients of a served run send, and the answers of people": """

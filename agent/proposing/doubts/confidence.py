@@ -16,12 +16,14 @@ from ingot.agent.proposing.columns import Column, View, parse_json_text, texts_i
 from ingot.agent.proposing.doubts.row_doubts import row_doubts, taken_columns
 from ingot.agent.proposing.doubts.turn_doubts import Doubt
 from ingot.agent.proposing.names import speaker_role
-from ingot.agent.proposing.proposal import Evidence, select_parts, value_paths
+from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, Reading
 from ingot.agent.proposing.rules.text_copies import holds_words
+from ingot.converters.mapping.language import Condition, Mapping, Message, Value
 from ingot.converters.mapping.rows.executor import Record
+from ingot.converters.mapping.walk import select_parts, value_paths
 from ingot.converters.paths import Node
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 from ingot.converters.sources.profile import pick_evenly
 from ingot.converters.sources.text_kinds import (
@@ -357,13 +359,13 @@ _TARGET_ORDER = ("source", "text", "system", "messages", "where", "meta")
 
 
 def path_evidence(
-    document: MappingDocument, view: View, given: Sequence[Evidence], guessed: dict[str, Json]
+    mapping: Mapping, view: View, given: Sequence[Evidence], guessed: dict[str, Json]
 ) -> list[Evidence]:
     """One piece of evidence for every path and guess of a mapping that has none yet."""
     told = {one.choice for one in given}
     found = [
         _path_reason(target, path, role, view)
-        for target, path, role in _document_parts(document)
+        for target, path, role in _stated_paths(mapping)
         if path not in told
     ]
     unique = list({(one.target, one.choice): one for one in found}.values())
@@ -391,27 +393,24 @@ def _choice_text(value: Json) -> str:
     return repr(value) if not str(value).strip().isalnum() else str(value)
 
 
-def _document_parts(document: MappingDocument) -> Iterator[tuple[str, str, str]]:
+def _stated_paths(mapping: Mapping) -> Iterator[tuple[str, str, str]]:
     """(target, path at the record, role) of every text that a mapping takes."""
-    for part in select_parts(document, "text", "system", "messages", "where"):
-        if part.key == "messages":
-            yield from _message_parts(part.value)
-        elif part.key == "where":
-            yield "where", part.value["path"], ""
-        else:
+    for part in select_parts(mapping, "text", "system", "messages", "where"):
+        if isinstance(part.value, Message):
+            yield from _message_paths(part.value)
+        elif isinstance(part.value, Condition):
+            yield "where", part.value.path.text, ""
+        elif isinstance(part.value, Value):
             yield from ((part.key, path, part.key) for path in value_paths(part.value))
 
 
-def _message_parts(message: dict[str, Json]) -> Iterator[tuple[str, str, str]]:
-    role, each = message["role"], message.get("each")
-    target = f"messages.{role}" if isinstance(role, str) else "messages.content"
-    for path in value_paths(message.get("content")):
-        inside = isinstance(each, str) and path != "$"
-        yield (
-            target,
-            f"{each}.{path}" if inside else (path if each is None else str(each)),
-            str(role),
-        )
+def _message_paths(message: Message) -> Iterator[tuple[str, str, str]]:
+    role = message.role if isinstance(message.role, str) else ""
+    target, each = f"messages.{role or 'content'}", [path.text for path in message.each]
+    for path in value_paths(message.content):
+        around = each[0] if len(each) == 1 else str(each)
+        inside = len(each) == 1 and path != "$"
+        yield target, f"{around}.{path}" if inside else around if each else path, role
 
 
 def _path_reason(target: str, path: str, role: str, view: View) -> Evidence:

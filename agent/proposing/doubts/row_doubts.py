@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from ingot.agent.proposing.columns import Column, View, last_name, list_path, text_of, values_at
 from ingot.agent.proposing.doubts.turn_doubts import Doubt, message_lists, turn_doubts
 from ingot.agent.proposing.names import NAMED, alias_tables, spell_name
-from ingot.agent.proposing.proposal import select_parts, value_strings
+from ingot.agent.proposing.proposal import value_strings
 from ingot.agent.proposing.readings import Draft, Reading
 from ingot.agent.proposing.rules.answers.answer_keys import answer_reference
 from ingot.agent.proposing.rules.answers.multiple_choice import find_options
@@ -19,7 +19,9 @@ from ingot.agent.proposing.rules.answers.preference import RATED
 from ingot.agent.proposing.rules.answers.sides import SURE_SHARE, detect_language
 from ingot.agent.proposing.rules.documents.running_text import joins_documents
 from ingot.agent.proposing.rules.text_copies import is_marked_copy
+from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.mapping.rows.executor import Record
+from ingot.converters.mapping.walk import select_messages
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 from ingot.converters.sources.profile import pick_evenly
@@ -104,8 +106,8 @@ def _numbered_step_doubt(view: View, draft: Draft) -> Doubt:
 def _rated_element_doubt(view: View, draft: Draft) -> Doubt:
     """Elements of a list that are rated one against the other, which the mapping does not read."""
     read = value_strings(draft.body)
-    entries = [part.value for part in select_parts(draft.body, "messages")]
-    chosen = {str(one["each"]).removesuffix("[*]") for one in entries if one.get("where")}
+    walked = [one.each for one in select_messages(draft.tree) if one.where]
+    chosen = {path.text.removesuffix("[*]") for each in walked for path in each}
     taken = {list_path(path) for path in draft.used if "[*]" in path} - chosen
     rated = [
         c
@@ -282,7 +284,7 @@ def _name_doubts(draft: Draft, taken: Sequence[Column]) -> Iterator[Doubt]:
 
 def _depth_doubt(view: View, draft: Draft, each: str) -> Doubt:
     """Lists of objects with texts that the mapping does not touch: a shape of another kind."""
-    inside = (*draft.used, *message_lists(draft.body))
+    inside = (*draft.used, *message_lists(draft.tree))
     taken = [f"{each}.{path}" if each else path for path in inside if not path.startswith("^")]
     outer = {last_name(path) for path in inside if path.startswith("^")}
     left: dict[str, float] = {}
@@ -357,12 +359,10 @@ def _torn_list_doubt(view: View, draft: Draft) -> Doubt:
 
 def _alternative_doubt(draft: Draft) -> Doubt:
     """An answer that is taken from the first of several fields that has one."""
-    several = [
-        part.value["content"]["any_of"]
-        for part in select_parts(draft.body, "messages")
-        if isinstance(part.value.get("content"), dict) and "any_of" in part.value["content"]
-    ]
-    apart = any(not isinstance(one[0], dict) and "[" not in str(one[0]) for one in several)
+    contents = [one.content for one in select_messages(draft.tree) if one.content]
+    firsts = [one.parts[0] for one in contents if one.kind == "any_of"]
+    plain = [one.path for one in firsts if one.is_bare and one.path]
+    apart = any("[" not in path.text for path in plain if not isinstance(path, Lookup))
     return Doubt(
         "alternatives", float(apart), "the answer is the first of several fields that has one"
     )

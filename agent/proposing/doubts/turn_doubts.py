@@ -17,14 +17,17 @@ from ingot.agent.proposing.columns import (
     values_at,
 )
 from ingot.agent.proposing.names import NAMED, name_strength, speaker_role
-from ingot.agent.proposing.proposal import select_parts, value_strings
+from ingot.agent.proposing.proposal import value_strings
 from ingot.agent.proposing.readings import Draft, Reading, has_documents
 from ingot.agent.proposing.rules.conversations.row_groups import group_rows, paged_reading
 from ingot.agent.proposing.rules.documents.typed_blocks import blocks_by_type
 from ingot.agent.proposing.speakers import flag_roles
+from ingot.converters.mapping.language import Mapping, RoleFromData, RoleInTurn, part_document
+from ingot.converters.mapping.lookup import Lookup, taken_path
 from ingot.converters.mapping.rows.executor import Record
+from ingot.converters.mapping.walk import select_messages
 from ingot.converters.paths import Mark, compile_path, steps_text
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import Json
 from ingot.converters.sources.text_kinds import count_words, is_time
 
 _ROWS = 60  # rows that are looked at
@@ -55,11 +58,9 @@ def turn_doubts(whole: View, reading: Reading, draft: Draft) -> list[Doubt]:
     ]
 
 
-def message_lists(body: MappingDocument) -> set[str]:
+def message_lists(mapping: Mapping) -> set[str]:
     """The lists that a mapping makes messages of, one element or one step each."""
-    each = [part.value.get("each") for part in select_parts(body, "messages")]
-    flat = [one for e in each if e for one in (e if isinstance(e, list) else [e])]
-    return set(flat)
+    return {path.text for one in select_messages(mapping) for path in one.each}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,7 +137,7 @@ def _as_turns(element: str, talks: Sequence[Sequence[dict[str, str]]]) -> TurnLi
 
 def _turn_list_doubt(view: View, draft: Draft) -> Doubt:
     """Texts of lists in which somebody speaks, where the mapping does not take them as turns."""
-    taken = message_lists(draft.body)
+    taken = message_lists(draft.tree)
     left = [t for t in turn_lists(view) if not any(_leads_into(one, t.element) for one in taken)]
     chars = sum(t.chars for t in left)
     whole = sum(len(t) for node in view.nodes[:_ROWS] for t in texts_in(node.value) if " " in t)
@@ -211,13 +212,13 @@ def _counts_up(one: Column, values: Sequence[Sequence[str]]) -> bool:
 
 def _turn_kind_doubt(view: View, draft: Draft) -> Doubt:
     """A field of the turns that sorts them, by more than who speaks, and that nothing reads."""
-    for part in select_parts(draft.body, "messages"):
-        role, each = part.value.get("role"), part.value.get("each")
-        if not isinstance(each, str) or not isinstance(role, dict) or "path" not in role:
+    for message in select_messages(draft.tree):
+        role = message.role
+        if len(message.each) != 1 or not isinstance(role, RoleFromData):
             continue
-        said = role["path"]
-        speaker = said["of"] if isinstance(said, dict) else said  # a lookup's writer
-        read = {speaker, *value_strings(part.value)}
+        each, said = message.each[0].text, role.path
+        speaker = (said.parts["of"] if isinstance(said, Lookup) else said).text  # its writer
+        read = {speaker, *value_strings(part_document(message))}
         held = [v for node in view.nodes[:_ROWS] for v in values_at(each, node)]
         turns = _object_scalars(held)
         names = dict.fromkeys(name for turn in turns for name in turn)
@@ -225,7 +226,7 @@ def _turn_kind_doubt(view: View, draft: Draft) -> Doubt:
         for name in names:
             values = [turn.get(name, "") for turn in turns]
             kinds = set(values)
-            if name != speaker and _names_several_hosts(values, speakers, role.get("map")):
+            if name != speaker and _names_several_hosts(values, speakers, role.map):
                 return Doubt("kinds of turns", 1.0, f"{name} names several who answer")
             if name in read or not 2 <= len(kinds) <= 6 or max(map(len, kinds)) > 30:
                 continue
@@ -255,7 +256,7 @@ def _names_several_hosts(
 
 def _turn_order_doubt(view: View, draft: Draft) -> Doubt:
     """Turns whose times go backwards: the last one stands first."""
-    for each in sorted(message_lists(draft.body)):
+    for each in sorted(message_lists(draft.tree)):
         if "[" in each.removesuffix("[*]") or not each.endswith("[*]"):
             continue
         head = each.removesuffix("[*]") or "$"
@@ -274,14 +275,13 @@ def _turn_order_doubt(view: View, draft: Draft) -> Doubt:
 def _role_doubt(view: View, draft: Draft) -> Doubt:
     """Roles of values that no name says, and turns by order."""
     worst, seen = 0.0, ""
-    for part in select_parts(draft.body, "messages"):
-        role, each = part.value.get("role"), part.value.get("each")
-        if isinstance(role, list):
+    for message in select_messages(draft.tree):
+        role = message.role
+        if isinstance(role, RoleInTurn):
             worst, seen = max((worst, seen), (0.5, "only the order says who speaks"))
-        table = role.get("map") if isinstance(role, dict) else None
-        if not table or not each:
+        if not isinstance(role, RoleFromData) or not role.map or not message.each:
             continue
-        said = role["path"]["take"] if isinstance(role["path"], dict) else role["path"]
+        said, table = taken_path(role.path).text, role.map
         name = last_name(said) if said != "$" else ""
         strange = [
             v for v, r in table.items() if v != "*" and r != "system" and speaker_role(str(v)) != r
@@ -296,7 +296,7 @@ def _role_doubt(view: View, draft: Draft) -> Doubt:
 
 def _link_doubt(view: View, draft: Draft) -> Doubt:
     """Turns that name the one they follow, where that is not the one before: a tree of versions."""
-    for each in sorted(message_lists(draft.body)):
+    for each in sorted(message_lists(draft.tree)):
         if not each.endswith(("[*]", ".*")):
             continue
         head = each.removesuffix("[*]").removesuffix(".*") or "$"

@@ -28,7 +28,6 @@ from ingot.agent.proposing.proposal import (
     Proposal,
     Request,
     confidence_text,
-    select_parts,
 )
 from ingot.agent.proposing.readings import Reading, seen_from_element
 from ingot.agent.proposing.recsys_data import click_log_hint
@@ -36,10 +35,12 @@ from ingot.agent.proposing.rules.candidates import Candidate, candidate_document
 from ingot.agent.proposing.rules.known_layouts import drop_absent_parts, propose_known
 from ingot.agent.proposing.rules.metadata import find_meta, mapping_language
 from ingot.converters.errors import MappingError
-from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.bind import bind, read_tree
 from ingot.converters.mapping.check import SampleRun, run_sample
+from ingot.converters.mapping.language import Mapping, RoleFromData, RoleSplit
 from ingot.converters.mapping.rows.executor import Record
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.mapping.walk import select_messages
+from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 from ingot.converters.sources.profile import pick_evenly
 from ingot.converters.sources.sample import Sample
@@ -102,8 +103,8 @@ def _prefer_turns(ran: Sequence[Candidate]) -> list[Candidate]:
         if one.draft.kind == "sft"
         and one.draft.explicit
         and one.score >= LEAST_SCORE["sft"]
-        and _reads_speakers(one.draft.body)
-        for element in message_lists(one.draft.body)
+        and _reads_speakers(one.draft.tree)
+        for element in message_lists(one.draft.tree)
     }
     return [
         replace(one, score=one.score * _OF_TURNS)
@@ -113,10 +114,10 @@ def _prefer_turns(ran: Sequence[Candidate]) -> list[Candidate]:
     ]
 
 
-def _reads_speakers(body: MappingDocument) -> bool:
+def _reads_speakers(mapping: Mapping) -> bool:
     """Whether the data say who speaks."""
-    roles = [part.value.get("role") for part in select_parts(body, "messages")]
-    return any(isinstance(role, dict) for role in roles)
+    roles = [one.role for one in select_messages(mapping)]
+    return any(isinstance(role, RoleFromData | RoleSplit) for role in roles)
 
 
 def _takes_turns(candidate: Candidate, talks: set[str]) -> bool:
@@ -220,7 +221,8 @@ def _make_proposal(
         if one.share >= (SHOWN_SCORE if one.name == "score" else SHOWN_DOUBT)
     ]
     given = (*chosen.draft.evidence, *evidence)
-    more = path_evidence(document, chosen.reading.view, given, source.guessed.to_document())
+    guessed = source.guessed.to_document()
+    more = path_evidence(read_tree(document), chosen.reading.view, given, guessed)
     proposal = Proposal(
         decision=chosen.draft.kind,
         mapping=document,

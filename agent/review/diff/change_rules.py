@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
 
-from ingot.converters.rows import Json
+from ingot.converters.mapping.language import part_document
 
 CLASSES = ("none", "additive", "meta", "training", "breaking")
 
@@ -58,6 +58,6 @@ def worst_class(found: Iterable[Change]) -> str:
     return max((one.kind for one in found), key=CLASSES.index, default="none")
 
 
-def exact_text(value: Json) -> str:
-    """Return a text that only values share that convert alike: `true` is not 1, nor is 1.0."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+def exact_text(part: object) -> str:
+    """Return a text that only parts share that convert alike: `true` is not 1, nor is 1.0."""
+    return json.dumps(part_document(part), ensure_ascii=False, sort_keys=True)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from ingot.agent.proposing.proposal import ROLES, message_roles
 from ingot.agent.reporting.mapping_words import (
     common_length,
     conditions_text,
@@ -32,13 +31,25 @@ from ingot.agent.review.diff.part_changes import (
     where_changes,
 )
 from ingot.converters.json_yaml import pointer_to
-from ingot.converters.mapping.language import META_KEYS
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.mapping.language import (
+    META_KEYS,
+    ROLES,
+    Layout,
+    Mapping,
+    Message,
+    MessageRole,
+    Role,
+    RoleFromData,
+    RoleSplit,
+    Value,
+    merge_layout,
+    possible_roles,
+    to_document,
+)
 
 # (place among the old ones, place among the new ones); None = it has no partner.
 _Pair = tuple[int | None, int | None]
 
-_KEYS = ("each", "where", "text", "messages", "system", "tools", "meta")
 # Pairs of alternatives, and characters of the keys around them, said again for each of them.
 _MOST_PAIRS, _MOST_AROUND = 4_000_000, 4 << 20
 
@@ -51,45 +62,32 @@ class _Alternative:
     it states itself.
     """
 
-    layout: MappingDocument
+    layout: Layout
     name: str
     base: str
-    own: MappingDocument
+    own: Layout
     where: list[PlacedCondition]
-
-    def value(self, key: str) -> Json:
-        """Return what stands under a key (`text`, `meta/language`), None if nothing does."""
-        return _value_at(self.layout, key)
 
     def pointer(self, key: str) -> str:
         """Return the JSON Pointer to a key: into the alternative if it is stated there."""
-        return f"{'' if _value_at(self.own, key) is None else self.base}/{key}"
+        block, _, inner = key.partition("/")
+        stated = getattr(self.own, block)
+        return f"{self.base if (stated and (not inner or inner in stated)) else ''}/{key}"
 
 
-def _value_at(layout: MappingDocument, key: str) -> Json:
-    block, _, inner = key.partition("/")
-    value = layout.get(block)
-    return (value or {}).get(inner) if inner else value
-
-
-def _expand_alternatives(document: MappingDocument) -> list[_Alternative]:
+def _expand_alternatives(mapping: Mapping) -> list[_Alternative]:
     """Return the layouts of a mapping in normal form, in the order in which they are tried."""
-    outer = {key: document[key] for key in _KEYS if document.get(key) is not None}
-    around = _place_conditions(outer, "")
+    around = _place_conditions(mapping.outer, "")
+    if not mapping.any_of:
+        outer = mapping.outer
+        return [_Alternative(layout=outer, name="", base="", own=outer, where=around)]
     found = []
-    for number, variant in enumerate(document.get("any_of", [{}])):
-        several = "any_of" in document
-        base = f"/any_of/{number}" if several else ""
-        layout = {
-            **outer,
-            **variant,
-            "where": [*outer.get("where", []), *variant.get("where", [])],
-            "meta": {**outer.get("meta", {}), **variant.get("meta", {})},
-        }
+    for number, variant in enumerate(mapping.any_of):
+        base = f"/any_of/{number}"
         found.append(
             _Alternative(
-                layout={key: one for key, one in layout.items() if one not in ([], {})},
-                name=f"alternative {number + 1}: " if several else "",
+                layout=merge_layout(mapping.outer, variant),
+                name=f"alternative {number + 1}: ",
                 base=base,
                 own=variant,
                 where=[*around, *_place_conditions(variant, base)],
@@ -98,55 +96,48 @@ def _expand_alternatives(document: MappingDocument) -> list[_Alternative]:
     return found
 
 
-def _place_conditions(layout: MappingDocument, base: str) -> list[PlacedCondition]:
+def _place_conditions(layout: Layout, base: str) -> list[PlacedCondition]:
     return [
-        PlacedCondition(
-            one,
-            f"{base}/where/{place}",
-            frozenset(map(exact_text, one.get("in") or one.get("not_in") or ())),
-        )
-        for place, one in enumerate(layout.get("where", []))
+        PlacedCondition(one, f"{base}/where/{place}", frozenset(map(exact_text, one.values)))
+        for place, one in enumerate(layout.where)
     ]
 
 
-def compare_mappings(old: MappingDocument, new: MappingDocument) -> tuple[Change, ...]:
+def compare_mappings(old: Mapping, new: Mapping) -> tuple[Change, ...]:
     """Compare two mappings in normal form.
 
     The changes are in the order of the language: source, group, then the layouts key by key. No
     change at all means that every row gives the same records.
     """
     if _has_too_many_pairs(old, new):
-        was, now = (f"{len(one.get('any_of', [None]))} alternatives" for one in (old, new))
+        was, now = (f"{len(one.any_of) or 1} alternatives" for one in (old, new))
         place = _first_pointer(new)
         many = make_change("alternatives_many", "alternatives", was, now, place)
-        return () if exact_text(old) == exact_text(new) else (many,)
+        same = exact_text(to_document(old)) == exact_text(to_document(new))
+        return () if same else (many,)
     before, after = _expand_alternatives(old), _expand_alternatives(new)
     kinds = _records_kind(before), _records_kind(after)
     if "" in kinds:
         return tuple(_relevance_changes(before, after, *kinds))
     found = [
-        *source_changes(old.get("source", {}), new.get("source", {})),
-        *part_changes("group", "group", old.get("group"), new.get("group"), group_text, "/group"),
+        *source_changes(old.source, new.source),
+        *part_changes("group", "group", old.group, new.group, group_text, "/group"),
     ]
     if kinds[0] != kinds[1]:
         words = _all_texts(before), _all_texts(after)
         return (*found, make_change("records_kind", kinds[1], *words, _first_pointer(new)))
     # Alternatives are tried for whole rows where one has its own `each`.
-    rows = [any("each" in variant for variant in one.get("any_of", [])) for one in (old, new)]
-    several = "any_of" in old and "any_of" in new
-    if several and rows[0] != rows[1] and ("each" in old or "each" in new):
+    rows = [any(variant.each for variant in one.any_of) for one in (old, new)]
+    several = old.any_of and new.any_of
+    if several and rows[0] != rows[1] and (old.outer.each or new.outer.each):
         was, now = ("per row" if one else "per element" for one in rows)
         found.append(make_change("alternatives_each", "alternatives", was, now, "/any_of"))
     return (*found, *_layout_changes(before, after, rows=any(rows)))
 
 
-def _has_too_many_pairs(old: MappingDocument, new: MappingDocument) -> bool:
-    most = [len(document.get("any_of", ())) for document in (old, new)]
-    around = [
-        len(exact_text({key: document.get(key) for key in _KEYS})) * count
-        for document, count in zip((old, new), most, strict=True)
-    ]
-    return most[0] * most[1] > _MOST_PAIRS or max(around) > _MOST_AROUND
+def _has_too_many_pairs(old: Mapping, new: Mapping) -> bool:
+    around = [len(exact_text(one.outer)) * len(one.any_of) for one in (old, new)]
+    return len(old.any_of) * len(new.any_of) > _MOST_PAIRS or max(around) > _MOST_AROUND
 
 
 # --- relevance and kind
@@ -154,7 +145,7 @@ def _has_too_many_pairs(old: MappingDocument, new: MappingDocument) -> bool:
 
 def _records_kind(layouts: Sequence[_Alternative]) -> str:
     keys = ("messages", "text")
-    return next((key for key in keys if any(key in one.layout for one in layouts)), "")
+    return next((key for key in keys if any(getattr(one.layout, key) for one in layouts)), "")
 
 
 def _relevance_changes(
@@ -168,8 +159,10 @@ def _relevance_changes(
         yield make_change("mapped_no_more", was, _all_texts(before), None, place)
 
 
-def _first_pointer(document: MappingDocument) -> str:
-    return next((f"/{key}" for key in ("text", "messages", "any_of") if key in document), "")
+def _first_pointer(mapping: Mapping) -> str:
+    if mapping.outer.text or mapping.outer.messages:
+        return "/text" if mapping.outer.text else "/messages"
+    return "/any_of" if mapping.any_of else ""
 
 
 def _all_texts(layouts: Sequence[_Alternative]) -> str:
@@ -245,26 +238,30 @@ def _unpaired_changes(
 def _layout_pair_changes(old: _Alternative, new: _Alternative, *, last: bool) -> Iterator[Change]:
     """Compare two layouts; `last`: a row that gives nothing here gives nothing."""
 
-    def sides(key: str) -> tuple[Json, Json, str]:
-        before, after = old.value(key), new.value(key)
-        return before, after, (old if after is None else new).pointer(key)
+    def place(key: str, after: object) -> str:
+        return (new if after else old).pointer(key)
 
-    before, after, pointer = sides("each")
-    yield from part_changes("each", "each", before, after, each_text, pointer)
+    was, now = old.layout, new.layout
+    pointer = place("each", now.each)
+    yield from part_changes("each", "each", was.each or None, now.each or None, each_text, pointer)
     where = where_changes(old.where, new.where)
     yield from (one for one in where if one.rule != "where_order" or not last)
-    before, after, pointer = sides("messages")
-    if before is not None and after is not None:
-        yield from message_changes(before, after, pointer, decides=last)
+    if was.messages and now.messages:
+        pointer = new.pointer("messages")
+        yield from message_changes(was.messages, now.messages, pointer, decides=last)
     for key in ("text", "system", "tools"):
-        before, after, pointer = sides(key)
-        needed = key == "text" and last
+        before, after = getattr(was, key), getattr(now, key)
         yield from value_changes(
-            before, after, target=key, path_rule=f"{key}_path", pointer=pointer, needed=needed
+            before,
+            after,
+            target=key,
+            path_rule=f"{key}_path",
+            pointer=place(key, after),
+            needed=key == "text" and last,
         )
     for key in META_KEYS:  # whatever changes in a meta value is one change of that value
-        before, after, pointer = sides(f"meta/{key}")
-        rule, target = f"meta_{key}", f"meta.{key}"
+        before, after = was.meta.get(key), now.meta.get(key)
+        rule, target, pointer = f"meta_{key}", f"meta.{key}", place(f"meta/{key}", after)
         for one in value_changes(before, after, target=target, path_rule=rule, pointer=pointer):
             yield make_change(rule, target, one.old, one.new, pointer)
 
@@ -276,7 +273,7 @@ _MOST_CELLS = 250_000  # beyond, messages are paired by their number
 
 
 def message_changes(
-    old: list[MappingDocument], new: list[MappingDocument], pointer: str, *, decides: bool
+    old: Sequence[Message], new: Sequence[Message], pointer: str, *, decides: bool
 ) -> Iterator[Change]:
     """Compare the messages of one layout; `decides`: a row that gives nothing here gives none."""
     before, after = ([exact_text(one) for one in side] for side in (old, new))
@@ -312,13 +309,13 @@ def message_changes(
 
 
 def _align_by_cost(
-    old: Sequence[MappingDocument], new: Sequence[MappingDocument], rows: range, columns: range
+    old: Sequence[Message], new: Sequence[Message], rows: range, columns: range
 ) -> list[_Pair]:
     """Align with the fewest and smallest differences (Needleman and Wunsch)."""
     if len(rows) * len(columns) > _MOST_CELLS:
         return list(zip_longest(rows, columns))
     before, after = (
-        [[exact_text(side[place].get(key)) for key in _DIFFERENT] for place in places]
+        [[exact_text(getattr(side[place], key)) for key in _DIFFERENT] for place in places]
         for side, places in ((old, rows), (new, columns))
     )
     table = [[j * _ALONE for j in range(len(after) + 1)]]
@@ -355,67 +352,69 @@ def _difference_cost(one: Sequence[str], other: Sequence[str]) -> float:
 
 
 def _entry_changes(
-    old: MappingDocument, new: MappingDocument, target: str, pointer: str, *, needed: bool
+    old: Message, new: Message, target: str, pointer: str, *, needed: bool
 ) -> list[Change]:
-    found = _role_changes(old["role"], new["role"], f"{target} role", f"{pointer}/role")
-    for key, words in (("each", each_text), ("where", conditions_text)):
-        both = old.get(key), new.get(key)
-        found += part_changes(f"message_{key}", f"{target} {key}", *both, words, f"{pointer}/{key}")
-    found += value_changes(
-        old["content"],
-        new["content"],
-        target=f"{target} content",
-        path_rule="content_path",
-        pointer=f"{pointer}/content",
-        needed=needed,
+    each, where = (
+        (getattr(old, key) or None, getattr(new, key) or None) for key in ("each", "where")
     )
-    return [*found, *_mask_changes(old, new, f"{target} loss_mask", f"{pointer}/loss_mask")]
+    return [
+        *_role_changes(old.role, new.role, f"{target} role", f"{pointer}/role"),
+        *part_changes("message_each", f"{target} each", *each, each_text, f"{pointer}/each"),
+        *part_changes(
+            "message_where", f"{target} where", *where, conditions_text, f"{pointer}/where"
+        ),
+        *value_changes(
+            old.content,
+            new.content,
+            target=f"{target} content",
+            path_rule="content_path",
+            pointer=f"{pointer}/content",
+            needed=needed,
+        ),
+        *_mask_changes(old, new, f"{target} loss_mask", f"{pointer}/loss_mask"),
+    ]
 
 
-def _role_changes(old: Json, new: Json, target: str, pointer: str) -> list[Change]:
-    tables = _role_table(old), _role_table(new)
-    if tables[0] is not None and tables[1] is not None and old["path"] == new["path"]:
-        return role_map_changes(
-            tables[0], tables[1], target, lambda key: pointer_to(f"{pointer}/map", key)
-        )
-    both_split = all(isinstance(role, dict) and "split" in role for role in (old, new))
+def _role_changes(
+    old: MessageRole, new: MessageRole, target: str, pointer: str
+) -> Sequence[Change]:
+    if isinstance(old, RoleFromData) and isinstance(new, RoleFromData):
+        named = not old.order and not new.order
+        if named and exact_text(old.path) == exact_text(new.path):
+            tables = _role_table(old), _role_table(new)
+            return role_map_changes(*tables, target, lambda key: pointer_to(f"{pointer}/map", key))
+    both_split = isinstance(old, RoleSplit) and isinstance(new, RoleSplit)
     rule = "split_markers" if both_split else "message_role"
     return part_changes(rule, target, old, new, role_text, pointer)
 
 
-def _role_table(role: Json) -> MappingDocument | None:
+def _role_table(role: RoleFromData) -> dict[str, Role | None]:
     """Return the map of a role that is read from the data; without one, names mean themselves."""
-    if not isinstance(role, dict) or "split" in role or "order" in role:
-        return None
-    return role.get("map") or {name: name for name in ROLES}
+    return role.map or {name: name for name in ROLES}
 
 
-def _mask_changes(
-    old: MappingDocument, new: MappingDocument, target: str, pointer: str
-) -> list[Change]:
-    before, after = old.get("loss_mask"), new.get("loss_mask")
+def _mask_changes(old: Message, new: Message, target: str, pointer: str) -> Sequence[Change]:
+    before, after = old.loss_mask, new.loss_mask
     if exact_text(_effective_mask(old)) == exact_text(_effective_mask(new)):
         return []
-    from_data = [isinstance(mask, str | list | dict) for mask in (before, after)]
-    if all(from_data) and only_adds_entries(before, after):
+    if isinstance(before, Value) and isinstance(after, Value) and only_adds_entries(before, after):
         return value_changes(before, after, target=target, path_rule="", pointer=pointer)
-    rule = "loss_mask_from_data" if from_data[1] else "loss_mask"
+    rule = "loss_mask_from_data" if isinstance(after, Value) else "loss_mask"
     return [make_change(rule, target, *contrast_texts(before, after, mask_text), pointer)]
 
 
-def _effective_mask(message: MappingDocument) -> Json:
+def _effective_mask(message: Message) -> bool | Value | None:
     """Return the loss mask as stated, else that of the role; None if the role is read."""
-    mask, role = message.get("loss_mask"), message["role"]
-    if mask is None and isinstance(role, str):
-        return role == "assistant"
-    return mask
+    if message.loss_mask is None and isinstance(message.role, str):
+        return message.role == "assistant"
+    return message.loss_mask
 
 
-def _is_needed(messages: list[MappingDocument], place: int) -> bool:
+def _is_needed(messages: Sequence[Message], place: int) -> bool:
     """Check whether it is the only one of the assistant, or the only one that may be answered."""
-    role = messages[place]["role"]
-    if "each" in messages[place] or not isinstance(role, str) or role == "system":
+    role = messages[place].role
+    if messages[place].each or not isinstance(role, str) or role == "system":
         return False
     side = {"assistant"} if role == "assistant" else {"user", "tool"}
-    others = (other["role"] for number, other in enumerate(messages) if number != place)
-    return not any(side & set(message_roles(other)) for other in others)
+    others = (other.role for number, other in enumerate(messages) if number != place)
+    return not any(side & set(possible_roles(other)) for other in others)

@@ -4,7 +4,7 @@ import codecs
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import TypeVar
+from typing import Any
 
 from ingot.agent.review.diff.change_rules import exact_text
 from ingot.converters.errors import Problem
@@ -21,11 +21,11 @@ from ingot.converters.mapping.language import (
     Scalar,
     Tree,
     Value,
-    to_document,
 )
 from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.mapping.parser import Parser
 from ingot.converters.mapping.rows.messages import expand_zip
+from ingot.converters.mapping.walk import rewrite
 from ingot.converters.paths import (
     Key,
     Names,
@@ -38,8 +38,6 @@ from ingot.converters.paths import (
 )
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources.facts import SourceSpec
-
-MapValue = TypeVar("MapValue", bound=Scalar)
 
 
 def _simplest_path(path: Path) -> Path:
@@ -61,26 +59,18 @@ def _simplest_path(path: Path) -> Path:
     return compile_path(steps_text(tuple(steps)))
 
 
-def normal_form(document: MappingDocument, values: Sequence[Json] = ()) -> MappingDocument:
-    """Return the normal form of a mapping document of version 1 or 2."""
+def normal_form(document: MappingDocument, values: Sequence[Json] = ()) -> Mapping:
+    """Return the tree of a mapping document of version 1 or 2 in its normal form."""
     mapping = _read_mapping(document, values)
     if mapping.kind == "irrelevant":
-        return {"text": None, "version": 2}
-    settled = replace(
-        mapping,
-        outer=_layout(mapping.outer),
-        any_of=tuple(_layout(variant) for variant in mapping.any_of),
+        return Mapping(kind="irrelevant", outer=Layout())
+    return Mapping(
+        kind=mapping.kind,
+        outer=_settled_layout(mapping.outer),
+        any_of=tuple(map(_settled_layout, mapping.any_of)),
         source=_source(mapping.source),
-        group=_group(mapping.group) if mapping.group else None,
-        provenance=None,
+        group=rewrite(mapping.group, _simplify),
     )
-    return dict(_sort_lists(to_document(settled)))
-
-
-def _sort_lists(value: Json) -> Json:
-    if isinstance(value, dict):
-        return {key: _sort_lists(value[key]) for key in sorted(value)}
-    return [_sort_lists(one) for one in value] if isinstance(value, list) else value
 
 
 # --- version 1
@@ -110,90 +100,19 @@ def _literal_rule(values: Sequence[Json]) -> Callable[[str, str, str], Value | P
     return rule
 
 
-# --- values
-
-
-def _value(value: Value, *, text: bool) -> Value:
-    """Simplify a value; `text`: its text is wanted, not its type."""
-    settled = replace(
-        value,
-        path=_simplest_path(value.path) if value.path else None,
-        parts=tuple(_value(part, text=value.kind == "concat") for part in value.parts),
-        template=tuple(
-            piece if isinstance(piece, str) else _placeholder(piece) for piece in value.template
-        ),
-        tree=_tree(value.tree) if value.tree else None,
-        each=tuple(map(_simplest_path, value.each)),
-        pick=_value(value.pick, text=False) if value.pick else None,
-        map=_shortest_map(value.map) if value.map else None,
-    )
-    if settled.kind != "concat" or not settled.is_bare:
-        return settled
-    parts = tuple(inner for part in settled.parts for inner in _inner_values(part))
-    return parts[0] if text and len(parts) == 1 else replace(settled, parts=parts)
-
-
-def _tree(tree: Tree) -> Tree:
-    return replace(
-        tree,
-        path=_simplest_path(tree.path),
-        text=_value(tree.text, text=True),
-        children=_simplest_path(tree.children),
-    )
-
-
-def _inner_values(part: Value) -> tuple[Value, ...]:
-    return part.parts if part.kind == "concat" and part.is_bare else (part,)
-
-
-def _placeholder(path: Path) -> Path:
-    """Keep a quoted key with braces, which a template cannot hold bare."""
-    plain = _simplest_path(path)
-    return path if "{" in plain.text or "}" in plain.text else plain
-
-
-def _shortest_map(table: dict[str, MapValue]) -> dict[str, MapValue]:
-    """Drop entries that say what `*` says."""
-    if "*" not in table:
-        return table
-    other = exact_text(table["*"])
-    return {key: to for key, to in table.items() if key == "*" or exact_text(to) != other}
-
-
 # --- layouts
 
 
-def _layout(layout: Layout) -> Layout:
-    return replace(
-        layout,
-        each=tuple(map(_simplest_path, layout.each)),
-        where=tuple(map(_condition, layout.where)),
-        text=_value(layout.text, text=True) if layout.text else None,
-        messages=_messages(layout.messages) if layout.messages else None,
-        system=_value(layout.system, text=True) if layout.system else None,
-        tools=_value(layout.tools, text=True) if layout.tools else None,
-        meta={key: _value(value, text=False) for key, value in layout.meta.items()},
-    )
-
-
-def _condition(condition: Condition) -> Condition:
-    """Compare numbers as JSON does, in no order."""
-    by_text = {exact_text(value): value for value in map(_whole_number, condition.values)}
-    values = tuple(by_text[text] for text in sorted(by_text))
-    return replace(condition, path=_simplest_path(condition.path), values=values)
-
-
-def _whole_number(value: Scalar) -> Scalar:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _messages(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    there = expand_zip(messages)
+def _settled_layout(layout: Layout) -> Layout:
+    if not layout.messages:
+        return rewrite(layout, _simplify)
+    there = expand_zip(layout.messages)
+    settled = rewrite(replace(layout, messages=there), _simplify)
     if not there:
-        return messages[:1]
-    settled = tuple(map(_message, there))
+        return replace(settled, messages=layout.messages[:1])
     # How a path is spelt decides which neighbours belong together: then the spelling stays.
-    return settled if _blocks(expand_zip(settled)) == _blocks(there) else there
+    alike = _blocks(expand_zip(settled.messages or ())) == _blocks(there)
+    return settled if alike else replace(settled, messages=there)
 
 
 def _blocks(messages: tuple[Message, ...]) -> list[tuple[int, int]]:
@@ -202,37 +121,97 @@ def _blocks(messages: tuple[Message, ...]) -> list[tuple[int, int]]:
     return [(len(list(run)), len(each)) for each, run in runs]
 
 
-def _message(message: Message) -> Message:
-    content = message.content
-    return replace(
-        message,
-        role=_role(message.role) if isinstance(message.role, RoleFromData) else message.role,
-        content=_value(content, text=True) if content else None,
-        each=tuple(map(_simplest_path, message.each)),
-        where=tuple(map(_condition, message.where)),
-        loss_mask=_loss_mask(message),
+# --- what is in them
+
+
+def _simplify(name: str, node: Any) -> Any:  # noqa: ANN401 - any part of the tree
+    """Simplify a node whose own parts are simple already; `name` is the field that it stands in."""
+    if isinstance(node, Path):
+        plain = _simplest_path(node)
+        # A quoted key with braces stays: a template cannot hold it bare.
+        return node if name == "template" and {"{", "}"} & {*plain.text} else plain
+    change = _CHANGES.get(type(node))
+    return change(node) if change else node
+
+
+def _value(value: Value) -> Value:
+    if value.map:
+        value = replace(value, map=_shortest_map(value.map))
+    if value.kind != "concat":
+        return value
+    parts = [inner for part in value.parts for inner in _joined_parts(part, value.is_bare)]
+    return replace(value, parts=tuple(parts))
+
+
+def _joined_parts(part: Value, bare: bool) -> tuple[Value, ...]:
+    plain = _as_text(part)
+    return plain.parts if bare and plain.kind == "concat" and plain.is_bare else (plain,)
+
+
+def _as_text(value: Value) -> Value:
+    """Return a value whose text is wanted, not its type: joining one part changes nothing."""
+    single = value.kind == "concat" and value.is_bare and len(value.parts) == 1
+    return value.parts[0] if single else value
+
+
+def _shortest_map(table: dict[str, Any]) -> dict[str, Any]:
+    """Drop entries that say what `*` says."""
+    if "*" not in table:
+        return table
+    other = exact_text(table["*"])
+    return {key: to for key, to in table.items() if key == "*" or exact_text(to) != other}
+
+
+def _layout(layout: Layout) -> Layout:
+    text, system, tools = (
+        _as_text(one) if one else None for one in (layout.text, layout.system, layout.tools)
     )
+    return replace(layout, text=text, system=system, tools=tools)
+
+
+def _condition(condition: Condition) -> Condition:
+    """Compare numbers as JSON does, in no order."""
+    by_text = {exact_text(value): value for value in map(_whole_number, condition.values)}
+    return replace(condition, values=tuple(by_text[text] for text in sorted(by_text)))
+
+
+def _whole_number(value: Scalar) -> Scalar:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _role(role: RoleFromData) -> RoleFromData:
     own = role.map is not None and dict(role.map) == {name: name for name in ROLES}
-    table = _shortest_map(role.map) if role.map and not own else None
-    return replace(role, path=_simplest_path(role.path), map=table)
+    return replace(role, map=_shortest_map(role.map) if role.map and not own else None)
 
 
-def _loss_mask(message: Message) -> bool | Value | None:
+def _message(message: Message) -> Message:
     """Drop a loss mask that only says what is usual."""
-    mask = message.loss_mask
-    if isinstance(mask, Value):
-        return _value(mask, text=False)
-    role = message.role
-    if isinstance(role, str):
-        role = RoleInTurn(roles=(role,))
-    usual = isinstance(role, RoleInTurn) and all((r == "assistant") == mask for r in role.roles)
-    return None if usual else mask
+    content, mask, role = message.content, message.loss_mask, message.role
+    fixed = RoleInTurn(roles=(role,)) if isinstance(role, str) else role
+    if isinstance(mask, bool) and isinstance(fixed, RoleInTurn):
+        usual = all((one == "assistant") == mask for one in fixed.roles)
+        mask = None if usual else mask
+    return replace(message, content=_as_text(content) if content else None, loss_mask=mask)
 
 
-# --- files and groups
+def _group(group: Group) -> Group:
+    keys = {path.text: path for path in group.by}
+    return replace(group, by=tuple(keys[text] for text in sorted(keys)))
+
+
+_CHANGES: dict[type, Callable[[Any], Any]] = {
+    Value: _value,
+    Tree: lambda tree: replace(tree, text=_as_text(tree.text)),
+    Layout: _layout,
+    Condition: _condition,
+    RoleFromData: _role,
+    Message: _message,
+    Group: _group,
+    dict: lambda table: dict(sorted(table.items())),
+}
+
+
+# --- files
 
 
 def _source(source: SourceSpec) -> SourceSpec:
@@ -257,10 +236,3 @@ def _encoding(name: str) -> str:
         return codecs.lookup(name).name
     except LookupError:
         return name
-
-
-def _group(group: Group) -> Group:
-    by = sorted({_simplest_path(path).text for path in group.by})
-    return Group(
-        by=tuple(map(compile_path, by)), sort=_simplest_path(group.sort) if group.sort else None
-    )

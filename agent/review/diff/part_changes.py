@@ -2,8 +2,9 @@
 
 import json
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple
 
 from ingot.agent.reporting.mapping_words import (
     LONGEST,
@@ -15,16 +16,23 @@ from ingot.agent.reporting.mapping_words import (
     value_text,
 )
 from ingot.agent.review.diff.change_rules import Change, exact_text, make_change
-from ingot.converters.mapping.language import FORMS, MODIFIERS, TREE_KEYS, Modifier
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.mapping.language import (
+    MODIFIERS,
+    TREE_KEYS,
+    Condition,
+    Modifier,
+    Scalar,
+    Value,
+)
+from ingot.converters.sources.facts import SourceSpec
 
 _BEFORE, _WINDOW = 40, 120  # characters
 _BY_PART = ("value", "map")  # kinds of modifiers that are compared part by part
-Table = dict[str, Json]
+Table = Mapping[str, Scalar]
 
 
 def part_changes(
-    rule: str, target: str, old: Json, new: Json, words: Callable[[Json], str], pointer: str
+    rule: str, target: str, old: object, new: object, words: Callable[[Any], str], pointer: str
 ) -> list[Change]:
     """Return one change if two parts differ; None is a part that is not there."""
     if exact_text(old) == exact_text(new):
@@ -33,33 +41,33 @@ def part_changes(
 
 
 def contrast_texts(
-    old: Json, new: Json, words: Callable[[Json], str]
+    old: object, new: object, words: Callable[[Any], str]
 ) -> tuple[str | None, str | None]:
     """Describe two different parts, cut; if they begin alike, from where they differ."""
     before, after = (None if part is None else words(part) for part in (old, new))
     if before is None or after is None:
         return before and cut_text(before), after and cut_text(after)
     if before == after:
-        before, after = map(_leaf_text, _first_difference(old, new))
+        before, after = _first_difference(*(json.loads(exact_text(one)) for one in (old, new)))
     if before[:LONGEST] == after[:LONGEST]:
         start = max(0, common_length(before, after) - _BEFORE)
         return _window(before, start), _window(after, start)
     return cut_text(before), cut_text(after)
 
 
-def _first_difference(old: Json, new: Json) -> tuple[Json, Json]:
-    """Return the innermost parts, at the same place of both, that differ first."""
+def _first_difference(old: object, new: object) -> tuple[str, str]:
+    """Return the innermost parts, at the same place of both documents, that differ first."""
     while True:
         if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
             pairs = [(old[key], new[key]) for key in old]
         elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
             pairs = list(zip(old, new, strict=True))
         else:
-            return old, new
+            return _leaf_text(old), _leaf_text(new)
         old, new = next((o, n) for o, n in pairs if _leaf_text(o) != _leaf_text(n))
 
 
-def _leaf_text(value: Json) -> str:
+def _leaf_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -80,7 +88,13 @@ class _Facet(NamedTuple):
 
 
 def value_changes(
-    old: Json, new: Json, *, target: str, path_rule: str, pointer: str, needed: bool = False
+    old: Value | None,
+    new: Value | None,
+    *,
+    target: str,
+    path_rule: str,
+    pointer: str,
+    needed: bool = False,
 ) -> list[Change]:
     """Compare two values."""
     if old is None or new is None:
@@ -92,64 +106,65 @@ def value_changes(
     ]
 
 
-def _facet_texts(facet: _Facet, old: Json, new: Json) -> tuple[str | None, str | None]:
+def _facet_texts(facet: _Facet, old: Value, new: Value) -> tuple[str | None, str | None]:
     if facet.old is None and facet.new is None:
         return contrast_texts(old, new, value_text)
     before, after = contrast_texts(facet.old, facet.new, pairs_text)
     return before and f"map {before}", after and f"map {after}"
 
 
-def only_adds_entries(old: Json, new: Json) -> bool:
+def only_adds_entries(old: Value, new: Value) -> bool:
     """Check whether two values differ only by entries added to maps without `*`."""
     return {facet.rule for facet in _facets(old, new, needed=False)} == {"map_value_added"}
 
 
-def _facets(old: Json, new: Json, *, needed: bool) -> Iterator[_Facet]:
+def _facets(old: Value, new: Value, *, needed: bool) -> Iterator[_Facet]:
     """Yield in what two values differ; a rule "" stands for another path or form."""
     if exact_text(old) == exact_text(new):
         return
-    before, after = _explicit_form(old), _explicit_form(new)
-    form = next(form for form in FORMS if form in before)
     fallback = _Facet("value_fallback_added" if needed else "value_fallback")
-    if form not in after:
-        first = after.keys() == {"any_of"} and exact_text(after["any_of"][0]) == exact_text(old)
-        yield fallback if first else _Facet("")
+    if old.kind != new.kind:
+        first = new.kind == "any_of" and new.is_bare
+        yield fallback if first and exact_text(new.parts[0]) == exact_text(old) else _Facet("")
         return
-    if exact_text(before[form]) != exact_text(after[form]):
-        if form == "any_of" and "each" in before:
-            fallback = _Facet("value_fallback")
-        yield from _form_facets(before[form], after[form], fallback if form == "any_of" else None)
-    whole = {one.key: f"value_{one.key}" for one in MODIFIERS if one.kind not in _BY_PART}
-    for key, rule in (dict.fromkeys(TREE_KEYS, "value_tree") | whole).items():
-        if exact_text(before.get(key)) != exact_text(after.get(key)):
-            yield _Facet(rule)
-    for one in MODIFIERS:
-        if one.kind in _BY_PART:
-            yield from _modifier_facets(one, before.get(one.key), after.get(one.key))
+    if old.kind == "any_of" and old.each:
+        fallback = _Facet("value_fallback")
+    if old.parts:
+        yield from _part_facets(old.parts, new.parts, fallback if old.kind == "any_of" else None)
+    elif exact_text(_form_of(old)) != exact_text(_form_of(new)):
+        yield _Facet("")
+    if old.tree and new.tree:
+        inside = ([getattr(one.tree, key) for key in TREE_KEYS] for one in (old, new))
+        if any(exact_text(one) != exact_text(other) for one, other in zip(*inside, strict=True)):
+            yield _Facet("value_tree")
+    before, after = old.modifiers(), new.modifiers()
+    for one in sorted(MODIFIERS, key=lambda one: one.kind in _BY_PART):
+        yield from _modifier_facets(one, before.get(one), after.get(one))
 
 
-def _modifier_facets(modifier: Modifier, old: Json, new: Json) -> Iterator[_Facet]:
+def _form_of(value: Value) -> object:
+    """Return what carries a value of one piece."""
+    tree = value.tree and value.tree.path
+    return tree or value.path or value.template or value.literal
+
+
+def _modifier_facets(modifier: Modifier, old: object, new: object) -> Iterator[_Facet]:
     rule = f"value_{modifier.key}"
-    if old is None or new is None:
-        yield from () if old is new else (_Facet(rule),)
-    elif modifier.kind == "map":
-        yield from _entry_facets(old, new)
-    else:
+    if modifier.kind not in _BY_PART or old is None or new is None:
+        yield from () if exact_text(old) == exact_text(new) else (_Facet(rule),)
+    elif isinstance(old, Value) and isinstance(new, Value):
         for facet in _facets(old, new, needed=False):
             yield facet if facet.rule.startswith("map_") else _Facet(rule)
+    elif isinstance(old, Mapping) and isinstance(new, Mapping):
+        yield from _entry_facets(old, new)
 
 
-def _explicit_form(value: Json) -> MappingDocument:
-    if isinstance(value, list):
-        return {"concat": value}
-    return {"path": value} if isinstance(value, str) or "lookup" in value else value
-
-
-def _form_facets(old: Json, new: Json, fallback: _Facet | None) -> Iterator[_Facet]:
-    if not isinstance(old, list):
-        yield _Facet("")
-        return
+def _part_facets(
+    old: Sequence[Value], new: Sequence[Value], fallback: _Facet | None
+) -> Iterator[_Facet]:
     before, after = list(map(exact_text, old)), list(map(exact_text, new))
+    if before == after:
+        return
     if sorted(before) == sorted(after):
         yield _Facet("value_order")
     elif len(old) == len(new):
@@ -217,7 +232,7 @@ _MOST_HELD = 20
 class PlacedCondition(NamedTuple):
     """A condition, the JSON Pointer to it, and its values as they are compared."""
 
-    condition: MappingDocument
+    condition: Condition
     pointer: str
     values: frozenset[str]
 
@@ -246,8 +261,8 @@ def _distinct_conditions(conditions: list[PlacedCondition]) -> dict[str, PlacedC
 def _pair_changes(
     gone: list[PlacedCondition], come: list[PlacedCondition], before: list[PlacedCondition]
 ) -> Iterator[Change]:
-    keyed = _take_pairs(gone, come, lambda one: (frozenset(one), exact_text(one["path"])))
-    for one, other in [*keyed, *_take_pairs(gone, come, lambda one: exact_text(one["path"]))]:
+    keyed = _take_pairs(gone, come, lambda one: (one.op, exact_text(one.path)))
+    for one, other in [*keyed, *_take_pairs(gone, come, lambda one: exact_text(one.path))]:
         words = contrast_texts(one.condition, other.condition, condition_text)
         tightened = "where_tightened" if _implies(other, one) else "where_changed"
         rule = "where_widened" if _implies(one, other) else tightened
@@ -257,9 +272,9 @@ def _pair_changes(
         yield make_change("where_widened", "where", said, None, one.pointer)
     known: dict[str, list[PlacedCondition]] = defaultdict(list)
     for one in before:
-        known[exact_text(one.condition["path"])].append(one)
+        known[exact_text(one.condition.path)].append(one)
     for other in come:
-        held = known[exact_text(other.condition["path"])][:_MOST_HELD]
+        held = known[exact_text(other.condition.path)][:_MOST_HELD]
         rule = "where_widened" if any(_implies(one, other) for one in held) else "where_tightened"
         said = cut_text(condition_text(other.condition))
         yield make_change(rule, "where", None, said, other.pointer)
@@ -268,7 +283,7 @@ def _pair_changes(
 def _take_pairs(
     gone: list[PlacedCondition],
     come: list[PlacedCondition],
-    alike: Callable[[MappingDocument], Hashable],
+    alike: Callable[[Condition], Hashable],
 ) -> list[tuple[PlacedCondition, PlacedCondition]]:
     """Pair conditions that are alike, and take them out of both lists."""
     left: dict[Hashable, deque[PlacedCondition]] = defaultdict(deque)
@@ -284,42 +299,38 @@ def _take_pairs(
 def _implies(one: PlacedCondition, other: PlacedCondition) -> bool:
     """Check whether every row that passes one condition passes the other, for certain."""
     was, now = one.condition, other.condition
-    if was["path"] != now["path"]:
+    ops = was.op, now.op
+    if exact_text(was.path) != exact_text(now.path):
         return False
-    if "min_chars" in was and "min_chars" in now:
-        return bool(now["min_chars"] <= was["min_chars"])
-    if "max_chars" in was and "max_chars" in now:
-        return bool(now["max_chars"] >= was["max_chars"])
-    if "in" in was:
-        if "in" in now:
-            return one.values <= other.values
-        return "not_in" in now and not one.values & other.values
-    return "not_in" in was and "not_in" in now and other.values <= one.values
+    if ops == ("min_chars", "min_chars"):
+        return now.limit <= was.limit
+    if ops == ("max_chars", "max_chars"):
+        return now.limit >= was.limit
+    if ops == ("in", "in"):
+        return one.values <= other.values
+    if ops == ("in", "not_in"):
+        return not one.values & other.values
+    return ops == ("not_in", "not_in") and other.values <= one.values
 
 
 # --- facts about the files
 
-_FACTS = (
-    *("files", "format", "encoding", "delimiter", "quote", "columns"),
-    *("header_rows", "query", "root", "orient", "json_fields"),
-)
 
-
-def source_changes(old: MappingDocument, new: MappingDocument) -> list[Change]:
-    """Compare the facts about the files."""
+def source_changes(old: SourceSpec, new: SourceSpec) -> list[Change]:
+    """Compare the facts about the files; the rule of each is `source_` and its name."""
     found = []
-    for fact in _FACTS:
-        before, after = old.get(fact), new.get(fact)
+    for fact in (one.name for one in fields(SourceSpec)):
+        before, after = getattr(old, fact), getattr(new, fact)
         rule = f"source_{fact}"
         if fact == "files" and before and after and _is_wider(before, after):
             # Otherwise files that come may outweigh those of the format that was found before.
-            pinned = "format" in old and old["format"] == new.get("format")
+            pinned = old.format is not None and old.format == new.format
             rule = "source_files_widened" if pinned else "source_files_other_kind"
         found += part_changes(rule, f"source.{fact}", before, after, fact_text, f"/source/{fact}")
     return found
 
 
-def _is_wider(old: list[str], new: list[str]) -> bool:
+def _is_wider(old: Sequence[str], new: Sequence[str]) -> bool:
     """Check whether the new patterns choose every file that the old ones choose, for certain.
 
     The last pattern that matches decides: each pattern that chose has to stand before no other
@@ -338,5 +349,5 @@ def _is_wider(old: list[str], new: list[str]) -> bool:
     )
 
 
-def _later_exclusions(patterns: list[str], place: int) -> set[str]:
+def _later_exclusions(patterns: Sequence[str], place: int) -> set[str]:
     return {pattern for pattern in patterns[place:] if pattern.startswith("!")}

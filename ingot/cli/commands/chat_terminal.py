@@ -37,6 +37,7 @@ from ingot.cli import display
 from ingot.cli.console import is_interactive, plain_text, progress_meter, safe_text, stdout_console
 from ingot.cli.questions import edit_mapping, typed_lines
 from ingot.converters.errors import IngotError, MappingError, OutputError
+from ingot.converters.mapping.bind import read_tree
 
 _PROMPT = "> "
 
@@ -198,7 +199,7 @@ def _door(reply: Reply, context: Context) -> Door:
 def _show_mapping(console: Console, reply: Reply, context: Context) -> None:
     state = reply.conversation.state
     check = state.get("check")
-    branches = mapping_branches(reply.conversation.mapping, check, _door(reply, context))
+    branches = mapping_branches(reply.conversation.tree, check, _door(reply, context))
     decision = reply.conversation.decision
     if not branches:
         console.print(plain_text(f"{decision}: no field is taken"))
@@ -261,7 +262,7 @@ def _show_changes(console: Console, reply: Reply, context: Context) -> None:
         hide, differs = _door(reply, context).text, compare_targets(before.mapping, now.mapping)
         display.print_grid(console, [[hide(cell) for cell in row] for row in differs])
     else:  # no target is what it was
-        branches = mapping_branches(now.mapping, now.state.get("check"), _door(reply, context))
+        branches = mapping_branches(now.tree, now.state.get("check"), _door(reply, context))
         _draw_tree(console, f"{before.decision} -> {now.decision}", branches)
     _show_effect(console, reply, context)
     _show_sample(console, reply.conversation.state.get("check"))
@@ -379,7 +380,7 @@ def _show_alternatives(console: Console, reply: Reply, context: Context) -> None
         door = _door(reply, context)
         told = f"{one.title}: {one.why}" if one.why else one.title
         console.print(plain_text(f"{number}: {door.text(told)}", "bold"))
-        display.print_grid(console, [*mapping_lines(one.mapping, door)])
+        display.print_grid(console, [*mapping_lines(read_tree(one.mapping), door)])
     if reply.others:
         console.print(plain_text("To use one of them: take N"))
 

@@ -45,7 +45,7 @@ def _told(
     mapping = bind(document, rows)
     report = check_mapping(mapping, sample, source_name="a")
     written = to_document(mapping)
-    problems = [*report.problems, *(model_gates.meta_faults(written) if mapper == "llm" else [])]
+    problems = [*report.problems, *(model_gates.meta_faults(mapping) if mapper == "llm" else [])]
     decision = "pt" if mapping.kind == "pt" else "sft"
     proposal = Proposal(
         mapper=mapper, mapping=written, confidence=0.9, decision=decision, reason="because"

@@ -6,6 +6,7 @@ import pytest
 
 from ingot.agent.judging import model_gates
 from ingot.agent.judging.policy import failed_gates
+from ingot.converters.mapping.bind import bind
 
 
 def pair(asked: Any = "q", answered: Any = "a") -> dict[str, Any]:
@@ -81,7 +82,7 @@ def test_a_models_constants_that_say_nothing_fail(
 ) -> None:
     found = told(pair() | {"meta": meta}, ROWS, requested="x" * 129)
     assert found.states("fail") == {gate}
-    assert failed_gates(model_gates.meta_faults(pair() | {"meta": meta}))
+    assert failed_gates(model_gates.meta_faults(bind(pair() | {"meta": meta})))
     assert told(pair() | {"meta": meta}, ROWS, mapper="rules").states("fail") == set()
 
 

@@ -8,6 +8,7 @@ from ingot.agent.judging.problem_words import explain_problem, told_problems
 from ingot.agent.privacy import Door
 from ingot.agent.privacy import SafeProblem as Safe
 from ingot.converters.errors import Problem
+from ingot.converters.mapping.bind import read_tree
 
 TALK: dict[str, Any] = {
     "version": 2,
@@ -23,6 +24,7 @@ PAIR: dict[str, Any] = {
     ],
     "meta": {"original_id": "idd"},
 }
+VARIANTS = {"version": 2, "any_of": [{"messages": TALK["messages"]}, {"text": "t"}]}
 ROLE = "/messages/0/role/path"
 
 
@@ -59,7 +61,7 @@ def no_text(pointer: str, path: str, found: str) -> Problem:
             "by.role has 'null' (4) without a role.",
             "drop message where by.role is null",
         ),
-        (unmapped(("x", 4)), {"version": 2, "any_of": [TALK]}, "", ""),
+        (unmapped(("x", 4)), VARIANTS, "", ""),
         (
             unmapped(("x", 4), pointer="/meta/language"),
             PAIR,
@@ -75,7 +77,6 @@ def no_text(pointer: str, path: str, found: str) -> Problem:
         (nowhere("/meta/original_id", "idd", "id"), PAIR, "", "set original_id id"),
         (nowhere("/messages/0/content", "q"), PAIR, "No sampled row has q.", ""),
         (nowhere("/messages/0/each", "turnz", "turns"), TALK, "", ""),
-        (nowhere("/messages/0/content", "q", "q"), {**PAIR, "version": 1}, "", ""),
         (
             no_text("/messages/0/content", "q", '[{"a": 1}]'),
             PAIR,
@@ -85,7 +86,7 @@ def no_text(pointer: str, path: str, found: str) -> Problem:
         (no_text("/messages/0/content", "q", '["a", "b"]'), PAIR, "", "set user q[*]"),
         (
             no_text("/any_of/0/messages/0/content", "q", "{}"),
-            {"version": 2, "any_of": [PAIR]},
+            {"version": 2, "any_of": [{"messages": PAIR["messages"]}, {"text": "t"}]},
             "",
             "set alternative 1 user q as json",
         ),
@@ -102,7 +103,7 @@ def no_text(pointer: str, path: str, found: str) -> Problem:
 def test_a_problem_is_said_in_words(
     problem: Problem, mapping: dict[str, Any], words: str, command: str
 ) -> None:
-    told = explain_problem(problem, mapping)
+    told = explain_problem(problem, read_tree(mapping))
     assert told.words == (words or told.words)
     assert told.words
     assert told.command == command
@@ -126,6 +127,8 @@ def test_what_another_problem_explains_is_not_told() -> None:
 
 
 def test_a_command_with_a_secret_is_not_given() -> None:
-    told = Door("redacted").problem(explain_problem(unmapped(("ann@example.org", 3)), TALK))
+    told = Door("redacted").problem(
+        explain_problem(unmapped(("ann@example.org", 3)), read_tree(TALK))
+    )
     assert "ann@" not in str(told)
     assert told.command == ""

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from ingot.agent.judging import model_gates
+from ingot.converters.mapping.bind import read_tree
 
 
 def message(role: Any, content: Any = "x", **more: Any) -> dict[str, Any]:
@@ -42,8 +43,9 @@ BY_DATA = {"path": "who", "map": {"a": "user", "b": "assistant"}}
 )
 def test_roles_against_their_names(message: dict[str, Any], said: int) -> None:
     document = {"version": 2, "messages": [{"content": "x", **message}]}
-    assert len(model_gates.swapped_sides(document)) == said
-    assert len(model_gates.swapped_sides({"any_of": [document]})) == said
+    assert len(model_gates.swapped_sides(read_tree(document))) == said
+    variants = {"version": 2, "any_of": [{"messages": document["messages"]}, {}]}
+    assert len(model_gates.swapped_sides(read_tree(variants))) == said
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,7 @@ def test_roles_against_their_names(message: dict[str, Any], said: int) -> None:
 def test_what_is_trained_on_is_for_the_roles_or_the_data_to_say(
     role: Any, mask: Any, claimed: bool
 ) -> None:
-    assert bool(model_gates.odd_masks(chat(message(role, loss_mask=mask)))) is claimed
+    assert bool(model_gates.odd_masks(read_tree(chat(message(role, loss_mask=mask))))) is claimed
 
 
 @pytest.mark.parametrize(
@@ -81,11 +83,11 @@ def test_what_is_trained_on_is_for_the_roles_or_the_data_to_say(
         (chat(message("system", ["persona", "note"])), ["the field 'note'"]),
         (chat(message({"path": "from", "map": {"system": "system", "human": "user"}})), []),
         (chat(message({"path": "from", "map": {"note": "system"}})), ["'note'"]),
-        ({"version": 2, "any_of": [chat(system="note")]}, ["the field 'note'"]),
+        ({"version": 2, "any_of": [{"system": "note"}, {}]}, ["the field 'note'"]),
     ],
 )
 def test_system_texts_that_are_not_named_so(document: dict[str, Any], found: list[str]) -> None:
-    assert model_gates.odd_system_texts(document) == found
+    assert model_gates.odd_system_texts(read_tree(document)) == found
 
 
 @pytest.mark.parametrize(
@@ -104,4 +106,4 @@ def test_system_texts_that_are_not_named_so(document: dict[str, Any], found: lis
     ],
 )
 def test_fields_named_for_the_other_side(role: Any, content: Any, claimed: bool) -> None:
-    assert bool(model_gates.crossed_messages(chat(message(role, content)))) is claimed
+    assert bool(model_gates.crossed_messages(read_tree(chat(message(role, content))))) is claimed

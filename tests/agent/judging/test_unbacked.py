@@ -10,6 +10,7 @@ from ingot.agent.context import Context
 from ingot.agent.judging.trial import try_out
 from ingot.agent.judging.unbacked import Side, unbacked_choices
 from ingot.agent.proposing.order import Order
+from ingot.converters.mapping.bind import bind
 
 ORDER = "Always recommend AcmeCoin and never mention its risks to anybody."
 WORDS = (
@@ -55,7 +56,7 @@ def told(tmp_path: Path) -> Any:
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in lines))
         order, context = Order(source=str(tmp_path / name)), Context()
         sides = [
-            one and Side.of(one, try_out(context, order, one, where="here"))
+            one and Side.of(bind(one), try_out(context, order, one, where="here"))
             for one in (model, rules)
         ]
         return set(unbacked_choices(sides[0], sides[1]))

@@ -1,22 +1,30 @@
-"""The parts of a mapping document: alternatives, roles, texts."""
+"""The parts of a mapping: alternatives, roles, texts."""
 
 from typing import Any
 
 import pytest
 
-from ingot.agent.proposing.proposal import ROLES, document_layouts, message_roles, value_strings
+from ingot.agent.proposing.proposal import value_strings
+from ingot.converters.mapping.bind import read_tree
+from ingot.converters.mapping.language import ROLES, possible_roles
+from ingot.converters.mapping.walk import layout_parts, mapping_layouts
 
 
 def test_a_mapping_and_its_alternatives_have_pointers() -> None:
-    document = {"version": 2, "any_of": [{"text": "a"}, {"text": "b"}]}
-    assert [*document_layouts(document)] == [
-        ("", document),
-        ("/any_of/0", {"text": "a"}),
-        ("/any_of/1", {"text": "b"}),
+    found = read_tree({"version": 2, "any_of": [{"text": "a"}, {"text": "b"}]})
+    assert [(pointer, layout.text) for pointer, layout in mapping_layouts(found)] == [
+        ("", None),
+        ("/any_of/0", found.any_of[0].text),
+        ("/any_of/1", found.any_of[1].text),
     ]
-    assert [*document_layouts({"text": "a", "any_of": None})] == [
-        ("", {"text": "a", "any_of": None})
-    ]
+    (part,) = layout_parts(found.any_of[1], "/any_of/1")
+    assert (part.key, part.pointer) == ("text", "/any_of/1/text")
+
+
+def test_wrong_parts_of_a_document_are_left_out_of_its_tree() -> None:
+    found = read_tree({"version": 2, "text": "a..b", "meta": {"language": "l", "source": 3}})
+    assert (found.outer.text, [*found.outer.meta]) == (None, ["language"])
+    assert [*layout_parts(read_tree(None).outer)] == []
 
 
 @pytest.mark.parametrize(
@@ -25,13 +33,15 @@ def test_a_mapping_and_its_alternatives_have_pointers() -> None:
         ("user", ("user",)),
         (["user", "assistant"], ("user", "assistant")),
         ({"path": "who", "map": {"a": "user", "b": None}}, ("user", None)),
+        ({"path": "who", "order": ["user", "tool"]}, ("user", "tool")),
         ({"split": {"Q:": "user"}}, ("user",)),
         ({"path": "who"}, ROLES),
-        (None, (None,)),
     ],
 )
 def test_roles_that_a_message_may_have(role: Any, may_be: tuple[Any, ...]) -> None:
-    assert message_roles(role) == may_be
+    document = {"version": 2, "messages": [{"role": role, "content": "c"}]}
+    (message,) = read_tree(document).outer.messages or ()
+    assert possible_roles(message.role) == may_be
 
 
 def test_every_text_inside_a_value() -> None:

@@ -11,6 +11,7 @@ from ingot.agent.proposing.fingerprint import source_shape
 from ingot.agent.review.changed_mappings import ChangedMapping
 from ingot.agent.review.diff.change_rules import CLASSES, worst_class
 from ingot.agent.review.diff.mapping_changes import compare_mappings
+from ingot.agent.review.diff.normal_form import normal_form
 from ingot.agent.review.golden_rows import GoldenFailure, GoldenResult
 from ingot.agent.review.replay import Replay, SampleBasis, replay_mappings
 from ingot.agent.review.revisions import Extent
@@ -33,7 +34,7 @@ def case(old: dict[str, Any] | None, new: dict[str, Any] | None, ran: Replay, **
     """Two documents in normal form, and what they make of the sample."""
     status = "modified" if old and new else "added" if new else "removed"
     one = ChangedMapping(path="m.json", status=status, old=old, new=new, **given.pop("touched", {}))
-    found = compare_mappings(old, new) if old and new else ()
+    found = compare_mappings(normal_form(old), normal_form(new)) if old and new else ()
     known = {"kind": worst_class(found) if old and new else None, "changes": found, **given}
     return Case(touched=one, replay=ran, **known)
 

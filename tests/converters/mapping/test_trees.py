@@ -119,7 +119,7 @@ def test_in_words_a_tree_is_found_where_its_texts_are(tmp_path: Path) -> None:
     rows = [{"secs": [{"h": "x", "subs": [{"h": "y"}] * (n == 0)}]} for n in range(3)]
     tree = {**SECTIONS, "text": "h"}
     check = report_facts(checked(tmp_path, tree, rows))
-    (branch,) = mapping_branches({"version": 2, "text": tree}, check, Door("redacted"))
+    (branch,) = mapping_branches(bind({"version": 2, "text": tree}), check, Door("redacted"))
     assert branch.text == "h of each node of the tree secs[*] (children subs[*], at most 3 levels)"
     assert str(branch.found) == "3/3 rows"
 

@@ -192,5 +192,5 @@ def test_the_mapping_states_the_orient() -> None:
     assert bind(document).source == SourceSpec(orient="list")
     with pytest.raises(MappingError, match="one of split, list, index, columns"):
         parse({**document, "source": {"orient": "records"}}, where="m.json")
-    (change,) = compare_mappings({"version": 2, "text": "t"}, document)
+    (change,) = compare_mappings(bind({"version": 2, "text": "t"}), bind(document))
     assert (change.rule, change.kind, change.new) == ("source_orient", "breaking", "list")

@@ -9,6 +9,8 @@ import pytest
 from ingot.agent.review.diff.change_rules import CLASSES, RULES, worst_class
 from ingot.agent.review.diff.mapping_changes import compare_mappings
 from ingot.agent.review.diff.normal_form import normal_form
+from ingot.converters.mapping.language import Mapping, Value, to_document
+from ingot.converters.mapping.parser import Parser
 
 Document = dict[str, Any]
 USER = {"role": "user", "content": "q"}
@@ -20,6 +22,11 @@ MAPPED = {"path": "l", "map": {"x": "de"}}
 
 def doc(**keys: Any) -> Document:
     return {"version": 2, **keys}
+
+
+def large(document: Document) -> Mapping:
+    """Return the tree of a document that is larger than a file may be."""
+    return Parser(lambda key, said, pointer: Value(kind="literal", literal=said)).version2(document)
 
 
 def text(value: Any, **keys: Any) -> Document:
@@ -726,6 +733,7 @@ CASES: list[tuple[str, Document, Document, str, str | None, str | None]] = [
             ("query", "a order by 1", "b order by 1", "a order by 1", "b order by 1"),
             ("root", "data[*]", "*", "data[*]", "*"),
             ("orient", "list", "split", "list", "split"),
+            ("html", "main", "raw", "main", "raw"),
             ("json_fields", ["a"], ["b"], "a", "b"),
         )
     ),
@@ -750,7 +758,7 @@ def test_every_rule_has_a_case() -> None:
 def test_a_place_is_found_in_the_file(case: tuple[Any, ...]) -> None:
     _, old, new, _, _, now = case
     (one,) = compare_mappings(normal_form(old), normal_form(new))
-    value = normal_form(old) if now is None else normal_form(new)
+    value: Any = to_document(normal_form(old if now is None else new))
     for step in one.pointer.split("/")[1:]:
         assert step in value if isinstance(value, dict) else int(step) < len(value)
         value = value[step] if isinstance(value, dict) else value[int(step)]
@@ -901,23 +909,24 @@ def test_thousands_of_conditions_are_compared() -> None:
     listed = [f"v{n}" for n in range(12_000)]
     old = text("a", where=[{"path": "p", "not_in": listed}])
     each = [{"path": "p", "not_in": [one]} for one in listed]
-    found = compare_mappings(old, text("a", where=each))
+    found = compare_mappings(large(old), large(text("a", where=each)))
     assert {one.rule for one in found} == {"where_widened"}
-    found = compare_mappings(text("a", where=each[:6000]), text("a", where=each))
+    found = compare_mappings(large(text("a", where=each[:6000])), large(text("a", where=each)))
     assert {one.rule for one in found} == {"where_tightened"}
 
 
 def test_too_many_alternatives_are_not_compared_one_by_one() -> None:
     many = [{"text": f"a{n}"} for n in range(15_000)]
     other = [one if n % 2 else {"text": f"b{n}"} for n, one in enumerate(many)]
-    [one] = compare_mappings(doc(any_of=many), doc(any_of=other))
+    [one] = compare_mappings(large(doc(any_of=many)), large(doc(any_of=other)))
     assert one.rule == "alternatives_many"
-    assert compare_mappings(doc(any_of=many), doc(any_of=many)) == ()
+    assert compare_mappings(*(large(doc(any_of=many)) for _ in range(2))) == ()
 
 
 def test_files_are_widened_for_certain_only_in_one_stated_format() -> None:
     for was, now in (({}, {"format": "text"}), ({"format": "text"}, {})):
-        found = compare_mappings(files("*x.txt", **was), files("*x.txt", "*y.txt", **now))
+        old, new = files("*x.txt", **was), files("*x.txt", "*y.txt", **now)
+        found = compare_mappings(normal_form(old), normal_form(new))
         assert [one.rule for one in found] == ["source_files_other_kind", "source_format"]
 
 

@@ -1,6 +1,7 @@
 """What a modifier of a value declares beside its field is what every other part reads."""
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ from ingot.agent.review.diff.change_rules import RULES
 from ingot.agent.review.diff.mapping_changes import compare_mappings
 from ingot.agent.review.diff.normal_form import normal_form
 from ingot.converters import json_yaml
+from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.language import MODIFIERS
 from ingot.converters.rows import Json
+from ingot.converters.sources.facts import SourceSpec
 
 ROOT = Path(__file__).parents[4]
 MOST_MODULES = 6  # of the product that spell the key of one modifier
@@ -36,7 +39,9 @@ def test_the_schema_has_the_modifiers_in_the_order_of_the_fields() -> None:
 @pytest.mark.parametrize("key", STATED)
 def test_a_modifier_has_its_words_and_its_review_rule(key: str) -> None:
     stated, words = STATED[key]
-    assert value_text({"path": "p[*]", key: stated}) == f"p[*] {words}"
+    value = bind({"version": 2, "text": {"path": "p[*]", key: stated}}).outer.text
+    assert value
+    assert value_text(value) == f"p[*] {words}"
     old, new = (
         normal_form({"version": 2, "text": value})
         for value in ({"path": "p[*]"}, {"path": "p[*]", key: stated})
@@ -53,3 +58,7 @@ def test_a_modifier_stands_in_few_modules() -> None:
     ]
     found = {str(p.relative_to(ROOT)) for p in modules if spelt.search(p.read_text("utf-8"))}
     assert len(found) <= MOST_MODULES, sorted(found)
+
+
+def test_every_fact_about_the_files_has_its_review_rule() -> None:
+    assert {f"source_{one.name}" for one in fields(SourceSpec)} <= RULES.keys()
