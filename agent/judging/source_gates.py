@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from ingot.agent.judging.sample_gates import detail_text, percent_text, share_text
-from ingot.agent.judging.trial import Trial, texts_inside
+from ingot.agent.judging.taken_texts import texts_inside
+from ingot.agent.judging.trial import Trial
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.columns import last_name
 from ingot.agent.state import Gate

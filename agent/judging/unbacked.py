@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from itertools import chain
 
 from ingot.agent.judging.made_up import dropped_messages, made_up_values
-from ingot.agent.judging.trial import (
+from ingot.agent.judging.taken_texts import (
     WORDS,
     Taken,
-    Trial,
     is_prose,
     other_texts,
     record_texts,
@@ -24,6 +23,7 @@ from ingot.agent.judging.trial import (
     texts_taken_twice,
     words_of,
 )
+from ingot.agent.judging.trial import Trial
 from ingot.agent.proposing.columns import (
     View,
     last_name,

@@ -8,7 +8,8 @@ from dataclasses import asdict, replace
 
 from ingot.agent.context import Context
 from ingot.agent.judging.policy import DOUBTED_CONFIDENCE, closed_attempt
-from ingot.agent.judging.trial import ROWS, find_signals, shown_report, try_out
+from ingot.agent.judging.taken_texts import ROWS, find_signals
+from ingot.agent.judging.trial import shown_report, try_out
 from ingot.agent.model.budget import Spent, Usage
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.cards import card_evidence

@@ -13,8 +13,8 @@ JSON = {
         converters/sources/containers/sqlite_files
         converters/sources/tables/server_tables
         converters/sources/file_groups
-        agent/judging/trial agent/lake/file_scan agent/ui/example_rows agent/privacy/door
-        agent/privacy/redaction
+        agent/judging/taken_texts agent/judging/trial agent/lake/file_scan
+        agent/ui/example_rows agent/privacy/door agent/privacy/redaction
         agent/proposing/columns agent/proposing/llm/data_block agent/proposing/llm/inventory
         agent/proposing/llm/relations agent/proposing/readings agent/proposing/recsys_data
         agent/proposing/doubts/confidence agent/proposing/doubts/unconverted
