@@ -89,6 +89,11 @@ def shorten_text(text: str, limit: int, mark: str = "…") -> str:
     return text if len(text) <= limit else f"{text[: limit - len(mark)]}{mark}"
 
 
+def count_text(number: float, noun: str) -> str:
+    """Return a count with its noun: `1 row`, `2 rows`, `1,200 rows`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def map_leaves(value: Json, change: Callable[[Json], Json]) -> Json:
     """Return a JSON value with `change` made of all that is no object and no list."""
     if isinstance(value, dict):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingot.agent.review.markdown_escaping import code_span, count_text, escape_words, markdown_table
+from ingot.agent.review.markdown_escaping import code_span, escape_words, markdown_table
 from ingot.converters.convert.job import Result
 from ingot.converters.errors import (
     OutputError,
@@ -18,7 +18,7 @@ from ingot.converters.errors import (
     redact_urls,
     require_package,
 )
-from ingot.converters.json_yaml import dump_yaml, load_json
+from ingot.converters.json_yaml import count_text, dump_yaml, load_json
 from ingot.converters.records import read_batches
 from ingot.converters.records.readers import record_files
 from ingot.converters.records.schema import KINDS, RecordKind

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from ingot.agent.judging.trial import Taken, Trial, is_prose, record_texts, words_of
+from ingot.agent.judging.taken_texts import Taken, is_prose, record_texts, words_of
+from ingot.agent.judging.trial import Trial
 from ingot.agent.proposing.columns import last_name
 from ingot.agent.proposing.names import (
     flags_bad_rows,

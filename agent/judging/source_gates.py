@@ -8,7 +8,8 @@ from itertools import islice
 from typing import Final
 
 from ingot.agent.judging.sample_gates import detail_text, percent_text, share_text
-from ingot.agent.judging.trial import Trial, texts_inside
+from ingot.agent.judging.taken_texts import texts_inside
+from ingot.agent.judging.trial import Trial
 from ingot.agent.privacy import Safe, redact
 from ingot.agent.proposing.columns import last_name
 from ingot.agent.state import Gate, SafeLeftOut, SourceSummary, UnreadFiles, UnreadKind

@@ -16,10 +16,9 @@ from ingot.agent.judging.made_up import (
     leaves_bad_rows_out,
     made_up_values,
 )
-from ingot.agent.judging.trial import (
+from ingot.agent.judging.taken_texts import (
     WORDS,
     Taken,
-    Trial,
     is_prose,
     other_texts,
     record_texts,
@@ -28,6 +27,7 @@ from ingot.agent.judging.trial import (
     texts_taken_twice,
     words_of,
 )
+from ingot.agent.judging.trial import Trial
 from ingot.agent.proposing.columns import (
     View,
     last_name,

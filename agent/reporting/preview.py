@@ -12,7 +12,6 @@ from ingot.agent.context import Context
 from ingot.agent.judging.trial import shown_report, try_out
 from ingot.agent.privacy import Door, Safe, SafeValue, redact
 from ingot.agent.reporting.mapping_words import cut_text, mapping_lines
-from ingot.agent.reporting.mapping_words import describe as describe  # where 0.1 had it
 from ingot.agent.state import State
 from ingot.converters.mapping.check import PathReach
 from ingot.converters.rows import Json

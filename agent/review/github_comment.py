@@ -2,13 +2,11 @@
 
 All are pure functions of the review document (schemas/review.schema.json). The comment begins with
 a hidden marker, by which the next run finds and replaces it, and with the verdict for programs
-(action.yml).
+(action.yml). There is one layout: the verdict, all mappings in a table, then the mappings, those
+that block first. It is cut where GitHub's limit is reached, and says so.
 
 GitHub refuses comments over 65,536 characters, or 262,144 bytes; the limit has changed before.
-Bytes are counted, since a text has at least as many as characters or UTF-16 units. What does not
-fit is left out in whole sections, the details first, and the comment says how much. The verdict
-stays, and so does what blocks: one line each in up to a third of the comment, then a count per
-rule.
+Bytes are counted, since a text has at least as many as characters or UTF-16 units.
 """
 
 from collections import Counter
@@ -19,7 +17,6 @@ from typing import Literal, TypeVar, get_args
 from ingot.agent.review.markdown_escaping import (
     code_span,
     command_block,
-    count_text,
     escape_message,
     escape_property,
     escape_words,
@@ -40,11 +37,12 @@ from ingot.agent.review.review_document import (
     SideEntry,
 )
 from ingot.agent.review.verdict import Level
+from ingot.converters.json_yaml import count_text
 
 LEVELS: tuple[Level, ...] = ("block", "warn", "pass")
 SIGNS = {"block": "🔴", "warn": "🟡", "pass": "🟢"}
 VERBS = {"block": "blocks", "warn": "warns", "pass": "passes"}
-MOST_REASONS, MOST_ROWS, _MOST_RULES = 20, 40, 20
+MOST_REASONS, MOST_ROWS = 20, 40
 _FIGURES = ("", "before", "after")
 
 Piece = TypeVar("Piece")
@@ -52,18 +50,13 @@ Side = TypeVar("Side")
 _Stated = Literal["mapper", "model", "prompt_sha256", "confidence", "edited", "repaired"]
 
 
-# A complete piece of Markdown about one mapping, and whether it is kept before all others.
-Section = tuple[str, bool]
-
-
-def mapping_sections(mapping: MappingEntry) -> list[Section]:
-    """Return the sections about one mapping of the review document; the first is its heading."""
-    kept_first = (_lead_text, _changes_block, _golden_block, _drift_block, _figures_table)
-    sections = [(write(mapping), True) for write in kept_first]
-    sections += [
-        (write(mapping), False) for write in (_examples_block, _paths_table, _provenance_table)
-    ]
-    return [one for one in sections if one[0]]
+def mapping_blocks(mapping: MappingEntry) -> list[str]:
+    """Return what is said about one mapping, as blocks of Markdown; the first is its heading."""
+    writers = (
+        *(_lead_text, _changes_block, _golden_block, _drift_block, _figures_table),
+        *(_examples_block, _paths_table, _provenance_table),
+    )
+    return [block for write in writers if (block := write(mapping))]
 
 
 def sort_by_level(mappings: Sequence[MappingEntry]) -> list[MappingEntry]:
@@ -82,28 +75,23 @@ def _lead_text(mapping: MappingEntry) -> str:
 def _reason_lines(reasons: Sequence[ReasonEntry]) -> Iterator[str]:
     """Yield a line for each reason, those that block first, and how many more there are."""
     ordered = sorted(reasons, key=lambda one: LEVELS.index(one["level"]))
-    yield from (reason_line(one) for one in ordered[:MOST_REASONS])
-    yield from more_reasons(ordered[MOST_REASONS:])
+    yield from map(_reason_line, ordered[:MOST_REASONS])
+    if more := ordered[MOST_REASONS:]:
+        yield f"- and {len(more):,} more: {_level_counts(one['level'] for one in more)}"
 
 
-def more_reasons(reasons: Sequence[ReasonEntry]) -> Iterator[str]:
-    """Yield how many reasons there are of each level and rule, if there are any."""
-    if not reasons:
-        return
-    kinds = Counter((reason["level"], reason["rule"]) for reason in reasons).most_common()
-    split = [f"{n:,} {level} {code_span(rule, 60)}" for (level, rule), n in kinds[:_MOST_RULES]]
-    if len(kinds) > _MOST_RULES:
-        split.append(f"{len(kinds) - _MOST_RULES} other rules")
-    yield f"- and {len(reasons):,} more: {', '.join(split)}"
+def _level_counts(levels: Iterable[str]) -> str:
+    """Return how many there are of each level: `2 block, 1 pass`."""
+    counts = Counter(levels)
+    return ", ".join(f"{counts[one]} {one}" for one in LEVELS if counts[one])
 
 
-def reason_line(reason: ReasonEntry, path: str = "") -> str:
+def _reason_line(reason: ReasonEntry) -> str:
     """Say why a mapping does not simply pass, with the rule and the line in its file."""
     level = reason["level"]
-    of = f" {code_span(path)}" if path else ""
     line = f", line {reason['line']}" if reason["line"] else ""
     rule = code_span(reason["rule"], 60)
-    return f"- {SIGNS[level]} **{VERBS[level]}**{of} {escape_words(reason['text'])} ({rule}{line})"
+    return f"- {SIGNS[level]} **{VERBS[level]}** {escape_words(reason['text'])} ({rule}{line})"
 
 
 def _sample_lines(mapping: MappingEntry) -> Iterator[str]:
@@ -271,8 +259,7 @@ MARKER = "<!-- ingot-review -->"
 FACTS = "<!-- verdict: {verdict}, mappings: {mappings} -->"
 COMMENT_LIMIT = 65_000
 SUMMARY_LIMIT = 1_000_000  # of 1 MiB for all that a step writes
-_SMALLEST = 8_192
-_RESERVED = 2_000  # for what is said of what is left out
+_ROOM_OF_NOTE = 1_500  # bytes of the sentence that says where the rest is
 _VERDICTS = {"block": "blocked", "warn": "passes, with warnings", "pass": "passes"}
 _LONGEST_COMMAND = 1_000
 _ID = 12  # characters of a commit's id
@@ -287,28 +274,36 @@ def render_comment(review: ReviewDocument, *, limit: int = COMMENT_LIMIT) -> str
 
 def render_summary(review: ReviewDocument, *, limit: int = SUMMARY_LIMIT) -> str:
     """Return the same for GITHUB_STEP_SUMMARY, without the marker and with more room."""
-    if limit < _SMALLEST // 2:
-        raise ValueError(f"{limit} bytes are too few for a review")
     ordered = sort_by_level(review["mappings"])
-    pieces = [mapping_sections(one) for one in ordered]
-    head = "\n\n".join([*_verdict_lines(review), *_overview_lines(ordered, limit // 4)])
-    room = limit - utf8_size(head) - _RESERVED
-    blocked = [
-        of_one for one, of_one in zip(ordered, pieces, strict=True) if _reasons_at("block", [one])
-    ]
-    if len(blocked) > 1 or any(utf8_size(of_one[0][0]) > room for of_one in blocked):
-        head = "\n\n".join([head, _blocking_text(ordered, limit // 3)])
-    chosen = _choose_sections(pieces, limit - utf8_size(head) - _RESERVED)
-    shown = (text for kept in chosen for text, _ in kept)
-    return "\n\n".join([head, *shown, *_left_out_lines(review, pieces, chosen)]) + "\n"
+    blocks = [*_verdict_lines(review), *_overview_table(ordered)]
+    for one in ordered:
+        blocks += mapping_blocks(one)
+    return "\n\n".join(_cut_blocks(blocks, limit, review["reproduce"])) + "\n"
+
+
+def _cut_blocks(blocks: Sequence[str], limit: int, command: str | None) -> Iterator[str]:
+    """Yield the blocks, or as many as fit and a sentence that says where the rest is."""
+    room = limit if sum(map(_block_size, blocks)) <= limit else limit - _ROOM_OF_NOTE
+    for block in blocks:
+        room -= _block_size(block)
+        if room < 0:
+            known = command is not None and utf8_size(command) <= _LONGEST_COMMAND
+            line = command if known and command else "ingot review"
+            yield "**The rest is left out: GitHub takes no longer text.** This command shows all:"
+            yield command_block(f"{line} --full")
+            return
+        yield block
+
+
+def _block_size(block: str) -> int:
+    return utf8_size(block) + 2
 
 
 def _verdict_lines(review: ReviewDocument) -> Iterator[str]:
-    levels = Counter(one["verdict"] for one in review["mappings"])
     yield f"### {SIGNS[review['verdict']]} ingot review: {_VERDICTS[review['verdict']]}"
-    line = f"{count_text(levels.total(), 'mapping')} changed"
+    line = f"{count_text(len(review['mappings']), 'mapping')} changed"
     line += f" between {_side_text(review, 'base')} and {_side_text(review, 'head')}"
-    split = ", ".join(f"{levels[one]} {one}" for one in LEVELS if levels[one])
+    split = _level_counts(one["verdict"] for one in review["mappings"])
     yield f"{line}{': ' * bool(split)}{split}."
     if review["allow_breaking"]:
         yield "Breaking changes and lost records are allowed here: they warn."
@@ -325,34 +320,13 @@ def _side_text(review: ReviewDocument, name: Literal["base", "head"]) -> str:
     return f"{shown} ({inner})" if told else shown
 
 
-def _overview_lines(ordered: Sequence[MappingEntry], room: int) -> Iterator[str]:
-    """Show all mappings in a table, or as many as fit, and how many are not in it."""
-    if not ordered:
-        return
-    rows = _fitting(map(_overview_row, ordered), lambda row: utf8_size(" | ".join(row)) + 8, room)
-    yield markdown_table(("verdict", "mapping", "change", "class", "records", "identical"), rows)
-    rest = Counter(one["verdict"] for one in ordered[len(rows) :])
-    if rest:
-        split = ", ".join(f"{rest[one]} {one}" for one in LEVELS if rest[one])
-        yield f"and {rest.total():,} more: {split}"
-
-
-def _reasons_at(
-    level: str, mappings: Iterable[MappingEntry]
-) -> list[tuple[MappingEntry, ReasonEntry]]:
-    pairs = ((one, reason) for one in mappings for reason in one["reasons"])
-    return [(one, reason) for one, reason in pairs if reason["level"] == level]
-
-
-def _fitting(pieces: Iterable[Piece], size: Callable[[Piece], int], room: int) -> list[Piece]:
-    """Take pieces from the beginning while there is room for them."""
-    kept: list[Piece] = []
-    for piece in pieces:
-        room -= size(piece)
-        if room < 0:
-            break
-        kept.append(piece)
-    return kept
+def _overview_table(ordered: Sequence[MappingEntry]) -> Iterator[str]:
+    """Show the mappings in a table, and how many are not in it."""
+    head = ("verdict", "mapping", "change", "class", "records", "identical")
+    if ordered:
+        yield markdown_table(head, map(_overview_row, ordered[:MOST_ROWS]))
+    if more := ordered[MOST_ROWS:]:
+        yield f"and {len(more):,} more: {_level_counts(one['verdict'] for one in more)}"
 
 
 def _overview_row(mapping: MappingEntry) -> tuple[str, ...]:
@@ -369,45 +343,6 @@ def _overview_row(mapping: MappingEntry) -> tuple[str, ...]:
     )
 
 
-def _blocking_text(ordered: Sequence[MappingEntry], room: int) -> str:
-    """Show what blocks: one line each while there is room, else counts per rule."""
-    reasons = _reasons_at("block", ordered)
-    shown = (reason_line(reason, one["path"]) for one, reason in reasons)
-    lines = _fitting(shown, lambda line: utf8_size(line) + 1, room)
-    rest = more_reasons([reason for _, reason in reasons[len(lines) :]])
-    return "\n".join(["**What blocks**", "", *lines, *rest])
-
-
-def _choose_sections(pieces: Sequence[Sequence[Section]], room: int) -> list[list[Section]]:
-    """Choose what fits: the first sections of every mapping before any others."""
-    kept: list[set[int]] = [set() for _ in pieces]
-    for first in (True, False):
-        for chosen, of_one in zip(kept, pieces, strict=True):
-            for number, (text, is_first) in enumerate(of_one):
-                cost = utf8_size(text) + 2
-                if is_first != first or (number and 0 not in chosen) or cost > room:
-                    continue
-                chosen.add(number)
-                room -= cost
-    return [
-        [of_one[number] for number in sorted(chosen)]
-        for chosen, of_one in zip(kept, pieces, strict=True)
-    ]
-
-
-def _left_out_lines(
-    review: ReviewDocument, pieces: Sequence[Sequence[Section]], chosen: Sequence[Sequence[Section]]
-) -> Iterator[str]:
-    mappings = sum(not shown for shown in chosen)
-    parts = sum(len(one) - len(shown) for one, shown in zip(pieces, chosen, strict=True) if shown)
-    if mappings or parts:
-        left = f"{count_text(mappings, 'mapping')} and {count_text(parts, 'section')}"
-        yield f"**Truncated: {left} are left out.** The whole:"
-        line = review["reproduce"] or "ingot review"
-        short = line if utf8_size(line) <= _LONGEST_COMMAND else "ingot review"
-        yield command_block(f"{short} --full")
-
-
 MOST = 10
 _LONGEST = 1_000
 _COMMANDS = {"block": "error", "warn": "warning"}
@@ -417,7 +352,12 @@ def github_annotations(review: ReviewDocument) -> list[str]:
     """Return notes at lines of mappings as job commands: ten of a level, the last counts more."""
     lines = []
     for level in _COMMANDS:
-        found = _reasons_at(level, sort_by_level(review["mappings"]))
+        found = [
+            (mapping, reason)
+            for mapping in sort_by_level(review["mappings"])
+            for reason in mapping["reasons"]
+            if reason["level"] == level
+        ]
         for place, (mapping, reason) in enumerate(found[:MOST], start=1):
             left = len(found) - MOST if place == MOST else 0
             title = f"ingot review: {printable_line(reason['rule'], 60)}"

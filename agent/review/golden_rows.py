@@ -14,6 +14,7 @@ from pathlib import Path
 from ingot.agent.privacy import Door, Safe, redact
 from ingot.agent.reporting.mapping_words import common_length
 from ingot.converters.errors import SourceError, translate_read_errors
+from ingot.converters.json_yaml import count_text
 from ingot.converters.mapping.bind import Mapping, bind, parse
 from ingot.converters.mapping.rows.conditions import same_json
 from ingot.converters.mapping.rows.executor import REASONS, RowExecutor, UnifiedBatch
@@ -195,7 +196,7 @@ def _compare(one: dict[str, Json], got: UnifiedBatch) -> None:
     if "reject" in one:
         if got.records:
             raise _MismatchError(
-                f"expected a reject ({one['reject']}), got {_count_text(len(got.records))}"
+                f"expected a reject ({one['reject']}), got {count_text(len(got.records), 'record')}"
             )
         if one["reject"] not in reasons:
             raise _MismatchError(
@@ -208,13 +209,11 @@ def _compare(one: dict[str, Json], got: UnifiedBatch) -> None:
             f"{each.reason} at {each.path}" if each.path else each.reason for each in got.rejects
         ]
         why = f" ({', '.join(said[:3])})" if said else ""
-        raise _MismatchError(f"expected {_count_text(len(wanted))}, got {len(got.records)}{why}")
+        raise _MismatchError(
+            f"expected {count_text(len(wanted), 'record')}, got {len(got.records)}{why}"
+        )
     for number, (old, new) in enumerate(zip(wanted, got.records, strict=True), start=1):
         _require_same(old, new, f"record {number}" if len(wanted) > 1 else "")
-
-
-def _count_text(count: int) -> str:
-    return f"{count} record{'s' * (count != 1)}"
 
 
 def _require_same(wanted: Json, got: Json, place: str) -> None:

@@ -59,7 +59,7 @@ from ingot.agent.review.revisions import (
 )
 from ingot.agent.review.verdict import Case, Reason, change_place, verdict_reasons, worst_level
 from ingot.converters.errors import MappingError, RevisionError, SourceError
-from ingot.converters.json_yaml import encode
+from ingot.converters.json_yaml import count_text, encode
 from ingot.converters.mapping.rows.executor import Record
 
 VERSION = 1
@@ -282,7 +282,7 @@ def _record_pair_lines(
     pairs = zip(record.get("messages", []), (other or {}).get("messages", []), strict=False)
     same = next((n for n, (a, b) in enumerate(pairs) if a != b), 0)
     skipped = max(0, same - 1) if same > 2 else 0
-    left_out = Safe(f"({skipped} message{'s' * (skipped != 1)} as in the other)")
+    left_out = Safe(f"({count_text(skipped, 'message')} as in the other)")
     shown = _shown_part(record, skipped, door)
     lines = record_lines(
         _narrow_texts(shown, _shown_part(other, skipped, door)) if other else shown

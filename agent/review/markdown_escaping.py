@@ -180,11 +180,6 @@ def fold_blocks(title: str, inner: Iterable[str]) -> str:
     return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
 
 
-def count_text(number: float, noun: str) -> str:
-    """Return `1 row`, `2 rows`, `1,200 rows`."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
-
-
 def share_text(part: int, whole: int) -> str:
     """Return `3 of 4 (75.0%)`."""
     if not whole:

@@ -347,9 +347,7 @@ def replay_mappings(
         old_fault="; ".join(map(str, faults)) if before is None else "",
         problems=problems,
         matched=matched,
-        drift=()
-        if stand.pinned and stand.pinned.lines
-        else _provenance_drift(new, after, context, order),
+        drift=_provenance_drift(new, after, context, order, stand),
     )
 
 
@@ -378,12 +376,18 @@ def _run_mapping(
 
 
 def _provenance_drift(
-    document: MappingDocument, ran: SampleRun | None, context: Context, order: Order
+    document: MappingDocument,
+    ran: SampleRun | None,
+    context: Context,
+    order: Order,
+    stand: SampleBasis,
 ) -> tuple[Change, ...]:
     kept = stored_shape(document)
     if kept is None or ran is None:
         return ()
     now = source_shape(ran.trial.source, ran.trial.sample)
     changes = mapping_changes(find_drift(kept, now), ran.trial.mapping)
+    if stand.pinned and stand.pinned.lines:  # its rows lie in files of another format
+        changes = tuple(one for one in changes if one.what != "fact")
     hidden = context.shown_sample(order, ran.trial.source.spec) is None
     return hide_changes(changes) if hidden else changes

@@ -172,6 +172,7 @@ def _replay_reasons(case: Case, heavy: Level) -> Iterator[Reason]:
         yield _make_reason("block", problem.code, f"on the sample: {problem}", problem.pointer)
     if (more := len(replay.problems) - _MOST_PROBLEMS) > 0:
         yield _make_reason("block", "check", f"on the sample: {more} more problems")
+    yield from _source_reasons(case.touched, replay)
     if replay.old_fault:
         said = f"the old mapping cannot run on the sample: {replay.old_fault}"
         yield _make_reason("warn", "old_not_replayed", said)
@@ -183,6 +184,14 @@ def _replay_reasons(case: Case, heavy: Level) -> Iterator[Reason]:
             yield _make_reason("pass", "other_role_values", said)
         yield from _gate_reasons(replay.old, replay.new)
     yield from _drift_reasons(replay)
+
+
+def _source_reasons(touched: ChangedMapping, replay: Replay) -> Iterator[Reason]:
+    """Say if a change of `source` cannot be replayed: a sample of rows is read without it."""
+    before, after = (touched.old or {}).get("source"), (touched.new or {}).get("source")
+    if replay.old and replay.stand.pinned and replay.stand.pinned.lines and before != after:
+        said = "the pinned sample holds rows, so the change of source is judged by its rule alone"
+        yield _make_reason("pass", "source_not_replayed", said, "/source")
 
 
 def _record_reasons(

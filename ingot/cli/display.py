@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingot.cli.console import plain_text, print_json, replace_names, safe_text, stdout_console
+from ingot.converters.json_yaml import count_text
 from ingot.converters.rows import Json, non_finite_text
 
 if TYPE_CHECKING:
@@ -246,11 +247,6 @@ def _result_lines(result: "Result") -> Iterable[tuple[str, str]]:
         yield "tokens", f"{tokens.tokens:,} in {tokens.documents:,} documents"
     yield from note_rows(result.notes)
     yield "files", result.out
-
-
-def count_text(count: int, noun: str) -> str:
-    """Return a count with its noun, such as `1 file` or `2 files`."""
-    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def note_rows(notes: Iterable[str]) -> list[tuple[str, str]]:

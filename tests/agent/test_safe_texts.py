@@ -61,9 +61,9 @@ WRITERS = {
     "agent/reporting/preview Preview.examples": "tuple[tuple[SafeValue, SafeValue], ...]",
     "agent/reporting/preview row_text.row": "SafeValue",
     "agent/reporting/preview record_lines.shown": "SafeValue",
-    "agent/review/pinning/row_choice PinnedContent.data": "SafeBytes",
-    "agent/review/pinning/row_choice stream_document.rows": "Sequence[SafeUnit]",
-    "agent/review/pinning/row_extraction _assemble_file.rows": "Sequence[SafeUnit]",
+    "agent/review/pinning/pinned_sample write_files.files": "Mapping[str, SafeBytes]",
+    "agent/review/pinning/source_form write_form.rows": "Sequence[SafeRow]",
+    "agent/review/pinning/source_form write_lines.rows": "Sequence[SafeRow]",
     "agent/review/review_document Example.old": "list[list[Safe]] | None",
     "agent/review/review_document ReasonEntry.text": "Safe",
     "agent/review/review_document ChangeEntry.new": "Safe | None",
@@ -113,7 +113,7 @@ SHOWS_RAW_ROWS = {
 
 MADE = {
     *("Safe", "SafeValue", "SafeProblem", "SafeProposal", "SafeChange", "SafeLeftOut"),
-    *("SafeData", "SafeFiles", "SafeUnit", "SafeBytes", "SafeBranch"),
+    *("SafeData", "SafeFiles", "SafeRow", "SafeBytes", "SafeBranch"),
 }
 # Types that hold nothing raw but what docs/privacy.md lists: safe text may be composed of these.
 SAFE = MADE | {
@@ -135,9 +135,8 @@ DOORS = {
     "agent/reporting/mapping_words": {"_shown_branch"},
     "agent/reporting/preview": {"path_reach"},  # counts
     "agent/review/mapping_review": {"_record_pair_lines"},  # counts
-    "agent/review/pinning/sample_redaction": {"redact_unit", "redact_header"},
-    "agent/review/pinning/row_choice": {"write", "encode_text"},
-    "agent/review/pinning/row_extraction": {"write", "_assemble_file"},
+    "agent/review/pinning/sample_redaction": {"redact_row"},
+    "agent/review/pinning/source_form": {"write_form"},
 }
 # What cuts a text that is safe already.
 CUTS = {"shorten_text", "cut_middle", "clean_text", "cut_text", "display_name"}

@@ -458,10 +458,10 @@ def test_the_whole_is_longer_than_a_comment(
         write(tmp_path, f"{name}.json", {"version": 2, "any_of": variants})
     monkeypatch.setattr("ingot.agent.review.github_comment.COMMENT_LIMIT", 9_000)
     short = ingot("review", "was.json", "is.json", code=1).stdout
-    assert "Truncated" in short
+    assert "The rest is left out" in short
     again = shlex.split(short.split("```sh\n")[-1].split("\n")[0])
     whole = ingot(*again[1:], code=1).stdout
-    assert "Truncated" not in whole
+    assert "The rest is left out" not in whole
     assert len(whole) > len(short)
 
 

@@ -13,8 +13,8 @@ JSON = {
         converters/sources/containers/sqlite_files
         converters/sources/tables/server_tables
         converters/sources/file_groups
-        agent/judging/trial agent/lake/file_scan agent/ui/example_rows agent/privacy/door
-        agent/privacy/redaction
+        agent/judging/taken_texts agent/judging/trial agent/lake/file_scan
+        agent/ui/example_rows agent/privacy/door agent/privacy/redaction
         agent/proposing/columns agent/proposing/llm/data_block agent/proposing/llm/inventory
         agent/proposing/llm/relations agent/proposing/readings agent/proposing/recsys_data
         agent/proposing/doubts/confidence agent/proposing/doubts/unconverted
@@ -23,8 +23,8 @@ JSON = {
         agent/proposing/rules/answers/multiple_choice
         agent/proposing/rules/documents/running_text agent/proposing/speakers
         agent/reporting/preview agent/review/golden_rows agent/review/pinning/pin
-        agent/review/pinning/row_choice agent/review/pinning/row_extraction
-        agent/review/pinning/sample_redaction converters/lake/catalog
+        agent/review/pinning/row_choice agent/review/pinning/sample_redaction
+        agent/review/pinning/source_form converters/lake/catalog
         converters/mapping/check converters/mapping/columns/projection
         converters/mapping/lookup converters/mapping/rows/conditions
         converters/mapping/signs converters/recsys/ctr/draft/column_profile

@@ -1,6 +1,8 @@
-"""Pin a sample: a few raw rows of a source in a folder beside its mapping.
+"""Pin a sample: a few rows of a source in a folder beside its mapping.
 
-What is written is read again, and has to read like the source that it was taken from.
+Rows are stored as JSON Lines. Where the mapping states how bytes become rows (an encoding, a
+delimiter, a root, ...) they are stored in the form of their files, so that a review can replay what
+it states. What is written is read again, and has to give the same rows.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -12,116 +14,44 @@ from ingot.agent.review.pinning import pinned_sample
 from ingot.agent.review.pinning.pinned_sample import DATA, PinnedFile, SampleFacts
 from ingot.agent.review.pinning.row_choice import (
     MOST_BYTES,
-    REASONS,
-    Counts,
-    PinnableRows,
-    PinnedContent,
-    PinTask,
+    MOST_ROW,
     choose_fitting,
-    select_wanted,
+    list_rows,
+    measure_row,
+    shorten_lists,
 )
-from ingot.agent.review.pinning.row_extraction import extract_rows
-from ingot.agent.review.pinning.sample_redaction import NotRedactableError, SampleRedactor
+from ingot.agent.review.pinning.sample_redaction import (
+    NotRedactableError,
+    SafeBytes,
+    SafeRow,
+    SampleRedactor,
+    redact_row,
+)
+from ingot.agent.review.pinning.source_form import (
+    NoFormError,
+    needs_form,
+    write_form,
+    write_lines,
+)
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile, open_source
 from ingot.converters.sources.facts import SourceSpec
-from ingot.converters.sources.formats.row_chunks import BrokenRow
-from ingot.converters.sources.sample import Sample, draw_sample
-from ingot.converters.sources.storage.archives import TarMember
-from ingot.converters.sources.storage.listing import literal_glob
+from ingot.converters.sources.sample import Sample
 from ingot.converters.sources.tables.partitions import drop_partitions
 
-_FACTS = ("format", "layout", "encoding", "delimiter", "quote", "header")
-_BROKEN: Json = object()
-
-
-def _sample_faults(
-    location: str, source: Source, written: Mapping[str, PinnedContent], hiding: SampleRedactor
-) -> list[str]:
-    """Say which rows differ when the sample is read as a mapping states it."""
-    facts = source.guessed.to_document() | source.spec.to_document()
-    lines = any(content.as_lines for content in written.values())
-    spec = SourceSpec.from_document({} if lines else facts | {"json_fields": None, "query": None})
-    if spec.columns is not None:
-        spec = replace(spec, columns=tuple(map(hiding.text, spec.columns)))
-    try:
-        return list(_row_faults(open_source(location, spec), written))
-    except SourceError as error:
-        return [error.problem]
-
-
-def _row_faults(again: Source, written: Mapping[str, PinnedContent]) -> Iterator[str]:
-    names = {file.name for file in again.files}
-    for name in sorted(names ^ set(written)):
-        yield f"{name}: {'read' if name in names else 'not read'}"
-    for file in again.files:
-        content = written.get(file.name)
-        if content is not None and content.rows is not None:
-            table = file.facts.format == "csv"
-            rows = [drop_partitions(row, file) for row in _read_rows(again, file)]
-            got = _comparable_rows(rows, table=table)
-            want = [drop_partitions(row, file) for row in content.rows]
-            if got != _comparable_rows(want, table=table):
-                yield f"{file.name}: other rows"
-
-
-def _read_rows(again: Source, file: SourceFile) -> list[Json]:
-    """Return the rows of a file in order, `_BROKEN` for those that cannot be read."""
-    rows: dict[int, Json] = {}
-    for batch in again.batches([file]):
-        rows.update(zip(batch.rows, batch.values, strict=True))
-        rows.update((bad.row, _BROKEN) for bad in batch.bad)
-    return [rows[number] for number in sorted(rows)]
-
-
-def _comparable_rows(rows: Sequence[Json], *, table: bool) -> list[Json]:
-    """Return rows to compare; the names of a table's columns may be redacted."""
-    known = [_BROKEN if type(row) is BrokenRow else row for row in rows]
-    return [list(row.values()) if table and row is not _BROKEN else row for row in known]
-
-
-def _detection_differences(location: str, source: Source, names: Mapping[str, str]) -> list[str]:
-    """Say what the reader detects in the sample, if that differs from the original."""
-    try:
-        again = open_source(location, source.spec)
-    except SourceError as error:
-        return [f"unless the mapping states more of the source: {error.problem}"]
-    now = {file.name: file for file in again.files}
-    return [
-        f"{names[file.name]}: {said}"
-        for file in source.files
-        if file.name in names
-        for said in _spec_differences(file, now.get(names[file.name]))
-    ]
-
-
-def _spec_differences(old: SourceFile, new: SourceFile | None) -> Iterator[str]:
-    if new is None:
-        yield "not read unless source.files names it"
-        return
-    for fact in _FACTS:
-        before, after = getattr(old.facts, fact), getattr(new.facts, fact)
-        if before != after:
-            yield f"{fact} {after!r} is found, in the original {before!r}"
-    before, after = len(old.facts.columns), len(new.facts.columns)
-    if before != after:
-        yield f"{after} columns are found, in the original {before}"
-
-
 ROWS = 200
-# Files that the source leaves out, and that another source.files would name.
-_OTHERS, _ROWS_OF_OTHER, _BYTES_OF_OTHER = 10, 10, 64 << 10
+# Why sampled rows are not pinned; `not_found`: they cannot be read.
+REASONS = ("too_large", "over_limit", "not_redactable", "not_found")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Attempt:
-    """The contents to pin by original name, and how much was left out."""
+class _PinnedRows:
+    """The redacted rows to pin of one file, and the name that it may be shown by."""
 
-    contents: dict[str, PinnedContent]
-    rows: dict[str, int]
-    bad: int
-    left: int
+    file: SourceFile
+    name: str
+    rows: Sequence[SafeRow]
 
 
 def pin_sample(
@@ -131,7 +61,6 @@ def pin_sample(
     *,
     share: str = "redacted",
     rows: int = ROWS,
-    seed: int = 0,
     keep: Collection[str] = (),
     known: Sequence[Json] = (),
     overwrite: bool = False,
@@ -145,134 +74,158 @@ def pin_sample(
         raise OutputError(str(folder), problem, "leave it out, or: --share-values redacted")
     pinned_sample.check_free(folder, overwrite=overwrite)
     hiding = SampleRedactor(share, keep, Door.of(share, source, sample, *known).rows)
-    counts = dict.fromkeys(REASONS, 0)
-    names = list(dict.fromkeys([r.file for r in sample.rows] + [b.file for b in sample.bad]))
-    by_name = {file.name: file for file in source.files}
-    tasks = [
-        PinTask(
-            file=by_name[name],
-            spec=source.spec,
-            want=select_wanted(sample, by_name[name]),
-            hiding=hiding,
-            counts=counts,
-        )
-        for name in sorted(names, key=list(by_name).index)
-    ]
-    cuts = [extract_rows(task) for task in tasks]
+    counts = dict.fromkeys(REASONS, 0) | {"not_found": len(sample.bad)}
+    notes: list[str] = []
+    pinned = _choose_rows(source, sample, hiding, rows, counts, notes)
+    if not pinned:
+        left = ", ".join(f"{why} {count}" for why, count in counts.items() if count)
+        raise OutputError(str(folder), f"no sampled row can be pinned ({left or 'no rows'})")
     with pinned_sample.stage_sample(folder) as stage:
-        facts = _write_readable(stage, source, cuts, hiding, counts, rows)
-        if not facts.rows:
-            said = ", ".join(f"{k} {v}" for k, v in counts.items() if v)
-            raise OutputError(str(folder), f"no sampled row can be pinned ({said or 'no rows'})")
+        facts = _write_rows(stage, source, pinned, hiding)
         facts = replace(
             facts,
-            seed=seed,
+            source_name=hiding.text(source.name),
+            share="raw" if hiding.off else "redacted",
             complete=sample.complete and not any(counts.values()),
             total_rows=sample.total_rows,
+            left_out=counts,
+            differs=(*facts.differs, *map(redact, notes)),
         )
         pinned_sample.commit_sample(stage, facts, folder)
 
 
-def _write_readable(
+def _choose_rows(
+    source: Source,
+    sample: Sample,
+    hiding: SampleRedactor,
+    rows: int,
+    counts: dict[str, int],
+    notes: list[str],
+) -> list[_PinnedRows]:
+    """Choose the rows that fit; count those that are left out."""
+    sampled = {row.file for row in sample.rows}
+    found = [
+        (file, list(_redact_rows(source, sample, file, hiding, counts, notes)))
+        for file in source.files
+        if file.name in sampled
+    ]
+    sizes = [[measure_row(row.value) for row in of_file] for _, of_file in found]
+    chosen = choose_fitting(sizes, rows, MOST_BYTES)
+    counts["over_limit"] = sum(map(len, sizes)) - sum(map(len, chosen))
+    names = pinned_sample.redact_names([file for file, _ in found], hiding)
+    return [
+        _PinnedRows(file=file, name=names[file.name], rows=[of_file[n] for n in sorted(kept)])
+        for (file, of_file), kept in zip(found, chosen, strict=True)
+        if kept and file.name in names
+    ]
+
+
+def _redact_rows(
+    source: Source,
+    sample: Sample,
+    file: SourceFile,
+    hiding: SampleRedactor,
+    counts: dict[str, int],
+    notes: list[str],
+) -> Iterator[SafeRow]:
+    """Yield the redacted rows of a file that are not too large, and count the others."""
+    whole = file.facts.layout == "object" and source.spec.root in (None, "$")
+    line = file.facts.format in ("csv", "text")
+    for row in list_rows(sample, file, source.spec):
+        if whole and measure_row(row.value) > MOST_ROW:
+            row = replace(row, value=shorten_lists(row.value))
+            notes.append(f"{file.name}: one row, whose lists are cut short")
+        try:
+            hidden = redact_row(row, hiding, line=line)
+        except NotRedactableError:
+            counts["not_redactable"] += 1
+            continue
+        if measure_row(hidden.value) > MOST_ROW:
+            counts["too_large"] += 1
+        else:
+            yield hidden
+
+
+def _write_rows(
+    stage: Path, source: Source, pinned: Sequence[_PinnedRows], hiding: SampleRedactor
+) -> SampleFacts:
+    """Write the rows in the form of their files if a review needs it, else as JSON Lines."""
+    if needs_form(source.spec) and (data := _form_bytes(pinned, source.spec)):
+        stated = source.guessed.to_document() | source.spec.to_document()
+        spec = SourceSpec.from_document(stated | {"json_fields": None, "query": None})
+        if spec.columns is not None:
+            spec = replace(spec, columns=tuple(map(hiding.text, spec.columns)))
+        facts = _store_files(stage, source, pinned, data, spec)
+        if not facts.differs:
+            return facts
+    lines = [replace(one, name=name) for one, name in zip(pinned, _line_names(pinned), strict=True)]
+    data = {one.name: write_lines(one.rows) for one in lines}
+    return replace(_store_files(stage, source, lines, data, SourceSpec()), lines=True)
+
+
+def _form_bytes(pinned: Sequence[_PinnedRows], spec: SourceSpec) -> dict[str, SafeBytes]:
+    """Return the files in their own form, none if one of them cannot be written so."""
+    try:
+        return {one.name: write_form(one.file, spec, one.rows) for one in pinned}
+    except NoFormError:
+        return {}
+
+
+def _line_names(pinned: Sequence[_PinnedRows]) -> Iterator[str]:
+    """Yield the names of files of JSON Lines; `README.jsonl` would be a note beside data."""
+    taken: set[str] = set()
+    for one in pinned:
+        name = one.name if "." in one.name.rpartition("/")[2] else f"{one.name}.txt"
+        while name in taken or not name.endswith(".jsonl"):
+            name += ".jsonl"
+        taken.add(name)
+        yield name
+
+
+def _store_files(
     stage: Path,
     source: Source,
-    cuts: list[PinnableRows],
-    hiding: SampleRedactor,
-    counts: Counts,
-    rows: int,
+    pinned: Sequence[_PinnedRows],
+    data: Mapping[str, SafeBytes],
+    spec: SourceSpec,
 ) -> SampleFacts:
-    """Write the data and read it again; write less if it reads differently."""
-    others = list(_extract_others(source, hiding))
-    wrong: list[str] = []
-    direct = source.listing.direct
-    for more, bad in ((others, True), ([], True), ([], False)):
-        attempt = _make_attempt(cuts, more, rows, bad=bad)
-        every = [*source.files, *(one.file for one in more)]
-        names = pinned_sample.redact_names([f for f in every if f.name in attempt.contents], hiding)
-        lines = {name for name in names if attempt.contents[name].as_lines}
-        for name in lines:  # `README.jsonl` would be a note beside data
-            names[name] += ".jsonl" if "." in names[name].rpartition("/")[2] else ".txt.jsonl"
-        every = [file for file in every if file.name in names]
-        contents = {names[name]: attempt.contents[name] for name in names}
-        files = {names[file.name]: file for file in every}
-        data = dict(pinned_sample.store_files(source, files, contents, hiding))
-        top = pinned_sample.write_files(stage, DATA, data)
-        location = str(top / next(iter(data))) if direct and data else str(top)
-        main = {file.name: names[file.name] for file in source.files if file.name in names}
-        written = {name: contents[name] for name in main.values()}
-        wrong = _sample_faults(location, source, written, hiding) if main else []
-        if not wrong:
-            break
-    counts["over_limit"] += attempt.left
-    notes = [note for one in cuts if one.file.name in names for note in one.notes]
-    unlike = _detection_differences(location, source, main) if main and not lines else []
+    """Write the files, and read them again to say how they differ from the rows."""
+    top = pinned_sample.write_files(stage, DATA, data)
+    direct = source.listing.direct and len(data) == 1 and not any("/" in name for name in data)
+    location = str(top / next(iter(data))) if direct else str(top)
     return SampleFacts(
-        source_name=hiding.text(source.name),
         direct=direct,
-        lines=bool(lines),
-        share="raw" if hiding.off else "redacted",
-        rows=sum(attempt.rows[name] for name in main),
-        bad=attempt.bad,
+        rows=sum(len(one.rows) for one in pinned),
         files=tuple(
-            PinnedFile(
-                name=names[file.name],
-                bytes=file.bytes,
-                rows=attempt.rows[file.name],
-                main=file.name in main,
-            )
-            for file in every
+            PinnedFile(name=one.name, bytes=one.file.bytes, rows=len(one.rows)) for one in pinned
         ),
-        left_out=dict(counts),
         stored=tuple(f"{DATA}/{name}" for name in data),
-        differs=tuple(redact(one) for one in (*wrong, *notes, *unlike)),
+        differs=tuple(map(redact, _reading_faults(location, spec, pinned))),
     )
 
 
-def _make_attempt(
-    cuts: Sequence[PinnableRows], others: Sequence[PinnableRows], rows: int, *, bad: bool
-) -> _Attempt:
-    """Take as many rows as fit; without those that cannot be read if not `bad`."""
-    allowed = [[n for n, broken in enumerate(one.broken) if bad or not broken] for one in cuts]
-    sizes = [[one.sizes[n] for n in some] for one, some in zip(cuts, allowed, strict=True)]
-    chosen = choose_fitting(sizes, rows, MOST_BYTES)
-    kept = [[some[n] for n in sorted(of)] for some, of in zip(allowed, chosen, strict=True)]
-    small = [
-        sorted(choose_fitting([one.sizes], _ROWS_OF_OTHER, _BYTES_OF_OTHER)[0]) for one in others
-    ]
-    contents: dict[str, PinnedContent] = {}
-    counted: dict[str, int] = {}
-    for one, numbers in zip((*cuts, *others), (*kept, *small), strict=True):
-        if numbers:
-            try:
-                contents[one.file.name] = one.write(numbers)
-            except NotRedactableError:
-                continue
-            counted[one.file.name] = len(numbers)
-    broken = sum(one.broken[n] for one, some in zip(cuts, kept, strict=True) for n in some)
-    left = sum(len(one.sizes) for one in cuts) - sum(map(len, kept))
-    return _Attempt(contents=contents, rows=counted, bad=broken, left=left)
+def _reading_faults(
+    location: str, spec: SourceSpec, pinned: Sequence[_PinnedRows]
+) -> Iterator[str]:
+    """Yield what differs when the written files are read."""
+    rows = {one.name: [row.value for row in one.rows] for one in pinned}
+    try:
+        again = open_source(location, spec)
+        read = {file.name: _read_rows(again, file) for file in again.files}
+    except SourceError as error:
+        yield error.problem
+        return
+    for name in sorted({*read, *rows}):
+        if name not in read or name not in rows:
+            yield f"{name}: {'read' if name in read else 'not read'}"
+        elif read[name] != rows[name]:
+            yield f"{name}: other rows"
 
 
-def _extract_others(source: Source, hiding: SampleRedactor) -> Iterator[PinnableRows]:
-    """Yield a few rows of files that the source leaves out and that could be named instead."""
-    if any(isinstance(f.place, TarMember) and f.place.offset is None for f in source.files):
-        return  # each would cost a pass over the archive
-    left = [one.name for one in source.left_out if one.kind in ("unselected", "shape")]
-    for name in left[:_OTHERS]:
-        try:
-            other = source.with_spec(SourceSpec(files=(f"/{literal_glob(name)}",)))
-            sample = draw_sample(other, rows=_ROWS_OF_OTHER, max_bytes=_BYTES_OF_OTHER)
-            for file in other.files:
-                want = select_wanted(sample, file)
-                if want and file.name == name:
-                    yield extract_rows(
-                        PinTask(
-                            file=file,
-                            spec=other.spec,
-                            want=want,
-                            hiding=hiding,
-                            counts=dict.fromkeys(REASONS, 0),
-                        )
-                    )
-        except SourceError:
-            continue
+def _read_rows(source: Source, file: SourceFile) -> list[Json]:
+    """Return the rows of a file in order, `None` for those that cannot be read."""
+    rows: dict[int, Json] = {}
+    for batch in source.batches([file]):
+        rows |= zip(batch.rows, batch.values, strict=True)
+        rows |= {bad.row: None for bad in batch.bad}
+    return [drop_partitions(rows[number], file) for number in sorted(rows)]

@@ -1,37 +1,24 @@
 """The folder of a pinned sample: found and checked, or written whole or not at all.
 
-Files are compressed and archived as the originals were, the same bytes every time. No folder that
-is not a pinned sample is ever replaced.
+No folder that is not a pinned sample is ever replaced.
 """
 
-import bz2
-import gzip
 import hashlib
-import io
-import lzma
 import os
 import shutil
-import tarfile
-import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from uuid import uuid4
 
-import zstandard
-
-from ingot.agent.review.pinning.row_choice import PinnedContent
-from ingot.agent.review.pinning.sample_redaction import SampleRedactor
+from ingot.agent.review.pinning.sample_redaction import SafeBytes, SampleRedactor
 from ingot.converters.errors import OutputError, SourceError, translate_read_errors
 from ingot.converters.json_yaml import decode, encode, load_json, violations
 from ingot.converters.output.commit import replace_folder
 from ingot.converters.output.files import encode_json, output_errors, sync_path, sync_tree
 from ingot.converters.rows import MappingDocument
-from ingot.converters.sources import Source, SourceFile
-from ingot.converters.sources.storage.archives import TarMember, ZipMember
-from ingot.converters.sources.storage.compression import detect_compression, peek_first_bytes
-from ingot.converters.sources.storage.listing import Entry, Place
+from ingot.converters.sources import SourceFile
 
 ABOUT, DATA = "sample.json", "data"
 _ENDING = ".sample"
@@ -40,32 +27,38 @@ _MOST_BYTES = 64 << 20  # of a folder that claims to be a pinned sample
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PinnedFile:
-    """A file of the source: its name, its size, and how many of its rows are pinned."""
+    """A file of the source: its name, its size, and how many of its rows are pinned.
+
+    Samples of earlier versions also hold rows of files that the source leaves out: not `main`.
+    """
 
     name: str
     bytes: int
     rows: int
-    main: bool
+    main: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampleFacts:
-    """What `sample.json` holds (schemas/sample.schema.json)."""
+    """What `sample.json` holds (schemas/sample.schema.json).
+
+    `bad` rows, which cannot be read, are in samples of earlier versions only.
+    """
 
     version: int = 1
-    source_name: str
+    source_name: str = ""
     direct: bool
     lines: bool = False
-    share: str
+    share: str = "redacted"
     seed: int = 0
     rows: int
-    bad: int
+    bad: int = 0
     complete: bool = False
     total_rows: int | None = None
     files: tuple[PinnedFile, ...]
-    left_out: dict[str, int]
+    left_out: dict[str, int] = field(default_factory=dict)
     stored: tuple[str, ...]
-    differs: tuple[str, ...]
+    differs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +66,7 @@ class PinnedSample:
     """A pinned sample: the location to open (its `data`, or the one file in it).
 
     `rows` counts those that cannot be read too; `sha256` is of the names and bytes of all files.
-    `lines`: the source is of a format whose rows are pinned as JSON Lines.
+    `lines`: its rows are JSON Lines, read without most of what the mapping's `source` states.
     """
 
     location: str
@@ -158,31 +151,6 @@ def _sha256(folder: Path, files: list[Path]) -> str:
     return digest.hexdigest()
 
 
-_LEVEL = 9
-_ZIP_DATE = (1980, 1, 1, 0, 0, 0)
-
-_COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
-    "gz": lambda data: gzip.compress(data, _LEVEL, mtime=0),
-    "zst": lambda data: zstandard.ZstdCompressor(level=_LEVEL).compress(data),
-    "bz2": lambda data: bz2.compress(data, _LEVEL),
-    "xz": lzma.compress,
-}
-
-
-def _compress_bytes(data: bytes, codec: str | None) -> bytes:
-    return data if codec is None else _COMPRESSORS[codec](data)
-
-
-def _zip_members(members: Mapping[str, bytes]) -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        for name, data in members.items():
-            info = zipfile.ZipInfo(name, _ZIP_DATE)
-            info.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(info, data)
-    return out.getvalue()
-
-
 _LONGEST_ENDING = 12
 
 
@@ -208,45 +176,6 @@ def _redact_part(part: str, hiding: SampleRedactor) -> str:
         if len(ending) <= _LONGEST_ENDING and hiding.text(ending) == ending
         else shown
     )
-
-
-def store_files(
-    source: Source,
-    files: Mapping[str, SourceFile],
-    contents: Mapping[str, PinnedContent],
-    hiding: SampleRedactor,
-) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of a sample's `data`: name and bytes, by name."""
-    members: dict[Place, dict[str, bytes]] = {}
-    found: dict[str, bytes] = {}
-    for name, file in files.items():
-        data = _compress_bytes(contents[name].data, file.facts.compression)
-        if isinstance(file.place, ZipMember | TarMember):
-            members.setdefault(file.place.archive, {})[name] = data
-        else:
-            found[name] = data
-    for entry in source.listing.entries:
-        if entry.place in members:
-            name = "/".join(_redact_part(part, hiding) for part in entry.name.split("/"))
-            inner = members[entry.place]
-            if not source.listing.direct:
-                inner = {one.removeprefix(f"{name}/"): data for one, data in inner.items()}
-            found[name] = _archive_bytes(entry, inner)
-    yield from sorted(found.items())
-
-
-def _archive_bytes(entry: Entry, members: Mapping[str, bytes]) -> bytes:
-    with entry.place.open() as raw:
-        head = peek_first_bytes(raw)
-    if head.startswith(b"PK"):
-        return _zip_members(members)
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for name, data in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
-    return _compress_bytes(out.getvalue(), detect_compression(head))
 
 
 def check_free(folder: Path, *, overwrite: bool) -> None:
@@ -283,7 +212,7 @@ def stage_sample(folder: Path) -> Iterator[Path]:
         shutil.rmtree(stage, ignore_errors=True)
 
 
-def write_files(stage: Path, name: str, files: Mapping[str, bytes]) -> Path:
+def write_files(stage: Path, name: str, files: Mapping[str, SafeBytes]) -> Path:
     """Write files below `stage/name`, in place of older ones, and return that folder."""
     top = stage / name
     with output_errors(top):

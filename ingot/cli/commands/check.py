@@ -12,7 +12,7 @@ from ingot.cli import display
 from ingot.cli.command import Only, command_options
 from ingot.cli.console import plain_text, print_json, stdout_console
 from ingot.cli.questions import complete_order
-from ingot.converters.json_yaml import encode
+from ingot.converters.json_yaml import count_text, encode
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _run_checks(
     else:
         _show_checks(state, golden, context, quiet=quiet)
     if order and state and (count := len(told_problems(state["problems"]))):
-        found.append(f"{display.count_text(count, 'problem')} on a sample of {order.source}")
+        found.append(f"{count_text(count, 'problem')} on a sample of {order.source}")
     if golden and (count := len(golden.failed)):
         found.append(f"{count} of {golden.rows} golden rows {'fail' if count != 1 else 'fails'}")
     if found:

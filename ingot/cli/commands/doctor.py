@@ -48,18 +48,18 @@ def _checks(settings: EndpointSettings, common: Mapping[str, Any]) -> Iterator["
     """Return the checks, each run when it is asked for; a wrong preset raises at once."""
     from itertools import chain
 
-    from ingot.agent.doctor import checks, endpoint_checks, folders
+    from ingot.agent.doctor import checks, endpoint_checks
     from ingot.agent.model.cache import Store
 
     asked = find_endpoint(settings)
     configuration = _configuration_checks(common.get("config"), common.get("profile"))
-    of_machine = chain(checks.installation_checks(), configuration, folders.folder_checks())
+    of_machine = chain(checks.installation_checks(), configuration, checks.folder_checks())
     if asked is None:
         return chain(
             of_machine, [endpoint_checks.missing_endpoint_check(settings.model, settings.base_url)]
         )
     return chain(
-        of_machine, endpoint_checks.endpoint_checks(asked, Store(folders.find_state_folder()))
+        of_machine, endpoint_checks.endpoint_checks(asked, Store(checks.find_state_folder()))
     )
 
 

@@ -22,9 +22,10 @@ from ingot.cli.console import (
     stderr_console,
     stdout_console,
 )
-from ingot.cli.display import count_text, print_grid
+from ingot.cli.display import print_grid
 from ingot.cli.questions import can_discuss, edit_mapping, read_answer, show_proposal
 from ingot.converters.errors import ExitCode, IngotError, ReviewNeeded, SourceError
+from ingot.converters.json_yaml import count_text
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:

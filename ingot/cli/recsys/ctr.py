@@ -20,6 +20,7 @@ from ingot.cli.console import (
     stdout_console,
 )
 from ingot.converters.convert.options import Overwrite
+from ingot.converters.json_yaml import count_text
 from ingot.converters.output.sharding import Spread
 from ingot.converters.recsys.ctr.settings import ChosenColumns, Overrides, RawFiles
 from ingot.converters.settings import Setting, existing_folder
@@ -273,9 +274,7 @@ def _build_lines(done: "CommittedResult") -> Iterator[tuple[str, str]]:
         if rows:
             text += f", ctr {clicks / rows:.3%}, cvr {split['y_cvr'] / rows:.4%} of impressions"
         if split["funnel_anomalies"]:
-            text += (
-                f", {display.count_text(split['funnel_anomalies'], 'conversion')} without a click"
-            )
+            text += f", {count_text(split['funnel_anomalies'], 'conversion')} without a click"
         yield name, text
     yield "entities", _parts_text(stats["entities"], "in_rows", "unknown", "repeated")
     unusual = {name: count for name, count in tokens.items() if count and name != "read"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ingot.agent.doctor import folders
+from ingot.agent.doctor import checks
 from ingot.agent.doctor.checks import Check
 from ingot.agent.model.cache import KnownForm, Store
 from ingot.agent.model.endpoint import Endpoint
@@ -22,12 +22,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "state" / "ingot"
     monkeypatch.setenv("INGOT_HOME", str(folder))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(folders, "LEAST_FREE", 0)
+    monkeypatch.setattr(checks, "LEAST_FREE", 0)
     return folder
 
 
 def look() -> dict[str, Check]:
-    return {one.name: one for one in folders.folder_checks()}
+    return {one.name: one for one in checks.folder_checks()}
 
 
 def use(home: Path) -> None:
@@ -71,7 +71,7 @@ def test_no_folder_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)
     check = look()["state folder"]
     assert (check.state, check.figure) == ("fail", "none is known")
-    assert folders.find_state_folder() is None
+    assert checks.find_state_folder() is None
 
 
 def test_a_file_in_the_way(home: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_database_with_a_hole(home: Path) -> None:
 
 def test_a_database_that_is_in_use(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use(home)
-    monkeypatch.setattr(folders, "_BUSY_S", 0.05)
+    monkeypatch.setattr(checks, "_BUSY_S", 0.05)
     with closing(sqlite3.connect(home / "runs.sqlite")) as connection:
         connection.execute("PRAGMA journal_mode=DELETE")
         connection.execute("BEGIN EXCLUSIVE")
@@ -145,7 +145,7 @@ def test_a_database_that_is_in_use(home: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_little_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folders, "LEAST_FREE", 10**18)
+    monkeypatch.setattr(checks, "LEAST_FREE", 10**18)
     found = look()
     assert {one.state for one in found.values()} == {"warn"}
     assert found["temporary"].figure.endswith(" free")

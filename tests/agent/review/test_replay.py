@@ -190,6 +190,22 @@ def test_the_sample_of_the_new_side_serves_first(pinned: dict[str, bytes], tmp_p
     assert (found.kind, "new.sample" in found.why) == ("none", True)
 
 
+def test_a_sample_of_rows_is_read_without_the_source_but_keeps_its_shape(
+    raw: str, pinned: dict[str, bytes], tmp_path: Path
+) -> None:
+    shape = source_shape(*Context().source_and_sample(raw))
+    stated = {"encoding": "utf-16"}  # the original is not at hand to be read so
+    kept = {**TEXT, "source": stated, "provenance": {"shape": {**shape, "facts": stated}}}
+    found = stand(side({}), side(pinned), tmp_path / "1")
+    ran = replay_mappings(found, TEXT, kept)
+    assert counts(ran) == (20, 20, 0, 0, 0)
+    assert ran.drift == ()
+    paths = {**shape["paths"], "id": "string"}
+    other = {**kept, "provenance": {"shape": {**shape, "facts": stated, "paths": paths}}}
+    [change] = replay_mappings(found, TEXT, other).drift
+    assert (change.path, change.what) == ("id", "type")
+
+
 @pytest.mark.parametrize("path", ["new.sample", "new.sample/data/link"])
 def test_a_sample_with_a_link_is_none(pinned: dict[str, bytes], tmp_path: Path, path: str) -> None:
     head = replace(side(pinned), others={path: "a symbolic link"})

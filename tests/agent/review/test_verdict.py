@@ -13,10 +13,14 @@ from ingot.agent.review.diff.change_rules import CLASSES, worst_class
 from ingot.agent.review.diff.mapping_changes import compare_mappings
 from ingot.agent.review.diff.normal_form import normal_form
 from ingot.agent.review.golden_rows import GoldenFailure, GoldenResult
+from ingot.agent.review.pinning.pin import pin_sample
+from ingot.agent.review.pinning.pinned_sample import find_pinned
 from ingot.agent.review.replay import Replay, SampleBasis, replay_mappings
 from ingot.agent.review.revisions import Extent
 from ingot.agent.review.verdict import LEVELS, Case, Reason, verdict_reasons, worst_level
 from ingot.converters.errors import Problem
+from ingot.converters.sources import open_source
+from ingot.converters.sources.sample import draw_sample
 
 ROWS = [{"id": n, "body": f"Text number {n}.", "same": "always"} for n in range(200)]
 TEXT = {"version": 2, "text": "body"}
@@ -75,6 +79,23 @@ def test_the_class_decides(raw: str, new: dict[str, Any], level: str, rule: str)
     found = judged(raw, TEXT, new)
     assert (level, rule) in told(found)
     assert worst_level(one.level for one in found) == level
+
+
+def test_a_change_of_source_is_not_replayed_on_rows(raw: str, tmp_path: Path) -> None:
+    source = open_source(raw)
+    pin_sample(source, draw_sample(source), tmp_path / "m.sample")
+    pinned = find_pinned(tmp_path / "m.sample")
+    assert pinned is not None
+    stand = SampleBasis(kind="pinned", place="m.sample", location=pinned.location, pinned=pinned)
+    for facts, expected in (({}, False), ({"encoding": "utf-16"}, True)):
+        new = {**TEXT, "source": facts} if facts else TEXT
+        found = told(
+            verdict_reasons(
+                case(TEXT, new, replay_mappings(stand, TEXT, new)), allow_breaking=False
+            )
+        )
+        assert (("pass", "source_not_replayed") in found) == expected
+        assert (("block", "source_encoding") in found) == expected
 
 
 def test_training_warns(raw: str) -> None:
