@@ -1,7 +1,7 @@
 """How the figures of preprocessed Criteo data are shown: as tables, and as a page with plots."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from ingot.converters.output import pages
@@ -91,10 +91,12 @@ def _sparse_columns(rows: int) -> Columns[SparseFigures]:
 
 
 def _coverage_columns(figures: Figures) -> Columns[SparseFigures]:
-    columns: Columns[SparseFigures] = {"ids": lambda one: one.name}
-    for ids in coverage_steps(figures.sparse):
-        columns[_power_text(ids)] = lambda one, ids=ids: format_percent(one.covered(ids))
-    return columns
+    steps = coverage_steps(figures.sparse)
+    return {"ids": lambda one: one.name, **{_power_text(ids): _covered_by(ids) for ids in steps}}
+
+
+def _covered_by(ids: int) -> Callable[[SparseFigures], str]:
+    return lambda one: format_percent(one.covered(ids))
 
 
 def _power_text(ids: int) -> str:
