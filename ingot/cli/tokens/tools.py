@@ -9,7 +9,7 @@ from ingot.cli.command import command_options
 from ingot.cli.console import plain_text, print_json, print_line, safe_text, stdout_console
 from ingot.cli.display import print_grid, show_notes
 from ingot.converters.convert.options import Overwrite
-from ingot.converters.output.figures import Cells, if_known, list_facts
+from ingot.converters.output.figures import list_facts
 from ingot.converters.output.files import is_store_url
 from ingot.converters.settings import Setting
 
@@ -18,13 +18,11 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from ingot.converters.megatron.inspect.inspection import (
-        EodUse,
         Inspection,
         LengthFigures,
         TextFragment,
     )
     from ingot.converters.megatron.inspect.verification import DocumentDifference, Verification
-    from ingot.converters.rows import Json
 
 _BAR: Final = 40  # columns of the longest bar
 _TRAINED: Final = ("⟦", "⟧")
@@ -34,7 +32,9 @@ _SEQUENCE: Final = "│"  # where a further sequence of the document begins
 
 def show_data_set(console: "Console", seen: "Inspection") -> None:
     """Show everything that was found in a data set."""
-    print_grid(console, _data_set_facts(seen))
+    from ingot.converters.megatron.inspect.inspection import data_set_facts
+
+    print_grid(console, data_set_facts(seen))
     show_notes(console, seen.notes)
     lengths = [("Documents", seen.document_lengths), ("Sequences", seen.sequence_lengths)]
     for name, measured in lengths:
@@ -53,61 +53,6 @@ def show_data_set(console: "Console", seen: "Inspection") -> None:
         legend = [f"{_TRAINED[0]}trained on{_TRAINED[1]}"] if seen.trained is not None else []
         legend += [f"{_SEQUENCE} the next sequence"] if seen.sequence_lengths is not None else []
         console.print(plain_text(", ".join(legend), "dim"))
-
-
-def _data_set_facts(seen: "Inspection") -> list[Cells]:
-    empty = f", {seen.empty_documents:,} of them empty" if seen.empty_documents else ""
-    return list_facts(
-        {
-            "data set": seen.prefix,
-            "index": f"version {seen.version}, {seen.dtype} (code {seen.code})",
-            "documents": f"{seen.documents:,}{empty}",
-            "sequences": f"{seen.sequences:,}{', packed' if seen.packed else ''}",
-            "tokens": f"{seen.tokens:,}",
-            **_scanned_facts(seen),
-            **_build_facts(seen),
-        }
-    )
-
-
-def _scanned_facts(seen: "Inspection") -> dict[str, str]:
-    partly = f" (in the first {seen.scanned:,} tokens)" if seen.scanned < seen.tokens else ""
-    share = (seen.trained or 0) / (seen.scanned or 1)
-    return {
-        "EOD": if_known(_eod_text, seen.eod) + (partly if seen.eod else ""),
-        "trained": "" if seen.trained is None else f"{seen.trained:,} tokens, {share:.1%}{partly}",
-    }
-
-
-def _eod_text(eod: "EodUse") -> str:
-    ends = f"id {eod.id} ends {eod.ends:,} of {eod.documents:,} documents with tokens"
-    return f"{ends}, {eod.inside:,} inside"
-
-
-def _build_facts(seen: "Inspection") -> dict[str, str | None]:
-    """Return what `PREFIX.meta.json` says."""
-    meta, out = seen.meta, seen.left_out
-    columns = meta.get("columns")
-    names = f": {', '.join(map(str, columns))}" if isinstance(columns, list) else ""
-    failed = f", {out.failed_files:,} of them failed" if out and out.failed_files else ""
-    return {
-        "tokenizer": seen.tokenizer,
-        "made of": f"{meta['kind']}{names}" if "kind" in meta else None,
-        "files": f"{meta['files']}{failed}" if "files" in meta else None,
-        "left out": out
-        and f"{out.rejected:,} rows rejected, {out.filtered:,} filtered by the limits",
-        "options": _options_text(meta.get("options")),
-    }
-
-
-def _options_text(options: "Json") -> str:
-    from ingot.converters.megatron.options import BuildOptions
-
-    if not isinstance(options, dict):
-        return ""
-    usual = BuildOptions().to_document()
-    text = [f"{key}={value}" for key, value in options.items() if value != usual.get(key)]
-    return ", ".join(text) or "the defaults"
 
 
 def _show_lengths(console: "Console", title: str, found: "LengthFigures") -> None:
