@@ -1,6 +1,9 @@
 """How figures are declared and spelled: facts, tables of columns, sections of them, and units.
 
-    columns: Columns[Part] = {"part": lambda one: one.name, "rows": lambda one: one.rows}
+    columns: Columns[Part] = {
+        "part": lambda one: one.name,
+        "rows": lambda one: format_count(one.rows),
+    }
     Section(tabulate(columns, parts), "Parts")
 
 A terminal shows the sections; pages spell numbers in the same units. Cells that are not known are
@@ -54,7 +57,7 @@ def list_facts(facts: Mapping[str, str | None]) -> list[Cells]:
     return [(name, text) for name, text in facts.items() if text]
 
 
-def if_known(unit: Callable[[Value], str], value: Value | None) -> str:
+def format_known(unit: Callable[[Value], str], value: Value | None) -> str:
     """Return a value in its unit; an empty text where it is not known."""
     return "" if value is None else unit(value)
 

@@ -29,7 +29,7 @@ from ingot.converters.megatron.indexed_dataset import (
     sequence_starts,
 )
 from ingot.converters.megatron.options import BuildOptions
-from ingot.converters.output.figures import Cells, if_known, list_facts
+from ingot.converters.output.figures import Cells, format_known, list_facts
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
@@ -361,7 +361,7 @@ def _scanned_facts(seen: Inspection) -> dict[str, str]:
     partly = f" (in the first {seen.scanned:,} tokens)" if seen.scanned < seen.tokens else ""
     share = (seen.trained or 0) / (seen.scanned or 1)
     return {
-        "EOD": if_known(_eod_text, seen.eod) + (partly if seen.eod else ""),
+        "EOD": format_known(_eod_text, seen.eod) + (partly if seen.eod else ""),
         "trained": "" if seen.trained is None else f"{seen.trained:,} tokens, {share:.1%}{partly}",
     }
 

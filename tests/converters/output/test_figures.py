@@ -5,9 +5,9 @@ import pytest
 from ingot.converters.output.figures import (
     Columns,
     format_count,
+    format_known,
     format_number,
     format_percent,
-    if_known,
     list_facts,
     tabulate,
 )
@@ -38,8 +38,8 @@ def test_numbers():
 def test_columns_that_are_empty_in_all_rows_are_left_out():
     columns: Columns[tuple[str, int | None, int | None]] = {
         "name": lambda row: row[0],
-        "known": lambda row: if_known(format_count, row[1]),
-        "never known": lambda row: if_known(format_count, row[2]),
+        "known": lambda row: format_known(format_count, row[1]),
+        "never known": lambda row: format_known(format_count, row[2]),
     }
     rows = [("a", 1_000, None), ("b", None, None)]
     assert tabulate(columns, rows) == [["name", "known"], ["a", "1,000"], ["b", ""]]

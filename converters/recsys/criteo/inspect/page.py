@@ -9,9 +9,9 @@ from ingot.converters.output.figures import (
     Columns,
     Section,
     format_count,
+    format_known,
     format_measure,
     format_percent,
-    if_known,
     list_facts,
     share_of,
     tabulate,
@@ -85,7 +85,7 @@ def _sparse_columns(rows: int) -> Columns[SparseFigures]:
         "sparse": lambda one: one.name,
         "distinct": lambda one: format_count(one.distinct),
         "missing": lambda one: _share_text(one.missing, rows),
-        "rare": lambda one: if_known(format_count, one.rare),
+        "rare": lambda one: format_known(format_count, one.rare),
         "max id": lambda one: format_count(one.max_id),
     }
 

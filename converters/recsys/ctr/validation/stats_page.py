@@ -9,9 +9,9 @@ from ingot.converters.output.figures import (
     Columns,
     Section,
     format_count,
+    format_known,
     format_number,
     format_percent,
-    if_known,
     list_facts,
     share_of,
     tabulate,
@@ -68,8 +68,8 @@ _FEATURES: Columns[_OneFeature] = {
     "feature": lambda one: one[0].name,
     "encoding": lambda one: one[0].encoding,
     "missing": lambda one: format_percent(one[1].missing),
-    "oov": lambda one: if_known(format_percent, one[1].oov),
-    "hashed": lambda one: if_known(format_percent, one[1].hashed or None),
+    "oov": lambda one: format_known(format_percent, one[1].oov),
+    "hashed": lambda one: format_known(format_percent, one[1].hashed or None),
 }
 
 
@@ -81,9 +81,9 @@ _LISTS: Columns[_OneFeature] = {
     "list": lambda one: one[0].name,
     **{name: _length_cell(name) for name in ("mean", "p50", "p90", "p99", "max")},
     "max_len": lambda one: "" if one[0].encoding == UNKNOWN else str(one[0].max_len),
-    "rows cut": lambda one: if_known(format_percent, one[1].cut_rows),
-    "kept": lambda one: if_known(format_percent, one[1].tokens_kept),
-    "value kept": lambda one: if_known(format_percent, one[1].value_kept),
+    "rows cut": lambda one: format_known(format_percent, one[1].cut_rows),
+    "kept": lambda one: format_known(format_percent, one[1].tokens_kept),
+    "value kept": lambda one: format_known(format_percent, one[1].value_kept),
 }
 _VOCABULARIES: Columns[tuple[str, dict[str, int]]] = {
     "feature": lambda one: one[0],

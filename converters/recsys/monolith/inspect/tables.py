@@ -7,8 +7,8 @@ from ingot.converters.output.figures import (
     Columns,
     Section,
     format_count,
+    format_known,
     format_percent,
-    if_known,
     list_facts,
     share_of,
     tabulate,
@@ -147,7 +147,7 @@ def _line_id_fields(figures: Figures) -> Iterator[tuple[str, int | None, int]]:
 def _line_id_columns(figures: Figures) -> Columns[tuple[str, int | None, int]]:
     return {
         "LineId field": lambda one: one[0],
-        "rows": lambda one: if_known(format_count, one[1]),
+        "rows": lambda one: format_known(format_count, one[1]),
         "share": lambda one: (
             "" if one[1] is None else format_percent(share_of(one[1], figures.rows))
         ),
