@@ -381,10 +381,13 @@ def _build_facts(seen: Inspection) -> dict[str, str | None]:
         "tokenizer": seen.tokenizer,
         "made of": f"{meta['kind']}{names}" if "kind" in meta else None,
         "files": f"{meta['files']}{failed}" if "files" in meta else None,
-        "left out": out
-        and f"{out.rejected:,} rows rejected, {out.filtered:,} filtered by the limits",
+        "left out": format_known(_omissions_text, out),
         "options": _options_text(meta.get("options")),
     }
+
+
+def _omissions_text(out: Omissions) -> str:
+    return f"{out.rejected:,} rows rejected, {out.filtered:,} filtered by the limits"
 
 
 def _options_text(options: Json) -> str:
