@@ -86,15 +86,6 @@ class Commands(TyperGroup):
             )
         return self._loaded[cmd_name]
 
-    def every_command(self) -> dict[str, Any]:
-        """Return the commands of the group and of those in it by their words; imports them all."""
-        found: dict[str, Any] = {}
-        for name in self.commands:
-            command = self.get_command(None, name)
-            inner = command.every_command() if isinstance(command, Commands) else {"": command}
-            found |= {f"{name} {words}".strip(): one for words, one in inner.items()}
-        return found
-
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
         """Write the names with their help lines; nothing is imported for it."""
         room = formatter.width - 6 - max(map(len, self.commands))
@@ -135,12 +126,11 @@ class Command(TyperCommand):
                 from ingot.cli.configuration import configured_values, unread_settings
 
                 words = [*(parent.command_path.split()[1:] if parent else ()), info_name or ""]
-                common = parent.find_root().params if parent else {}
-                chosen = common.get("config"), common.get("profile")
+                root = parent.find_root() if parent else None
+                chosen = [root.params.get(one) if root else None for one in ("config", "profile")]
                 for note in unread_settings(" ".join(words), chosen[0]):
                     note_line(note)
-                root = parent.find_root().command if parent else None
-                values = configured_values(self, " ".join(words), root, *chosen)
+                values = configured_values(self, " ".join(words), root and root.command, *chosen)
                 self.origins = {name: value.origin for name, value in values.items()}
                 named["default_map"] = {name: value.text for name, value in values.items()}
                 if words == ["run"]:

@@ -69,7 +69,7 @@ def configured_values(
     if path == _REVIEW:
         pass
     elif named:
-        every = root.every_command() if root else {path: command}
+        every = every_command(root) if root else {path: command}
         tables = _read_tables(named, path, profile, every)
     elif profile:
         hint = "name the file that holds it with --config or INGOT_CONFIG"
@@ -213,6 +213,16 @@ def _nearest(word: str, known: Iterable[str]) -> str:
     return f"; nearest: {near[0]}" if near else ""
 
 
+def every_command(group: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the commands of a group and of those in it by their words; imports all of them."""
+    found: dict[str, Any] = {}
+    for name in group.commands:
+        command = group.get_command(None, name)
+        inner = every_command(command) if hasattr(command, "commands") else {"": command}
+        found |= {f"{name} {words}".strip(): one for words, one in inner.items()}
+    return found
+
+
 def list_configured(
     root: Any,  # noqa: ANN401
     config: Path | None,
@@ -220,7 +230,7 @@ def list_configured(
 ) -> Iterator[tuple[str, str, str]]:
     """Yield flag, value and origin (with its commands) of every value that holds somewhere."""
     found: dict[tuple[str, str, str], list[str]] = {}
-    for path, command in root.every_command().items():
+    for path, command in every_command(root).items():
         flags = {one.name: flag for flag, one in command_flags(command).items()}
         for name, (text, origin) in configured_values(command, path, root, config, profile).items():
             value = text if isinstance(text, str) else ", ".join(text)

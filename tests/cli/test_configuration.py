@@ -14,6 +14,7 @@ from ingot.cli.app import app
 from ingot.cli.configuration import (
     command_flags,
     configured_values,
+    every_command,
     unread_settings,
     variable_names,
 )
@@ -23,7 +24,7 @@ OTHER_VARIABLES = ("INGOT_HOME", "INGOT_STORAGE_RETRIES", "INGOT_STORAGE_TIMEOUT
 OTHER_VARIABLES += ("INGOT_SERVE_ROOT", "INGOT_PEERS", "INGOT_CONFIG", "INGOT_PROFILE")
 OTHER_VARIABLES += ("INGOT_MCP_TOKEN",)
 ROOT: Any = typer.main.get_command(app)
-EVERY = ROOT.every_command()
+EVERY = every_command(ROOT)
 COMMANDS = sorted(EVERY)
 
 
