@@ -236,6 +236,7 @@ def error_text(error: BaseException) -> str:
 _NO_NAME = re.compile(
     r"(?:[Nn]ame|host).{0,20}(?:resol|not known)|getaddrinfo|resolve host|address associated"
 )
+STORAGE_HINT = "check the network, the name and the credentials"
 TRANSIENT_STATUSES = (408, 425, 429)  # of the statuses that say that the request is wrong
 _NO_FILE = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 FINAL_ERRORS = (*_NO_FILE, ValueError, ImportError)

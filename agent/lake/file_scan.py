@@ -44,9 +44,9 @@ from ingot.converters.sources.storage.listing import (
     Entry,
     LocalFile,
     Place,
-    is_local,
     list_location,
 )
+from ingot.converters.sources.storage.places import is_local
 from ingot.converters.sources.tables.table_folders import read_tables, table_reason
 
 _CHUNK: Final = 200

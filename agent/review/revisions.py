@@ -23,7 +23,7 @@ from ingot.converters.errors import RevisionError, translate_read_errors
 from ingot.converters.mapping.bind import MAX_BYTES
 from ingot.converters.output.files import encode_json
 from ingot.converters.rows import MappingDocument
-from ingot.converters.sources.storage.listing import storage_places
+from ingot.converters.sources.storage.places import storage_places
 from ingot.converters.sources.tables.table_folders import list_tables
 
 MOST_SAMPLE = 64 << 20  # bytes of a pinned sample or of golden rows

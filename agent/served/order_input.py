@@ -155,7 +155,8 @@ def check_confined(order: Order, root: Path) -> None:
             check_inside(place, root)
     if order.tokenizer and Path(order.tokenizer).is_dir():
         check_tree(Path(order.tokenizer), root)
-    from ingot.converters.sources.storage.listing import list_location, storage_places
+    from ingot.converters.sources.storage.listing import list_location
+    from ingot.converters.sources.storage.places import storage_places
     from ingot.converters.sources.tables.table_folders import list_tables, split_version
 
     # All that lies there, and what a metadata file of a table leads to.

@@ -28,7 +28,8 @@ from ingot.converters.records.writers import part_name, part_shard, reject_text
 from ingot.converters.rows import Batch, NonFinite, Reject, add_non_finite
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import absolute_location, hash_input, input_stamp
-from ingot.converters.sources.storage.listing import LocalFile, RemoteFile, storage_places
+from ingot.converters.sources.storage.listing import LocalFile, RemoteFile
+from ingot.converters.sources.storage.places import storage_places
 from ingot.converters.sources.tables.table_folders import tables_read
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from ingot.converters.sources.file_kinds import (
 )
 from ingot.converters.sources.interchange.yaml_toml import find_records
 from ingot.converters.sources.source import EntryFiles, read_form
-from ingot.converters.sources.storage.listing import Entry, Listing, file_stem, storage_places
+from ingot.converters.sources.storage.listing import Entry, Listing, file_stem
+from ingot.converters.sources.storage.places import storage_places
 from ingot.converters.sources.tables.partitions import read_partitions
 from ingot.converters.sources.tables.table_folders import table_folders
 

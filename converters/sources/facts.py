@@ -14,7 +14,7 @@ from ingot.converters.json_yaml import UNSTORED, decode, encode
 from ingot.converters.output.files import InputEntry, InputLabels, InputStamp
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.storage.archives import TableMember
-from ingot.converters.sources.storage.listing import Entry, LocalFile, storage_places
+from ingot.converters.sources.storage.places import Entry, LocalFile, storage_places
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -126,11 +126,11 @@ class Command(TyperCommand):
                 from ingot.cli.configuration import configured_values, unread_settings
 
                 words = [*(parent.command_path.split()[1:] if parent else ()), info_name or ""]
-                common = parent.find_root().params if parent else {}
-                chosen = common.get("config"), common.get("profile")
+                root = parent.find_root() if parent else None
+                chosen = [root.params.get(one) if root else None for one in ("config", "profile")]
                 for note in unread_settings(" ".join(words), chosen[0]):
                     note_line(note)
-                values = configured_values(self, " ".join(words), *chosen)
+                values = configured_values(self, " ".join(words), root and root.command, *chosen)
                 self.origins = {name: value.origin for name, value in values.items()}
                 named["default_map"] = {name: value.text for name, value in values.items()}
                 if words == ["run"]:

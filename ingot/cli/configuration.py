@@ -9,12 +9,11 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from functools import cache, reduce
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import typer
-import typer.main
 
 _FILE: Final = "ingot.toml"
 _OF_INGOT: Final = ("config", "profile")  # options of `ingot` itself
@@ -47,6 +46,7 @@ def command_flags(command: Any) -> dict[str, Any]:  # noqa: ANN401 - click's, or
 def configured_values(
     command: Any,  # noqa: ANN401
     path: str,
+    root: Any,  # noqa: ANN401
     config: Path | None = None,
     profile: str | None = None,
 ) -> dict[str, Value]:
@@ -55,6 +55,7 @@ def configured_values(
     Args:
         command: the command, whose options are looked for.
         path: the words that call it, such as `tokens build`.
+        root: the group of all commands, which a file may set; None = there is none.
         config: the file; None = INGOT_CONFIG, or none.
         profile: the profile of the file; None = INGOT_PROFILE, or none.
 
@@ -68,7 +69,8 @@ def configured_values(
     if path == _REVIEW:
         pass
     elif named:
-        tables = _read_tables(named, path, profile)
+        every = every_command(root) if root else {path: command}
+        tables = _read_tables(named, path, profile, every)
     elif profile:
         hint = "name the file that holds it with --config or INGOT_CONFIG"
         raise typer.BadParameter(f"profile {profile!r}: {hint}")
@@ -136,7 +138,9 @@ def _spell(entry: object, flag: str, table: _Table) -> str:
     return str(entry).lower() if isinstance(entry, bool) else str(entry)
 
 
-def _read_tables(file: Path, path: str, profile: str | None) -> list[_Table]:
+def _read_tables(
+    file: Path, path: str, profile: str | None, commands: Mapping[str, Any]
+) -> list[_Table]:
     """Return the tables that hold for a command, the strongest first; the whole file is checked."""
     import tomllib
 
@@ -155,7 +159,7 @@ def _read_tables(file: Path, path: str, profile: str | None) -> list[_Table]:
     if profile and f"profile.{profile}" not in named:
         raise typer.BadParameter(f"{file}: no [profile.{profile}]{_nearest(profile, profiles)}")
     for name, entries in {"": document, **named}.items():
-        _check_entries(entries, f"{file} [{name}]" if name else str(file))
+        _check_entries(entries, f"{file} [{name}]" if name else str(file), commands)
     tables = []
     for name in ([f"profile.{profile}"] if profile else []) + [""]:
         entries = named.get(name, document)
@@ -182,16 +186,17 @@ def _refuse_secrets(entries: Mapping[str, Any], heading: str) -> None:
             raise typer.BadParameter(f"{heading}: what {name} holds {problem}")
 
 
-def _check_entries(entries: Mapping[str, Any], heading: str, path: str = "") -> None:
+def _check_entries(
+    entries: Mapping[str, Any], heading: str, commands: Mapping[str, Any], path: str = ""
+) -> None:
     """Refuse tables that no command has, and keys that no option has, here and below."""
-    commands = all_commands()
     command = commands.get(path)
     flags = set[str]().union(*map(command_flags, [command] if command else commands.values()))
     for key, entry in entries.items():
         inner, problem = f"{path} {key}".strip(), ""
         if isinstance(entry, dict) and command is None:
             if any(f"{one} ".startswith(f"{inner} ") for one in commands):
-                _check_entries(entry, heading, inner)
+                _check_entries(entry, heading, commands, inner)
             else:
                 problem = f"no command {inner}{_nearest(inner, commands)}"
         elif command is None and path:
@@ -208,28 +213,26 @@ def _nearest(word: str, known: Iterable[str]) -> str:
     return f"; nearest: {near[0]}" if near else ""
 
 
-@cache
-def all_commands() -> dict[str, Any]:
-    """Return every command by the words that call it; imports all of them."""
-    from ingot.cli.app import app
-
-    def walk(group: Any, words: tuple[str, ...]) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
-        for name in group.later:
-            command = group.get_command(None, name)
-            if hasattr(command, "later"):
-                yield from walk(command, (*words, name))
-            else:
-                yield " ".join((*words, name)), command
-
-    return dict(walk(typer.main.get_command(app), ()))
+def every_command(group: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the commands of a group and of those in it by their words; imports all of them."""
+    found: dict[str, Any] = {}
+    for name in group.commands:
+        command = group.get_command(None, name)
+        inner = every_command(command) if hasattr(command, "commands") else {"": command}
+        found |= {f"{name} {words}".strip(): one for words, one in inner.items()}
+    return found
 
 
-def list_configured(config: Path | None, profile: str | None) -> Iterator[tuple[str, str, str]]:
+def list_configured(
+    root: Any,  # noqa: ANN401
+    config: Path | None,
+    profile: str | None,
+) -> Iterator[tuple[str, str, str]]:
     """Yield flag, value and origin (with its commands) of every value that holds somewhere."""
     found: dict[tuple[str, str, str], list[str]] = {}
-    for path, command in all_commands().items():
+    for path, command in every_command(root).items():
         flags = {one.name: flag for flag, one in command_flags(command).items()}
-        for name, (text, origin) in configured_values(command, path, config, profile).items():
+        for name, (text, origin) in configured_values(command, path, root, config, profile).items():
             value = text if isinstance(text, str) else ", ".join(text)
             found.setdefault((flags[name], value, origin), []).append(path)
     for (flag, value, origin), paths in found.items():

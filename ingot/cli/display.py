@@ -1,8 +1,9 @@
 """How previews, checks and outcomes look in a terminal."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ingot.cli.console import plain_text, print_json, replace_names, safe_text, stdout_console
 from ingot.converters.json_yaml import count_text
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
     from ingot.agent.reporting.preview import Preview
     from ingot.agent.state import Check, Gate, Outcome, Result, SourceSummary
     from ingot.converters.export.job import ExportResult
+    from ingot.converters.output.figures import Figures, Section
     from ingot.converters.output.identity import CommittedResult
 
+Shown = TypeVar("Shown", bound="Figures")
 _FIRST_REJECTS = 3
 _ROW_LINES = 12  # of a row that is shown
 _FIRST_LEFT_OUT = 3
@@ -293,10 +296,43 @@ def print_grid(console: "Console", rows: Iterable[Sequence[str]]) -> None:
             console.print(plain_text(line.rstrip()), soft_wrap=True)
 
 
-def drop_empty_columns(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Return the table without columns that are empty below their heading."""
-    used = [any(cells[1:]) for cells in zip(*rows, strict=True)]
-    return [tuple(cell for cell, keep in zip(row, used, strict=True) if keep) for row in rows]
+def print_figures(
+    figures: "Shown",
+    sections: "Callable[[Shown], Iterable[Section]]",
+    page: "Callable[[Shown], str] | None" = None,
+    *,
+    notes: Iterable[str] = (),
+    html: Path | None = None,
+    as_json: bool,
+    apart: bool = False,
+) -> None:
+    """Print figures as JSON or section by section; write their page where one is asked for."""
+    if page is not None and html is not None:
+        write_output(html, page(figures))
+    if as_json:
+        print_json(figures.to_document())
+        return
+    console = stdout_console()
+    facts, *tables = sections(figures)
+    files = [] if html is None else [("page", str(html))]
+    show_sections(console, [replace(facts, rows=[*facts.rows, *files]), *tables], apart=apart)
+    show_notes(console, notes)
+
+
+def show_sections(
+    console: "Console", sections: "Iterable[Section]", *, apart: bool = False
+) -> None:
+    """Show sections that hold something, with blank lines between them where they stand apart."""
+    for number, one in enumerate(one for one in sections if one.rows or one.text):
+        if apart and number:
+            console.print()
+        if one.title:
+            console.print(plain_text(one.title, "bold"))
+        if one.text:
+            style = "yellow" if one.is_warning else ""
+            console.print(plain_text(one.text, style), soft_wrap=True)
+        if one.rows:
+            print_grid(console, one.rows)
 
 
 def _make_table(cells: Sequence[Sequence[str]]) -> "Table":

@@ -13,15 +13,19 @@ from functools import partial
 from glob import iglob
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ingot.converters.errors import ExitCode, MappingError, OutputError, Problem, SourceError
 
 if TYPE_CHECKING:
+    from ingot.agent.chat.conversation import Conversation
     from ingot.agent.context import Context
     from ingot.agent.proposing.proposal import SafeProposal
     from ingot.agent.state import Order, State
     from ingot.converters.rows import MappingDocument
+
+# What opens a conversation about a proposal, and returns how it ended.
+Discuss: TypeAlias = Callable[["State", "Context", "Order"], "Conversation"]
 
 
 def complete_order(
@@ -52,7 +56,9 @@ def complete_order(
     return replace(order, mapper="file", mapping=document, mapping_file=str(mapping))
 
 
-def ask_person(state: "State", context: "Context") -> tuple[dict[str, object], "State"]:
+def ask_person(
+    state: "State", context: "Context", discuss: Discuss
+) -> tuple[dict[str, object], "State"]:
     """Show the proposal, and the rules' where it differs; ask until the answer is one of those.
 
     Return the answer, and what a conversation about the proposal has changed of the state besides.
@@ -77,9 +83,7 @@ def ask_person(state: "State", context: "Context") -> tuple[dict[str, object], "
         if answer[:1] in ("n", ""):
             return {"decisions": [{"type": "reject", "message": "not approved"}]}, changed
         if answer[0] == "c":
-            from ingot.cli.commands.chat import discuss_mapping
-
-            talk = discuss_mapping(state, context, state["order"])
+            talk = discuss(state, context, state["order"])
             changed = {"turn": talk.state["turn"], "usage": talk.usage}
             state = {**state, "usage": talk.usage}
             mapping = talk.mapping if talk.at else None  # nothing has changed: asked again

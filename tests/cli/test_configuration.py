@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from ingot.cli.app import app
 from ingot.cli.configuration import (
-    all_commands,
     command_flags,
     configured_values,
+    every_command,
     unread_settings,
     variable_names,
 )
@@ -23,7 +23,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 OTHER_VARIABLES = ("INGOT_HOME", "INGOT_STORAGE_RETRIES", "INGOT_STORAGE_TIMEOUT")
 OTHER_VARIABLES += ("INGOT_SERVE_ROOT", "INGOT_PEERS", "INGOT_CONFIG", "INGOT_PROFILE")
 OTHER_VARIABLES += ("INGOT_MCP_TOKEN",)
-COMMANDS = sorted(all_commands())
+ROOT: Any = typer.main.get_command(app)
+EVERY = every_command(ROOT)
+COMMANDS = sorted(EVERY)
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def value(path: str, name: str, profile: str | None = None) -> Any:
-    found = configured_values(all_commands()[path], path, profile=profile)
+    found = configured_values(EVERY[path], path, ROOT, profile=profile)
     return found[name].text if name in found else None
 
 
@@ -80,14 +82,14 @@ def test_the_command_line_wins_over_all(folder, monkeypatch):
 
 @pytest.mark.parametrize("path", COMMANDS)
 def test_every_option_of_every_command_has_its_variables(path, monkeypatch):
-    command = all_commands()[path]
+    command = EVERY[path]
     for flag, option in command_flags(command).items():
         names = variable_names(path, flag, option)
         assert names[0] == f"INGOT_{path}_{flag}".upper().replace("-", "_").replace(" ", "_")
         for name in reversed(names):
             monkeypatch.setenv(name, name)
             expected = [name] if option.multiple else name
-            found = configured_values(command, path)[option.name]
+            found = configured_values(command, path, ROOT)[option.name]
             assert (found.text, found.origin) == (expected, name)
         for name in names:
             monkeypatch.delenv(name)
@@ -96,7 +98,7 @@ def test_every_option_of_every_command_has_its_variables(path, monkeypatch):
 def test_no_variable_means_two_things():
     own: set[str] = set()
     short: set[str] = set()
-    for path, command in all_commands().items():
+    for path, command in EVERY.items():
         for flag, option in command_flags(command).items():
             names = variable_names(path, flag, option)
             own.add(names[0])
@@ -108,14 +110,14 @@ def test_no_variable_means_two_things():
 def test_unknown_variables_are_ignored(monkeypatch):
     monkeypatch.setenv("INGOT_NO_SUCH_OPTION", "1")
     monkeypatch.setenv("INGOT_RECORDS", "")
-    assert configured_values(all_commands()["convert"], "convert") == {}
+    assert configured_values(EVERY["convert"], "convert", ROOT) == {}
 
 
 def test_values_have_the_types_of_the_command_line(folder, monkeypatch):
     (folder / "ingot.toml").write_text(
         '[tokens.build]\ntext-cols = ["a", "b"]\nmax-tokens = 512\nloss-mask = false\n'
     )
-    command = all_commands()["tokens build"]
+    command = EVERY["tokens build"]
     given = ["--input-dir", ".", "--output-prefix", "x", "--tokenizer", "."]
     parent = typer.main.get_command(app).make_context("ingot", ["tokens"], resilient_parsing=True)
     group = parent.command.get_command(parent, "tokens")
@@ -126,12 +128,12 @@ def test_values_have_the_types_of_the_command_line(folder, monkeypatch):
     assert context.params["loss_mask"] is False
     repeated = [
         (path, one.name)
-        for path, command in all_commands().items()
+        for path, command in EVERY.items()
         for flag, one in command_flags(command).items()
         if one.multiple
     ]
     path, name = repeated[0]
-    flag = next(f for f, one in command_flags(all_commands()[path]).items() if one.name == name)
+    flag = next(f for f, one in command_flags(EVERY[path]).items() if one.name == name)
     monkeypatch.setenv(f"INGOT_{flag.upper().replace('-', '_')}", "one 'two three'")
     assert value(path, name) == ["one", "two three"]
 
@@ -169,8 +171,8 @@ def test_what_is_wrong_in_the_file_is_refused(problem, folder):
 
 def test_a_named_file_may_name_the_endpoint(folder):
     (folder / "ours.toml").write_text('base-url = "http://host/v1"\n')
-    command = all_commands()["run"]
-    found = configured_values(command, "run", folder / "ours.toml")
+    command = EVERY["run"]
+    found = configured_values(command, "run", ROOT, folder / "ours.toml")
     assert found["base_url"].text == "http://host/v1"
 
 
@@ -186,23 +188,23 @@ def test_missing_files_and_profiles_are_errors(folder, monkeypatch):
 
 @pytest.mark.parametrize("path", COMMANDS)
 def test_no_command_obeys_a_file_that_happens_to_lie_there(path, folder, monkeypatch):
-    flags = [flag for flag in command_flags(all_commands()[path]) if flag != "config"]
+    flags = [flag for flag in command_flags(EVERY[path]) if flag != "config"]
     lines = [f'{flag} = "evil"' for flag in flags]
     (folder / "ingot.toml").write_text("\n".join(lines) + f"\n[{path.replace(' ', '.')}]\n")
     monkeypatch.delenv("INGOT_CONFIG")
-    assert configured_values(all_commands()[path], path) == {}
+    assert configured_values(EVERY[path], path, ROOT) == {}
     (note,) = unread_settings(path, None)
     assert "ingot.toml of this folder is not read" in note
 
 
 def test_a_review_reads_no_file_even_if_it_is_named(folder, monkeypatch):
     (folder / "ingot.toml").write_text("offline = true\n[review]\nallow-breaking = true\n")
-    review = all_commands()["review"]
-    assert configured_values(review, "review", Path("ingot.toml"), "p") == {}
+    review = EVERY["review"]
+    assert configured_values(review, "review", ROOT, Path("ingot.toml"), "p") == {}
     (note,) = unread_settings("review", Path("ingot.toml"))
     assert note.startswith("ingot.toml is not read")
     monkeypatch.setenv("INGOT_REVIEW_ALLOW_BREAKING", "true")
-    assert configured_values(review, "review")["allow_breaking"].text == "true"
+    assert configured_values(review, "review", ROOT)["allow_breaking"].text == "true"
 
 
 @pytest.mark.parametrize(
@@ -216,14 +218,14 @@ def test_a_review_reads_no_file_even_if_it_is_named(folder, monkeypatch):
 )
 def test_a_service_of_the_cluster_sets_no_option(path, name, link, monkeypatch):
     monkeypatch.setenv(name, link)
-    assert configured_values(all_commands()[path], path) == {}
+    assert configured_values(EVERY[path], path, ROOT) == {}
     assert list(unread_settings(path, Path("ingot.toml"))) == [
         f"{name} is a service link of Kubernetes, which sets no option"
     ]
     monkeypatch.setenv(name, "8080")
-    assert [one.text for one in configured_values(all_commands()[path], path).values()] == ["8080"]
+    assert [one.text for one in configured_values(EVERY[path], path, ROOT).values()] == ["8080"]
     monkeypatch.setenv(name, "tcp://10.0.0.1")
-    assert [one.origin for one in configured_values(all_commands()[path], path).values()] == [name]
+    assert [one.origin for one in configured_values(EVERY[path], path, ROOT).values()] == [name]
 
 
 def test_an_error_names_the_variable_and_not_a_flag_that_was_typed(monkeypatch):

@@ -22,7 +22,7 @@ def test_an_unknown_answer_is_asked_again(
     left = iter(answers)
     monkeypatch.setattr(questions, "show_proposal", lambda *_: None)
     monkeypatch.setattr(questions, "read_answer", lambda _: next(left))
-    made, changed = questions.ask_person({"proposal": None}, cast("Any", None))
+    made, changed = questions.ask_person({"proposal": None}, cast("Any", None), pytest.fail)
     assert changed == {}
     assert cast("Any", made)["decisions"][0]["type"] == kind
     assert list(left) == []

@@ -204,7 +204,7 @@ SOURCES = (
     *(f"formats.{name}" for name in FORMATS),
     *(f"recognizers.{name}" for name in ("aliccp", "criteo", "monolith")),
     *(f"storage.{name}" for name in ("archive_directories", "archives")),
-    *(f"storage.{name}" for name in ("compression", "listing", "remote")),
+    *(f"storage.{name}" for name in ("compression", "listing", "places", "remote")),
     "tables.table_folders",
 )
 

@@ -88,7 +88,7 @@ JSON = {
         converters/export/torchtune converters/export/trl converters/megatron/chat/chatml
         converters/megatron/chat/template_process converters/megatron/chat/templates
         converters/megatron/tokenizer converters/recsys/monolith/inspect/documents
-        converters/sources/storage/listing converters/sources/storage/remote
+        converters/sources/storage/listing converters/sources/storage/places
     """,
     "manifests, statistics and metadata on disk, of any version, before they are checked": """
         converters/json_yaml converters/megatron/indexed_dataset
@@ -99,6 +99,7 @@ JSON = {
         converters/recsys/criteo/inspect/folder
         converters/recsys/ctr/build/encoder converters/recsys/ctr/build/job
         converters/recsys/ctr/build/spread_build converters/recsys/ctr/validation/figures
+        converters/recsys/ctr/validation/stats_page
     """,
 }
 LISTED = [place for places in JSON.values() for place in places.split()]

@@ -28,6 +28,8 @@ from ingot.converters.megatron.indexed_dataset import (
     open_data_set,
     sequence_starts,
 )
+from ingot.converters.megatron.options import BuildOptions
+from ingot.converters.output.figures import Cells, format_known, list_facts
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
@@ -337,3 +339,60 @@ def _scan_eod(data: IndexedDataSet, scanned: int, loaded: "TokenizerFile | None"
 
 def _count_equal(numbers: IntegerArray, wanted: int) -> int:
     return sum(int(np.count_nonzero(some == wanted)) for _, some in number_stretches(numbers))
+
+
+def data_set_facts(seen: Inspection) -> list[Cells]:
+    """Return what a terminal shows of a data set, without lengths and samples."""
+    empty = f", {seen.empty_documents:,} of them empty" if seen.empty_documents else ""
+    return list_facts(
+        {
+            "data set": seen.prefix,
+            "index": f"version {seen.version}, {seen.dtype} (code {seen.code})",
+            "documents": f"{seen.documents:,}{empty}",
+            "sequences": f"{seen.sequences:,}{', packed' if seen.packed else ''}",
+            "tokens": f"{seen.tokens:,}",
+            **_scanned_facts(seen),
+            **_build_facts(seen),
+        }
+    )
+
+
+def _scanned_facts(seen: Inspection) -> dict[str, str]:
+    partly = f" (in the first {seen.scanned:,} tokens)" if seen.scanned < seen.tokens else ""
+    share = (seen.trained or 0) / (seen.scanned or 1)
+    return {
+        "EOD": format_known(_eod_text, seen.eod) + (partly if seen.eod else ""),
+        "trained": "" if seen.trained is None else f"{seen.trained:,} tokens, {share:.1%}{partly}",
+    }
+
+
+def _eod_text(eod: EodUse) -> str:
+    ends = f"id {eod.id} ends {eod.ends:,} of {eod.documents:,} documents with tokens"
+    return f"{ends}, {eod.inside:,} inside"
+
+
+def _build_facts(seen: Inspection) -> dict[str, str | None]:
+    """Return what `PREFIX.meta.json` says."""
+    meta, out = seen.meta, seen.left_out
+    columns = meta.get("columns")
+    names = f": {', '.join(map(str, columns))}" if isinstance(columns, list) else ""
+    failed = f", {out.failed_files:,} of them failed" if out and out.failed_files else ""
+    return {
+        "tokenizer": seen.tokenizer,
+        "made of": f"{meta['kind']}{names}" if "kind" in meta else None,
+        "files": f"{meta['files']}{failed}" if "files" in meta else None,
+        "left out": format_known(_omissions_text, out),
+        "options": _options_text(meta.get("options")),
+    }
+
+
+def _omissions_text(out: Omissions) -> str:
+    return f"{out.rejected:,} rows rejected, {out.filtered:,} filtered by the limits"
+
+
+def _options_text(options: Json) -> str:
+    if not isinstance(options, dict):
+        return ""
+    usual = BuildOptions().to_document()
+    text = [f"{key}={value}" for key, value in options.items() if value != usual.get(key)]
+    return ", ".join(text) or "the defaults"

@@ -24,7 +24,7 @@ from ingot.converters.sources.storage.compression import (
     open_decompressed,
     peek_first_bytes,
 )
-from ingot.converters.sources.storage.listing import Entry, LocalFile, Place
+from ingot.converters.sources.storage.places import Entry, LocalFile, Place
 
 # Whether a table is selected by `source.files`; None where nothing is stated.
 Wants: TypeAlias = Callable[[str], bool | None]

@@ -36,7 +36,8 @@ from ingot.converters.sources.storage.compression import (
     peek_first_bytes,
     read_bytes,
 )
-from ingot.converters.sources.storage.listing import Entry, LocalFile, is_local
+from ingot.converters.sources.storage.listing import Entry, LocalFile
+from ingot.converters.sources.storage.places import is_local
 
 if TYPE_CHECKING:
     from ingot.converters.sources.formats.header_rows import Header

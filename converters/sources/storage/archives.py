@@ -28,7 +28,7 @@ from ingot.converters.sources.storage.compression import (
     open_decompressed,
     peek_first_bytes,
 )
-from ingot.converters.sources.storage.listing import Entry, Place
+from ingot.converters.sources.storage.places import Entry, Place
 
 MAX_MEMBERS = 1_000_000
 

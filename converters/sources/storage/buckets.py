@@ -30,9 +30,15 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 from fsspec.implementations.arrow import ArrowFSWrapper
 
-from ingot.converters.errors import TRANSIENT_STATUSES, SourceError, StorageError, redact_urls
+from ingot.converters.errors import (
+    STORAGE_HINT,
+    TRANSIENT_STATUSES,
+    SourceError,
+    StorageError,
+    redact_urls,
+)
 from ingot.converters.settings import silence_timeout
-from ingot.converters.sources.storage.remote import HINT, entry_mtime_ns
+from ingot.converters.sources.storage.places import entry_mtime_ns
 
 _LISTING_TRIES = 5  # of one request, by the client itself: a listing is many of them
 _CONNECT_SECONDS = 10.0
@@ -151,7 +157,7 @@ def translate_s3_errors(url: str) -> Iterator[None]:
         if _DENIED.search(name) or status in (401, 403):
             raise SourceError(where, "no permission to read it", _KEYS) from error
         if 300 <= status < 500 and status not in TRANSIENT_STATUSES:
-            hint = "is AWS_REGION the bucket's?" if status in (301, 307, 400) else HINT
+            hint = "is AWS_REGION the bucket's?" if status in (301, 307, 400) else STORAGE_HINT
             raise StorageError(where, f"refused with status {status}", hint) from error
         raise
 

@@ -1,19 +1,18 @@
 """Where files lie: local paths and fsspec URLs, found by file name, folder or glob.
 
-A `Place` is a small picklable value that says how the bytes of one file are opened; an `Entry` is a
-place with its name inside the source. Folders that ingot itself wrote are no data of that source.
+Folders that ingot itself wrote are no data of that source.
 """
 
 import errno
 import glob
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any
 
 import orjson
 
@@ -25,12 +24,18 @@ from ingot.converters.errors import (
 )
 from ingot.converters.json_yaml import shorten_text
 from ingot.converters.rows import Json
+from ingot.converters.sources.storage.places import (
+    Entry,
+    Listing,
+    LocalFile,
+    Place,
+    entry_etag,
+    entry_mtime_ns,
+)
 from ingot.converters.sources.storage.remote import (
     FIRST_RETRIES,
     RemoteFile,
     call_with_retries,
-    entry_etag,
-    entry_mtime_ns,
     find_file_system,
     pin_revision,
 )
@@ -41,70 +46,6 @@ _GLOB_MARKS = frozenset("*?[")
 _SERVERS = ("postgresql://", "postgres://", "mysql://")
 DANGLING_LINK = "a link that leads nowhere"
 _ODD_NAME = "its name has empty parts, `.` or `..`: it is no path below a folder"
-
-
-class Place(Protocol):
-    """Where the bytes of one file are; `str()` gives the text for messages."""
-
-    def open(self) -> BinaryIO:
-        """The bytes from the start. Raises SourceError."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class LocalFile:
-    """A file of this machine."""
-
-    path: str
-
-    def __str__(self) -> str:
-        return self.path
-
-    def open(self) -> BinaryIO:
-        """The bytes from the start, seekable. Raises SourceError."""
-        with translate_read_errors(self.path):
-            return open(self.path, "rb")  # noqa: PTH123 - a Path takes half as long as opening
-
-
-def storage_places(place: Place) -> tuple[Place, ...]:
-    """The files of a storage that hold the bytes of a place: an archive, files of a table."""
-    archive = getattr(place, "archive", None)
-    inner = getattr(place, "places", ()) if archive is None else (archive,)
-    return tuple(one for each in inner for one in storage_places(each)) or (place,)
-
-
-def is_local(place: Place) -> bool:
-    """Whether the bytes of a place lie on this machine."""
-    return all(isinstance(one, LocalFile) for one in storage_places(place))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
-    """One file: its name inside the source, its place, and what the storage says about it."""
-
-    name: str  # relative to the source, with `/`
-    place: Place
-    bytes: int  # as stored (of an archive's member: uncompressed)
-    mtime_ns: int | None = None
-    etag: str | None = None  # the storage's own mark of the content
-
-    @property
-    def tells_changes(self) -> bool:
-        """Whether the storage tells a changed file from the one before, beyond its size."""
-        return self.mtime_ns is not None or self.etag is not None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Listing:
-    """What a location names."""
-
-    base: str
-    direct: bool
-    entries: tuple[Entry, ...]
-    results: tuple[str, ...] = ()  # folders that hold what ingot wrote, which is not in `entries`
-    unreadable: tuple[tuple[str, str], ...] = ()
-    # Tables that are not read: what a file in each is part of, and what is wrong with it.
-    closed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 def list_location(location: str, *, whole: bool = True) -> Listing:

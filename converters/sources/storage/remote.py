@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from ingot.converters.errors import (
     FINAL_ERRORS,
+    STORAGE_HINT,
     SourceError,
     StorageError,
     error_text,
@@ -29,8 +30,8 @@ from ingot.converters.errors import (
     translate_read_errors,
     underlying_error,
 )
-from ingot.converters.rows import Json
 from ingot.converters.settings import storage_retries
+from ingot.converters.sources.storage.places import NS_PER_SECOND, entry_etag, entry_mtime_ns
 
 if TYPE_CHECKING:
     from ingot.converters.sources.storage.buckets import BucketFile
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FIRST_RETRIES: Final = 2  # of what is asked first: a name that is wrong is not worth a long wait
-HINT: Final = "check the network, the name and the credentials"
 _NAME_RETRIES = 1  # of a server whose name is not known
 _FIRST_WAIT = 0.2  # seconds; each is three times the one before, and 15 at most
 
@@ -87,7 +87,7 @@ def _translate_error(url: str, error: BaseException) -> BaseException:
     said = redact_urls(error_text(error))
     for part in filter(None, (urlsplit(url).username, urlsplit(url).password)):
         said = said.replace(part, "***")
-    return StorageError(redact_urls(url), f"cannot be reached: {said}", HINT)
+    return StorageError(redact_urls(url), f"cannot be reached: {said}", STORAGE_HINT)
 
 
 FIRST_BLOCK: Final = 128 << 10  # a small file, or the first glance at a long one
@@ -96,7 +96,6 @@ TAIL: Final = 256 << 10
 _BUFFER = 64 << 10
 _HF = "hf://"
 _HF_COMMIT = re.compile(r"hf://[^@]{1,200}@([0-9a-f]{40})/")
-_NS_PER_SECOND = 1_000_000_000
 _BUCKET_SCHEMES = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "hdfs": "hdfs"}
 
 
@@ -223,7 +222,7 @@ class _RemoteStream(io.RawIOBase):
     def _open(self) -> None:
         """Open the file, and see that it is the one that is known."""
         file, known = open_remote_file(self._place.url), self._known
-        seconds = [one.mtime_ns and one.mtime_ns // _NS_PER_SECOND for one in (known, file)]
+        seconds = [one.mtime_ns and one.mtime_ns // NS_PER_SECOND for one in (known, file)]
         pairs = ((known.size, file.size), (known.etag, file.etag), seconds)
         if any(None not in pair and pair[0] != pair[1] for pair in pairs):
             file.close()
@@ -298,24 +297,6 @@ class _FsspecFile:
 
     def close(self) -> None:
         self._file.close()
-
-
-def entry_etag(told: dict[str, Json]) -> str | None:
-    """The mark of the content in what a storage says about a file."""
-    return next((str(told[key]) for key in ("ETag", "etag", "blob_id") if told.get(key)), None)
-
-
-def entry_mtime_ns(told: dict[str, Json]) -> int | None:
-    """The time of the last change in what a storage says about a file."""
-    import datetime as dt
-
-    for key in ("mtime", "LastModified", "last_modified", "updated"):
-        value = told.get(key)
-        if isinstance(value, dt.datetime):
-            return int(value.timestamp() * _NS_PER_SECOND)
-        if isinstance(value, int | float):
-            return int(value * _NS_PER_SECOND)
-    return None
 
 
 def find_file_system(url: str) -> tuple[Any, str]:

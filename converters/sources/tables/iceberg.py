@@ -6,13 +6,11 @@ been moved to, and nothing outside of it is opened.
 """
 
 import datetime as dt
-import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import chain
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -23,18 +21,10 @@ from ingot.converters.columnar.parquet import open_parquet
 from ingot.converters.columnar.table_view import TableView
 from ingot.converters.errors import (
     SourceError,
-    error_text,
-    redact_urls,
-    require_package,
     translate_library_errors,
-    translate_native_errors,
 )
 from ingot.converters.sources.storage.listing import Entry, Place
-from ingot.converters.sources.tables.table_folders import (
-    CATALOG,
-    TableFolder,
-    TableVersion,
-)
+from ingot.converters.sources.tables.table_folders import TableFolder, TableVersion
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
@@ -43,7 +33,6 @@ if TYPE_CHECKING:
 
 _METADATA = re.compile(r"metadata/v?(\d{1,9})(-[^/]{1,100}?)?(\.gz)?\.metadata\.json")
 _NAME_MAPPING = "schema.name-mapping.default"
-_SETTINGS = ".pyiceberg.yaml"  # pyiceberg also reads that of the current folder, whoever wrote it
 _ROWS = 65_536  # of a file of deleted rows that are read at a time
 
 
@@ -75,39 +64,6 @@ def read_iceberg_table(
         )
         entries.append(folder.data_entry(files.find(task.file), told, view))
     return told, sorted(entries, key=lambda one: one.name)
-
-
-def find_in_catalog(location: str) -> str:
-    """Where the current metadata file of a table lies: `iceberg://CATALOG/NAMESPACE.TABLE`.
-
-    The catalog is one of pyiceberg's configuration, which holds its address and its keys.
-    Raises SourceError.
-    """
-    require_package(location, "an Iceberg table", "pyiceberg", "iceberg")
-    catalog, _, table = location.removeprefix(CATALOG).partition("/")
-    if not re.fullmatch(r"[\w-]{1,100}", catalog) or "." not in table:
-        hint = "name the table as iceberg://CATALOG/NAMESPACE.TABLE"
-        raise SourceError(redact_urls(location), "no table of a catalog", hint)
-    homes = filter(None, [os.environ.get("PYICEBERG_HOME"), str(Path.home())])
-    if Path(_SETTINGS).is_file() and not any(Path(one, _SETTINGS).is_file() for one in homes):
-        problem = f"{_SETTINGS} of this folder may say where the catalog is"
-        raise SourceError(location, problem, "name the folder in PYICEBERG_HOME if that is right")
-    try:
-        with translate_native_errors(ValueError):
-            from pyiceberg.catalog import load_catalog
-            from pyiceberg.utils.config import Config
-
-            # As it is now, not at the import.
-            told: dict[str, Any] = dict(Config().get_catalog_config(catalog) or {})
-            return str(load_catalog(catalog, **told).load_table(table).metadata_location)
-    except ValueError as error:
-        hint = f"check the name, and PYICEBERG_CATALOG__{catalog.upper()}__URI in the environment"
-        # The error may quote what the environment tells of catalogs.
-        said = redact_urls(error_text(error))[:500]
-        for name, value in os.environ.items():
-            if name.startswith("PYICEBERG_") and len(value) > 3:
-                said = said.replace(value, "***")
-        raise SourceError(location, f"not found: {said}", hint) from None
 
 
 def _open_table(folder: TableFolder) -> "StaticTable":

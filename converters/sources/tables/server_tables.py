@@ -32,7 +32,7 @@ from ingot.converters.sources.facts import SourceFile
 from ingot.converters.sources.formats.arrow import exact_number
 from ingot.converters.sources.formats.delimited import column_names
 from ingot.converters.sources.storage.compression import RawStream
-from ingot.converters.sources.storage.listing import Entry, Listing
+from ingot.converters.sources.storage.places import Entry, Listing
 
 _BATCH_ROWS: Final = 1_000
 _QUERIED: Final = ("duckdb", "sqlite")  # files; servers are asked as well

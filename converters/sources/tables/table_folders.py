@@ -4,14 +4,21 @@ Below such a folder lie the files of its current version beside those of former 
 were deleted: only the log says which are which. Reading the files would bring deleted rows back.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
-from ingot.converters.errors import SourceError, redact_urls, require_package
+from ingot.converters.errors import (
+    SourceError,
+    error_text,
+    redact_urls,
+    require_package,
+    translate_native_errors,
+)
 from ingot.converters.imports import LateFunction
 from ingot.converters.sources.facts import NoData
 from ingot.converters.sources.storage.listing import (
@@ -21,9 +28,9 @@ from ingot.converters.sources.storage.listing import (
     Place,
     drop_own_results,
     enclosing_folders,
-    is_local,
     list_location,
 )
+from ingot.converters.sources.storage.places import is_local
 
 if TYPE_CHECKING:
     from ingot.converters.columnar.lance_files import LanceFragment
@@ -51,7 +58,9 @@ _KINDS: Final = {
 }
 LOG_FOLDERS: Final = tuple(kind.log for kind in _KINDS.values())
 _METADATA: Final = re.compile(rf"(.+)/(metadata/{_ICEBERG})", re.DOTALL)
-CATALOG: Final = "iceberg://"
+_CATALOG: Final = "iceberg://"
+# pyiceberg also reads that of the current folder, whoever wrote it.
+_SETTINGS: Final = ".pyiceberg.yaml"
 # Of a table behind a URL: a number or a time, as other names may hold an `@` too.
 _URL_VERSION: Final = re.compile(r"\d{1,20}|\d{4}-\d\d-\d\d(T[\d:.]{1,20}(Z|[+-][\d:]{1,6})?)?")
 
@@ -210,7 +219,7 @@ def split_version(location: str) -> tuple[str, str | None]:
         if not mark or not _URL_VERSION.fullmatch(version) or base.startswith("hf://"):
             return location, None
         with suppress(SourceError):
-            if not location.startswith(CATALOG) and list_location(location):
+            if not location.startswith(_CATALOG) and list_location(location):
                 return location, None  # a name that holds an `@`
         return base, version
     if not mark or Path(location).expanduser().exists() or not Path(base).expanduser().is_dir():
@@ -225,9 +234,7 @@ def list_tables(location: str) -> Listing:
     """
     named, version = split_version(location)
     found = named
-    if named.startswith(CATALOG):
-        from ingot.converters.sources.tables.iceberg import find_in_catalog
-
+    if named.startswith(_CATALOG):
         found = find_in_catalog(named)
     if (metadata := _METADATA.fullmatch(found)) is None:
         if found != named:
@@ -236,6 +243,39 @@ def list_tables(location: str) -> Listing:
         return read_tables(drop_own_results(list_location(found), found), version)
     listing = read_tables(list_location(metadata[1]), version, metadata[2])
     return replace(listing, base=named.rpartition(".")[2]) if found != named else listing
+
+
+def find_in_catalog(location: str) -> str:
+    """Return where the current metadata file of a table lies: `iceberg://CATALOG/NAMESPACE.TABLE`.
+
+    The catalog is one of pyiceberg's configuration, which holds its address and its keys.
+    Raises SourceError.
+    """
+    require_package(location, "an Iceberg table", "pyiceberg", "iceberg")
+    catalog, _, table = location.removeprefix(_CATALOG).partition("/")
+    if not re.fullmatch(r"[\w-]{1,100}", catalog) or "." not in table:
+        hint = "name the table as iceberg://CATALOG/NAMESPACE.TABLE"
+        raise SourceError(redact_urls(location), "no table of a catalog", hint)
+    homes = filter(None, [os.environ.get("PYICEBERG_HOME"), str(Path.home())])
+    if Path(_SETTINGS).is_file() and not any(Path(one, _SETTINGS).is_file() for one in homes):
+        problem = f"{_SETTINGS} of this folder may say where the catalog is"
+        raise SourceError(location, problem, "name the folder in PYICEBERG_HOME if that is right")
+    try:
+        with translate_native_errors(ValueError):
+            from pyiceberg.catalog import load_catalog
+            from pyiceberg.utils.config import Config
+
+            # As it is now, not at the import.
+            told: dict[str, Any] = dict(Config().get_catalog_config(catalog) or {})
+            return str(load_catalog(catalog, **told).load_table(table).metadata_location)
+    except ValueError as error:
+        hint = f"check the name, and PYICEBERG_CATALOG__{catalog.upper()}__URI in the environment"
+        # The error may quote what the environment tells of catalogs.
+        said = redact_urls(error_text(error))[:500]
+        for name, value in os.environ.items():
+            if name.startswith("PYICEBERG_") and len(value) > 3:
+                said = said.replace(value, "***")
+        raise SourceError(location, f"not found: {said}", hint) from None
 
 
 def read_tables(listing: Listing, version: str | None = None, metadata: str = "") -> Listing:

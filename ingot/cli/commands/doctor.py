@@ -1,7 +1,6 @@
 """`ingot doctor`: check the installation and a model's endpoint."""
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -32,7 +31,7 @@ def doctor(ctx: typer.Context, endpoint: EndpointSettings, as_json: o.Json = Fal
     """
     from ingot.agent.doctor.checks import raise_if_failed
 
-    looked, found = _checks(endpoint, ctx.find_root().params), []
+    looked, found = _checks(endpoint, ctx.find_root()), []
     if as_json:
         found = list(looked)
         print_json({"checks": [encode(one) for one in found]})
@@ -44,7 +43,7 @@ def doctor(ctx: typer.Context, endpoint: EndpointSettings, as_json: o.Json = Fal
     raise_if_failed(found)
 
 
-def _checks(settings: EndpointSettings, common: Mapping[str, Any]) -> Iterator["Check"]:
+def _checks(settings: EndpointSettings, root: Any) -> Iterator["Check"]:  # noqa: ANN401
     """Return the checks, each run when it is asked for; a wrong preset raises at once."""
     from itertools import chain
 
@@ -52,7 +51,7 @@ def _checks(settings: EndpointSettings, common: Mapping[str, Any]) -> Iterator["
     from ingot.agent.model.cache import Store
 
     asked = find_endpoint(settings)
-    configuration = _configuration_checks(common.get("config"), common.get("profile"))
+    configuration = _configuration_checks(root)
     of_machine = chain(checks.installation_checks(), configuration, checks.folder_checks())
     if asked is None:
         return chain(
@@ -63,13 +62,14 @@ def _checks(settings: EndpointSettings, common: Mapping[str, Any]) -> Iterator["
     )
 
 
-def _configuration_checks(config: Path | None, profile: str | None) -> Iterator["Check"]:
+def _configuration_checks(root: Any) -> Iterator["Check"]:  # noqa: ANN401
     """Return the configured values that hold, where they come from, and for which commands."""
     from ingot.agent.doctor.checks import Check
     from ingot.agent.privacy import redact
     from ingot.cli.configuration import list_configured
 
-    for flag, value, origin in list_configured(config, profile):
+    chosen = root.params.get("config"), root.params.get("profile")
+    for flag, value, origin in list_configured(root.command, *chosen):
         yield Check("configuration", flag, "ok", f"{redact(value)}  {origin}")
 
 

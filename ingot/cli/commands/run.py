@@ -164,6 +164,7 @@ def _run_session(order: Order, context: "Context", *, as_json: bool) -> None:
     from ingot.agent.reporting.proposal_folder import remove_proposal
     from ingot.agent.reporting.report import run_outcome
     from ingot.agent.session import open_session, run_once
+    from ingot.cli.commands.chat import discuss_mapping
 
     if order.dry_run:
         end_run(run_once(order, context), context, as_json=as_json)
@@ -182,7 +183,7 @@ def _run_session(order: Order, context: "Context", *, as_json: bool) -> None:
                     waiting = replace(run_outcome(state), status="waiting", why=_NO_TERMINAL)
                     print_json(encode(waiting))
                 stop_midway(state, _NO_TERMINAL, context)
-            answer, changed = ask_person(state, context)
+            answer, changed = ask_person(state, context, discuss_mapping)
             with progress_meter() as context.progress:
                 state = current.answer(answer, changed)
         current.forget()

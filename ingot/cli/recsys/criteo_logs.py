@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 from ingot.cli import command as o
 from ingot.cli import display
 from ingot.cli.command import Only, command_options, run_job
-from ingot.cli.console import JobOptions, plain_text, print_json, progress_meter, stdout_console
+from ingot.cli.console import JobOptions, progress_meter
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.output.sharding import Spread
 from ingot.converters.recsys.criteo.preprocess.settings import RUN, SHUFFLE, Settings
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ingot.converters.output.identity import CommittedResult
-    from ingot.converters.recsys.criteo.inspect.figures import Figures, Frequent
     from ingot.converters.rows import Json
 
 
@@ -120,110 +117,18 @@ def inspect_criteo(
     They are read from DIR/stats.json and DIR/vocab; without these the arrays are counted.
     """
     from ingot.converters.recsys.criteo.inspect.folder import inspect
-    from ingot.converters.recsys.criteo.inspect.page import render_inspect_page
+    from ingot.converters.recsys.criteo.inspect.page import figure_sections, render_inspect_page
 
     figures = inspect(folder, top)
-    if html is not None:
-        display.write_output(html, render_inspect_page(figures))
-    if as_json:
-        print_json(figures.to_document())
-    else:
-        _show_figures(stdout_console(), figures, html)
-
-
-def _show_figures(console: "Console", figures: "Figures", html: Path | None) -> None:
-    display.print_grid(console, list(_figure_facts(figures, html)))
-    for table in (_part_rows(figures), _dense_rows(figures), _sparse_rows(figures)):
-        console.print()
-        display.print_grid(console, display.drop_empty_columns(list(table)))
-    console.print()
-    console.print(plain_text("Rows that the most frequent ids cover", "bold"))
-    display.print_grid(console, list(_coverage_rows(figures)))
-    if any(one.top for one in figures.sparse):
-        console.print()
-        console.print(plain_text("Most frequent ids: id, raw value, share of the rows", "bold"))
-        rare = None if figures.source == "arrays" else "rare"
-        display.print_grid(
-            console, [(one.name, _top_ids_text(one.top, rare)) for one in figures.sparse]
-        )
-    console.print()
-    console.print(plain_text(f"num_embeddings = {figures.num_embeddings}"), soft_wrap=True)
-    display.show_notes(console, figures.notes)
-
-
-def _figure_facts(figures: "Figures", html: Path | None) -> Iterator[tuple[str, str]]:
-    from ingot.converters.output.pages import format_percent
-
-    yield "folder", figures.folder
-    yield "figures of", "the arrays" if figures.source == "arrays" else "stats.json, vocab/"
-    yield "rows", f"{figures.rows:,}"
-    yield "label rate", format_percent(figures.label_rate)
-    if figures.rejects:
-        yield "rejected", ", ".join(f"{name} {count:,}" for name, count in figures.rejects.items())
-    if html is not None:
-        yield "page", str(html)
-
-
-def _part_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
-    from ingot.converters.output.pages import format_count, format_percent
-
-    yield "part", "rows", "label 1", "rate", "other", "rejected", "not finite", "order"
-    for one in figures.parts:
-        rate = format_percent(one.label_rate)
-        rejected = "" if one.rejects is None else format_count(sum(one.rejects.values()))
-        counts = (one.rows, one.ones, one.other, one.nonfinite)
-        rows, ones, other, nonfinite = map(format_count, counts)
-        order = {None: "", True: "shuffled", False: "kept"}[one.shuffled]
-        yield one.name, rows, ones, rate, other, rejected, nonfinite, order
-
-
-def _dense_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
-    from ingot.converters.output.pages import format_count, format_measure
-
-    yield "dense", "missing", "not finite", "least", "largest", "mean"
-    for one in figures.dense:
-        missing = _share_text(one.missing, figures.rows)
-        numbers = map(format_measure, (one.least, one.most, one.mean))
-        yield one.name, missing, format_count(one.nonfinite), *numbers
-
-
-def _sparse_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
-    from ingot.converters.output.pages import format_count
-
-    yield "sparse", "distinct", "missing", "rare", "max id"
-    for one in figures.sparse:
-        missing = _share_text(one.missing, figures.rows)
-        rare = "" if one.rare is None else format_count(one.rare)
-        yield one.name, format_count(one.distinct), missing, rare, format_count(one.max_id)
-
-
-def _coverage_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
-    from ingot.converters.output.pages import format_percent
-    from ingot.converters.recsys.criteo.inspect.page import coverage_steps
-
-    shown = coverage_steps(figures.sparse)
-    yield "ids", *(_power_text(ids) for ids in shown)
-    for one in figures.sparse:
-        yield one.name, *(format_percent(one.covered(ids)) for ids in shown)
-
-
-def _power_text(ids: int) -> str:
-    return f"{ids // 10**6} M" if ids >= 10**6 else f"{ids // 1000} k" if ids >= 1000 else str(ids)
-
-
-def _share_text(missing: int | None, rows: int) -> str:
-    """Return the share of rows, "" where it is unknown."""
-    from ingot.converters.output.pages import format_percent, share_of
-
-    return "" if missing is None else format_percent(share_of(missing, rows))
-
-
-def _top_ids_text(top: "tuple[Frequent, ...]", rare: str | None) -> str:
-    """Return ids with their values; `rare` stands for values that share an id."""
-    from ingot.converters.output.pages import format_percent
-
-    parts = ((str(one.id), one.raw or rare, format_percent(one.share)) for one in top)
-    return ", ".join(" ".join(filter(None, pieces)) for pieces in parts) or "–"
+    display.print_figures(
+        figures,
+        figure_sections,
+        render_inspect_page,
+        notes=figures.notes,
+        html=html,
+        as_json=as_json,
+        apart=True,
+    )
 
 
 @command_options

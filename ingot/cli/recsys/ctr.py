@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ingot.converters.output.identity import CommittedResult
-    from ingot.converters.recsys.ctr.validation.figures import Figures
     from ingot.converters.recsys.ctr.validation.findings import Place, Report
     from ingot.converters.rows import Json
 
@@ -107,11 +106,6 @@ def _place_line(place: "Place") -> str:
     return " ".join(f"{place.file}{row}{column}: {place.found}".split())
 
 
-_LENGTHS = ("mean", "p50", "p90", "p99", "max")
-_NEW = ("new_unseen", "new_expected")
-_LIST_HEADS = ("list", *_LENGTHS, "max_len", "rows cut", "kept", "value kept")
-
-
 @command_options
 def show_ctr_stats(
     folder: o.Folder,
@@ -124,99 +118,18 @@ def show_ctr_stats(
     They are read from DIR/stats.json; without that file the rows are counted.
     """
     from ingot.converters.recsys.ctr.featuremap import load
-    from ingot.converters.recsys.ctr.validation.figures import read_figures, render_stats_page
+    from ingot.converters.recsys.ctr.validation.figures import read_figures
+    from ingot.converters.recsys.ctr.validation.stats_page import render_stats_page, stats_sections
 
     figures = read_figures(folder, load(featuremap) if featuremap else None)
-    if html is not None:
-        display.write_output(html, render_stats_page(figures))
-    if as_json:
-        print_json(figures.to_document())
-    else:
-        _show_stats(stdout_console(), figures, html)
-
-
-def _show_stats(console: "Console", figures: "Figures", html: Path | None) -> None:
-    display.print_grid(console, list(_stats_facts(figures, html)))
-    display.print_grid(console, [("", *figures.splits), *_rate_rows(figures)])
-    for split in figures.splits:
-        console.print(plain_text(f"Features in {split}", "bold"))
-        display.print_grid(console, display.drop_empty_columns(list(_feature_rows(figures, split))))
-        lists = list(_list_rows(figures, split))
-        if lists:
-            console.print(plain_text(f"Lists in {split}", "bold"))
-            display.print_grid(console, display.drop_empty_columns([_LIST_HEADS, *lists]))
-    if figures.vocab:
-        console.print(plain_text("Vocabularies of the train rows", "bold"))
-        display.print_grid(console, display.drop_empty_columns(list(_vocab_rows(figures))))
-    display.show_notes(console, figures.notes)
-
-
-def _stats_facts(figures: "Figures", html: Path | None) -> Iterator[tuple[str, str]]:
-    yield "folder", figures.folder
-    yield "figures of", "the rows" if figures.counted else "stats.json"
-    if figures.profile:
-        yield "profile", ", ".join(f"{key} {value}" for key, value in figures.profile.items())
-    for group, counts in figures.odd.items():
-        amounts = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in counts.items() if n)
-        if amounts:
-            yield group.replace("_", " "), amounts
-    if html is not None:
-        yield "page", str(html)
-
-
-def _rate_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
-    from ingot.converters.output.pages import format_count, format_percent
-
-    splits = figures.splits.values()
-    yield "rows", *(format_count(one.rows) for one in splits)
-    yield "entities", *(format_count(one.entities) for one in splits)
-    yield "clicks", *(format_count(one.clicks) for one in splits)
-    yield "conversions", *(format_count(one.conversions) for one in splits)
-    yield "without a click", *(format_count(one.funnel_anomalies) for one in splits)
-    yield "ctr", *(format_percent(one.ctr) for one in splits)
-    yield "cvr of clicks", *(format_percent(one.cvr_of_clicks) for one in splits)
-    yield "cvr of impressions", *(format_percent(one.cvr_of_impressions) for one in splits)
-    yield "ctcvr", *(format_percent(one.ctcvr) for one in splits)
-
-
-def _feature_rows(figures: "Figures", split: str) -> Iterator[tuple[str, ...]]:
-    from ingot.converters.output.pages import format_percent
-
-    yield "feature", "encoding", "missing", "oov", "hashed"
-    for one in figures.features:
-        counts = figures.by_feature[one.name][split]
-        oov = "" if counts.oov is None else format_percent(counts.oov)
-        hashed = format_percent(counts.hashed) if counts.hashed else ""
-        yield one.name, one.encoding, format_percent(counts.missing), oov, hashed
-
-
-def _list_rows(figures: "Figures", split: str) -> Iterator[tuple[str, ...]]:
-    from ingot.converters.output.pages import format_number, format_percent
-    from ingot.converters.recsys.ctr.validation.figures import UNKNOWN
-
-    for one in figures.features:
-        counts = figures.by_feature[one.name][split]
-        if not one.is_multi_hot or counts.lengths is None:
-            continue
-        lengths = (counts.lengths[name] for name in _LENGTHS)
-        longest = "" if one.encoding == UNKNOWN else str(one.max_len)
-        kept = (counts.cut_rows, counts.tokens_kept, counts.value_kept)
-        shares = ("" if share is None else format_percent(share) for share in kept)
-        yield one.name, *map(format_number, lengths), longest, *shares
-
-
-def _vocab_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
-    from ingot.converters.output.pages import format_count, format_percent
-
-    yield "feature", "distinct", "own id", "occurrences covered", "unseen", "expected"
-    for name, held in figures.vocab.items():
-        every = held.get("occurrences", 0)
-        covered = held.get("occurrences_kept", 0) / every if every else None
-        own = held.get("kept")
-        share = format_percent(covered) if own else ""
-        new, counts = held.get("new_tokens"), (held.get(key) for key in _NEW)
-        shares = (format_percent(n / new) if new and n is not None else "" for n in counts)
-        yield name, format_count(held.get("distinct")), format_count(own), share, *shares
+    display.print_figures(
+        figures,
+        stats_sections,
+        render_stats_page,
+        notes=figures.notes,
+        html=html,
+        as_json=as_json,
+    )
 
 
 @command_options
@@ -284,7 +197,10 @@ def _build_lines(done: "CommittedResult") -> Iterator[tuple[str, str]]:
         yield "samples", f"{stats['samples']['repeated']:,} repeated ids"
     for name, one in stats["vocab"].items():
         if "new_expected" in one:
-            shares = (f"{one[key] / max(1, one['new_tokens']):.2%}" for key in _NEW)
+            shares = (
+                f"{one[key] / max(1, one['new_tokens']):.2%}"
+                for key in ("new_unseen", "new_expected")
+            )
             yield "unseen", f"{name}: {' of its tokens, expected '.join(shares)}"
 
 

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -22,7 +22,7 @@ from ingot.cli.console import (
     stderr_console,
     stdout_console,
 )
-from ingot.cli.display import drop_empty_columns, note_rows, print_grid
+from ingot.cli.display import note_rows, print_figures, print_grid
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.errors import ExitCode
 from ingot.converters.output.sharding import Spread
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ingot.converters.recsys.monolith.convert.job import ConversionResult
-    from ingot.converters.recsys.monolith.inspect import figures as f
     from ingot.converters.rows import Json
 
 
@@ -124,11 +123,6 @@ def _ignore_closed_pipe() -> Iterator[None]:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - what is flushed at the exit
 
 
-_SHOWN: Final = 12  # of what there may be many
-_STREAMS: Final = 3
-_FEW: Final = 3
-
-
 @command_options
 def show_monolith_stats(*, where: _Where, hints: StreamHints, as_json: o.Json = False) -> None:
     """Show statistics of streams: features and fill rates, slots, labels, LineIds.
@@ -137,6 +131,7 @@ def show_monolith_stats(*, where: _Where, hints: StreamHints, as_json: o.Json = 
     """
     from ingot.converters.progress import Progress
     from ingot.converters.recsys.monolith.inspect.counter import RowCounter
+    from ingot.converters.recsys.monolith.inspect.tables import figure_sections
     from ingot.converters.recsys.monolith.record_index import Bad
     from ingot.converters.recsys.monolith.streams import open_streams
 
@@ -152,161 +147,7 @@ def show_monolith_stats(*, where: _Where, hints: StreamHints, as_json: o.Json = 
                 far = {"rows": counting.rows, "records": counting.records}
                 watch(Progress(stage="count", shards_done=number, shards=number + 1, **far))
     figures = counting.figures()
-    if as_json:
-        print_json(figures.to_document())
-    else:
-        _show_figures(stdout_console(), figures)
-
-
-def _show_figures(console: "Console", figures: "f.Figures") -> None:
-    print_grid(console, list(_figure_facts(figures)))
-    for table in (_label_rows(figures), _line_id_rows(figures), _feature_rows(figures)):
-        rows = list(table)
-        if len(rows) > 1:
-            console.print()
-            print_grid(console, drop_empty_columns(rows))
-    never = [one.name for one in figures.features if not one.filled]
-    if never:
-        console.print()
-        names = _first_names(never, len(never))
-        console.print(plain_text(f"never filled: {names}"), soft_wrap=not console.is_terminal)
-    for line in figures.bad.first:
-        console.print(plain_text(f"bad: {line}", "yellow"), soft_wrap=True)
-
-
-def _figure_facts(figures: "f.Figures") -> Iterator[tuple[str, str]]:
-    for where, read_as in list(figures.streams.items())[:_STREAMS]:
-        yield "stream", f"{where} ({read_as})"
-    if len(figures.streams) > _STREAMS:
-        yield "", f"and {len(figures.streams) - _STREAMS:,} more"
-    yield "rows", f"{figures.rows:,}"
-    yield "records", f"{figures.records:,}" + _lengths_in(figures.batches, " of {} rows")
-    yield "labels", _lengths_text(figures.labels) + " a row" if figures.labels else "none"
-    if figures.sort_ids:
-        yield (
-            "sort_ids",
-            f"{figures.sort_ids.count:,}" + _lengths_in(figures.sort_ids, " of {} bytes"),
-        )
-    yield from _spread_facts(figures)
-    yield from _slot_facts(figures.slots)
-    yield from _unknown_facts(figures.unknown)
-    if figures.names_left_out:
-        yield (
-            "left out",
-            f"{figures.names_left_out:,} entries of features beyond {len(figures.features):,}",
-        )
-    if figures.bad.reasons:
-        passed = f"; {figures.bad.bytes:,} bytes passed over" if figures.bad.bytes else ""
-        yield "bad", _pairs_text(figures.bad.reasons) + passed
-
-
-def _spread_facts(figures: "f.Figures") -> Iterator[tuple[str, str]]:
-    """Yield the values that rows have besides features, and their share."""
-    spreads = (
-        ("sample_rate", figures.line_ids.sample_rate, "default 1"),
-        ("instance_weight", figures.instance_weight, "none"),
-        ("data_source_key", figures.data_source_key, "0"),
-    )
-    for name, spread, default in spreads:
-        if not spread.given and name != "sample_rate":
-            continue
-        left = figures.rows - spread.given
-        counts = {default: left} if left else {}
-        counts |= {f"{value:g}": rows for value, rows in spread.values}
-        if spread.others:
-            counts["others"] = spread.others
-        yield name, _pairs_text(counts)
-
-
-def _slot_facts(slots: "f.Slots") -> Iterator[tuple[str, str]]:
-    for version, counts in (("v1", slots.v1), ("v2", slots.v2)):
-        if counts:
-            ordered = dict(sorted(counts.items(), key=lambda pair: -pair[1]))
-            many = f"{sum(counts.values()):,} fids in {len(counts):,} slots"
-            yield f"slots {version}", f"{many}: {_pairs_text(ordered)}"
-    if slots.beyond:
-        yield "no v2 fids", f"{slots.beyond:,} have the top bit set"
-
-
-def _unknown_facts(unknown: "f.Unknown") -> Iterator[tuple[str, str]]:
-    places = {
-        "LineId": unknown.line_id,
-        "record": unknown.record,
-        "beside features": unknown.beside,
-    }
-    for place, counts in places.items():
-        if counts:
-            yield f"unknown in {place}", _pairs_text({f"field {n}": c for n, c in counts.items()})
-    if unknown.features:
-        yield "unknown in features", f"{unknown.features:,} rows"
-    if unknown.line_id_text:
-        yield "no UTF-8 in LineId", _pairs_text(unknown.line_id_text)
-
-
-def _label_rows(figures: "f.Figures") -> Iterator[tuple[str, ...]]:
-    from ingot.converters.output.pages import format_count
-
-    yield "label", "rows", "above 0", "0", "below 0", "NaN", "least", "mean", "most"
-    for position, one in enumerate(figures.label):
-        signs = (one.positive, one.zero, one.negative, one.no_number)
-        counts = (format_count(n) if n else "" for n in signs)
-        ends = (one.least, one.mean, one.most)
-        texts = ("" if value is None else f"{value:.6g}" for value in ends)
-        yield str(position), format_count(one.count), *counts, *texts
-
-
-def _line_id_rows(figures: "f.Figures") -> Iterator[tuple[str, ...]]:
-    from ingot.converters.output.pages import format_percent, share_of
-
-    lines = figures.line_ids
-    yield "LineId field", "rows", "share", "lack it"
-    yield "(any)", f"{lines.rows:,}", format_percent(share_of(lines.rows, figures.rows)), ""
-    for name in dict.fromkeys([*lines.lacking, *lines.fields]):
-        rows = lines.fields.get(name, 0)
-        lack = f"{lines.lacking[name]:,}" if lines.lacking.get(name) else ""
-        yield name, f"{rows:,}", format_percent(share_of(rows, figures.rows)), lack
-    if lines.incomplete:
-        yield "(rows that lack one of uid, req_time, sample_rate)", "", "", f"{lines.incomplete:,}"
-
-
-def _feature_rows(figures: "f.Figures") -> Iterator[tuple[str, ...]]:
-    from ingot.converters.output.pages import format_percent, share_of
-
-    yield "feature", "kind", "filled", "empty", "unset", "absent", "again", "values", "slots"
-    for one in figures.features:
-        if not one.filled:
-            continue
-        kinds = [kind for kind in one.kinds if kind != "unset"]
-        states = (one.filled, one.empty, one.unset, one.absent, one.repeated)
-        shares = (format_percent(share_of(rows, figures.rows)) if rows else "" for rows in states)
-        slots = f"{one.slots:,}" if one.slots else ""
-        if one.slots and one.slots <= _FEW:
-            slots += f" ({', '.join(map(str, one.first_slots))})"
-        yield one.name, " ".join(kinds), *shares, _lengths_text(one.lengths), slots
-
-
-def _lengths_in(lengths: "f.Lengths | None", text: str) -> str:
-    return text.format(_lengths_text(lengths)) if lengths else ""
-
-
-def _lengths_text(lengths: "f.Lengths | None") -> str:
-    """Return one number, or minimum, maximum, mean and percentiles."""
-    if lengths is None:
-        return ""
-    if lengths.least == lengths.most:
-        return f"{lengths.most:,}"
-    inner = f"mean {lengths.mean:.3g}, p50 {lengths.p50:,}, p99 {lengths.p99:,}"
-    return f"{lengths.least:,} to {lengths.most:,} ({inner})"
-
-
-def _pairs_text(counts: Mapping[str, int] | Mapping[int, int]) -> str:
-    return _first_names((f"{name} ({count:,})" for name, count in counts.items()), len(counts))
-
-
-def _first_names(names: Iterable[str], count: int) -> str:
-    shown = [name for name, _ in zip(names, range(_SHOWN), strict=False)]
-    more = f" and {count - len(shown):,} more" if count > len(shown) else ""
-    return ", ".join(shown) + more
+    print_figures(figures, figure_sections, as_json=as_json, apart=True)
 
 
 @command_options

@@ -131,11 +131,12 @@ def print_summary(console: "Console", summary: "BuildSummary") -> None:
     """Print what was done, how fast, and where the time went."""
     from rich.table import Table
 
+    rows = [*_amount_rows(summary), *_stage_rows(summary, ascii_only=console.options.ascii_only)]
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim")
     table.add_column(justify="right", no_wrap=True)
     table.add_column()
-    for name, value, more in (*_amount_rows(summary), *_stage_rows(summary, console)):
+    for name, value, more in rows:
         table.add_row(plain_text(name), plain_text(value), plain_text(more))
     with console.capture() as shown:
         console.print(table)
@@ -167,37 +168,43 @@ def _bytes_of_total(done: int, total: int) -> str:
     return f"{'/'.join(shown)} {_UNITS[power]}B"
 
 
-def _amount_rows(summary: "BuildSummary") -> Iterator[tuple[str, str, str]]:
-    speed = summary.speed
-    failed = f"{summary.failed_files:,} failed" if summary.failed_files else ""
-    yield "files", f"{summary.files:,}", failed
-    left = {"rejected": summary.rejected, "filtered": summary.filtered}
-    yield "records", f"{summary.records:,}", ", ".join(f"{n:,} {w}" for w, n in left.items() if n)
-    yield "documents", f"{summary.documents:,}", ""
+def _amount_rows(summary: "BuildSummary") -> list[tuple[str, str, str]]:
+    speed, left = summary.speed, {"rejected": summary.rejected, "filtered": summary.filtered}
     by = f" by {safe_text(summary.engine)}" if summary.engine else ""
-    yield "tokens", f"{summary.tokens:,}", f"{amount_text(speed.tokens_per_sec)} tokens/s{by}"
-    yield "text", _bytes_text(summary.text_bytes), f"{speed.text_mbps:,.1f} MB/s"
     share = _share_text(speed.disk_share, speed.disk_mbps)
-    yield "input", _bytes_text(summary.bytes_read), f"{speed.read_mbps:,.1f} MB/s{share}"
-    yield "memory", _bytes_text(summary.peak_rss_bytes), "at most, of all processes"
     known = [f"{n} {ms:,.0f} ms" for n, ms in summary.latency_ms.items() if ms is not None]
-    if known:
-        yield "batches", "", ", ".join(known)
-    if summary.errors:
-        yield "errors", "", ", ".join(f"{n:,} {kind}" for kind, n in summary.errors.items())
+    errors = ", ".join(f"{n:,} {kind}" for kind, n in summary.errors.items())
     phases = ", ".join(f"{name} {_seconds_text(s)}" for name, s in summary.phases.items())
-    yield "time", _seconds_text(summary.wall_seconds), phases
+    rows = [
+        ("files", f"{summary.files:,}", _nonzero_text({"failed": summary.failed_files})),
+        ("records", f"{summary.records:,}", _nonzero_text(left)),
+        ("documents", f"{summary.documents:,}", ""),
+        ("tokens", f"{summary.tokens:,}", f"{amount_text(speed.tokens_per_sec)} tokens/s{by}"),
+        ("text", _bytes_text(summary.text_bytes), f"{speed.text_mbps:,.1f} MB/s"),
+        ("input", _bytes_text(summary.bytes_read), f"{speed.read_mbps:,.1f} MB/s{share}"),
+        ("memory", _bytes_text(summary.peak_rss_bytes), "at most, of all processes"),
+        ("batches", "", ", ".join(known)),
+        ("errors", "", errors),
+        ("time", _seconds_text(summary.wall_seconds), phases),
+    ]
+    return [row for row in rows if any(row[1:])]
 
 
-def _stage_rows(summary: "BuildSummary", console: "Console") -> Iterator[tuple[str, str, str]]:
+def _nonzero_text(counts: "dict[str, int]") -> str:
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+
+
+def _stage_rows(summary: "BuildSummary", *, ascii_only: bool) -> Iterator[tuple[str, str, str]]:
     """Yield name, seconds and a small bar of every stage, over all threads."""
     yield "stages", _seconds_text(sum(one.seconds for one in summary.stages)), "of all threads"
     for one in summary.stages:
-        whole, eighths = divmod(round(one.share * _BAR * 8), 8)
-        bar = "█" * whole + (_EIGHTHS[eighths - 1] if eighths else "")
-        if console.options.ascii_only:
-            bar = "#" * round(one.share * _BAR)
+        bar = "#" * round(one.share * _BAR) if ascii_only else _fine_bar(one.share)
         yield f"  {one.stage}", _seconds_text(one.seconds), f"{100 * one.share:3.0f} %  {bar}"
+
+
+def _fine_bar(share: float) -> str:
+    whole, eighths = divmod(round(share * _BAR * 8), 8)
+    return "█" * whole + (_EIGHTHS[eighths - 1] if eighths else "")
 
 
 def _share_text(share: float | None, whole: float | None) -> str:

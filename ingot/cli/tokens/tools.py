@@ -1,6 +1,5 @@
 """`ingot tokens inspect`, `merge` and `verify`."""
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -10,6 +9,7 @@ from ingot.cli.command import command_options
 from ingot.cli.console import plain_text, print_json, print_line, safe_text, stdout_console
 from ingot.cli.display import print_grid, show_notes
 from ingot.converters.convert.options import Overwrite
+from ingot.converters.output.figures import list_facts
 from ingot.converters.output.files import is_store_url
 from ingot.converters.settings import Setting
 
@@ -32,7 +32,9 @@ _SEQUENCE: Final = "│"  # where a further sequence of the document begins
 
 def show_data_set(console: "Console", seen: "Inspection") -> None:
     """Show everything that was found in a data set."""
-    print_grid(console, list(_data_set_facts(seen)))
+    from ingot.converters.megatron.inspect.inspection import data_set_facts
+
+    print_grid(console, data_set_facts(seen))
     show_notes(console, seen.notes)
     lengths = [("Documents", seen.document_lengths), ("Sequences", seen.sequence_lengths)]
     for name, measured in lengths:
@@ -51,46 +53,6 @@ def show_data_set(console: "Console", seen: "Inspection") -> None:
         legend = [f"{_TRAINED[0]}trained on{_TRAINED[1]}"] if seen.trained is not None else []
         legend += [f"{_SEQUENCE} the next sequence"] if seen.sequence_lengths is not None else []
         console.print(plain_text(", ".join(legend), "dim"))
-
-
-def _data_set_facts(seen: "Inspection") -> Iterator[tuple[str, str]]:
-    yield "data set", seen.prefix
-    yield "index", f"version {seen.version}, {seen.dtype} (code {seen.code})"
-    empty = f", {seen.empty_documents:,} of them empty" if seen.empty_documents else ""
-    yield "documents", f"{seen.documents:,}{empty}"
-    yield "sequences", f"{seen.sequences:,}{', packed' if seen.packed else ''}"
-    yield "tokens", f"{seen.tokens:,}"
-    partly = f" (in the first {seen.scanned:,} tokens)" if seen.scanned < seen.tokens else ""
-    if (eod := seen.eod) is not None:
-        ends = f"id {eod.id} ends {eod.ends:,} of {eod.documents:,} documents with tokens"
-        yield "EOD", f"{ends}, {eod.inside:,} inside{partly}"
-    if seen.trained is not None:
-        share = seen.trained / seen.scanned if seen.scanned else 0.0
-        yield "trained", f"{seen.trained:,} tokens, {share:.1%}{partly}"
-    yield from _build_facts(seen)
-
-
-def _build_facts(seen: "Inspection") -> Iterator[tuple[str, str]]:
-    """Yield what `PREFIX.meta.json` says."""
-    from ingot.converters.megatron.options import BuildOptions
-
-    if seen.tokenizer:
-        yield "tokenizer", seen.tokenizer
-    if "kind" in seen.meta:
-        columns = seen.meta.get("columns")
-        names = f": {', '.join(map(str, columns))}" if isinstance(columns, list) else ""
-        yield "made of", f"{seen.meta['kind']}{names}"
-    if "files" in seen.meta:
-        failed = seen.left_out.failed_files if seen.left_out else 0
-        yield "files", f"{seen.meta['files']}{f', {failed:,} of them failed' if failed else ''}"
-    if seen.left_out is not None:
-        out = seen.left_out
-        yield "left out", f"{out.rejected:,} rows rejected, {out.filtered:,} filtered by the limits"
-    options = seen.meta.get("options")
-    if isinstance(options, dict):
-        usual = BuildOptions().to_document()
-        text = [f"{key}={value}" for key, value in options.items() if value != usual.get(key)]
-        yield "options", ", ".join(text) or "the defaults"
 
 
 def _show_lengths(console: "Console", title: str, found: "LengthFigures") -> None:
@@ -143,15 +105,14 @@ def show_verification(console: "Console", found: "Verification") -> None:
     """Show what was verified, and every difference that is listed."""
     whole = f"{found.documents:,} documents, {found.sequences:,} sequences"
     masks = ", ids and loss masks" if found.masked else ""
-    lines = [
-        ("consistency", f"{whole}, {found.tokens:,} tokens: correct"),
-        ("tokenized again", f"{found.compared:,} documents of {found.files:,} files{masks}"),
-        ("different", f"{found.differing:,}"),
-    ]
-    if found.failed_files:
-        failed = f"{found.failed_files:,} files that failed in the build and gave no documents"
-        lines.append(("not checked", failed))
-    print_grid(console, lines)
+    failed = f"{found.failed_files:,} files that failed in the build and gave no documents"
+    facts = {
+        "consistency": f"{whole}, {found.tokens:,} tokens: correct",
+        "tokenized again": f"{found.compared:,} documents of {found.files:,} files{masks}",
+        "different": f"{found.differing:,}",
+        "not checked": failed if found.failed_files else "",
+    }
+    print_grid(console, list_facts(facts))
     for one in found.differences:
         console.print(plain_text(f"  {_difference_text(one)}", "red"))
 

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.output.pages import share_of
+from ingot.converters.output.figures import share_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,15 +1,117 @@
-"""The figures of preprocessed Criteo data as one HTML page, with plots."""
+"""How the figures of preprocessed Criteo data are shown: as tables, and as a page with plots."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from ingot.converters.output import pages
-from ingot.converters.recsys.criteo.inspect.figures import DenseFigures, Figures, SparseFigures
+from ingot.converters.output.figures import (
+    Columns,
+    Section,
+    format_count,
+    format_known,
+    format_measure,
+    format_percent,
+    list_facts,
+    share_of,
+    tabulate,
+)
+from ingot.converters.recsys.criteo.inspect.figures import (
+    DenseFigures,
+    Figures,
+    Frequent,
+    PartFigures,
+    SparseFigures,
+)
 
 _HEIGHT: Final = 100.0
 _LEAST: Final = 2.5
 _COVERED: Final = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
+
+
+def figure_sections(figures: Figures) -> Iterator[Section]:
+    """Yield what a terminal shows."""
+    counted = figures.source == "arrays"
+    rejects = (figures.rejects or {}).items()
+    yield Section(
+        list_facts(
+            {
+                "folder": figures.folder,
+                "figures of": "the arrays" if counted else "stats.json, vocab/",
+                "rows": format_count(figures.rows),
+                "label rate": format_percent(figures.label_rate),
+                "rejected": ", ".join(f"{name} {count:,}" for name, count in rejects),
+            }
+        )
+    )
+    yield Section(tabulate(_PARTS, figures.parts))
+    yield Section(tabulate(_dense_columns(figures.rows), figures.dense))
+    yield Section(tabulate(_sparse_columns(figures.rows), figures.sparse))
+    coverage = tabulate(_coverage_columns(figures), figures.sparse)
+    yield Section(coverage, "Rows that the most frequent ids cover")
+    if any(one.top for one in figures.sparse):
+        rare = None if counted else "rare"
+        top = [(one.name, _top_ids_text(one.top, rare)) for one in figures.sparse]
+        yield Section(top, "Most frequent ids: id, raw value, share of the rows")
+    yield Section(text=f"num_embeddings = {figures.num_embeddings}")
+
+
+_ORDERS = {None: "", True: "shuffled", False: "kept"}
+_PARTS: Columns[PartFigures] = {
+    "part": lambda one: one.name,
+    "rows": lambda one: format_count(one.rows),
+    "label 1": lambda one: format_count(one.ones),
+    "rate": lambda one: format_percent(one.label_rate),
+    "other": lambda one: format_count(one.other),
+    "rejected": lambda one: "" if one.rejects is None else format_count(sum(one.rejects.values())),
+    "not finite": lambda one: format_count(one.nonfinite),
+    "order": lambda one: _ORDERS[one.shuffled],
+}
+
+
+def _dense_columns(rows: int) -> Columns[DenseFigures]:
+    return {
+        "dense": lambda one: one.name,
+        "missing": lambda one: _share_text(one.missing, rows),
+        "not finite": lambda one: format_count(one.nonfinite),
+        "least": lambda one: format_measure(one.least),
+        "largest": lambda one: format_measure(one.most),
+        "mean": lambda one: format_measure(one.mean),
+    }
+
+
+def _sparse_columns(rows: int) -> Columns[SparseFigures]:
+    return {
+        "sparse": lambda one: one.name,
+        "distinct": lambda one: format_count(one.distinct),
+        "missing": lambda one: _share_text(one.missing, rows),
+        "rare": lambda one: format_known(format_count, one.rare),
+        "max id": lambda one: format_count(one.max_id),
+    }
+
+
+def _coverage_columns(figures: Figures) -> Columns[SparseFigures]:
+    steps = coverage_steps(figures.sparse)
+    return {"ids": lambda one: one.name, **{_power_text(ids): _covered_by(ids) for ids in steps}}
+
+
+def _covered_by(ids: int) -> Callable[[SparseFigures], str]:
+    return lambda one: format_percent(one.covered(ids))
+
+
+def _power_text(ids: int) -> str:
+    return f"{ids // 10**6} M" if ids >= 10**6 else f"{ids // 1000} k" if ids >= 1000 else str(ids)
+
+
+def _share_text(missing: int | None, rows: int) -> str:
+    """Return the share of rows, "" where it is unknown."""
+    return "" if missing is None else format_percent(share_of(missing, rows))
+
+
+def _top_ids_text(top: tuple[Frequent, ...], rare: str | None) -> str:
+    """Return ids with their values; `rare` stands for values that share an id."""
+    parts = ((str(one.id), one.raw or rare, format_percent(one.share)) for one in top)
+    return ", ".join(" ".join(filter(None, pieces)) for pieces in parts) or "–"
 
 
 def render_inspect_page(told: Figures) -> str:
@@ -43,7 +145,7 @@ def render_inspect_page(told: Figures) -> str:
             {
                 "told": one,
                 "at": round(_log_position(one.distinct or 1, largest), 2),
-                "missing": None if one.missing is None else pages.share_of(one.missing, told.rows),
+                "missing": None if one.missing is None else share_of(one.missing, told.rows),
             }
             for one in told.sparse
         ],

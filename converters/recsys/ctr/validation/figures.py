@@ -2,10 +2,9 @@
 
     told = figures(Path("out")).to_document()
 
-A share that is not known is None; `notes` say why. `render_stats_page` makes one HTML page.
+A share that is not known is None; `notes` say why.
 """
 
-import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +14,6 @@ import pyarrow as pa
 
 from ingot.converters.errors import SourceError
 from ingot.converters.json_yaml import load_json
-from ingot.converters.output import pages
 from ingot.converters.recsys.ctr import contract, featuremap
 from ingot.converters.recsys.ctr.featuremap import HASH, HYBRID, VOCAB, Feature, FeatureMap
 from ingot.converters.recsys.ctr.validation import processed_folder
@@ -293,92 +291,3 @@ def _count_split(
     }
     sums = {"rows": counts.rows, "funnel_anomalies": counts.funnel_anomalies}
     return {**counts.labels, **sums, "features": entries}
-
-
-def render_stats_page(told: Figures) -> str:
-    """The page, UTF-8 text. Names and texts of the folder are escaped."""
-    vocabularies = []
-    for one in told.features:
-        if (held := told.vocab.get(one.name)) is not None:
-            every, kept = held.get("occurrences", 0), held.get("occurrences_kept", 0)
-            share = kept / every if every and one.encoding != HASH else None
-            said = {"name": one.name, "encoding": one.encoding, "covered": share}
-            vocabularies.append(said | held)
-    return pages.render_page(
-        "ingot.converters.recsys.ctr.validation",
-        "stats.html.j2",
-        told=told,
-        missing=[
-            {
-                "name": one.name,
-                "splits": [
-                    {"split": split, "share": figures.missing}
-                    for split, figures in told.by_feature[one.name].items()
-                ],
-            }
-            for one in told.features
-        ],
-        ids=[_id_shares(one, _main_split_figures(told, one)) for one in told.features],
-        lengths=_length_axis(told),
-        kept=[
-            {
-                "name": one.name,
-                "tokens": (figures := _main_split_figures(told, one)).tokens_kept,
-                "value": figures.value_kept,
-                "cut_rows": figures.cut_rows,
-            }
-            for one in told.features
-            if one.is_multi_hot
-        ],
-        vocab=vocabularies,
-        odd={group: counts for group, counts in told.odd.items() if counts},
-        names={one.name: _feature_kind(one) for one in told.features},
-    )
-
-
-def _feature_kind(one: Feature) -> str:
-    if one.encoding == UNKNOWN:
-        return "list" if one.is_multi_hot else "single value"
-    sizes = {
-        VOCAB: f"{one.vocab_num_tokens:,} tokens" if one.vocab_num_tokens else "",
-        HASH: f"{one.hash_bucket:,} buckets" if one.hash_bucket else "",
-    }
-    sizes[HYBRID] = f"{one.vocab_num_tokens or 0:,} + {one.hash_bucket or 0:,}"
-    longest = f", lists up to {one.max_len}" if one.is_multi_hot else ""
-    return f"{one.encoding} {sizes[one.encoding]}{longest}{', values' if one.use_value else ''}"
-
-
-def _main_split_figures(told: Figures, one: Feature) -> FeatureFigures:
-    """A feature in train, or in the split that there is."""
-    return next(iter(told.by_feature[one.name].values()))
-
-
-def _id_shares(one: Feature, figures: FeatureFigures) -> dict[str, Json]:
-    """How the ids of tokens divide into vocabulary, hash and OOV; `known` false if unknown."""
-    hashed, oov = figures.hashed, figures.oov or 0.0
-    parts = {"own": 1 - (hashed or 0.0) - oov, "hashed": hashed or 0.0, "oov": oov}
-    return {
-        "name": one.name,
-        "known": hashed is not None and bool(figures.tokens),
-        "parts": [{"kind": kind, "share": share} for kind, share in parts.items()],
-    }
-
-
-def _length_axis(told: Figures) -> dict[str, Json]:
-    """Where quantiles stand on a logarithmic axis from 1 (0 stands there too), in percent."""
-    rows: list[dict[str, Json]] = []
-    for one in told.features:
-        lengths = _main_split_figures(told, one).lengths
-        if one.is_multi_hot and lengths is not None:
-            longest = None if one.encoding == UNKNOWN else one.max_len
-            rows.append({"name": one.name, "max_len": longest, **lengths})
-    most = max([10.0, *(max(row["max"], row["max_len"] or 0) for row in rows)])
-    decades = math.ceil(4 * math.log10(most)) / 4  # the axis ends at a quarter of a decade
-
-    def place(length: float) -> float:
-        return round(100 * math.log10(max(length, 1.0)) / decades, 2)
-
-    for row in rows:
-        row["at"] = {key: place(row[key] or 0) for key in ("p50", "p90", "p99", "max", "max_len")}
-    ticks = [10**k for k in range(int(decades) + 1)]
-    return {"rows": rows, "ticks": [{"label": f"{t:,}", "at": place(t)} for t in ticks]}

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingot.converters.output.pages import format_percent
+from ingot.converters.output.figures import format_percent
 from ingot.converters.recsys.criteo.inspect.folder import inspect
 from ingot.converters.recsys.criteo.inspect.page import (
     bucket_label,

@@ -10,14 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingot.converters.errors import SourceError
+from ingot.converters.output.figures import format_percent
 from ingot.converters.output.identity import CommittedResult
-from ingot.converters.output.pages import format_percent
 from ingot.converters.recsys.ctr import contract, featuremap
 from ingot.converters.recsys.ctr.validation.figures import (
     FeatureFigures,
     read_figures,
-    render_stats_page,
 )
+from ingot.converters.recsys.ctr.validation.stats_page import render_stats_page
 from tests.converters.page_parts import Parts
 from tests.converters.recsys.ctr.right import make
 
