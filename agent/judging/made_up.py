@@ -1,17 +1,26 @@
-"""What a model's mapping writes of its own into metadata, and which messages it leaves out.
+"""What a model's mapping writes of its own into records, and which messages it leaves out.
 
-Both are seen by what the records hold, however a mapping spells it: beside the records of the same
-mapping without its tables and literals, and of the same mapping with a role for every speaker.
+Metadata and messages are seen by what the records hold, however a mapping spells it: beside the
+records of the same mapping without its tables and literals, and of the same mapping with a role for
+every speaker.
 """
 
+import json
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from ingot.agent.judging.trial import Taken, Trial, is_prose, record_texts, words_of
+from ingot.agent.judging.trial import WORDS, Taken, Trial, is_prose, record_texts, words_of
 from ingot.agent.proposing.columns import last_name
-from ingot.agent.proposing.names import language_code, left_out_values, speaker_role
+from ingot.agent.proposing.names import (
+    flags_bad_rows,
+    language_code,
+    left_out_values,
+    speaker_role,
+    truth_of,
+    verdict_of,
+)
 from ingot.agent.proposing.proposal import document_layouts, select_parts, value_strings
 from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.check import sample_batches
@@ -24,11 +33,15 @@ from ingot.converters.sources.text_kinds import recognize_language
 _OWN = tuple(one.key for one in MODIFIERS if one.brings_text)
 _RIGHT = 0.9  # of the records in a known language have to be in the one that they name
 _LONGEST_NAME = 60  # characters of a speaker
+_RUN = 8  # words that make a passage; fewer come again in the texts of one kind
+_LINE = 3  # words of a line: fewer are a label
+_MOST, _OFTEN = 0.5, 0.1  # of the records: that hold any passage, that hold the same
+_FEWEST = 3  # records
 _QUIET = ("system", "drop")  # speakers whose messages may be notices
 
 
 def constant_text(value: Json) -> str | None:
-    """The text of a value that is the same for every record, None where the data has a say."""
+    """Return the text of a value that is the same in every record, else None."""
     if isinstance(value, list):
         parts = [constant_text(part) for part in value]
         return None if None in parts else "\n".join(part or "" for part in parts)
@@ -42,8 +55,36 @@ def constant_text(value: Json) -> str | None:
     return template if template is not None and len(split_template(template)) == 1 else None
 
 
+def repeated_passages(records: Sequence[Record], others: Sequence[Record]) -> Iterator[str]:
+    """Yield the longest passage that most records hold and other records do not hold so often."""
+    again = _frequent_passages(records) - _frequent_passages(others)
+    held = [found for record in records if (found := _passages(record) & again)]
+    if len(held) > max(_FEWEST - 1, _MOST * len(records)):
+        yield max(again, key=lambda passage: (len(passage), passage))
+
+
+def _frequent_passages(records: Sequence[Record]) -> frozenset[str]:
+    counts = Counter(one for record in records for one in _passages(record))
+    fewest = max(_FEWEST, _OFTEN * len(records))
+    return frozenset(passage for passage, count in counts.items() if count >= fewest)
+
+
+def _passages(record: Record) -> set[str]:
+    """Return the lines of all texts of a record, and all runs of so many of their words."""
+    texts = [message["content"] for message in record.get("messages", ())]
+    texts += [record.get("text") or "", record.get("system") or ""]
+    texts += [json.dumps(record.get("tools") or "", ensure_ascii=False)]
+    texts += [str(record["meta"].get("source") or "")]
+    found = set()
+    for line in (line for text in texts for line in text.casefold().split("\n")):
+        words = WORDS.findall(line)
+        runs = range(max(1, len(words) - _RUN + 1))
+        found |= {" ".join(words[at : at + _RUN]) for at in runs if len(words) >= _LINE}
+    return found
+
+
 def fold_text(text: str) -> str:
-    """The letters and digits of a text, by which spellings are compared."""
+    """Return the letters and digits of a text, by which spellings are compared."""
     return "".join(c for c in unicodedata.normalize("NFKC", text).casefold() if c.isalnum())
 
 
@@ -51,7 +92,7 @@ def fold_text(text: str) -> str:
 
 
 def made_up_values(document: MappingDocument, trial: Trial) -> Iterator[str]:
-    """Values of metadata that do not come from their paths, as the records hold them.
+    """Yield values of metadata that do not come from their paths, as the records hold them.
 
     Constants that a mapping says plainly have gates of their own.
     """
@@ -91,7 +132,7 @@ def _with_plain_meta(layout: MappingDocument) -> MappingDocument:
 
 
 def _plain_value(value: Json) -> Json:
-    """A value without what it says besides its paths, None where nothing is left."""
+    """A value without what it says besides its paths, None if nothing is left."""
     if isinstance(value, list):
         return [part for one in value if (part := _plain_value(one)) is not None] or None
     if not isinstance(value, dict):
@@ -160,7 +201,7 @@ def _odd_languages(values: Values, records: Sequence[Record]) -> Values:
 def dropped_messages(
     document: MappingDocument, trial: Trial, rules: MappingDocument
 ) -> Iterator[str]:
-    """Messages that a mapping leaves out and the rules do not, of speakers who say something."""
+    """Yield messages that a mapping leaves out and the rules keep, of speakers with texts."""
     quiet = _quiet_values(trial)
     spoken = _with_all_speakers(document, rules, quiet)
     if spoken != document:
@@ -267,3 +308,38 @@ def _only_quiet(path: Json, quiet: Sequence[str]) -> MappingDocument:
     name = last_name(path if isinstance(path, str) else path.get("take", ""))
     flags = [text == "true" for text in left_out_values(name, ["true", "false"])]
     return {"path": path, "not_in": [*flags, *quiet] or [""]}
+
+
+def leaves_bad_rows_out(condition: MappingDocument) -> bool | None:
+    """Return whether a condition keeps good rows, None if it is not about good and bad rows.
+
+    Bad rows are deleted or rejected, good ones accepted, by the words of the condition.
+    """
+    path = condition["path"]
+    name = last_name(path if isinstance(path, str) else path.get("take", ""))  # of a lookup
+    kept = "in" in condition
+    values = condition.get("in") or condition.get("not_in") or ()
+    told = {_is_good(name, str(value)) for value in values}
+    return None if not told or None in told else told == {kept}
+
+
+def _is_good(name: str, value: str) -> bool | None:
+    """Whether a value of a field calls its row good, None if neither says so."""
+    truth = truth_of(value)
+    if truth is not None and flags_bad_rows(name):
+        return not truth
+    if truth is not None and (verdict := verdict_of(name)):
+        return truth == (verdict == "good")
+    return verdict_of(value) == "good" if verdict_of(value) else None
+
+
+def named_speakers(document: MappingDocument) -> dict[tuple[str, str], Json]:
+    """Return the role of every speaker that is named in a `map` or a `split`."""
+    roles = [part.value["role"] for part in select_parts(document, "messages")]
+    return {
+        (name, key): given
+        for role in roles
+        if isinstance(role, dict)
+        for key in ("map", "split")
+        for name, given in (role.get(key) or {}).items()
+    }
