@@ -26,7 +26,7 @@ _SAID = {
     "unresolved_path": ("No sampled row has {got}.", ""),
     "unmapped role": ("{path} has {found} without a role.", ""),
     "unmapped_value": ("{path} has {found}, for which `map` has nothing.", ""),
-    "not_text": ("{path} holds a list or an object where a text is wanted.", ""),
+    "not_text": ("{path} holds a list or an object where a text is needed.", ""),
     "ambiguous_lookup": ("{path} finds more than one element with its key: {found}.", ""),
     "too_deep": ("{path} has more levels than `depth` allows.", ""),
     "coverage": ("Of the sampled records only {got} can be made.", ""),
@@ -148,7 +148,7 @@ def _find_part(
 
 
 def _set_line(mapping: MappingDocument, pointer: str, old: str, new: str) -> str:
-    """Return the command that says a part anew with another path, "" where none can say it."""
+    """Return the command that says a part anew with another path, "" if none can say it."""
     number, layout, part = _find_part(mapping, pointer)
     if part is None or not new:
         return ""
@@ -165,7 +165,7 @@ def _set_line(mapping: MappingDocument, pointer: str, old: str, new: str) -> str
 
 
 def _typed_part(part: Json, old: str, new: str) -> str:
-    """Return a part as it is typed, "" where it is neither a path nor the JSON of one."""
+    """Return a part as it is typed, "" if it is neither a path nor the JSON of one."""
     path = part.get("path") if isinstance(part, dict) else part
     form = " as json" * (part != path)
     if not isinstance(path, str) or (form and part != {"path": path, "as": "json"}):

@@ -54,7 +54,7 @@ def try_out(
 
 
 def spec_of_document(document: MappingDocument, *, where: str) -> SourceSpec:
-    """The facts about the files that a document states."""
+    """Return the facts about the files that a document states."""
     return SourceSpec.from_document(parse(document, where=where).get("source"))
 
 
@@ -70,14 +70,14 @@ def state_guesses(document: MappingDocument, source: Source) -> MappingDocument:
 
 
 def report_facts(report: CheckReport, door: Door | None = None) -> Check:
-    """The counts of a report: no rows, no records, warnings and other values without secrets."""
+    """Return the counts of a report; it holds no rows or records, and no secrets."""
     door = door or Door("redacted")
     kept = {
         one.name: getattr(report, one.name) for one in fields(Check) if hasattr(report, one.name)
     }
-    told = tuple(map(door.text, (*report.warnings, *report.others)))
+    warnings = tuple(map(door.text, (*report.warnings, *report.others)))
     files = tuple((door.text(file), rows, made) for file, rows, made in report.loss.files)
-    return Check(**{**kept, "warnings": told, "loss": replace(report.loss, files=files)})
+    return Check(**{**kept, "warnings": warnings, "loss": replace(report.loss, files=files)})
 
 
 # Problems that quote what stands in the data, or what a mapping makes of it.
@@ -103,16 +103,16 @@ def shown_report(
         rows = [row.value for row in sample.rows[:show]]
         shown = check_mapping(mapping, sample, source_name=name, language=order.language, show=show)
     if _outcome(shown) != _outcome(real):
-        told = DIFFERS if sample else NOT_SHOWN
-        instead: list[Example] = [(row, {"text": told, "meta": {}}) for row in rows]
+        placeholder = DIFFERS if sample else NOT_SHOWN
+        instead: list[Example] = [(row, {"text": placeholder, "meta": {}}) for row in rows]
         shown = replace(shown, examples=tuple(instead) if real.examples else (), rejects=())
-    said = {(one.pointer, one.code): one for one in shown.problems}
+    known = {(one.pointer, one.code): one for one in shown.problems}
     return replace(
         real,
         examples=shown.examples,
         rejects=shown.rejects,
         others=shown.others,
-        problems=tuple(_shown_problem(one, said) for one in real.problems),
+        problems=tuple(_shown_problem(one, known) for one in real.problems),
     )
 
 
@@ -142,7 +142,10 @@ Example = tuple[Json, Record]
 
 
 def record_hashes(trial: Trial) -> Counter[bytes]:
-    """The hashes of the texts that a mapping makes of the sample; metadata and masks aside."""
+    """Return the hashes of the texts that a mapping makes of the sample.
+
+    Metadata and masks aside.
+    """
     unifier = RowExecutor(trial.mapping, source_name="", language=None)
     return Counter(
         hashlib.sha256(json.dumps(_record_texts(record)).encode()).digest()
@@ -157,15 +160,17 @@ def _record_texts(record: Record) -> list[Json]:
 
 
 def find_signals(mapping: Mapping, report: CheckReport) -> tuple[str, ...]:
-    """The traces, each as one sentence."""
+    """Return the traces, each as one sentence."""
     examples = report.examples[:ROWS]
     records = [record for _, record in examples]
     if not records:
         return ()
     traces = record_doubts(mapping.kind, records)
-    told = [one.seen for one in traces if one.name in _SHOWN_DOUBTS and one.share >= NOTABLE_SHARE]
+    doubts = [
+        one.seen for one in traces if one.name in _SHOWN_DOUBTS and one.share >= NOTABLE_SHARE
+    ]
     split = mapping.group or any(one.each for one in mapping.alternatives())
-    return (*told, *_repeated_texts(records), *(() if split else _unused_paths(examples)))
+    return (*doubts, *_repeated_texts(records), *(() if split else _unused_paths(examples)))
 
 
 def _repeated_texts(records: Sequence[Record]) -> Iterator[str]:
@@ -205,18 +210,18 @@ def _unused_paths(examples: Sequence[Example]) -> Iterator[str]:
                 left[path or "$"] += len(text)
     for path, chars in left.most_common(3):
         if (share := chars / total) >= NOTABLE_SHARE:
-            told = shorten_text(path, _LONGEST_PATH, "...")
-            yield f"{told} holds {share:.0%} of the characters of long texts and is not used"
+            shown = shorten_text(path, _LONGEST_PATH, "...")
+            yield f"{shown} holds {share:.0%} of the characters of long texts and is not used"
 
 
 def record_texts(record: Record) -> list[str]:
-    """Every text of a unified record."""
-    said = [message["content"] for message in record.get("messages", ())]
-    return [*said, *(record[key] for key in ("text", "system") if record.get(key))]
+    """Return every text of a unified record."""
+    texts = [message["content"] for message in record.get("messages", ())]
+    return [*texts, *(record[key] for key in ("text", "system") if record.get(key))]
 
 
 def texts_inside(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
-    """Every text anywhere in a value, with its path."""
+    """Yield every text anywhere in a value, with its path."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, list):
@@ -266,21 +271,21 @@ class Taken:
         grouped = bool(trial.mapping.group)
         leaves = {}
         for row, (value, records) in enumerate(_first_rows(trial)):
-            said = [words_of("\n".join(record_texts(record))) for record in records]
+            texts = [words_of("\n".join(record_texts(record))) for record in records]
             for place, (path, text) in enumerate(_prose_texts(value)):
                 key = words_of(text)[:_KEY]
-                most = max((one.count(key) for one in said), default=0)
+                most = max((one.count(key) for one in texts), default=0)
                 held = min(most, 1 + (len(key) >= _LONG)) if records else None
                 name = path.removeprefix("[*]").removeprefix(".") if grouped else path
                 leaves[row, place] = Leaf(row=row, path=name, words=key, held=held)
         return cls(leaves=leaves, grouped=grouped)
 
     def rows(self) -> set[int]:
-        """The rows that give a record."""
+        """Return the rows that give a record."""
         return {leaf.row for leaf in self.leaves.values() if leaf.held is not None}
 
     def share(self, path: str, rows: set[int]) -> float | None:
-        """The share of the texts at a path that the records hold; None of too few."""
+        """Return the share of the texts at a path that the records hold; None of too few."""
         found = [leaf.held for leaf in self.leaves.values() if leaf.path == path]
         if not self.grouped:
             inside = (leaf for leaf in self.leaves.values() if leaf.row in rows)
@@ -288,7 +293,7 @@ class Taken:
         return sum(map(bool, found)) / len(found) if len(found) >= _FEWEST else None
 
     def paths(self) -> list[str]:
-        """Every path that has a text."""
+        """Return every path that has a text."""
         return list(dict.fromkeys(leaf.path for leaf in self.leaves.values()))
 
 
@@ -312,19 +317,19 @@ def _prose_texts(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def is_prose(text: str) -> bool:
-    """Whether a text has some words: more than a name, a number or a key."""
+    """Return whether a text has some words: more than a name, a number or a key."""
     head = text[:_LOOK]
     dense = sum(len(word) == 1 and word > "\u3000" for word in WORDS.findall(head))
     return len(head.split()) >= _FEWEST or dense >= _FEWEST
 
 
 def words_of(text: str) -> str:
-    """The words of a text, by which it is found whatever stands between them."""
+    """Return the words of a text, by which it is found whatever stands between them."""
     return " ".join(WORDS.findall(text.casefold()))
 
 
 def texts_left_out(model: Taken, rules: Taken | None) -> Iterator[str]:
-    """Paths of which a model takes less than the rules, or nothing of what is named so."""
+    """Yield paths of which a model takes less than the rules, or nothing of what is named so."""
     grouped = model.grouped or bool(rules and rules.grouped)
     rows = model.rows() if rules is None or grouped else model.rows() & rules.rows()
     for path in model.paths():
@@ -343,7 +348,7 @@ def _is_named(path: str) -> bool:
 
 
 def other_texts(model: Taken, rules: Taken | None) -> Iterator[str]:
-    """Paths of which the rules take some texts, and the model others."""
+    """Yield paths of which the rules take some texts, and the model others."""
     if rules is None or model.grouped or rules.grouped:
         return
     for path in model.paths():
@@ -355,7 +360,7 @@ def other_texts(model: Taken, rules: Taken | None) -> Iterator[str]:
         fewest = min(len(one), len(other))
         part = max(len(one), len(other)) < _WHOLE * len(places) and fewest >= _NONE * len(places)
         if len(places) >= _FEWEST and part and 2 * len(one & other) < fewest:
-            yield f"others of {path} than the rules"
+            yield f"other texts of {path} than those that the rules take"
 
 
 def texts_taken_twice(model: Taken, rules: Taken | None) -> Iterator[str]:
@@ -365,11 +370,14 @@ def texts_taken_twice(model: Taken, rules: Taken | None) -> Iterator[str]:
         for taken in (model, rules)
     ]
     if counts[0] > counts[1] and counts[0] >= max(_FEWEST, len(model.rows()) / 3):
-        yield f"{counts[0]} texts"
+        yield f"{counts[0]} texts stand twice in their record"
 
 
 def rows_without_record(model: Taken, rules: Taken | None) -> int:
-    """How many rows only the rules make a record of; none where they are a tenth or fewer."""
+    """Return how many rows only the rules make a record of.
+
+    None if they are a tenth or fewer.
+    """
     if rules is None or model.grouped or rules.grouped:
         return 0
     lost = len(rules.rows() - model.rows())

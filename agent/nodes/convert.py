@@ -82,7 +82,7 @@ def _convert_rows(state: State, order: Order, context: Context, door: Door) -> j
     usage, proposal = state.get("usage"), state["proposal"]
     extra_run = {"model": encode(usage) if usage else None}
     if proposal is None:
-        raise ConversionError(order.source, "there is no proposal to convert by")
+        raise ConversionError(order.source, "the run has no proposal to convert with")
     if proposal.decision == "irrelevant":
         source = context.source(order.source, order.spec)
         return job.finish_irrelevant(
@@ -112,12 +112,12 @@ def try_mapping(order: Order, context: Context) -> State:
     if not state["sample"].rows and not state["sample"].bad:
         left_out = context.source(order.source, order.spec).left_out
         hint = "; ".join(f"{one.name}: {one.why}" for one in left_out[:3])
-        raise SourceError(order.source, "no row of data in it", hint)
+        raise SourceError(order.source, "holds no row of data", hint)
     return state
 
 
 def prepare_mapping(order: Order, context: Context) -> State:
-    """The state before a conversion. Raises ConversionError where the mapping does not serve."""
+    """The state before a conversion. Raises ConversionError if the mapping does not serve."""
     state = try_mapping(order, context)
     fatal = [one for one in state["problems"] if _is_fatal_problem(one, state)]
     if fatal:

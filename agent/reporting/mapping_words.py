@@ -38,7 +38,7 @@ def describe(document: MappingDocument) -> Iterator[tuple[str, str]]:
 
 
 def mapping_lines(document: MappingDocument, door: Door) -> Iterator[tuple[Safe, Safe]]:
-    """The lines of `describe` as they may be shown: speakers may be addresses."""
+    """Yield the lines of `describe` as they may be shown: speakers may be addresses."""
     hide = _hide_words(document, door)
     yield from ((hide(target), hide(source)) for target, source in describe(document))
 
@@ -243,8 +243,8 @@ def _form_text(value: MappingDocument) -> str:
     if "any_of" in value:
         return "first of " + ", ".join(map(value_text, value["any_of"]))
     if "tree" in value:
-        said = f"{value_text(value['text'])} of each node of the tree {value['tree']}"
-        return f"{said} (children {value['children']}, at most {value['depth']} levels)"
+        text = f"{value_text(value['text'])} of each node of the tree {value['tree']}"
+        return f"{text} (children {value['children']}, at most {value['depth']} levels)"
     return value_text(value["concat"]) if "concat" in value else place_text(value["path"])
 
 

@@ -47,7 +47,7 @@ class Place(Protocol):
     """Where the bytes of one file are; `str()` gives the text for messages."""
 
     def open(self) -> BinaryIO:
-        """The bytes from the start. Raises SourceError."""
+        """Return the bytes from the start. Raises SourceError."""
         ...
 
 
@@ -61,20 +61,20 @@ class LocalFile:
         return self.path
 
     def open(self) -> BinaryIO:
-        """The bytes from the start, seekable. Raises SourceError."""
+        """Return the bytes from the start, seekable. Raises SourceError."""
         with translate_read_errors(self.path):
             return open(self.path, "rb")  # noqa: PTH123 - a Path takes half as long as opening
 
 
 def storage_places(place: Place) -> tuple[Place, ...]:
-    """The files of a storage that hold the bytes of a place: an archive, files of a table."""
+    """Return the stored files that hold the bytes of a place, such as an archive."""
     archive = getattr(place, "archive", None)
     inner = getattr(place, "places", ()) if archive is None else (archive,)
     return tuple(one for each in inner for one in storage_places(each)) or (place,)
 
 
 def is_local(place: Place) -> bool:
-    """Whether the bytes of a place lie on this machine."""
+    """Return whether the bytes of a place lie on this machine."""
     return all(isinstance(one, LocalFile) for one in storage_places(place))
 
 
@@ -90,7 +90,7 @@ class Entry:
 
     @property
     def tells_changes(self) -> bool:
-        """Whether the storage tells a changed file from the one before, beyond its size."""
+        """Return whether the storage tells a changed file from the one before, beyond its size."""
         return self.mtime_ns is not None or self.etag is not None
 
 
@@ -305,7 +305,7 @@ _COMPRESSED = (".gz", ".gzip", ".zst", ".zstd", ".bz2", ".xz", ".tgz", ".tbz2", 
 
 
 def file_stem(name: str) -> str:
-    """A file's name without folders and extensions: `a/train.jsonl.gz` gives `train`."""
+    """Return a file's name without folders and extensions: `a/train.jsonl.gz` gives `train`."""
     base = name.rpartition("/")[2]
     while base.lower().endswith(_COMPRESSED) and base.rpartition(".")[0]:
         base = base.rpartition(".")[0]
@@ -314,13 +314,13 @@ def file_stem(name: str) -> str:
 
 
 def path_stem(name: str) -> str:
-    """A file's relative name without extensions: `a/train.jsonl.gz` gives `a/train`."""
+    """Return a file's relative name without extensions: `a/train.jsonl.gz` gives `a/train`."""
     folder, slash, base = name.rpartition("/")
     return f"{folder}{slash}{file_stem(base)}"
 
 
 def matches_globs(name: str, patterns: Sequence[str] | None, whole: str = "") -> bool:
-    """Whether a name (relative, with `/`) is chosen; the last pattern that matches decides.
+    """Return whether a name (relative, with `/`) is chosen; the last pattern that matches decides.
 
     `whole`: what the file is called from outside of its archive; patterns may mean either name.
 
@@ -383,7 +383,10 @@ _UNFINISHED = re.compile(r"\..+\.ingot-.+")
 
 
 def drop_own_results(listing: Listing, location: str) -> Listing:
-    """The listing without the folders that hold results; their names are in its `results`."""
+    """Return the listing without the folders that hold results.
+
+    Their names are in its `results`.
+    """
     if listing.direct:
         return listing
     entries = listing.entries
@@ -401,7 +404,7 @@ def drop_own_results(listing: Listing, location: str) -> Listing:
 
 
 def enclosing_folders(name: str) -> list[str]:
-    """The folders that a name lies in, outermost first: `a` and `a/b` of `a/b/c`."""
+    """Return the folders that a name lies in, outermost first: `a` and `a/b` of `a/b/c`."""
     return list(accumulate(name.split("/")[:-1], "{}/{}".format))
 
 

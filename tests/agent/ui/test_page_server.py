@@ -148,7 +148,7 @@ def test_a_request_that_is_none_is_refused(page: Page) -> None:
         assert answer.json()["error"]["problem"]
     assert "control characters" in page.refused("onboard", source="\ud800")["problem"]
     assert page.refused("onboard/nothing/say", line="undo")["problem"] == (
-        "is no conversation that is saved"
+        "no saved conversation has this id"
     )
 
 
