@@ -119,7 +119,7 @@ class SetFacts:
     @classmethod
     def read(cls, document: dict[str, Any]) -> "SetFacts":
         """Read stored facts, also those of a lake of version 0.1."""
-        status = document.get("status")
+        status = str(document.get("status"))
         return decode(cls, {**document, "status": _FORMER_STATUSES.get(status, status)})
 
     def as_text(self) -> "SetFacts":
