@@ -350,10 +350,10 @@ def test_a_conversation_that_went_on_elsewhere_is_read_anew(page: Page) -> None:
     there = elsewhere.load(view["id"])
     page.get(f"onboard/{view['id']}")  # to look changes nothing
     elsewhere.keep(there)
-    assert "went on elsewhere" in page.refused(say, line="role gpt user")["problem"]
+    assert "another process has continued" in page.refused(say, line="role gpt user")["problem"]
     assert page.get(f"onboard/{view['id']}")["step"] == {"at": 1, "of": 1}
     elsewhere.keep(there)
-    assert "went on elsewhere" in page.approve(view["id"], out="r")[-1][1]["error"]["problem"]
+    assert "another process has continued" in page.approve(view["id"], out="r")[-1][1]["error"]["problem"]
     assert not page.get(f"onboard/{view['id']}")["converting"]
     assert page.done(say, line="set language none")["view"]["step"]["at"] == 2
 
