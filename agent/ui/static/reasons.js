@@ -29,6 +29,8 @@ export const REASONS = {
   "none without a text": "没有缺少文本的",
   "that of the data the mapping was made for": "与制作映射时的数据相同",
   "confidence {0} is below --min-confidence {1}": "置信度 {0} 低于 --min-confidence {1}",
+  "confidence {0}": "置信度 {0}",
+  "{0} is below --min-confidence {1}": "{0} 低于 --min-confidence {1}",
   "confidence {0} is below --min-confidence {1}: {2}": "置信度 {0} 低于 --min-confidence {1}：{2}",
   "the rules propose something else ({0}, {1})": "规则提出了别的方案（{0}，{1}）",
   "{0} and are sure of it": "{0}，并且很有把握",
