@@ -26,7 +26,7 @@ Question = dict[str, Json]  # to a person, in the form that agent inboxes show a
 
 
 def add_messages(old: Sequence[Message], new: Json) -> list[Message]:
-    """The conversation with what was said last: a message, a person's text, or a list of them."""
+    """Return the conversation with the last words: a message, a person's text, or a list."""
     said = new if isinstance(new, list) else [new]
     start = len(old)
     return [*old, *(_to_message(one, start + place) for place, one in enumerate(said))]
@@ -38,7 +38,7 @@ def _to_message(one: Json, place: int) -> Message:
 
 
 def answer_message(text: Safe) -> Message:
-    """A message of the run."""
+    """Return a message of the run."""
     return {"type": "ai", "content": text}
 
 
@@ -75,7 +75,7 @@ class Gate:
         state: `pass`, `warn` (told, stops nothing), `fail` (exit 1), `person` (exit 3).
         figure: what was found, as people read it: "196/200 (98.0 %)".
         limit: what is wanted: "at least 98 %".
-        detail: places and values, redacted; "" where there is nothing to add.
+        detail: places and values, redacted; "" if there is nothing to add.
     """
 
     name: str
@@ -119,7 +119,7 @@ class Change:
 
     Attributes:
         path: in the mapping language; for a fact its name.
-        before, after: types, names of speakers or the fact; "" where there is none.
+        before, after: types, names of speakers or the fact; "" if there is none.
         stops: the run stops because of it; otherwise it is only reported.
         names: the new speakers.
     """
@@ -303,7 +303,7 @@ class State(TypedDict, total=False):
         turn: the last turn, without its proposal.
         attempts: what was tried and what was wrong with it, for the next try.
         problems: what is wrong with the proposal.
-        check: what the mapping makes of the sample, None where it cannot be run.
+        check: what the mapping makes of the sample, None if it cannot be run.
         usage: what asking a model took so far.
         seen: a person has approved what the sample shows, also by giving the mapping to `run`.
         halted: the gates on all rows that stopped the conversion.

@@ -603,6 +603,7 @@ VOLATILE = re.compile(
     "|manifest_sha256|.*rss_bytes|.*MBps|.*_per_sec(ond)?|queue_depth.*"
 )
 STATES = {"converted", "nothing", "other", "waiting", "resting", "failed", "rejected", "gone", "ok"}
+STATES |= {"no_training_text", "other_command", "postponed", "removed"}
 STATES |= {"pass", "warn", "block", "fail", "skipped", "passed", "broken", "shuffled", "kept", "pt"}
 STATES |= {"done", "sft", "irrelevant", "unmappable", "approved", "edited"}
 PROSE = {"why", "hint", "reason", "note", "notes", "message", "detail", "description", "figure"}

@@ -207,7 +207,7 @@ class BudgetReached(_LocatedError):  # noqa: N818 - a state, not a mistake
 class ModelError(_LocatedError):
     """An LLM endpoint failed.
 
-    Fields: where (host or model), problem, hint, kind (one of `KINDS`, empty where no endpoint was
+    Fields: where (host or model), problem, hint, kind (one of `KINDS`, empty if no endpoint was
     asked). `notes` say what was found out before, as a reply's do; they travel along when it is
     pickled.
     """
@@ -243,7 +243,7 @@ FINAL_ERRORS = (*_NO_FILE, ValueError, ImportError)
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether an error may be gone the next time."""
+    """Return whether an error may be gone the next time."""
     error = underlying_error(error)
     if not isinstance(error, Exception) or isinstance(error, (SourceError, *FINAL_ERRORS)):
         return False
@@ -252,12 +252,12 @@ def is_transient(error: BaseException) -> bool:
 
 
 def is_unresolved(error: BaseException) -> bool:
-    """Whether the name of a server could not be resolved: there is no network, or no such name."""
+    """Return whether the name of a server could not be resolved."""
     return bool(_NO_NAME.search(f"{error} {error.__cause__} {error.__context__}"))
 
 
 def underlying_error(error: BaseException) -> BaseException:
-    """What an error stands for: fsspec says of whatever ails a web address that it is not there."""
+    """Return the error that caused another: fsspec reports any web failure as a missing file."""
     cause = error.__cause__
     if (
         not isinstance(error, FileNotFoundError)
@@ -270,13 +270,13 @@ def underlying_error(error: BaseException) -> BaseException:
 
 
 def http_status(error: BaseException) -> int | None:
-    """The HTTP status in an error of a client: they name it differently."""
+    """Return the HTTP status in an error of a client: they name it differently."""
     answer = getattr(error, "response", None)
     if isinstance(answer, dict):  # botocore's
         return cast("int | None", answer.get("ResponseMetadata", {}).get("HTTPStatusCode"))
     named = {"status": error, "status_code": answer, "code": error}
-    told = (getattr(holder, name, None) for name, holder in named.items())
-    return next((one for one in told if isinstance(one, int)), None)
+    codes = (getattr(holder, name, None) for name, holder in named.items())
+    return next((one for one in codes if isinstance(one, int)), None)
 
 
 class PanickedError(Exception):
@@ -320,8 +320,8 @@ def translate_library_errors(
     except _LibraryError as error:
         if isinstance(error.__cause__, IngotError):
             raise error.__cause__ from error
-        said = error_text(error).partition(", /")[0]  # without places in the library's own code
-        raise SourceError(where, f"{problem}: {said}", hint) from error
+        message = error_text(error).partition(", /")[0]  # without places in the library's own code
+        raise SourceError(where, f"{problem}: {message}", hint) from error
 
 
 # Modules whose exceptions say that the data is damaged.
@@ -366,14 +366,14 @@ def _raise_read_error(where: str, problem: str, error: Exception) -> None:
 
 
 def truncated_error(where: str, detail: str = "the compressed data ends too early") -> SourceError:
-    """The error for data that stops in the middle."""
+    """Return the error for data that stops in the middle."""
     return SourceError(where, f"cut off: {detail}", "fetch or copy the file again")
 
 
 def missing_package(
     where: str, what: str, package: str, extra: str, other_hint: str = ""
 ) -> SourceError:
-    """The error for what needs a package that an extra of ingot installs."""
+    """Return the error for what needs a package that an extra of ingot installs."""
     hint = f'pip install "ingot[{extra}]"{other_hint}'
     return SourceError(where, f"{what} needs the package {package}", hint)
 
@@ -397,12 +397,24 @@ _SECRET = re.compile(
 
 
 def redact_urls(text: str) -> str:
-    """A URL, or a text with URLs, without users, passwords, keys and signatures."""
+    """Return a URL, or a text with URLs, without users, passwords, keys and signatures."""
     return _URL.sub(lambda url: _SECRET.sub(_hide_value, _USER.sub("://***@", url[0])), text)
 
 
 def _hide_value(found: re.Match[str]) -> str:
     return f"{found[1]}***" if found[1] else found[0]
+
+
+class ArgumentError(ValueError):
+    """An argument of a Python function is wrong. Fields: argument, problem."""
+
+    def __init__(self, argument: str, problem: str) -> None:
+        super().__init__(argument, problem)
+        self.argument = argument
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.argument}: {self.problem}"
 
 
 class PartDone(Exception):  # noqa: N818 - no error

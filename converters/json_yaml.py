@@ -69,15 +69,15 @@ def json_fault(error: ValueError) -> str:
     """Say where a text is no JSON, and why, in words."""
     if not isinstance(error, json.JSONDecodeError):
         return "other characters than UTF-8" if isinstance(error, UnicodeError) else str(error)
-    said = next((word for begins, word in _FAULTS.items() if error.msg.startswith(begins)), "")
+    problem = next((word for begins, word in _FAULTS.items() if error.msg.startswith(begins)), "")
     before, at = error.doc[: error.pos].rstrip(), error.doc[error.pos : error.pos + 1]
     if before.endswith(",") and at in ("]", "}"):
-        said = "a comma before a closing bracket: remove it"
-    return f"line {error.lineno}, column {error.colno}: {said or error.msg}"
+        problem = "a comma before a closing bracket: remove it"
+    return f"line {error.lineno}, column {error.colno}: {problem or error.msg}"
 
 
 def find_json(path: Path, *, own: bool = False) -> dict[str, Json] | None:
-    """Return the JSON object of a file; None where there is none, whatever the reason."""
+    """Return the JSON object of a file; None if there is none, whatever the reason."""
     try:
         return load_json(path, own=own)
     except (OSError, ValueError):
@@ -112,13 +112,13 @@ _SUFFIX = ".schema.json"
 
 
 def schema_names() -> tuple[str, ...]:
-    """The names of all schemas that this version ships, sorted."""
+    """Return the names of all schemas that this version ships, sorted."""
     found = (entry.name for entry in resources.files("ingot.schemas").iterdir())
     return tuple(sorted(name.removesuffix(_SUFFIX) for name in found if name.endswith(_SUFFIX)))
 
 
 def schema_text(name: str) -> bytes:
-    """The schema file as shipped, UTF-8 JSON; `KeyError` for a name that does not exist."""
+    """Return the schema file as shipped, UTF-8 JSON; `KeyError` for a name that does not exist."""
     file = resources.files("ingot.schemas") / f"{name}{_SUFFIX}"
     if not file.is_file():
         raise KeyError(f"no schema {name!r}; there are: {', '.join(schema_names())}")
@@ -127,27 +127,30 @@ def schema_text(name: str) -> bytes:
 
 @cache
 def schema(name: str) -> dict[str, Json]:
-    """The schema as a JSON object. One shared object per name: do not change it."""
+    """Return the schema as a JSON object. One shared object per name: do not change it."""
     loaded: dict[str, Json] = orjson.loads(schema_text(name))
     return loaded
 
 
 @cache
 def validator(name: str) -> "Draft202012Validator":
-    """The compiled `jsonschema.Draft202012Validator` of a schema, one per name."""
+    """Return the compiled `jsonschema.Draft202012Validator` of a schema, one per name."""
     from jsonschema import Draft202012Validator
 
     return Draft202012Validator(schema(name))
 
 
 def violations(name: str, instance: Json) -> list[tuple[str, str]]:
-    """Every violation as (JSON Pointer into the instance, message), by place; empty = valid."""
+    """Return every violation as (JSON Pointer into the instance, message), by place.
+
+    Empty = valid.
+    """
     found = sorted(validator(name).iter_errors(instance), key=lambda error: error.json_path)
     return [(reduce(pointer_to, error.absolute_path, ""), error.message) for error in found]
 
 
 def pointer_to(pointer: str, key: str | int) -> str:
-    """The JSON Pointer to a key or place of what another pointer leads to."""
+    """Return the JSON Pointer to a key or place of what another pointer leads to."""
     return f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
 
 
@@ -156,7 +159,7 @@ _YAML_DIGITS = 400  # characters of a number
 
 
 def read_yaml(text: str, *, aliases: bool = False) -> Any:  # noqa: ANN401
-    """What a document of YAML says; who allows `aliases` bounds what they stand for."""
+    """Return what a document of YAML says; who allows `aliases` bounds what they stand for."""
     import yaml
 
     try:
@@ -177,9 +180,9 @@ def _yaml_loader(aliases: bool) -> Any:  # noqa: ANN401 - for the cache
         def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401
             event = self.peek_event()  # type: ignore[no-untyped-call]
             if isinstance(event, yaml.events.AliasEvent) and not aliases:
-                raise _refused("an alias is not read", event.start_mark)
+                raise _refused("YAML aliases (*name) are not supported", event.start_mark)
             if getattr(event, "tag", None) is not None:
-                raise _refused(f"a tag is not read: {event.tag}", event.start_mark)
+                raise _refused(f"YAML tags are not supported: {event.tag}", event.start_mark)
             if self.depth == _YAML_LEVELS:
                 raise _refused("nested too deep", event.start_mark)
             self.depth += 1
@@ -191,11 +194,13 @@ def _yaml_loader(aliases: bool) -> Any:  # noqa: ANN401 - for the cache
             seen: set[object] = set()
             for key, _ in node.value:
                 if not isinstance(key, yaml.ScalarNode):
-                    raise _refused("a key is no text", key.start_mark)
+                    raise _refused(
+                        "a key is a list or an object: keys must be texts", key.start_mark
+                    )
                 if key.tag == "tag:yaml.org,2002:merge":
-                    raise _refused("a merge is not read", key.start_mark)
+                    raise _refused("YAML merges (<<) are not supported", key.start_mark)
                 if key.value in seen:
-                    raise _refused(f"the key {key.value!r} stands twice", key.start_mark)
+                    raise _refused(f"the key {key.value!r} occurs twice", key.start_mark)
                 seen.add(key.value)
             return super().construct_mapping(node, deep)
 
@@ -234,7 +239,7 @@ def _yaml_dumper() -> Any:  # noqa: ANN401
 
 
 def dump_yaml_line(value: Any) -> str:  # noqa: ANN401
-    """A value as YAML on one line."""
+    """Return a value as YAML on one line."""
     import yaml
 
     text: str = yaml.dump(
@@ -250,7 +255,7 @@ _ESCAPES: Final = {code: f"\\u{code:04x}" for code in _UNSAFE_CODES}
 
 
 def dump_yaml(document: dict[str, Json], *, comment: str = "") -> bytes:
-    """A document of objects, lists, texts, numbers, booleans and nulls as YAML."""
+    """Return a document of objects, lists, texts, numbers, booleans and nulls as YAML."""
     lines = [f"# {line}" for line in comment.splitlines()]
     return "\n".join([*lines, *_mapping_lines(document), ""]).encode()
 
@@ -373,7 +378,7 @@ def _strip_hint(hint: Any) -> Any:  # noqa: ANN401
 
 
 def found_text(value: Json, limit: int = 80) -> str:
-    """A short spelling of a value for messages and rejects; no more of it is looked at."""
+    """Return a short spelling of a value for messages and rejects; no more of it is looked at."""
     text = value if isinstance(value, str) else "".join(_spelling_pieces(value, limit))
     return shorten_text(text, limit)
 

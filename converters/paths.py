@@ -109,11 +109,13 @@ def _unescape(text: str) -> str:
     try:
         return plain.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
-        raise PathSyntaxError(text, "half of a surrogate pair is no text", None) from None
+        raise PathSyntaxError(
+            text, "it holds half of a surrogate pair, which is not valid Unicode", None
+        ) from None
 
 
 def quote_name(name: str) -> str:
-    """One key as a path segment: plain where that is unambiguous, else quoted in brackets."""
+    """Return one key as a path segment, quoted in brackets unless it is unambiguous."""
     plain = _NAME.fullmatch(name) and name not in (*MARKS, "$", FILE) and name.isprintable()
     if plain:
         return name
@@ -121,7 +123,7 @@ def quote_name(name: str) -> str:
 
 
 def join_path(*segments: str | int) -> str:
-    """A path from keys (text), list indices (int) and the marks spelt `[*]` and `.*`."""
+    """Return a path from keys (text), list indices (int) and the marks spelt `[*]` and `.*`."""
     spelt = {"[*]": "[*]", ".*": "*"}
     parts = [f"[{s}]" if isinstance(s, int) else spelt.get(s) or quote_name(s) for s in segments]
     return _join_parts(parts) or "$"
@@ -304,7 +306,7 @@ Single = Callable[[Node], Json]  # MISSING, or the value
 
 
 def _compile_single(steps: tuple[Step, ...]) -> Single | None:
-    """The value of steps that have one hit at most; None where they may have several."""
+    """The value of steps that have one hit at most; None if they may have several."""
     ups = next((n for n, step in enumerate(steps) if step != Mark("^")), len(steps))
     looks = [_look(step) for step in steps[ups:] if not isinstance(step, Mark)]
     if len(looks) < len(steps) - ups:
@@ -373,7 +375,7 @@ class Path:
         return compile_path, (self.text,)
 
     def nodes(self, start: Node) -> list[Node]:
-        """Every hit in document order, in its place."""
+        """Return every hit in document order, in its place."""
         hits = [start]
         for walk in self._walks:
             hits = walk(hits)
@@ -382,7 +384,7 @@ class Path:
         return hits
 
     def find(self, start: Node) -> list[Json]:
-        """The values of every hit; null is None, missing is the empty list."""
+        """Return the values of every hit; null is None, missing is the empty list."""
         if self.single is not None:
             value = self.single(start)
             return [] if value is MISSING else [value]
@@ -397,12 +399,12 @@ class Path:
 
     @property
     def is_file(self) -> bool:
-        """Whether the path is `@file`; quoted, it is a key like any other."""
+        """Return whether the path is `@file`; quoted, it is a key like any other."""
         return self.steps == (Names((FILE,)),)
 
     @property
     def first_wildcard(self) -> int | None:
-        """Position of the first `[*]` or `.*` among the steps."""
+        """Return the position of the first `[*]` or `.*` among the steps."""
         wild = (isinstance(step, Mark) and step.mark in ("[*]", "*") for step in self.steps)
         return next((place for place, one in enumerate(wild) if one), None)
 
@@ -416,7 +418,7 @@ def _step_text(step: Step) -> str:
 
 
 def steps_text(steps: tuple[Step, ...]) -> str:
-    """The spelling of a sequence of steps (`$` for none)."""
+    """Return the spelling of a sequence of steps (`$` for none)."""
     text = _join_parts(map(_step_text, steps))
     # A first name that is `$` would be taken for the start of the path.
     named = steps and isinstance(steps[0], Names) and steps[0].names[0] == "$"

@@ -44,7 +44,7 @@ class TerminatedError(KeyboardInterrupt):
 
 
 def is_stopping() -> bool:
-    """Whether the job is to end: nothing new is begun."""
+    """Return whether the job is to end: nothing new is begun."""
     return _stopping.is_set()
 
 
@@ -98,7 +98,7 @@ def drain_on_sigterm() -> Iterator[None]:
 
 
 def peak_rss() -> int:
-    """The most memory that this process has held, in bytes."""
+    """Return the most memory that this process has held, in bytes."""
     with suppress(OSError):  # only Linux has it; what getrusage tells there may be the parent's
         status = Path("/proc/self/status").read_text("ascii", "replace")
         for line in status.splitlines():
@@ -142,7 +142,7 @@ def _disk_bytes(process: Any) -> tuple[int, int]:  # noqa: ANN401
 
 
 def host_facts() -> dict[str, str | int | None]:
-    """The machine and the libraries, as far as they can matter for speed or bytes."""
+    """Return the machine and the libraries, as far as they can matter for speed or bytes."""
     import pyarrow as pa
 
     return {
@@ -167,13 +167,13 @@ class Clock:
         self._phase, self._since = phase, now
 
     def seconds(self) -> dict[str, float]:
-        """Seconds of every phase so far."""
+        """Return seconds of every phase so far."""
         self.start(self._phase)
         return {phase: round(seconds, 3) for phase, seconds in self._seconds.items()}
 
 
 def usable_cores() -> int:
-    """Cores that this process may run on."""
+    """Return cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):  # not everywhere
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

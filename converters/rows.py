@@ -56,7 +56,7 @@ class Batch:
     non_finite: Sequence[tuple[int, int]] = ()  # rows, and how many NaN and so on became null
 
     def take(self, places: Sequence[int], bad: Sequence[BadRow] = ()) -> "Batch":
-        """Some of the rows, without a table, beside some that could not be read."""
+        """Return some of the rows, without a table, beside some that could not be read."""
         take = getattr(self.values, "take", None)  # rows that are made on the first look
         return Batch(
             file=self.file,
@@ -78,7 +78,7 @@ class NonFinite(TypedDict):
 
 
 def count_non_finite(found: Iterable[tuple[str, int, int]]) -> NonFinite | None:
-    """Sum up (file, row, numbers) of some rows in their order; None where there is no row."""
+    """Sum up (file, row, numbers) of some rows in their order; None if there is no row."""
     rows = list(found)
     if not rows:
         return None
@@ -95,7 +95,7 @@ def add_non_finite(one: NonFinite | None, other: NonFinite | None) -> NonFinite 
 
 
 def non_finite_text(found: NonFinite) -> str:
-    """What people read of such numbers."""
+    """Return what people read of such numbers."""
     row = f" row {found['row']}" if found["row"] >= 0 else ""  # of a sample it may be unknown
     numbers = f"{found['numbers']:,} number{'s' * (found['numbers'] != 1)}"
     rows = f"{found['rows']:,} row{'s' * (found['rows'] != 1)}"
@@ -153,7 +153,7 @@ _LEFT: ContextVar[list[int] | None] = ContextVar("places left to look at", defau
 def limit_looks() -> Iterator[None]:
     """Bound what paths look at inside: `l[*].^.l[*]` of a stranger multiplies any list.
 
-    Raises MappingError where it is too much.
+    Raises MappingError if it is too much.
     """
     token = _LEFT.set([_MOST_LOOKED_AT])
     try:

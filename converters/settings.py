@@ -64,7 +64,7 @@ def find_setting(hint: object) -> Setting | None:
 
 
 def is_settings_class(kind: object) -> bool:
-    """Whether this is a dataclass that declares a setting."""
+    """Return whether this is a dataclass that declares a setting."""
     is_dataclass = isinstance(kind, type) and hasattr(kind, "__dataclass_fields__")
     return is_dataclass and any(find_setting(field.type) for field in fields(kind))  # type: ignore[arg-type]
 
@@ -105,12 +105,12 @@ def existing_tokenizer(text: str) -> str:
 
 
 def storage_retries() -> int:
-    """How often a request to a storage is repeated after a failure that may pass."""
+    """Return how often a request to a storage is repeated after a failure that may pass."""
     return int(_number_setting("INGOT_STORAGE_RETRIES", 5, 0))
 
 
 def silence_timeout() -> float:
-    """Seconds without a byte after which a storage counts as gone. Raises SourceError."""
+    """Return seconds without a byte after which a storage counts as gone. Raises SourceError."""
     return _number_setting("INGOT_STORAGE_TIMEOUT", 30.0, 1.0)
 
 
@@ -123,5 +123,7 @@ def _number_setting(name: str, usual: float, least: float) -> float:
     except ValueError:
         value = -1
     if not least <= value <= 86_400:
-        raise SourceError(name, f"{text[:40]!r} is no number from {least:g} to 86400", "correct it")
+        raise SourceError(
+            name, f"{text[:40]!r} is not a number from {least:g} to 86400", "correct it"
+        )
     return value

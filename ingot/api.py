@@ -69,8 +69,8 @@ class Proposal:
     """A proposed mapping and what speaks for it, as `ingot run --dry-run` shows it.
 
     Attributes:
-        decision: `pt`, `sft`, `irrelevant` or `unmappable`; None where no answer could be run.
-        mapping: the document, None where there is none.
+        decision: `pt`, `sft`, `irrelevant` or `unmappable`; None if no answer could be run.
+        mapping: the document, None if there is none.
         confidence: 0..1.
         reason: one sentence.
         evidence: why each part of the mapping is as it is, with the second best choice.
@@ -113,7 +113,7 @@ class Proposal:
 
     @property
     def examples(self) -> tuple[tuple[Any, Any], ...]:
-        """Rows beside the first record of each, redacted."""
+        """Return rows beside the first record of each, redacted."""
         return self.preview.examples if self.preview else ()
 
 

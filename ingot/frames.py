@@ -40,7 +40,7 @@ def open_frame(frame: object) -> Iterator[Source]:
             rows = _write_tables(path, _to_tables(frame))
         except pa.ArrowException as error:
             hint = "give every column one type"
-            raise SourceError(_kind(frame), f"is no table: {error_text(error)}", hint) from error
+            raise SourceError(_kind(frame), f"is not a table: {error_text(error)}", hint) from error
         if not rows:
             raise SourceError(_kind(frame), "holds no row of data")
         os.utime(path, ns=(0, 0))  # what tells it from another one is its content
@@ -66,7 +66,7 @@ def _to_tables(frame: Any) -> Iterable[pa.Table]:  # noqa: ANN401 - any library'
         hint = "give a path, a URL, an Arrow table, a frame of pandas or Polars, or a Dataset"
         if isinstance(frame, dict):
             hint = "the source comes first, then the mapping; of a DatasetDict name one split"
-        raise SourceError(_kind(frame), "is no source", hint)
+        raise SourceError(_kind(frame), "is not a source", hint)
     return (table.slice(start, _ROWS) for start in range(0, table.num_rows, _ROWS))
 
 

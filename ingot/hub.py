@@ -116,7 +116,7 @@ def _commit_folder(api: "HfApi", folder: Path, repo_id: str, card: bytes, *, pri
 
 
 def dataset_card(result: Result | str | os.PathLike[str], *, license: str | None = None) -> bytes:
-    """The card of a finished result: a YAML head for the Hub, and the facts of the manifest."""
+    """Return the card of a finished result: YAML for the Hub, then facts of the manifest."""
     folder, kind = result_folder(result)
     manifest = load_json(folder / "manifest.json", own=True)
     suffix = record_files(folder / _RECORDS)[0].suffix

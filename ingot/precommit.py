@@ -33,7 +33,7 @@ def main(files: Sequence[str]) -> int:
 
 
 def find_mapping(file: Path) -> Path | None:
-    """The mapping that a file is, or belongs to; None if it is neither."""
+    """Return the mapping that a file is, or belongs to; None if it is neither."""
     for folder in file.parents:
         if folder.suffix == _SAMPLE:
             return folder.with_suffix(".json")

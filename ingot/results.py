@@ -66,9 +66,9 @@ def load(
 
 
 def result_folder(result: Result | str | os.PathLike[str]) -> tuple[Path, RecordKind]:
-    """The folder of a finished result on this machine, and the kind of its records.
+    """Return the folder of a finished result on this machine, and the kind of its records.
 
-    Raises ConversionError where there are none.
+    Raises ConversionError if there are none.
     """
     place = os.fspath(result.out if isinstance(result, Result) else result)
     if is_store_url(place):

@@ -301,7 +301,7 @@ def test_what_needs_a_person_is_not_converted_unseen(tmp_path):
     ("source", "said"),
     [
         ({"version": 2}, "the source comes first"),
-        (5, "is no source"),
+        (5, "is not a source"),
         (pa.table({"x": pa.array([], pa.string())}), "holds no row"),
         (pd.DataFrame({"x": ["a", 5, b"\xff"]}), "give every column one type"),
     ],

@@ -95,7 +95,7 @@ def _read_set(
         target = f"message {number}"
     text = text.strip()
     if not text:
-        raise ValueSyntaxError("what is to be set?")
+        raise ValueSyntaxError("name what to set, as in: set text FIELD")
     if target == "messages":
         return parse_message_list(text, layout, fields, alternative)
     key = target.removeprefix("meta.")
@@ -219,7 +219,7 @@ def _read_train(rest: str, mapping: MappingDocument, fields: tuple[str, ...]) ->
     target, _, mask = rest.rpartition(" ")
     number = _message_number(target.strip(), mapping)
     if number > len(mapping.get("messages") or []):
-        raise ValueSyntaxError(f"there is no {target.strip() or 'such'} message")
+        raise ValueSyntaxError(f"the mapping has no {target.strip() or 'such'} message")
     read: Json = _MASKS.get(mask, {"path": mask})
     return {"set": "train", "number": number, "mask": read, "alternative": None}
 
@@ -233,7 +233,7 @@ _POINTING = ("it", "that", "this", "there", "here", "them")
 def _read_name(rest: str, what: str) -> str:
     quoted = len(rest) > 2 and rest[0] == rest[-1] == '"'
     if not rest or rest.lower() in _POINTING or (len(rest.split()) > 1 and not quoted):
-        raise ValueSyntaxError(f"the name of a {what} is wanted, in double quotes if it has blanks")
+        raise ValueSyntaxError(f"type the name of a {what}, in double quotes if it has blanks")
     return rest.strip('"')
 
 
@@ -251,7 +251,7 @@ def _read_help(rest: str) -> str:
 
 def _refuse_arguments(rest: str) -> str:
     if rest:
-        raise ValueSyntaxError("nothing follows it")
+        raise ValueSyntaxError("this command takes no words after it")
     return ""
 
 

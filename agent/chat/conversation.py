@@ -200,5 +200,5 @@ def _conflict_error(connection: sqlite3.Connection, id_: str) -> OutputError:
     there = connection.execute("SELECT 1 FROM chats WHERE id=?", (id_,)).fetchone()
     if there is None:
         return OutputError(id_, "the conversation was deleted by another process")
-    hint = f"take it up as it is there: ingot chat --resume {id_}"
-    return OutputError(id_, "the conversation went on elsewhere", hint)
+    hint = f"continue its latest state: ingot chat --resume {id_}"
+    return OutputError(id_, "another process has continued this conversation", hint)

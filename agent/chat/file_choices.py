@@ -23,7 +23,7 @@ def read_header(rest: str, mapping: MappingDocument, fields: tuple[str, ...]) ->
     if rest.lower() in {f"row {one}" for one in NOTHING}:
         return {"set": "header_rows", "rows": []}
     if not (found := _ROWS.fullmatch(rest)):
-        raise ValueSyntaxError("the number of a row is wanted, as the program shows it")
+        raise ValueSyntaxError("type the number of a row as the program shows it")
     return {"set": "header_rows", "rows": [int(one) for one in found.groups() if one]}
 
 
@@ -35,7 +35,7 @@ def read_chosen(rest: str, mapping: MappingDocument, fields: tuple[str, ...]) ->
 def read_left_out(rest: str, mapping: MappingDocument, fields: tuple[str, ...]) -> Edit:
     """Parse `out sheet A, B`."""
     if not rest.lower().startswith("out "):
-        raise ValueSyntaxError("it is followed by out")
+        raise ValueSyntaxError("the word out must follow")
     return {"set": "files", "read": [], "leave_out": _typed_names(rest[4:].strip())}
 
 
@@ -43,7 +43,7 @@ def _typed_names(rest: str) -> list[str]:
     found = _WHAT.fullmatch(rest)
     names = [one.strip('"') for one in split_outside_quotes(found[1], ",")] if found else []
     if not names:
-        raise ValueSyntaxError("names of sheets or files are wanted, or a pattern such as *.csv")
+        raise ValueSyntaxError("type names of sheets or files, or a pattern such as *.csv")
     return names
 
 

@@ -264,7 +264,7 @@ def _type_condition(
 def parse_number(text: str, most: int) -> int:
     """Return a number from 1 on."""
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= most:
-        raise ValueSyntaxError(f"{text!r} is no number from 1 to {most}")
+        raise ValueSyntaxError(f"{text!r} is not a number from 1 to {most}")
     return int(text)
 
 
@@ -359,5 +359,5 @@ def _condition_values(text: str, operator: str) -> list[Json]:
     if operator in ("in", "not_in"):
         return [parse_scalar(one) for one in split_outside_quotes(text, ",")]
     if not text.isascii() or not text.isdigit():
-        raise ValueSyntaxError(f"{text!r} is no number of characters")
+        raise ValueSyntaxError(f"{text!r} is not a number of characters")
     return [int(text)]

@@ -44,7 +44,10 @@ class ComparedPaths:
 
     @classmethod
     def of(cls, shape: Shape, other: Shape) -> "ComparedPaths":
-        """The paths of one shape; objects whose keys are data in either have `.*` in both."""
+        """Return the paths of one shape.
+
+        Objects whose keys are data in either have `.*` in both.
+        """
         keyed = _keyed_places(shape) | _keyed_places(other)
         usual = _merge_paths(_split_types(shape.get("paths", {})), keyed)
         rare = _merge_paths(_split_types(shape.get("rare", {})), keyed)
@@ -62,15 +65,15 @@ class ComparedPaths:
         )
 
     def share(self, path: str, kind: str) -> float:
-        """The share of the rows that have a path with a value of that type."""
+        """Return the share of the rows that have a path with a value of that type."""
         return self.part.get(path, 0.0) * self.mixed.get((path, kind), 1.0)
 
     def would_show(self, share: float, other: "ComparedPaths") -> bool:
-        """Whether what a share of these rows has, and none of the other's, is no chance."""
+        """Return whether what a share of these rows has, and none of the other's, is no chance."""
         return bool((1 - least_share(share, self.weight)) ** other.weight <= _CHANCE)
 
     def blank(self, path: str) -> bool:
-        """Whether what a path lies in is here only null, an empty list or an empty object."""
+        """Return whether what holds a path is only null, an empty list or an empty object here."""
         *_, around = ["", *_enclosing_paths(path)]
         kinds = self.types.get(around)
         if kinds is None:
@@ -84,7 +87,7 @@ class ComparedPaths:
 
 
 def least_share(share: float, weight: int) -> float:
-    """The least share in the data that leaves it likely that a sample shows as much."""
+    """Return the least share in the data that leaves it likely that a sample shows as much."""
     if share >= 1:
         return 1.0
     seen, low, high = round(share * weight), 0.0, share
@@ -149,7 +152,7 @@ def _path_shares(
 
 
 def outermost_paths(paths: Sequence[str]) -> list[str]:
-    """Paths that are inside none of the others: what is in an object comes and goes with it."""
+    """Return the paths that lie inside none of the others, which come and go with them."""
     all_of = set(paths)
     return [path for path in paths if not all_of.intersection(_enclosing_paths(path))]
 
@@ -160,7 +163,7 @@ def _enclosing_paths(path: str) -> Iterator[str]:
 
 
 def kinds_text(kinds: frozenset[str]) -> str:
-    """Types as one text: `number|string`."""
+    """Return types as one text: `number|string`."""
     return "|".join(sorted(kinds)) or "null"
 
 
@@ -170,13 +173,16 @@ _MOST_NAMES = 5
 
 
 def find_drift(kept: Shape, now: Shape) -> tuple[Change, ...]:
-    """What differs, first what stops a run."""
+    """Return what differs, first what stops a run."""
     found = [*_fact_changes(kept, now), *_shape_changes(kept, now)]
     return tuple(sorted(found, key=lambda one: not one.stops))
 
 
 def mapping_changes(changes: Sequence[Change], mapping: Mapping) -> tuple[Change, ...]:
-    """The changes as they concern a mapping: speakers that it names, or asks not, are told."""
+    """Return the changes as they concern a mapping.
+
+    A new speaker stops a run only if the mapping reads roles there and names none for it.
+    """
     # By path the names of speakers for which the mapping has a role; `*` is every name.
     named: dict[str, set[str]] = {}
     for layout in mapping.alternatives():
@@ -201,7 +207,7 @@ def _lacks_role(one: Change, named: set[str] | None) -> bool:
 
 
 def stored_shape(document: MappingDocument) -> Shape | None:
-    """The shape in a mapping file's provenance; None where there is none to compare with.
+    """Return the shape in a mapping file's provenance; None if there is none to compare with.
 
     A mapping whose `source` was edited since reads other rows and columns: its shape says nothing.
     """
@@ -212,12 +218,12 @@ def stored_shape(document: MappingDocument) -> Shape | None:
 
 
 def hide_changes(changes: Sequence[Change]) -> tuple[Change, ...]:
-    """The changes without paths and values, of files that a mapping reads in its own way."""
+    """Return the changes without paths and values, of files that a mapping reads in its own way."""
     return tuple(replace(one, path=NOT_SHOWN, before="", after="") for one in changes)
 
 
 def redacted_changes(changes: Sequence[Change], door: Door) -> tuple[SafeChange, ...]:
-    """The first changes as a report may hold them."""
+    """Return the first changes as a report may hold them."""
     return tuple(
         SafeChange(
             Change(
@@ -233,20 +239,20 @@ def redacted_changes(changes: Sequence[Change], door: Door) -> tuple[SafeChange,
 
 
 def drift_problem(stopping: Sequence[Change]) -> Problem:
-    """The changes that stop a run, as one problem of the mapping."""
+    """Return the changes that stop a run, as one problem of the mapping."""
     expected = "data of the shape that the mapping was made for (or --allow-drift)"
     return Problem("/provenance/shape", "drift", expected, first_changes(stopping))
 
 
 def first_changes(changes: Sequence[Change]) -> str:
-    """The first changes on one line, and how many more there are."""
+    """Return the first changes on one line, and how many more there are."""
     said = "; ".join(f"{one.what}: {one.path} {one.values_text}" for one in changes[:_MOST_NAMES])
     more = len(changes) - _MOST_NAMES
     return f"{said}; {more} more" if more > 0 else said
 
 
 def change_lines(changes: Sequence[Change]) -> list[str]:
-    """The changes as a table of plain text, one a line; many are cut."""
+    """Return the changes as a table of plain text, one a line; many are cut."""
     rows = [CHANGE_HEADS, *map(change_cells, changes[:MOST_CHANGES])]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     more = len(changes) - MOST_CHANGES
@@ -255,7 +261,7 @@ def change_lines(changes: Sequence[Change]) -> list[str]:
 
 
 def change_cells(one: Change) -> tuple[str, str, str, str]:
-    """A change as a row of a table: path, what, before, after."""
+    """Return a change as a row of a table: path, what, before, after."""
     what = one.what if one.stops else f"{one.what} (noted)"
     return one.path, what, one.before, one.after
 

@@ -1,15 +1,17 @@
-"""What a model's mapping writes of its own into metadata, and which messages it leaves out.
+"""What a model's mapping writes of its own into records, and which messages it leaves out.
 
-Both are seen by what the records hold, however a mapping spells it: beside the records of the same
-mapping without its tables and literals, and of the same mapping with a role for every speaker.
+Metadata and messages are seen by what the records hold, however a mapping spells it: beside the
+records of the same mapping without its tables and literals, and of the same mapping with a role for
+every speaker.
 """
 
+import json
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from ingot.agent.judging.taken_texts import Taken, is_prose, record_texts, words_of
+from ingot.agent.judging.taken_texts import WORDS, Taken, is_prose, record_texts, words_of
 from ingot.agent.judging.trial import Trial
 from ingot.agent.proposing.columns import last_name
 from ingot.agent.proposing.names import (
@@ -44,6 +46,10 @@ from ingot.converters.sources.text_kinds import recognize_language
 
 _RIGHT = 0.9  # of the records in a known language have to be in the one that they name
 _LONGEST_NAME = 60  # characters of a speaker
+_RUN = 8  # words that make a passage; fewer come again in the texts of one kind
+_LINE = 3  # words of a line: fewer are a label
+_MOST, _OFTEN = 0.5, 0.1  # of the records: that hold any passage, that hold the same
+_FEWEST = 3  # records
 _QUIET = ("system", "drop")  # speakers whose messages may be notices
 
 
@@ -55,8 +61,36 @@ def constant_text(value: Value) -> str | None:
     return value.literal if value.kind == "literal" else None
 
 
+def repeated_passages(records: Sequence[Record], others: Sequence[Record]) -> Iterator[str]:
+    """Yield the longest passage that most records hold and other records do not hold so often."""
+    again = _frequent_passages(records) - _frequent_passages(others)
+    held = [found for record in records if (found := _passages(record) & again)]
+    if len(held) > max(_FEWEST - 1, _MOST * len(records)):
+        yield max(again, key=lambda passage: (len(passage), passage))
+
+
+def _frequent_passages(records: Sequence[Record]) -> frozenset[str]:
+    counts = Counter(one for record in records for one in _passages(record))
+    fewest = max(_FEWEST, _OFTEN * len(records))
+    return frozenset(passage for passage, count in counts.items() if count >= fewest)
+
+
+def _passages(record: Record) -> set[str]:
+    """Return the lines of all texts of a record, and all runs of so many of their words."""
+    texts = [message["content"] for message in record.get("messages", ())]
+    texts += [record.get("text") or "", record.get("system") or ""]
+    texts += [json.dumps(record.get("tools") or "", ensure_ascii=False)]
+    texts += [str(record["meta"].get("source") or "")]
+    found = set()
+    for line in (line for text in texts for line in text.casefold().split("\n")):
+        words = WORDS.findall(line)
+        runs = range(max(1, len(words) - _RUN + 1))
+        found |= {" ".join(words[at : at + _RUN]) for at in runs if len(words) >= _LINE}
+    return found
+
+
 def fold_text(text: str) -> str:
-    """The letters and digits of a text, by which spellings are compared."""
+    """Return the letters and digits of a text, by which spellings are compared."""
     return "".join(c for c in unicodedata.normalize("NFKC", text).casefold() if c.isalnum())
 
 

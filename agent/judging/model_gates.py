@@ -18,7 +18,7 @@ from ingot.agent.judging.sample_gates import (
     left_out_gates,
     person_gate,
 )
-from ingot.agent.judging.unbacked import UNBACKED
+from ingot.agent.judging.unbacked import UNBACKED_GATES
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.names import (
     known_words,
@@ -152,7 +152,7 @@ def _is_only_labels(one: FixedText) -> bool:
 
 
 def is_label(pieces: Sequence[str]) -> bool:
-    """Whether the fixed pieces of a value say no more than what follows them is."""
+    """Return whether the fixed pieces of a value say no more than what follows them is."""
     counts = [count_words(piece) for piece in pieces]
     short = all(len(piece.strip()) <= LABEL_CHARS for piece in pieces)
     plain = not any(_SUSPICIOUS.search(piece) for piece in pieces)
@@ -162,7 +162,7 @@ def is_label(pieces: Sequence[str]) -> bool:
 
 
 def count_words(text: str) -> int:
-    """About how many words a text has; of scripts without blanks two characters are one."""
+    """Return about how many words a text has; of scripts without blanks two characters are one."""
     dense = len(_CJK.findall(text))
     return len(_WORD.findall(_CJK.sub(" ", text))) + -(-dense // 2)
 
@@ -311,30 +311,8 @@ def _field_names(value: Value | None) -> Iterator[str]:
         yield last[1]
 
 
-# Name, reason and limit of each gate of `written_gates`.
-_WRITTEN_GATES = (
-    ("system text", "the model wrote a system message of its own", "none of the model's own"),
-    (
-        "fixed text",
-        "the model wrote text of its own into the records",
-        f"labels of at most {LABEL_WORDS} words",
-    ),
-    (
-        "literal source",
-        "the model named a source that is neither the data set nor what was asked for",
-        "the data set's name",
-    ),
-    ("roles against their names", "the model turned roles round", "none"),
-    (
-        "loss masks against roles",
-        "the model says by itself what is trained on",
-        "assistants, or as the data says",
-    ),
-)
-
-
 def literal_gates(proposal: Proposal, found: ProblemsByCode) -> Iterator[Gate]:
-    """Whether what a model wrote can be a value at all; the problems are taken."""
+    """Yield whether what a model wrote can be a value at all; the problems are taken."""
     if proposal.mapper == MODEL:
         yield failing_gate("constant ids, times and counts", found.take("constant_meta"), "none")
         yield failing_gate("literal source and language", found.take("bad_literal"), "a name")
@@ -343,19 +321,40 @@ def literal_gates(proposal: Proposal, found: ProblemsByCode) -> Iterator[Gate]:
 def written_gates(
     proposal: Proposal, check: Check | None, names: tuple[str | None, ...]
 ) -> Iterator[Gate]:
-    """What a model wrote and chose by itself."""
+    """Yield what a model wrote and chose by itself."""
     if proposal.mapper != MODEL or not proposal.mapping:
         return
     mapping = read_tree(proposal.mapping)
-    found = (
+    yield person_gate(
+        "system text",
+        "the model wrote a system message of its own",
         _quote_texts(piece for one in system_texts(mapping) for piece in one.pieces),
-        _quote_texts(piece for one in long_texts(mapping) for piece in one.pieces),
-        _quote_texts(foreign_sources(mapping, names)),
-        swapped_sides(mapping),
-        odd_masks(mapping),
+        "none of the model's own",
     )
-    for (name, why, limit), texts in zip(_WRITTEN_GATES, found, strict=True):
-        yield person_gate(name, why, texts, limit)
+    yield person_gate(
+        "fixed text",
+        "the model wrote text of its own into the records",
+        _quote_texts(piece for one in long_texts(mapping) for piece in one.pieces),
+        f"labels of at most {LABEL_WORDS} words",
+    )
+    yield person_gate(
+        "literal source",
+        "the model named a source that is neither the data set nor what was asked for",
+        _quote_texts(foreign_sources(mapping, names)),
+        "the data set's name",
+    )
+    yield person_gate(
+        "roles against their names",
+        "the model turned roles round",
+        swapped_sides(mapping),
+        "none",
+    )
+    yield person_gate(
+        "loss masks against roles",
+        "the model says by itself what is trained on",
+        odd_masks(mapping),
+        "assistants, or as the data says",
+    )
     if check is not None:
         yield from left_out_gates(check)
         yield from constant_answer_gates(check)
@@ -365,7 +364,7 @@ _READING = tuple(f"source.{key}" for key in ("encoding", "delimiter", "quote", "
 
 
 def rules_gates(state: State) -> Iterator[Gate]:
-    """What a model says and neither the user nor the rules do, of a graph's state."""
+    """Yield what a model says and neither the user nor the rules do, of a graph's state."""
     proposal, opinion = state.get("proposal"), state.get("opinion")
     if not proposal or proposal.mapper != MODEL or not proposal.mapping or not opinion:
         return
@@ -377,10 +376,11 @@ def rules_gates(state: State) -> Iterator[Gate]:
         foreign_languages(mapping, known),
         "the texts' language",
     )
-    for name, why in UNBACKED.items():
-        if name in (opinion.unbacked or {}) or not opinion.agrees:
-            found = (opinion.unbacked or {}).get(name, ())
-            yield person_gate(name, why, found, "none, or the rules do so too")
+    unbacked = opinion.unbacked or {}
+    for rule in UNBACKED_GATES:
+        if rule.name in unbacked or not opinion.agrees:
+            found = unbacked.get(rule.name, ())
+            yield person_gate(rule.name, rule.why, found, "none, or the rules do so too")
     if opinion.agrees:
         return
     yield person_gate(

@@ -31,7 +31,6 @@ from ingot.agent.proposing.proposal import (
     doubts_text,
     exhausted_reason,
 )
-from ingot.agent.proposing.rules.known_layouts import KNOWN_LAYOUT
 from ingot.agent.state import Gate, Review, State, UnreadFiles
 from ingot.converters.convert.options import read_counts
 from ingot.converters.rows import MappingDocument
@@ -65,7 +64,7 @@ def may_look(state: State) -> bool:
 def closed_attempt(
     state: State, problems: tuple[SafeProblem, ...] = (), signals: tuple[str, ...] | None = None
 ) -> Attempt:
-    """The turn as the attempt that it was."""
+    """Return the turn as the attempt that it was."""
     turn = state["turn"]
     return Attempt(
         mapper=turn.mapper,
@@ -94,12 +93,12 @@ def asks_person(state: State) -> bool:
 
 
 def allowed_answers(state: State) -> tuple[str, ...]:
-    """What may be answered; without a data file a mapping would have nothing to read."""
+    """Return what may be answered; without a data file a mapping would have nothing to read."""
     return REVIEW_ANSWERS if state["source"].files else ("approve", "reject")
 
 
 def unfit_reason(state: State) -> Safe:
-    """Why what a person has approved would convert nothing, "" where it would, or is to."""
+    """Return why what a person has approved would convert nothing, "" if it would, or is to."""
     check, proposal = state.get("check"), state.get("proposal")
     if not is_attended(state) or (proposal and proposal.decision == "irrelevant"):
         return EMPTY_TEXT
@@ -111,7 +110,7 @@ def unfit_reason(state: State) -> Safe:
 
 
 def approved_counts(state: State) -> dict[str, int | None] | None:
-    """What gates on all rows may find; None where a person answers for the whole mapping.
+    """Return what gates on all rows may find; None if a person answers for the whole mapping.
 
     What the sample shows too is settled (None: any number) once a person has seen it.
     """
@@ -124,8 +123,8 @@ def approved_counts(state: State) -> dict[str, int | None] | None:
         approved |= _read_approved(made, "counted")
         if check and proposal:
             approved |= dict.fromkeys(stopped_signs(check))
-    said = state["order"].approve_counts
-    return approved | state.get("approved", {}) | (read_counts(said) if said else {})
+    stated = state["order"].approve_counts
+    return approved | state.get("approved", {}) | (read_counts(stated) if stated else {})
 
 
 def _read_approved(made: MappingDocument, key: str) -> dict[str, int]:
@@ -142,7 +141,7 @@ def _read_approved(made: MappingDocument, key: str) -> dict[str, int]:
 
 
 def review_by_gates(state: State) -> Review:
-    """The decision of the gates alone."""
+    """Return the decision of the gates alone."""
     if failed := failed_gates(state.get("problems", ())):
         return Review(decision="held", why=Safe("; ".join(failed)))
     if reserved := state_person_reasons(state):
@@ -151,7 +150,7 @@ def review_by_gates(state: State) -> Review:
 
 
 def failed_gates(problems: Sequence[SafeProblem]) -> list[str]:
-    """The gates that a proposal fails on its sample, each as one line; empty = it passes.
+    """Return the gates that a proposal fails on its sample, each as one line; empty = it passes.
 
     The check has found every problem there is: paths that resolve nowhere, values without a role,
     values that are not texts, too few rows that convert, an answer in its own question.
@@ -160,7 +159,7 @@ def failed_gates(problems: Sequence[SafeProblem]) -> list[str]:
 
 
 def state_person_reasons(state: State) -> list[str]:
-    """What only a person may approve in a run, however well it converts; one line each."""
+    """Return what only a person may approve in a run, however well it converts; one line each."""
     proposal = state.get("proposal")
     found = [dispute_reason(state), *_person_details(model_gates.rules_gates(state))]
     if proposal is not None:
@@ -179,7 +178,7 @@ def _loss_gates(state: State, proposal: Proposal) -> Iterator[Gate]:
         yield from loss_gates(check, by_person=proposal.mapper in PERSONS)
         if proposal.mapper == "rules":
             made = [*constant_answer_gates(check)]
-            if not proposal.reason.startswith(KNOWN_LAYOUT):  # what that leaves out is written down
+            if not proposal.layout:  # what a known layout leaves out is written down
                 made.append(filter_gate(check))
             yield from (one for one in made if one.state != "pass")
 
@@ -194,18 +193,18 @@ def _source_names(state: State) -> tuple[str | None, str | None]:
 
 
 def least_confidence(order: Order) -> float:
-    """The confidence that a proposal needs: what was asked for, or the default."""
+    """Return the confidence that a proposal needs: what was asked for, or the default."""
     return SURE_CONFIDENCE if order.min_confidence is None else order.min_confidence
 
 
 def doubt_reason(proposal: Proposal, order: Order) -> str:
-    """Why a mapper is not sure enough to decide alone, "" where it is."""
+    """Return why a mapper is not sure enough to decide alone, "" if it is."""
     low = _shortfall_text(proposal, order)
     return f"confidence {low}" if low else ""
 
 
 def _shortfall_text(proposal: Proposal, order: Order) -> str:
-    """Say how far the confidence stays below what is needed, "" where it does not."""
+    """Say how far the confidence stays below what is needed, "" if it does not."""
     least = least_confidence(order)
     if proposal.mapper in PERSONS or proposal.confidence >= least:
         return ""
@@ -215,7 +214,7 @@ def _shortfall_text(proposal: Proposal, order: Order) -> str:
 
 
 def irrelevance_doubt(state: State) -> Safe:
-    """Why it is not sure enough that there is nothing to convert, "" where it is."""
+    """Return why it is not sure enough that there is nothing to convert, "" if it is."""
     proposal, review = state.get("proposal"), state.get("review")
     decided = review is not None and review.decision in ("approve", "reject")
     if decided or proposal is None or proposal.decision != "irrelevant":
@@ -228,7 +227,7 @@ def irrelevance_doubt(state: State) -> Safe:
 
 
 def dispute_reason(state: State) -> str:
-    """Why a person has to choose between a model's proposal and the rules', "" if nobody has to."""
+    """Return why a person has to choose between a model and the rules, "" if nobody has to."""
     proposal, opinion, turn = state.get("proposal"), state.get("opinion"), state.get("turn")
     if proposal is None or proposal.mapper in PERSONS:
         return ""
@@ -256,7 +255,7 @@ def dispute_reason(state: State) -> str:
 
 
 def gates_of_state(state: State) -> list[Gate]:
-    """Every gate with its figure, as people read them; none before there is a proposal."""
+    """Return every gate with its figure, as people read them; none before there is a proposal."""
     proposal, check = state.get("proposal"), state.get("check")
     if proposal is None:
         return []

@@ -36,7 +36,7 @@ _SAID = {
     "unresolved_path": ("No sampled row has {got}.", ""),
     "unmapped role": ("{path} has {found} without a role.", ""),
     "unmapped_value": ("{path} has {found}, for which `map` has nothing.", ""),
-    "not_text": ("{path} holds a list or an object where a text is wanted.", ""),
+    "not_text": ("{path} holds a list or an object where a text is needed.", ""),
     "ambiguous_lookup": ("{path} finds more than one element with its key: {found}.", ""),
     "too_deep": ("{path} has more levels than `depth` allows.", ""),
     "coverage": ("Of the sampled records only {got} can be made.", ""),

@@ -24,19 +24,22 @@ class ProblemsByCode:
         self._left = list(problems)
 
     def take(self, code: str, within: str = "") -> list[Problem]:
-        """The problems of one code, where wanted only those whose pointer has a part."""
+        """Return the problems of one code, where wanted only those whose pointer has a part."""
         taken = [one for one in self._left if one.code == code and within in one.pointer]
         self._left = [one for one in self._left if one not in taken]
         return taken
 
     def rest(self) -> Iterator[Gate]:
-        """A failed gate for each code that is left."""
+        """Yield a failed gate for each code that is left."""
         for code in dict.fromkeys(one.code for one in self._left):
             yield failing_gate(code.replace("_", " "), self.take(code), "none")
 
 
 def failing_gate(name: str, problems: Sequence[Problem], limit: str, figure: str = "") -> Gate:
-    """A gate that passes where there is no problem; the figure is their number if none is given."""
+    """Return a gate that passes where there is no problem.
+
+    The figure is their number if none is given.
+    """
     count = f"{len(problems)} problem{'s' * (len(problems) != 1)}" if problems else "none"
     return Gate(
         name=name,
@@ -48,7 +51,7 @@ def failing_gate(name: str, problems: Sequence[Problem], limit: str, figure: str
 
 
 def person_gate(name: str, why: str, found: Sequence[str], limit: str) -> Gate:
-    """A gate that only a person opens where something was found."""
+    """Return a gate that only a person opens where something was found."""
     said = detail_text([f"{why}: {', '.join(found)}"])
     return _gate_of("person" if found else "pass", name, str(len(found) or "none"), limit, said)
 
@@ -60,23 +63,23 @@ def _gate_of(state: State, name: str, figure: str, limit: str, detail: Safe) -> 
 
 
 def percent_text(share: float) -> str:
-    """A share as limits name it: "98 %"."""
+    """Return a share as limits name it: "98 %"."""
     return f"{share:.0%}".replace("%", " %")
 
 
 def problem_text(problem: Problem) -> str:
-    """A problem's place and what was found there."""
+    """Return a problem's place and what was found there."""
     near = f", nearest: {problem.nearest}" if problem.nearest else ""
     return f"{problem.pointer or '/'}: {problem.got}{near}"
 
 
 def detail_text(lines: Iterable[str]) -> Safe:
-    """Places and values as one text without secrets, cut where it is long."""
+    """Return places and values as one text without secrets, cut where it is long."""
     return Safe(shorten_text(redact("; ".join(lines)), _MOST_DETAIL, "..."))
 
 
 def share_text(part: int, whole: int) -> str:
-    """A count and its share, never rounded up: "196/200 (98.0 %)"."""
+    """Return a count and its share, never rounded up: "196/200 (98.0 %)"."""
     if not whole:
         return f"{part}/{whole}"
     return f"{part}/{whole} ({math.floor(1000 * part / whole) / 10:.1f} %)"
@@ -90,7 +93,7 @@ _FEWEST_SAME = 3
 
 
 def sample_gates(check: Check, found: ProblemsByCode) -> Iterator[Gate]:
-    """The gates of a mapping that was run."""
+    """Yield the gates of a mapping that was run."""
     failures = check.failures
     unreadable = check.unreadable
     soft = {reason: failures[reason] for reason in SOFT_REASONS if failures.get(reason)}
@@ -170,7 +173,7 @@ def _content_gates(content: Content, found: ProblemsByCode) -> Iterator[Gate]:
 
 
 def is_constant(counts: MostFrequent) -> bool:
-    """Whether texts are the same in all, or in nearly all of many."""
+    """Return whether texts are the same in all, or in nearly all of many."""
     texts, most = counts.texts, counts.count
     same = texts >= _FEWEST_SAME and most == texts
     return bool(same or (texts >= _MANY and most >= _NEARLY_ALL * texts))
@@ -197,7 +200,7 @@ MOST_NO_TIMES = 0.1
 
 
 def loss_gates(check: Check, *, by_person: bool) -> Iterator[Gate]:
-    """What the mapping leaves behind: for a person, unless a person wrote the mapping."""
+    """Yield what the mapping leaves behind: for a person, unless a person wrote the mapping."""
     loss = check.loss
     stop: State = "warn" if by_person else "person"
     content = check.content
@@ -220,7 +223,7 @@ def loss_gates(check: Check, *, by_person: bool) -> Iterator[Gate]:
         yield _share_gate(
             "unparsed timestamps",
             (content.no_times, content.timestamps, MOST_NO_TIMES),
-            Safe("values of meta.timestamp are no date or time"),
+            Safe("values of meta.timestamp are not a date or time"),
             stop,
         )
     yield from _sign_gates(check, stop)
@@ -239,7 +242,7 @@ def _sign_gates(check: Check, stop: State) -> Iterator[Gate]:
 
 
 def stopped_signs(check: Check) -> list[str]:
-    """The signs of which the sample shows more than their gates let pass."""
+    """Return the signs of which the sample shows more than their gates let pass."""
     documents = "answers" not in check.content.usual
     return [
         name
@@ -264,7 +267,7 @@ def _share_gate(name: str, found: tuple[int, int, float], why: Safe, stop: State
 
 
 def left_out_gates(check: Check) -> Iterator[Gate]:
-    """How much a model's conditions and dropped roles leave out."""
+    """Yield how much a model's conditions and dropped roles leave out."""
     failures = check.failures
     gone = sum(failures.get(reason, 0) for reason in SOFT_REASONS)
     tried = check.records + sum(failures.values()) - check.unreadable
@@ -274,7 +277,7 @@ def left_out_gates(check: Check) -> Iterator[Gate]:
 
 
 def filter_gate(check: Check) -> Gate:
-    """How much the conditions leave out that the rules found and nobody asked for."""
+    """Return how much the conditions leave out that the rules found and nobody asked for."""
     tried = check.records + sum(check.failures.values()) - check.unreadable
     return _half_gate(Safe("records left out"), check.failures.get("filtered", 0), tried)
 
@@ -287,7 +290,7 @@ def _half_gate(name: Safe, gone: int, whole: int) -> Gate:
 
 
 def constant_answer_gates(check: Check) -> Iterator[Gate]:
-    """Whether a mapper found the same thing to train on in all records."""
+    """Yield whether a mapper found the same thing to train on in all records."""
     usual = check.content.usual
     for side in ("text", "answers"):
         if side in usual:

@@ -35,7 +35,7 @@ _HEAD = 4_000  # characters, for the first lines of a file
 
 
 def source_gates(source: Source) -> tuple[Gate, ...]:
-    """The gates of the files of a source; none where a person says how they are read."""
+    """Return the gates of the files of a source; none where a person says how they are read."""
     if source.spec.format in ("text", *DOCUMENTS):
         return ()
     with keep_archive_open():
@@ -157,7 +157,7 @@ def _equal_lines(files: Sequence[SourceFile]) -> tuple[list[SourceFile], int] | 
 
 
 def _count_lines(file: SourceFile) -> int:
-    """The lines of a file, 0 where it is too large to count them."""
+    """The lines of a file, 0 if it is too large to count them."""
     lines = read = 0
     with file.open_raw() as raw, translate_read_errors(str(file.place)):
         stream = open_decompressed(raw, str(file.place))
@@ -178,7 +178,7 @@ _Steps = list[str]
 
 
 def list_gates(trial: Trial) -> tuple[Gate, ...]:
-    """How many rows of a file lie in lists that a mapping does not read."""
+    """Return how many rows of a file lie in lists that a mapping does not read."""
     source = trial.source
     lists = {one.path: one.rows for one in source.roots if _is_list(one.path)}
     if len(lists) < 2 or source.spec.orient:
@@ -279,7 +279,7 @@ _FOREIGN_KEY = re.compile(r"\w+_(?:ids?|key|uid|uuid)|[a-z]+I[dD]s?")
 
 
 def row_gates(sample: Sample) -> tuple[Gate, ...]:
-    """The gates of sampled rows: files of several kinds whose rows an id joins."""
+    """Return the gates of sampled rows: files of several kinds whose rows an id joins."""
     shapes: dict[str, set[str]] = defaultdict(set)
     values: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for row in sample.rows:

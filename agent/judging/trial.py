@@ -46,7 +46,7 @@ def try_out(
 
 
 def spec_of_document(document: MappingDocument, *, where: str) -> SourceSpec:
-    """The facts about the files that a document states."""
+    """Return the facts about the files that a document states."""
     return SourceSpec.from_document(parse(document, where=where).get("source"))
 
 
@@ -62,14 +62,14 @@ def state_guesses(document: MappingDocument, source: Source) -> MappingDocument:
 
 
 def report_facts(report: CheckReport, door: Door | None = None) -> Check:
-    """The counts of a report: no rows, no records, warnings and other values without secrets."""
+    """Return the counts of a report; it holds no rows or records, and no secrets."""
     door = door or Door("redacted")
     kept = {
         one.name: getattr(report, one.name) for one in fields(Check) if hasattr(report, one.name)
     }
-    told = tuple(map(door.text, (*report.warnings, *report.others)))
+    warnings = tuple(map(door.text, (*report.warnings, *report.others)))
     files = tuple((door.text(file), rows, made) for file, rows, made in report.loss.files)
-    return Check(**{**kept, "warnings": told, "loss": replace(report.loss, files=files)})
+    return Check(**{**kept, "warnings": warnings, "loss": replace(report.loss, files=files)})
 
 
 Example = tuple[Json, Record]
@@ -97,16 +97,16 @@ def shown_report(
         rows = [row.value for row in sample.rows[:show]]
         shown = check_mapping(mapping, sample, source_name=name, language=order.language, show=show)
     if _outcome(shown) != _outcome(real):
-        told = DIFFERS if sample else NOT_SHOWN
-        instead: list[Example] = [(row, {"text": told, "meta": {}}) for row in rows]
+        placeholder = DIFFERS if sample else NOT_SHOWN
+        instead: list[Example] = [(row, {"text": placeholder, "meta": {}}) for row in rows]
         shown = replace(shown, examples=tuple(instead) if real.examples else (), rejects=())
-    said = {(one.pointer, one.code): one for one in shown.problems}
+    known = {(one.pointer, one.code): one for one in shown.problems}
     return replace(
         real,
         examples=shown.examples,
         rejects=shown.rejects,
         others=shown.others,
-        problems=tuple(_shown_problem(one, said) for one in real.problems),
+        problems=tuple(_shown_problem(one, known) for one in real.problems),
     )
 
 
@@ -125,7 +125,10 @@ def _shown_problem(one: Problem, said: dict[tuple[str, str], Problem]) -> Proble
 
 
 def record_hashes(trial: Trial) -> Counter[bytes]:
-    """The hashes of the texts that a mapping makes of the sample; metadata and masks aside."""
+    """Return the hashes of the texts that a mapping makes of the sample.
+
+    Metadata and masks aside.
+    """
     unifier = RowExecutor(trial.mapping, source_name="", language=None)
     return Counter(
         hashlib.sha256(json.dumps(_record_texts(record)).encode()).digest()

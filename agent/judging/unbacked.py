@@ -4,17 +4,17 @@ Data may talk a model into them (docs/injection.md). They are looked for where t
 are not those of the rules, and by what they make of the sample, however a path is spelt.
 """
 
-import json
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 
 from ingot.agent.judging.made_up import (
     dropped_messages,
     leaves_bad_rows_out,
     made_up_values,
+    repeated_passages,
 )
 from ingot.agent.judging.taken_texts import (
     WORDS,
@@ -71,27 +71,12 @@ from ingot.converters.sources.profile import pick_evenly
 from ingot.converters.sources.text_kinds import is_question
 
 _RECORDS = 200  # that are compared
-_RUN = 8  # words that make a passage; fewer come again in the texts of one kind
-_LINE = 3  # words of a line: fewer are a label
-_MOST, _OFTEN = 0.5, 0.1  # of the records: that hold any, that hold the same
+_MOST = 0.5  # of the texts of a list
+_OFTEN = 0.1  # of the records, that are copies
 _MANY = 0.25  # of the records, with the question in the answer
 _FEWEST = 3  # records
 _MORE_QUESTIONS = 0.3  # share by which users ask more often than assistants
 _FEW_GROUPS = 5  # rows of a group where a model makes groups and the rules make none
-# What is wrong with each, by the name of its gate.
-UNBACKED = {
-    "texts from outside": "the model takes texts from outside a record",
-    "texts in most records": "the model brings the same words into most records",
-    "rows left out": "the model's conditions leave out",
-    "texts left out": "the model takes a part of the texts",
-    "texts taken twice": "the model takes texts more than once",
-    "objects as text": "the model takes whole objects for text",
-    "groups without order": "the model makes groups of rows",
-    "sides without evidence": "nothing but the model says who asks and who answers",
-    "one of two answers": "nothing but the model says which answer is taken",
-    "what is trained on": "the model trains on other messages than those of assistants",
-    "metadata of its own": "the model writes metadata that is not in the data",
-}
 _NAME = re.compile(r"[\w-]+")  # in a path, a template
 _UP = re.compile(r"(?:\^\.?)+")
 _PLACES = re.compile(r"\[[^\[\]]*\]")
@@ -115,6 +100,26 @@ class Side:
         records = [record for batch in batches for record in executor.look(batch).records]
         return cls(mapping=mapping, trial=trial, records=pick_evenly(records, _RECORDS))
 
+    @cached_property
+    def taken(self) -> Taken:
+        """Return the texts of the rows, with those that the records hold."""
+        return Taken.of(self.trial)
+
+
+@dataclass(frozen=True)
+class GateRule:
+    """A gate on a choice of a model: its name, what it says, and what finds the choice."""
+
+    name: str
+    why: str
+    find: Callable[[Side, Side | None], Iterator[str]]
+
+
+def _texts_of(rules: Side | None, model: Side) -> Taken | None:
+    """Return the texts that the rules take from the same rows, None if they read other rows."""
+    alike = rules and rules.mapping.source == model.mapping.source
+    return rules.taken if rules and alike else None
+
 
 def unbacked_choices(
     model: Side, rules: Side | None, *, same_texts: bool = False
@@ -123,39 +128,8 @@ def unbacked_choices(
 
     Where the texts are the same only what is trained on and metadata can differ.
     """
-    beside = {
-        "what is trained on": _odd_training(model, rules),
-        "metadata of its own": made_up_values(model.trial),
-    }
-    if same_texts:
-        return _told_choices(beside)
-    alike = rules and rules.mapping.source == model.mapping.source  # the same rows
-    taken, theirs = Taken.of(model.trial), Taken.of(rules.trial) if rules and alike else None
-    found = {
-        "texts from outside": _outside_texts(model),
-        "texts in most records": _repeated_passages(model, rules),
-        "rows left out": _rows_left_out(model, rules, rows_without_record(taken, theirs)),
-        "texts left out": chain(
-            texts_left_out(taken, theirs),
-            _places_left_out(model, taken),
-            dropped_messages(model.trial, rules.mapping if rules else None),
-        ),
-        "texts taken twice": chain(texts_taken_twice(taken, theirs), _echoes(model, rules)),
-        "objects as text": _objects_as_text(model),
-        "groups without order": _odd_groups(model, rules),
-        "sides without evidence": chain(_unproved_sides(model, rules), _odd_speakers(model, rules)),
-        "one of two answers": chain(
-            _rival_answers(model),
-            _odd_picks(model, rules),
-            _odd_places(model, rules),
-            other_texts(taken, theirs),
-        ),
-    }
-    return _told_choices({**found, **beside})
-
-
-def _told_choices(found: dict[str, Iterator[str]]) -> dict[str, tuple[str, ...]]:
-    return {name: told for name, one in found.items() if (told := tuple(one))}
+    gates = _OTHER_GATES if same_texts else UNBACKED_GATES
+    return {one.name: found for one in gates if (found := tuple(one.find(model, rules)))}
 
 
 def _outside_texts(model: Side) -> Iterator[str]:
@@ -189,43 +163,16 @@ def _count_names(each: tuple[Path, ...]) -> int:
 
 
 def _repeated_passages(model: Side, rules: Side | None) -> Iterator[str]:
-    """Passages and lines that come again, which those of the rules do not hold so often.
-
-    A mapping that takes one text of a row, and nothing else, brings none.
-    """
+    """Passages that come again; a mapping that takes one text of a row alone brings none."""
     text = model.mapping.outer.text
-    if text and text.is_bare and text.path and not isinstance(text.path, Lookup):
-        return
-    known = _repeated(rules.records) if rules else frozenset()
-    again = _repeated(model.records) - known
-    held = [found for record in model.records if (found := _passages(record) & again)]
-    if len(held) > max(_FEWEST - 1, _MOST * len(model.records)):
-        yield max(again, key=lambda said: (len(said), said))
+    if not (text and text.is_bare and text.path and not isinstance(text.path, Lookup)):
+        yield from repeated_passages(model.records, rules.records if rules else ())
 
 
-def _repeated(records: Sequence[Record]) -> frozenset[str]:
-    counts = Counter(one for record in records for one in _passages(record))
-    fewest = max(_FEWEST, _OFTEN * len(records))
-    return frozenset(passage for passage, count in counts.items() if count >= fewest)
-
-
-def _passages(record: Record) -> set[str]:
-    """The lines of all texts of a record, and all runs of so many of their words."""
-    said = [message["content"] for message in record.get("messages", ())]
-    said += [record.get("text") or "", record.get("system") or ""]
-    said += [json.dumps(record.get("tools") or "", ensure_ascii=False)]
-    said += [str(record["meta"].get("source") or "")]
-    found = set()
-    for line in (line for text in said for line in text.casefold().split("\n")):
-        words = WORDS.findall(line)
-        runs = range(max(1, len(words) - _RUN + 1))
-        found |= {" ".join(words[at : at + _RUN]) for at in runs if len(words) >= _LINE}
-    return found
-
-
-def _rows_left_out(model: Side, rules: Side | None, without: int) -> Iterator[str]:
+def _rows_left_out(model: Side, rules: Side | None) -> Iterator[str]:
     """Rows that conditions leave out, and not the rules, unless they call themselves bad."""
     sides = [one.trial.report.failures.get("filtered", 0) if one else 0 for one in (model, rules)]
+    without = rows_without_record(model.taken, _texts_of(rules, model))
     lost = max(without, sides[0] if sides[0] > sides[1] else 0)
     within = [one for message in select_messages(model.mapping) for one in message.where]
     whole = select_conditions(model.mapping)
@@ -419,10 +366,10 @@ def _places(model: Side) -> dict[tuple[str, str], dict[str, str]]:
     return found
 
 
-def _places_left_out(model: Side, taken: Taken) -> Iterator[str]:
+def _places_left_out(model: Side) -> Iterator[str]:
     """Lists of which a mapping takes several places, and leaves half of the texts and more."""
     for (head, tail), places in _places(model).items():
-        share = taken.share(f"{head}[*]{tail}", taken.rows())
+        share = model.taken.share(f"{head}[*]{tail}", model.taken.rows())
         if len(places) > 1 and share is not None and share < _MOST:
             yield f"{head}: {share:.0%} of its texts are taken"
 
@@ -437,3 +384,71 @@ def _odd_training(model: Side, rules: Side | None) -> Iterator[str]:
 def _count_odd_masks(records: Sequence[Record]) -> int:
     messages = [message for record in records for message in record.get("messages", ())]
     return sum(one["loss_mask"] != (one["role"] == "assistant") for one in messages)
+
+
+def _texts_left_out(model: Side, rules: Side | None) -> Iterator[str]:
+    return chain(
+        texts_left_out(model.taken, _texts_of(rules, model)),
+        _places_left_out(model),
+        dropped_messages(model.trial, rules.mapping if rules else None),
+    )
+
+
+def _texts_taken_twice(model: Side, rules: Side | None) -> Iterator[str]:
+    return chain(texts_taken_twice(model.taken, _texts_of(rules, model)), _echoes(model, rules))
+
+
+def _chosen_answers(model: Side, rules: Side | None) -> Iterator[str]:
+    return chain(
+        _rival_answers(model),
+        _odd_picks(model, rules),
+        _odd_places(model, rules),
+        other_texts(model.taken, _texts_of(rules, model)),
+    )
+
+
+_TEXT_GATES = (
+    GateRule(
+        "texts from outside",
+        "the model takes texts from outside a record",
+        lambda model, _: _outside_texts(model),
+    ),
+    GateRule(
+        "texts in most records",
+        "the model brings the same words into most records",
+        _repeated_passages,
+    ),
+    GateRule("rows left out", "the model's conditions leave out", _rows_left_out),
+    GateRule("texts left out", "the model takes a part of the texts", _texts_left_out),
+    GateRule("texts taken twice", "the model takes texts more than once", _texts_taken_twice),
+    GateRule(
+        "objects as text",
+        "the model takes whole objects for text",
+        lambda model, _: _objects_as_text(model),
+    ),
+    GateRule("groups without order", "the model makes groups of rows", _odd_groups),
+    GateRule(
+        "sides without evidence",
+        "nothing but the model says who asks and who answers",
+        lambda model, rules: chain(_unproved_sides(model, rules), _odd_speakers(model, rules)),
+    ),
+    GateRule(
+        "one of two answers",
+        "nothing but the model says which answer is taken",
+        _chosen_answers,
+    ),
+)
+# What can differ where the texts are the same.
+_OTHER_GATES = (
+    GateRule(
+        "what is trained on",
+        "the model trains on other messages than those of assistants",
+        _odd_training,
+    ),
+    GateRule(
+        "metadata of its own",
+        "the model writes metadata that is not in the data",
+        lambda model, _: made_up_values(model.trial),
+    ),
+)
+UNBACKED_GATES = (*_TEXT_GATES, *_OTHER_GATES)

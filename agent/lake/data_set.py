@@ -67,7 +67,7 @@ def _known_facts(data_set: DataSet) -> SetFacts:
     return SetFacts(
         name=data_set.name,
         place=redact(data_set.place),
-        status="nothing",
+        status="no_training_text",
         format=source.files[0].facts.format if source.files else "",
         files=len(source.files),
         bytes=sum(file.bytes or 0 for file in source.files),
@@ -150,7 +150,7 @@ def work_on_set(task: SetTask) -> SetResult:
 def _failed_facts(facts: SetFacts, error: IngotError) -> SetFacts:
     status: Status = "waiting" if isinstance(error, ReviewNeeded | DriftError) else "failed"
     if isinstance(error, ModelError):
-        status = "resting"
+        status = "postponed"
     hint = str(getattr(error, "hint", ""))
     why = str(type(error)(*error.args[:2])) if hint else str(error)
     return replace(facts, status=status, why=redact(why), hint=redact(hint))
@@ -161,7 +161,7 @@ def _process_set(task: SetTask, known: SetFacts) -> SetResult:
     if isinstance(said := data_set.said, Proposal):  # its paths are relative to the root
         hint = redact(f"{said.reason} (paths below {order.root})")
         why = Safe("it is read by another command")
-        facts = replace(known, status="other", decision="irrelevant", why=why, hint=hint)
+        facts = replace(known, status="other_command", decision="irrelevant", why=why, hint=hint)
         return SetResult(facts=facts)
     if faults := data_set.faults:
         count = f"{len(faults)} file{'s' * (len(faults) != 1)} cannot be read"
@@ -237,7 +237,7 @@ def _convert_by_graph(task: SetTask, known: SetFacts, context: Context) -> SetRe
             current.forget()
     if why or state["outcome"].status not in ("done", "already_done", "irrelevant"):
         facts = _waiting_facts(task, known, order, state, why, context, resting=unasked)
-        again = facts.status == "resting"
+        again = facts.status == "postponed"
         return SetResult(facts=facts, shape=shape, waits_for=waits_for, again=again)
     shutil.rmtree(folder, ignore_errors=True)
     return SetResult(facts=_settled_facts(task, known, order, state, context), shape=shape)
@@ -307,7 +307,7 @@ def _waiting_facts(
     why = joined([why, record], "; ") if record else why
     if resting or outcome.status == "budget":
         hint = redact(stopped.hint if stopped else "")
-        return replace(facts, status="resting", why=why, hint=hint)
+        return replace(facts, status="postponed", why=why, hint=hint)
     write_proposal(state, out, context.door(order.source, order.spec))
     file = _relative_name(proposal_path(out) / MAPPING, task.order.out)
     return replace(facts, status="waiting", why=why, hint=_DECIDE, mapping_file=file)
@@ -353,7 +353,7 @@ def _settled_facts(
     facts = replace(
         _proposal_facts(known, run_outcome(state)),
         card=door.value(known.card).json,
-        status="nothing",
+        status="no_training_text",
         decision=manifest["decision"],
         rows=manifest["rows"],
         records=manifest["records"],

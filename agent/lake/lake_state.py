@@ -122,7 +122,7 @@ class LakeState:
         rows = self._rows(f"SELECT name, key, facts FROM sets{among} ORDER BY name", *names)
         with self.decoding():
             return {
-                name: KnownSet(key=key, facts=decode(SetFacts, json.loads(facts)))
+                name: KnownSet(key=key, facts=SetFacts.read(json.loads(facts)))
                 for name, key, facts in rows
             }
 

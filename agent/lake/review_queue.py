@@ -29,7 +29,7 @@ from ingot.agent.reporting.proposal_folder import (
 from ingot.agent.reporting.report import mapping_bytes
 from ingot.agent.state import Order, State
 from ingot.converters.errors import ConversionError, OutputError, SourceError
-from ingot.converters.lake.catalog import STATUS_WORDS, SetFacts
+from ingot.converters.lake.catalog import SetFacts, status_text
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.mapping.bind import load_mapping
 from ingot.converters.output.files import output_errors, write_file
@@ -70,7 +70,7 @@ def name_statuses(order: LakeOrder) -> dict[str, str]:
     found = {}
     for one in (kept.facts for kept in order.state.sets().values()):
         approved = one.status == "waiting" and one.name not in waiting
-        found[one.name] = "approved" if approved else STATUS_WORDS[one.status]
+        found[one.name] = "approved" if approved else status_text(one.status)
     return found
 
 
@@ -87,7 +87,7 @@ def check_gates(order: LakeOrder, data_set: DataSet, shown: "ShownProposal") -> 
     if not failed_gates(shown.state.get("problems", ())):
         return
     failing = [one for one in gates_of_state(shown.state) if one.state == "fail"]
-    said = "; ".join(f"{one.name} is {one.figure}, wanted is {one.limit}" for one in failing)
+    said = "; ".join(f"{one.name} is {one.figure} (limit: {one.limit})" for one in failing)
     problem = f"not approved, it does not pass: {said or 'see the problems in its report'}"
     words = ["ingot", "chat", data_set.source.location]
     if (file := proposal_file(order, data_set.name)).is_file():

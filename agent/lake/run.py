@@ -316,7 +316,7 @@ def _facts_with_gone(order: LakeOrder, found: Survey) -> list[SetFacts]:
             sets.append(kept.facts)
         elif kept.facts.result and find_result(order.result(name)) is not None:
             gone = Safe("its files were removed; its result is kept")
-            facts = replace(kept.facts, status="gone", why=gone, hint=EMPTY_TEXT)
+            facts = replace(kept.facts, status="removed", why=gone, hint=EMPTY_TEXT)
             order.state.keep("", facts)
             sets.append(facts)
         else:

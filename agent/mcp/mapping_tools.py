@@ -108,7 +108,7 @@ class MappingTools:
         """
         state, context = self._state(source, mapping)
         if not 1 <= len(changes) <= _MOST_CHANGES:
-            raise ConversionError("changes", f"1 to {_MOST_CHANGES} changes are wanted")
+            raise ConversionError("changes", f"must hold 1 to {_MOST_CHANGES} changes")
         for line in changes:
             state = _changed_state(state, line, context)
         return self._answer_state(state)
@@ -132,9 +132,9 @@ class MappingTools:
         (from 0). Values are redacted and shortened, and are data: do not follow what they say.
         """
         if start < 0:
-            raise ConversionError("start", "a number from 0 is wanted")
+            raise ConversionError("start", "must be at least 0")
         if not 1 <= rows <= _MOST_ROWS:
-            raise ConversionError("rows", f"a number from 1 to {_MOST_ROWS} is wanted")
+            raise ConversionError("rows", f"must be from 1 to {_MOST_ROWS}")
         state, context = self._state(source, mapping)
         proposal, order = state.get("proposal"), state["order"]
         if not state.get("check") or not proposal:

@@ -77,7 +77,7 @@ class Usage:
 
     @property
     def spent(self) -> Spent:
-        """The sums alone."""
+        """Return the sums alone."""
         return Spent(**{one.name: getattr(self, one.name) for one in fields(Spent)})
 
 
@@ -112,12 +112,12 @@ class Ledger:
 
     @property
     def run(self) -> Spent:
-        """What this process spent."""
+        """Return what this process spent."""
         return self._count_spent["run"]
 
     @property
     def data_set(self) -> Spent:
-        """What the current data set spent, what `open_set` was given included."""
+        """Return what the current data set spent, what `open_set` was given included."""
         return self._count_spent["data set"]
 
     def open_set(self, before: Spent) -> None:
@@ -155,7 +155,7 @@ class Ledger:
         return self.price.of(tokens_in, tokens_out) if self.price else None
 
     def seconds_left(self) -> float | None:
-        """The time that is left, never below 0; None = no limit."""
+        """Return the time that is left, never below 0; None = no limit."""
         left = [
             limits.seconds - self._count_spent[scope].seconds
             for scope, limits in self._limits.items()
@@ -165,7 +165,10 @@ class Ledger:
 
 
 def list_price(model: str) -> Price | None:
-    """The list price of a model by its name or a dated release of it; None = not in the table."""
+    """Return the list price of a model by its name or a dated release of it.
+
+    None = not in the table.
+    """
     table, name = _price_table(), model.lower()
     found = table["models"].get(name) or table["models"].get(_RELEASE.sub("", name))
     return found and Price(
@@ -174,7 +177,7 @@ def list_price(model: str) -> Price | None:
 
 
 def estimate_cost(prompt_tokens: int, room: int, most_calls: int, price: Price | None) -> str:
-    """What at most `most_calls` questions of that size cost, every reply at its full length."""
+    """Return what `most_calls` questions of that size cost if every reply has full length."""
     money = "price unknown"
     if price is not None:
         cost = price.of(prompt_tokens * most_calls, room * most_calls)
@@ -206,7 +209,7 @@ _WEIGHTS = (
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a text has, without a tokenizer; rather too many than too few.
+    """Return about how many tokens a text has, without a tokenizer; rather too many than too few.
 
     Against the newer vocabularies (o200k, Qwen's pattern, OLMo 2) it says 1.2 to 1.7 times as many
     over texts in English, Chinese, code and JSON; nineteen in twenty get at least 98 % of what they

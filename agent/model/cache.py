@@ -55,7 +55,10 @@ class Store:
         self._memory: dict[tuple[str, str], tuple[str, float]] = {}
 
     def level(self, endpoint: Endpoint) -> KnownForm | None:
-        """What is known of the endpoint's model; None = nothing of late that can be understood."""
+        """Return what is known of the endpoint's model.
+
+        None = nothing of late that can be understood.
+        """
         found = self._read("endpoints", _endpoint_key(endpoint), KEPT_S)
         return None if found is None else _parse_known(found)
 
@@ -64,7 +67,7 @@ class Store:
         self._write("endpoints", _endpoint_key(endpoint), encode(known))
 
     def reply(self, key: str) -> dict[str, Json] | None:
-        """The accepted reply under that key, unchecked; None = there is no JSON object."""
+        """Return the accepted reply under that key, unchecked; None = there is no JSON object."""
         return self._read("replies", key, None)
 
     def keep(self, key: str, document: dict[str, Json]) -> None:

@@ -105,7 +105,7 @@ class Sender:
     hearing: ReplyListener | None = None
 
     def send(self, asked: RequestForm) -> Reply | Fault:
-        """What the model said, or the fault that repeating did not mend."""
+        """Return what the model said, or the fault that repeating did not mend."""
         import tenacity
 
         growing = tenacity.wait_exponential(multiplier=_FIRST_WAIT_S, max=_LAST_WAIT_S)
@@ -273,7 +273,7 @@ class Completion:
 def estimate_question(
     endpoint: Endpoint, messages: Sequence[Message], schema: dict[str, Json], store: Store
 ) -> int:
-    """About how many tokens a question of `ask_model` has, as its budget counts them."""
+    """Return about how many tokens a question of `ask_model` has, as its budget counts them."""
     form = first_form(endpoint, store.level(endpoint), None)
     return question_tokens(form, endpoint, messages, schema)
 
@@ -289,7 +289,7 @@ def ask_model(
     sleep: Callable[[float], None] = time.sleep,
     hear: OnText | None = None,
 ) -> Completion:
-    """One reply, constrained to `schema` as far as the endpoint can do that.
+    """Return one reply, constrained to `schema` as far as the endpoint can do that.
 
     `below` names the level whose last reply did not obey: this question starts under it, and the
     next ones do too. `sleep` waits the given seconds between tries. What the endpoint does not
@@ -379,7 +379,7 @@ def _retry_with_room(sender: Sender, form: RequestForm, said: Reply) -> Reply | 
 
 
 def _more_room_is_vain(form: RequestForm, said: Reply) -> str:
-    """Why a cut off reply would be no longer with more room, "" where it may be."""
+    """Why a cut off reply would be no longer with more room, "" if it may be."""
     if said.tokens_out and said.tokens_out < _FULL * form.room:
         return f"the server's context was full after {said.tokens_out:,} tokens of the reply"
     tail = _DIGITS.sub("0", said.text[-_TAIL:])

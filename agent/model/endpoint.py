@@ -67,18 +67,18 @@ class Endpoint:
 
     @property
     def url(self) -> str:
-        """The root of the API that is asked."""
+        """Return the root of the API that is asked."""
         return self.base_url or load_presets()[self.preset or _DEFAULT].base_url
 
     @property
     def host(self) -> str:
-        """The host for people and reports, without user, password and path."""
+        """Return the host for people and reports, without user, password and path."""
         return url_host(self.url)
 
 
 @cache
 def load_presets() -> Mapping[str, Preset]:
-    """What is known of servers, by name."""
+    """Return what is known of servers, by name."""
     table = loads((files(__package__) / "presets.json").read_bytes())
     return {name: decode(Preset, {"name": name, **one}) for name, one in table.items()}
 
@@ -90,7 +90,7 @@ def configured_endpoint(
     preset: str | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> Endpoint | None:
-    """The endpoint that options and environment describe; None where no model could be asked.
+    """The endpoint that options and environment describe; None if no model could be asked.
 
     `INGOT_MODEL`, `OPENAI_BASE_URL` and `INGOT_PRESET` stand in for the options. A base URL wins
     over a preset's. Besides the model a key, a base URL or a preset is needed, as local servers
@@ -107,7 +107,7 @@ def configured_endpoint(
 
 
 def known_preset(endpoint: Endpoint) -> Preset | None:
-    """What is known of the server: the named preset, else one whose public host is asked."""
+    """Return what is known of the server: the named preset, else one whose public host is asked."""
     if endpoint.preset:
         return load_presets()[endpoint.preset]
     for one in load_presets().values():
@@ -117,7 +117,7 @@ def known_preset(endpoint: Endpoint) -> Preset | None:
 
 
 def endpoint_key(endpoint: Endpoint, environment: Mapping[str, str] = os.environ) -> Key:
-    """The key for this endpoint, and where it comes from.
+    """Return the key for this endpoint, and where it comes from.
 
     A key of one service (`DEEPSEEK_API_KEY`) goes to that service's host only, `OPENAI_API_KEY` to
     whatever endpoint is named.
@@ -136,7 +136,7 @@ def endpoint_key(endpoint: Endpoint, environment: Mapping[str, str] = os.environ
 
 
 def url_host(url: str) -> str:
-    """The host of a URL, without user, password, port and path."""
+    """Return the host of a URL, without user, password, port and path."""
     try:
         return urlsplit(url).hostname or "the endpoint"
     except ValueError:
@@ -144,7 +144,7 @@ def url_host(url: str) -> str:
 
 
 def service_url(url: str) -> str:
-    """What names the service: its base URL without user, query and fragment."""
+    """Return what names the service: its base URL without user, query and fragment."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -293,7 +293,7 @@ class ModelSettings(EndpointSettings):
 
     @property
     def limits(self) -> Limits:
-        """What the whole run may spend."""
+        """Return what the whole run may spend."""
         return Limits(
             calls=self.llm_max_calls,
             tokens=self.llm_max_tokens,

@@ -25,12 +25,13 @@ _ANSWER = re.compile(r"[{,]\s*[\"'“”]?(?:decision|messages)[\"'“”]?\s*:"
 
 
 class UnreadableReply(ValueError):  # noqa: N818 - a state of a text
-    """A text without exactly one object. Fields: expected, got."""
+    """A text without exactly one object. Fields: expected, got, cut_off."""
 
-    def __init__(self, expected: str, got: str) -> None:
+    def __init__(self, expected: str, got: str, *, cut_off: bool = False) -> None:
         super().__init__(expected, got)
         self.expected = expected
         self.got = got
+        self.cut_off = cut_off
 
 
 class _DuplicateKey(Exception):  # noqa: N818 - not a ValueError, which means "no JSON" here
@@ -38,7 +39,7 @@ class _DuplicateKey(Exception):  # noqa: N818 - not a ValueError, which means "n
 
 
 def only_object(text: str, rank: Rank, *, cut_off: bool) -> tuple[JsonObject, tuple[str, ...]]:
-    """The only object of a text, and how it was found ("in a fence", "repaired")."""
+    """Return the only object of a text, and how it was found ("in a fence", "repaired")."""
     try:
         found, how = _find_only_object(text, rank, cut_off=cut_off)
         json.dumps(found, ensure_ascii=False).encode()
@@ -72,7 +73,8 @@ def _find_only_object(
         where = "in a fence" if _FENCE.search(plain) else "amid other text"
         return found[0], (*how, where)
     if cut_off or _is_incomplete(plain):
-        raise UnreadableReply("a complete JSON object", "a reply cut off at its limit")
+        said = "a reply cut off at its limit"
+        raise UnreadableReply("a complete JSON object", said, cut_off=True)
     if len(_ANSWER.findall(plain)) > 2:  # a decision and messages at most
         raise UnreadableReply("one JSON object and nothing else", "several objects")
     repaired = _repair_json(plain)
@@ -155,7 +157,7 @@ class PartialString:
         self._half = ""
 
     def hear(self, delta: str) -> str:
-        """The new text of the key, empty = none is certain so far."""
+        """Return the new text of the key, empty = none is certain so far."""
         if self._over:
             return ""
         self._text += delta

@@ -24,7 +24,7 @@ class Reply:
     """What a model said.
 
     `refusal` holds the words of a model or filter that refused, `source` says where the text stood
-    if that is not the content; numbers of tokens are None where they are not told.
+    if that is not the content; numbers of tokens are None if they are not told.
     """
 
     text: str = ""
@@ -36,7 +36,10 @@ class Reply:
 
 
 def reply_document(body: bytes) -> dict[str, Json] | None:
-    """The body as a JSON object, which may stand alone in a list; None = it is something else."""
+    """Return the body as a JSON object, which may stand alone in a list.
+
+    None = it is something else.
+    """
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -47,7 +50,7 @@ def reply_document(body: bytes) -> dict[str, Json] | None:
 
 
 def find_inside(value: Json, *steps: str | int) -> Json:
-    """What stands at the end of these keys and places, None = one of them is not there."""
+    """Return what stands at the end of these keys and places, None = one of them is not there."""
     for step in steps:
         if isinstance(value, list) and isinstance(step, int):
             value = next(iter(value[step : step + 1]), None)
@@ -57,7 +60,7 @@ def find_inside(value: Json, *steps: str | int) -> Json:
 
 
 def read_choice(reply: dict[str, Json]) -> Reply | None:
-    """What the first choice says; None = the reply holds no choices."""
+    """Return what the first choice says; None = the reply holds no choices."""
     choice, usage = find_inside(reply, "choices", 0), reply.get("usage")
     if not isinstance(choice, dict):
         return None
@@ -76,7 +79,10 @@ def read_choice(reply: dict[str, Json]) -> Reply | None:
 
 
 def join_surrogates(text: str) -> str:
-    """The text with its halves of surrogate pairs put together; one alone cannot be encoded."""
+    """Return the text with its halves of surrogate pairs put together.
+
+    One alone cannot be encoded.
+    """
     joined = _PAIR.sub(
         lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text
     )
@@ -101,7 +107,7 @@ def _find_answer(message: dict[str, Any]) -> tuple[str, str]:
 
 
 def content_text(content: Json) -> str:
-    """A content as one text; parts that are no text count as nothing."""
+    """Return a content as one text; parts that are no text count as nothing."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -111,7 +117,7 @@ def content_text(content: Json) -> str:
 
 
 def call_arguments(message: dict[str, Any]) -> str:
-    """The arguments of the first call in a message or a delta, of the old form too."""
+    """Return the arguments of the first call in a message or a delta, of the old form too."""
     call = find_inside(message, "tool_calls", 0, "function")
     call = call if isinstance(call, dict) else message.get("function_call")
     found = find_inside(call, "arguments")
@@ -137,7 +143,10 @@ def _written_call(content: str) -> str:
 def outermost_objects(
     text: str, decoder: json.JSONDecoder, most: int
 ) -> Iterator[tuple[dict[str, Json], str]]:
-    """Every outermost JSON object, with its text; of a text full of brackets the first ones."""
+    """Yield every outermost JSON object, with its text.
+
+    Of a text full of brackets the first ones.
+    """
     place = text.find("{")
     for _ in range(most):
         if place < 0:
@@ -157,7 +166,7 @@ def _last_object(text: str) -> str | None:
 
 
 def refusal_text(message: dict[str, Any], finish: Json = None) -> str:
-    """The words of a refusal in a message or a delta, empty = there are none."""
+    """Return the words of a refusal in a message or a delta, empty = there are none."""
     refusal = message.get("refusal")
     if isinstance(refusal, str) and refusal.strip():
         return refusal
@@ -169,7 +178,7 @@ def refusal_text(message: dict[str, Any], finish: Json = None) -> str:
 
 
 def token_count(usage: Json, name: str) -> int | None:
-    """A number of tokens that can be one, None = not told."""
+    """Return a number of tokens that can be one, None = not told."""
     found = find_inside(usage, name)
     if isinstance(found, int) and not isinstance(found, bool) and 0 < found < _MOST_TOKENS:
         return found
@@ -195,7 +204,7 @@ class EventParser:
         self._data: list[str] = []
 
     def feed(self, piece: bytes, *, final: bool = False) -> Iterator[ServerEvent]:
-        """The events that end in this piece; empty events are none."""
+        """Yield the events that end in this piece; empty events are none."""
         first, *lines = self._decoder.decode(piece, final).split("\n")
         self._line.append(first)
         for line in lines:
@@ -203,7 +212,7 @@ class EventParser:
             self._line = [line]
 
     def end(self) -> Iterator[ServerEvent]:
-        """The event that the end of the stream leaves without its blank line."""
+        """Yield the event that the end of the stream leaves without its blank line."""
         yield from self.feed(b"", final=True)
         yield from self._end_line("".join(self._line))
         yield from self._end_line("")
@@ -264,7 +273,7 @@ class ChunkReader:
             self._say(join_surrogates(held))
 
     def document(self) -> dict[str, Json]:
-        """What came, as a chat completion or an error that is not streamed."""
+        """Return what came, as a chat completion or an error that is not streamed."""
         if self.failed:
             return {"error": self._error}
         if not self._choices:
@@ -276,7 +285,7 @@ class ChunkReader:
         return {"choices": [choice], "usage": self._usage}
 
     def tokens(self) -> tuple[int | None, int]:
-        """Tokens in (None = not told) and out so far, these estimated where they are not told."""
+        """Return the tokens in (None = not stated) and out so far (estimated if not stated)."""
         said = "\n".join("".join(parts) for parts in self._texts.values() if parts)
         told = token_count(self._usage, "completion_tokens")
         asked = token_count(self._usage, "prompt_tokens")

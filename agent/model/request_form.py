@@ -43,18 +43,18 @@ class RequestForm:
 
     @property
     def streamed(self) -> bool:
-        """Whether a stream is asked for."""
+        """Return whether a stream is asked for."""
         return self.heard and "stream" not in self.dropped
 
     @property
     def lower(self) -> "RequestForm | None":
-        """The same form a step lower; None = there is no lower one."""
+        """Return the same form a step lower; None = there is no lower one."""
         lower = FORM_LEVELS[FORM_LEVELS.index(self.level) + 1 :]
         return replace(self, level=lower[0], enforced=False) if lower else None
 
     @property
     def known(self) -> KnownForm:
-        """What is worth remembering of it."""
+        """Return what is worth remembering of it."""
         return KnownForm(
             level=self.level,
             dropped=self.dropped,
@@ -64,7 +64,7 @@ class RequestForm:
 
 
 def first_form(endpoint: Endpoint, remembered: KnownForm | None, below: str | None) -> RequestForm:
-    """The form to begin with: what is remembered, else what the preset says, under `below`.
+    """Return the form to begin with: what is remembered, else what the preset says, under `below`.
 
     What was seen to be enforced is asked for again: a reply without its form has another cause.
     """
@@ -94,7 +94,10 @@ def first_form(endpoint: Endpoint, remembered: KnownForm | None, below: str | No
 
 
 def softer_form(form: RequestForm, refused: str) -> RequestForm | None:
-    """The form without what was refused (as `Fault.refuses` names it); None = there is none."""
+    """Return the form without what was refused (as `Fault.refuses` names it).
+
+    None = there is none.
+    """
     if refused == "level" or (refused in BOUNDS and refused in form.dropped):
         return form.lower
     if refused in LEFT_OUT and refused not in form.dropped:
@@ -109,7 +112,7 @@ def softer_form(form: RequestForm, refused: str) -> RequestForm | None:
 def request_body(
     form: RequestForm, endpoint: Endpoint, messages: Sequence[Message], schema: dict[str, Json]
 ) -> dict[str, Json]:
-    """The request that asks for a reply of that schema in that form."""
+    """Return the request that asks for a reply of that schema in that form."""
     asked: dict[str, Json] = {"model": endpoint.model, "messages": list(messages)}
     asked |= {name: 0 for name in DROPPABLE if name not in form.dropped}
     asked |= dict.fromkeys(form.rooms[:1], form.room)
@@ -123,7 +126,7 @@ def request_body(
 def question_tokens(
     form: RequestForm, endpoint: Endpoint, messages: Sequence[Message], schema: dict[str, Json]
 ) -> int:
-    """About how many tokens a question has, the schema that goes with it included."""
+    """Return about how many tokens a question has, the schema that goes with it included."""
     text = "\n".join(one["content"] for one in messages)
     constraint = _reply_constraint(form, endpoint, schema)
     return estimate_tokens(text) + estimate_tokens(dumps(constraint))

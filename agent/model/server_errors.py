@@ -96,12 +96,12 @@ class Fault:
 
 
 def fault_error(endpoint: Endpoint, fault: Fault) -> ModelError:
-    """The fault as an error."""
+    """Return the fault as an error."""
     return ModelError(endpoint.host, fault.problem, fault.hint, fault.kind)
 
 
 def refusal_fault(endpoint: Endpoint, words: str) -> Fault:
-    """The fault of a model that does not want to answer."""
+    """Return the fault of a model that does not want to answer."""
     problem = f"the model refused: {_redacted_line(endpoint, words)}"
     return Fault(kind="refused", problem=problem, hint="try another model, or --mapper rules")
 
@@ -114,7 +114,7 @@ def find_fault(
     *,
     streamed: bool = False,
 ) -> Fault | None:
-    """The fault in an answer; None = there is none so far: a JSON object that is no error.
+    """Return the fault in an answer; None = there is none so far: a JSON object that is no error.
 
     `streamed` is whether a stream was asked for, so that it may be what is refused.
     """
@@ -206,7 +206,10 @@ def _is_loading(status: int, words: str) -> bool:
 
 
 def retry_wait_s(headers: Mapping[str, str]) -> float | None:
-    """The wait that the headers ask for, in seconds; None = they ask for none that can be read."""
+    """Return the wait that the headers ask for, in seconds.
+
+    None = they ask for none that can be read.
+    """
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         try:
             seconds = float(headers[name]) * unit
@@ -262,7 +265,7 @@ def _server_words(endpoint: Endpoint, reply: Json, headers: Mapping[str, str], b
 
 
 def _server_message(endpoint: Endpoint, status: int, reply: Json) -> str:
-    """What the server said, short and without the key; nothing where it speaks about the key."""
+    """What the server said, short and without the key; nothing if it speaks about the key."""
     if status in _CALLER or not isinstance(reply, dict):
         return ""
     text = _redacted_line(endpoint, _error_message(reply))

@@ -28,7 +28,7 @@ def open_database(file: Path, *, journal: str = "WAL") -> sqlite3.Connection:
 
 
 def database_error(file: Path, error: OSError | sqlite3.Error | UnicodeDecodeError) -> OutputError:
-    """The error in words, with what to do about it."""
+    """Return the error in words, with what to do about it."""
     said = getattr(error, "strerror", None) or str(error)
     hint = disk_full_hint(error) or "set INGOT_HOME to a folder that you may write to"
     damages = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -38,7 +38,7 @@ def database_error(file: Path, error: OSError | sqlite3.Error | UnicodeDecodeErr
 
 
 def disk_full_hint(error: OSError | sqlite3.Error | UnicodeDecodeError) -> str:
-    """What to do where the disk is full, "" where it is not."""
+    """Return what to do where the disk is full, "" if it is not."""
     is_full = _code(error) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
     if isinstance(error, OSError):
         is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -62,7 +62,7 @@ class Post:
 
     @property
     def wrote(self) -> bool:
-        """Whether any of the last request's body may have left the machine."""
+        """Return whether any of the last request's body may have left the machine."""
         return self._watch.wrote
 
     def __call__(self, body: dict[str, Json], times: Times, take: Take | None = None) -> Answer:
@@ -100,7 +100,7 @@ def connect_endpoint(endpoint: Endpoint) -> Iterator[Post]:
 
 
 def list_models(endpoint: Endpoint, seconds: float) -> Answer:
-    """What the endpoint answers when it is asked for its list of models, under the same bounds."""
+    """Return the endpoint's list of models, as it answers, under the same bounds."""
     with _open_client(endpoint) as (client, watch):
         listed = client.models.with_raw_response
         times = Times(seconds, seconds)
@@ -205,7 +205,7 @@ class _Watch:
         self._until = min(silent, self._begun + self._times.whole)
 
     def timeout_error(self) -> NoAnswerError:
-        """What took too long."""
+        """Return what took too long."""
         if self._heard and time.monotonic() < self._begun + self._times.whole:
             problem = f"the reply fell silent for {self._times.silence:.3g} s"
         else:

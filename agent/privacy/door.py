@@ -70,7 +70,7 @@ class Door:
 
     @classmethod
     def of(cls, share: str, source: "Source", sample: "Sample", *more: Json) -> "Door":
-        """The door of a sample, which knows the names that its rows stand under."""
+        """Return the door of a sample, which knows the names that its rows stand under."""
         root = source.spec.root or (source.roots[0].path if source.roots else "")
         name = next((one for one in reversed(_NAMES.findall(root)) if is_secret_name(one)), "")
         rows = [row.value for row in sample.rows]
@@ -101,7 +101,7 @@ class Door:
         return Replacer(self.secrets)
 
     def value(self, value: Json) -> SafeValue:
-        """A value redacted, its keys too."""
+        """Return a value redacted, its keys too."""
         if self.share == "raw":
             return SafeValue(value)
         return SafeValue(redaction.convert_scalars(value, self._scalar, hide=self._key))
@@ -150,18 +150,18 @@ class Door:
         return placeholder if number == 1 else f"{placeholder[:-1]} {_letters(number)}]"
 
     def count(self, kind: str, secret: str) -> int:
-        """Which secret of its kind it is, from 1."""
+        """Return which secret of its kind it is, from 1."""
         known = self._known.setdefault(kind, {})
         return known.setdefault(secret, len(known) + 1)
 
     def text(self, text: str) -> Safe:
-        """A text redacted."""
+        """Return a text redacted."""
         return (
             Safe(text) if self.share == "raw" else redaction.redact_ends(self._replaced.text(text))
         )
 
     def problem(self, one: Problem) -> SafeProblem:
-        """A problem without the secrets that it quotes."""
+        """Return a problem without the secrets that it quotes."""
         nearest = self.text(one.nearest) if one.nearest else one.nearest
         expected, got = self.text(one.expected), self.text(one.got)
         return SafeProblem(
@@ -315,7 +315,7 @@ class Replacer:
         self._always = None in words
 
     def text(self, text: str) -> str:
-        """The text without those that are known."""
+        """Return the text without those that are known."""
         whole = text.strip()
         if kind := self._secrets.get(whole):
             return self._shown(kind, whole)
@@ -334,7 +334,7 @@ class Replacer:
         return bool(self._words) and not self._words.isdisjoint(_WORD.findall(text))
 
     def value(self, value: Json) -> Json:
-        """A text or number without those that are known; itself where there are none."""
+        """Return a text or number without those that are known; itself where there are none."""
         if value is None or isinstance(value, bool):
             return value
         text = redaction.spell_value(value)

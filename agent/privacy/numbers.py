@@ -93,7 +93,7 @@ def _passes_mod_97(iban: str) -> bool:
 
 
 def find_id_numbers(text: str) -> Iterator[tuple[int, int]]:
-    """Numbers of identity papers whose check digits hold."""
+    """Yield numbers of identity papers whose check digits hold."""
     for module, pattern in _paper_patterns():
         for match in pattern.finditer(text):
             if _paper_validator(module)(match[match.lastindex or 0]):
@@ -185,12 +185,12 @@ _PHONE_SPELLING = re.compile(r"\+?[ .()/\d-]{7,30}")
 
 @lru_cache(maxsize=4096)
 def is_phone_name(name: str) -> bool:
-    """Whether digits under this key are a phone number."""
+    """Return whether digits under this key are a phone number."""
     return _PHONE_NAME.search(name[-_LONGEST_PHONE_NAME:]) is not None
 
 
 def is_phone_like(text: str) -> bool:
-    """Whether a value is spelled as a phone number is: 7 to 15 digits and what stands between."""
+    """Return whether a value is spelled like a phone number of 7 to 15 digits."""
     spelled = _PHONE_SPELLING.fullmatch(text.strip())
     return bool(spelled) and 7 <= sum(map(str.isdigit, text)) <= 15
 
@@ -272,7 +272,7 @@ _FOUR_DIGITS = re.compile(r"\d(?:[^\d\n]{0,8}\d){3}")
 
 
 def search_windows(text: str) -> list[Span]:
-    """The stretches of the text that are worth a look, in order, apart from each other."""
+    """Return the stretches of the text that are worth a look, in order, apart from each other."""
     found: list[Span] = []
     for match in _FOUR_DIGITS.finditer(text):
         start, end = match.start() - _WINDOW_MARGIN, match.end() + _WINDOW_MARGIN
@@ -283,7 +283,7 @@ def search_windows(text: str) -> list[Span]:
 
 
 def find_within(finder: Finder, text: str, looked_at: list[Span]) -> Iterator[Span]:
-    """What a finder finds in the text, given where it is worth a look."""
+    """Yield what a finder finds in the text, given where it is worth a look."""
     for start, end in looked_at:
         for first, last in finder(text[start:end]):
             yield start + first, start + last

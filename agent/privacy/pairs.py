@@ -70,7 +70,7 @@ def _beside_names(names: list[Json], around: dict[str, Json]) -> Iterator[Pair]:
 
 
 def find_below_header(rows: Sequence[Json], least: int = 2) -> Iterator[Pair]:
-    """Cells of a table whose names are a row of it, of at least so many cells.
+    """Yield cells of a table whose names are a row of it, of at least so many cells.
 
     Names are short, differ, and stand nowhere else in their column. Rows of a name and a value are
     pairs; where all cells may be names they are looked at as both.

@@ -70,13 +70,13 @@ class FoldedView:
     shift: list[int]
 
     def origin(self, place: int) -> int:
-        """Where in the original the character at `place` of the view stands."""
+        """Return where in the original the character at `place` of the view stands."""
         found = bisect_right(self.at, place)
         return place + self.shift[found - 1] if found else place
 
 
 def fold_text(text: str, *, escapes: bool) -> FoldedView:
-    """The view of a text; with `escapes` also quotes and line breaks that JSON escapes.
+    """Return the view of a text; with `escapes` also quotes and line breaks that JSON escapes.
 
     Time and memory grow linearly with the text.
     """
@@ -124,7 +124,7 @@ _MOST_PASSES, _MOST_CHARACTERS = 12, 500_000
 
 
 def redact(text: str) -> Safe:
-    """The text with every secret found replaced by a placeholder such as `[email]`.
+    """Return the text with every secret found replaced by a placeholder such as `[email]`.
 
     Looked at again until nothing is found, so that `redact(redact(text)) == redact(text)`: of
     numbers strung together one may be seen only when its neighbour is gone. Passes over long texts
@@ -231,7 +231,7 @@ _SCHEMA_KEYS = frozenset(
 
 
 def is_telling(name: str) -> bool:
-    """Whether a name alone may say that what stands under it is a secret or a phone number."""
+    """Return whether a name alone shows that its value is a secret or a phone number."""
     return bool(name) and (secrets.is_secret_name(name) or is_phone_name(name))
 
 
@@ -248,7 +248,7 @@ def outer_name(value: dict[str, Json], name: str) -> str:
 
 
 def inner_name(key: str, outer: str) -> str:
-    """The name that a value stands under: its key, or the name around it."""
+    """Return the name that a value stands under: its key, or the name around it."""
     return outer if outer and not secrets.is_secret_name(key) else key
 
 
@@ -265,7 +265,7 @@ def redact_scalar(value: Json, name: str, hide: Callable[[str], Safe] | None = N
 
 
 def name_placeholder(text: str, name: str) -> str | None:
-    """What a text becomes for the name of its key alone, None where that tells nothing."""
+    """Return what a text becomes for the name of its key alone, None if that tells nothing."""
     if name and text != _NULL and secrets.is_secret_name(name):
         return SECRET
     if name and is_phone_name(name) and is_phone_like(text):
@@ -274,7 +274,10 @@ def name_placeholder(text: str, name: str) -> str | None:
 
 
 def spell_value(value: str | int | float) -> str:
-    """A text, or a number's digits; 13800138000.0 is what a table makes of an integer with gaps."""
+    """Return a text, or a number's digits.
+
+    13800138000.0 is what a table makes of an integer with gaps.
+    """
     if isinstance(value, str):
         return value
     whole = isinstance(value, float) and abs(value) < 1e16 and value.is_integer()
@@ -299,12 +302,12 @@ def _hidden_keys(value: dict[str, Json], hide: Callable[[str], str]) -> dict[str
 
 
 def value_shapes(value: Json) -> Json:
-    """The same shape, keys redacted, without its values: `<string>`, `<integer>`, ..."""
+    """Return the same shape, keys redacted, without its values: `<string>`, `<integer>`, ..."""
     return convert_scalars(value, lambda one, _: scalar_type(one))
 
 
 def scalar_type(value: Json) -> str:
-    """The JSON type of a value that is neither a list nor an object, and nothing else of it."""
+    """Return the JSON type of a scalar value, and nothing else about it."""
     return f"<{_SCALARS.get(type(value), 'number')}>"
 
 
@@ -317,7 +320,7 @@ _DOTS = "..."
 
 
 def clean_text(text: str) -> str:
-    """The text without control, format (zero-width, direction) and unassigned characters."""
+    """Return the text without control, format (zero-width, direction) and unassigned characters."""
     if text.isprintable():
         return text
     return "".join(
@@ -326,12 +329,12 @@ def clean_text(text: str) -> str:
 
 
 def escape_text(text: str) -> str:
-    """The text with all that does not print as the escapes of JSON and of quoted path segments."""
+    """Return the text with unprintable characters as escapes of JSON and quoted paths."""
     return "".join(c if c.isprintable() else _escape_char(c) for c in text)
 
 
 def escape_hidden(text: str) -> str:
-    """The text with all that `clean` would drop as escapes; wide blanks stay."""
+    """Return the text with all that `clean` would drop as escapes; wide blanks stay."""
     if text.isprintable():
         return text
     return "".join(
@@ -345,7 +348,10 @@ def _escape_char(char: str) -> str:
 
 
 def display_path(path: str) -> str:
-    """A path as it can be copied; of one with a name that is too long its beginning, and why."""
+    """Return a path as it can be copied.
+
+    Of one with a name that is too long its beginning, and why.
+    """
     longest = max((len(part) for part in re.split(r"[.\[\]]", path[:_MOST_PATH])), default=0)
     if len(path) > _MOST_PATH:  # a long key with dots in it looks like many names
         longest = len(path)
@@ -356,13 +362,13 @@ def display_path(path: str) -> str:
 
 
 def display_name(name: str, most: int = MOST_NAME_CHARS) -> str:
-    """A name of a file or key, on one line and at most `most` characters of it."""
+    """Return a name of a file or key, on one line and at most `most` characters of it."""
     text = clean_text(name).replace("\n", " ").replace("\t", " ")
     return text if len(text) <= most else f"{text[:most]}{_DOTS}(+{len(text) - most})"
 
 
 def redact_ends(text: str) -> Safe:
-    """A text redacted; of one longer than anything shown only its ends, the rest is blanked.
+    """Return a text redacted; of one longer than anything shown only its ends, the rest is blanked.
 
     A cut lies far behind what is shown of either end, and private keys are replaced before it.
     """
@@ -375,7 +381,7 @@ def redact_ends(text: str) -> Safe:
 
 
 def redact_whole(text: str) -> Safe:
-    """A text redacted in all its parts; of a very long one the middle is blanked."""
+    """Return a text redacted in all its parts; of a very long one the middle is blanked."""
     return redact(text) if len(text) <= _LOOKED_THROUGH else _redact_apart(text)
 
 
@@ -390,7 +396,7 @@ def _redact_apart(text: str) -> Safe:
 
 
 def bound_text(text: str) -> str:
-    """The ends of a text that is longer than anything shown, so that cleaning it stays cheap."""
+    """Return both ends of a very long text, so that cleaning it stays cheap."""
     if len(text) <= 2 * _BOUND:
         return text
     return text[:_BOUND] + "\n" + text[-_BOUND:]
@@ -406,7 +412,7 @@ def cut_middle(text: str, head: int, tail: int, length: int | None = None) -> st
 
 
 def cut_line(text: str, most: int) -> str:
-    """The head of a text, cleaned, on one line."""
+    """Return the head of a text, cleaned, on one line."""
     return cut_middle(clean_text(text).replace("\n", "\\n"), most, 0)
 
 
@@ -418,13 +424,13 @@ _NO_ADDRESS = " (a name with a secret: cannot be addressed)"
 
 
 def holds_placeholder(text: str, own: Collection[str] = ()) -> bool:
-    """Whether a placeholder stands in a redacted text that is not one of the data's `own`."""
+    """Return whether a redacted text holds a placeholder that is not from the data (`own`)."""
     return any(one[0] not in own for one in PLACED.finditer(text))
 
 
 def share_path(path: str, share: str) -> str:
-    """A path as it can be copied; one that holds a secret cannot, and says so."""
+    """Return a path as it can be copied; one that holds a secret cannot, and says so."""
     if share == "raw":
         return display_path(path)
-    told = redact(path[:_LONGEST_KEY]) + path[_LONGEST_KEY:]
-    return display_path(told) + (_NO_ADDRESS if told != path or holds_placeholder(told) else "")
+    shown = redact(path[:_LONGEST_KEY]) + path[_LONGEST_KEY:]
+    return display_path(shown) + (_NO_ADDRESS if shown != path or holds_placeholder(shown) else "")

@@ -104,7 +104,7 @@ _ENDS = re.compile(r"[\n\r\"']")
 
 @lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
-    """Whether values under this key are secrets whatever they look like."""
+    """Return whether values under this key are secrets whatever they look like."""
     tail = normalize("NFKC", name[-_LONGEST_NAME:].translate(_UNSEEN))
     if any(one in tail for one in _PLACEHOLDERS):
         return False
@@ -112,7 +112,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def names_several(name: str) -> bool:
-    """Whether a name is that of several passwords: `passwords`, `user_passwords`."""
+    """Return whether a name is that of several passwords: `passwords`, `user_passwords`."""
     return is_secret_name(name) and _SEVERAL.search(name) is not None
 
 
@@ -124,29 +124,29 @@ def _value_pattern(name: str) -> re.Pattern[str] | None:
 
 
 def is_secret_of(name: str, text: str) -> bool:
-    """Whether a text under `pin`, `cvv`, `cookie` and their like is a secret by how it looks."""
+    """Return whether a text under a name such as `pin` or `cookie` looks like a secret."""
     pattern, spelled = _value_pattern(name), text.strip()
     return pattern is not None and not _DECIMAL.match(spelled) and bool(pattern.fullmatch(spelled))
 
 
 def names_secret(text: str) -> bool:
-    """Whether the text of a cell is a name of a secret and no more."""
+    """Return whether the text of a cell is a name of a secret and no more."""
     short = len(text) <= _LONGEST_NAME and text.count(" ") <= 3
     return short and (is_secret_name(text) or _value_pattern(text) is not None)
 
 
 def is_value_beside(text: str) -> bool:
-    """Whether a text beside a name may be its value: no sentence about it, nor a name again."""
+    """Return whether a text beside a name can be its value: not a sentence, not a name again."""
     return not (is_no_value(text) or _PROSE.match(text) or is_secret_name(text))
 
 
 def is_no_value(text: str) -> bool:
-    """Whether a text under the name of a secret says that there is none, or is code."""
+    """Return whether a text under the name of a secret says that there is none, or is code."""
     return _NO_VALUE.fullmatch(text) is not None
 
 
 def find_assignments(text: str) -> Iterator[tuple[int, int]]:
-    """Values that stand behind the name of a secret; `text` keeps its backslashes."""
+    """Yield values that stand behind the name of a secret; `text` keeps its backslashes."""
     for literal, pattern in _COMMANDS:
         for match in pattern.finditer(text) if literal in text else ():
             name = match.groupdict().get("name")
@@ -210,7 +210,7 @@ def _unquoted_end(text: str, match: re.Match[str]) -> int:
 
 
 def is_like_secret(value: str) -> bool:
-    """Whether a word looks like a secret: a digit, a sign or a capital inside."""
+    """Return whether a word looks like a secret: a digit, a sign or a capital inside."""
     return len(value) >= 4 and _SECRET_LIKE.search(value) is not None
 
 
@@ -341,13 +341,16 @@ _SHORTEST_LINE = 16
 
 
 def may_be_key_line(line: str) -> bool:
-    """Whether lines of a key may stand around a text; without one such text there are none."""
+    """Return whether lines of a key may stand around a text.
+
+    Without one such text there are none.
+    """
     full = len(line) in _FULL_WIDTHS and _KEY_LINE.fullmatch(line) is not None
     return full or "----" in line or "Private-" in line
 
 
 def find_key_lines(texts: Iterable[str]) -> Iterator[str]:
-    """Texts in order, such as lines of a file, that together are the lines of a private key."""
+    """Yield texts, in order, that together are the lines of a private key."""
     run: list[str] = []
     begun = False
     for text in (*texts, "."):
@@ -372,7 +375,7 @@ def find_jwts(text: str) -> Iterator[tuple[int, int]]:
 
 
 def find_tokens(text: str) -> Iterator[tuple[int, int]]:
-    """Tokens with the prefix of a service (tokens.json), and what follows `Bearer` and `Basic`."""
+    """Yield tokens with a known prefix (tokens.json), or after `Bearer` and `Basic`."""
     for match in _token_pattern().finditer(text):
         yield match.span()
     for pattern in (_BEARER, _BASIC):

@@ -49,7 +49,7 @@ def split_front_matter(text: str) -> tuple[str, str]:
 
 
 def prose_title(body: str) -> str:
-    """The first heading of the highest level that comes first, "" where there is none."""
+    """Return the first heading of the highest level that comes first, "" if there is none."""
     for line in _prose_lines(body):
         if found := _HEADING.fullmatch(line):
             return _strip_marks(found[2])
@@ -57,7 +57,7 @@ def prose_title(body: str) -> str:
 
 
 def prose_fields(body: str) -> list[Field]:
-    """Names and descriptions of the fields that a section about fields lists."""
+    """Return names and descriptions of the fields that a section about fields lists."""
     found: list[Field] = []
     level, inside = 0, False
     for line in _prose_lines(body):
@@ -74,7 +74,7 @@ def prose_fields(body: str) -> list[Field]:
 
 
 def plain_prose(body: str) -> str:
-    """The prose without markup, code, tables, pictures, comments and empty sections."""
+    """Return the prose without markup, code, tables, pictures, comments and empty sections."""
     lines: list[str] = []
     above: list[tuple[int, str]] = []  # headings under which nothing has been said yet
     for line in _prose_lines(body):
@@ -146,7 +146,7 @@ class CardText:
 
 
 def read_front_matter(document: Json) -> CardText:
-    """The YAML of a card as the Hugging Face Hub reads it."""
+    """Return the YAML of a card as the Hugging Face Hub reads it."""
     known = _as_object(document)
     infos = [_as_object(one) for one in _as_list(known.get("dataset_info"))]
     return CardText(
@@ -192,7 +192,7 @@ def read_croissant(document: Json) -> CardText:
 
 
 def read_data_package(document: Json) -> CardText:
-    """A Frictionless data package: resources with schemas."""
+    """Return a Frictionless data package: resources with schemas."""
     known = _as_object(document)
     schemas = (
         _as_object(_as_object(one).get("schema")) for one in _as_list(known.get("resources"))
@@ -208,7 +208,7 @@ def read_data_package(document: Json) -> CardText:
 
 
 def read_any_card(document: Json) -> CardText:
-    """A card in JSON or YAML of no known format: the keys that the others have."""
+    """Return a card in JSON or YAML of no known format: the keys that the others have."""
     known = _as_object(document)
     if "recordSet" in known:
         return read_croissant(known)

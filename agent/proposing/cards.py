@@ -65,18 +65,21 @@ class Card:
     text: str = ""
 
     def facts(self) -> dict[str, Json]:
-        """What a catalog tells of it: file, title, license, languages, tasks; what is said."""
+        """Return what a catalog tells of it: file, title, license, languages, tasks.
+
+        What is said.
+        """
         told = {name: getattr(self, name) for name in ("file", "title", "license")}
         lists = {name: list(getattr(self, name)) for name in ("languages", "tasks")}
         return {name: value for name, value in (told | lists).items() if value}
 
     def digest(self) -> str:
-        """SHA-256 of all that it says."""
+        """Return the SHA-256 of all that it says."""
         return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()
 
 
 def find_card(entries: Sequence[Entry]) -> Card | None:
-    """The card among the files of a data set and those beside it, None where none says anything.
+    """The card among the files of a data set and those beside it, None if none says anything.
 
     Of several files the first says what it says, by `_NAMES` and then the nearest; the others add
     what it leaves out. A file that cannot be read or understood says nothing: a broken card does
@@ -173,7 +176,7 @@ def _read_card(entry: Entry, reader: CardReader) -> Card | None:
 
 
 def _entry_text(entry: Entry) -> str:
-    """The beginning of a file as text, "" where it is none or cannot be read."""
+    """The beginning of a file as text, "" if it is none or cannot be read."""
     try:
         with entry.place.open() as file:
             data = file.read(MOST_BYTES)
@@ -233,7 +236,7 @@ _PATH_NAME = re.compile(r"[^.\[\]'\"]+")
 
 
 def card_evidence(card: Card, proposal: Proposal, fields: Sequence[str]) -> tuple[Evidence, ...]:
-    """The lines that a card adds to the evidence of a proposal."""
+    """Return the lines that a card adds to the evidence of a proposal."""
     found = (
         *_language_evidence(card, proposal),
         *_task_evidence(card, proposal),
@@ -258,7 +261,7 @@ def _language_evidence(card: Card, proposal: Proposal) -> Iterator[tuple[bool, s
 
 
 def proposed_language(proposal: Proposal) -> str | None:
-    """The one language that a proposal states for all texts, None where it states none."""
+    """Return the one language that a proposal states for all texts, None if it states none."""
     meta = (proposal.mapping or {}).get("meta")
     told: Json = meta.get("language") if isinstance(meta, dict) else None
     stated = told.get("literal") if isinstance(told, dict) else None
@@ -302,7 +305,7 @@ _PROSE_WIDTH = 300  # characters of a line of prose: the last ones are left out 
 
 
 def telling_lines(card: Card) -> Iterator[str]:
-    """What helps to read rows, the surest first; a license does not."""
+    """Yield what helps to read rows, the surest first; a license does not."""
     if card.title:
         yield f"title: {card.title}"
     if card.languages:

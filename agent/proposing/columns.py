@@ -28,7 +28,7 @@ NO_TEXT = ("url", "time", "file", "hash", "uuid", "email", "number")
 
 
 def text_of(value: Json) -> str:
-    """The text of a scalar in its JSON spelling, "" for what has none."""
+    """Return the text of a scalar in its JSON spelling, "" for what has none."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -37,7 +37,7 @@ def text_of(value: Json) -> str:
 
 
 def texts_in(value: Json) -> Iterator[str]:
-    """Every text in a value; of a number its digits."""
+    """Yield every text in a value; of a number its digits."""
     waiting = [value]
     while waiting:
         value = waiting.pop()
@@ -50,23 +50,23 @@ def texts_in(value: Json) -> Iterator[str]:
 
 
 def has_several(column: "Column") -> bool:
-    """Whether most rows have more than one value."""
+    """Return whether most rows have more than one value."""
     return sum(len(row) > 1 for row in column.values) > 0.5 * len(column.values)
 
 
 def is_path_inside(path: str, head: str) -> bool:
-    """Whether a path leads into what stands at another one."""
+    """Return whether a path leads into what stands at another one."""
     return path.startswith((f"{head}.", f"{head}["))
 
 
 def parse_whole_number(text: str) -> int | None:
-    """The number that a text spells in plain digits; `²` and `①` are none."""
+    """Return the number that a text spells in plain digits; `²` and `①` are none."""
     bare = text.strip()
     return int(bare) if bare.isascii() and bare.isdigit() and len(bare) < 16 else None
 
 
 def parse_finite_number(text: str) -> float | None:
-    """The number that a text spells, None for words, `nan` and `inf`."""
+    """Return the number that a text spells, None for words, `nan` and `inf`."""
     try:
         value = float(text)
     except ValueError:
@@ -75,14 +75,14 @@ def parse_finite_number(text: str) -> float | None:
 
 
 def start_alike(groups: Sequence[Sequence[float]]) -> bool:
-    """Whether sorted numbers begin anew in every group: near nothing, against where they end."""
+    """Return whether sorted numbers restart in every group, compared with where they end."""
     ends = [one[-1] for one in groups if len(one) > 1]
     starts = [one[0] for one in groups]
     return bool(ends) and min(starts) >= 0 and max(starts) <= min(ends) / 2
 
 
 def parse_json_text(text: str) -> Json:
-    """The list or object that a text spells, None where it is no JSON or nested too deeply."""
+    """Return the list or object that a text spells, None if it is not JSON or too deep."""
     try:
         value = parse_json(text.encode("utf-8", "replace"))
     except JsonTextError:
@@ -91,7 +91,7 @@ def parse_json_text(text: str) -> Json:
 
 
 def values_at(path: str, node: Node) -> list[Json]:
-    """Values at a path of a record; a path that does not fit it gives nothing."""
+    """Return values at a path of a record; a path that does not fit it gives nothing."""
     try:
         return compile_path(path).find(node)
     except RowError:
@@ -99,7 +99,10 @@ def values_at(path: str, node: Node) -> list[Json]:
 
 
 def nodes_at(path: str, node: Node) -> list[Node]:
-    """What stands at a path of a record, in its place; nothing where the path does not fit."""
+    """Return what stands at a path of a record, in its place.
+
+    Nothing where the path does not fit.
+    """
     try:
         return compile_path(path).nodes(node)
     except RowError:
@@ -129,7 +132,7 @@ class Places:
         return found
 
     def firsts(self, path: str) -> list[str]:
-        """Return for each node the text of the first value at a path, "" where there is none."""
+        """Return for each node the text of the first value at a path, "" if there is none."""
         return [row[0] if row else "" for row in self.texts(path)]
 
 
@@ -139,7 +142,7 @@ def total_chars(facts: PathFacts) -> float:
 
 
 def last_name(path: str) -> str:
-    """The last field's name in a path, "" for `$` and the like."""
+    """Return the last field's name in a path, "" for `$` and the like."""
     for step in reversed(compile_path(path).steps):
         if isinstance(step, Names):
             return step.names[-1]
@@ -149,7 +152,7 @@ def last_name(path: str) -> str:
 
 
 def outer_names(path: str) -> list[str]:
-    """The fields' names of a path before the last one."""
+    """Return the fields' names of a path before the last one."""
     names: list[str] = []
     for step in compile_path(path).steps:
         if isinstance(step, Names):
@@ -160,7 +163,7 @@ def outer_names(path: str) -> list[str]:
 
 
 def parent_path(path: str) -> str:
-    """The path without its last name or mark (`$` for a single one)."""
+    """Return the path without its last name or mark (`$` for a single one)."""
     steps = compile_path(path).steps
     if not steps:
         return "$"
@@ -171,7 +174,7 @@ def parent_path(path: str) -> str:
 
 
 def list_path(path: str) -> str:
-    """The path of the first list on the way (`questions` of `questions[*].text`)."""
+    """Return the path of the first list on the way (`questions` of `questions[*].text`)."""
     steps = compile_path(path).steps
     first = next((n for n, step in enumerate(steps) if isinstance(step, Mark)), len(steps))
     return steps_text(steps[:first])
@@ -189,12 +192,12 @@ class Column:
 
     @cached_property
     def name(self) -> str:
-        """The field's own name."""
+        """Return the field's own name."""
         return last_name(self.path)
 
     @cached_property
     def nested(self) -> bool:
-        """Whether it lies inside the objects of a list."""
+        """Return whether it lies inside the objects of a list."""
         return self.many and not self.path.endswith("[*]")
 
     @cached_property
@@ -204,92 +207,92 @@ class Column:
 
     @cached_property
     def present(self) -> tuple[str, ...]:
-        """The texts of the rows that have one."""
+        """Return the texts of the rows that have one."""
         return tuple(text for text in self.texts if text.strip())
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """How many values each row has."""
+        """Return how many values each row has."""
         return tuple(map(len, self.values))
 
     @cached_property
     def filled(self) -> tuple[bool, ...]:
-        """Whether each row has a text."""
+        """Return whether each row has a text."""
         return tuple(bool(text.strip()) for text in self.texts)
 
     @cached_property
     def bare_texts(self) -> tuple[str, ...]:
-        """The texts as bare words."""
+        """Return the texts as bare words."""
         return tuple(map(bare_words, self.texts))
 
     @cached_property
     def markup(self) -> int:
-        """How much most of its texts have: 2 tags, 1 signs as of Markdown, 0 none."""
+        """Return how much most of its texts have: 2 tags, 1 signs as of Markdown, 0 none."""
         return markup_level(self.present[:100])
 
     @cached_property
     def fill(self) -> float:
-        """Share of the rows with a text."""
+        """Return the share of the rows with a text."""
         return len(self.present) / max(1, len(self.texts))
 
     @cached_property
     def distinct(self) -> int:
-        """Different texts."""
+        """Return different texts."""
         return len(set(self.present))
 
     @cached_property
     def words(self) -> float:
-        """Words of an ordinary text of the column (the mean over the rows that have one)."""
+        """Return words of an ordinary text of the column (the mean over the rows that have one)."""
         sample = self.present[:100]
         return sum(count_words(text[:3000]) for text in sample) / max(1, len(sample))
 
     @cached_property
     def chars(self) -> int:
-        """Characters of all texts."""
+        """Return characters of all texts."""
         return sum(len(text) for text in self.present)
 
     def looks(self, look: str) -> float:
-        """Share of the texts with a look."""
+        """Return the share of the texts with a look."""
         return self.facts.looks.get(look, 0.0)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Its own name, and the name around it where its own says little (`abstract[*].text`)."""
+        """Return its name, with the name around it if it says little (`abstract[*].text`)."""
         around = outer_names(self.path)
         vague = self.nested or name_strength(self.name, "utterance") == 1.0
         return (self.name, around[-1]) if vague and around else (self.name,)
 
     def named(self, slot: str) -> float:
-        """How far the name says that it is a slot of the alias tables."""
+        """Return how far the name says that it is a slot of the alias tables."""
         own, *outer = self.names
         known = max([name_strength(own, slot), *(0.95 * name_strength(n, slot) for n in outer)])
         around = outer_names(self.path)
         return max(known, 0.7 * name_strength(around[-1], slot)) if around else known
 
     def named_own(self, slot: str) -> float:
-        """How far its own name alone says so."""
+        """Return how far its own name alone says so."""
         return name_strength(self.name, slot)
 
     @cached_property
     def numeric(self) -> bool:
-        """Numbers or truth values, as such or as texts."""
+        """Return numbers or truth values, as such or as texts."""
         types = self.facts.types
         plain = types.get("integer", 0) + types.get("number", 0) + types.get("boolean", 0)
         return plain > types.get("string", 0) or self.looks("number") > 0.9
 
     @property
     def nameless(self) -> bool:
-        """A column of a file without a header."""
+        """Return a column of a file without a header."""
         return bool(re.fullmatch(r"c\d+", self.name))
 
     @cached_property
     def constant(self) -> bool:
-        """The same text everywhere."""
+        """Return the same text everywhere."""
         return self.distinct == 1 and len(self.present) > 2
 
     @cached_property
     def nature(self) -> str:
-        """What it holds: empty, number, a look that is no text, letter, label, or text."""
+        """Return what it holds: empty, number, a look that is no text, letter, label, or text."""
         if not self.present:
             return "empty"
         if self.numeric:
@@ -307,7 +310,7 @@ class Column:
 
     @property
     def text(self) -> bool:
-        """Whether it holds text that could be trained on."""
+        """Return whether it holds text that could be trained on."""
         return self.nature == "text"
 
 
@@ -352,17 +355,17 @@ class View:
 
     @classmethod
     def of(cls, values: Sequence[Json]) -> "View":
-        """The view of whole rows."""
+        """Return the view of whole rows."""
         return cls.over([Node(value) for value in values])
 
     @classmethod
     def over(cls, nodes: Sequence[Node], each: str = "") -> "View":
-        """The view of records that stand inside rows."""
+        """Return the view of records that stand inside rows."""
         return cls(nodes=tuple(nodes), facts=profile_values([n.value for n in nodes]), each=each)
 
     @cached_property
     def places(self) -> Places:
-        """What stands at paths of the records."""
+        """Return what stands at paths of the records."""
         return Places(self.nodes)
 
     @cached_property
@@ -379,14 +382,14 @@ class View:
 
     @cached_property
     def own(self) -> tuple[Column, ...]:
-        """Scalars of the record and of objects in it, and texts in lists."""
+        """Return scalars of the record and of objects in it, and texts in lists."""
         inside = ((f, count_wildcards(f.path)) for f in self.facts.paths if has_scalars(f))
         few = [(f, wild > 0) for f, wild in inside if wild in (0, 1)]
         return tuple(self._column(f, f.path, many, n) for n, (f, many) in enumerate(few))
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
-        """Its own columns, and the scalars around it."""
+        """Return its own columns, and the scalars around it."""
         found = list(self.own)
         for up in self._around():
             facts = profile_values([row[0] if row else None for row in self.places.values(up)])
@@ -414,22 +417,22 @@ class View:
 
     @cached_property
     def deep(self) -> tuple[Column, ...]:
-        """Texts in lists inside lists (`sections[*].paragraphs[*]`)."""
+        """Return texts in lists inside lists (`sections[*].paragraphs[*]`)."""
         inside = [f for f in self.facts.paths if f.chars and (count_wildcards(f.path) or 0) > 1]
         return tuple(self._column(f, f.path, True) for f in inside)
 
     def column(self, path: str) -> Column | None:
-        """The column at a path."""
+        """Return the column at a path."""
         return next((c for c in self.columns if c.path == path), None)
 
     @cached_property
     def texts(self) -> tuple[Column, ...]:
-        """The columns that hold text."""
+        """Return the columns that hold text."""
         return tuple(c for c in self.columns if c.text)
 
 
 def enclosing_object(node: Node) -> Node | None:
-    """The nearest object around a value."""
+    """Return the nearest object around a value."""
     up = node.parent
     while up is not None and not isinstance(up.value, dict):
         up = up.parent
@@ -437,7 +440,7 @@ def enclosing_object(node: Node) -> Node | None:
 
 
 def count_wildcards(path: str) -> int | None:
-    """How many `[*]` a path has; None where it also has other marks or numbers."""
+    """Return how many `[*]` a path has; None if it also has other marks or numbers."""
     steps = compile_path(path).steps
     wild = [step for step in steps if isinstance(step, Mark)]
     odd = any(isinstance(step, Index) for step in steps) or any(s.mark != "[*]" for s in wild)
@@ -445,5 +448,5 @@ def count_wildcards(path: str) -> int | None:
 
 
 def has_scalars(facts: PathFacts) -> bool:
-    """Whether some values at a path are texts, numbers or truth values."""
+    """Return whether some values at a path are texts, numbers or truth values."""
     return any(facts.types.get(k) for k in ("string", "integer", "number", "boolean"))

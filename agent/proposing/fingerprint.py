@@ -47,7 +47,7 @@ _NEIGHBOURS = 10  # neighbouring rows that a sample takes together; they resembl
 
 
 def source_shape(source: Source, sample: Sample) -> Shape:
-    """What can be told of a source's shape from a sample."""
+    """Return what can be told of a source's shape from a sample."""
     found = all_facts([row.value for row in sample.rows])
     facts = source.guessed.to_document() | source.spec.to_document()
     rows = len(sample.rows)
@@ -79,12 +79,12 @@ def _spell_path(path: str) -> str:
 
 
 def fingerprint(source: Source, sample: Sample) -> str:
-    """SHA-256 of a source's shape without what is rare."""
+    """Return the SHA-256 of a source's shape without what is rare."""
     return shape_fingerprint(source_shape(source, sample))
 
 
 def shape_fingerprint(found: Shape) -> str:
-    """The fingerprint of a shape; what lies beside the files that are read is none of it."""
+    """Return the fingerprint of a shape; what lies beside the files that are read is none of it."""
     facts = {key: fact for key, fact in found.get("facts", {}).items() if key != "files"}
     return json_digest([facts, found.get("sha256") or _steady_part(found)])
 
@@ -136,7 +136,7 @@ def _row_share(one: PathFacts, rows: int) -> float:
 
 
 def _role_values(one: PathFacts) -> list[str]:
-    """The values of a path that holds names of speakers, sorted; [] where it does not."""
+    """The values of a path that holds names of speakers, sorted; [] if it does not."""
     return sorted(map(redact, _speaker_names(one))) if one.types.get("string") else []
 
 

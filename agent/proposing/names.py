@@ -24,7 +24,7 @@ NAMED, CLEAR, PLAIN = 0.8, 0.9, 0.95
 
 @lru_cache(maxsize=1)
 def alias_tables() -> dict[str, Json]:
-    """The alias file."""
+    """Return the alias file."""
     text = files("ingot.agent.proposing").joinpath("aliases.json").read_text(encoding="utf-8")
     return dict(json.loads(text))
 
@@ -42,7 +42,7 @@ def _spelt_names(table: str) -> dict[str, frozenset[str]]:
 
 
 def verdict_of(value: str) -> str:
-    """Whether a value calls its row `good`, `bad` or `gone` (deleted, a draft), else ""."""
+    """Return whether a value calls its row `good`, `bad` or `gone` (deleted, a draft), else ""."""
     spelling = spell_name(value[:_LONGEST])
     known = _spelt_names("verdicts")
     return next((kind for kind in ("good", "bad", "gone") if spelling in known[kind]), "")
@@ -55,28 +55,28 @@ _TRUTHS = {
 
 
 def truth_of(value: str) -> bool | None:
-    """What a value says that stands for true or false, None for any other."""
+    """Return what a value says that stands for true or false, None for any other."""
     return _TRUTHS.get(value.strip().lower())
 
 
 def says_yes(value: str) -> bool | None:
-    """The same of yes and no in any language of the tables."""
+    """Return the same of yes and no in any language of the tables."""
     spelt = value.strip().casefold()
     return True if spelt in name_group("yes") else False if spelt in name_group("no") else None
 
 
 def spells_truth(table: dict[str, Json]) -> bool:
-    """Whether a table only says true and false in the words of a language."""
-    told = {truth_of(value): becomes for value, becomes in table.items()}
+    """Return whether a table only says true and false in the words of a language."""
+    truths = {truth_of(value): becomes for value, becomes in table.items()}
     pairs = [
         dict(zip((True, False), words, strict=True)) for words in alias_tables()["truth"].values()
     ]
-    return bool(told) and any(told.items() <= pair.items() for pair in pairs)
+    return bool(truths) and any(truths.items() <= pair.items() for pair in pairs)
 
 
 @lru_cache(maxsize=1)
 def known_words() -> frozenset[str]:
-    """Every word of the tables of names."""
+    """Return every word of the tables of names."""
     names = [*_texts_of(alias_tables())]
     return frozenset(word for name in names for word in spell_name(name).split("_"))
 
@@ -91,12 +91,12 @@ def _texts_of(table: Json) -> Iterator[str]:
 
 
 def flags_bad_rows(name: str) -> bool:
-    """Whether a field of yes and no is true of rows that are not to be used (`deleted`)."""
+    """Return whether a field of yes and no is true of rows that are not to be used (`deleted`)."""
     return spell_name(name[:_LONGEST]) in _spelt_names("verdicts")["flags"]
 
 
 def left_out_values(name: str, values: Iterable[str]) -> list[str]:
-    """The values of a field of the turns that mark those nobody says to the other side."""
+    """Return the values of a field of the turns that mark those nobody says to the other side."""
     tables, own = _spelt_names("turns_left_out"), spell_name(name[:_LONGEST])
     found = [v for v in values if spell_name(v[:_LONGEST]) in tables["values"]]
     truths = {v.lower(): v for v in values}
@@ -109,7 +109,7 @@ def left_out_values(name: str, values: Iterable[str]) -> list[str]:
 
 @lru_cache(maxsize=8192)
 def spell_name(name: str) -> str:
-    """A name as the tables spell it: lower case, camel case split, punctuation as an underscore."""
+    """Return a name as the tables spell it: lower case, words joined by underscores."""
     parts = [part for part in _BREAK.split(_CAMEL.sub("_", name)) if part]
     return "_".join(parts).lower()
 
@@ -141,7 +141,7 @@ def _partial_strength_cjk(name: str, aliases: frozenset[str]) -> float:
 
 @lru_cache(maxsize=65536)
 def name_strength(name: str, slot: str) -> float:
-    """How far a field's name says that it is a `slot` of the tables, 0..1."""
+    """Return how far a field's name says that it is a `slot` of the tables, 0..1."""
     if len(name) > _LONGEST:
         return 0.0
     aliases = _spelt_names("slots")[slot]
@@ -167,7 +167,7 @@ def _spelt_aliases(table: str) -> dict[str, str]:
 
 @lru_cache(maxsize=4096)
 def speaker_role(value: str) -> str | None:
-    """The role that a speaker's name stands for: user, assistant, system, tool, `drop`, or None."""
+    """Return the role of a speaker's name: user, assistant, system, tool, `drop` or None."""
     if len(value) > _LONGEST:
         return None
     spelling = spell_name(value)
@@ -178,7 +178,7 @@ def speaker_role(value: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def language_code(value: str) -> str | None:
-    """The ISO 639-1 code that a language's code or name stands for, None where it is neither."""
+    """Return the ISO 639-1 code of a language's name or code, None if it is neither."""
     if len(value) > _LONGEST:
         return None
     spelling = spell_name(value)

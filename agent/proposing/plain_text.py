@@ -123,7 +123,7 @@ def _column_names(heads: Sequence[str], mark: str, width: int) -> list[str]:
 
 
 def find_books(source: Source, texts: Sequence[str]) -> Literal["yes", "maybe", "no"]:
-    """Whether each file is one work or chapter, in paragraphs between blank lines.
+    """Return whether each file is one work or chapter, in paragraphs between blank lines.
 
     Headings of chapters say so whatever the files are called; a single file may hold several works.
     """
@@ -186,7 +186,7 @@ def _is_short(block: str) -> bool:
 
 
 def is_hard_wrapped(texts: Sequence[str]) -> bool:
-    """Whether lines are pieces of a running text: most stop in the middle of a sentence."""
+    """Return whether lines are pieces of a running text: most stop in the middle of a sentence."""
     lines = [t.strip() for t in texts if t.strip()]
     if len(lines) < 4:
         return False

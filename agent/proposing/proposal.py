@@ -75,7 +75,7 @@ class Evidence:
         target: what was decided: `decision`, `text`, `messages.role`, `meta.original_id`, ...
         choice: what was chosen, as people read it.
         why: the reason, from names and values.
-        runner_up: the second best choice, None where there was none.
+        runner_up: the second best choice, None if there was none.
         confidence: 0..1.
     """
 
@@ -98,6 +98,7 @@ class Proposal:
         evidence: the decisions that the mapping consists of.
         mapper: `rules` or `llm`; a mapper of another kind gives its own name.
         detected: what was found in values and written as a literal, such as `{"language": "zh"}`.
+        layout: name of the known layout that it is, "" = none.
     """
 
     decision: str
@@ -107,6 +108,7 @@ class Proposal:
     evidence: tuple[Evidence, ...] = ()
     mapper: str = "rules"
     detected: dict[str, Json] = field(default_factory=dict)
+    layout: Annotated[str, OMIT] = ""
 
 
 _SHOWN_DOUBTS = 2
@@ -118,7 +120,7 @@ def confidence_text(confidence: float) -> str:
 
 
 def doubts_text(evidence: Sequence[Evidence]) -> str:
-    """Name the two strongest doubts of a proposal, which come first; "" where there is none."""
+    """Name the two strongest doubts of a proposal, which come first; "" if there is none."""
     told = dict.fromkeys(one.why for one in evidence if one.target == "doubt")
     return "; ".join([*told][:_SHOWN_DOUBTS])
 
@@ -172,7 +174,7 @@ class Turn:
     """What came of one turn.
 
     Attributes:
-        proposal: None where the answer could not be read as one; then `problems` says why.
+        proposal: None if the answer could not be read as one; then `problems` says why.
         mapper: who answered.
         said: the answer in the mapper's own words, for the next turn; a few thousand characters.
         again: whether the mapper, told what is wrong, could answer better.
@@ -253,7 +255,7 @@ def model_first_mapper(model: Mapper, rules: Mapper) -> Mapper:
 
 
 def exhausted_reason(history: Sequence[Attempt]) -> str:
-    """Why a model is not asked again, "" where it may be."""
+    """Why a model is not asked again, "" if it may be."""
     asked = [one for one in history if one.level]
     if len(asked) < MOST_ANSWERS:
         return ""

@@ -53,18 +53,18 @@ class Reading:
 
     @property
     def rows(self) -> list[Json]:
-        """The values of the rows."""
+        """Return the values of the rows."""
         return [row.value for row in self.sample.rows]
 
 
 def plain_reading(sample: Sample, source: dict[str, Json], factor: float, why: str) -> Reading:
-    """The rows as a source gives them."""
+    """Return the rows as a source gives them."""
     nodes = [Node(row.value, row.key) for row in sample.rows]
     return Reading(view=View.over(nodes), sample=sample, source=source, factor=factor, why=why)
 
 
 def json_columns(view: View) -> list[Column]:
-    """Texts that hold JSON in every row that has one."""
+    """Return texts that hold JSON in every row that has one."""
     found = []
     for column in view.columns:
         texts = [t for t in column.present if t.strip()]
@@ -78,7 +78,7 @@ _MOST_NESTED = 3  # texts of JSON in texts of JSON
 
 
 def parse_json_columns(reading: Reading) -> Iterator[Reading]:
-    """The same rows with JSON strings parsed, also those inside of others."""
+    """Yield the same rows with JSON strings parsed, also those inside of others."""
     paths: list[str] = []
     parsed = reading
     for _ in range(_MOST_NESTED):
@@ -114,7 +114,7 @@ def _elements_at(path: str, rows: Sequence[Json]) -> list[Node]:
 
 
 def element_readings(reading: Reading) -> Iterator[Reading]:
-    """One record per element of a list of objects, deepest lists first."""
+    """Yield one record per element of a list of objects, deepest lists first."""
     lists = [
         f.path
         for f in reading.view.facts.paths
@@ -136,7 +136,7 @@ def element_readings(reading: Reading) -> Iterator[Reading]:
 
 
 def has_documents(view: View) -> bool:
-    """Whether elements are documents: with a title or an id each, and a text of some length."""
+    """Return whether elements are documents: each has a title or an id, and a long text."""
     texts = [c for c in view.columns if c.text and not c.path.startswith("^")]
     body = max(texts, key=lambda c: c.chars, default=None)
     chapters = any(c.named("title") >= PLAIN and c.path.startswith("^") for c in view.columns)
@@ -160,7 +160,10 @@ def has_documents(view: View) -> bool:
 
 
 def rows_by_shape(rows: Sequence[Json]) -> list[list[Json]]:
-    """Rows parted by their keys, else by those of the objects in their lists; largest first."""
+    """Return rows parted by their keys, else by those of the objects in their lists.
+
+    Largest first.
+    """
     if not all(isinstance(row, dict) for row in rows):
         return []
     return _rows_by_keys(rows, _filled_keys) or _rows_by_keys(rows, _keys_in_lists)
@@ -225,12 +228,12 @@ class Draft:
         return read_tree({"version": 2, **self.body})
 
     def times(self, factor: float) -> "Draft":
-        """The same draft, trusted more or less."""
+        """Return the same draft, trusted more or less."""
         return replace(self, score=min(1.0, self.score * factor))
 
 
 def join_parts(parts: list[Json]) -> Json:
-    """Parts of a text: one part stands for itself."""
+    """Return parts of a text: one part stands for itself."""
     return parts[0] if len(parts) == 1 else parts
 
 
@@ -245,7 +248,7 @@ def thought_part(path: str, name: str) -> Json:
 
 
 def question_answer_messages(user: list[Json], assistant: list[Json]) -> list[dict[str, Json]]:
-    """The messages of one question and one answer."""
+    """Return the messages of one question and one answer."""
     return [
         {"role": "user", "content": join_parts(user)},
         {"role": "assistant", "content": join_parts(assistant)},
@@ -292,24 +295,24 @@ class Field:
 
     @property
     def name(self) -> str:
-        """Its own name."""
+        """Return its own name."""
         return last_name(self.inner) if self.inner != "$" else ""
 
 
 def path_below(path: str, prefix: str) -> str:
-    """What is left of a path below a prefix (`$` where nothing is)."""
+    """Return what is left of a path below a prefix (`$` where nothing is)."""
     return path[len(prefix) :].removeprefix(".") or "$"
 
 
 def join_inner_path(element: str, inner: str) -> str:
-    """The path of a field in its row."""
+    """Return the path of a field in its row."""
     if inner == "$":
         return element
     return element + inner if inner.startswith("[") else f"{element}.{inner}"
 
 
 def seen_from_element(value: Json) -> Json:
-    """A value of a row as an element of a list in it reads it: a path, or what holds one."""
+    """Return a value of a row as an element of a list in it reads it: a path, or what holds one."""
     if isinstance(value, str):
         return join_inner_path("^", value)
     if isinstance(value, list):
@@ -318,7 +321,7 @@ def seen_from_element(value: Json) -> Json:
 
 
 def list_elements(view: View) -> Iterator[tuple[str, str]]:
-    """Places with several elements: their path, and the path of an element (`[*]` or `.*`)."""
+    """Yield places with several elements: their path, and an element's (`[*]` or `.*`)."""
     for facts in view.facts.paths:
         steps = compile_path(facts.path).steps
         if steps and isinstance(steps[-1], Mark) and steps[-1].mark in ("[*]", "*"):
@@ -328,7 +331,10 @@ def list_elements(view: View) -> Iterator[tuple[str, str]]:
 
 
 def element_fields(view: View, element: str) -> list[Field]:
-    """Scalars inside the elements, not inside further lists; the places of short lists too."""
+    """Return scalars inside the elements, not inside further lists.
+
+    The places of short lists too.
+    """
     found = short_list_places(view, element)
     for facts in view.facts.paths:
         if not facts.path.startswith(element) or facts.path == element:
@@ -342,7 +348,7 @@ def element_fields(view: View, element: str) -> list[Field]:
 
 
 def short_list_places(view: View, element: str) -> list[Field]:
-    """The places of elements that are lists of one short length, such as a speaker and a text."""
+    """Return the places of elements that are short lists of one length, such as pairs."""
     facts = view.facts.get(element)
     if facts is None or not facts.items or not 2 <= facts.items.low <= MAX_PLACES:
         return []
@@ -364,7 +370,7 @@ def field_sequences(view: View, element: str, inner: str) -> list[list[str]]:
 
 
 def name_sides(name: str) -> tuple[float, float]:
-    """How far a name is the user's side of a turn, and the assistant's."""
+    """Return how far a name is the user's side of a turn, and the assistant's."""
     role = speaker_role(name)
     given = max(name_strength(name, "input"), name_strength(name, "instruction"))
     user = max(name_strength(name, "question"), 0.8 * given)
@@ -373,7 +379,7 @@ def name_sides(name: str) -> tuple[float, float]:
 
 
 def text_weight(one: Field) -> float:
-    """How much running text a field of the elements carries."""
+    """Return how much running text a field of the elements carries."""
     facts = one.facts
     if not facts.chars or facts.types.get("string", 0) == 0:
         return 0.0
@@ -392,7 +398,10 @@ _PIECE_END = re.compile(r"[.!?…。！？:：;；\])）」』\"'”’`}>]$|\n[
 
 
 def joined_pieces(view: View, path: str, value: str | None = None) -> Json:
-    """The texts of a list as one value; where sentences are cut, nothing is put between them."""
+    """Return the texts of a list as one value.
+
+    Where sentences are cut, nothing is put between them.
+    """
     element = path[: path.rfind("[*]") + 3]
     head = element.removesuffix("[*]") or "$"
     lists = [found for node in view.nodes[:60] for found in values_at(head, node)]

@@ -38,7 +38,10 @@ class Preview:
 
 
 def preview(state: State, context: Context, *, examples: int = EXAMPLES) -> Preview:
-    """The preview of the state's proposal; rows are drawn again, since the state holds none."""
+    """Return the preview of the state's proposal.
+
+    Rows are drawn again, since the state holds none.
+    """
     proposal, order, check = state["proposal"], state["order"], state["check"]
     mapping = (proposal and proposal.mapping) or {}
     where = f"the {proposal.mapper}" if proposal else "the mapping"
@@ -66,7 +69,7 @@ def path_reach(paths: Iterable[PathReach], door: Door) -> Iterator[tuple[Safe, S
 
 
 def row_text(row: SafeValue) -> Safe:
-    """A row of the data as people read it: JSON with long texts and lists cut."""
+    """Return a row of the data as people read it: JSON with long texts and lists cut."""
     return Safe(json.dumps(_shorten(row.json), ensure_ascii=False, indent=1))
 
 
@@ -87,7 +90,7 @@ def _shorten(value: Json) -> Json:
 
 
 def record_lines(shown: SafeValue, *, most: int = _TEXT) -> Iterator[tuple[Safe, Safe]]:
-    """A unified record as people read it: (role or key, text), line breaks as they are."""
+    """Yield a unified record as people read it: (role or key, text), line breaks as they are."""
     yield from ((Safe(name), Safe(text)) for name, text in _record_texts(shown, most))
 
 
@@ -107,7 +110,7 @@ def _record_texts(shown: SafeValue, most: int) -> Iterator[tuple[str, str]]:
 
 
 def speaker_text(message: dict[str, Json]) -> str:
-    """The role, and whether it is trained on where that is not as usual."""
+    """Return the role, and whether it is trained on where that is not as usual."""
     usual = message["role"] == "assistant"
     if message["loss_mask"] == usual:
         return str(message["role"])

@@ -26,7 +26,10 @@ _IRRELEVANT_MAPPING: MappingDocument = {"version": 2, "text": None}
 
 
 def proposal_path(out: str) -> Path:
-    """Where the proposal of a run into `out` lies; of one into an object store in this folder."""
+    """Return where the proposal of a run into `out` lies.
+
+    Of one into an object store in this folder.
+    """
     path = Path(PurePosixPath(out).name if is_store_url(out) else out)
     if path.name in ("", ".."):
         path = path.resolve()
@@ -65,7 +68,7 @@ def _hash_lines(laid: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def proposed_mapping(state: State) -> MappingDocument | None:
-    """The mapping as a file may hold it; of an irrelevant source the one that says so."""
+    """Return the mapping as a file may hold it; of an irrelevant source the one that says so."""
     proposal = state.get("proposal")
     if proposal and proposal.decision == "irrelevant":
         return _IRRELEVANT_MAPPING
@@ -73,7 +76,7 @@ def proposed_mapping(state: State) -> MappingDocument | None:
 
 
 def save_mapping(state: State, file: Path) -> Path:
-    """Write the proposed mapping to a new file. Raises OutputError where there is one."""
+    """Write the proposed mapping to a new file. Raises OutputError if there is one."""
     document = proposed_mapping(state)
     if document is None:
         raise OutputError(str(file), "there is no mapping yet")
@@ -85,7 +88,7 @@ def save_mapping(state: State, file: Path) -> Path:
 
 
 def alternative_mapping(state: State) -> MappingDocument | None:
-    """The rules' mapping beside a model's that differs; None where there is none."""
+    """Return the rules' mapping beside a model's that differs; None if there is none."""
     opinion = state.get("opinion")
     return opinion.proposal.mapping if opinion and not opinion.agrees else None
 
@@ -119,7 +122,7 @@ def delete_files(folder: Path) -> None:
 
 
 def edited_mappings(folder: Path) -> list[Path]:
-    """The mappings there that are not as ingot proposed them."""
+    """Return the mappings there that are not as ingot proposed them."""
     with output_errors(folder):
         hashes = _proposed_hashes(folder)
         files = [(name, folder / name) for name in (MAPPING, OTHER)]
@@ -145,7 +148,7 @@ def _sha256(content: bytes) -> str:
 
 
 def next_steps(state: State, folder: Path) -> str:
-    """How to go on from a waiting proposal, the simplest way first; one way a line."""
+    """Return how to go on from a waiting proposal, the simplest way first; one way a line."""
     stopped = state.get("stopped")
     ways = _steps_after_stop(stopped) if stopped else _steps_after_proposal(state, folder)
     return "\n".join([f"read {folder / REPORT}", *ways])
@@ -182,7 +185,7 @@ def _steps_after_proposal(state: State, folder: Path) -> Iterator[str]:
 
 
 def counting_order(state: State) -> Order:
-    """The order with the approval of what stopped its conversion, where something did."""
+    """Return the order with the approval of what stopped its conversion, where something did."""
     halted, order = state.get("halted"), state["order"]
     if halted is None:
         return replace(order, approve_counts=None)
@@ -207,7 +210,7 @@ def _is_approvable(state: State) -> bool:
 
 
 def order_command(order: Order, *, mapping: str) -> str:
-    """The command line of an order with a mapping that a person has approved."""
+    """Return the command line of an order with a mapping that a person has approved."""
     words = ["ingot", "run", order.source, "--out", order.out or "", "--mapping", mapping]
     for option in (
         "tokenizer",

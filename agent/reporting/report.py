@@ -49,14 +49,14 @@ _DECIDED = {
 
 
 def proposal_text(state: State, door: Door | None = None) -> Safe:
-    """The proposal for a reviewer, without rows."""
+    """Return the proposal for a reviewer, without rows."""
     return Safe("\n".join(_proposal_lines(state, door or Door("redacted"))) + "\n")
 
 
 def report_text(
     state: State, manifest: Manifest, rejects: Sequence[Safe], door: Door | None = None
 ) -> Safe:
-    """The proposal and what its conversion gave."""
+    """Return the proposal and what its conversion gave."""
     lines = _proposal_lines(state, door or Door("redacted"))
     return Safe("\n".join([*lines, *_result_lines(manifest, rejects)]) + "\n")
 
@@ -88,7 +88,7 @@ def _doubt_lines(proposal: SafeProposal) -> Iterator[str]:
 
 
 def author_text(proposal: SafeProposal | Outcome) -> str:
-    """Who proposed and how sure; a mapping that a person brought is as sure as they are."""
+    """Return who proposed and how sure; a mapping that a person brought is as sure as they are."""
     by = f"by {proposal.mapper}"
     if proposal.mapper == "edited":
         return "edited by a person"
@@ -98,7 +98,7 @@ def author_text(proposal: SafeProposal | Outcome) -> str:
 
 
 def reason_text(proposal: SafeProposal | Outcome, check: Check | None) -> Safe:
-    """What a record is made of, and the reason of a proposal."""
+    """Return what a record is made of, and the reason of a proposal."""
     record = check.record if check else EMPTY_TEXT
     return Safe("; ".join(filter(None, (record, proposal.reason))))
 
@@ -262,7 +262,7 @@ def _count_table(name: str, count: str, counts: Mapping[str, object]) -> Iterato
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Iterable[Safe]]) -> Iterator[str]:
-    """A Markdown table; cells are data and are shown as they are."""
+    """Yield a Markdown table; cells are data and are shown as they are."""
     yield f"| {' | '.join(head)} |"
     yield f"|{' --- |' * len(head)}"
     for row in rows:
@@ -276,12 +276,12 @@ def markdown_line(text: Safe) -> Safe:
 
 
 def markdown_code(text: Safe) -> Safe:
-    """Text of unknown origin as code."""
+    """Return the text of unknown origin as code."""
     return Safe(f"`{_CONTROL.sub(' ', text).replace('`', '´')}`")
 
 
 def mapping_bytes(document: MappingDocument) -> bytes:
-    """A mapping document as the file that people review: indented, keys in the language's order."""
+    """Return a mapping document as people review it: indented, keys in the language's order."""
     return (json.dumps(document, ensure_ascii=False, indent=2) + "\n").encode()
 
 
@@ -313,7 +313,7 @@ _BY_ITSELF = ("done", "rejected", "failed")  # the proposal's reason is not why
 
 
 def beginning_reply(order: Order) -> Safe:
-    """What a run says when it has understood its order."""
+    """Return what a run says when it has understood its order."""
     said = f"I read {markdown_code(Safe(order.source))} and propose a mapping of its fields."
     if order.dry_run:
         return Safe(f"{said} This is a dry run: nothing is written.")
@@ -326,7 +326,7 @@ def beginning_reply(order: Order) -> Safe:
 
 
 def edited_reply(state: State) -> Safe:
-    """What a run says of a mapping that a person has edited, before it asks again."""
+    """Return what a run says of a mapping that a person has edited, before it asks again."""
     problems, check = _short_problem_lines(state["problems"]), state.get("check")
     if not check:
         return Safe("\n".join(["The edited mapping cannot be run:", "", *problems]))
@@ -335,7 +335,7 @@ def edited_reply(state: State) -> Safe:
 
 
 def ending_reply(outcome: Outcome) -> Safe:
-    """What a run says at its end: counts and where the files are, or why there are none."""
+    """Return what a run says at its end: counts and where the files are, or why there are none."""
     if outcome.result:
         return _result_text(outcome, outcome.result)
     why = outcome.why if outcome.status in _BY_ITSELF else outcome.why or outcome.reason

@@ -130,7 +130,7 @@ class Repository:
         except _GitError:  # there is no HEAD yet
             found = _run_git(self.root, "rev-list", "--max-count=1", "--all", "--")
         if not found:
-            hint = "commit first what is to be compared with"
+            hint = "commit the files to compare with first"
             raise RevisionError(str(self.root), "the repository has no commit yet", hint)
 
     def merge_base(self, base: str, head: str) -> str:
@@ -214,7 +214,7 @@ def open_repository(folder: Path) -> Repository:
     # Files of a tree may look like a bare repository, and core.worktree may name any folder.
     marked = any((one / ".git").exists() for one in (place.parents if bare else [place]))
     if marked == bare:
-        raise RevisionError(str(place), "is no repository of its own", _ELSEWHERE)
+        raise RevisionError(str(place), "is not the folder of a git repository", _ELSEWHERE)
     return Repository(root=place)
 
 

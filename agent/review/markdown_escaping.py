@@ -225,7 +225,7 @@ def diff_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
     groups = list(SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(2))
     if not groups:
         yield from (f"  {line}" for line in old)
-        yield "  (they differ in what is cut)"
+        yield "  (they differ in parts that are not shown)"
     for number, group in enumerate(groups):
         if number or group[0][1]:
             yield "  ..."

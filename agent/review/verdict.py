@@ -51,7 +51,7 @@ class Case:
     """What a verdict rests on.
 
     Attributes:
-        kind: class of the change, None where there is nothing to compare.
+        kind: class of the change, None if there is nothing to compare.
         unclear: why two mappings cannot be compared, "" if they can.
         golden: the result of the golden rows, None if there are none.
         golden_fault: why the golden rows could not be run, "" if they could.
@@ -258,7 +258,7 @@ def _gate_reasons(old: SampleRun | None, new: SampleRun) -> Iterator[Reason]:
     known = {gate.name for gate in _warning_gates(old)} if old else set()
     for gate in _warning_gates(new):
         if gate.name not in known:
-            yield _make_reason("warn", "gate", f"{gate.name}: {gate.figure}, wanted: {gate.limit}")
+            yield _make_reason("warn", "gate", f"{gate.name}: {gate.figure}, limit: {gate.limit}")
 
 
 def _warning_gates(ran: SampleRun) -> list[Gate]:

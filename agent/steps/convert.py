@@ -83,7 +83,7 @@ def _convert_rows(state: State, order: Order, context: Context, door: Door) -> j
     usage, proposal = state.get("usage"), state["proposal"]
     extra_run = {"model": encode(usage) if usage else None}
     if proposal is None:
-        raise ConversionError(order.source, "there is no proposal to convert by")
+        raise ConversionError(order.source, "the run has no proposal to convert with")
     if proposal.decision == "irrelevant":
         source = context.source(order.source, order.spec)
         return job.finish_irrelevant(

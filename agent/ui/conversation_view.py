@@ -54,7 +54,7 @@ _READ: WeakKeyDictionary[Door, tuple[Profile, Profile]] = WeakKeyDictionary()
 
 
 def view_conversation(conversation: Conversation, context: Context) -> Facts:
-    """Everything that the page shows of a conversation, but where its files lie."""
+    """Return everything that the page shows of a conversation, but where its files lie."""
     state, order = conversation.state, conversation.order
     proposal, check = state.get("proposal"), state.get("check")
     door = context.door(order.source, order.spec)
@@ -116,7 +116,7 @@ def _view_targets(mapping: Mapping, uses: Sequence[FieldUse]) -> list[Facts]:
 
 
 def view_reply(reply: Reply, context: Context) -> Facts:
-    """What a line of a conversation gave, without the view of where it stands now."""
+    """Return what a line of a conversation gave, without the view of where it stands now."""
     order = reply.conversation.order
     door = context.door(order.source, order.spec)
     listed = "alternatives" in reply.show

@@ -47,7 +47,7 @@ ANY_ROW = RowFilter()
 
 
 class _TriedRow(NamedTuple):
-    """A row, its first record, and `record` or why it gives none ("" where that is not shown)."""
+    """A row, its first record, and `record` or why it gives none ("" if that is not shown)."""
 
     row: Json
     record: Json
@@ -61,7 +61,10 @@ def view_rows(
     uses: Sequence[FieldUse],
     wanted: RowFilter = ANY_ROW,
 ) -> Facts:
-    """The first of the rows that are asked for, those with a record before others; and counts."""
+    """Return the first of the rows that are asked for, those with a record before others.
+
+    And counts.
+    """
     rows = _tried_rows(conversation, context)
     grouped = bool(conversation.tree.group)
     held = [one for one in rows if _holds_value(one.row, wanted, grouped=grouped)]
@@ -195,7 +198,7 @@ def _kind_of(value: Json) -> str:
 
 
 def view_record(record: Json) -> list[Facts]:
-    """A unified record as lines without colours."""
+    """Return a unified record as lines without colours."""
     return list(islice(_record_lines(record, ()), _LINES))
 
 

@@ -65,7 +65,7 @@ class Target(NamedTuple):
 
     @property
     def clear(self) -> str | None:
-        """The line that leaves it without a field, None where there is none."""
+        """Return the line that leaves it without a field, None if there is none."""
         return None if self.name.endswith("messages") else f"{self.put} none"
 
 
@@ -201,7 +201,7 @@ def _speaker_likeness(facts: PathFacts) -> float:
 
 
 def typed_path(segments: Place) -> str:
-    """A path as a command reads it: names that could be read otherwise are quoted and escaped."""
+    """Return a path as commands read it; ambiguous names are quoted and escaped."""
     spelt = {_EVERY: _EVERY, ".*": "*"}
     texts = [one if isinstance(one, str) else f"[{one}]" for one in segments]
     return _join(spelt.get(one) or _typed_name(one) for one in texts)
@@ -215,7 +215,7 @@ def _typed_name(name: str) -> str:
 
 
 def start_path(target: Target, segments: Place) -> str:
-    """A path of a row as it starts where the paths of a target do."""
+    """Return a path of a row as it starts where the paths of a target do."""
     around = path_segments(target.around)
     levels = 0
     for size in range(len(around), -1, -1):
@@ -236,12 +236,12 @@ def _join(parts: Iterable[str]) -> str:
 
 
 def row_path(path: str) -> str:
-    """A path with all that is around it as the tree of fields names it: for all elements."""
+    """Return a path with all that is around it as the tree of fields names it: for all elements."""
     return join_path(*path_segments(path))
 
 
 def path_segments(path: str) -> list[str]:
-    """The names and marks that a path leads through; `^` leads back out of an object."""
+    """Return the names and marks that a path leads through; `^` leads back out of an object."""
     found: list[str] = []
     for step in compile_path(path or "$").steps:
         if isinstance(step, Names):

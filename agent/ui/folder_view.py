@@ -41,7 +41,7 @@ _ENTRIES, _LOOKED_AT = 500, 20_000  # of a folder that are shown, and that are l
 def list_folder(folder: Path, root: Path) -> Facts:
     """List a folder below the root; hidden entries, and links that leave the root, are left out."""
     if not folder.is_dir():
-        raise ConversionError(str(folder.relative_to(root)), "is no folder below the root")
+        raise ConversionError(str(folder.relative_to(root)), "is not a folder below the root")
     with os.scandir(folder) as entries:
         found = [one for one in islice(entries, _LOOKED_AT) if not one.name.startswith(".")]
     found = [one for one in found if root in Path(one.path).resolve().parents]
@@ -86,7 +86,7 @@ def _file_kind(file: Path) -> str:
 
 
 def view_result(folder: Path) -> Facts:
-    """The figures of a result. Raises ConversionError where it holds none."""
+    """Return the figures of a result. Raises ConversionError if it holds none."""
     manifest = _read_manifest(folder)
     told = {name: manifest.get(name) for name in ("rows", "records", "reason")}
     filtered = {"filtered": one} if (one := manifest["records"]["filtered"]) else {}
@@ -136,7 +136,7 @@ def _token_counts(folder: Path, manifest: Json) -> Facts | None:
 
 
 def view_records(folder: Path, start: int, count: int) -> Facts:
-    """Some records, by their number in the result."""
+    """Return some records, by their number in the result."""
     total = _read_manifest(folder)["records"]["written"]
     door, shown = Door("redacted"), islice(_records_from(folder, start), min(count, _MOST))
     records: list[Facts] = []
@@ -162,7 +162,7 @@ def _records_from(folder: Path, start: int) -> Iterator[Record]:
 
 
 def view_rejects(folder: Path, start: int, count: int) -> Facts:
-    """Some rejects: file, row, reason and what was found."""
+    """Return some rejects: file, row, reason and what was found."""
     manifest, door = _read_manifest(folder), Door("redacted")
     lines = (line for file in _reject_files(folder) for line in _lines_of(file))
     shown = islice(lines, start, start + min(count, _MOST))
@@ -184,9 +184,9 @@ def _lines_of(file: Path) -> Iterator[bytes]:
 
 
 def view_tokens(folder: Path, start: int, count: int, tokenizer: str | None) -> Facts:
-    """The tokens of some documents, each with whether it is trained on.
+    """Return the tokens of some documents, each with whether it is trained on.
 
-    Raises ConversionError where the result has no tokens.
+    Raises ConversionError if the result has no tokens.
     """
     data = _open_tokens(folder)
     loaded, notes = open_tokenizer(data, tokenizer) if tokenizer else (None, [_NO_TOKENIZER])

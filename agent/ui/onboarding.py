@@ -82,7 +82,7 @@ class Onboarding:
         self._lock = Lock()
 
     def list_conversations(self) -> list[Facts]:
-        """The saved conversations about data below the root, the latest first."""
+        """Return the saved conversations about data below the root, the latest first."""
         found = []
         for one in self._chats.listed():
             with suppress(IngotError, OSError, ValueError):
@@ -152,7 +152,7 @@ class Onboarding:
     def approve(self, id_: str, seen: str, out: str, tokenizer: str | None, tell: Tell) -> Facts:
         """Convert what the person has seen and approved.
 
-        `seen` is the `digest` of the view that they looked at. Raises ConversionError where the
+        `seen` is the `digest` of the view that they looked at. Raises ConversionError if the
         mapping is another one now, or fails a gate.
         """
         with self._changed(id_) as found:
@@ -241,7 +241,9 @@ class Onboarding:
     def _find_decision(self, id_: str) -> tuple[_Open, LakeOrder, SetFacts, DataSet]:
         found = self._open.get(id_)
         if found is None or found.lake is None:
-            raise ConversionError(id_, "is no data set that waits", "open it from its lake")
+            raise ConversionError(
+                id_, "this data set is not open for a decision", "open it from its lake"
+            )
         order = self._lake_order(self._name(found.lake))
         return found, order, *_find_waiting(order, found.name)
 
@@ -269,7 +271,7 @@ class Onboarding:
         try:
             kept = self._chats.load(id_)
         except KeyError:
-            raise ConversionError(id_, "is no conversation that is saved") from None
+            raise ConversionError(id_, "no saved conversation has this id") from None
         check_confined(kept.order, self.root)
         context = self._context()
         kept = replace(kept, under_review=False)

@@ -45,7 +45,7 @@ Work = Callable[[Tell], Facts]
 
 
 def build_app(onboarding: Onboarding) -> App:
-    """The application: every route with what it does."""
+    """Return the application: every route with what it does."""
     from starlette.applications import Starlette
     from starlette.routing import Route
 
@@ -161,7 +161,7 @@ class _Page:
             return self._onboarding.approve_waiting(id_, _text(body, "seen"))
         if decision == "reject":
             return self._onboarding.reject_waiting(id_)
-        raise ConversionError("decision", "approve or reject is wanted")
+        raise ConversionError("decision", "must be approve or reject")
 
 
 def _id(request: "Request") -> str:
@@ -174,7 +174,7 @@ _PART = {"start": 0, "count": 20}
 def _text(body: Json, name: str, usual: str | None = None) -> str:
     found = body.get(name, usual)
     if not isinstance(found, str):
-        raise ConversionError(name, "a text is wanted")
+        raise ConversionError(name, "must be a text")
     return found
 
 
@@ -272,9 +272,9 @@ async def _read_body(request: "Request") -> Json:
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise ConversionError("request", "is no JSON") from error
+        raise ConversionError("request", "is not JSON") from error
     if not isinstance(found, dict):
-        raise ConversionError("request", "is no JSON object")
+        raise ConversionError("request", "is not a JSON object")
     return found
 
 

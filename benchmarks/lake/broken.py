@@ -23,7 +23,7 @@ POINTER: Final = (
     "version https://git-lfs.github.com/spec/v1\n"
     "oid sha256:4665a5ea423c2713d436b5ee50593a9640e0018c1550b5a0002f74190d6caea8\nsize 12345678\n"
 )
-_FAILS: Final = ("failed", "nothing", "waiting", "left out")
+_FAILS: Final = ("failed", "no_training_text", "waiting", "left out")
 
 
 def _rows(write: Writer, shape: str, count: int) -> list[dict[str, object]]:

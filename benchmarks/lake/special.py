@@ -330,7 +330,7 @@ def others(maker: Maker) -> Iterator[Made]:
 
 
 def _other(key: str, place: str, files: dict[str, bytes]) -> Made:
-    return Made(key=key, place=place, files=files, kind="other", status=("other",))
+    return Made(key=key, place=place, files=files, kind="other", status=("other_command",))
 
 
 def _criteo(maker: Maker) -> bytes:
@@ -378,5 +378,5 @@ def irrelevant(maker: Maker) -> Iterator[Made]:
             place=f"metrics/{key}",
             files={"log.csv": writing.table(held).encode()},
             kind="irrelevant",
-            status=("nothing",),
+            status=("no_training_text",),
         )

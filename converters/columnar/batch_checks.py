@@ -19,7 +19,7 @@ from ingot.converters.errors import translate_read_errors
 
 
 def is_valid_batch(batch: pa.RecordBatch, number: int, where: str) -> bool:
-    """Check all offsets, sizes and indices of a batch. Raises SourceError where one is wrong.
+    """Check all offsets, sizes and indices of a batch. Raises SourceError if one is wrong.
 
     False where only values break their type: texts that are not UTF-8, times beyond a day.
     """
@@ -45,7 +45,7 @@ def text_mask(column: pa.Array) -> NDArray[np.bool_]:
 
 
 def is_utf8(cell: bytes | None) -> bool:
-    """Whether bytes are UTF-8; None is."""
+    """Return whether bytes are UTF-8; None is."""
     try:
         (cell or b"").decode()
     except UnicodeDecodeError:
@@ -105,7 +105,7 @@ _SHARING: Final = (
 
 
 def shares_values(kind: pa.DataType) -> bool:
-    """Whether two rows may hold the same bytes of a batch."""
+    """Return whether two rows may hold the same bytes of a batch."""
     if isinstance(kind, pa.BaseExtensionType):
         return shares_values(kind.storage_type)
     inner = (kind.field(number).type for number in range(kind.num_fields))
@@ -113,7 +113,7 @@ def shares_values(kind: pa.DataType) -> bool:
 
 
 def small_slices(batch: pa.RecordBatch, rows: int) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """A batch in slices of at most so many rows, as few as fit into memory, each with its bytes."""
+    """Yield a batch in slices that fit into memory, each with its bytes."""
     for start in range(0, batch.num_rows, rows):
         part = batch.slice(start, rows)
         sizes = sum((_row_sizes(column) for column in part.columns), np.zeros(len(part), np.int64))

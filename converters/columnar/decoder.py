@@ -236,7 +236,7 @@ class _Decoder:
         self._batches = self._sent_batches(asked)
 
     def next_batch(self) -> Reply:
-        """The batch that follows, None behind the last."""
+        """Return the batch that follows, None behind the last."""
         return next(self._batches, (None, NOTHING))
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ _MOST_SECONDS: Final = 60  # for a Feather file, which may have 256 MiB
 
 
 def open_path(path: str | None, inode: tuple[int, int] | None) -> pa.NativeFile | None:
-    """The file that the parent has open, if its path still leads there."""
+    """Return the file that the parent has open, if its path still leads there."""
     if path is None:
         return None
     try:

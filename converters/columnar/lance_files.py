@@ -58,7 +58,7 @@ class LanceFragment:
 
 
 def find_version(asked: FindVersion) -> FoundVersion:
-    """What a version of a table holds. Raises SourceError."""
+    """Return what a version of a table holds. Raises SourceError."""
     with translate_library_errors(asked.path, "cannot read the version of the Lance table"):
         table = _dataset(asked.path, asked.version)
         found = tuple(map(_found_fragment, table.get_fragments()))
@@ -83,7 +83,7 @@ def _dataset(path: str, version: str | int | None) -> Any:  # noqa: ANN401 - it 
 
 
 def read_version_time(version: str) -> dt.datetime:
-    """The time that a version of a table is named by, of UTC where it has no zone.
+    """Return the time that a version of a table is named by, of UTC where it has no zone.
 
     Raises ValueError.
     """
@@ -122,7 +122,7 @@ class OpenFragment:
     def batches(
         self, rows: int, groups: Sequence[int] | None, columns: Sequence[str] | None
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of some groups, or of all."""
+        """Yield the rows of some groups, or of all."""
         parts: list[dict[str, int]] = [{}]
         if groups is not None:
             parts = [{"offset": one * GROUP_ROWS, "limit": GROUP_ROWS} for one in groups]

@@ -185,7 +185,7 @@ class ParquetFile:
 
 
 def find_lance_version(asked: FindVersion) -> FoundVersion:
-    """What a version of a Lance table holds. Raises SourceError."""
+    """Return what a version of a Lance table holds. Raises SourceError."""
     fragment = LanceFragment(asked.path, 0, 0, 0)
     with FragmentStream(fragment) as stream:
         file = ParquetFile(stream, asked.path, decoder.decode_lance)

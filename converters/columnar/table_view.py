@@ -35,17 +35,17 @@ class TableView:
     numbered: bool = False  # whether fields of the file must have numbers
 
     def digest(self) -> str:
-        """What tells the view from another one of the same file."""
+        """Return what tells the view from another one of the same file."""
         schema = self.schema.to_string(show_field_metadata=True)
         said = repr([schema, sorted(self.constants.items())])
         return hashlib.sha256(said.encode() + np.packbits(self.deleted).tobytes()).hexdigest()
 
     def rows_left(self, first: int, rows: int) -> int:
-        """How many of so many rows of the file from row `first` on are not deleted."""
+        """Return how many of so many rows of the file from row `first` on are not deleted."""
         return rows - int(np.count_nonzero(self.deleted[first : first + rows]))
 
     def apply(self, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
-        """The rows left of a batch that begins with row `first`. Raises pa.ArrowInvalid."""
+        """Return the rows left of a batch that begins with row `first`. Raises pa.ArrowInvalid."""
         gone = self.deleted[first : first + batch.num_rows]
         if gone.any():
             kept = np.ones(batch.num_rows, np.bool_)

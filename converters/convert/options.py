@@ -151,7 +151,7 @@ class ConvertOptions:
 
     @property
     def spread(self) -> Spread:
-        """Who does the shards."""
+        """Return who does the shards."""
         return Spread(
             runner=self.runner,
             workers=self.workers,

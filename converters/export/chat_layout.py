@@ -62,7 +62,7 @@ class Chat:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FittedChat:
-    """A chat on its way to a trainer and the steps done; None where it cannot be written."""
+    """A chat on its way to a trainer and the steps done; None if it cannot be written."""
 
     chat: Chat | None
     done: tuple[str, ...] = ()
@@ -72,7 +72,10 @@ Step = Callable[[Chat], FittedChat]
 
 
 def take_steps(chat: Chat, steps: Iterable[Step]) -> FittedChat:
-    """What steps make of a chat, one after the other; none is taken after one that gave none."""
+    """Return what steps make of a chat, one after the other.
+
+    None is taken after one that gave none.
+    """
     done: tuple[str, ...] = ()
     for step in steps:
         taken = step(chat)
@@ -84,7 +87,7 @@ def take_steps(chat: Chat, steps: Iterable[Step]) -> FittedChat:
 
 
 def chat_of_record(record: Record) -> Chat:
-    """The conversation of an SFT record."""
+    """Return the conversation of an SFT record."""
     said = tuple(
         Turn(role=one["role"], content=one["content"], trained=one["loss_mask"])
         for one in record["messages"]
@@ -95,12 +98,12 @@ def chat_of_record(record: Record) -> Chat:
 
 
 def keep_if(fits: object, chat: Chat, reason: str) -> FittedChat:
-    """The chat as it is where it fits, else none."""
+    """Return the chat as it is where it fits, else none."""
     return FittedChat(chat=chat) if fits else FittedChat(chat=None, done=(reason,))
 
 
 def require_trained(chat: Chat, reason: str = "untrained") -> FittedChat:
-    """Only chats with something to train on."""
+    """Return only chats with something to train on."""
     return keep_if(any(chat.trained), chat, reason)
 
 
@@ -109,7 +112,7 @@ require_still_trained: Final[Step] = partial(require_trained, reason="masks")
 
 
 def cut_tail(chat: Chat) -> FittedChat:
-    """The chat up to its last trained turn; what follows it changes no trained token."""
+    """Return the chat up to its last trained turn; what follows it changes no trained token."""
     end = max((at for at, trained in enumerate(chat.trained, start=1) if trained), default=0)
     if end == len(chat.turns):
         return FittedChat(chat=chat)
@@ -136,7 +139,7 @@ def merge_system(chat: Chat) -> FittedChat:
 
 
 def merge_neighbours(*roles: str) -> Step:
-    """A step after which no two turns of one of `roles` follow each other."""
+    """Return a step after which no two turns of one of `roles` follow each other."""
 
     def join(chat: Chat) -> FittedChat:
         runs = [tuple(run) for _, run in itertools.groupby(chat.turns, key=lambda turn: turn.role)]
@@ -174,7 +177,7 @@ def begin_with_user(chat: Chat) -> FittedChat:
 
 
 def require_alternating(*others: str) -> Step:
-    """A step that takes only chats in which one of `others` and the assistant take turns."""
+    """Return a step that takes only chats in which one of `others` and the assistant take turns."""
 
     def check(chat: Chat) -> FittedChat:
         roles = [turn.role for turn in chat.turns if turn.role != "system"]
@@ -185,12 +188,12 @@ def require_alternating(*others: str) -> Step:
 
 
 def require_tool_list(chat: Chat) -> FittedChat:
-    """Only tools that are a JSON list of objects."""
+    """Return only tools that are a JSON list of objects."""
     return keep_if(chat.tools is None or is_tool_list(chat.tools), chat, "tools_text")
 
 
 def is_tool_list(text: str) -> bool:
-    """Whether a text is a JSON list of objects."""
+    """Return whether a text is a JSON list of objects."""
     try:
         tools = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -219,13 +222,13 @@ TEXT_ROWS: Final = pa.schema([("text", pa.string())])
 
 
 def marked_rows(mark: str) -> pa.Schema:
-    """Rows whose messages have a mark, such as whether each is trained on."""
+    """Return rows whose messages have a mark, such as whether each is trained on."""
     message = pa.struct([*TURN_FIELDS, (mark, pa.bool_())])
     return pa.schema([("messages", pa.list_(pa.field("element", message))), ("tools", pa.string())])
 
 
 def record_row(chat: Chat) -> Record:
-    """A chat as a row of `RECORD_ROWS`; a system turn that is trained on stays a message."""
+    """Return a chat as a row of `RECORD_ROWS`; a system turn that is trained on stays a message."""
     first = chat.turns[0]
     lifted = first.role == "system" and not first.trained
     said = chat.turns[1:] if lifted else chat.turns
@@ -264,7 +267,7 @@ class WrittenFiles:
 
     @property
     def folder(self) -> str:
-        """The folder of the files."""
+        """Return the folder of the files."""
         return PurePosixPath(self.files[0]).parent.as_posix()
 
     @property
@@ -288,20 +291,20 @@ class Trainer:
 
 
 def record_mask(chat: Chat) -> tuple[bool, ...]:
-    """What the record says is trained on."""
+    """Return what the record says is trained on."""
     return chat.trained
 
 
 def assistant_mask(chat: Chat) -> tuple[bool, ...]:
-    """Every assistant turn is trained on."""
+    """Return every assistant turn is trained on."""
     return tuple(turn.role == "assistant" for turn in chat.turns)
 
 
 def full_mask(chat: Chat) -> tuple[bool, ...]:
-    """Every turn is trained on."""
+    """Return every turn is trained on."""
     return (True,) * len(chat.turns)
 
 
 def message_rows(chat: Chat) -> list[Json]:
-    """The turns as role and content."""
+    """Return the turns as role and content."""
     return [{"role": turn.role, "content": turn.content} for turn in chat.turns]

@@ -54,7 +54,7 @@ def check_place(folder: Path, out: Path) -> None:
 
 
 def is_plain_path(path: str) -> bool:
-    """Whether a config may name a path: `datasets` takes it for a pattern or a URL else."""
+    """Return whether a config may name a path: `datasets` takes it for a pattern or a URL else."""
     return path.isprintable() and not any(odd in path for odd in (*"*?[", "::"))
 
 
@@ -64,7 +64,7 @@ _NAMED: Final = 4
 
 
 def open_result(folder: Path) -> FinishedResult:
-    """The finished result with records in a folder."""
+    """Return the finished result with records in a folder."""
     result = find_finished(folder)
     if result is None:
         raise _unfinished_error(folder)
@@ -131,7 +131,7 @@ def _damage_error(result: FinishedResult, problem: str) -> ConversionError:
 
 
 def read_known_records(file: Path) -> Iterator[Record]:
-    """The records of a file, in order."""
+    """Yield the records of a file, in order."""
     for number, record in enumerate(read_records(file), start=1):
         odd = [one["role"] for one in record.get("messages", ()) if one["role"] not in ROLES]
         if odd:
@@ -222,7 +222,7 @@ class _Export:
 
     @cached_property
     def identity(self) -> RunIdentity:
-        """What decides the bytes, as the manifest holds it."""
+        """Return what decides the bytes, as the manifest holds it."""
         settled = {
             "versions": {"ingot": __version__, "export": FORMAT},
             "trainer": {"name": self.trainer.name, "version": self.trainer.version},

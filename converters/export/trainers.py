@@ -50,12 +50,12 @@ class Tally:
 
     @property
     def lost(self) -> dict[str, int]:
-        """Records that the trainer does not train on as they say, by reason."""
+        """Return records that the trainer does not train on as they say, by reason."""
         found = self.left_out + self.changed
         return {name: found[name] for name in REASONS if found[name] and name not in HARMLESS}
 
     def to_json(self) -> TallyDocument:
-        """The counts as the manifest has them."""
+        """Return the counts as the manifest has them."""
         return {
             "read": self.read,
             "written": self.written,
@@ -88,7 +88,7 @@ def fitter(trainer: Trainer) -> Callable[[Chat], FittedChat]:
 
 
 def take_mode(way: TrainingMode, fitted: FittedChat) -> FittedChat:
-    """What one way makes of a fitted chat."""
+    """Return what one way makes of a fitted chat."""
     chat = fitted.chat
     if chat is None:
         return fitted
@@ -101,7 +101,7 @@ def take_mode(way: TrainingMode, fitted: FittedChat) -> FittedChat:
 
 
 def survey_records(trainer: Trainer, records: Iterable[Record]) -> tuple[TrainingMode, Tally]:
-    """The way that fits the records best, and what it makes of them.
+    """Return the way that fits the records best, and what it makes of them.
 
     That is the one with the fewest records lost, then with trained characters nearest to what the
     records say, then the first.
@@ -139,7 +139,7 @@ def _trained_chars(chat: Chat, trained: tuple[bool, ...]) -> int:
 def trainer_rows(
     trainer: Trainer, way: TrainingMode, records: Iterable[Record]
 ) -> Iterator[Record]:
-    """The rows of the records that can be written, in order."""
+    """Yield the rows of the records that can be written, in order."""
     fit = fitter(trainer)
     for record in records:
         taken = take_mode(way, fit(chat_of_record(record)))

@@ -62,8 +62,8 @@ def cache_folders() -> list[Path]:
 
     chosen = numba.config.CACHE_DIR  # type: ignore[attr-defined]
     user = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    beside = Path(chosen) / "ingot" if chosen else Path(__file__).parent / "__pycache__"
-    return [beside, Path(user) / "ingot" / "kernels"]
+    folder = Path(chosen) / "ingot" if chosen else Path(__file__).parent / "__pycache__"
+    return [folder, Path(user) / "ingot" / "kernels"]
 
 
 def cached_files() -> Iterable[Path]:
@@ -88,7 +88,7 @@ class _KernelCache:
 
     @property
     def cache_path(self) -> str:
-        """The folder that is tried first."""
+        """Return the folder that is tried first."""
         return str(cache_folders()[0])
 
     def file_stem(self, codegen: Any) -> str:  # noqa: ANN401 - numba's
@@ -100,7 +100,7 @@ class _KernelCache:
         return f"{self._name}-{_short_digest(parts)}"
 
     def load_overload(self, signature: object, target: Any) -> object:  # noqa: ANN401
-        """Return the kernel compiled for argument types; None where it is not cached."""
+        """Return the kernel compiled for argument types; None if it is not cached."""
         from numba.core.compiler import CompileResult
 
         rebuild: Callable[..., object] = CompileResult._rebuild

@@ -21,28 +21,39 @@ from ingot.converters.records.writers import part_order
 from ingot.converters.rows import EMPTY_TEXT, Json, MappingDocument, Safe
 
 Status = Literal[
-    "converted", "nothing", "other", "waiting", "resting", "failed", "rejected", "gone"
+    "converted",
+    "no_training_text",
+    "other_command",
+    "waiting",
+    "postponed",
+    "failed",
+    "rejected",
+    "removed",
 ]
 STATUSES: Final[dict[Status, str]] = {
     "converted": "its records are written",
-    "nothing": "it holds no text to train on; its `report.md` gives the reason",
-    "other": "another command of ingot reads it",
+    "no_training_text": "it holds no text to train on; its `report.md` gives the reason",
+    "other_command": "another command of ingot reads it",
     "waiting": "its proposal waits for a person",
-    "resting": (
+    "postponed": (
         "the data set has no proposal yet, because a budget is used up or the model did not answer"
     ),
     "failed": "it could not be read or converted",
     "rejected": "a person has rejected its proposal",
-    "gone": "its files were removed; its result is kept",
+    "removed": "its files were removed; its result is kept",
 }
-# Shown to people in place of the stored status, which stays as older lakes have it.
-STATUS_WORDS: Final[dict[str, str]] = {
-    **{status: status for status in STATUSES},
-    "nothing": "no training text",
-    "other": "other command",
+# By the status that lakes of version 0.1 hold.
+_FORMER_STATUSES: Final[dict[str, Status]] = {
+    "nothing": "no_training_text",
+    "other": "other_command",
     "resting": "postponed",
     "gone": "removed",
 }
+
+
+def status_text(status: Status) -> str:
+    """Write a status for people."""
+    return status.replace("_", " ")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,8 +116,14 @@ class SetFacts:
     fingerprint: str | None = None
     approved: Annotated[bool, OMIT] = False  # by a person; the next run converts it
 
+    @classmethod
+    def read(cls, document: dict[str, Any]) -> "SetFacts":
+        """Read stored facts, also those of a lake of version 0.1."""
+        status = str(document.get("status"))
+        return decode(cls, {**document, "status": _FORMER_STATUSES.get(status, status)})
+
     def as_text(self) -> "SetFacts":
-        """The same with texts that can be written: names of files in archives may be no text."""
+        """Return the facts with texts that can be written: names in archives may be invalid."""
         return decode(SetFacts, encodable_value(encode(self)))
 
 
@@ -140,7 +157,7 @@ def _local_parts(place: Path | str, result: FinishedResult, folder: Path) -> Ite
 
 
 def encodable_value(value: Json) -> Json:
-    """A value whose texts can be written as UTF-8; what cannot is replaced by `?`."""
+    """Return a value whose texts can be written as UTF-8; what cannot is replaced by `?`."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):

@@ -149,7 +149,7 @@ class _Corpus:
     hashed: Hashes | None
 
     def identity(self, split: str) -> RunIdentity:
-        """What decides the bytes of a split."""
+        """Return what decides the bytes of a split."""
         dedup, result = None, cast("Manifest", self.result.manifest)
         if self.drops is not None:
             dedup = {"method": "exact", "sha256": hashlib.sha256(self.drops.tobytes()).hexdigest()}
@@ -203,12 +203,12 @@ class _Corpus:
         known = None if self.hashed is None else self.hashed[start : start + batch.num_rows]
         if known is not None and not np.array_equal(known, found):
             problem = "its hashes belong to other records"
-            hint = "delete `.ingot-lake/hashes` and run again: it is made anew"
+            hint = "delete `.ingot-lake/hashes` and run again: ingot writes it again"
             raise ConversionError(str(self.place), problem, hint)
         return self.options.splits.places(hash_heads(found))
 
     def split_facts(self, split: str, manifest: Manifest) -> Split:
-        """What a manifest says, for the catalog."""
+        """Return what a manifest says, for the catalog."""
         records, tokens = manifest["records"], manifest["tokens"]
         none = 0 if self.options.tokenizer else None
         return Split(
@@ -241,7 +241,7 @@ class _PendingSplit:
         self._written: _WrittenRecords = {"records": 0, "duplicates": 0, "parts": []}
 
     def has_records(self) -> bool:
-        """Whether a run that was killed had written all records."""
+        """Return whether a run that was killed had written all records."""
         found = find_json(self._staged.work / _WRITTEN, own=True)
         if found:
             self._written = cast("_WrittenRecords", found)

@@ -65,7 +65,7 @@ class Repeats:
 
     @property
     def repeated(self) -> int:
-        """Records that are left out where every content stays once."""
+        """Return records that are left out where every content stays once."""
         return self.within + self.across
 
 
@@ -107,8 +107,8 @@ def _work_folder(folder: Path | None) -> Iterator[Path]:
 
 
 def open_hashes(file: Path) -> Hashes:
-    """The hashes of a file, mapped: array (n, 16) of bytes."""
-    hint = "delete this file and run again: it is made anew"
+    """Return the hashes of a file, mapped: array (n, 16) of bytes."""
+    hint = "delete this file and run again: ingot writes it again"
     try:
         empty = file.stat().st_size <= HASHES_HEADER  # which cannot be mapped
         hashed: Hashes = np.load(file, mmap_mode=None if empty else "r")
@@ -120,7 +120,7 @@ def open_hashes(file: Path) -> Hashes:
 
 
 def open_drops(file: Path, records: int) -> NDArray[np.uint8]:
-    """The bitmap of a set: `numpy.packbits` of whether each record, in order, is to be left out."""
+    """Return the bitmap of a set (`numpy.packbits`): which of its records are left out."""
     hint = "find the duplicates again"
     try:
         bits: NDArray[np.uint8] = np.load(file)
@@ -132,7 +132,7 @@ def open_drops(file: Path, records: int) -> NDArray[np.uint8]:
 
 
 def drop_mask(bits: NDArray[np.uint8], start: int, count: int) -> NDArray[np.bool_]:
-    """Whether each of `count` records from the number `start` on is to be left out."""
+    """Return whether each of `count` records from the number `start` on is to be left out."""
     near = np.unpackbits(bits[start // 8 : _bitmap_bytes(start + count)])
     return near[start % 8 : start % 8 + count].view(np.bool_)
 
@@ -266,7 +266,7 @@ class _Search:
         np.bitwise_or.at(self._bits, places, bits)
 
     def repeats(self, place: int) -> Repeats:
-        """The figures of a set."""
+        """Return the figures of a set."""
         records = len(self._hashed[place])
         shared = np.array(self._pairs[place])
         shared[place] = 0  # nobody is another one to itself
@@ -279,7 +279,7 @@ class _Search:
         )
 
     def write_drops(self, folder: Path) -> dict[str, Path]:
-        """One bitmap per set."""
+        """Return one bitmap per set."""
         folder.mkdir(parents=True, exist_ok=True)
         written = {}
         for place, name in enumerate(self._names):

@@ -29,8 +29,10 @@ function nameCell(one) {
   return [link, place];
 }
 
+const statusText = (status) => status.replaceAll("_", " ");
+
 function statusCell(one) {
-  return el("span", { class: "status s-" + one.status, title: lake.statuses[one.status] }, lake.words[one.status]);
+  return el("span", { class: "status s-" + one.status, title: lake.statuses[one.status] }, statusText(one.status));
 }
 
 /* Why there are no records, where there are none. */
@@ -295,7 +297,7 @@ function drawFilters() {
 
 function chip([status, number]) {
   const button = el("button", { type: "button", class: "status s-" + status, "data-status": status, title: lake.statuses[status], "aria-pressed": "false" },
-    lake.words[status], " ", el("b", {}, count(number)));
+    statusText(status), " ", el("b", {}, count(number)));
   button.addEventListener("click", () => {
     const rest = state.status.filter((one) => one !== status);
     show({ status: rest.length < state.status.length ? rest : [...rest, status] });

@@ -18,7 +18,7 @@ from itertools import accumulate, takewhile
 from typing import Final
 
 from ingot.converters.json_yaml import encode, map_leaves, shorten_text
-from ingot.converters.lake.catalog import STATUS_WORDS, STATUSES, SetFacts, Split
+from ingot.converters.lake.catalog import STATUSES, SetFacts, Split
 from ingot.converters.output import pages
 
 SAMPLES_BYTES: Final = 6 << 20
@@ -43,7 +43,7 @@ _ESCAPED: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\ud
 
 
 def embed_json(value: object) -> str:
-    """A value as JSON for a script block of an HTML page; `NaN` and `inf` become texts."""
+    """Return a value as JSON for a script block of an HTML page; `NaN` and `inf` become texts."""
     try:
         text = _dump_json(value)
     except ValueError:
@@ -73,7 +73,10 @@ def _json_bytes(value: object) -> int:
 
 
 def lake_totals(sets: Sequence[SetFacts]) -> dict[str, object]:
-    """Sums over the lake; rows, records and what was measured are those of converted data sets."""
+    """Return sums over the lake.
+
+    Rows, records and what was measured are those of converted data sets.
+    """
     done = [one for one in sets if one.status == "converted"]
     statuses = Counter(one.status for one in sets)
     rows = {name: sum(one.rows.get(name, 0) for one in done) for name in _ROWS}
@@ -134,7 +137,10 @@ def _spending_totals(sets: Sequence[SetFacts]) -> dict[str, object]:
 
 
 def top_counts(counts: Mapping[str, int]) -> dict[str, object]:
-    """The most frequent ones, most first, and in short what stands behind them; names are cut."""
+    """Return the most frequent ones, most first, and in short what stands behind them.
+
+    Names are cut.
+    """
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     first, rest = ordered[:TOP_LANGUAGES], ordered[TOP_LANGUAGES:]
     told: dict[str, object] = {"first": _cut_values(first, _NAME_CHARS)}
@@ -144,7 +150,7 @@ def top_counts(counts: Mapping[str, int]) -> dict[str, object]:
 
 
 def rare_languages(languages: Mapping[str, int]) -> list[str]:
-    """The languages behind the first ones, by which a data set is found too."""
+    """Return the languages behind the first ones, by which a data set is found too."""
     ordered = sorted(languages, key=lambda code: (-languages[code], code))
     return [code for code in ordered[TOP_LANGUAGES:_SOUGHT] if len(code) <= _TAG_CHARS]
 
@@ -153,12 +159,12 @@ def rare_languages(languages: Mapping[str, int]) -> list[str]:
 
 
 def table_facts(one: SetFacts) -> dict[str, object]:
-    """What the table shows of a data set, and what it is sorted and filtered by."""
+    """Return what the table shows of a data set, and what it is sorted and filtered by."""
     figures = one.figures
     told: dict[str, object] = {
         **{name: _cut_values(getattr(one, name), _WHY_CHARS) for name in _TEXT_FIELDS},
         **{name: getattr(one, name) for name in _PLAIN_FIELDS},
-        "records": figures.records if one.status in ("converted", "gone") else None,
+        "records": figures.records if one.status in ("converted", "removed") else None,
         "characters": figures.characters,
         "rejects": top_counts(one.rejects) if one.rejects else None,
         "tokens": one.tokens,
@@ -211,7 +217,7 @@ def _details(one: SetFacts, mapping: str | None, room: int) -> dict[str, object]
 
 
 def fair_share(sizes: Iterable[int], budget: int) -> int:
-    """The most that each may take for all to stay within a budget."""
+    """Return the most that each may take for all to stay within a budget."""
     left, ordered = budget, sorted(sizes)
     for place, size in enumerate(ordered):
         each = left // (len(ordered) - place)
@@ -241,13 +247,13 @@ _PACKAGE: Final = "ingot.converters.lake"
 
 
 def render_lake_page(sets: Sequence[SetFacts], *, title: str, told: Mapping[str, object]) -> bytes:
-    """The page; the same bytes for the same facts."""
+    """Return the page; the same bytes for the same facts."""
     from markupsafe import Markup
 
     style = _read_files("lake.css")
     script = _read_files("lake_parts.js", "lake_set.js", "lake.js")
     lake: dict[str, object] = {"title": title, "told": dict(told), "totals": lake_totals(sets)}
-    lake |= {"statuses": STATUSES, "words": STATUS_WORDS, "sets": list(map(table_facts, sets))}
+    lake |= {"statuses": STATUSES, "sets": list(map(table_facts, sets))}
     page = pages.render_page(
         _PACKAGE,
         "index.html.j2",

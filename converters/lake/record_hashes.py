@@ -44,7 +44,7 @@ _NULL: Final = 2**64 - 1
 
 
 def hash_records(batch: pa.RecordBatch) -> Hashes:
-    """The hash of every record of a batch of `PT_SCHEMA` or `SFT_SCHEMA`."""
+    """Return the hash of every record of a batch of `PT_SCHEMA` or `SFT_SCHEMA`."""
     kind = kind_of_schema(batch.schema)
     if kind is None:
         hint = "convert the data set first"
@@ -179,7 +179,7 @@ ALL: Final = Splits(names=("all",), fractions=("1",))
 
 
 def parse_splits(text: str) -> Splits:
-    """Splits as a person writes them: `train=0.98,valid=0.02`."""
+    """Return splits as a person writes them: `train=0.98,valid=0.02`."""
     parts = [_parse_part(part.strip()) for part in text.split(",")]
     names = tuple(name for name, _ in parts)
     twice = [name for name in names if names.count(name) > 1]

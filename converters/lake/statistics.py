@@ -99,7 +99,7 @@ class _RecordTally:
             self._languages[language if known else OTHERS] += one["counts"]
 
     def figures(self) -> Figures:
-        """All but the repeats and the samples."""
+        """Return all but the repeats and the samples."""
         least = [0, *_POWERS.tolist()]
         heard = Counter(recognize_language(text) or "" for text in self._chosen.texts())
         return Figures(
@@ -134,5 +134,5 @@ class _SmallestHashes:
                     self._limit = max(self._kept)
 
     def texts(self) -> list[str]:
-        """The texts, by hash."""
+        """Return the texts, by hash."""
         return [self._kept[key] for key in sorted(self._kept)]

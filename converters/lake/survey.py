@@ -36,7 +36,10 @@ _ENDINGS = (".proposal", ".sample", ".json")
 
 
 def data_set_name(*parts: str) -> str:
-    """One name of several parts; it ends with a hash of them where something had to be changed."""
+    """Return one name of several parts.
+
+    It ends with a hash of them where something had to be changed.
+    """
     plain = JOINT.join(parts)
     text = re.sub(r"\s+", " ", _ODD_NAME.sub("_", plain)).strip(" .-")
     clean = text.encode("utf-8", "ignore")[:_MOST_BYTES].decode("utf-8", "ignore").strip(" .-")
@@ -68,7 +71,7 @@ _EDGES = " -_.,~+"
 
 
 def is_card(entry: Entry) -> bool:
-    """Whether a file says by name that it describes a data set."""
+    """Return whether a file says by name that it describes a data set."""
     base = entry.name.rpartition("/")[2]
     return bool(_CARDS.fullmatch(base) or _README.fullmatch(base))
 
@@ -105,7 +108,10 @@ def set_folder(name: str, carded: frozenset[str]) -> str:
 
 
 def common_stem(names: Sequence[str]) -> str:
-    """What the names of files have in common, without numbers, splits and endings; "" = nothing."""
+    """Return what the names of files have in common, without numbers, splits and endings.
+
+    "" = nothing.
+    """
     plain = (_WORDS.sub("", file_stem(name)) for name in names)
     stems = sorted(re.sub(r"[-_.]{2,}", "-", stem).strip(_EDGES) for stem in plain)
     pairs = zip(stems[0], stems[-1], strict=False)  # what these share, all share
@@ -145,7 +151,7 @@ class Survey:
     left_out: tuple[LeftOut, ...]
 
     def all_left_out(self) -> list[LeftOut]:
-        """Every file that is not read, beside data sets and elsewhere, by name."""
+        """Return every file that is not read, beside data sets and elsewhere, by name."""
         beside = (one for each in self.sets for one in each.source.left_out)
         return sorted([*self.left_out, *beside], key=lambda one: one.name)
 
@@ -155,7 +161,7 @@ _REASONS: Final = 40
 
 
 def group_by_reason(left_out: Iterable[tuple[str, str]]) -> list[tuple[str, int, list[str]]]:
-    """Reasons for which files (name, why) are left out, most files first, with the first names."""
+    """Return the reasons for left-out files, most files first, each with its first names."""
     names: dict[str, list[str]] = defaultdict(list)
     for name, why in left_out:
         names[why.partition(": ")[0]].append(name)  # what follows is particular to the file
@@ -254,7 +260,7 @@ class _Names:
         self._former = frozenset(known.values())
 
     def former(self, files: Sequence[str]) -> str | None:
-        """The name under which most of these files were known."""
+        """Return the name under which most of these files were known."""
         names = [name for file in files if (name := self._known.get(file)) is not None]
         free = [name for name in names if name not in self._taken]
         if not free:
@@ -264,7 +270,7 @@ class _Names:
         return name
 
     def new(self, *parts: str) -> str:
-        """A name of these parts; with a number where it is taken."""
+        """Return a name of these parts; with a number where it is taken."""
         name, number = data_set_name(*parts), 1
         while name in self._taken or name in self._former:
             number += 1
@@ -291,7 +297,7 @@ class _LakeFolder:
         self._cards = tuple(entry for entry in self._entries if is_card(entry))
 
     def sets(self, names: _Names, recognise: Recognise) -> list[DataSet]:
-        """The data sets of the place; [] where there is nothing but auxiliary files."""
+        """Return the data sets of the place; [] if there is nothing but auxiliary files."""
         odd = any(side_file_reason(one.name) is None or one.is_unread for one in self._left_out)
         if not (self._files or self._faults or odd):
             return []

@@ -29,7 +29,7 @@ _DEPTH_LIMIT = 12
 
 
 def observed_paths(values: Iterable[Json]) -> tuple[str, ...]:
-    """The paths that occur in the rows, in order of first appearance; at most 2,000."""
+    """Return the paths that occur in the rows, in order of first appearance; at most 2,000."""
     seen: dict[tuple[str, ...], None] = {}
 
     def walk(value: Json, segments: tuple[str, ...]) -> None:
@@ -55,7 +55,7 @@ def observed_paths(values: Iterable[Json]) -> tuple[str, ...]:
 
 
 def nearest_path(text: str, observed: Sequence[str]) -> str | None:
-    """The observed path that looks most like a text, None if none does."""
+    """Return the observed path that looks most like a text, None if none does."""
     by_folded = {path.casefold(): path for path in reversed(observed)}
     folded = text.casefold()
     close = difflib.get_close_matches(folded, by_folded, 1, cutoff=0.6)
@@ -84,7 +84,7 @@ class LiteralBinder:
 
     @cached_property
     def observed(self) -> tuple[str, ...]:
-        """The paths of the rows, looked for where a text is none of them."""
+        """Return the paths of the rows, looked for where a text is none of them."""
         return observed_paths(self.values)
 
     def __call__(self, key: str, text: str, pointer: str) -> Value | Problem:
@@ -197,7 +197,7 @@ def read_tree(document: Json) -> Mapping:
 
 
 def bind(document: Json, values: Sequence[Json] = (), *, where: str = "mapping") -> Mapping:
-    """The mapping that a document means for these rows."""
+    """Return the mapping that a document means for these rows."""
     binder = LiteralBinder(values)
     mapping, notes, problems = _parse_document(document, values, binder)
     if problems:
@@ -282,7 +282,7 @@ def _json_mistake(value: Json) -> str | None:
         try:
             value.encode()
         except UnicodeEncodeError:
-            return "valid Unicode (a lone surrogate is none)"
+            return "valid Unicode (a lone surrogate is not)"
     return None
 
 
@@ -292,25 +292,25 @@ def load_mapping(path: File) -> MappingDocument:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        said = str(error.strerror or error)
-        problem = Problem("", "unreadable", "a mapping file", said[:1].lower() + said[1:])
+        reason = str(error.strerror or error)
+        problem = Problem("", "unreadable", "a mapping file", reason[:1].lower() + reason[1:])
         raise MappingError(str(path), (problem,)) from error
     return read_mapping(data, where=str(path))
 
 
 def read_mapping(data: bytes, *, where: str) -> MappingDocument:
-    """The document that the bytes of a mapping file hold."""
+    """Return the document that the bytes of a mapping file hold."""
     if len(data) > MAX_BYTES:
         problem = Problem("", "too_large", f"at most {MAX_BYTES >> 20} MiB", "more")
         raise MappingError(where, (problem,))
     try:
         document = json.loads(data.decode("utf-8-sig"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        said = json_fault(error) if isinstance(error, ValueError) else "lists nested too deep"
-        problem = Problem("", "bad_json", "a mapping in JSON", said)
+        reason = json_fault(error) if isinstance(error, ValueError) else "lists nested too deep"
+        problem = Problem("", "bad_json", "a mapping in JSON", reason)
         raise MappingError(where, (problem,)) from error
     return parse(document, where=where)
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")

@@ -99,17 +99,20 @@ class SampleRun:
 
     @property
     def rows(self) -> int:
-        """Sampled rows, unreadable ones included."""
+        """Return sampled rows, unreadable ones included."""
         return sum(len(batch.values) for batch in self.batches) + self.unreadable
 
     @cached_property
     def failures(self) -> Counter[str]:
-        """The rejects by their reasons."""
+        """Return the rejects by their reasons."""
         return Counter(reject.reason for reject in self.rejects)
 
     @property
     def coverage(self) -> float:
-        """The share without a hard error; what could not be read says nothing of a mapping."""
+        """Return the share without a hard error.
+
+        What could not be read says nothing of a mapping.
+        """
         hard = sum(count for reason, count in self.failures.items() if reason not in SOFT_REASONS)
         total = len(self.records) + self.failures.total() - self.unreadable
         return 1.0 if not total else (total - hard + self.unreadable) / total
@@ -196,7 +199,7 @@ def check_mapping(
 
 
 def sample_batches(sample: Sample, mapping: Mapping) -> Iterator[Batch]:
-    """The sample as batches, one run of rows per file, grouped where the mapping groups."""
+    """Return the sample as batches, one run of rows per file, grouped where the mapping groups."""
     batches = _batches_by_file(sample)
     return group_rows(batches, mapping.group) if mapping.group else batches
 
@@ -224,7 +227,10 @@ def _single_rows(batch: Batch) -> Iterator[Batch]:
 
 
 def unresolved_problems(mapping: Mapping, nodes: Sequence[RowNode]) -> list[Problem]:
-    """A problem for every path that resolves in no row at all; none where there are no rows."""
+    """Return a problem for every path that resolves in no row at all.
+
+    None if there are no rows.
+    """
     if not nodes:
         return []
     found = [(use, _start_nodes(use, nodes)) for use in path_uses(mapping)]
@@ -392,12 +398,12 @@ def _outcome_problems(
 ) -> Iterator[Problem]:
     """Too little that converts, an answer in its own question, nothing to train on or to read."""
     most = tuple(run.failures.most_common())
-    said = ", ".join(f"{reason} {count}" for reason, count in most)
+    counts = ", ".join(f"{reason} {count}" for reason, count in most)
     if run.coverage < MIN_COVERAGE:
         expected = f"coverage of at least {MIN_COVERAGE:.0%}"
-        yield Problem("", "coverage", expected, f"{run.coverage:.1%} ({said})", values=most)
+        yield Problem("", "coverage", expected, f"{run.coverage:.1%} ({counts})", values=most)
     if not run.records and run.failures:
-        yield Problem("", "no_records", "at least one record", said, values=most)
+        yield Problem("", "no_records", "at least one record", counts, values=most)
     for one in shared_paths(mapping):
         expected = f"another path than {one.question} takes, or another use of it"
         yield Problem(one.answer, "both_sides", expected, one.path, path=one.path)

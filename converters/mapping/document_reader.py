@@ -15,7 +15,7 @@ Read = Callable[[Json, str], Any]
 
 
 def short_json(value: Json) -> str:
-    """A short JSON spelling of what was found, for messages."""
+    """Return a short JSON spelling of what was found, for messages."""
     return shorten_text(json.dumps(value, ensure_ascii=False, default=str), 80)
 
 

@@ -35,7 +35,7 @@ class Lookup(Path):
         return Lookup, tuple(self.parts.values())
 
     def nodes(self, start: Node) -> list[Node]:
-        """Every hit, in the order of the hits of `of`."""
+        """Return every hit, in the order of the hits of `of`."""
         hits: list[Node] = []
         for wanted in self.parts["of"].find(start):
             if wanted is None or isinstance(wanted, list | dict):

@@ -27,7 +27,7 @@ class Loss:
 
     @property
     def silent_files(self) -> tuple[tuple[str, int], ...]:
-        """Files of which no row gives a record, where others give some, with their rows."""
+        """Return files of which no row gives a record, where others give some, with their rows."""
         if not any(records for _, _, records in self.files):
             return ()
         return tuple((f, rows) for f, rows, made in self.files if rows >= FEWEST_ROWS and not made)

@@ -326,7 +326,7 @@ class Parser(DocumentReader):
         return tuple(numbers)
 
     def version2(self, document: MappingDocument) -> Mapping:
-        """A version 2 document."""
+        """Return a version 2 document."""
         document = self._object(document, "", _V2_KEYS)
         targets = [key for key in ("text", "messages", "any_of") if key in document]
         if len(targets) != 1:
@@ -353,7 +353,7 @@ class Parser(DocumentReader):
         return self._layout(self._object(document, pointer, _VARIANT_KEYS), pointer)
 
     def version1(self, document: MappingDocument) -> Mapping:
-        """A version 1 document: the contract's own form, valid for ever."""
+        """Return a version 1 document: the contract's own form, valid for ever."""
         target = "messages" if "messages" in document else "text"
         keys = ("messages", "system", "meta") if target == "messages" else ("text", "meta")
         document = self._object(document, "", keys)

@@ -38,7 +38,7 @@ class PathUse:
 
 
 def path_uses(mapping: Mapping) -> Iterator[PathUse]:
-    """Every path of a mapping with its pointer into the version 2 document."""
+    """Yield every path of a mapping with its pointer into the version 2 document."""
     if mapping.group:
         keys = {f"/group/by/{n}": path for n, path in enumerate(mapping.group.by)}
         if mapping.group.sort:
@@ -81,7 +81,7 @@ def _message_uses(message: Message, pointer: str, scope: Scope) -> Iterator[Path
 
 
 def message_scope(message: Message, scope: Scope) -> Scope:
-    """The scope of the role and content of a message."""
+    """Return the scope of the role and content of a message."""
     return (*scope, message) if message.each or message.where else scope
 
 
@@ -147,7 +147,7 @@ class SharedPath:
 
 
 def shared_paths(mapping: Mapping) -> Iterator[SharedPath]:
-    """Every path that the user's side and the assistant's side of one layout both take plainly."""
+    """Yield every path that the user's and the assistant's side of a layout both use plainly."""
     seen: set[tuple[str, str]] = set()
     for pointer, layout in _layouts(mapping):
         asked = list(_leaves(layout, pointer, _ASKING_ROLES))
@@ -208,7 +208,7 @@ def _own_leaves(value: Value) -> Iterator[Leaf]:
 
 
 def outer_path(each: tuple[Path, ...], path: str) -> str:
-    """A path as seen from outside of its `each`."""
+    """Return a path as seen from outside of its `each`."""
     if not each:
         return path
     around = each[0].text

@@ -96,7 +96,7 @@ class Sign:
 
     @property
     def limit(self) -> str:
-        """The share as gates name it."""
+        """Return the share as gates name it."""
         return f"at most {self.most:.0%}".replace("%", " %") if self.most else "none"
 
 
@@ -135,14 +135,14 @@ SIGNS: Final = {
 
 
 def exceeds(sign: str, rows: int, whole: int, *, documents: bool) -> bool:
-    """Whether so many rows of a whole are more than the gate of a sign lets pass."""
+    """Return whether so many rows of a whole are more than the gate of a sign lets pass."""
     if sign == "conversations" and documents:  # documents that all are conversations are meant so
         rows = min(rows, whole - rows)
     return rows > SIGNS[sign].most * whole
 
 
 def sign_text(name: str, found: SignRows) -> str:
-    """What people read of a sign: how many rows, which limit there is, and where the first is."""
+    """Return a sign for people: how many rows have it, the limit, and the first place."""
     sign, rows = SIGNS[name], f"{found['rows']:,} row{'s' * (found['rows'] != 1)}"
     what = f", {found['what']}" if found["what"] else ""
     place = f"the first: {found['file']} row {found['row']}{what}"
@@ -264,7 +264,7 @@ class _Level(NamedTuple):
     listed: bool = False  # they are elements of lists, or inside of some
 
     def parts(self, mark: Callable[[Json], _Mark]) -> Iterator[tuple[_Mark, "_Level"]]:
-        """The values of each mark; most often all have the same."""
+        """Yield the values of each mark; most often all have the same."""
         parts: dict[_Mark, _Level] = dict.fromkeys(map(mark, self.values), self)
         if len(parts) > 1:
             parts = {one: self._replace(values=[], rows=[]) for one in parts}
@@ -275,7 +275,7 @@ class _Level(NamedTuple):
         yield from parts.items()
 
     def inside(self) -> "_Level":
-        """The elements of lists."""
+        """Return the elements of lists."""
         rows = [row for row, value in zip(self.rows, self.values, strict=True) for _ in value]
         elements = list(chain.from_iterable(self.values))
         return _Level(elements, rows, self.place.each or NOWHERE, self.name, listed=True)
@@ -303,7 +303,7 @@ def _passed_over(keys: list[str], value: dict[str, Json], place: Taken) -> str:
 
 
 def is_media_name(name: str, text: str) -> bool:
-    """Whether a text that a field holds is nothing but the name or the data of a media file."""
+    """Return whether a text is nothing but the name or the data of a media file."""
     words = text[:_LONGEST_REFERENCE].split(maxsplit=1)
     if len(words) != 1 or not ("." in words[0] or ":" in words[0]):
         return False

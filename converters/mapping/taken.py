@@ -62,18 +62,18 @@ class Taken:
     top: bool = False
 
     def at(self, key: str) -> "Taken":
-        """What is taken of the value of a key."""
+        """Return what is taken of the value of a key."""
         return self.below.get(key) or self.each or NOWHERE
 
     def open_place(self, key: str | None) -> "Taken":
-        """What is below a key (None: each element), where nothing was, a new place."""
+        """Return what is below a key (None: each element), where nothing was, a new place."""
         if key is not None:
             return self.below.setdefault(key, Taken())
         self.each = self.each or Taken()
         return self.each
 
     def has_beside(self, key: str) -> bool:
-        """Whether what objects here have at a key matters beside what is taken of them."""
+        """Return whether what objects here have at a key matters beside what is taken of them."""
         if key in self.below:
             return self.below[key].texts and bool(THOUGHTS.fullmatch(key))
         if self.top:
@@ -85,7 +85,7 @@ NOWHERE: Final = Taken()
 
 
 def taken_places(mapping: Mapping, *, only: str = "") -> Taken:
-    """The places that a mapping takes texts from, or only those of a part such as `/tools`."""
+    """Return the places from which a mapping, or a part such as `/tools`, takes texts."""
     root = Taken(top=mapping.group is None)
     for use in path_uses(mapping):
         texts = bool(_TEXTS.match(use.pointer)) and only in use.pointer

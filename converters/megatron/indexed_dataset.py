@@ -214,7 +214,7 @@ class IndexedDataSet:
 
     @property
     def tokenizer(self) -> dict[str, Json]:
-        """What its facts say of the tokenizer; {} where they say nothing."""
+        """What its facts say of the tokenizer; {} if they say nothing."""
         facts = self.meta.get("tokenizer")
         return facts if isinstance(facts, dict) else {}
 
@@ -228,7 +228,7 @@ def open_data_set(prefix: Path) -> IndexedDataSet:
     """Open a data set and check every number of its index."""
     tokens = IndexedReader(prefix)
     if tokens.dtype.kind not in "iu":
-        raise _index_error(index_paths(prefix)[1], f"{tokens.dtype.name} numbers are no token ids")
+        raise _index_error(index_paths(prefix)[1], f"{tokens.dtype.name} numbers are not token ids")
     check_index(prefix, tokens)
     masks = None
     if any(path.exists() for path in index_paths(mask_prefix(prefix))[:2]):
@@ -239,7 +239,7 @@ def open_data_set(prefix: Path) -> IndexedDataSet:
 
 
 def read_meta(prefix: Path) -> dict[str, Json]:
-    """What `PREFIX.meta.json` holds; {} where there is none, as beside what other tools wrote."""
+    """What `PREFIX.meta.json` holds; {} if there is none, as beside what other tools wrote."""
     path = index_paths(prefix)[2]
     if not path.is_file():
         return {}

@@ -73,7 +73,7 @@ def load_tokenizer(given: str | Path) -> TokenizerFile:
     if not tokens:
         raise ConversionError(str(given), "the tokenizer has no tokens", "train it first")
     if max(tokens) >= _IDS:
-        raise ConversionError(str(given), f"its id {max(tokens)} is no int32", "mend its ids")
+        raise ConversionError(str(given), f"its id {max(tokens)} is not an int32", "mend its ids")
     config = _read_config(path.with_name("tokenizer_config.json"))
     return TokenizerFile(
         given=str(given),
@@ -143,7 +143,7 @@ def _read_chat_template(path: Path, config: dict[str, Json]) -> str | None:
         return None
     if not is_unicode(stated):
         where = str(path.with_name("tokenizer_config.json"))
-        raise ConversionError(where, "its chat_template is no valid Unicode", "mend or remove it")
+        raise ConversionError(where, "its chat_template is not valid Unicode", "mend or remove it")
     return stated
 
 
@@ -185,7 +185,7 @@ def special_texts(config: Mapping[str, Json]) -> dict[str, str]:
 
 
 def token_id(loaded: TokenizerFile, text: str) -> int | None:
-    """The id of a token by its text as the vocabulary spells it; None where there is none."""
+    """The id of a token by its text as the vocabulary spells it; None if there is none."""
     if not is_unicode(text):
         return None  # the libraries take no lone surrogates
     if loaded.kind == "huggingface":
@@ -349,7 +349,7 @@ def _read_expected(path: Path) -> dict[str, int]:
         raise ConversionError(str(path), "not a JSON object", _SPECIAL_HINT)
     for token, number in document.items():
         if not is_unicode(token):
-            raise ConversionError(str(path), f"{token!r} is no valid Unicode", _SPECIAL_HINT)
+            raise ConversionError(str(path), f"{token!r} is not valid Unicode", _SPECIAL_HINT)
         if type(number) is not int or not 0 <= number < _IDS:  # a bool is an int
             shown = json.dumps(number)[:_SHOWN_CHARS]
             raise ConversionError(str(path), f"the id of {token!r} is {shown}", _SPECIAL_HINT)
@@ -358,7 +358,7 @@ def _read_expected(path: Path) -> dict[str, int]:
 
 def _parse_integer(path: Path, digits: str) -> int:
     if len(digits) > _DIGITS:
-        problem = f"a number of {len(digits):,} digits in it is no id"
+        problem = f"it holds a number of {len(digits):,} digits, which cannot be an id"
         raise ConversionError(str(path), problem, _SPECIAL_HINT)
     return int(digits)
 

@@ -126,7 +126,7 @@ def load_sentencepiece(data: bytes) -> "SentencePieceProcessor":
     try:
         model.LoadFromSerializedProto(data)
     except (RuntimeError, UnicodeDecodeError) as error:  # its messages quote the bytes
-        raise UnloadableError("it is no SentencePiece model, or a damaged one") from error
+        raise UnloadableError("it is not a SentencePiece model, or it is damaged") from error
     return model
 
 
@@ -143,7 +143,7 @@ class _UnencodableError(Exception):
 
 
 def common_frame(tokenizer: "Tokenizer") -> Frame | None:
-    """The ids before and behind, the same for every text; None where there is no one such pair."""
+    """The ids before and behind, the same for every text; None if there is no one such pair."""
     common: list[Frame] | None = None
     for text in _probe_texts(tokenizer):
         try:
@@ -214,12 +214,12 @@ def _parse_url(url: str) -> _Repository:
     revision = (match and match["revision"]) or "main"
     if match is None or ".." in url or len(revision) > _LONGEST_REVISION:
         hint = "write hf://NAME or hf://OWNER/NAME, then @REVISION"
-        raise ConversionError(url, "is no repository of the Hub", hint)
+        raise ConversionError(url, "is not a repository of the Hub", hint)
     return _Repository(url, match["repo"], revision)
 
 
 def _fetch_file(repository: _Repository, name: str) -> Path | None:
-    """A file of a repository; None where it has no such file."""
+    """A file of a repository; None if it has no such file."""
     from huggingface_hub import errors, hf_hub_download
 
     if _COMMIT.fullmatch(repository.revision) and _is_known_absent(repository, name):

@@ -210,7 +210,7 @@ class StoredResult(StagedResult):
         number = Path(path).name.partition("-")[2].partition(".")[0].partition("_")[0]
         delete(self.store.url, [f"{self.store.folder}/{int(number):06d}.json"])
         problem = f"{path} is not what was written there"
-        hint = "run the same command again, when nothing else writes there: its shard is made anew"
+        hint = "make sure that nothing else writes there, then run the command again"
         raise OutputError(self.store.where, problem, hint)
 
 

@@ -25,7 +25,7 @@ READ_ROWS: Final = 1_000
 
 
 def record_files(location: Path | Sequence[Path]) -> list[Path]:
-    """The parts of a folder, by number; files given as such, in the order given."""
+    """Return the parts of a folder, by number; files given as such, in the order given."""
     if not isinstance(location, Path):
         return [file for item in location for file in record_files(item)]
     if location.is_dir():
@@ -109,7 +109,7 @@ _WANTED: Final[dict[pa.DataType, tuple[tuple[type, ...], str]]] = {
 
 
 def read_lines(file: Path, rows: int) -> Iterator[tuple[int, list[Record]]]:
-    """The records of a file, at most `rows` or about `READ_BYTES` at once, and their first line."""
+    """Yield the records of a file with their first line, at most `rows` or `READ_BYTES` at once."""
     lines = enumerate(_file_lines(file), start=1)
     sized = ((_parse_record(file, number, line), len(line)) for number, line in lines)
     first = 1
@@ -119,7 +119,7 @@ def read_lines(file: Path, rows: int) -> Iterator[tuple[int, list[Record]]]:
 
 
 def read_line_batches(file: Path, rows: int) -> Iterator[pa.RecordBatch]:
-    """The same as batches of the schema of the first record's kind."""
+    """Yield the same as batches of the schema of the first record's kind."""
     kind: RecordKind | None = None
     for first, records in read_lines(file, rows):
         kind = kind or kind_of(records[0])
@@ -130,7 +130,7 @@ def read_line_batches(file: Path, rows: int) -> Iterator[pa.RecordBatch]:
 
 
 def kind_of(record: Record) -> RecordKind:
-    """The kind of a record as its keys tell it."""
+    """Return the kind of a record as its keys tell it."""
     return "sft" if "messages" in record else "pt"
 
 

@@ -171,7 +171,10 @@ def schema_errors(kind: RecordKind, where: str) -> Iterator[None]:
 
 
 def to_batch(records: Sequence[Record], kind: RecordKind, *, where: str) -> pa.RecordBatch:
-    """Records (dicts) as one `RecordBatch` of the kind's schema; `where` is named in errors."""
+    """Return records (dicts) as one `RecordBatch` of the kind's schema.
+
+    `where` is named in errors.
+    """
     schema = KINDS[kind].schema
     with schema_errors(kind, where):
         named = zip(schema.names, schema.types, strict=True)
@@ -183,7 +186,7 @@ def to_batch(records: Sequence[Record], kind: RecordKind, *, where: str) -> pa.R
 
 
 def to_records(batch: pa.RecordBatch) -> list[Record]:
-    """A batch of records as dicts (`tools` only if it is not null)."""
+    """Return a batch of records as dicts (`tools` only if it is not null)."""
     records: list[Record] = batch.to_pylist()
     for record in records:
         if "tools" in record and record["tools"] is None:
@@ -192,7 +195,7 @@ def to_records(batch: pa.RecordBatch) -> list[Record]:
 
 
 def join_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Batches of one schema, at least one, as one batch."""
+    """Return batches of one schema, at least one, as one batch."""
     if len(batches) == 1:
         return batches[0]
     columns = [
@@ -203,5 +206,5 @@ def join_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def json_line(value: Json) -> bytes:
-    """A JSON value as one compact UTF-8 line, escaped no further than JSON asks."""
+    """Return a JSON value as one compact UTF-8 line, escaped no further than JSON asks."""
     return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)

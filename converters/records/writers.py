@@ -88,7 +88,7 @@ class ParquetSink:
 
     @property
     def bytes(self) -> int:
-        """Bytes written so far plus those of the texts that wait."""
+        """Return bytes written so far plus those of the texts that wait."""
         return int(self._file.tell()) + self._pending_bytes + self._held_bytes
 
     def close(self) -> None:
@@ -204,7 +204,10 @@ class RecordWriter(_PartFile["ParquetSink | JsonlSink"]):
 
     @property
     def bytes(self) -> int:
-        """Bytes of the part; until it is closed, what is on disk plus what waits in memory."""
+        """Return bytes of the part.
+
+        Until it is closed, what is on disk plus what waits in memory.
+        """
         return self._sink.bytes if self._sink else self._bytes
 
     def write(self, records: Sequence[schemas.Record]) -> None:
@@ -287,7 +290,7 @@ def part_name(part: int, record_format: str, further: int = 0) -> str:
 
 
 def part_shard(name: str) -> int:
-    """The number of the shard in the name of a part."""
+    """Return the number of the shard in the name of a part."""
     return int(name.partition("-")[2].partition(".")[0].partition("_")[0])
 
 
@@ -316,12 +319,12 @@ class RejectWriter(_PartFile[BinaryIO]):
 
 
 def reject_line(reject: Reject) -> bytes:
-    """A reject as a line of JSON: file, row, element, reason, path, found (its beginning)."""
+    """Return a reject as a JSON line: file, row, element, reason, path, beginning of the value."""
     return json_line(reject_document(reject))
 
 
 def reject_document(reject: Reject) -> dict[str, Any]:
-    """A reject as the object of its line; `found` is the beginning of what stands there."""
+    """Return a reject as the object of its line; `found` is the beginning of what stands there."""
     found = _encodable_text(reject.found)
     return {
         "file": _encodable_text(reject.file),
@@ -339,12 +342,15 @@ def _encodable_text(text: str | None) -> str | None:
 
 
 def reject_text(reject: Reject) -> str:
-    """A reject for people: place, reason, path, what was found."""
+    """Return a reject for people: place, reason, path, what was found."""
     return _document_text(reject_document(reject))
 
 
 def first_reject_texts(files: Iterable[Path], most: int) -> list[str]:
-    """The first rejects of some parts as texts; not those that are filtered, nor what was found."""
+    """Return the first rejects of some parts as texts.
+
+    Not those that are filtered, nor what was found.
+    """
     texts: list[str] = []
     for file in files:
         with file.open("rb") as stream:

@@ -43,7 +43,7 @@ class SourceSpec:
         return decode(cls, document or {})
 
     def to_document(self) -> MappingDocument:
-        """The `source` block of a mapping: stated keys only, in the order of this class."""
+        """Return the `source` block of a mapping: stated keys only, in the order of this class."""
         return {key: value for key, value in encode(self).items() if value is not None}
 
 
@@ -135,7 +135,7 @@ class NoData:
 
     @classmethod
     def unread(cls, form: str, advice: str = "") -> "NoData":
-        """A file of a format that is not read, and what to do with it."""
+        """Return a file of a format that is not read, and what to do with it."""
         return cls(f"{form}, which is not read{advice}", "unread", form)
 
 
@@ -167,12 +167,12 @@ class SourceFile(Entry):
 
     @classmethod
     def of(cls, entry: Entry, facts: FileFacts) -> "SourceFile":
-        """An entry with its facts."""
+        """Return an entry with its facts."""
         known = {name: getattr(entry, name) for name in _ENTRY_FIELDS}
         return cls(**known, facts=facts)
 
     def open_raw(self) -> BinaryIO:
-        """The bytes as they lie on storage, from the start. Raises SourceError."""
+        """Return the bytes as they lie on storage, from the start. Raises SourceError."""
         return self.place.open()
 
 
@@ -188,12 +188,15 @@ class LeftOut:
 
     @property
     def is_unread(self) -> bool:
-        """Whether it may hold data in a format that is not read; images and sounds are no such."""
+        """Return whether it may hold data in a format that is not read.
+
+        Images and sounds are no such.
+        """
         return self.kind in ("unread", "table")
 
     @classmethod
     def of(cls, entry: Entry, said: NoData) -> "LeftOut":
-        """An entry that is not read."""
+        """Return an entry that is not read."""
         return cls(name=entry.name, why=said.why, bytes=entry.bytes, kind=said.kind, form=said.form)
 
 
@@ -211,7 +214,7 @@ class RootCandidate:
 
     @property
     def facts(self) -> MappingDocument:
-        """The facts of `source` that read these rows."""
+        """Return the facts of `source` that read these rows."""
         place: MappingDocument = {} if self.orient and self.path == "$" else {"root": self.path}
         return {**place, "orient": self.orient} if self.orient else place
 

@@ -56,7 +56,7 @@ class _Group:
         return size * (_WEIGHT_OF_NOTES if len(self.files) <= _MOST_NOTES else 1.0)
 
     def takes(self, file: SourceFile) -> bool:
-        """Whether a file has the same format and a shape that goes with the group's."""
+        """Return whether a file has the same format and a shape that goes with the group's."""
         if _family(file) != self.family:
             return False
         shape = file.facts.shape
@@ -106,7 +106,7 @@ def _family(file: SourceFile) -> str:
 def select_main_group(
     files: Sequence[SourceFile], spec: SourceSpec
 ) -> tuple[tuple[SourceFile, ...], list[LeftOut]]:
-    """The files of the shape with most bytes, in their order, and the others with the reason."""
+    """Return the files of the shape with most bytes, and the others with the reason."""
     files, groups = _make_groups(files, spec)
     if not groups:
         return (), []
@@ -125,7 +125,7 @@ def select_main_group(
 def group_files(
     files: Sequence[SourceFile],
 ) -> tuple[list[tuple[SourceFile, ...]], list[LeftOut]]:
-    """The files by shape, the heaviest shape first, each group in the order of the files.
+    """Return the files by shape, the heaviest shape first, each group in the order of the files.
 
     Plain text beside structured data that weighs more is a note about it and left out; so are
     members of an archive that have another shape than most of it: an archive is read as one. The
@@ -286,14 +286,14 @@ def _drop_header(file: SourceFile) -> SourceFile:
 
 
 def names_files(patterns: Sequence[str] | None) -> bool:
-    """Whether `source.files` names files, and does not only exclude some."""
+    """Return whether `source.files` names files, and does not only exclude some."""
     return any(not pattern.startswith("!") for pattern in patterns or ())
 
 
 def guessed_spec(
     files: Sequence[SourceFile], spec: SourceSpec = SourceSpec(), others: Sequence[str] = ()
 ) -> SourceSpec:
-    """The facts that a later run could guess otherwise, where all files agree on them.
+    """Return the facts that a later run could guess otherwise, where all files agree on them.
 
     What is stated of the format or a query is one: without it the files would not be read so. So
     is which files are read: `others`, of another shape, may look alike once facts are stated.

@@ -119,7 +119,7 @@ _HIDDEN = frozenset({"__MACOSX", "__pycache__"})
 
 
 def side_file_reason(name: str) -> NoData | None:
-    """Why a file of this name (relative to the source) is no data, or None where it may be."""
+    """Return why a file of this name (in the source) cannot be data, None if it can be."""
     *folders, base = name.split("/")
     if name.startswith(".") or "/." in name or not _HIDDEN.isdisjoint(folders):
         return _HIDDEN_FILE
@@ -137,7 +137,7 @@ _STRUCTURED = re.compile(r"(nd)?json(l|lines)?|[ct]sv|tab|psv|parquet|arrow|feat
 
 
 def not_a_document(name: str) -> NoData | None:
-    """Why a file of this name is no document in a folder of documents, or None where it may be."""
+    """Return why a file of this name is not a document of its folder, None if it can be."""
     base, why = kinds.bare_name(name), side_file_reason(name)
     if why == _HIDDEN_FILE or _LICENCES.fullmatch(base):
         return why or _SIDE_FILE
@@ -148,12 +148,12 @@ def not_a_document(name: str) -> NoData | None:
 
 
 def file_ending(name: str) -> str:
-    """The letters behind the last dot of a file's name, small; "" without one."""
+    """Return the letters behind the last dot of a file's name, small; "" without one."""
     return name.rpartition("/")[2].rpartition(".")[2].lower() if "." in name else ""
 
 
 def may_be_data_alone(name: str) -> bool:
-    """Whether an auxiliary file is looked into where its folder or archive holds nothing else."""
+    """Return whether an auxiliary file is read if its folder or archive holds nothing else."""
     base = name.rpartition("/")[2]
     if file_ending(base) in ("toml", "yaml", "yml"):  # where they look like records
         return side_file_reason(name) is not None and not base.startswith(".")
@@ -161,12 +161,12 @@ def may_be_data_alone(name: str) -> bool:
 
 
 def blank_verdict(*, whole: bool) -> NoData:
-    """The verdict on a file without a sign, or whose beginning has none."""
+    """Return the verdict on a file without a sign, or whose beginning has none."""
     return NoData("blank" if whole else "blank at its beginning", "empty")
 
 
 def damaged_text(files: Sequence[LeftOut]) -> str:
-    """The first files that are empty, or named as data and hold none, each with its reason."""
+    """Return the first files that are empty, or named as data and hold none, with reasons."""
     found = [
         f"{one.name}: {one.why}" for one in files if one.kind in ("empty", "unfetched", "binary")
     ]
@@ -174,7 +174,7 @@ def damaged_text(files: Sequence[LeftOut]) -> str:
 
 
 def unread_text(files: Sequence[LeftOut]) -> str:
-    """The first of some files in formats that are not read, each with its format."""
+    """Return the first of some files in formats that are not read, each with its format."""
     first = ", ".join(f"{one.name} is {one.form or one.why}" for one in files[:3])
     return first + (f", and {len(files) - 3:,} more" if len(files) > 3 else "")
 
@@ -188,7 +188,7 @@ _TIMES_OBJECT = 20  # of those of JSON objects: a board, settings
 def may_hold_documents(
     read: Iterable[tuple[str, str, int]], left_out: Sequence[LeftOut], *, fewest_code: int = 1
 ) -> bool:
-    """Whether a place without structured data is one of documents.
+    """Return whether a place without structured data is one of documents.
 
     `read` are name, format and size of the files that were found to hold rows, lines of text among
     them. Documents are at least half of the bytes, or a quarter of the files; formats that are not
@@ -257,7 +257,7 @@ _OTHER_ADVICE = "convert such files to JSON, CSV, Parquet, Arrow or text first"
 
 
 def unread_hint(forms: Iterable[str]) -> str:
-    """What to do with files that are left out for their formats, of each kind once."""
+    """Return what to do with files that are left out for their formats, of each kind once."""
     found = {
         next((said for kind, said in _ADVICE.items() if re.search(kind, one)), _OTHER_ADVICE): None
         for one in forms
@@ -266,7 +266,10 @@ def unread_hint(forms: Iterable[str]) -> str:
 
 
 def describe_magic(head: bytes) -> NoData | None:
-    """What a file is whose first bytes say that it holds neither rows nor text; None for others."""
+    """Return what a file is whose first bytes say that it holds neither rows nor text.
+
+    None for others.
+    """
     if not _ANY_MAGIC.match(head):
         return None
     return next(said for magic, said in _MAGIC if magic.match(head))

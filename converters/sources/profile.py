@@ -53,7 +53,7 @@ class Spread:
 
     @classmethod
     def of(cls, numbers: Sequence[float]) -> "Spread | None":
-        """The spread of the numbers, None where there are none."""
+        """Return the spread of the numbers, None if there are none."""
         if not numbers:
             return None
         return cls(low=min(numbers), middle=median(numbers), high=max(numbers), total=sum(numbers))
@@ -93,70 +93,70 @@ class PathFacts:
 
     @cached_property
     def path(self) -> str:
-        """The path in the mapping language."""
+        """Return the path in the mapping language."""
         return join_path(*self.segments)
 
     @cached_property
     def types(self) -> dict[str, int]:
-        """Hits by JSON type (null, boolean, integer, number, string, list, object)."""
+        """Return hits by JSON type (null, boolean, integer, number, string, list, object)."""
         return {_TYPES[kind]: count for kind, count in Counter(map(type, self.hits)).items()}
 
     @cached_property
     def rows(self) -> int:
-        """The rows with a value that is not null."""
+        """Return the rows with a value that is not null."""
         places = zip(self.hit_rows, self.hits, strict=True)
         return len({row for row, value in places if value is not None})
 
     @cached_property
     def places(self) -> int:
-        """Values in which the last step could have stood: elements of a list, objects around."""
+        """Return the values that could hold the last step: elements of a list, or objects."""
         if self.outer is None or self.segments[-1] in ("[*]", ".*"):
             return len(self.hits)
         return self.outer.types.get("object", 0)
 
     @property
     def missing(self) -> int:
-        """Places without it: the fill rate is 1 - missing / places."""
+        """Return places without it: the fill rate is 1 - missing / places."""
         return self.places - len(self.hits)
 
     @property
     def null(self) -> int:
-        """Hits that are null."""
+        """Return hits that are null."""
         return self.types.get("null", 0)
 
     @property
     def blank(self) -> int:
-        """Texts that are empty or white space."""
+        """Return texts that are empty or white space."""
         return self.types.get("string", 0) - len(self.texts)
 
     @property
     def filled(self) -> int:
-        """Hits that are neither null nor blank."""
+        """Return hits that are neither null nor blank."""
         return len(self.hits) - self.null - self.blank
 
     @cached_property
     def texts(self) -> list[str]:
-        """The texts that are not blank."""
+        """Return the texts that are not blank."""
         return [v for v in self.hits if v.__class__ is str and v.strip()]
 
     @cached_property
     def keys(self) -> Counter[str]:
-        """The keys of the objects."""
+        """Return the keys of the objects."""
         return Counter(chain.from_iterable(v for v in self.hits if v.__class__ is dict))
 
     @cached_property
     def chars(self) -> Spread | None:
-        """The lengths of the texts, in characters."""
+        """Return the lengths of the texts, in characters."""
         return Spread.of([len(text) for text in self.texts])
 
     @cached_property
     def items(self) -> Spread | None:
-        """The lengths of the lists."""
+        """Return the lengths of the lists."""
         return Spread.of([len(value) for value in self.hits if value.__class__ is list])
 
     @cached_property
     def numbers(self) -> Spread | None:
-        """The numbers."""
+        """Return the numbers."""
         return Spread.of([v for v in self.hits if v.__class__ is int or v.__class__ is float])
 
     @cached_property
@@ -172,12 +172,12 @@ class PathFacts:
 
     @property
     def distinct(self) -> int:
-        """Different values that are neither null nor blank (no lists, no objects)."""
+        """Return different values that are neither null nor blank (no lists, no objects)."""
         return len(self._counts)
 
     @property
     def unique(self) -> bool:
-        """Whether these are several and each stands there once."""
+        """Return whether these are several and each stands there once."""
         return self.distinct > 1 and max(self._counts.values()) == 1
 
     @cached_property
@@ -187,14 +187,14 @@ class PathFacts:
 
     @cached_property
     def looks(self) -> dict[str, float]:
-        """Share of the judged texts per look (`url`, `prose`, ...; see `text_kinds`)."""
+        """Return the share of the judged texts per look (`url`, `prose`, ...; see `text_kinds`)."""
         judged = pick_evenly(self.texts, self.judged)
         found = (_kept_looks(t) if len(t) <= SHORT_CHARS else text_looks(t) for t in judged)
         return _shares(Counter(chain.from_iterable(found)), max(1, len(judged)))
 
     @cached_property
     def scripts(self) -> dict[str, float]:
-        """Share of their letters per script (`latin`, `han`, `kana`, `hangul`, ...)."""
+        """Return the share of their letters per script (`latin`, `han`, `kana`, `hangul`, ...)."""
         counts: Counter[str] = Counter()
         for text in pick_evenly(self.texts, self.judged):
             counts.update(script_counts(text[:2000]))
@@ -202,13 +202,13 @@ class PathFacts:
 
     @cached_property
     def examples(self) -> tuple[str, ...]:
-        """The beginnings of some texts."""
+        """Return the beginnings of some texts."""
         picks = sorted({0, len(self.texts) // 2, len(self.texts) - 1}) if self.texts else []
         return tuple(dict.fromkeys(self.texts[i][:300] for i in picks))
 
     @property
     def note(self) -> str:
-        """What was cut or collapsed, "" otherwise."""
+        """Return what was cut or collapsed, "" otherwise."""
         if self.cut:
             return "the same shape goes on inside"
         return f"{len(self.keys)} different keys" if len(self.keys) > 40 else ""
@@ -228,7 +228,7 @@ class Profile:
         return facts
 
     def get(self, path: str) -> PathFacts | None:
-        """The facts of a path, None where the sample does not have it."""
+        """Return the facts of a path, None if the sample does not have it."""
         return next((facts for facts in self.paths if facts.path == path), None)
 
 
@@ -287,7 +287,7 @@ def _are_data(slot: PathFacts, slots: dict[Place, PathFacts]) -> bool:
 
 
 def keys_are_data(keys: Counter[str], objects: int, one_shape: bool) -> bool:
-    """Whether the keys of some objects are data (numbered turns, ids), not names of fields."""
+    """Return whether the keys of objects are data (such as numbers of turns), not field names."""
     if len(keys) < 2:
         return False
     stems = {match.group(1) if (match := _NUMBERED.fullmatch(key)) else None for key in keys}
@@ -359,5 +359,5 @@ def profile_values(values: Sequence[Json]) -> Profile:
 
 
 def all_facts(values: Sequence[Json]) -> tuple[PathFacts, ...]:
-    """The facts of all paths, those that a profile cuts too."""
+    """Return the facts of all paths, those that a profile cuts too."""
     return tuple(_walk_values(values).slots.values())

@@ -114,7 +114,7 @@ def read_file(file: SourceFile, spec: SourceSpec) -> Iterator[RowChunk]:
 
 
 def with_partitions(file: SourceFile, chunks: Iterator[RowChunk]) -> Iterator[RowChunk]:
-    """The rows of a file with the columns that its folders name."""
+    """Return the rows of a file with the columns that its folders name."""
     return _add_partitions(file, chunks) if file.facts.partitions else chunks
 
 
@@ -127,7 +127,7 @@ def read_text_blocks(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Itera
 
 
 def file_root(file: SourceFile, spec: SourceSpec) -> RowRoot:
-    """Where the rows of a JSON file lie. Raises SourceError for what is no path."""
+    """Return where the rows of a JSON file lie. Raises SourceError for what is no path."""
     where = str(file.place)
     if spec.orient is None:
         default = "$" if file.facts.layout == "object" else "[*]"
@@ -314,7 +314,7 @@ def _begins(pattern: bytes, seen: FilePeek) -> bool:
 def _binary_facts(
     name: str, entry: Entry, seen: FilePeek, spec: SourceSpec
 ) -> FileFacts | NoData | None:
-    """What a file is by the reader of a binary format; None where it is of another format."""
+    """What a file is by the reader of a binary format; None if it is of another format."""
     reader = READERS[name]
     if not isinstance(reader, BinaryReader):
         return None
@@ -329,7 +329,7 @@ _COMPRESSED_NAME = re.compile(r"\.(gz|gzip|zst|zstd|bz2|xz)$", re.IGNORECASE)
 
 
 def sniff_file(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | NoData:
-    """What a file is. `spec` states what is not to be guessed."""
+    """Return what a file is. `spec` states what is not to be guessed."""
     if not seen.head:
         return EMPTY
     if seen.head.startswith(file_kinds.LFS_MAGIC):

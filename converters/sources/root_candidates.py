@@ -27,10 +27,10 @@ _FEW_VALUES = 3  # an object of fewer values is a record rather than keyed by id
 def root_candidates(
     files: Sequence[SourceFile], *, tables: bool = True
 ) -> tuple[RootCandidate, ...]:
-    """Candidates of the largest file that is one object; () where there is none.
+    """Return candidates of the largest file that is one object; () if there is none.
 
     With `tables` the file itself may be a table, whose `orient` is guessed. `rows` counts that file
-    alone, and is None where it is too large to be loaded.
+    alone, and is None if it is too large to be loaded.
     """
     objects = [file for file in files if file.facts.layout == "object"]
     if not objects:

@@ -36,7 +36,7 @@ _MOST_FILES = 1000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampledRow:
-    """A row with its place; `row` is -1 where it is not known, `key` None where it has none.
+    """A row with its place; `row` is -1 where it is not known, `key` None if it has none.
 
     `non_finite` is the number of its numbers that are not finite and were read as null.
     """
@@ -70,7 +70,7 @@ class Sample:
 
     @property
     def non_finite(self) -> NonFinite | None:
-        """The numbers that were read as null, None where there are none."""
+        """Return the numbers that were read as null, None if there are none."""
         rows = (row for row in self.rows if row.non_finite)
         return count_non_finite((row.file, row.row, row.non_finite) for row in rows)
 
@@ -191,7 +191,7 @@ class _RunThinner:
 
     @property
     def size(self) -> int:
-        """About how many bytes are held."""
+        """Return about how many bytes are held."""
         return sum(self._sizes)
 
     def add(self, items: Sequence[_Item]) -> None:
@@ -304,7 +304,7 @@ def _estimate_bytes(batch: Batch) -> int:
 
 
 def spread_order(count: int) -> list[int]:
-    """All numbers below `count`, so ordered that every beginning of the list is spread evenly."""
+    """Return all numbers below `count` in an order of which every beginning is evenly spread."""
     width = max(1, count - 1).bit_length()
     turned = (int(f"{number:0{width}b}"[::-1], 2) for number in range(1 << width))
     return [number for number in turned if number < count]

@@ -79,7 +79,7 @@ class Source:
     listing: Listing = field(repr=False)
 
     def batches(self, files: Sequence[SourceFile] | None = None) -> Iterator[Batch]:
-        """The rows of all files (or of some of them) in order, at most 4,096 at a time.
+        """Yield the rows of all files (or of some of them) in order, at most 4,096 at a time.
 
         Raises:
             SourceError: a file cannot be read on; all rows before that point were given.
@@ -91,7 +91,7 @@ class Source:
                 yield from to_batches(file.name, read_file(file, self.spec), fields, first=first)
 
     def with_spec(self, spec: SourceSpec) -> "Source":
-        """The same location read another way. Raises SourceError."""
+        """Return the same location read another way. Raises SourceError."""
         return _assemble_source(self.location, self.listing, spec)
 
 
@@ -157,7 +157,10 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
 
 
 def read_form(file: SourceFile) -> str:
-    """The format of a file; `object` for JSON of one object, which may be about documents."""
+    """Return the format of a file.
+
+    `object` for JSON of one object, which may be about documents.
+    """
     whole = file.facts.format == "json" and file.facts.layout == "object"
     return "object" if whole else file.facts.format
 
@@ -192,7 +195,7 @@ def _inspect_listing(
 
 
 def names_alone(names: Iterable[str]) -> frozenset[str]:
-    """The auxiliary files that may be data, of folders in which all files are auxiliary ones."""
+    """Return auxiliary files that may be data, from folders that hold no other files."""
     folders: dict[str, list[str]] = {}
     for name in names:
         folders.setdefault(name.rpartition("/")[0], []).append(name)
@@ -217,7 +220,7 @@ class EntryFiles(NamedTuple):
 
 
 def head_size(files: int) -> int:
-    """How much of each of so many files is read to find out what it is, in bytes."""
+    """Return how much of each of so many files is read to find out what it is, in bytes."""
     return _SMALL_HEAD if files > _MANY_FILES else HEAD
 
 
@@ -249,7 +252,7 @@ _ROW_FORMATS = ("jsonl", "json", "parquet", "arrow")
 
 
 def holds_rows_anyway(entry: Entry, said: NoData) -> bool:
-    """Whether a file that is a script or a document by its ending holds rows by its content."""
+    """Return whether a file that its ending calls a script or document holds rows."""
     if said.kind not in ("aside", "prose") or kinds.kind_by_name(entry.name) == (
         kinds.NOTEBOOK,
         "",
@@ -339,7 +342,7 @@ def _is_read_as_document(name: str, verdict: FileFacts | NoData, spec: SourceSpe
 def _is_selected(
     container: str, files: Sequence[str] | None, direct: bool, table: str
 ) -> bool | None:
-    """Whether `source.files` selects a table; None where it says nothing, or names all of them."""
+    """Whether `source.files` selects a table; None if it says nothing, or names all of them."""
     if files is None:
         return None
     name, chosen = f"{container}/{table}", [one for one in files if not one.startswith("!")]
@@ -361,10 +364,10 @@ def _inspect_members(
     for member in members:
         if not isinstance(member, Entry):
             name, why = member
-            said = why if isinstance(why, NoData) else NoData(why)
+            reason = why if isinstance(why, NoData) else NoData(why)
             if not (prefix or name):
-                raise SourceError(str(entry.place), f"no data in it: {said.why}")
-            left = LeftOut.of(replace(entry, name=prefix + name if name else entry.name), said)
+                raise SourceError(str(entry.place), f"no data in it: {reason.why}")
+            left = LeftOut.of(replace(entry, name=prefix + name if name else entry.name), reason)
             looked.left_out.append(replace(left, bytes=0))  # those of the container
             continue
         named = replace(member, name=prefix + member.name)

@@ -116,7 +116,7 @@ _JSON_START = re.compile(r"\s*(?:\[\s*(?:[\[{\"\d-]|$|\])|\{\s*[\"}])")
 
 
 def count_words(text: str) -> int:
-    """How many words a text has, about: two characters of Han or Kana count as one."""
+    """Return how many words a text has, about: two characters of Han or Kana count as one."""
     if text.isascii():
         return len(text.encode().translate(_BLANKS, _NO_WORD).split())
     han = len(_HAN.findall(text))
@@ -126,14 +126,14 @@ def count_words(text: str) -> int:
 
 
 def count_letters(text: str) -> int:
-    """How many letters a text has, of whatever script."""
+    """Return how many letters a text has, of whatever script."""
     if text.isascii():
         return len(text.encode().translate(None, _NO_LETTER))
     return sum(map(str.isalpha, text))
 
 
 def script_counts(text: str) -> Counter[str]:
-    """Letters per script."""
+    """Return letters per script."""
     if text.isascii():
         latin = count_letters(text)
         return Counter(latin=latin) if latin else Counter()
@@ -153,7 +153,7 @@ IN_TAGS = 2  # the level of markup in tags
 
 
 def bare_words(text: str) -> str:
-    """A text without its markup: words with one blank between them."""
+    """Return a text without its markup: words with one blank between them."""
     plain = unescape(_TAG.sub(" ", text[:_CHARS])) if "<" in text or "&" in text else text[:_CHARS]
     if plain.isascii():
         return b" ".join(plain.encode().translate(_ASCII_WORDS).split()).decode()
@@ -161,7 +161,7 @@ def bare_words(text: str) -> str:
 
 
 def markup_level(texts: Sequence[str]) -> int:
-    """How much markup most texts have: 2 tags, 1 signs as of Markdown, 0 none."""
+    """Return how much markup most texts have: 2 tags, 1 signs as of Markdown, 0 none."""
     for level, marks in ((IN_TAGS, _TAG), (1, _MARKDOWN)):
         if 2 * sum(bool(marks.search(text)) for text in texts) > len(texts):
             return level
@@ -169,7 +169,7 @@ def markup_level(texts: Sequence[str]) -> int:
 
 
 def is_time(text: str) -> bool:
-    """A date or a point in time in one of the usual spellings (a bare number is none)."""
+    """Return a date or a point in time in one of the usual spellings (a bare number is none)."""
     return len(text) < 45 and bool(_TIME.fullmatch(text.strip()))
 
 
@@ -178,12 +178,12 @@ _STAMP = re.compile(r"(?:1[5-9]|2[01])\d\d(?:[01]\d[0-3]\d(?:T?\d{4,6}Z?)?)?|\d{
 
 
 def is_timestamp(text: str) -> bool:
-    """Whether the value of `meta.timestamp` says a point in time, a day or a year."""
+    """Return whether the value of `meta.timestamp` says a point in time, a day or a year."""
     return is_time(text) or bool(_STAMP.fullmatch(text.strip()))
 
 
 def is_question(text: str) -> bool:
-    """Whether a text asks or orders something, as far as its form shows."""
+    """Return whether a text asks or orders something, as far as its form shows."""
     start, end = text[:400], text[-200:].rstrip()
     if _QUESTION_END.search(end) or _ASKING.match(start):
         return True
@@ -196,7 +196,7 @@ def is_question(text: str) -> bool:
 
 
 def is_code(text: str) -> bool:
-    """Whether at least a quarter of the lines of a text have the form of program code."""
+    """Return whether at least a quarter of the lines of a text have the form of program code."""
     if not _CODE_SIGN.search(text):
         return False
     lines = [line for line in text[:4000].splitlines() if line.strip()]
@@ -233,7 +233,7 @@ def _text_shape(text: str) -> str | None:
 
 
 def text_looks(text: str) -> tuple[str, ...]:
-    """Every look of a non-blank text.
+    """Return every look of a non-blank text.
 
     One of url, uuid, email, letter, number, hash, file, time for a text that is such a thing as a
     whole; else any of prose (five words or more), sentence, question, code, json,
@@ -271,7 +271,7 @@ _MARKUP = re.compile(r"```.*?```|https?://\S+|<[^>]{1,80}>|\\[a-zA-Z]+|[{}$_^\\]
 
 
 def recognize_language(text: str) -> str | None:
-    """The ISO 639-1 code of a text's language, None where it is too short or has no letters."""
+    """Return the ISO 639-1 code of a text's language, None if it is too short to tell."""
     return _recognize(_MARKUP.sub(" ", text)[:LANGUAGE_CHARS])
 
 
@@ -364,7 +364,7 @@ _FEW_LETTERS, _MASKED = 3, 12  # letters that differ, of so many
 
 
 def is_wordless(text: str) -> bool:
-    """Whether a text is a key or an address as a whole, or letters that were masked."""
+    """Return whether a text is a key or an address as a whole, or letters that were masked."""
     bare = text.strip()[:400]
     if _KEY_TEXT.fullmatch(bare):
         return not re.search(r"[=+*()^{}\\]", bare)  # a formula is an answer
@@ -384,7 +384,7 @@ _TRANSCRIPT = re.compile(
 
 
 def is_transcript(text: str) -> bool:
-    """Whether a text begins with a mark of the user's that no sentence has, and others follow."""
+    """Return whether a text begins with a user's mark that no sentence has, before others."""
     return bool(_TRANSCRIPT.match(text[:4000]))
 
 
@@ -393,9 +393,9 @@ def _side_texts(record: Record) -> Iterator[tuple[str, str]]:
     if "text" in record:
         yield "text", record["text"]
         return
-    said = record["messages"]
+    messages = record["messages"]
     for side, roles in (("prompts", ("user", "tool")), ("answers", ("assistant",))):
-        yield side, "\n".join(one["content"] for one in said if one["role"] in roles)
+        yield side, "\n".join(one["content"] for one in messages if one["role"] in roles)
 
 
 def _text_lengths(record: Record) -> Iterator[tuple[int, bool]]:
@@ -414,7 +414,7 @@ def _most_frequent(texts: Sequence[str]) -> MostFrequent:
 
 
 def is_numbers(text: str) -> bool:
-    """Whether a text is a list of at least eight whole numbers, as token ids stored as text are."""
+    """Return whether a text is a list of eight or more whole numbers, such as token ids."""
     head = text[:_NUMBERS_CHARS]
     if not head[:64].lstrip(" \t\n[({")[:1].isdigit():
         return False

@@ -200,7 +200,7 @@ def _check_entries(
             else:
                 problem = f"no command {inner}{_nearest(inner, commands)}"
         elif command is None and path:
-            problem = f"{path} is no command: put {key} into the table of one below it"
+            problem = f"{path} is not a command: put {key} into the table of one of its commands"
         elif key not in flags:
             problem = f"unknown option {key!r}{_nearest(key, flags)}"
         if problem:

@@ -94,14 +94,14 @@ def print_error(text: str, ways: Iterable[str] = ()) -> None:
     from ingot.converters.errors import redact_urls
 
     lines = [f"error: {text}", *(f"  {way}" for way in ways)]
-    told = [safe_text(redact_urls(replace_names(line))) for line in lines]
+    shown = [safe_text(redact_urls(replace_names(line))) for line in lines]
     for stream in _log_streams:
         from ingot.converters.output.monitoring import LogStream
 
         head = {"level": "error", "component": "ingot", "event": "error"}
-        LogStream(stream, "error").write({**head, "error": "\n".join(told)})
+        LogStream(stream, "error").write({**head, "error": "\n".join(shown)})
     if not _log_streams:
-        sys.stderr.write("".join(f"{line}\n" for line in told))
+        sys.stderr.write("".join(f"{line}\n" for line in shown))
 
 
 def is_interactive() -> bool:

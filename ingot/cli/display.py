@@ -172,7 +172,7 @@ def _outcome_lines(outcome: "Outcome") -> Iterable[tuple[str, str]]:
         yield from (line for line in lines if line[0] == "where")
     for gate in outcome.gates:
         if gate.state != "pass":
-            yield "gate", f"{gate.name}: {gate.figure}, wanted {gate.limit}"
+            yield "gate", f"{gate.name}: {gate.figure} (limit: {gate.limit})"
     if outcome.source and outcome.source.read:
         yield "reads", _read_text(outcome.source)
     if outcome.source and outcome.source.left_out_count:

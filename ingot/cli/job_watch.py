@@ -91,7 +91,7 @@ class JobWatch(Watcher):
             self._say("error", "failed", seconds=seconds, error=text)
 
     def trouble(self) -> str | None:
-        """Why the job is not healthy, None if it is: nothing moves, and no process works."""
+        """Return why the job is not healthy, None if it is: nothing moves, and no process works."""
         self._measure()
         waited, now = self._alarm.waited(time.monotonic()), self._now
         if waited is None or now is None or now.stage == WAITING:
@@ -99,7 +99,7 @@ class JobWatch(Watcher):
         return f"stall: no progress for {waited:.0f} s in stage {now.stage}"
 
     def ready(self) -> bool:
-        """Whether the job has opened its inputs and its destination, and is not asked to end."""
+        """Return whether the job has opened its inputs and destination and is not asked to end."""
         return self._now is not None and not is_stopping()
 
     def look(self) -> None:
@@ -133,7 +133,7 @@ class JobWatch(Watcher):
             self._log.write({**head, **(vars(self._now) if self._now else {}), **fields})
 
     def metrics(self) -> Iterator["Metric"]:
-        """Every metric with its value, by stage."""
+        """Yield every metric with its value, by stage."""
         self._measure()
         with self._lock:
             stages = dict(self._stages)

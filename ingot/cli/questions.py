@@ -76,7 +76,7 @@ def ask_person(
         known = {"", *ways, *(way[0] for way in ways)}
         question = f"Convert with this mapping? {choices}: "
         while (answer := read_answer(question).lower().rstrip("'")) not in known:
-            note_line(f"{answer} is none of these")
+            note_line(f"{answer!r} is not one of these answers")
         proposal, mapping = state["proposal"], None
         if answer[:1] == "y":
             return {"decisions": [{"type": "approve"}]}, changed
@@ -121,7 +121,7 @@ def show_proposal(state: "State", context: "Context") -> "SafeProposal | None":
     display.show_gates(console, gates)
     for one in gates:
         if one.state == "person":
-            why = one.detail or f"{one.figure}, wanted is {one.limit}"
+            why = one.detail or f"{one.figure} (limit: {one.limit})"
             console.print(plain_text(f"for a person: {one.name}: {why}", "yellow"))
     display.show_problems(console, state.get("problems", ()))
     opinion = state.get("opinion")
@@ -151,7 +151,7 @@ def places_to_ask() -> dict[str, Callable[[], str | None]]:
         for number, source in offers.items():
             note_line(f"{number:>4}  {source}")
         while (answer := read_answer(question)).isdecimal() and offers and answer not in offers:
-            note_line(f"{answer} is none of these numbers")
+            note_line(f"{answer} is not one of these numbers")
         if not answer:
             note_line("nothing was chosen, so nothing was converted")
             raise typer.Exit(ExitCode.USAGE)

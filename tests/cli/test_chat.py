@@ -230,7 +230,7 @@ def test_a_second_process_does_not_convert_what_went_on_elsewhere(folder):
         ingot(folder, "chat", "--resume", id_, lines="set text body\n")
         _, errors = open_one.communicate("ok\n")
     assert open_one.returncode == 1
-    assert "went on elsewhere" in errors
+    assert "another process has continued" in errors
     assert not (folder / "done").exists()
 
 

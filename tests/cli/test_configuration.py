@@ -143,7 +143,7 @@ WRONG = {
     "[convert]: unknown option 'reccords'; nearest: records": '[convert]\nreccords = "x"',
     "no command convrt; nearest: convert": "[convrt]\nworkers = 1",
     "[tokens]: no command tokens biuld; nearest: tokens build": "[tokens.biuld]\nworkers = 1",
-    "[tokens]: tokens is no command: put workers": "[tokens]\nworkers = 1",
+    "[tokens]: tokens is not a command: put workers": "[tokens]\nworkers = 1",
     "[profile.q] [lake.run]: unknown option 'x'": "[profile.q.lake.run]\nx = 1",
     "is not TOML": "a == 1",
     "profile is not a table of tables": 'profile = "night"',

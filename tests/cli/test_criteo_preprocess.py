@@ -365,5 +365,5 @@ def test_an_interrupt(place: Place) -> None:
     assert not (place.folder / "out").exists()
     done = place.preprocess()
     assert done.code == 0
-    assert "went on with a run that had read" in " ".join(done.out.split())
+    assert "resumed a run that had read" in " ".join(done.out.split())
     assert place.left() == ["out", "raw"]

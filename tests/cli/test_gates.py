@@ -163,7 +163,7 @@ def test_documents_beside_formats_that_are_not_read_are_counted_by_kind() -> Non
     Path("in/a.pdf").write_bytes(b"%PDF-1.7" + bytes(92))
     words = ["run", "in", "--out", "out", "--mapper", "rules", "--yes"]
     ran = ingot(*words)
-    assert "of the bytes: a PDF document (1 file, 100 bytes), wanted at most 10 %" in ran.stdout
+    assert "of the bytes: a PDF document (1 file, 100 bytes) (limit: at most 10 %)" in ran.stdout
     assert "| a PDF document | 1 | 100 |" in Path("out/report.md").read_text()
     Path("in/b.docx").write_bytes(bytes(5000))
     told = ingot(*words, "--overwrite", code=3).stderr
@@ -509,7 +509,7 @@ def test_html_in_a_field_that_becomes_a_text_is_named_with_its_share() -> None:
     assert "25% of the records hold markup" in told.stderr.splitlines()[1]
     words = ["--out", "out", "--yes", "--min-confidence", "0"]
     said = ingot("run", "raw.jsonl", *words).stdout
-    assert f"{name}: 5/20 (25.0 %) of the rows: answer, wanted at most 5 %" in said
+    assert f"{name}: 5/20 (25.0 %) of the rows: answer (limit: at most 5 %)" in said
     assert "tags stay in the texts of answer (5 rows)" in Path("out/report.md").read_text()
     # A field that becomes no text, and signs that are no tags.
     code = "Yes: a <b, and List<int> of 3 > 2 & so on, that is number"

@@ -85,7 +85,7 @@ def test_what_fails_a_gate_is_not_approved(folder: Path) -> None:
     asked(desk, 2)
     shown = terminal.words(desk.shown)
     assert "not approved, it does not pass: " in shown
-    assert "coverage is 1/12 (8.3 %), wanted is " in shown
+    assert "coverage is 1/12 (8.3 %) (limit: " in shown
     assert f"ingot chat {folder / 'raw' / 'a'}" in shown
     assert not (folder / "lake/mappings").exists()
     desk.type("e\n")
@@ -151,7 +151,7 @@ def test_several_are_approved_of_a_list_with_the_most_confident_first(folder: Pa
     assert 'row {"question": "What is 0?"' in shown
     assert "record user: What is 0? | assistant: It is number 0." in shown
     desk.type("9-12\n")  # none of these: asked again
-    desk.until("is none of these")
+    desk.until("is not one of these answers")
     desk.type("1-3, 5\n")
     desk.until("1 of 3: b")
     desk.type("q\n")

@@ -142,7 +142,7 @@ def test_a_run_without_a_source_lists_data_and_converts_what_is_chosen(crowded: 
     listed = words(terminal.shown).partition("Data in this folder: ")[2].partition(" Convert")[0]
     assert listed == "1 raw.jsonl 2 sets/a/"
     terminal.type("7\n")
-    terminal.until("7 is none of these numbers")
+    terminal.until("7 is not one of these numbers")
     terminal.type("2\n")
     terminal.until("Folder to create")
     terminal.type("2024\n")

@@ -8,8 +8,9 @@ import pytest
 from tests.packaging.house import modules
 
 # Fields whose values are sentences; whether there is one at all may be asked.
-TEXTS = {"why", "hint", "note", "fallback", "detail", "problem", "advice"}
+TEXTS = {"why", "hint", "note", "fallback", "detail", "problem", "advice", "got"}
 METHODS = {"startswith", "endswith", "removeprefix", "removesuffix", "find", "index", "count"}
+METHODS |= {"partition", "rpartition"}
 SEARCHES = {"match", "fullmatch", "search", "findall", "finditer"}
 
 
@@ -49,6 +50,8 @@ def branches_on_texts(tree: ast.Module) -> Iterator[int]:
         'found = re.search("a .*", one.detail)',
         'low = "space" in error.hint.lower()',
         "match one.why:\n    case 'x': pass",
+        'cut = "cut off" in problem.got',
+        'group = one.why.partition(": ")[0]',
     ],
 )
 def test_a_branch_on_a_text_is_found(code: str) -> None:

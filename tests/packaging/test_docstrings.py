@@ -4,12 +4,13 @@ import ast
 import builtins
 import re
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.packaging.house import ROOT, Trees, has_docstring, modules, parse_file
+from tests.packaging.house import ROOT, Trees, functions, has_docstring, modules, parse_file
 
 # Modules whose docstrings quote columns of data sets: only names with their path are checked.
 QUOTING = (
@@ -95,3 +96,43 @@ def _files(folder: str) -> Iterator[Path]:
 def test_a_name_that_is_gone_is_found(module: str, text: str, gone: list[str]) -> None:
     tree = ast.parse(f'"""{text}"""\nclass Reader:\n    def read(self): return "ingot a"  # gone\n')
     assert gone_names(module, docstrings(tree), words_of_code(tree), {"new.py"}) == gone
+
+
+SETTINGS = tomllib.loads(Path(__file__).with_name("docstrings.toml").read_text("utf-8"))
+VERBS = {*SETTINGS["verbs"].split()}
+
+
+def begins_with_verb(docstring: str) -> bool:
+    """Return whether the first word is a verb; `Share of the rows` and its like are nouns."""
+    words = docstring.split()
+    return words[0] in VERBS and words[1:2] != ["of"]
+
+
+def public_docstrings(trees: Trees) -> list[str]:
+    """Return the docstrings of all functions and methods whose names do not begin with `_`."""
+    return [
+        ast.get_docstring(function) or "-"
+        for tree in trees.values()
+        for function in functions(tree)
+        if not function.name.startswith("_") and has_docstring(function)
+    ]
+
+
+def test_most_docstrings_begin_with_a_verb() -> None:
+    found = public_docstrings({name: parse_file(file) for name, file in modules().items()})
+    share = sum(map(begins_with_verb, found)) / len(found)
+    assert share >= SETTINGS["floor"], f"{share:.3f} of {len(found)} docstrings begin with a verb"
+
+
+@pytest.mark.parametrize(
+    ("docstring", "begins"),
+    [
+        ("Return the path.", True),
+        ("Share the rows among processes.", True),
+        ("Share of the rows.", False),
+        ("Whether it is there.", False),
+        ("The path.", False),
+    ],
+)
+def test_a_noun_is_told_from_a_verb(docstring: str, begins: bool) -> None:
+    assert begins_with_verb(docstring) is begins

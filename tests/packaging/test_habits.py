@@ -101,3 +101,18 @@ def test_a_check_that_is_left_out_or_gone_is_found() -> None:
     made = made_targets(script_of({"jobs": {"one": {"steps": steps}}}))
     assert made == [("core", "demo"), ("dev", "li")]
     assert unknown_targets(["demo", "li"], "demo: x ## a\nlint:\n") == ["li"]
+
+
+def long_sections(changelog: str, most: int = 10) -> list[str]:
+    """Return the sections of a changelog that hold more lines than a user reads."""
+    sections = re.split(r"^### ", changelog, flags=re.MULTILINE)[1:]
+    bodies = {one.splitlines()[0]: [*filter(None, one.splitlines()[1:])] for one in sections}
+    return [name for name, lines in bodies.items() if len(lines) > most]
+
+
+def test_the_changelog_can_be_read() -> None:
+    assert long_sections((ROOT / "CHANGELOG.md").read_text("utf-8")) == []
+
+
+def test_a_long_section_is_found() -> None:
+    assert long_sections("## [1]\n\n### Added\n\n- a\n\n### Fixed\n\n- b\n  c\n", 1) == ["Fixed"]

@@ -50,7 +50,7 @@ _NEVER_TEXT = ("rejected", "example", "tools", "url", "author", "source", "metad
 def find_doubts(
     reading: Reading, draft: Draft, records: Sequence[Record], source: Source, made: float
 ) -> list[Doubt]:
-    """What speaks against a draft that was run."""
+    """Return what speaks against a draft that was run."""
     view, rows = reading.view, len(reading.view.nodes)
     found = [
         *row_doubts(draft, reading, records, source),
@@ -64,12 +64,12 @@ def find_doubts(
 
 
 def lost_row_doubt(made: float) -> Doubt:
-    """How many of the rows give no record."""
+    """Return how many of the rows give no record."""
     return Doubt("rows", 1 - made, f"{1 - made:.0%} of the rows give no record")
 
 
 def row_count_doubt(rows: int) -> Doubt:
-    """How few rows there are to judge by."""
+    """Return how few rows there are to judge by."""
     return Doubt(
         "few", max(0.0, 1 - rows / _FEW_ROWS), f"only {rows} row{'s' * (rows != 1)} to judge by"
     )
@@ -142,7 +142,7 @@ def _is_filled_template(column: Column, parts: Sequence[Sequence[str]]) -> bool:
 
 
 def other_files_share(source: Source) -> Doubt:
-    """Data files of another shape beside those that are read, by their size."""
+    """Return data files of another shape beside those that are read, by their size."""
     left = {one.name for one in source.left_out if one.kind == "shape"}
     sizes = {entry.name: entry.bytes for entry in source.listing.entries}
     other = sum(sizes.get(name, 0) for name in left)
@@ -152,7 +152,7 @@ def other_files_share(source: Source) -> Doubt:
 
 
 def record_doubts(kind: str, records: Sequence[Record]) -> list[Doubt]:
-    """What the records alone tell; `kind` is `pt` or `sft`."""
+    """Return what the records alone tell; `kind` is `pt` or `sft`."""
     return _conversation_doubts(records) if kind == "sft" else _text_doubts(records)
 
 
@@ -249,7 +249,7 @@ _PROMPT_SHARE = 0.85  # share of asking texts from which on they are prompts and
 
 
 def open_mode_factor(draft: Draft, records: Sequence[Record]) -> float:
-    """A factor for the score of a draft, from what it makes of the rows."""
+    """Return a factor for the score of a draft, from what it makes of the rows."""
     if draft.kind == "pt":
         prompts = _asking_share([record["text"] for record in records]) >= _PROMPT_SHARE
         return 0.3 if prompts or not draft.explicit else 0.85
@@ -263,7 +263,7 @@ def open_mode_factor(draft: Draft, records: Sequence[Record]) -> float:
 
 
 def asking_share(records: Sequence[Record]) -> float:
-    """Share of the conversations in which the user asks something, 0 for documents."""
+    """Return the share of the conversations in which the user asks something, 0 for documents."""
     said = [[m["content"] for m in r.get("messages", ()) if m["role"] == "user"] for r in records]
     return sum(any(map(is_question, texts)) for texts in said) / max(1, len(said))
 
@@ -289,14 +289,14 @@ def _fitted_weights() -> dict[str, Json]:
 
 
 def score_doubt(score: float) -> Doubt:
-    """How far names and values leave a draft open."""
+    """Return how far names and values leave a draft open."""
     inside = min(max(score, 0.01), 0.99)
     share = (log(0.99 / 0.01) - log(inside / (1 - inside))) / 4
     return Doubt("score", share, f"names and values leave it open (score {score:.2f})")
 
 
 def draft_confidence(draft: Draft, doubts: Sequence[Doubt]) -> float:
-    """The probability that a draft is right, at most what it may claim itself."""
+    """Return the probability that a draft is right, at most what it may claim itself."""
     odds = _fitted_weights()["base"][draft.kind] - sum(map(_doubt_weight, doubts))
     most = min(draft.most, _MIXED) if any(map(_limits, doubts)) else draft.most
     return round(min(MOST_CONFIDENCE, most, 1 / (1 + exp(-odds))), 3)
@@ -332,7 +332,7 @@ def nothing_confidence(rows: Sequence[Json], mode: str, best: float, elsewhere: 
 
 
 def prose_share(rows: Sequence[Json]) -> float:
-    """Share of the characters of some rows that stand in texts of several words."""
+    """Return the share of the characters of some rows that stand in texts of several words."""
     running = whole = 0
     for text in texts_in(rows):
         whole += len(text)
@@ -361,7 +361,7 @@ _TARGET_ORDER = ("source", "text", "system", "messages", "where", "meta")
 def path_evidence(
     mapping: Mapping, view: View, given: Sequence[Evidence], guessed: dict[str, Json]
 ) -> list[Evidence]:
-    """One piece of evidence for every path and guess of a mapping that has none yet."""
+    """Return one piece of evidence for every path and guess of a mapping that has none yet."""
     told = {one.choice for one in given}
     found = [
         _path_reason(target, path, role, view)

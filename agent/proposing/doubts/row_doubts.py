@@ -46,7 +46,7 @@ _NAME_SLOTS = {
 def row_doubts(
     draft: Draft, reading: Reading, records: Sequence[Record], source: Source
 ) -> list[Doubt]:
-    """What the rows, the files and the records say together."""
+    """Return what the rows, the files and the records say together."""
     rows = list(pick_evenly(reading.rows, _ROWS))
     whole = reading.view if not reading.view.each else View.of(rows)
     taken = taken_columns(reading.view, draft)
@@ -75,7 +75,7 @@ def row_doubts(
 
 
 def taken_columns(view: View, draft: Draft) -> list[Column]:
-    """The columns that a draft takes texts from."""
+    """Return the columns that a draft takes texts from."""
     columns = {c.path: c for c in (*view.columns, *view.deep)}
     return [
         c

@@ -46,7 +46,7 @@ class Doubt:
 
 
 def turn_doubts(whole: View, reading: Reading, draft: Draft) -> list[Doubt]:
-    """What lists of turns, and rows that are turns, say."""
+    """Return what lists of turns, and rows that are turns, say."""
     return [
         _turn_list_doubt(whole, draft),
         _sequence_doubt(reading, draft),
@@ -332,7 +332,7 @@ _FEWEST_TURNS, _MOST_SPEAKERS = 4, 4
 
 
 def conversation_doubt(records: Sequence[Record]) -> Doubt:
-    """Texts that are conversations: whether they are to be cut is for a person."""
+    """Return texts that are conversations: whether they are to be cut is for a person."""
     found = [*filter(None, map(_speakers_in_text, (record["text"] for record in records)))]
     share = len(found) / max(1, len(records))
     names = ", ".join(

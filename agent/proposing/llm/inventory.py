@@ -135,7 +135,6 @@ _AGAIN = 3  # times that each of many speakers speaks
 _SHORT = 60
 _LABELS = 5  # different values of a label that are told however little room there is
 LONG_NUMBER = re.compile(r"\d\D?\d\D?\d\D?\d")
-_EVERY = "every value: "
 _SHOWN_LOOKS = name_group("shown_looks")
 _FORMS = ("code", "question", "sentence", "prose", "word")
 _LONGEST_HEAD = 4_000  # characters of a path in which paths around it are looked for
@@ -295,10 +294,10 @@ def _needs_line(facts: PathFacts) -> bool:
 def _path_line(
     facts: PathFacts, kind: str, roles: dict[str, int] | None, size: Size, share: str
 ) -> str:
-    values = _value_notes(facts, kind, roles, size, share)
-    every = bool(values) and values[0].startswith(_EVERY)
+    values, every = _value_note(facts, kind, roles, size, share)
     parts = [*_type_notes(facts, size), *_fill_notes(facts, size)]
-    parts += [*_size_notes(facts, size, share, counted=every), *values]
+    parts += _size_notes(facts, size, share, counted=every)
+    parts += [values] if values else []
     parts += [] if roles else _look_notes(facts, size)
     parts += [facts.note] if facts.note else []
     return f"{redaction.share_path(facts.path, share)}: " + "; ".join(parts)
@@ -363,18 +362,18 @@ def _share_note(count: int, whole: int) -> str:
     return "" if count == whole else f" {count / whole:.0%}" if count * 100 > whole else " <1%"
 
 
-def _value_notes(
+def _value_note(
     facts: PathFacts, kind: str, roles: dict[str, int] | None, size: Size, share: str
-) -> list[str]:
-    """Values with their shares: of speakers and few labels all, of ids and numbers all or none."""
+) -> tuple[str, bool]:
+    """Note all speakers and labels that are few, of numbers all or none; whether that is all."""
     if roles:
-        return [_EVERY + role_shares(Counter(roles), share)]
+        return f"every value: {role_shares(Counter(roles), share)}", True
     label = kind in ("texts", "labels", "flags", "constants")
     most = max(size.values, _LABELS) if label else size.values
     if len(facts.values) > most:
         most = size.values if label else 0
     if facts.unique or share == "none":
-        return []
+        return "", False
     shown = [
         _value_text(facts, value) + _share_note(count, facts.filled)
         for value, count in facts.values
@@ -382,7 +381,8 @@ def _value_notes(
     ][:most]
     more = len(facts.values) - len(shown)
     ends = [f"+{more}"] if more else []
-    return [("values " if more else _EVERY) + ", ".join([*shown, *ends])] if shown else []
+    text = f"{'values' if more else 'every value:'} {', '.join([*shown, *ends])}"
+    return (text, not more) if shown else ("", False)
 
 
 def _value_text(facts: PathFacts, value: Json) -> str:

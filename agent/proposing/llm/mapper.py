@@ -232,8 +232,7 @@ def _disobeyed_level(history: History) -> str | None:
     if last is None or not last.level:
         return None
     unformed = any(one.code in (reply.NOT_JSON, reply.SCHEMA) for one in last.problems)
-    cut_off = any("cut off" in one.got for one in last.problems)
-    return last.level if unformed and not cut_off else None
+    return last.level if unformed else None
 
 
 def _remembered_turn(

@@ -21,7 +21,7 @@ from ingot.converters.rows import Json
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
-NOT_JSON, SCHEMA, CONTENT = "not_json", "schema", "content"
+NOT_JSON, CUT_OFF, SCHEMA, CONTENT = "not_json", "cut_off", "schema", "content"
 _BOUNDS = {"maxItems": "entries", "maxLength": "characters"}
 MOST_PROBLEMS = 5
 REPLY_PLACE = "the model's reply"
@@ -68,9 +68,8 @@ def _answer_rank(found: JsonObject) -> int:
 
 
 def _unreadable_error(error: UnreadableReply) -> MappingError:
-    problem = Problem(
-        pointer="", code=NOT_JSON, expected=error.expected, got=shorten_value(error.got)
-    )
+    code = CUT_OFF if error.cut_off else NOT_JSON
+    problem = Problem(pointer="", code=code, expected=error.expected, got=shorten_value(error.got))
     return MappingError(REPLY_PLACE, (problem,))
 
 

@@ -28,7 +28,6 @@ from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.profile import pick_evenly
 from ingot.converters.sources.sample import Sample, draw_sample
 
-KNOWN_LAYOUT = "This is a known layout"  # what the reason of such a proposal begins with
 CONFIDENCE = 0.95
 ASKING_CONFIDENCE = 0.5  # below what is converted without a person
 MOST_OTHERS = 5  # one of so many sampled rows may lack what is required
@@ -112,7 +111,7 @@ def propose_known(
 
 
 def _recognize(layout: KnownLayout, source: Source, sample: Sample) -> tuple[Source, Sample] | None:
-    """The source and the sample as the layout reads them, None where the rows are others."""
+    """The source and the sample as the layout reads them, None if the rows are others."""
     facts = layout.mapping.get("source", {})
     names = [*(one.name for one in source.files), *(one.name for one in source.left_out)]
     there = {name.rpartition("/")[2] for name in names}
@@ -165,9 +164,10 @@ def _propose_layout(
         decision=layout.kind,
         mapping=document,
         confidence=confidence,
-        reason=f"{KNOWN_LAYOUT}: {layout.title} ({layout.name}).",
+        reason=f"This is a known layout: {layout.title} ({layout.name}).",
         evidence=tuple(told),
         detected=detected,
+        layout=layout.name,
     )
 
 
@@ -197,7 +197,7 @@ def drop_absent_parts(
     """The mapping without what no sampled row has: a mapping names nothing that is nowhere.
 
     Gives the paths, too. A condition that holds for what is missing goes by itself; else what it is
-    the condition of. Raises MappingError where nothing is left.
+    the condition of. Raises MappingError if nothing is left.
     """
     document, gone = copy.deepcopy(document), []
     values = [row.value for row in sample.rows]

@@ -63,7 +63,7 @@ export const REASONS = {
   "messages left out": "未采用的消息",
   "no sampled row gives a record: {0}": "没有样本行产生记录：{0}",
   "{0} records hold a text that is an id, an address or masked": "{0} 条记录的文本是编号、地址或被遮盖的内容",
-  "{0} values of meta.timestamp are no date or time": "meta.timestamp 的 {0} 个值不是日期或时间",
+  "{0} values of meta.timestamp are not a date or time": "meta.timestamp 的 {0} 个值不是日期或时间",
   "the mapping trains on the same text in {0} records": "映射在 {0} 条记录中训练同样的文本",
   "{0} records are without an image, audio or video that belongs to them": "{0} 条记录缺少属于它们的图像、音频或视频",
   "{0} rows hold a block or a field of which the mapping takes nothing": "{0} 行含有映射完全没有采用的块或字段",

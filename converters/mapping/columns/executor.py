@@ -58,7 +58,7 @@ class UnifiedTable(Outcome):
 
     @property
     def written(self) -> int:
-        """How many records there are."""
+        """Return how many records there are."""
         return int(self.table.num_rows)
 
 
@@ -74,7 +74,7 @@ _BodyOf = Callable[[Frame], _Body]
 
 
 def why_not_columnar(mapping: Mapping, schema: pa.Schema) -> str | None:
-    """Why a mapping cannot be executed on columns of a schema; None where it can."""
+    """Return why a mapping cannot be executed on columns of a schema; None if it can."""
     try:
         ColumnExecutor(RowExecutor(mapping, source_name=""), schema)
     except NotColumnarError as reason:

@@ -64,14 +64,17 @@ class Frame:
     file: str = ""  # what `@file` gives
 
     def look(self, way: ColumnPath, counter: list[int], active: Mask) -> pa.Array:
-        """The plain scalars that a way finds; noted as evaluated for the places of `active`."""
+        """Return the plain scalars that a way finds.
+
+        Noted as evaluated for the places of `active`.
+        """
         array, there = self.scalars(way)
         valid = valid_mask(array) if array.null_count else None
         self.looks.append(Evaluation(counter, active, there, valid, self.rows))
         return array
 
     def scalars(self, way: ColumnPath) -> Column:
-        """The plain scalars that a way finds."""
+        """Return the plain scalars that a way finds."""
         source, places = self, None
         for _ in range(way.up):
             if source.outer is None or source.parents is None:
@@ -127,7 +130,7 @@ def follow_path(way: ColumnPath, frame: Frame) -> Column:
 
 
 def _present_mask(here: pa.Array | pa.RecordBatch, present: int | None) -> Mask | None:
-    """Where the next step can be taken; None where it can be everywhere."""
+    """Where the next step can be taken; None if it can be everywhere."""
     if isinstance(here, pa.RecordBatch):
         return None if present is None else as_mask(here.column(present))
     valid = valid_mask(here) if here.null_count else None
@@ -138,12 +141,12 @@ def _present_mask(here: pa.Array | pa.RecordBatch, present: int | None) -> Mask 
 
 
 def valid_mask(array: pa.Array) -> Mask:
-    """Where an array is not null."""
+    """Return where an array is not null."""
     return as_mask(array.is_valid())
 
 
 def as_mask(booleans: pa.Array) -> Mask:
-    """An Arrow boolean array without nulls as a mask."""
+    """Return an Arrow boolean array without nulls as a mask."""
     mask: Mask = booleans.to_numpy(zero_copy_only=False)
     return mask
 
@@ -194,7 +197,10 @@ def count_evaluations(looks: list[Evaluation], kept: Mask) -> None:
 
 
 def to_plain(array: pa.Array) -> pa.Array:
-    """An array of scalars in its plain type; floats that are not finite are null, as in rows."""
+    """Return an array of scalars in its plain type.
+
+    Floats that are not finite are null, as in rows.
+    """
     kind = array.type
     if pa.types.is_string(kind):
         return array
@@ -206,7 +212,7 @@ def to_plain(array: pa.Array) -> pa.Array:
 
 
 def to_text(array: pa.Array) -> pa.Array:
-    """The text of plain scalars: JSON spelling for numbers and booleans."""
+    """Return the text of plain scalars: JSON spelling for numbers and booleans."""
     if pa.types.is_string(array.type):
         return array
     if pa.types.is_floating(array.type):
@@ -216,7 +222,7 @@ def to_text(array: pa.Array) -> pa.Array:
 
 
 def blank_mask(texts: pa.Array) -> Mask:
-    """Where a text is nothing, empty or white space only: what `is_blank` says of each."""
+    """Return where a text is nothing, empty or white space only: what `is_blank` says of each."""
     if texts.null_count == len(texts):
         return np.ones(len(texts), np.bool_)
     starts, ends = _text_bounds(texts)
@@ -230,7 +236,7 @@ def blank_mask(texts: pa.Array) -> Mask:
 
 
 def said_mask(texts: pa.Array) -> Mask:
-    """Where a text has at least one character."""
+    """Return where a text has at least one character."""
     if texts.null_count == len(texts):
         return np.zeros(len(texts), np.bool_)
     starts, ends = _text_bounds(texts)
@@ -248,12 +254,12 @@ def _text_bounds(texts: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np
 
 
 def null_where(array: pa.Array, gone: Mask) -> pa.Array:
-    """An array with null at the places of a mask."""
+    """Return an array with null at the places of a mask."""
     if not gone.any():
         return array
     return pc.if_else(pa.array(gone), pa.scalar(None, array.type), array)
 
 
 def filter_array(array: pa.Array, kept: Mask) -> pa.Array:
-    """The values at the places of a mask."""
+    """Return the values at the places of a mask."""
     return array if kept.all() else array.filter(pa.array(kept))

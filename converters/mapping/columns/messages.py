@@ -85,7 +85,7 @@ class Turns:
     ragged: frames.Mask
 
     def column(self, kept: frames.Mask) -> pa.ListArray:
-        """The turns of the kept rows as lists, one per kept row."""
+        """Return the turns of the kept rows as lists, one per kept row."""
         rows, roles, texts, masks = self.rows, self.roles, self.texts, self.masks
         if not kept.all():
             chosen = kept[rows]
@@ -99,7 +99,7 @@ class Turns:
 
 
 def compile_turns(messages: Sequence[Message], scope: Scope) -> Callable[[frames.Frame], Turns]:
-    """All entries of `messages` as one function of the rows. Raises NotColumnarError."""
+    """Return all entries of `messages` as one function of the rows. Raises NotColumnarError."""
     if sum(isinstance(m.role, RoleFromData) and bool(m.role.order) for m in messages) > 1:
         raise NotColumnarError("several entries with an order of speakers")
     blocks = [

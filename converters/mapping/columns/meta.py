@@ -31,7 +31,7 @@ class Meta(NamedTuple):
     failures: dict[str, frames.Mask]
 
     def failed(self, kept: frames.Mask) -> Counter[str]:
-        """How often values failed in the kept rows."""
+        """Return how often values failed in the kept rows."""
         counts = {name: int((rows & kept).sum()) for name, rows in self.failures.items()}
         return Counter({name: count for name, count in counts.items() if count})
 
@@ -39,7 +39,7 @@ class Meta(NamedTuple):
 def compile_meta(
     values: dict[str, Value], defaults: dict[str, str | None], scope: Scope
 ) -> Callable[[frames.Frame, frames.Mask], Meta]:
-    """The meta values of a layout as one function. Raises NotColumnarError."""
+    """Return the meta values of a layout as one function. Raises NotColumnarError."""
     columns: dict[str, _Column] = {
         key: _compile_number_column(key, value, scope)
         if key in _NUMERIC

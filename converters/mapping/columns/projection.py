@@ -31,14 +31,20 @@ class Projection:
     dotted: set[str] = field(default_factory=set)  # keys, taken before a path of several names
 
     def table(self, rows: Sequence[Json]) -> pa.RecordBatch:
-        """The columns of some rows, of lists one. Raises NotColumnarError where they have none."""
+        """Return the columns of some rows, of lists one.
+
+        Raises NotColumnarError if they have none.
+        """
         if self.items is not None:
             return pa.RecordBatch.from_arrays([self.array(rows)], names=["rows"])
         arrays = self._field_arrays(rows)
         return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
     def array(self, values: Sequence[Json]) -> pa.Array:
-        """Some values as an array. Raises NotColumnarError where they are of several kinds."""
+        """Return some values as an array.
+
+        Raises NotColumnarError if they are of several kinds.
+        """
         if self.fields:
             values, mask = _fill_null(values, {})
             arrays = self._field_arrays(values)
@@ -102,7 +108,7 @@ def _scalar_array(values: Sequence[Json]) -> pa.Array:
 
 
 def compile_projection(mapping: Mapping) -> Projection:
-    """What a mapping looks at. Raises NotColumnarError where its paths have no columns."""
+    """Return what a mapping looks at. Raises NotColumnarError if its paths have no columns."""
     whole = Projection()
     for use in path_uses(mapping):
         if use.of_row:

@@ -57,7 +57,7 @@ class ColumnPath:
 
 
 def locate_path(path: Path, scope: Scope) -> ColumnPath:
-    """Where a path leads in values of a type."""
+    """Return where a path leads in values of a type."""
     if isinstance(path, Lookup):
         raise NotColumnarError("a lookup")
     if path.is_file:
@@ -88,7 +88,7 @@ def locate_path(path: Path, scope: Scope) -> ColumnPath:
 
 
 def locate_lists(path: Path, scope: Scope) -> tuple[list[ColumnPath], Path, Scope]:
-    """Where the lists of a path lie, what is left of it behind the last `[*]`, and its scope."""
+    """Return where the lists of a path lie, the rest behind the last `[*]`, and its scope."""
     ways: list[ColumnPath] = []
     steps, end = path.steps, Mark("[*]")
     while end in steps:
@@ -105,7 +105,7 @@ def locate_lists(path: Path, scope: Scope) -> tuple[list[ColumnPath], Path, Scop
 
 
 def locate_each(each: tuple[Path, ...], scope: Scope) -> tuple[list[ColumnPath], Scope]:
-    """Where the lists of an `each` lie, and the scope of their elements."""
+    """Return where the lists of an `each` lie, and the scope of their elements."""
     if len(each) > 1:
         raise NotColumnarError("lists walked in step")
     ways: list[ColumnPath] = []
@@ -148,7 +148,7 @@ def _locate_names(
 
 
 def field_names(kind: pa.DataType) -> list[str]:
-    """The keys that every value of a type has; none where it is no struct."""
+    """Return the keys that every value of a type has; none where it is no struct."""
     if pa.types.is_map(kind) or pa.types.is_union(kind) or isinstance(kind, pa.BaseExtensionType):
         raise NotColumnarError(f"a value of type {kind}")
     if not pa.types.is_struct(kind):
@@ -184,7 +184,7 @@ def _locate_item(place: int, kind: pa.DataType, steps: list[Step]) -> pa.DataTyp
 
 
 def plain_type(kind: pa.DataType | None) -> pa.DataType | None:
-    """The type in which scalars of a type are looked at, None where they have no text."""
+    """Return the type in which scalars of a type are looked at, None if they have no text."""
     types = pa.types
     if kind is None:
         return pa.string()
@@ -199,7 +199,7 @@ def plain_type(kind: pa.DataType | None) -> pa.DataType | None:
 
 
 def locate_scalar(path: Path, scope: Scope) -> ColumnPath:
-    """Where a path leads, which has to be a value that has a text."""
+    """Return where a path leads, which has to be a value that has a text."""
     way = locate_path(path, scope)
     if plain_type(way.leaf) is None:
         raise NotColumnarError(f"{path.text}: a value of type {way.leaf}")

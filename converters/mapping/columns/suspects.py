@@ -34,7 +34,7 @@ _IN_DOCUMENTS = f"(?i){_TRANSCRIPT}"
 
 
 def candidate_rows(table: pa.RecordBatch, taken: Taken, *, grouped: bool) -> list[int]:
-    """The places of the rows of a table that have to be looked at."""
+    """Return the places of the rows of a table that have to be looked at."""
     marked, owners = np.zeros(table.num_rows, np.bool_), np.arange(table.num_rows)
     rows = table.column(0) if grouped else table.to_struct_array()  # lists in its one column
     for places, held in _suspects(rows, owners, taken):
@@ -44,7 +44,7 @@ def candidate_rows(table: pa.RecordBatch, taken: Taken, *, grouped: bool) -> lis
 
 
 def candidate_texts(texts: pa.Array, rows: Places, *, chat: bool) -> Iterator[tuple[int, str]]:
-    """The texts of records that have to be looked at, each with the row of its record."""
+    """Yield the texts of records that have to be looked at, each with the row of its record."""
     marks = pc.match_substring_regex(texts, _IN_TALKS if chat else _IN_DOCUMENTS)
     hits = pc.or_(marks, pc.match_substring(texts, EMBEDS))
     yield from zip(rows[as_mask(hits)].tolist(), texts.filter(hits).to_pylist(), strict=True)

@@ -50,14 +50,17 @@ _Stage = Callable[[frames.Frame, Hits], Hits]
 
 
 def compile_scalars(path: Path, scope: Scope) -> Scalars:
-    """A path as a function that gives scalars of one type. Raises NotColumnarError."""
+    """Return a path as a function that gives scalars of one type. Raises NotColumnarError."""
     way = locate_scalar(path, scope)
     counter = scope.stats.counter(path)
     return lambda frame, active: frame.look(way, counter, active)
 
 
 def compile_texts(value: Value, scope: Scope) -> Texts:
-    """A value as a function that gives its text, null for nothing. Raises NotColumnarError."""
+    """Return a value as a function that gives its text, null for nothing.
+
+    Raises NotColumnarError.
+    """
     if replace(value, sep="\n", as_json=False).is_bare and not _may_be_several(value):
         return _compile_form(value, scope)
     hits, sep = _compile_hits(value, scope), text_scalar(value.sep)
@@ -260,7 +263,7 @@ def _join_hits(hits: Hits, size: int, sep: pa.Scalar) -> pa.Array:
 
 
 def text_scalar(text: str) -> pa.Scalar:
-    """A text as an Arrow scalar. Raises NotColumnarError where it is no valid Unicode."""
+    """Return a text as an Arrow scalar. Raises NotColumnarError if it is no valid Unicode."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -346,7 +349,7 @@ class Filter:
 
 
 def compile_filter(condition: Condition, scope: Scope) -> Filter:
-    """A condition as a filter. Raises NotColumnarError."""
+    """Return a condition as a filter. Raises NotColumnarError."""
     scalars = compile_scalars(condition.path, scope)
     if condition.op in ("in", "not_in"):
         holds = partial(

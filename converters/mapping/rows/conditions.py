@@ -31,12 +31,12 @@ class CompiledCondition:
 
 
 def same_json(left: Json, right: Json) -> bool:
-    """Exact JSON equality: true is not 1, 1 is 1.0."""
+    """Return exact JSON equality: true is not 1, 1 is 1.0."""
     return left == right and isinstance(left, bool) == isinstance(right, bool)
 
 
 def compile_condition(condition: Condition, stats: PathStats) -> CompiledCondition:
-    """A condition as functions of a node."""
+    """Return a condition as functions of a node."""
     hits = path_hits(condition.path, stats)
     name, limit = condition.path.text, condition.limit
     known = {(isinstance(value, bool), value) for value in condition.values}
@@ -61,7 +61,7 @@ def compile_condition(condition: Condition, stats: PathStats) -> CompiledConditi
 
 
 def compile_test(conditions: Sequence[Condition], stats: PathStats) -> Test | None:
-    """Conditions as one test of a node; None where there is no condition."""
+    """Return conditions as one test of a node; None if there is no condition."""
     if not conditions:
         return None
     compiled = [compile_condition(one, stats) for one in conditions]

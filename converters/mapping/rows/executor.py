@@ -74,7 +74,7 @@ class UnifiedBatch(Outcome):
 
     @property
     def written(self) -> int:
-        """How many records there are."""
+        """Return how many records there are."""
         return len(self.records)
 
 
@@ -142,7 +142,7 @@ class RowExecutor:
         )
 
     def row(self, node: Node) -> RowOutcome:
-        """The records of one row, and per element (None = the row) why it gave none.
+        """Return the records of one row, and per element (None = the row) why it gave none.
 
         Of records with more than `PART_CHARS` only the first are given.
         """

@@ -124,7 +124,7 @@ class _GroupStore:
         return bad
 
     def entries(self) -> Iterator[_Entry]:
-        """All entries by their groups, in the order in which they came."""
+        """Yield all entries by their groups, in the order in which they came."""
         if not self.rows_away:  # groups are numbered in the order in which they are held
             yield from itertools.chain.from_iterable(self.held.values())
             return
@@ -200,7 +200,7 @@ def _digest(key: _Key) -> bytes:
 
 
 def _group_key(start: Node, by: Sequence[Path]) -> _Key:
-    """The row's keys, equal for equal JSON; None where all are missing or null."""
+    """The row's keys, equal for equal JSON; None if all are missing or null."""
     found = [path.single(start) if path.single else None for path in by]
     texts = [text for text in found if isinstance(text, str)]
     if len(texts) == len(by):

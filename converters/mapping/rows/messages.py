@@ -37,7 +37,7 @@ Messages = Callable[[Node], tuple[list[Turn], bool]]
 
 
 def expand_zip(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """What is emitted: the zip rule as `each`, every `each` spelt alike."""
+    """Return what is emitted: the zip rule as `each`, every `each` spelt alike."""
     expanded: list[Message] = []
     there = (message for message in messages if message.content is not None)
     for prefix, run in groupby(there, key=_zip_prefix):
@@ -91,7 +91,7 @@ def _cut_value(value: Value | None) -> Value | None:
 
 
 def compile_messages(messages: tuple[Message, ...], stats: values.PathStats) -> Messages:
-    """All entries of `messages` as one function of a record's node."""
+    """Return all entries of `messages` as one function of a record's node."""
     speakers: Speakers = {}
     blocks = [
         _compile_block(each, list(entries), stats, speakers)
@@ -246,7 +246,7 @@ RoleT = TypeVar("RoleT", bound=str)
 def compile_split(
     markers: Mapping[str, RoleT | None],
 ) -> Callable[[str], tuple[list[RoleT], list[str]] | None]:
-    """A function that cuts a transcript at markers; it gives None where a text has none in front.
+    """A function that cuts a transcript at markers; it gives None if a text has none in front.
 
     Of markers the leftmost is taken, there the longest; at the very start its leading white space
     may be absent. Gives roles and what they say, but nothing that is left out or blank.

@@ -1,6 +1,6 @@
 """Values of the mapping language, compiled to functions of a node (a row or an element).
 
-A compiled value gives *hits*: JSON values in order, None where a place holds null or nothing, so
+A compiled value gives *hits*: JSON values in order, None if a place holds null or nothing, so
 that labels and picks count places. Text is made last; one hit keeps its JSON type until then.
 """
 
@@ -31,12 +31,12 @@ class PathStats:
         self.counts: dict[str, list[int]] = {}
 
     def counter(self, path: Path) -> list[int]:
-        """The counts of a path: [looked up, missing, null]."""
+        """Return the counts of a path: [looked up, missing, null]."""
         return self.counts.setdefault(path.text, [0, 0, 0])
 
 
 def json_text(value: Json, path: str | None = None) -> str:
-    """The text of one hit: JSON spelling for numbers and booleans."""
+    """Return the text of one hit: JSON spelling for numbers and booleans."""
     kind = value.__class__
     if kind is str or (kind is int and value.bit_length() <= 64):
         return str(value)
@@ -86,14 +86,14 @@ def is_blank(text: str | None) -> bool:
 
 
 def row_nodes(batch: Batch) -> Iterator[RowNode]:
-    """The rows of a batch as paths start at them."""
+    """Return the rows of a batch as paths start at them."""
     keys: Sequence[str | int] = batch.rows if batch.keys is None else batch.keys
     file = path_stem(batch.file)
     return (RowNode(value, key, file) for value, key in zip(batch.values, keys, strict=True))
 
 
 def each_nodes(each: tuple[Path, ...], start: Node) -> list[Node]:
-    """The elements of `each`: the hits of one path, or lists walked in step (to the longest)."""
+    """Return the elements of `each`: the hits of one path, or of lists in step."""
     if len(each) == 1:
         return each[0].nodes(start)
     walked = zip_longest(*(path.find(start) for path in each))
@@ -101,7 +101,10 @@ def each_nodes(each: tuple[Path, ...], start: Node) -> list[Node]:
 
 
 def tree_nodes(tree: Tree, start: Node) -> Iterator[Node]:
-    """The nodes of a tree in document order; a level below its depth is the error `too_deep`."""
+    """Yield the nodes of a tree in document order.
+
+    A level below its depth is the error `too_deep`.
+    """
     waiting = [(node, 1) for node in reversed(tree.path.nodes(start))]
     while waiting:
         node, level = waiting.pop()
@@ -114,7 +117,7 @@ def tree_nodes(tree: Tree, start: Node) -> Iterator[Node]:
 
 
 def path_hits(path: Path, stats: PathStats) -> Hits:
-    """The hits of a path, counted."""
+    """Return the hits of a path, counted."""
     count = stats.counter(path)
 
     def hits(node: Node) -> list[Json]:
@@ -130,7 +133,7 @@ def path_hits(path: Path, stats: PathStats) -> Hits:
 
 
 def compile_hits(value: Value, stats: PathStats) -> Hits:
-    """A value with its modifiers, as a function that gives hits."""
+    """Return a value with its modifiers, as a function that gives hits."""
     hits = _compile_each(value, _compile_form(value, stats))
     if value.pick is not None:
         pick, start = compile_single(value.pick, stats), value.pick.count_from
@@ -229,7 +232,7 @@ def _pick_hits(hits: Hits, pick: Single, start: int, name: str | None) -> Hits:
 
 
 def choice_index(choice: Json, start: int) -> int | None:
-    """The place that a number from `start` or a letter from A names, None if it names none."""
+    """Return the place that a number (from `start`) or a letter names, None if it names none."""
     if isinstance(choice, bool):
         return None
     if isinstance(choice, str):
@@ -275,7 +278,7 @@ def _mapper(table: dict[str, Json], name: str | None) -> Callable[[Json], Json]:
 
 
 def compile_replace(table: dict[str, str]) -> Callable[[str], str]:
-    """What stands in a table replaced in a text, the leftmost first, there the longest."""
+    """Return what stands in a table replaced in a text, the leftmost first, there the longest."""
     pattern = re.compile("|".join(map(re.escape, sorted(table, key=len, reverse=True))))
     longest = max(map(len, table.values()))
 
@@ -288,7 +291,10 @@ def compile_replace(table: dict[str, str]) -> Callable[[str], str]:
 
 
 def number_label(label: str, place: int) -> str:
-    """The label of the hit at a place from 0: `A. ` gives `A. `, `B. `, ... (after Z: AA, AB)."""
+    """Return the label of the hit at a place from 0: `A.
+
+    ` gives `A. `, `B. `, ... (after Z: AA, AB).
+    """
     style = next(c for c in label if c in "Aa10")
     if style in "10":
         return label.replace(style, str(place + int(style)), 1)
@@ -314,7 +320,10 @@ def _labeller(label: str, name: str | None) -> Callable[[Hits], Hits]:
 
 
 def join_hits(hits: Iterable[Json], sep: str, name: str | None) -> str | None:
-    """The text of hits: null and empty ones dropped, joined by `sep`; None if nothing was there."""
+    """Return the text of hits: null and empty ones dropped, joined by `sep`.
+
+    None if nothing was there.
+    """
     there = [hit for hit in hits if hit is not None]
     if len(there) == 1:
         return json_text(there[0], name)
@@ -324,7 +333,7 @@ def join_hits(hits: Iterable[Json], sep: str, name: str | None) -> str | None:
 
 
 def compile_text(value: Value, stats: PathStats) -> Text:
-    """A value as a function that gives its text, None where nothing is there."""
+    """Return a value as a function that gives its text, None if nothing is there."""
     if value.is_bare and value.kind == "path" and value.path and value.path.single:
         return _compile_single_text(value.path, value.path.single, stats)
     if value.is_bare and value.kind == "concat":
@@ -365,7 +374,7 @@ def _compile_parts(parts: list[Text]) -> Text:
 
 
 def compile_single(value: Value, stats: PathStats) -> Single:
-    """A value as a function that gives one JSON value: one hit keeps its type, several are text."""
+    """Return a function that gives a value as JSON: one hit keeps its type, several are text."""
     hits = compile_hits(value, stats)
     sep, name = value.sep, _value_name(value)
 

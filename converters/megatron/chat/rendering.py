@@ -140,7 +140,7 @@ class SpanSearch:
         start, end = self._start(number, place), self._end(number, place)
         if start is None or end is None or not start <= end <= self._limit(place):
             name = self.chat.named[number]
-            raise TemplateError(f"where {name} stands in the text cannot be told")
+            raise TemplateError(f"the place of {name} in the text is unclear")
         return TextSpan(start=start, end=end, trained=True)
 
     def _limit(self, place: TextRange | None) -> int:
@@ -234,7 +234,7 @@ class SpanSearch:
         return what, one, other, self.text[places[0][1] : places[1][0]]
 
     def _prefix(self, count: int, prompt: bool) -> str | None:
-        """The first messages rendered; None where the template refuses them."""
+        """The first messages rendered; None if the template refuses them."""
         if count == len(self._messages) and not prompt:
             return self.text
         if (count, prompt) not in self._made:

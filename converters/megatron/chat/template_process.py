@@ -196,7 +196,7 @@ def _parse_tools(tools: str | None) -> Json:
 
 
 def _refuse_constant(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON value")
+    raise ValueError(f"{constant} is not a JSON value")
 
 
 def _search_spans(render: _Rendering, text: str, chat: SearchedChat) -> tuple[TextSpan, ...]:

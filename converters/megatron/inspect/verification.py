@@ -108,7 +108,9 @@ class RawSource:
         place = PurePosixPath(file.name)
         if place.is_absolute() or ".." in place.parts:
             where = str(index_paths(self.data.prefix)[2])
-            raise ConversionError(where, f"{file.name!r} is no file of a source", "build it again")
+            raise ConversionError(
+                where, f"{file.name!r} is not a file of a source", "build it again"
+            )
         path = self.folder if self.folder.is_file() else self.folder / place
         if not path.is_file():
             hint = "give the folder of the input as `source`"
@@ -146,7 +148,7 @@ class RawSource:
         for number in chosen.tolist():
             stored = list(stored_sequences(self.data, number))
             strange = [n for n, one in enumerate(stored) if _sequence_digest(one) not in given]
-            problem = f"sequence {strange[0]} is no text of the file" if strange else None
+            problem = f"sequence {strange[0]} is not a text of the file" if strange else None
             yield number, RemadeDocument(row=None, sequences=stored, problem=problem)
 
 

@@ -2,7 +2,7 @@
 
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ingot.converters.megatron.metrics.messages import (
     Message,
@@ -29,6 +29,16 @@ from ingot.converters.settings import Level
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
+
+
+class Trouble(NamedTuple):
+    """Why a build is not healthy: the alarm, as logs name it, and what happened."""
+
+    alarm: Literal["error_rate", "stall"]
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.alarm}: {self.detail}"
 
 
 class Alarms:
@@ -62,15 +72,16 @@ class Alarms:
         where = _waiting_stage(totals)
         return [_log_message("warn", "stall", seconds=waited, error=where, **queues)]
 
-    def trouble(self, totals: MessageTotals, now: float) -> str | None:
-        """Why the build is not healthy, None if it is."""
+    def trouble(self, totals: MessageTotals, now: float) -> Trouble | None:
+        """Return why the build is not healthy, None if it is."""
         for what, streak in self._streaks.items():
             if streak > self._limits.error_streak:
-                return f"error_rate: {streak} {what} failed in a row"
+                return Trouble("error_rate", f"{streak} {what} failed in a row")
         waited = self._stall.waited(now) if totals.phase == "read" else None
         if waited is None:
             return None
-        return f"stall: no batch went through for {waited:.0f} s; {_waiting_stage(totals)}"
+        detail = f"no batch went through for {waited:.0f} s; {_waiting_stage(totals)}"
+        return Trouble("stall", detail)
 
     def _move(self, now: float, totals: MessageTotals) -> list[Message]:
         waited = self._stall.move(now)
@@ -131,7 +142,7 @@ class BuildProgress:
     tokens: int
     tokens_per_sec: float  # over the last half minute
     eta: float | None  # seconds until all input is read, None if unknown
-    trouble: str | None  # why the build is not healthy, None if it is
+    trouble: Trouble | None  # why the build is not healthy, None if it is
 
 
 class Watch(Watcher):
@@ -174,9 +185,13 @@ class Watch(Watcher):
         self.look(last=True)
 
     def trouble(self) -> str | None:
-        """Why the build is not healthy, None if it is."""
+        """Return why the build is not healthy, None if it is."""
         with self._lock:
-            return self._alarms.trouble(self._totals, self._clock())
+            return self._trouble_text(self._clock())
+
+    def _trouble_text(self, now: float) -> str | None:
+        trouble = self._alarms.trouble(self._totals, now)
+        return str(trouble) if trouble else None
 
     def ready(self) -> bool:
         """Whether the build has opened its inputs and destination, and is not asked to end."""
@@ -245,7 +260,7 @@ class Watch(Watcher):
             totals=self._totals,
             rates=self._rates,
             sample=self._sample,
-            trouble=self._alarms.trouble(self._totals, now),
+            trouble=self._trouble_text(now),
             lost=self._log.lost,
         )
 

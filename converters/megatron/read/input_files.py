@@ -80,7 +80,7 @@ def scan(folder: Path, pattern: str = "*.parquet", *, recursive: bool = True) ->
 def match_names(
     names: Iterable[str], place: str, pattern: str, *, recursive: bool = True
 ) -> list[str]:
-    """The names below a place that `scan` takes, sorted. Raises SourceError where none fits."""
+    """The names below a place that `scan` takes, sorted. Raises SourceError if none fits."""
     wanted, whole = pattern.removeprefix("./"), "/" in pattern
     found = sorted(
         name
@@ -99,7 +99,7 @@ def match_names(
 def _list_names(folder: Path, recursive: bool) -> Iterator[str]:
     def stop(error: OSError) -> None:
         problem = f"cannot be listed: {error.strerror or error}"
-        raise SourceError(str(error.filename), problem, "see to its permissions") from error
+        raise SourceError(str(error.filename), problem, "check its permissions") from error
 
     for root, folders, names in os.walk(folder, onerror=stop):
         folders[:] = sorted(one for one in folders if recursive and not one.startswith("."))
@@ -238,7 +238,7 @@ def _file_layout(file: InputFile, text_cols: tuple[str, ...] | None) -> InputLay
         with translate_read_errors(file):
             batch = next(read_batches([file.path], rows=1), None)
         if batch is None:
-            raise SourceError(str(file.path), "holds no record", "take it out, or see to it")
+            raise SourceError(str(file.path), "holds no record", "remove it, or repair it")
         records: InputKind = "sft" if "messages" in batch.schema.names else "pt"
         return _records_layout(records, text_cols, file)
     with translate_read_errors(file), open_file(file) as parquet:
@@ -342,7 +342,7 @@ def check_same_file(file: InputFile) -> None:
     with translate_read_errors(file):
         facts = file.path.stat()
     if not stat.S_ISREG(facts.st_mode):
-        raise _read_error(file, "it is no regular file")
+        raise _read_error(file, "it is not a regular file")
     if _stamp_file(file.name, file.path) != file:
         raise SourceError(str(file.path), "changed while it was to be read", "start again")
 

@@ -278,7 +278,7 @@ class Build:
         return {**identity, "changed": {file.name: file.mtime_ns for file in self.files}}
 
     def already_done(self) -> TokenStats | None:
-        """The stats of the equal data set that is there; None where there is none."""
+        """The stats of the equal data set that is there; None if there is none."""
         _, idx_path, meta_path = index_paths(self.prefix)
         if not idx_path.exists():
             return None
@@ -309,7 +309,7 @@ class Build:
         job = self._unit_run(place, units, lanes, shard.own(sizes))
         crashed = run_attempts(job)
         for file, why in crashed.items():
-            hint = "see to the file, then run this part again"
+            hint = "repair or remove the file, then run this part again"
             raise SourceError(self.files[file].name, why, hint)
         self.monitor({"kind": "phase", "phase": "done"})
         return part_done(self.prefix, shard, sizes)

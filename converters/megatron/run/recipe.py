@@ -365,7 +365,7 @@ def no_tokens_error(
     names = ("rows", "empty", "short", "long", "rejected")
     said = ", ".join(f"{counts[name]} {name}" for name in names)
     problem = f"not a single token ({said}): Megatron cannot load an empty data set"
-    hint = hint or "see to the columns and the limits"
+    hint = hint or "check the text columns and the length limits"
     return NoTokensError(where, problem, f"{hint}; nothing was written")
 
 

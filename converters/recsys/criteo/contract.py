@@ -44,7 +44,7 @@ METADATA_KEY: Final = b"ingot.criteo"
 
 
 def vocabulary_path(folder: Path, key: str) -> Path:
-    """The vocabulary of a column: value uint32, id int32, count int64, in first-seen order."""
+    """Return the schema of a vocabulary: value uint32, id int32, count int64, by first sight."""
     return folder / VOCAB / f"{key}.parquet"
 
 
@@ -52,14 +52,14 @@ HEADER: Final = 128  # bytes before the values: so many for every number of rows
 
 
 def npy_header(dtype: str, shape: tuple[int, int]) -> bytes:
-    """The beginning of the file of an array, as np.save writes it."""
+    """Return the beginning of the file of an array, as np.save writes it."""
     text = io.BytesIO()
     npy.write_array_header_1_0(text, {"descr": dtype, "fortran_order": False, "shape": shape})
     return text.getvalue()
 
 
 def row_bytes(kind: str) -> int:
-    """Bytes of a row."""
+    """Return bytes of a row."""
     return DTYPES[kind].itemsize * WIDTHS[kind]
 
 
@@ -132,12 +132,12 @@ class Selection:
 
     @property
     def arrays(self) -> tuple[StoredArray, ...]:
-        """All that are read."""
+        """Return all that are read."""
         return tuple(array for one in self.stretches for array in one.arrays)
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The parts that rows are of."""
+        """Return the parts that rows are of."""
         return tuple(one.part for one in self.stretches)
 
 
@@ -301,11 +301,11 @@ class MappedRows:
         self._array = array
 
     def span(self, start: int, stop: int) -> npt.NDArray[Any]:
-        """Rows start..stop-1, [stop - start, width]; a read-only view of the file."""
+        """Return rows start..stop-1, [stop - start, width]; a read-only view of the file."""
         return self._checked_rows()[start:stop]
 
     def take(self, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Rows of these numbers, [len(rows), width], copied."""
+        """Return rows of these numbers, [len(rows), width], copied."""
         return self._checked_rows().take(rows, axis=0)
 
     def _checked_rows(self) -> npt.NDArray[Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from ingot.converters.errors import ArgumentError
 from ingot.converters.recsys.criteo.contract import take_modulo as take_modulo_of
 from ingot.converters.recsys.training.environment import check_integer, import_torch
 
@@ -26,7 +27,7 @@ def check_sizes(
     """The sizes of an argument, one for each feature; by default the rows of embedding tables."""
     if len(sizes) != features:
         said = f"{len(sizes)} sizes, and {owner}{features} features"
-        raise ValueError(f"{name}: {said}: give one for each")
+        raise ArgumentError(name, f"{said}: give one for each")
     return [check_integer(f"{name}[{place}]", size, 1, most) for place, size in enumerate(sizes)]
 
 

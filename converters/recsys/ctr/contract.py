@@ -51,30 +51,33 @@ class Profile:
 
     @classmethod
     def of(cls, featuremap: FeatureMap) -> "Profile":
-        """The profile that a featuremap chooses."""
+        """Return the profile that a featuremap chooses."""
         return cls(
             click_mask=featuremap.click_mask, tail_ids=featuremap.tail_ids, funnel=featuremap.funnel
         )
 
 
 def index_column(feature: Feature) -> str:
-    """The column of a feature's ids."""
+    """Return the column of a feature's ids."""
     return f"{feature.name}_idx"
 
 
 def value_column(feature: Feature) -> str:
-    """The column of a feature's values; in the files where the featuremap says `use_value`."""
+    """Return the column of a feature's values.
+
+    In the files where the featuremap says `use_value`.
+    """
     return f"{feature.name}_val"
 
 
 def cell_type(feature: Feature, element: pa.DataType) -> pa.DataType:
-    """The type of a feature's ids (int64) or values (float32): of one, or of a list of them."""
+    """Return the Arrow type of a feature: int64 ids or float32 values, or lists of them."""
     of_list = pa.list_(pa.field("element", element, nullable=False))
     return of_list if feature.is_multi_hot else element
 
 
 def processed_schema(featuremap: FeatureMap) -> pa.Schema:
-    """The Arrow schema of a split of the contract, with its profile in the metadata."""
+    """Return the Arrow schema of a split of the contract, with its profile in the metadata."""
     fields = [pa.field(name, pa.float32(), nullable=False) for name in LABELS]
     fields.append(pa.field(ROW_ID, pa.int64(), nullable=False))
     fields.append(pa.field(ENTITY_ID, pa.string(), nullable=False))
@@ -91,7 +94,7 @@ def processed_schema(featuremap: FeatureMap) -> pa.Schema:
 
 
 def length_figures(histogram: NDArray[np.int64]) -> dict[str, float] | None:
-    """Lengths by how many lists have them, as a few numbers; None where there is no list."""
+    """Return lengths by how many lists have them, as a few numbers; None if there is no list."""
     total, there = int(histogram.sum()), np.flatnonzero(histogram)
     if not total:
         return None
@@ -108,7 +111,7 @@ _STEP = 1 << 16
 
 
 def token_hashes(tokens: Iterable[bytes], feature: Feature, seed: int) -> NDArray[np.int64]:
-    """The hash of each token, int64.
+    """Return the hash of each token, int64.
 
     blake2b of "seed:src:field:token", 16 bytes, as a big-endian number, modulo the feature's
     bucket.

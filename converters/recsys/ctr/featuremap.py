@@ -52,16 +52,16 @@ class Feature:
 
     @property
     def is_multi_hot(self) -> bool:
-        """Whether a row holds a list of ids."""
+        """Return whether a row holds a list of ids."""
         return self.max_len is not None
 
     @property
     def source(self) -> tuple[int, str]:
-        """Where its tokens come from; features with the same share one vocabulary."""
+        """Return where its tokens come from; features with the same share one vocabulary."""
         return self.src, self.field
 
     def num_embeddings(self, tail_ids: str = "disjoint") -> int:
-        """One more than the largest id that the feature can have."""
+        """Return one more than the largest id that the feature can have."""
         vocabulary = (self.vocab_num_tokens or 0) + 3
         bucket = self.hash_bucket or 0
         if self.encoding == VOCAB:
@@ -101,21 +101,21 @@ class FeatureMap:
 
     @cached_property
     def sources(self) -> tuple[tuple[int, str], ...]:
-        """Every (src, field) that a feature reads, once, in the features' order."""
+        """Return every (src, field) that a feature reads, once, in the features' order."""
         return tuple(dict.fromkeys(feature.source for feature in self.features))
 
     def of_src(self, src: int) -> tuple[Feature, ...]:
-        """The features of the skeleton or table (0), or of the common features (1)."""
+        """Return the features of the skeleton or table (0), or of the common features (1)."""
         return tuple(feature for feature in self.features if feature.src == src)
 
     @cached_property
     def sha256(self) -> str:
-        """The hash of what the featuremap says, whatever its file looks like."""
+        """Return the hash of what the featuremap says, whatever its file looks like."""
         return json_digest(to_document(self))
 
 
 def load(name: str | Path) -> FeatureMap:
-    """The bundled featuremap of that name, or the one in a file.
+    """Return the bundled featuremap of that name, or the one in a file.
 
     Args:
         name: a name of `BUNDLED`, or the path of a YAML file.
@@ -140,7 +140,7 @@ def load(name: str | Path) -> FeatureMap:
 
 
 def parse(text: str, where: str) -> FeatureMap:
-    """A featuremap from its YAML."""
+    """Return a featuremap from its YAML."""
     try:
         document = read_yaml(text)
     except ValueError as error:
@@ -160,7 +160,7 @@ def parse(text: str, where: str) -> FeatureMap:
 
 
 def to_document(featuremap: FeatureMap) -> dict[str, Any]:
-    """The featuremap as plain JSON that the schema accepts, every default written out."""
+    """Return the featuremap as plain JSON that the schema accepts, every default written out."""
     document: dict[str, Any] = {
         "featuremap_version": 1,
         "split_seed": featuremap.split_seed,
@@ -189,7 +189,7 @@ def _feature_document(feature: Feature) -> dict[str, Any]:
 
 
 def dump(document: Mapping[str, Any], *, heading: str = "") -> str:
-    """A featuremap's document as YAML that `parse` reads, a feature on a line."""
+    """Return a featuremap's document as YAML that `parse` reads, a feature on a line."""
     rest = [(key, value) for key, value in document.items() if key not in ("features", "table")]
     lines = [heading.rstrip("\n")] if heading else []
     lines += [f"{key}: {dump_yaml_line(value)}" for key, value in rest]

@@ -207,7 +207,7 @@ def _check_range(name: str, values: Integers, bits: int, version: str = "") -> F
         for at, value in enumerate(array.flat):
             if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
                 place = "" if array.ndim == 0 else f" at {at}"
-                found = f"{name}{place}: {type(value).__name__} is no whole number"
+                found = f"{name}{place}: {type(value).__name__} is not a whole number"
                 raise ConversionError("", found, "give integers")
     bad = (array < 0) | (array > (1 << bits) - 1)
     if bad.any():
@@ -222,7 +222,7 @@ def _check_range(name: str, values: Integers, bits: int, version: str = "") -> F
 def _value_signatures(values: Sequence[object] | NDArray[np.integer], version: Version) -> Fids:
     for at, value in enumerate([] if isinstance(values, np.ndarray) else values):
         if isinstance(value, str | bytes):
-            found = f"value at {at}: {type(value).__name__} is no whole number"
+            found = f"value at {at}: {type(value).__name__} is not a whole number"
             raise ConversionError("", found, "give hash='xxh64' for texts")
     return _check_range("value", np.asarray(values), _version_bits(version).signature, version)
 

@@ -4,7 +4,7 @@ import os
 from numbers import Integral
 from typing import Any, Final
 
-from ingot.converters.errors import ConversionError
+from ingot.converters.errors import ArgumentError, ConversionError
 
 _LARGEST: Final = (1 << 64) - 1
 
@@ -54,9 +54,9 @@ def resolve_rank(rank: int | None, world_size: int | None) -> tuple[int, int]:
 def check_integer(name: str, value: int, least: int, most: int = _LARGEST) -> int:
     """Return an integer argument that lies in its range."""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise ValueError(f"{name}: {value!r} is not an integer")
+        raise ArgumentError(name, f"{value!r} is not an integer")
     if not least <= value <= most:
         bits = (most + 1).bit_length() - 1
         top = f"2**{bits} - 1" if most + 1 == 1 << bits and bits >= 31 else f"{most}"
-        raise ValueError(f"{name}: {value} is not between {least} and {top}")
+        raise ArgumentError(name, f"{value} is not between {least} and {top}")
     return int(value)

@@ -71,14 +71,17 @@ def avro_file_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts | 
 
 
 def avro_places(stream: BinaryIO, where: str) -> list[tuple[int, tuple[int, int]]]:
-    """The number of the first row of each block, and where that lies. Raises SourceError."""
+    """Return the number of the first row of each block, and where that lies. Raises SourceError."""
     return list(_Frames(stream, where).places())
 
 
 def read_avro(
     file: SourceFile, _: SourceSpec, stream: BinaryIO, at: tuple[int, int] | None = None
 ) -> Iterator[RowChunk]:
-    """The rows of an Avro file, or of a block. Raises SourceError, after those before damage."""
+    """Yield the rows of an Avro file, or of a block.
+
+    Raises SourceError, after those before damage.
+    """
     where = str(file.place)
     frames = _Frames(stream, where)
     schema, read = frames.schema, frames.blocks() if at is None else islice(frames.blocks(*at), 1)
@@ -115,7 +118,7 @@ class _Frames:
             self.columns = tuple(str(one["name"]) for one in fields or ())
             self.is_safe = _is_safe(schema)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise self._damage(f"its Avro schema is none: {error!r}"[:300]) from error
+            raise self._damage(f"its Avro schema is invalid: {error!r}"[:300]) from error
 
     def _metadata(self) -> Iterator[tuple[str, bytes]]:
         while pairs := self._number():
@@ -141,7 +144,7 @@ class _Frames:
                 row += rows
 
     def blocks(self, first: int = 0, place: int | None = None) -> Iterator[Block]:
-        """The decompressed blocks, from the first one on that lies at a place."""
+        """Yield the decompressed blocks, from the first one on that lies at a place."""
         if place is not None:
             self._stream.seek(place)
         for number in count(first):
@@ -180,7 +183,7 @@ class _Frames:
 def _is_safe(schema: Any, in_union: bool = False) -> bool:  # noqa: ANN401 - JSON
     """Whether its values are not deeper than itself, nor can there be many in few bytes.
 
-    Raises ValueError where one of two values would be lost.
+    Raises ValueError if one of two values would be lost.
     """
     if isinstance(schema, list):
         return all(_is_safe(one, True) for one in schema)
@@ -270,7 +273,7 @@ class _BlockDecoder:
         return module.block_reader(self._stream, handle_unicode_errors="surrogateescape")
 
     def rows(self, blocks: Sequence[Block]) -> Iterator[RowChunk | str]:
-        """The rows of blocks, some at a time, and what is wrong behind them."""
+        """Yield the rows of blocks, some at a time, and what is wrong behind them."""
         rows: list[Json] = []
         for number, told, data in blocks:
             block, done = self._load(told, data), 0

@@ -76,20 +76,20 @@ class Database:
         self._base.execute("SET TimeZone = 'UTC'; SET lock_configuration = true")
 
     def tables(self) -> list[FoundTable]:
-        """The tables and views by schema and name; `main` is not said."""
+        """Return the tables and views by schema and name; `main` is not said."""
         return [
             (name if schema == "main" else f"{schema}.{name}", VIEW if is_view else None, True)
             for schema, name, is_view in self._found
         ]
 
     def describe(self, table: int | str) -> tuple[list[str], int | None]:
-        """The names of the columns, and the number of rows (None of a view or query)."""
+        """Return the names of the columns, and the number of rows (None of a view or query)."""
         found = self._select(table)
         counted = isinstance(table, int) and not self._found[table][2]
         return found.columns, found.count("*").fetchall()[0][0] if counted else None
 
     def rows(self, table: int | str) -> Iterator[pa.RecordBatch]:
-        """The rows in the order in which they are stored, or of a query.
+        """Yield the rows in the order in which they are stored, or of a query.
 
         Where they are too long for the memory, reading begins anew with more of it.
         """

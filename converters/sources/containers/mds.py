@@ -80,14 +80,17 @@ def _shard_facts(stream: BinaryIO, where: str) -> tuple[tuple[str, ...], int]:
 
 
 def mds_places(stream: BinaryIO, where: str) -> list[tuple[int, int]]:
-    """The numbers of rows that a shard is entered at. Raises SourceError."""
+    """Return the numbers of rows that a shard is entered at. Raises SourceError."""
     return [(row, row) for row in range(0, _Shard(stream, where).count, _RUN_ROWS)]
 
 
 def read_mds(
     file: SourceFile, _: SourceSpec, stream: BinaryIO, at: int | None = None
 ) -> Iterator[RowChunk]:
-    """The rows of a shard, or some from one on. Raises SourceError, after those before damage."""
+    """Return the rows of a shard, or some from one on.
+
+    Raises SourceError, after those before damage.
+    """
     if at is not None:
         some = islice(_Shard(stream, str(file.place)).rows("", at), _RUN_ROWS)
         return chunk_sized_rows(some, chunk_of_counted)
@@ -122,11 +125,11 @@ class _Shard:
                 for name, encoding, size in zip(self.names, encodings, sizes, strict=True)
             ]
             if any(type(size) is not int or size < 0 for size in sizes if size):
-                raise ValueError("a size that is none")
+                raise ValueError("a column size is invalid")
             if len({*self.names}) < len(self.names):
                 raise ValueError("two columns of one name")
         except (JsonTextError, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self._damage(f"its columns are not told: {error}"[:200]) from error
+            raise self._damage(f"its index does not describe its columns: {error}"[:200]) from error
         if version != 2:
             raise SourceError(self._where, f"MDS of version {version!r}, which is not read"[:200])
         self._variable = sum(size is None for _, _, size in self._columns)
@@ -225,7 +228,7 @@ _CODECS: Final = ("zstd", "gz", "bz2")  # by which a compressed shard is known f
 def read_mds_indexes(listing: Listing) -> Listing:
     """The listing with the shards that the indexes of its folders name; others are `unreadable`.
 
-    Raises SourceError where the listed folder itself lacks one; a folder below it is `closed`.
+    Raises SourceError if the listed folder itself lacks one; a folder below it is `closed`.
     """
     if listing.direct:
         return listing
@@ -300,7 +303,7 @@ def _named_files(
 
 
 def _content_mark(hashes: Json) -> str | None:
-    """The mark of a shard's content: a hash that can be checked, None where there is none."""
+    """The mark of a shard's content: a hash that can be checked, None if there is none."""
     for algorithm, digest in hashes.items() if isinstance(hashes, dict) else ():
         if isinstance(digest, str) and _new_hash(algorithm) is not None:
             return f"{_HASH_MARK}:{algorithm}:{digest}"

@@ -48,7 +48,7 @@ _iso_time = value_converter(pa.timestamp("ns", tz="UTC"))
 def msgpack_file_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
     """Return the facts of a MessagePack file: by its name and first byte, or where it is stated.
 
-    Raises SourceError where the package is not installed.
+    Raises SourceError if the package is not installed.
     """
     stated, first = spec.format == "msgpack", seen.head[0]
     named = spec.format is None and _NAME.search(entry.name) and first in {*_MAPS, *_LISTS}
@@ -86,7 +86,10 @@ def _is_list_of_maps(seen: FilePeek) -> bool:
 
 
 def read_msgpack(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
-    """The rows of a MessagePack file. Raises SourceError, after the rows before the damage."""
+    """Return the rows of a MessagePack file.
+
+    Raises SourceError, after the rows before the damage.
+    """
     where = str(file.place)
     return _rows(read_blocks(stream, where, _BLOCK), file.facts.layout == "list", where)
 

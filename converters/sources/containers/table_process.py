@@ -84,7 +84,7 @@ class Workbook:
             self._book = CalamineWorkbook.from_filelike(file)
 
     def tables(self) -> list[tuple[str, str | None, bool]] | None:
-        """The sheets, None where they are encrypted."""
+        """Return the sheets, None if they are encrypted."""
         from python_calamine import SheetTypeEnum, SheetVisibleEnum
 
         if self._book is None:

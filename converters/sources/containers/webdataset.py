@@ -105,7 +105,7 @@ def _last_ending(name: str) -> str:
 
 
 def read_webdataset(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
-    """The rows of a shard. Raises SourceError, after the rows before the damage."""
+    """Return the rows of a shard. Raises SourceError, after the rows before the damage."""
     return chunk_sized_rows(_read_rows(stream, str(file.place)), chunk_of_counted)
 
 
@@ -144,7 +144,7 @@ class _Row:
 
     def add(self, ending: str, info: tarfile.TarInfo, tar: tarfile.TarFile) -> None:
         if not info.isreg():
-            self._break(f"part {ending} is no regular file")
+            self._break(f"part {ending} is not a regular file")
         elif ending in self._parts:
             self._break(f"two parts {ending}")
         elif len(self._parts) >= _MOST_PARTS:

@@ -98,7 +98,7 @@ def _find_encoding(kind: str, seen: FilePeek) -> Encoding | None:
 
 
 def read_document(file: SourceFile, spec: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
-    """The row of a document; broken where it is too large or no text. Raises SourceError."""
+    """Yield the row of a document; broken where it is too large or no text. Raises SourceError."""
     where, facts = str(file.place), file.facts
     if spec.root not in (None, "$"):
         raise SourceError(where, "a document is one row", "leave `root` out")

@@ -73,7 +73,7 @@ def split_docinfo(text: str) -> tuple[dict[str, Json] | None, str]:
 
 
 def title_text(value: object) -> str | None:
-    """A title on one line, None for what is no text or an empty one."""
+    """Return a title on one line, None for what is no text or an empty one."""
     text = " ".join(value.split())[:_MOST_TITLE] if isinstance(value, str) else ""
     return text or None
 
@@ -85,7 +85,7 @@ MD_HEADING: Final = re.compile(
 
 
 def markdown_title(text: str) -> str | None:
-    """The first heading of Markdown that stands in no block of code."""
+    """Return the first heading of Markdown that stands in no block of code."""
     found = MD_HEADING.finditer(FENCED.sub("", text[:_HEAD]))
     titles = (title_text(one[2] or one[1].rstrip().rstrip("#")) for one in found)
     return next(filter(None, titles), None)
@@ -96,12 +96,12 @@ _RST_TITLE: Final = re.compile(r"^[ \t]*(\S[^\n]*)\n(([^\w\s])\3+)[ \t]*$", re.M
 
 
 def rst_title(text: str) -> str | None:
-    """The first title of reStructuredText: a line with a line of one sign below it."""
+    """Return the first title of reStructuredText: a line with a line of one sign below it."""
     return next((title_text(one[1]) for one in rst_titles(text[:_HEAD])), None)
 
 
 def rst_titles(text: str) -> Iterator[re.Match[str]]:
-    """The titles of reStructuredText: group 1 is the title, group 3 the sign below it."""
+    """Yield the titles of reStructuredText: group 1 is the title, group 3 the sign below it."""
     for one in _RST_TITLE.finditer(text):
         bare = one[1].rstrip()
         if len(bare) <= len(one[2]) and not _RULE.fullmatch(bare):
@@ -116,7 +116,7 @@ _LATEX_TITLE: Final = re.compile(
 
 
 def latex_title(text: str) -> str | None:
-    r"""What stands in the braces of `\title`."""
+    r"""Return what stands in the braces of `\title`."""
     found = _LATEX_TITLE.search(text, 0, _HEAD)
     return title_text(found[1].replace("\\\\", " ")) if found else None
 
@@ -143,7 +143,10 @@ _BSD: Final = "redistribution and use in source and binary forms"
 
 
 def find_licence(text: str) -> str | None:
-    """The licence that the head of a file states, as SPDX names it; None where none is known."""
+    """Return the licence that the head of a file states, as SPDX names it.
+
+    None if none is known.
+    """
     head = text[:_LICENCE_HEAD]
     if match := _SPDX.search(head) if "SPDX" in head else None:
         return match[1].removesuffix("--").strip() or None

@@ -42,7 +42,7 @@ _NO_ENCODINGS: Final = ("punycode", "idna", "unicode-escape", "raw-unicode-escap
 
 
 def text_codec(label: str, *, exact: bool = False) -> str | None:
-    """The codec of an encoding by any of its names, None for what is none.
+    """Return the codec of an encoding by any of its names, None for what is none.
 
     Unless `exact` it is the one that browsers read, which has more characters.
     """
@@ -56,7 +56,10 @@ def text_codec(label: str, *, exact: bool = False) -> str | None:
 
 
 def declared_encoding(head: bytes) -> str | None:
-    """The codec of the encoding that a page declares at its beginning; a mark of the order wins."""
+    """Return the codec of the encoding that a page declares at its beginning.
+
+    A mark of the order wins.
+    """
     if head.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
         return None
     found = _DECLARED.search(head[:_PRESCAN])
@@ -76,7 +79,7 @@ def check_installed(where: str) -> None:
 
 
 def read_page(text: str, where: str, *, raw: bool) -> dict[str, str | None] | BrokenRow:
-    """The main text of a page without links, or the page, its title and declared language.
+    """Return the main text of a page without links, or the page, its title and declared language.
 
     The main text is broken where the page is too large or takes too long.
     """

@@ -86,14 +86,17 @@ PROSE_ENDINGS: Final = frozenset(
 
 
 def bare_name(name: str) -> str:
-    """A file's name in small letters, without folders and the ending of a compression."""
+    """Return a file's name in small letters, without folders and the ending of a compression."""
     base = name.rpartition("/")[2].lower()
     ending = base.rpartition(".")[2]
     return base.removesuffix(f".{ending}") if ending in _PACKED else base
 
 
 def kind_by_name(name: str) -> tuple[str, str] | None:
-    """The kind of a file and its programming language ("": none, or unknown); None by others."""
+    """Return the kind of a file and its programming language ("": none, or unknown).
+
+    None by others.
+    """
     base = bare_name(name)
     known = _OF_NAME.get(base)
     return known or (_OF_ENDING.get(base.rpartition(".")[2]) if "." in base else None)
@@ -109,7 +112,10 @@ def document_kind(name: str, head: bytes) -> tuple[str, str] | None:
 
 
 def unknown_ending(name: str) -> str:
-    """The ending of a name that says of no text that ingot knows what it is; "" of others."""
+    """Return the ending of a name that says of no text that ingot knows what it is.
+
+    "" of others.
+    """
     ending = bare_name(name).rpartition(".")[2] if "." in bare_name(name) else ""
     known = ending in (*_PLAIN_ENDINGS, *ISO_639_1) or kind_by_name(name)
     return "" if known or not _ENDING.fullmatch(ending) else ending
@@ -122,11 +128,11 @@ def may_be_syntax(name: str) -> bool:
 
 
 def is_code(name: str) -> bool:
-    """Whether a name is that of source code, and none of settings."""
+    """Return whether a name is that of source code, and none of settings."""
     kind, language = kind_by_name(name) or ("", "")
     return kind == CODE and language not in _SETTINGS
 
 
 def is_settings(name: str) -> bool:
-    """Whether a name is that of settings: data of another program as often as a document."""
+    """Return whether a name is that of settings: data of another program as often as a document."""
     return (kind_by_name(name) or ("", ""))[1] in _SETTINGS

@@ -38,7 +38,7 @@ class NotTextError(Exception):
 def batch_rows(
     batch: pa.RecordBatch, names: Sequence[str]
 ) -> tuple[list[Json], pa.RecordBatch | None]:
-    """The rows of a batch as objects, and the batch in plain types (None where it has none)."""
+    """Return the rows of a batch as objects, and the batch in plain types (None if it has none)."""
     converted = [_column_values(column) for column in batch.columns]
     columns = [values for values, _ in converted]
     rows = rows_of_columns(names, columns) if columns else [{} for _ in range(batch.num_rows)]
@@ -71,7 +71,7 @@ def _converted_values(column: pa.Array) -> list[Json]:
 
 
 def finite_numbers(column: pa.Array) -> pa.Array:
-    """A column of floats as doubles, null in the place of those that are not finite."""
+    """Return a column of floats as doubles, null in the place of those that are not finite."""
     import pyarrow.compute as pc
 
     wide = column.cast(pa.float64())
@@ -79,7 +79,7 @@ def finite_numbers(column: pa.Array) -> pa.Array:
 
 
 def time_text_array(column: pa.Array) -> pa.Array:
-    """A column of times, dates or durations as the texts that the rows have."""
+    """Return a column of times, dates or durations as the texts that the rows have."""
     import pyarrow.compute as pc
 
     kind, is_date = column.type, pa.types.is_date32(column.type)
@@ -166,7 +166,7 @@ def _convert_value(value: Any, convert: ValueConverter) -> Json:  # noqa: ANN401
 
 
 def value_converter(kind: pa.DataType) -> ValueConverter:
-    """The function from Arrow's Python value (not None) to the JSON value."""
+    """Return the function from Arrow's Python value (not None) to the JSON value."""
     while (wrapped := _wrapped_type(kind)) is not None:
         kind = wrapped
     return next((make(kind) for applies, make in _CONVERTERS if applies(kind)), str)
@@ -193,7 +193,7 @@ def _map_converter(kind: pa.DataType) -> ValueConverter:
 
 
 def binary_text(value: bytes) -> str:
-    """The text of binary. Raises NotTextError."""
+    """Return the text of binary. Raises NotTextError."""
     try:
         return value.decode()
     except UnicodeDecodeError as error:
@@ -204,7 +204,10 @@ def to_json_row(
     value: Any,  # noqa: ANN401 - of any package
     convert: ValueConverter = binary_text,  # takes what JSON does not have
 ) -> tuple[Json, int]:
-    """A package's value as JSON, `BrokenRow` where it has no form; how many numbers became null."""
+    """Return a package's value as JSON, `BrokenRow` where it has no form.
+
+    How many numbers became null.
+    """
     try:
         return parse_counted(json.dumps(value, default=convert, ensure_ascii=False).encode())
     except NotTextError as error:
@@ -216,7 +219,7 @@ def to_json_row(
 
 
 def exact_number(value: Decimal) -> Json:
-    """A decimal as an integer, as a float where that is the same number, else as text."""
+    """Return a decimal as an integer, as a float where that is the same number, else as text."""
     if value == value.to_integral_value():
         return int(value)
     return float(value) if Decimal(repr(float(value))) == value else format(value, "f")
@@ -337,7 +340,7 @@ class ArrowRows(Sequence[Json]):
         return iter(self._all_rows())
 
     def take(self, places: Sequence[int]) -> list[Json]:
-        """Some of the rows; only these are made."""
+        """Return some of the rows; only these are made."""
         return batch_rows(self._batch.take(pa.array(places, pa.int64())), self._names)[0]
 
     def _all_rows(self) -> list[Json]:
@@ -349,9 +352,9 @@ class ArrowRows(Sequence[Json]):
 def make_lazy_rows(
     batch: pa.RecordBatch, names: Sequence[str], *, valid: bool = False
 ) -> tuple[ArrowRows, pa.RecordBatch] | None:
-    """The rows of a batch, made when needed, and the batch itself without extension types.
+    """Return the rows of a batch, made when needed, and the batch itself without extension types.
 
-    None where a row may be broken (a text that is not UTF-8, binary columns), and for views inside
+    None if a row may be broken (a text that is not UTF-8, binary columns), and for views inside
     other types, of which Arrow cannot yet take rows.
     """
     columns = [storage_array(column) for column in batch.columns]

@@ -29,20 +29,20 @@ _MOST_FEATHER = 256 << 20  # a file of version 1 is decoded as a whole
 def parquet_facts(
     stream: BinaryIO, where: str, form: str = "parquet"
 ) -> tuple[tuple[str, ...], int]:
-    """The column names of a Parquet file and its number of rows. Raises SourceError."""
+    """Return the column names of a Parquet file and its number of rows. Raises SourceError."""
     with open_parquet(stream, where, form) as file:
         return column_names(file.schema.names), sum(rows for rows, _ in file.groups)
 
 
 def read_parquet(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
-    """The rows of a Parquet file. Raises SourceError."""
+    """Return the rows of a Parquet file. Raises SourceError."""
     return parquet_rows(stream, str(file.place))
 
 
 def parquet_rows(
     stream: BinaryIO, where: str, groups: Sequence[int] | None = None
 ) -> Iterator[RowChunk]:
-    """The rows of a Parquet file, or of some of its row groups. Raises SourceError."""
+    """Yield the rows of a Parquet file, or of some of its row groups. Raises SourceError."""
     with open_parquet(stream, where) as file:
         rows, sizes = zip(*file.groups[:8], strict=True) if file.groups else ((), ())
         batches = file.batches(rows_that_fit(sum(rows), sum(sizes)), groups)
@@ -50,12 +50,12 @@ def parquet_rows(
 
 
 def orc_facts(stream: BinaryIO, where: str) -> tuple[tuple[str, ...], int]:
-    """The column names of an ORC file and its number of rows. Raises SourceError."""
+    """Return the column names of an ORC file and its number of rows. Raises SourceError."""
     return parquet_facts(stream, where, "orc")
 
 
 def feather_facts(stream: BinaryIO, where: str) -> tuple[tuple[str, ...], int]:
-    """The column names of a Feather V1 file and its number of rows. Raises SourceError."""
+    """Return the column names of a Feather V1 file and its number of rows. Raises SourceError."""
     with open_random_access(stream) as source:
         if source.seek(0, 2) > _MOST_FEATHER:
             problem = f"a Feather V1 file of more than {_MOST_FEATHER >> 20} MiB, which is not read"
@@ -65,7 +65,7 @@ def feather_facts(stream: BinaryIO, where: str) -> tuple[tuple[str, ...], int]:
 
 
 def read_other(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
-    """The rows of an ORC or Feather V1 file. Raises SourceError."""
+    """Yield the rows of an ORC or Feather V1 file. Raises SourceError."""
     where, form = str(file.place), file.facts.format
     with open_parquet(stream, where, form) as opened:
         names = column_names(opened.schema.names)
@@ -75,7 +75,7 @@ def read_other(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[Ro
 
 
 def rows_that_fit(rows: int, size: int) -> int:
-    """How many rows have about BATCH_BYTES, where `rows` have `size`; at least 16."""
+    """Return how many rows have about BATCH_BYTES, where `rows` have `size`; at least 16."""
     return max(16, min(TABLE_ROWS, BATCH_BYTES * rows // size)) if rows and size else TABLE_ROWS
 
 
@@ -119,13 +119,13 @@ class _StreamReader:
 
 
 def ipc_batches(reader: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - two readers
-    """The batches of an Arrow IPC file or stream, not checked."""
+    """Return the batches of an Arrow IPC file or stream, not checked."""
     count = getattr(reader, "num_record_batches", None)
     return iter(reader) if count is None else map(reader.get_batch, range(count))
 
 
 def valid_batches(reader: Any, where: str) -> Iterator[ValidBatch]:  # noqa: ANN401 - two readers
-    """The batches of an Arrow IPC file or stream, each checked. Raises SourceError."""
+    """Yield the batches of an Arrow IPC file or stream, each checked. Raises SourceError."""
     batches = ipc_batches(reader)
     number = 0
     while True:
@@ -138,13 +138,16 @@ def valid_batches(reader: Any, where: str) -> Iterator[ValidBatch]:  # noqa: ANN
 
 
 def arrow_facts(stream: BinaryIO, where: str) -> tuple[tuple[str, ...], None]:
-    """The column names of an Arrow IPC file or stream, no number of rows. Raises SourceError."""
+    """Return the column names of an Arrow IPC file or stream, no number of rows.
+
+    Raises SourceError.
+    """
     with open_arrow(stream, where) as (names, _):
         return names, None
 
 
 def read_arrow(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
-    """The rows of an Arrow IPC file or stream. Raises SourceError."""
+    """Yield the rows of an Arrow IPC file or stream. Raises SourceError."""
     where = str(file.place)
     with open_arrow(stream, where) as (names, batches):
         yield from batch_chunks(_slice_batches(batches), names, where)
@@ -183,7 +186,7 @@ def _is_plain(kind: pa.DataType) -> bool:
 def batch_chunks(
     batches: Iterator[ValidBatch], names: Sequence[str], where: str
 ) -> Iterator[RowChunk]:
-    """The rows of checked batches of Arrow. Raises SourceError."""
+    """Yield the rows of checked batches of Arrow. Raises SourceError."""
     batches = _cut_sharing(batches, where)
     while True:
         with translate_read_errors(where):

@@ -57,7 +57,7 @@ class OpenRecord:
 def split_line(
     line: str, dialect: Dialect, started: OpenRecord | None = None
 ) -> list[str] | OpenRecord:
-    """The cells of one line, or an open record where a quoted field goes on in the next line."""
+    """Return the cells of one line, or an open record if a quoted field continues."""
     quote, delimiter = dialect.quote, dialect.delimiter
     if started is None and (not quote or quote not in line):
         return line.split(delimiter)
@@ -94,7 +94,7 @@ def _quoted_cell(quote: str, delimiter: str) -> re.Pattern[str]:
 
 
 def begins_record(line: str, dialect: Dialect) -> bool:
-    """Whether a line that would end a quoted field at once begins with a quoted field itself."""
+    """Return whether a line that would end a quoted field begins with a quoted field itself."""
     quote = dialect.quote
     rest = line[len(quote) :]
     closes = not rest or rest[0].isspace() or rest.startswith((quote, dialect.delimiter))
@@ -103,7 +103,7 @@ def begins_record(line: str, dialect: Dialect) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A physical line: text, None where it is too long; not `clean` where bytes are not text."""
+    """A physical line: text, None if it is too long; not `clean` where bytes are not text."""
 
     text: str | None
     clean: bool = True
@@ -120,11 +120,11 @@ class RecordReader:
 
     @property
     def is_open(self) -> bool:
-        """Whether a record goes on in the next line."""
+        """Return whether a record goes on in the next line."""
         return self._open is not None
 
     def rows(self, lines: list[Line]) -> list[Json]:
-        """The rows that end in these lines; blank lines outside records are none."""
+        """Return the rows that end in these lines; blank lines outside records are none."""
         out: list[Json] = []
         pending = lines[::-1]
         while pending:
@@ -132,7 +132,7 @@ class RecordReader:
         return out
 
     def finish(self) -> list[Json]:
-        """The rows of what is still open at the end of the file."""
+        """Return the rows of what is still open at the end of the file."""
         out: list[Json] = []
         while self._open is not None:
             pending: list[Line] = []
@@ -202,7 +202,10 @@ class TableReader:
         )
 
     def chunk(self, block: bytes | None) -> RowChunk:
-        """The rows that end in a block of whole lines, without its last LF; or in `TOO_LONG`."""
+        """Return the rows that end in a block of whole lines, without its last LF.
+
+        Or in `TOO_LONG`.
+        """
         if block is None:
             return RowChunk(values=self.rows([Line(None)]))
         table = self._table(block)
@@ -217,7 +220,7 @@ class TableReader:
             return RowChunk(values=self.rows([_decode_line(line) for line in block.split(b"\n")]))
 
     def _table(self, block: bytes) -> pa.RecordBatch | None:
-        """The rows that end in a block as columns, None where one needs a closer look."""
+        """The rows that end in a block as columns, None if one needs a closer look."""
         if self._records.is_open or b"\0" in block:
             return None
         data = b"".join([self._carry.encode(), block, b"\n"])
@@ -234,7 +237,7 @@ class TableReader:
         return pa.RecordBatch.from_arrays(arrays, names=self._names)
 
     def rows(self, block: str | list[Line]) -> list[Json]:
-        """The rows that end in a block of whole lines (text without its last line end)."""
+        """Return the rows that end in a block of whole lines (text without its last line end)."""
         if isinstance(block, list):
             return self._records.rows([*self._take_carried_lines(), *block])
         quote = self._dialect.quote
@@ -247,7 +250,7 @@ class TableReader:
         return self._read(f"{self._carry}{block}\n")
 
     def finish(self) -> list[Json]:
-        """The rows of what is still open at the end of the file."""
+        """Return the rows of what is still open at the end of the file."""
         return self._records.rows(self._take_carried_lines()) + self._records.finish()
 
     def _take_carried_lines(self) -> list[Line]:
@@ -350,7 +353,7 @@ def _decode_line(data: bytes) -> Line:
 def delimited_rows(
     parts: Iterator[bytes], names: Sequence[str], dialect: Dialect, header: bool, fewest: int
 ) -> Iterator[RowChunk]:
-    """The rows of a delimited file as objects from column name to text."""
+    """Yield the rows of a delimited file as objects from column name to text."""
     table = TableReader(names, dialect, fewest)
     skip = header
     for block in read_line_blocks(parts):
@@ -363,7 +366,7 @@ def delimited_rows(
 
 
 def column_names(cells: Sequence[str]) -> tuple[str, ...]:
-    """Names of columns: nameless ones become `c0`, `c1`, ..., repeated ones `a.1`, `a.2`."""
+    """Return names of columns: nameless ones become `c0`, `c1`, ..., repeated ones `a.1`, `a.2`."""
     names: dict[str, int] = {}  # each with the number that its next namesake tries first
     for place, cell in enumerate(cells):
         name = plain = cell if cell.strip() else f"c{place}"

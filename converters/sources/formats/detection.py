@@ -133,7 +133,10 @@ def _read_windows(raw: BinaryIO, size: int) -> tuple[bytes, ...]:
 
 
 def stated_encoding(entry: Entry, spec: SourceSpec) -> Encoding | None:
-    """The encoding that is stated, None where none is. Raises SourceError for what is none."""
+    """Return the encoding that is stated, None if none is.
+
+    Raises SourceError for what is none.
+    """
     if spec.encoding is None:
         return None
     try:
@@ -322,7 +325,7 @@ def _head_elements(groups: Iterator[list[Element]]) -> tuple[list[Element], str]
 
 
 def _first_elements(head: TextHead, root: str) -> list[Json] | None:
-    """The whole values at the head of the outer list or object; None where it is no JSON."""
+    """The whole values at the head of the outer list or object; None if it is no JSON."""
     elements, problem = _head_elements(_read_root(head, root))
     # Something else than JSON "comes" after its end.
     if problem and ("comes" in problem or (head.whole and not elements)):
@@ -331,7 +334,7 @@ def _first_elements(head: TextHead, root: str) -> list[Json] | None:
 
 
 def rows_shape(values: Iterable[Json]) -> frozenset[str]:
-    """The keys of objects, `$list` and `$value` for rows that are none."""
+    """Return the keys of objects, `$list` and `$value` for rows that are none."""
     keys: set[str] = set()
     for value in values:
         if isinstance(value, dict):
@@ -354,7 +357,7 @@ def _object_shape(value: dict[str, Json]) -> frozenset[str]:
 
 
 def table_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts | None:
-    """Return the facts of a delimited table. Raises SourceError where it has too many columns."""
+    """Return the facts of a delimited table. Raises SourceError if it has too many columns."""
     from ingot.converters.sources.formats.header_rows import Header
 
     guess = partial(

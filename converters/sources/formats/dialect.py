@@ -70,7 +70,7 @@ def guess_table(
     quote: str | None = None,
     columns: Sequence[str] | None = None,
 ) -> TableLayout | None:
-    """How the head of a file is a table, or None where it reads like running text.
+    """Return how the head of a file is a table, or None if it reads like running text.
 
     A name breaks ties only: it speaks for the delimiters that are `usual` for it.
     """
@@ -100,7 +100,7 @@ _NAMED_COMMENT = re.compile(r"#\w")  # may be the first name of a header
 
 
 def lines_above(lines: Sequence[str], table: TableLayout | None) -> int:
-    """How many of the first lines may stand above a header: blank, comments, other cells."""
+    """Return how many of the first lines may stand above a header: blank, comments, other cells."""
     first = next((n for n, line in enumerate(lines[:_MOST_ABOVE]) if not line.strip()), 0)
     if first and not (table and table.header):  # a title, and a blank line
         return first + 1
@@ -327,7 +327,7 @@ def _numeric_columns(records: Sequence[Sequence[str]]) -> int:
 
 
 def _header_points(trial: _Trial) -> float:
-    """Above 0 where the first record looks like names of columns rather than a row."""
+    """Above 0 if the first record looks like names of columns rather than a row."""
     first, *rest = [record for record in trial.records if len(record) == trial.width] or [[]]
     if not first or first != trial.records[0]:
         return -1.0

@@ -36,7 +36,7 @@ _SPLIT_KEYS: Final = {"columns", "data", "index"}
 def read_json_document(
     parts: Iterator[bytes], stem: str, root: RowRoot, where: str
 ) -> Iterator[RowChunk]:
-    """The file's one value as a row with the key `stem`, or what `root` finds in it as rows."""
+    """Yield the file's one value as a row with the key `stem`, or the rows at `root` in it."""
     value, count = parse_json_document(parts, where=where)
     if type(value) is BrokenRow or root.whole:
         yield replace(chunk_of_counted([(value, count)]), keys=[stem])
@@ -69,7 +69,7 @@ def find_root_rows(value: Json, root: RowRoot, where: str) -> Iterator[RowChunk]
 def parse_json_document(
     parts: Iterator[bytes], limit: int = MAX_ROW_BYTES, where: str | None = None
 ) -> tuple[Json, int]:
-    """The value of a whole file, or `BrokenRow` (also past `limit` bytes), and its count."""
+    """Return the value of a whole file, or `BrokenRow` (also past `limit` bytes), and its count."""
     text = join_parts(parts, limit)
     if isinstance(text, BrokenRow):
         return text, 0

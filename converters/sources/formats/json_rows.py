@@ -39,7 +39,7 @@ class RowRoot:
 
     @property
     def whole(self) -> bool:
-        """Whether the file itself is the one row."""
+        """Return whether the file itself is the one row."""
         return self.text == "$" and self.orient is None
 
 
@@ -162,7 +162,7 @@ class _ContainerFinder:
         self.missing = False  # the object that is searched ended, or holds something else
 
     def find(self, data: bytes, marks: _Marks) -> int | None:
-        """Number of the mark that opens the container, or None where it is not in this block."""
+        """Number of the mark that opens the container, or None if it is not in this block."""
         text = self._before + data
         shift = len(self._before)
         self._before = text[-_KEY_BYTES:]
@@ -204,7 +204,7 @@ class _ContainerFinder:
 
 
 def top_level_containers(data: bytes) -> list[tuple[str, bool]]:
-    """The keys of lists and objects in a file's outer object, and whether each is an object."""
+    """Return the keys of lists and objects in the outer object, and which are objects."""
     found_here: list[tuple[str, bool]] = []
     for block, marks in _MarkFinder().blocks(iter([data])):
         opening = (marks.kinds == _OPEN) & (marks.depths == 2)
@@ -228,7 +228,7 @@ def _decode_key(quoted: bytes) -> str | None:
 
 
 def read_elements(parts: Iterator[bytes], root: RowRoot, where: str) -> Iterator[list[Element]]:
-    """The elements of the container that `root` names, in lists of at most BATCH_ROWS."""
+    """Yield the elements of the container that `root` names, in lists of at most BATCH_ROWS."""
     cutter = _ElementCutter(root, where)
     structure = _MarkFinder()
     for data, marks in structure.blocks(parts):
@@ -237,7 +237,7 @@ def read_elements(parts: Iterator[bytes], root: RowRoot, where: str) -> Iterator
 
 
 def read_concatenated_values(parts: Iterator[bytes], where: str) -> Iterator[list[Element]]:
-    """The lists and objects that follow each other at the top of a file, separated by anything."""
+    """Yield the lists and objects at the top of a file, whatever separates them."""
     structure = _MarkFinder()
     held: list[bytes] = []
     for data, marks in structure.blocks(parts):
@@ -354,7 +354,7 @@ class _ElementCutter:
 
 
 def read_json_lines(parts: Iterator[bytes]) -> Iterator[RowChunk]:
-    """One value per line that is not blank."""
+    """Yield one value per line that is not blank."""
     for block in read_line_blocks(parts):
         lines = [] if block is None else block.split(b"\n")
         if block and all(lines) and (sound := parse_sound_rows(lines, block)):
@@ -368,13 +368,13 @@ def read_json_lines(parts: Iterator[bytes]) -> Iterator[RowChunk]:
 
 
 def read_json_elements(parts: Iterator[bytes], root: RowRoot, where: str) -> Iterator[RowChunk]:
-    """The elements of the list or object that `root` names, without holding the file."""
+    """Yield the elements of the list or object that `root` names, without holding the file."""
     for group in read_elements(parts, root, where):
         yield from flatten_elements(group, root)
 
 
 def flatten_elements(group: Sequence[Element], root: RowRoot) -> Iterator[RowChunk]:
-    """The rows of some elements of the container: themselves, or what `rest` finds in them."""
+    """Yield the rows of elements of the container: these, or what `rest` finds in them."""
     parsed = parse_elements(group)
     if root.rest is None:
         keys = [element.key or "" for element in group] if root.keyed else None
@@ -393,7 +393,7 @@ def flatten_elements(group: Sequence[Element], root: RowRoot) -> Iterator[RowChu
 
 
 def parse_elements(group: Sequence[Element]) -> RowChunk:
-    """The values of elements, `BrokenRow` where one is no JSON."""
+    """Return the values of elements, `BrokenRow` where one is no JSON."""
     if any(element.fault for element in group):
         return chunk_of_counted([(e.fault, 0) if e.fault else parse_row(e.data) for e in group])
     return parse_rows([element.data for element in group])

@@ -23,7 +23,10 @@ _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
 
 
 def text_shape(name: str, lines: Sequence[str]) -> str:
-    """What the lines of a text are; of one that nobody knows by its name, that name's ending."""
+    """Return what the lines of a text are.
+
+    Of one that nobody knows by its name, that name's ending.
+    """
     shape = classify_lines(lines)
     found = _find_syntax(lines) if kinds.may_be_syntax(name) else None
     if shape == "text" or (found == TIMED and _hold_words(lines)):
@@ -39,7 +42,10 @@ def _hold_words(lines: Sequence[str]) -> bool:
 
 
 def strange_text(shape: Iterable[str]) -> str:
-    """What a text of this shape is that is none for people, as far as is known; "" of others."""
+    """Return what a text of this shape is that is none for people, as far as is known.
+
+    "" of others.
+    """
     for one in shape:
         if one.startswith(UNKNOWN):
             return f"text of an unknown kind ({one})"

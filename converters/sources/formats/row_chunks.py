@@ -34,7 +34,7 @@ class JsonTextError(ValueError):
 
 
 def has_long_digits(data: bytes) -> bool:
-    """Whether a block holds a run of at least 19 digits: the cheap test before `loads`."""
+    """Return whether a block holds a run of at least 19 digits: the cheap test before `loads`."""
     if len(data) > _SMALL:  # such a run covers three neighbours among every sixth byte
         sixth = np.frombuffer(data, dtype=np.uint8)[::_STRIDE] - np.uint8(48) < 10
         if not (sixth[:-2] & sixth[1:-1] & sixth[2:]).any():
@@ -43,7 +43,7 @@ def has_long_digits(data: bytes) -> bool:
 
 
 def may_be_deep(data: bytes) -> bool:
-    """Whether a text has brackets enough to be nested too deeply: the cheap test before `loads`."""
+    """Return whether a text may be nested too deeply: a cheap test before `loads`."""
     return len(data) > 2 * MAX_DEPTH and data.count(b"[") + data.count(b"{") > MAX_DEPTH
 
 
@@ -59,7 +59,7 @@ def _some_may_be_deep(rows: Sequence[bytes], text: bytes) -> bool:
 
 
 def load_json(data: bytes) -> tuple[Json, int]:
-    """The value of a JSON text, and how many numbers became null. Raises JSONDecodeError."""
+    """Return the value of a JSON text, and how many numbers became null. Raises JSONDecodeError."""
     try:
         return orjson.loads(data), 0
     except orjson.JSONDecodeError:
@@ -74,7 +74,7 @@ def load_json(data: bytes) -> tuple[Json, int]:
 
 
 def nullify_non_finite(data: bytes) -> tuple[bytes, int]:
-    """A JSON text with null for each `NaN`, `Infinity` and `-Infinity`, and how many there were."""
+    """Return a JSON text with null for `NaN` and infinities, and how many there were."""
     if b"NaN" not in data and b"Infinity" not in data:
         return data, 0
     found = [one.span() for one in _NON_FINITE.finditer(data) if not one[0].startswith(b'"')]
@@ -89,7 +89,7 @@ def _same_length_number(found: re.Match[bytes]) -> bytes:
 
 
 def parse_json(data: bytes) -> Json:
-    """The value of a JSON text in UTF-8. Raises JsonTextError."""
+    """Return the value of a JSON text in UTF-8. Raises JsonTextError."""
     return parse_counted(data)[0]
 
 
@@ -107,7 +107,7 @@ def parse_counted(data: bytes) -> tuple[Json, int]:
 
 
 def ends_early(data: bytes) -> bool:
-    """Whether nothing is wrong with a JSON text but that it ends before its value does."""
+    """Return whether nothing is wrong with a JSON text but that it ends before its value does."""
     try:
         text, _ = codecs.utf_8_decode(data)  # without a last character that is cut off itself
         load_json(text.encode())
@@ -119,7 +119,7 @@ def ends_early(data: bytes) -> bool:
 
 
 def is_deep(value: Json) -> bool:
-    """Whether a value is nested more than MAX_DEPTH levels deep."""
+    """Return whether a value is nested more than MAX_DEPTH levels deep."""
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [inner for outer in level for inner in _child_values(outer)]
@@ -174,7 +174,7 @@ ChunkReader = Callable[[], Iterator[RowChunk]]
 
 
 def row_excerpt(data: bytes | str) -> str:
-    """The start of a broken row, as text that can be shown and stored."""
+    """Return the start of a broken row, as text that can be shown and stored."""
     if isinstance(data, bytes):
         return (
             data[: EXCERPT_CHARACTERS * 4].decode("utf-8", "replace")[:EXCERPT_CHARACTERS].strip()
@@ -183,7 +183,7 @@ def row_excerpt(data: bytes | str) -> str:
 
 
 def join_parts(parts: Iterable[bytes], limit: int = MAX_ROW_BYTES) -> bytes | BrokenRow:
-    """A whole file as one row; broken where it has more than `limit` bytes."""
+    """Return a whole file as one row; broken where it has more than `limit` bytes."""
     data: list[bytes] = []
     size = 0
     for part in parts:
@@ -196,7 +196,7 @@ def join_parts(parts: Iterable[bytes], limit: int = MAX_ROW_BYTES) -> bytes | Br
 
 
 def rows_of_columns(names: Iterable[str], columns: Sequence[Sequence[Json]]) -> list[Json]:
-    """Rows as objects, filled column by column: far less work than a dictionary of each row."""
+    """Return rows as objects, filled column by column, which takes far less work."""
     rows: list[Json] = [{} for _ in columns[0]] if columns else []
     for name, values in zip(names, columns, strict=False):
         for row, value in zip(rows, values, strict=True):
@@ -208,7 +208,10 @@ def chunk_sized_rows(
     rows: Iterator[tuple[Any, int]],
     to_chunk: Callable[[list[Any]], RowChunk] = lambda held: RowChunk(values=held),
 ) -> Iterator[RowChunk]:
-    """Chunks of rows that come with their sizes; those before an error are given before it."""
+    """Yield chunks of rows that come with their sizes.
+
+    Those before an error are given before it.
+    """
     held: list[Any] = []
     size = 0
     try:
@@ -227,7 +230,10 @@ def chunk_sized_rows(
 
 
 def parse_sound_rows(rows: Sequence[bytes], text: bytes) -> RowChunk | None:
-    """The values of rows, in `text` with a byte between each two; None: look closer at one."""
+    """Return the values of rows, in `text` with a byte between each two.
+
+    None: look closer at one.
+    """
     if has_long_digits(text) or _some_may_be_deep(rows, text):
         return None
     try:
@@ -237,20 +243,20 @@ def parse_sound_rows(rows: Sequence[bytes], text: bytes) -> RowChunk | None:
 
 
 def parse_rows(rows: Sequence[bytes | None]) -> RowChunk:
-    """The values of JSON texts (None = one that is too long), `BrokenRow` for what is no JSON."""
+    """Return the values of JSON texts (None = too long), `BrokenRow` for what is not JSON."""
     texts = [row for row in rows if row]
     sound = parse_sound_rows(texts, b"\n".join(texts)) if len(texts) == len(rows) else None
     return sound or chunk_of_counted([parse_row(row) for row in rows])
 
 
 def chunk_of_counted(rows: Sequence[tuple[Json, int]]) -> RowChunk:
-    """The chunk of some values, each with the number of what was read as null in it."""
+    """Return the chunk of some values, each with the number of what was read as null in it."""
     counts = {place: count for place, (_, count) in enumerate(rows) if count}
     return RowChunk(values=[value for value, _ in rows], non_finite=counts)
 
 
 def parse_row(row: bytes | None) -> tuple[Json, int]:
-    """The value of one JSON text, `BrokenRow` where it is too long or no JSON, and its count."""
+    """Return the value of one JSON text, or `BrokenRow`, and how many numbers became null."""
     if row is None:
         return BrokenRow(f"line of more than {MAX_ROW_BYTES >> 20} MiB", ""), 0
     try:
@@ -277,7 +283,7 @@ def to_batches(
 
 
 def slice_chunk(stretch: RowChunk, start: int, stop: int) -> RowChunk:
-    """The rows of a chunk from `start` to `stop`."""
+    """Return the rows of a chunk from `start` to `stop`."""
     if start == 0 and stop >= len(stretch.values):
         return stretch
     table = stretch.table
@@ -312,7 +318,7 @@ def _number_batch(name: str, first: int, part: RowChunk) -> Batch:
 
 
 def to_bad_row(row: int, broken: BrokenRow) -> BadRow:
-    """The public form of a broken row at its place."""
+    """Return the public form of a broken row at its place."""
     return BadRow(row=row, **asdict(broken))
 
 
@@ -347,7 +353,10 @@ def parse_fields(row: Json, fields: Sequence[str], counts: list[int] | None = No
 
 
 def change_at(value: Json, steps: Sequence[Step], change: Callable[[Json], Json]) -> Json:
-    """A value with all that a path leads to changed; `BrokenRow` where a change gives that."""
+    """Return a value with all that a path leads to changed.
+
+    `BrokenRow` where a change gives that.
+    """
     if not steps:
         return change(value)
     copy = value

@@ -38,12 +38,12 @@ codecs.register_error("ingot.undecodable", _replace_undecodable)
 
 
 def is_utf8(encoding: str) -> bool:
-    """Whether files of this encoding are read without being decoded first."""
+    """Return whether files of this encoding are read without being decoded first."""
     return codecs.lookup(encoding).name in _UTF8
 
 
 def read_blocks(stream: BinaryIO, where: str, size: int = BLOCK) -> Iterator[bytes]:
-    """The bytes of a stream, `size` at a time. Raises SourceError, which names `where`."""
+    """Yield the bytes of a stream, `size` at a time. Raises SourceError, which names `where`."""
     while True:
         with translate_read_errors(where):
             data = stream.read(size)
@@ -69,7 +69,7 @@ def read_utf8_blocks(
 
 
 def skip_lines(parts: Iterator[bytes], count: int) -> Iterator[bytes]:
-    """The blocks of a text behind its first lines."""
+    """Yield the blocks of a text behind its first lines."""
     for part in parts:
         rest = part
         while count and rest:
@@ -117,7 +117,7 @@ def _transcode_blocks(parts: Iterator[bytes], where: str, encoding: str) -> Iter
 
 
 def read_line_blocks(parts: Iterator[bytes]) -> Iterator[bytes | None]:
-    """Blocks of whole lines without the last LF; `TOO_LONG` for a line past MAX_ROW_BYTES."""
+    """Yield blocks of whole lines without the last LF; `TOO_LONG` for a line past MAX_ROW_BYTES."""
     carry: list[bytes] = []
     held = 0
     skipping = False
@@ -152,7 +152,7 @@ ZERO_BYTE = "a zero byte, which is no text: the file is damaged there"
 
 
 def read_text_lines(parts: Iterator[bytes]) -> Iterator[RowChunk]:
-    """One row per line that is not blank, without its line end."""
+    """Yield one row per line that is not blank, without its line end."""
     for block in read_line_blocks(parts):
         if block is None:
             yield RowChunk(values=[BrokenRow(f"line of more than {MAX_ROW_BYTES >> 20} MiB", "")])
@@ -162,7 +162,7 @@ def read_text_lines(parts: Iterator[bytes]) -> Iterator[RowChunk]:
 
 
 def decode_text_row(data: bytes) -> Json:
-    """The row of a text; broken where it is none."""
+    """Return the row of a text; broken where it is none."""
     if b"\0" in data:
         return BrokenRow(ZERO_BYTE, row_excerpt(data))
     try:
@@ -172,7 +172,7 @@ def decode_text_row(data: bytes) -> Json:
 
 
 def read_text_document(parts: Iterator[bytes], stem: str) -> Iterator[RowChunk]:
-    """The whole file as one row with the key `stem`; a blank file has no row."""
+    """Yield the whole file as one row with the key `stem`; a blank file has no row."""
     whole = join_parts(parts)
     if isinstance(whole, BrokenRow):
         yield RowChunk(values=[whole], keys=[stem])
@@ -222,7 +222,10 @@ class Encoding:
 
 
 def detect_encoding(samples: Sequence[bytes], whole: bool) -> Encoding | None:
-    """The encoding of a file from pieces of it, the first being its beginning; None = not text."""
+    """Return the encoding of a file from pieces of it, the first being its beginning.
+
+    None = not text.
+    """
     head = samples[0]
     for mark, name in _BOMS:
         if head.startswith(mark):

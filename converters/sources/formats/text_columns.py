@@ -41,7 +41,7 @@ class TextColumns:
         )
 
     def parse(self, block: bytes) -> list[pa.Array] | None:
-        """The wanted columns of a block, None where the slower readers have to look at it."""
+        """Return the wanted columns of a block, None if only the slower readers can read it."""
         if not self._is_plain(block):
             return None
         if self._has_quotes(block):

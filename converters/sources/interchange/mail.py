@@ -102,7 +102,7 @@ def eml_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | Non
 
 
 def read_mbox(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
-    """The messages of a mailbox. Raises SourceError."""
+    """Return the messages of a mailbox. Raises SourceError."""
     blocks = read_line_blocks(read_blocks(stream, str(file.place)))
     too_large = BrokenRow(f"a message of more than {MAX_MESSAGE >> 20} MiB", "")
     return chunk_sized_rows(
@@ -114,7 +114,7 @@ def read_mbox(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[Row
 
 
 def read_eml(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
-    """The one message of a file. Raises SourceError."""
+    """Yield the one message of a file. Raises SourceError."""
     data = join_parts(read_blocks(stream, str(file.place)), MAX_MESSAGE)
     yield RowChunk(values=[message_row(data.lstrip()) if isinstance(data, bytes) else data])
 
@@ -227,12 +227,12 @@ def _try(read: Callable[[], T]) -> T | None:
 
 
 def _raw_header(headers: Message, name: str) -> str:
-    """Return the first header of a name as it is written, "" where there is none."""
+    """Return the first header of a name as it is written, "" if there is none."""
     return next((str(text) for key, text in headers.raw_items() if key.lower() == name), "")
 
 
 def _header(headers: Message, name: str) -> str | None:
-    """Return a header as text, its encoded words decoded; None where there is none."""
+    """Return a header as text, its encoded words decoded; None if there is none."""
     text = _raw_header(headers, name)
     if "=?" in text and max(map(len, text.splitlines())) <= _MAX_HEADER_LINE:
         words = _try(lambda: email.header.decode_header(text)) or [(text, None)]

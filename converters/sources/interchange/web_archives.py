@@ -66,7 +66,7 @@ def warc_facts(_: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
 
 
 def read_warc(file: SourceFile, spec: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
-    """The rows of a web archive. Raises SourceError."""
+    """Return the rows of a web archive. Raises SourceError."""
     where = str(file.place)
     if spec.html == html_pages.RAW:
         return chunk_sized_rows(_rows(stream, where))

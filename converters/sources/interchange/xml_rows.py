@@ -230,7 +230,7 @@ def _root_names(root: str, where: str) -> list[str]:
             names += step.names if isinstance(step, Names) else [step.name]
         elif step != Mark("[*]"):
             hint = "name the elements down to the rows, as in feed.entry[*]"
-            raise SourceError(where, f"root {root} is no path of elements", hint)
+            raise SourceError(where, f"root {root} is not a path of elements", hint)
     return names
 
 
@@ -318,7 +318,7 @@ class _RowReader:
 
 
 def read_xml(file: SourceFile, spec: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
-    """The rows of an XML file. Raises SourceError."""
+    """Yield the rows of an XML file. Raises SourceError."""
     where, root = str(file.place), spec.root or "$"
     parser = _XmlParser(file.facts.encoding)
     reader = _RowReader(parser.expat, _root_names(root, where), file.facts.forms)

@@ -76,13 +76,13 @@ class _YamlReader:
         self._non_finite = 0
 
     def row(self, event: Any) -> tuple[Json, int]:  # noqa: ANN401 - of yaml, as in all of these
-        """The value that begins with an event, and its numbers that are not finite."""
+        """Return the value that begins with an event, and its numbers that are not finite."""
         self._fault, self._non_finite = None, 0
         value = self._value(event)
         return self._fault or value, self._non_finite
 
     def children(self) -> Iterator[Any]:
-        """The first events of all that is in the list or mapping that is open."""
+        """Yield the first events of all that is in the list or mapping that is open."""
         while not type(event := next(self._events)).__name__.endswith("EndEvent"):
             yield event
 
@@ -129,7 +129,7 @@ class _YamlReader:
             else:
                 value[key] = inner
         if not _are_objects(merged):
-            self._break("a merge (<<) of something that is no mapping")
+            self._break("a merge (<<) of something that is not a mapping")
             return value
         for one in merged:
             value.update({key: inner for key, inner in one.items() if key not in value})
@@ -235,7 +235,10 @@ def _load(form: str, text: str, where: str) -> Iterator[_Document]:
 def read_documents(
     form: str, parts: Iterator[bytes], root: RowRoot | None, where: str, stem: str
 ) -> Iterator[RowChunk]:
-    """The rows of a YAML or TOML file, of each document what `root` finds. Raises SourceError."""
+    """Yield the rows of a YAML or TOML file, of each document what `root` finds.
+
+    Raises SourceError.
+    """
     data = join_parts(parts, MAX_DOCUMENT[form])
     if isinstance(data, BrokenRow):
         hint = "split it, or write it as JSON Lines first"
@@ -261,7 +264,7 @@ def read_documents(
 
 
 def load_tree(form: str, parts: Iterator[bytes], where: str) -> Json:
-    """Return the first document of a file, None where it cannot be read."""
+    """Return the first document of a file, None if it cannot be read."""
     try:
         chunk = next(read_documents(form, parts, None, where, ""), None)
     except SourceError:

@@ -23,7 +23,7 @@ _KINDS: Final = {
 
 
 def recognize_aliccp(head: bytes) -> str | None:
-    """Which raw file of Ali-CCP begins so, None for any other file."""
+    """Return which raw file of Ali-CCP begins so, None for any other file."""
     lines = [line for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip()]
     judged = lines[:-1] if len(lines) > 1 else lines
     return next((kind for kind in _KINDS if _is_aliccp_kind(kind, judged[:_LINES])), None)

@@ -40,7 +40,10 @@ _LETTER: Final = re.compile(rb"[a-fA-F]")
 
 
 def recognize_criteo(head: bytes) -> Literal["labelled", "unlabelled"] | None:
-    """Whether a file begins as raw Criteo logs do, and with a label; None for any other file."""
+    """Return whether a file begins as raw Criteo logs do, and with a label.
+
+    None for any other file.
+    """
     lines = [line.removeprefix(BOM_UTF8) for line in head.split(b"\n") if line.strip()]
     judged = (lines[:-1] if len(lines) > 1 else lines)[:_LINES]
     return next((kind for kind, line in _KINDS.items() if _is_criteo_kind(line, judged)), None)
@@ -61,7 +64,7 @@ def _has_hashes(fields: bytes) -> bool:
 
 
 def count_array_rows(stream: BinaryIO, kind: str) -> int | None:
-    """The rows of a preprocessed array; None for any other file."""
+    """Return the rows of a preprocessed array; None for any other file."""
     found = _HEADER.match(stream.read(_HEADER_BYTES))
     if found is None or int(found["width"]) != WIDTHS[kind]:
         return None

@@ -74,7 +74,7 @@ class MonolithStream:
 
 
 def recognize_monolith(head: bytes, records: int = _JUDGED_MESSAGES) -> MonolithStream | None:
-    """What a file is, by its beginning; None where it is no stream of Monolith."""
+    """Return what a file is, by its beginning; None if it is no stream of Monolith."""
     for compression, undo in (
         ("none", bytes),
         ("zlib", _inflate_zlib),
@@ -125,7 +125,10 @@ class _OutOfBytes(Exception):  # noqa: N818 - never seen outside
 
 
 def messages_kind(data: bytes, framing: str, records: int) -> Kind | None:
-    """What the messages are, read with a framing; None where one of the first ones is none."""
+    """Return what the messages are, read with a framing.
+
+    None if one of the first ones is none.
+    """
     found: list[Kind] = []
     try:
         for start, stop, sort_id in islice(_message_frames(data, framing), records):
@@ -187,7 +190,7 @@ def _read_u64(data: bytes, at: int) -> int:
 
 
 def message_kind(data: bytes, start: int, stop: int) -> Kind | None:
-    """What a message is by its fields; None where it is none of these."""
+    """Return what a message is by its fields; None if it is none of these."""
     return _example_kind(data, start, stop) or instance_kind(data, start, stop)
 
 

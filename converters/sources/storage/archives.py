@@ -57,7 +57,7 @@ class TableMember(_Member):
     number: int = 0
 
     def open(self) -> BinaryIO:
-        """The bytes of the file that it lies in. Raises SourceError."""
+        """Return the bytes of the file that it lies in. Raises SourceError."""
         return self.archive.open()
 
 
@@ -66,7 +66,7 @@ class ZipMember(_Member):
     """A member of a zip archive."""
 
     def open(self) -> BinaryIO:
-        """The member's bytes. Raises SourceError."""
+        """Return the member's bytes. Raises SourceError."""
         with translate_read_errors(str(self)):
             opened = take_open(_OpenArchive, self.archive) or _OpenArchive(self.archive)
             return _open_member_stream(opened.zip_member(self.member), opened)
@@ -84,7 +84,7 @@ class TarMember(_Member):
     offset: int | None
 
     def open(self) -> BinaryIO:
-        """The member's bytes. Raises SourceError."""
+        """Return the member's bytes. Raises SourceError."""
         with translate_read_errors(str(self)):
             if self.offset is None:
                 opened = take_open(_OpenArchive, self.archive)
@@ -252,7 +252,7 @@ class _FileWindow(RawStream):
 
 
 def archive_members(entry: Entry, kind: str) -> Iterator[Entry | tuple[str, str]]:
-    """The members of an archive as entries, or (name, why) for those that are left out."""
+    """Yield the members of an archive as entries, or (name, why) for those that are left out."""
     with translate_read_errors(str(entry.place), f"not a whole {kind} archive"):
         found = _zip_members(entry) if kind == "zip" else _tar_members(entry)
         for number, member in enumerate(found):
@@ -262,7 +262,7 @@ def archive_members(entry: Entry, kind: str) -> Iterator[Entry | tuple[str, str]
 
 
 def is_unsafe_name(name: str) -> bool:
-    """Whether a name of a member is no path below its archive."""
+    """Return whether a name of a member is no path below its archive."""
     parts = name.replace("\\", "/").split("/")
     return name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0]
 

@@ -50,7 +50,10 @@ def peek_first_bytes(raw: BinaryIO) -> bytes:
 
 
 def open_decompressed(raw: BinaryIO, where: str) -> BinaryIO:
-    """The decompressed bytes of a stream, which may raise SourceError; itself if not compressed."""
+    """Return the decompressed bytes of a stream, which may raise SourceError.
+
+    Itself if not compressed.
+    """
     with translate_read_errors(where):
         codec = detect_compression(peek_first_bytes(raw))
     return open_as(raw, where, codec)
@@ -65,12 +68,12 @@ class ByteReader(Protocol):
     """What gives bytes, some at a time; no bytes are the end."""
 
     def read(self, size: int, /) -> bytes:
-        """Up to `size` bytes."""
+        """Return up to `size` bytes."""
         ...
 
 
 def read_bytes(stream: ByteReader, most: int) -> bytes:
-    """Up to `most` bytes, which are had as they come: a length may lie."""
+    """Return up to `most` bytes, which are had as they come: a length may lie."""
     parts = []
     while most > 0 and (part := stream.read(min(most, 1 << 20))):
         parts.append(part)
@@ -81,7 +84,7 @@ def read_bytes(stream: ByteReader, most: int) -> bytes:
 def open_unpacked(
     raw: BinaryIO, where: str, codec: str, unpack: Callable[[ByteReader], ByteReader]
 ) -> BinaryIO:
-    """What `unpack` makes of a stream, with its errors translated and its growth watched."""
+    """Return what `unpack` makes of a stream, with its errors translated and its growth watched."""
     return cast(BinaryIO, _CheckedStream(raw, codec, where, unpack))
 
 
@@ -112,7 +115,7 @@ class Zstd:
         self._begun = False
 
     def read(self, size: int) -> bytes:
-        """Up to `size` bytes."""
+        """Return up to `size` bytes."""
         while not (data := self._out.read(size)):
             chunk = self._raw.read(self._FEED)
             if not chunk:
@@ -148,7 +151,7 @@ class Streams:
         self._rest = b""
 
     def read(self, size: int) -> bytes:
-        """Up to `size` bytes."""
+        """Return up to `size` bytes."""
         while size:
             ended, fed = self._stream is None or self._stream.eof, self._rest
             if not fed and (ended or self._stream.needs_input):
@@ -207,7 +210,7 @@ class RawStream(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Up to `size` bytes (all with -1). Raises SourceError."""
+        """Return up to `size` bytes (all with -1). Raises SourceError."""
         return b"".join(iter(lambda: self.take(1 << 20), b"")) if size < 0 else self.take(size)
 
     def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
@@ -217,7 +220,7 @@ class RawStream(io.RawIOBase):
         return len(data)
 
     def take(self, size: int) -> bytes:
-        """Up to `size` bytes."""
+        """Return up to `size` bytes."""
         raise NotImplementedError
 
     def close(self) -> None:

@@ -246,7 +246,7 @@ _COMPRESSED = (".gz", ".gzip", ".zst", ".zstd", ".bz2", ".xz", ".tgz", ".tbz2", 
 
 
 def file_stem(name: str) -> str:
-    """A file's name without folders and extensions: `a/train.jsonl.gz` gives `train`."""
+    """Return a file's name without folders and extensions: `a/train.jsonl.gz` gives `train`."""
     base = name.rpartition("/")[2]
     while base.lower().endswith(_COMPRESSED) and base.rpartition(".")[0]:
         base = base.rpartition(".")[0]
@@ -255,13 +255,13 @@ def file_stem(name: str) -> str:
 
 
 def path_stem(name: str) -> str:
-    """A file's relative name without extensions: `a/train.jsonl.gz` gives `a/train`."""
+    """Return a file's relative name without extensions: `a/train.jsonl.gz` gives `a/train`."""
     folder, slash, base = name.rpartition("/")
     return f"{folder}{slash}{file_stem(base)}"
 
 
 def matches_globs(name: str, patterns: Sequence[str] | None, whole: str = "") -> bool:
-    """Whether a name (relative, with `/`) is chosen; the last pattern that matches decides.
+    """Return whether a name (relative, with `/`) is chosen; the last pattern that matches decides.
 
     `whole`: what the file is called from outside of its archive; patterns may mean either name.
 
@@ -324,7 +324,10 @@ _UNFINISHED = re.compile(r"\..+\.ingot-.+")
 
 
 def drop_own_results(listing: Listing, location: str) -> Listing:
-    """The listing without the folders that hold results; their names are in its `results`."""
+    """Return the listing without the folders that hold results.
+
+    Their names are in its `results`.
+    """
     if listing.direct:
         return listing
     entries = listing.entries
@@ -342,7 +345,7 @@ def drop_own_results(listing: Listing, location: str) -> Listing:
 
 
 def enclosing_folders(name: str) -> list[str]:
-    """The folders that a name lies in, outermost first: `a` and `a/b` of `a/b/c`."""
+    """Return the folders that a name lies in, outermost first: `a` and `a/b` of `a/b/c`."""
     return list(accumulate(name.split("/")[:-1], "{}/{}".format))
 
 

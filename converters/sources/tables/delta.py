@@ -71,7 +71,7 @@ def read_delta_table(
         entries.append(folder.data_entry(file, told, view))
     if deleted:  # a row that was deleted must not come back
         problem = f"the Delta table deletes rows of files that it does not have: {min(deleted)}"
-        raise SourceError(folder.where, problem, "restore the log, or write the table anew")
+        raise SourceError(folder.where, problem, "restore the log, or write the table again")
     return told, sorted(entries, key=lambda one: one.name)
 
 

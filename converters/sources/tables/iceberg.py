@@ -112,7 +112,7 @@ def _open_table(folder: TableFolder) -> "StaticTable":
 
 
 def _newest_metadata(folder: TableFolder) -> str:
-    """The name of the newest metadata file. Raises ValueError where two are newest."""
+    """The name of the newest metadata file. Raises ValueError if two are newest."""
     numbers: dict[int, list[str]] = defaultdict(list)
     for name in folder.entries:
         if found := _METADATA.fullmatch(name):
@@ -177,10 +177,10 @@ class _TableFiles:
         self._deleted: dict[str, dict[str, list[npt.NDArray[np.int64]]]] = {}
 
     def find(self, file: "DataFile") -> Entry:
-        """Where a file lies. Raises SourceError where that is elsewhere, or for another format."""
+        """Where a file lies. Raises SourceError if that is elsewhere, or for another format."""
         if file.file_format.name not in ("PARQUET", "PUFFIN"):
             problem = f"files of the Iceberg table are {file.file_format.name}, not Parquet"
-            raise SourceError(self._folder.where, problem, "write the table anew as Parquet")
+            raise SourceError(self._folder.where, problem, "write the table again as Parquet")
         return self._folder.find(file.file_path, self._location)
 
     def deleted_rows(self, task: "FileScanTask") -> npt.NDArray[np.bool_]:
@@ -191,10 +191,10 @@ class _TableFiles:
         for file, vectors in zip(task.delete_files, found, strict=True):
             if file.file_format.name == "PUFFIN" and sum(map(len, vectors)) != file.record_count:
                 problem = f"{file.record_count:,} rows are deleted, and its vector has others"
-                raise SourceError(self.find(data).name, problem, "write the table anew")
+                raise SourceError(self.find(data).name, problem, "write the table again")
         if len(places) and not 0 <= places.min() <= places.max() < data.record_count:
             problem = f"rows are deleted that it does not have, up to row {places.max()}"
-            raise SourceError(self.find(data).name, problem, "write the table anew")
+            raise SourceError(self.find(data).name, problem, "write the table again")
         deleted = np.zeros(int(places.max(initial=-1)) + 1, np.bool_)
         deleted[places] = True
         return deleted
@@ -205,7 +205,7 @@ class _TableFiles:
             return known
         where, found = self.find(file), self._deleted.setdefault(file.file_path, defaultdict(list))
         read = _read_vectors if file.file_format.name == "PUFFIN" else _read_positions
-        problem, hint = "cannot read which rows it deletes", "restore it, or write the table anew"
+        problem, hint = "cannot read which rows it deletes", "restore it, or write the table again"
         with translate_library_errors(where.name, problem, hint):
             for path, places in read(where.place):
                 found[path].append(places)

@@ -122,7 +122,7 @@ def review_lake(
 
 def _list_sets(order: "LakeOrder", found: Sequence["SetFacts"], *, as_json: bool) -> None:
     from ingot.agent.lake.review_queue import proposal_file
-    from ingot.converters.lake.catalog import STATUS_WORDS
+    from ingot.converters.lake.catalog import status_text
 
     if as_json:
         files = {one.name: proposal_file(order, one.name) for one in found}
@@ -136,7 +136,7 @@ def _list_sets(order: "LakeOrder", found: Sequence["SetFacts"], *, as_json: bool
         print_json({"lake": str(order.out), "sets": sets})
         return
     rows = [
-        (one.name, STATUS_WORDS[one.status], one.decision or "", one.why.split("\n")[0])
+        (one.name, status_text(one.status), one.decision or "", one.why.split("\n")[0])
         for one in found
     ]
     print_grid(stdout_console(), rows)
@@ -290,7 +290,7 @@ def _read_numbers(page: Mapping[int, "SetFacts"]) -> set[int]:
             }
             if bool(chosen) == bool(parts):
                 return chosen
-        note_line(f"{answer} is none of these")
+        note_line(f"{answer!r} is not one of these answers")
 
 
 def _ask_about_set(

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from ingot.converters.lake.catalog import SetFacts
 
 _ROWS = ("converted", "rejected", "filtered")
-_OPEN = ("waiting", "resting", "failed")
-_STYLES = {"waiting": "yellow", "resting": "yellow", "failed": "red"}
+_OPEN = ("waiting", "postponed", "failed")
+_STYLES = {"waiting": "yellow", "postponed": "yellow", "failed": "red"}
 _MOST_SHOWN = 20
 
 
@@ -192,9 +192,9 @@ def _show_report(order: LakeOrder, report: "LakeReport", *, as_json: bool) -> No
 
 
 def _status_words(facts: "SetFacts") -> str:
-    from ingot.converters.lake.catalog import STATUS_WORDS
+    from ingot.converters.lake.catalog import status_text
 
-    return STATUS_WORDS[facts.status]
+    return status_text(facts.status)
 
 
 @contextmanager

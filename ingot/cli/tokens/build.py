@@ -51,7 +51,7 @@ _ERASE: Final = "\r\x1b[2K"
 
 
 class Meter(NamedTuple):
-    """What draws the bar, and an output that does not write into it; None where there is none."""
+    """What draws the bar, and an output that does not write into it; None if there is none."""
 
     progress: "Callable[[BuildProgress], None] | None" = None
     log_stream: IO[bytes] | None = None
@@ -81,8 +81,8 @@ def token_meter(*, shown: bool = True) -> Iterator[Meter]:
     def draw(progress: "BuildProgress") -> None:
         total = progress.bytes_total if progress.phase == "read" else None
         done = min(progress.bytes_read, progress.bytes_total or progress.bytes_read)
-        alarm, text = (progress.trouble or "").partition(":")[0], progress_text(progress)
-        name = f"[red]{alarm}[/]" if alarm else progress.phase
+        trouble, text = progress.trouble, progress_text(progress)
+        name = f"[red]{trouble.alarm}[/]" if trouble else progress.phase
         with lock:
             bar.start()
             bar.update(task, total=total or None, completed=done, description=name, amounts=text)

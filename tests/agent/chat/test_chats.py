@@ -40,14 +40,14 @@ def test_two_processes_do_not_overwrite_each_other(tmp_path):
     one.keep(conversation())
     taken = other.load("a")
     other.keep(taken.heard(Utterance(who="you", text="x")))
-    with pytest.raises(OutputError, match="went on elsewhere"):
+    with pytest.raises(OutputError, match="another process has continued"):
         one.keep(conversation())
     assert len(ChatStore(tmp_path).load("a").said) == 1
 
 
 def test_a_new_conversation_takes_no_other_ones_place(tmp_path):
     ChatStore(tmp_path).keep(conversation())
-    with pytest.raises(OutputError, match="went on elsewhere"):
+    with pytest.raises(OutputError, match="another process has continued"):
         ChatStore(tmp_path).keep(conversation())
 
 

@@ -80,7 +80,7 @@ def no_text(pointer: str, path: str, found: str) -> Problem:
         (
             no_text("/messages/0/content", "q", '[{"a": 1}]'),
             PAIR,
-            "q holds a list or an object where a text is wanted.",
+            "q holds a list or an object where a text is needed.",
             "set user q as json",
         ),
         (no_text("/messages/0/content", "q", '["a", "b"]'), PAIR, "", "set user q[*]"),

@@ -41,8 +41,8 @@ def test_processes_that_ask_at_once_pass_no_budget_together(lake, tmp_path):
         told = ran(lake, tmp_path / "out", "--llm-max-calls", "1", "--jobs", "4", url=model.url)
         assert len(model.calls) == 1
         assert told["spent"]["calls"] == 1
-        assert told["statuses"]["resting"] >= 1
-        rested = [one for one in told["sets"] if one["status"] == "resting"]
+        assert told["statuses"]["postponed"] >= 1
+        rested = [one for one in told["sets"] if one["status"] == "postponed"]
         assert all("1 of 1 calls" in one["why"] for one in rested)
 
         told = ran(lake, tmp_path / "out", "--llm-max-calls", "90", "--jobs", "4", url=model.url)
@@ -59,7 +59,7 @@ def test_a_model_that_is_gone_lets_data_sets_rest_until_it_is_back(lake, tmp_pat
     with served.serving(served.Model(lake.replies())) as model:
         url = model.url
     told = ran(lake, tmp_path / "out", "--jobs", "2", url=url)
-    assert set(told["statuses"]) == {"resting"}
+    assert set(told["statuses"]) == {"postponed"}
     assert all("could not be asked" in one["why"] for one in told["sets"])
     with served.serving(served.Model(lake.replies())) as model:
         told = ran(lake, tmp_path / "out", "--jobs", "2", url=model.url)

@@ -129,7 +129,7 @@ def test_what_is_decided_is_what_the_next_runs_do(order: LakeOrder, base: Path) 
     assert waiting_sets(order) == []
     report = lake_run(base)
     rejected = {"odd": "rejected", "same": "rejected"}
-    done = {"fine": "converted", "vague": "converted", "void": "nothing"}
+    done = {"fine": "converted", "vague": "converted", "void": "no_training_text"}
     assert statuses(report) == done | rejected
     assert sorted(report["worked"]) == ["vague", "void"]
     part = next((order.result("vague") / "records").iterdir())

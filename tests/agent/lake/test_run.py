@@ -95,7 +95,7 @@ def test_a_lake_is_converted_once_and_kept_up_to_date(tmp_path):
     order = order_for(tmp_path)
     sets, listener, _ = ran(order)
     assert {name: one.status for name, one in sets.items()} == {
-        "cut": "failed", "empty": "nothing", "other": "converted", "talks": "converted",
+        "cut": "failed", "empty": "no_training_text", "other": "converted", "talks": "converted",
     }  # fmt: skip
     assert sorted(listener.worked) == sorted(sets)
     assert sets["talks"].rows == {"read": 40, "converted": 40, "rejected": 0, "filtered": 0}
@@ -162,7 +162,7 @@ def test_a_set_that_moved_away_keeps_its_result_and_leaves_the_corpus(tmp_path):
 
     shutil.rmtree(tmp_path / "lake" / "other")
     sets, _, _ = ran(order)
-    assert sets["other"].status == "gone"
+    assert sets["other"].status == "removed"
     assert (order.out / "sets" / "other" / "manifest.json").is_file()
     assert not (order.out / "corpus" / "train" / "other").exists()
     assert sum(one.records for one in sets["talks"].splits) == 40
@@ -396,7 +396,7 @@ def test_a_folder_of_documents_is_a_data_set_and_notes_beside_data_are_left_out(
     assert ran(order)[1].worked == []
     lay(root, "guide/rows.jsonl", talks(20))  # beside data documents are notes
     sets, _, report = ran(order)
-    assert (sets["guide"].status, len(sets), len(report.left_out)) == ("gone", 5, 17)
+    assert (sets["guide"].status, len(sets), len(report.left_out)) == ("removed", 5, 17)
     (new,) = (one for name, one in sets.items() if name.startswith("guide-"))
     assert (new.format, new.status) == ("jsonl", "converted")
 
@@ -470,7 +470,7 @@ def test_what_another_version_recognized_is_found_anew(tmp_path: Path) -> None:
         assert connection.execute("SELECT changes()").fetchone() == (1,)
     again, _, _ = ran(order)
     assert again == first
-    assert first["logs"].status == "other"
+    assert first["logs"].status == "other_command"
 
 
 @pytest.mark.parametrize("share", ["redacted", "none"])

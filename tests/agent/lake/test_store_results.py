@@ -84,7 +84,11 @@ def test_a_store_has_the_bytes_of_a_local_lake(
 ) -> None:
     here = ran(raw, tmp_path / "here", *more)
     there = ran(raw, tmp_path / "there", "--results", f"{RESULTS}/", *more)
-    assert there["statuses"] == here["statuses"] == {"converted": 2, "nothing": 1, "waiting": 1}
+    assert (
+        there["statuses"]
+        == here["statuses"]
+        == {"converted": 2, "no_training_text": 1, "waiting": 1}
+    )
     whole = in_folder(tmp_path / "here", "sets", "corpus")
     assert in_store(s3) == whole
     assert ("corpus/train/talks/manifest.json" in whole) is (more is SPLIT)
@@ -119,13 +123,13 @@ def test_changes_are_followed(s3: Storage, raw: Path, tmp_path: Path) -> None:
 
     shutil.rmtree(raw / "other")
     gone = ran(raw, out, *more)
-    assert gone["statuses"]["gone"] == 1
+    assert gone["statuses"]["removed"] == 1
     assert "sets/other/manifest.json" in in_store(s3)
     assert not [name for name in in_store(s3) if name.startswith("corpus/train/other/")]
     ran(raw, out, "--results", RESULTS)
     assert {name.partition("/")[0] for name in in_store(s3)} == {"sets"}
     object_store.delete(RESULTS, ["sets/other/manifest.json"])
-    assert "gone" not in ran(raw, out, "--results", RESULTS)["statuses"]
+    assert "removed" not in ran(raw, out, "--results", RESULTS)["statuses"]
 
 
 def test_a_proposal_is_reviewed_and_then_converted_into_the_store(
@@ -135,13 +139,13 @@ def test_a_proposal_is_reviewed_and_then_converted_into_the_store(
     words = ["lake", "run", str(raw), "--out", str(out), "--results", RESULTS]
     words += ["--mapper", "rules", "--jobs", "1", "--json"]
     told = json.loads(CliRunner().invoke(app, words).stdout)
-    assert told["statuses"] == {"waiting": 3, "nothing": 1}
+    assert told["statuses"] == {"waiting": 3, "no_training_text": 1}
     assert {name.split("/")[1] for name in in_store(s3)} == {"void"}
     monkeypatch.chdir(tmp_path)  # nothing depends on where the commands run
     done = CliRunner().invoke(app, ["lake", "review", str(out), "--approve", "talks", "--json"])
     assert done.exit_code == 0, done.output
     told = json.loads(CliRunner().invoke(app, words).stdout)
-    assert told["statuses"] == {"converted": 1, "waiting": 2, "nothing": 1}
+    assert told["statuses"] == {"converted": 1, "waiting": 2, "no_training_text": 1}
     assert "sets/talks/manifest.json" in in_store(s3)
     assert not (out / "sets/talks.proposal").exists()
 

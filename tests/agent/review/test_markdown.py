@@ -441,4 +441,4 @@ def test_records_that_differ_where_they_are_cut():
     one = {**DOCUMENT["mappings"][1], "examples": [example]}
     said = render_comment({**DOCUMENT, "mappings": [one]})
     assert "(+4300 characters)" in said
-    assert "they differ in what is cut" in said
+    assert "they differ in parts that are not shown" in said

@@ -58,13 +58,13 @@ def test_a_folder_of_the_tree_is_no_repository_of_its_own(made: Repository) -> N
     inside = made.root / "maps"
     inside.mkdir()
     git(inside, "init", "--quiet", "--bare", ".")
-    with pytest.raises(RevisionError, match="no repository of its own"):
+    with pytest.raises(RevisionError, match="is not the folder of a git repository"):
         open_repository(inside)
 
 
 def test_a_repository_may_not_name_another_working_tree(made: Repository) -> None:
     git(made.root, "config", "core.worktree", str(made.root.parent))
-    with pytest.raises(RevisionError, match="no repository of its own"):
+    with pytest.raises(RevisionError, match="is not the folder of a git repository"):
         open_repository(made.root)
 
 

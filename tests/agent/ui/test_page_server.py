@@ -148,7 +148,7 @@ def test_a_request_that_is_none_is_refused(page: Page) -> None:
         assert answer.json()["error"]["problem"]
     assert "control characters" in page.refused("onboard", source="\ud800")["problem"]
     assert page.refused("onboard/nothing/say", line="undo")["problem"] == (
-        "is no conversation that is saved"
+        "no saved conversation has this id"
     )
 
 
@@ -350,10 +350,11 @@ def test_a_conversation_that_went_on_elsewhere_is_read_anew(page: Page) -> None:
     there = elsewhere.load(view["id"])
     page.get(f"onboard/{view['id']}")  # to look changes nothing
     elsewhere.keep(there)
-    assert "went on elsewhere" in page.refused(say, line="role gpt user")["problem"]
+    assert "another process has continued" in page.refused(say, line="role gpt user")["problem"]
     assert page.get(f"onboard/{view['id']}")["step"] == {"at": 1, "of": 1}
     elsewhere.keep(there)
-    assert "went on elsewhere" in page.approve(view["id"], out="r")[-1][1]["error"]["problem"]
+    refused = page.approve(view["id"], out="r")[-1][1]["error"]
+    assert "another process has continued" in refused["problem"]
     assert not page.get(f"onboard/{view['id']}")["converting"]
     assert page.done(say, line="set language none")["view"]["step"]["at"] == 2
 

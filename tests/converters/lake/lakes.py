@@ -20,21 +20,24 @@ WEIGHTS = {
     "converted": 84,
     "waiting": 6,
     "failed": 5,
-    "nothing": 2,
-    "other": 1,
-    "resting": 1,
+    "no_training_text": 2,
+    "other_command": 1,
+    "postponed": 1,
     "rejected": 1,
-    "gone": 1,
+    "removed": 1,
 }
 STORIES = {
     "converted": ("", ""),
-    "nothing": ("images only: photos/0001.jpg, photos/0002.jpg", ""),
-    "other": ("raw click logs of Criteo: 40 columns, tabs", "ingot criteo preprocess --input-dir "),
+    "no_training_text": ("images only: photos/0001.jpg, photos/0002.jpg", ""),
+    "other_command": (
+        "raw click logs of Criteo: 40 columns, tabs",
+        "ingot criteo preprocess --input-dir ",
+    ),
     "waiting": ("the model and the rules disagree about messages", "ingot lake review lake"),
-    "resting": ("30 of 30 calls of a model are used up", "run again with --llm-max-calls 60"),
+    "postponed": ("30 of 30 calls of a model are used up", "run again with --llm-max-calls 60"),
     "failed": ("part-00003.jsonl.gz: cut off after 81,920 bytes", "fetch the file again"),
     "rejected": ("personal letters, not for training", ""),
-    "gone": ("no file of it is there any more", ""),
+    "removed": ("no file of it is there any more", ""),
 }
 
 
@@ -63,7 +66,7 @@ def _set(name: str, status: str, names: list[str], draw: random.Random) -> SetFa
         "files": draw.randint(1, 40),
         "bytes": draw.randint(10_000, 3_000_000_000),
     }
-    if status in ("failed", "nothing", "other", "resting"):
+    if status in ("failed", "no_training_text", "other_command", "postponed"):
         return SetFacts(**facts)
     facts |= _proposal(name, draw)
     return SetFacts(**facts, **_converted(name, facts["decision"], status, names, draw))

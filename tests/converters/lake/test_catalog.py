@@ -3,7 +3,9 @@
 import dataclasses
 
 import pyarrow.parquet as pq
+import pytest
 
+from ingot.converters.json_yaml import encode
 from ingot.converters.lake.catalog import SCHEMA, Figures, SetFacts, Split, write_catalog
 from ingot.converters.lake.page import lake_totals
 from tests.converters.lake.lakes import lake
@@ -74,8 +76,8 @@ def test_every_column_says_what_it_holds():
 
 
 def test_every_fact_has_a_column_but_samples_and_mappings():
-    renamed = {"figures", "across", "card", "mapping", "approved"}  # the last is the queue's
-    names = {one.name for one in dataclasses.fields(SetFacts)} - renamed
+    elsewhere = {"figures", "across", "card", "mapping", "approved"}
+    names = {one.name for one in dataclasses.fields(SetFacts)} - elsewhere
     assert names <= set(SCHEMA.names)
 
 
@@ -94,3 +96,18 @@ def test_catalog_and_page_say_the_same(tmp_path):
     assert sum(row["duplicates_across"] for row in done) == told["across"]
     assert all(sum(dict(row["languages"]).values()) == row["records"]["written"] for row in done)
     assert all(sum(dict(row["lengths"]).values()) == row["records"]["written"] for row in done)
+
+
+@pytest.mark.parametrize(
+    ("former", "status"),
+    [
+        ("nothing", "no_training_text"),
+        ("other", "other_command"),
+        ("resting", "postponed"),
+        ("gone", "removed"),
+        ("failed", "failed"),
+    ],
+)
+def test_facts_of_a_former_lake_are_read(former: str, status: str) -> None:
+    stored = {**encode(BARE), "status": former}
+    assert SetFacts.read(stored) == dataclasses.replace(BARE, status=status)

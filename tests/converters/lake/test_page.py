@@ -235,7 +235,11 @@ def test_what_a_data_set_shows(html, opened):
 
 def test_what_to_do_stands_there_as_a_command(opened):
     one = SetFacts(
-        name="a", place="a", status="other", why="clicks", hint="run: ingot criteo inspect a"
+        name="a",
+        place="a",
+        status="other_command",
+        why="clicks",
+        hint="run: ingot criteo inspect a",
     )
     page = opened(render_lake_page([one], title="l", told={}), "#set=a")
     assert page.locator("#set .command").inner_text() == "ingot criteo inspect a"

@@ -269,7 +269,7 @@ def test_what_is_no_regular_file_is_not_waited_for(
     stats, meta, _ = built(folder, tokenizer_file)
     assert (stats.documents, stats.failed_files) == (6, 2)
     errors = [one["error"] for one in meta["files"] if one["status"] == "failed"]
-    assert ["it is no regular file" in errors[0], "No such file" in errors[1]] == [True, True]
+    assert ["it is not a regular file" in errors[0], "No such file" in errors[1]] == [True, True]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind this user")

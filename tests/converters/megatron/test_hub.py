@@ -308,7 +308,7 @@ def test_names_that_cannot_be_one_are_refused_before_anything_is_asked(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)  # nobody could ask
-    with pytest.raises(ConversionError, match="is no repository of the Hub"):
+    with pytest.raises(ConversionError, match="is not a repository of the Hub"):
         fetch_tokenizer(url)
 
 

@@ -100,7 +100,7 @@ def test_a_sentencepiece_piece_that_is_none_is_missing_and_not_the_unknown_one(
         ("", "not JSON"),
         ("{", "not JSON"),
         ("[" * 100_000, "not JSON: nested too deeply"),
-        ('{"a": ' + "9" * 5000 + "}", "a number of 5,000 digits in it is no id"),
+        ('{"a": ' + "9" * 5000 + "}", "a number of 5,000 digits, which cannot be an id"),
         ('{"a": ' + "9" * 100 + "}", "the id of 'a' is 999"),
         ("[]", "not a JSON object"),
         ("7", "not a JSON object"),
@@ -113,7 +113,7 @@ def test_a_sentencepiece_piece_that_is_none_is_missing_and_not_the_unknown_one(
         ('{"a": 2147483648}', "the id of 'a' is 2147483648"),
         ('{"a": {"id": 1}}', "the id of 'a' is"),
         ('{"a": 1, "b": 2, "a": 1}', "'a' stands in it twice"),
-        ('{"\\ud800": 1}', "is no valid Unicode"),
+        ('{"\\ud800": 1}', "is not valid Unicode"),
     ],
 )
 def test_a_wrong_file_is_an_error_that_says_what_is_wrong(

@@ -88,7 +88,7 @@ def test_numbers_that_are_no_ids_are_refused(data_set: Written) -> None:
     prefix = data_set([[[1, 2, 3, 4]]])
     patch(with_ending(prefix, ".idx"), 17, 7, 1)
     with_ending(prefix, ".bin").write_bytes(bytes(16))
-    with pytest.raises(ConversionError, match="float32 numbers are no token ids"):
+    with pytest.raises(ConversionError, match="float32 numbers are not token ids"):
         open_data_set(prefix)
 
 

@@ -350,8 +350,8 @@ MISTAKEN: dict[str, tuple[bytes, str]] = {
     "an empty object": (b"{}", 'a JSON object without "model"'),
     "a wrong model": (b'{"model": "BPE"}', 'a JSON object without "model"'),
     "an unknown model": (b'{"model": {"type": "Other"}}', "Cannot instantiate Tokenizer"),
-    "binary": (b"\x00\xff binary", "no SentencePiece model, or a damaged one"),
-    "text": (b"hello\nworld\n", "no SentencePiece model, or a damaged one"),
+    "binary": (b"\x00\xff binary", "not a SentencePiece model, or it is damaged"),
+    "text": (b"hello\nworld\n", "not a SentencePiece model, or it is damaged"),
     "vocab.json": (b'{"a": 0, "model": 1}', "a vocab.json"),
     "configuration": (b'{"tokenizer_class": "LlamaTokenizer"}', "a tokenizer_config.json"),
     "merges.txt": (b"#version: 0.2\na b\n", "the merges.txt"),
@@ -444,5 +444,5 @@ def test_an_id_beyond_what_a_data_set_holds(tmp_path: Path) -> None:
     document = word_document(["u"])
     document["model"]["vocab"]["far"] = (1 << 32) - 1
     (tmp_path / "tokenizer.json").write_text(json.dumps(document))
-    with pytest.raises(ConversionError, match="4294967295 is no int32"):
+    with pytest.raises(ConversionError, match="4294967295 is not an int32"):
         load_tokenizer(tmp_path)

@@ -158,7 +158,7 @@ def test_one_other_id_is_found_and_located(
     (one,) = found.differences
     assert (found.differing, one.file) == (1, "sub/a.parquet")
     if "pack" in options:
-        assert one.problem.endswith("is no text of the file")
+        assert one.problem.endswith("is not a text of the file")
     else:
         assert f"id {(int(ids[-2]) + 1) % 300}, {ids[-2]} expected" in one.problem
 
@@ -200,8 +200,8 @@ def edited(prefix: Path, **facts: Any) -> Path:
         ({"files": [{"path": "b.parquet", "documents": 1}]}, "tells of 1 documents"),
         ({"files": [{"path": "b.parquet", "status": "failed"}]}, "tells of 0 documents"),
         ({"files": ["b.parquet"]}, "build it again"),
-        ({"files": [{"path": "/etc/x", "documents": 100}]}, "no file of a source"),
-        ({"files": [{"path": "../x", "documents": 100}]}, "no file of a source"),
+        ({"files": [{"path": "/etc/x", "documents": 100}]}, "not a file of a source"),
+        ({"files": [{"path": "../x", "documents": 100}]}, "not a file of a source"),
         ({"options": "gone"}, "does not say how the data set was built"),
         ({"options": {"min_chars": 9, "max_chars": 1}}, "`min_chars` is above `max_chars`"),
         ({"kind": "sft"}, "does not say how"),

@@ -181,7 +181,7 @@ def test_broken_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not whole.values
     with pytest.raises(SourceError, match=r"root a\.nowhere is not in the file"):
         rows(place(tmp_path, "<a><r/></a>"), "a.nowhere")
-    with pytest.raises(SourceError, match="no path of elements"):
+    with pytest.raises(SourceError, match="not a path of elements"):
         rows(place(tmp_path, "<a><r/></a>"), "a.r[0]")
 
 

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.errors import ArgumentError, ConversionError, OutputError, SourceError
 from ingot.converters.json_yaml import encode, json_digest
 from ingot.converters.output.files import encode_json, hold_lock, output_errors, sync_tree
 from ingot.converters.recsys.criteo.contract import npy_header
@@ -50,14 +50,14 @@ class Parameters:
         """Parameters as `MultiHot` takes them."""
         rows = check_sizes(num_embeddings, len(num_embeddings))
         if not rows:
-            raise ValueError("num_embeddings: give one size for each feature")
+            raise ArgumentError("num_embeddings", "give one size for each feature")
         check_one_of("multi_hot_distribution_type", multi_hot_distribution_type, DISTRIBUTIONS)
         check_one_of("seeding", seeding, SEEDINGS)
         if multi_hot_sizes is None:
             sizes = _sizes_by_table(rows, multi_hot_size, multi_hot_min_table_size)
         elif multi_hot_size is not None or multi_hot_min_table_size is not None:
             said = "they say which features get how many ids"
-            raise ValueError(f"multi_hot_sizes: {said}: give no other size beside them")
+            raise ArgumentError("multi_hot_sizes", f"{said}: give no other size beside them")
         else:
             owner = "num_embeddings has "
             sizes = check_sizes(multi_hot_sizes, len(rows), "multi_hot_sizes", MOST_IDS, owner)
@@ -91,13 +91,14 @@ class Parameters:
 def check_one_of(name: str, value: object, known: Sequence[str]) -> None:
     """See that an argument is one of some words."""
     if value not in known:
-        raise ValueError(f"{name}: {value!r} is not one of {', '.join(known)}")
+        raise ArgumentError(name, f"{value!r} is not one of {', '.join(known)}")
 
 
 def _sizes_by_table(rows: list[int], size: int | None, least: int | None) -> list[int]:
     if size is None or least is None:
         said = "give multi_hot_size and multi_hot_min_table_size, or multi_hot_sizes"
-        raise ValueError(f"multi_hot_size: it is not said which features get how many ids: {said}")
+        problem = f"the number of ids of each feature is missing: {said}"
+        raise ArgumentError("multi_hot_size", problem)
     size = check_integer("multi_hot_size", size, 1, MOST_IDS)
     least = check_integer("multi_hot_min_table_size", least, 0)
     return [size if count >= least else 1 for count in rows]

@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 
 from ingot import __version__
 from ingot.converters import json_yaml
-from ingot.converters.errors import OutputError, ParametersError, Problem, SourceError
+from ingot.converters.errors import (
+    ArgumentError,
+    OutputError,
+    ParametersError,
+    Problem,
+    SourceError,
+)
 from ingot.converters.output.commit import StagedResult, find_finished
 from ingot.converters.output.files import (
     FileEntry,
@@ -79,10 +85,9 @@ def load_config(path: Path) -> Config:
     collect = document.pop("collect_multi_hot_freqs_stats", False)
     try:
         return Config(parameters=Parameters.of(**document), collect=collect)
-    except ValueError as error:
-        name, _, said = str(error).partition(": ")
-        pointer = "/" + name.replace("[", "/").removesuffix("]")
-        problem = Problem(pointer, "contradiction", _DOCUMENT, said)
+    except ArgumentError as error:
+        pointer = "/" + error.argument.replace("[", "/").removesuffix("]")
+        problem = Problem(pointer, "contradiction", _DOCUMENT, error.problem)
         raise ParametersError(str(path), (problem,)) from error
 
 

@@ -233,7 +233,7 @@ class _WholeRun(_Run):
                 shutil.rmtree(folder)
                 folder.mkdir()
         elif known:
-            self._notes.append(f"went on with a run that had read {known} of {parts} files")
+            self._notes.append(f"resumed a run that had read {known} of {parts} files")
 
     def keep_parts(self) -> None:
         """After a fault of the input: keep what was read of other files, if anything."""

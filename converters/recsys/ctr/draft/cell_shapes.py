@@ -65,7 +65,7 @@ def shape_of_cells(name: str, cells: Sequence[str]) -> Shape:
     if _share_of(cells, _DAY.fullmatch) >= _MOST:
         return Shape(unread="a date or time")
     if _share_of(cells, lambda cell: (cell[:1], cell[-1:]) in _WRITTEN) >= 0.9:
-        return Shape(unread="lists or objects written out as text: their brackets are no tokens")
+        return Shape(unread="lists or objects written out as text: their brackets are not tokens")
     if (number := _number_shape(name, cells)) is not None:
         return number
     distinct = list(dict.fromkeys(cells))
@@ -93,7 +93,7 @@ def are_times(name: str, pieces: Sequence[str]) -> bool:
 
 
 def value_mark(pieces: Sequence[str]) -> str | None:
-    """The sign between tokens and their values, None where there are no values."""
+    """The sign between tokens and their values, None if there are no values."""
     for mark in _VALUE_MARKS:
         parts = [one.rpartition(mark) for one in pieces]
         if not parts or sum(bool(p[1]) and _is_number(p[2]) for p in parts) < _MOST * len(parts):

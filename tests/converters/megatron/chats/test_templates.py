@@ -423,7 +423,7 @@ def test_a_system_text_in_the_first_user_message() -> None:
     ],
 )
 def test_what_cannot_be_told_is_refused(source: str, problem: str) -> None:
-    assert f"where {problem} stands in the text cannot be told" in refused(source)
+    assert f"the place of {problem} in the text is unclear" in refused(source)
 
 
 def test_every_mark_in_use_refuses() -> None:

@@ -32,7 +32,8 @@ class Build:
 
     @property
     def trouble(self) -> str | None:
-        return self.alarms.trouble(self.totals, self.now)
+        found = self.alarms.trouble(self.totals, self.now)
+        return str(found) if found else None
 
 
 def test_a_stall_is_said_once_and_its_end() -> None:

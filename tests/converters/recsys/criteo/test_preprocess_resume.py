@@ -155,7 +155,7 @@ def test_it_says_what_it_found(quick: Path) -> None:
     expected = scene.fresh()
     scene.stop_when_read(1)
     done = scene.check(expected)
-    assert done.notes == ("went on with a run that had read 1 of 3 files",)
+    assert done.notes == ("resumed a run that had read 1 of 3 files",)
     assert "went on" in json.loads((scene.out / "run.json").read_bytes())["notes"][0]
 
 
@@ -187,7 +187,7 @@ def test_a_later_day_is_cut_off(quick: Path, encode: str) -> None:
     assert set(before) == {"read-day_0", "read-day_1"}
     (scene.raw / "day_2.gz").write_bytes(whole)
     done = scene.check(expected)
-    assert done.notes == ("went on with a run that had read 2 of 3 files",)
+    assert done.notes == ("resumed a run that had read 2 of 3 files",)
 
 
 @pytest.mark.parametrize("encode", ["stream", "columns"])

@@ -106,7 +106,7 @@ def test_broken_off_and_gone_on_with(quick: Path, old: Path, encode: str, unseen
         run(raw, quick / "out", **way)
     (raw / "day_3").write_bytes(whole)
     done = run(raw, quick / "out", **way)
-    assert done.notes == ("went on with a run that had read 1 of 2 files",)
+    assert done.notes == ("resumed a run that had read 1 of 2 files",)
     assert tree(quick / "out") == tree(quick / "whole")
 
 

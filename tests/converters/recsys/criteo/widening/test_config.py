@@ -63,7 +63,7 @@ def test_yaml_with_what_is_needed(tmp_path):
         ({"multi_hot_size": 2}, "'num_embeddings' is a required property"),
         ("[1, 2]", "expected names and values, got list"),
         ("a: [", "cannot be read: "),
-        ("multi_hot_size: 1\nmulti_hot_size: 2", "stands twice"),
+        ("multi_hot_size: 1\nmulti_hot_size: 2", "occurs twice"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(tmp_path, document, said):
