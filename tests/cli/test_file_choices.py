@@ -18,7 +18,7 @@ from ingot.agent.context import Context
 from ingot.agent.state import Order
 from ingot.cli.app import app
 from ingot.converters.sources import open_source
-from tests.converters.sources.workbook_files import HEADER, catalogue, write_workbook
+from tests.converters.sources.containers.workbook_files import HEADER, catalogue, write_workbook
 
 LOG = ("who", "change", "why", "day", "n", "mark")
 CHANGES = [

@@ -11,7 +11,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from typer.testing import CliRunner
 
 from ingot.cli.app import app
-from tests.converters.sources.test_storage_faults import FAULTS, ROWS, SETS
+from tests.converters.sources.storage.test_storage_faults import FAULTS, ROWS, SETS
 from tests.s3_server import Asked, Fault, Storage, drawn, s3_storage
 
 MAPPING = {"version": 2, "text": "text", "meta": {"original_id": "n"}}

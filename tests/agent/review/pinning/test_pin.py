@@ -717,7 +717,7 @@ def test_columns_of_all_types_stay_what_they_are(tmp_path: Path) -> None:
 
 CASES = [
     json.loads(line)[1]
-    for line in (ROOT / "tests/agent/redaction_cases.jsonl").read_text("utf-8").splitlines()
+    for line in (ROOT / "tests/agent/privacy/redaction_cases.jsonl").read_text("utf-8").splitlines()
 ]
 
 
