@@ -54,6 +54,7 @@ def test_lines_are_those_of_the_published_files(made):
             assert all(form.fullmatch(line) for line in file)
 
 
+@pytest.mark.more
 def test_counts_ids_and_sessions_hold_together(made):
     entities = {index: (int(number), tokens) for index, number, tokens in rows(made / COMMON)}
     assert len(entities) == 365
@@ -69,6 +70,7 @@ def test_counts_ids_and_sessions_hold_together(made):
     assert 0.75 < together / seen.total() < 0.9  # sessions of up to 8 rows
 
 
+@pytest.mark.more
 def test_lengths_gaps_and_rates_are_those_of_the_published_set(made):
     entities = {index: fields(tokens) for index, _, tokens in rows(made / COMMON)}
     total, missing, clicks, count = Counter(), Counter(), 0, 0

@@ -76,6 +76,7 @@ def _raw(root: Path) -> None:
     )
 
 
+@pytest.mark.more
 def test_every_command_runs(place):
     assert len(commands()) >= 6
     assert (place / "out.html").is_file()
@@ -88,6 +89,7 @@ def test_every_python_block_runs(place):
         exec(compile(block, "docs/criteo.md", "exec"), {})
 
 
+@pytest.mark.more
 def test_files_are_those_that_are_written(place):
     shown = named("What a run writes")
     lines = (place / "days/day_0").read_bytes().splitlines(keepends=True)
@@ -106,6 +108,7 @@ def test_files_are_those_that_are_written(place):
     assert json.loads(reject).keys() == json.loads(told).keys()
 
 
+@pytest.mark.more
 def test_the_reject_that_is_shown_is_one(place):
     (told,) = re.findall(r'`(\{"file".*?\})`', TEXT)
     lines = (place / "days/day_0").read_bytes().splitlines(keepends=True)

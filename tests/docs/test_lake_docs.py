@@ -110,6 +110,7 @@ def by_name(report: Any) -> dict[str, Any]:
     return {one["name"]: one for one in report["sets"]}
 
 
+@pytest.mark.more
 def test_what_becomes_of_the_example(example: Any) -> None:
     _, before, _ = example
     told = {cells[0].strip("`"): cells[2] for cells in table(README)}

@@ -8,14 +8,19 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
 from typer.testing import CliRunner
+
+pytest.importorskip("deltalake", reason="deltalake is not installed: make test-more brings it")
+pytest.importorskip("pyiceberg", reason="pyiceberg is not installed: make test-more brings it")
+from deltalake import DeltaTable, write_deltalake
 
 from ingot.cli.app import app
 from ingot.converters.json_yaml import load_json
 from ingot.converters.records.readers import read_records
 from tests.converters.sources.tables.iceberg_tables import make_table
 from tests.s3_server import s3_storage
+
+pytestmark = pytest.mark.more
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/lakehouse.md").read_text(encoding="utf-8")

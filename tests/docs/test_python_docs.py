@@ -17,6 +17,7 @@ PAGE = (ROOT / "docs/python.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
 def test_the_code_prints_what_the_page_shows(number, tmp_path):
     code, shown = EXAMPLES[number]
@@ -39,6 +40,7 @@ def test_the_examples_show_every_function_but_the_push():
     assert all(word in code for word in ("pd.DataFrame", "pl.DataFrame", "pa.table"))
 
 
+@pytest.mark.more
 def test_the_notebook_runs(tmp_path):
     shutil.copytree(ROOT / "examples/zh_exam", tmp_path / "examples/zh_exam")
     notebook = json.loads((ROOT / "examples/python_api.ipynb").read_text(encoding="utf-8"))

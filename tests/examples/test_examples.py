@@ -151,6 +151,7 @@ def test_there_is_an_expectation_for_every_example(demo):
     assert demo.example_names() == sorted(COUNTS)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", COUNTS)
 def test_an_example_through_the_whole_job(demo, name, tmp_path):
     done = demo.run(name, str(tmp_path / name))

@@ -14,6 +14,8 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch", reason="torch is not installed: make test-more brings it")
 import torch
 
 from ingot.converters.recsys.criteo import CriteoDataset, KeyedJaggedTensor, MultiHot

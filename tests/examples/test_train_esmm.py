@@ -13,6 +13,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+pytest.importorskip("torch", reason="torch is not installed: make test-more brings it")
 import torch
 
 from ingot.converters.recsys.ctr.featuremap import Feature

@@ -111,6 +111,7 @@ def test_every_data_file_is_matched_by_package_data() -> None:
     assert unshipped(ROOT, SETUPTOOLS["package-data"]) == []
 
 
+@pytest.mark.more
 def test_every_module_opens_with_a_docstring() -> None:
     assert undocumented(python_files(ROOT)) == []
 

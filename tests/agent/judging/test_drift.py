@@ -196,6 +196,7 @@ def _any_row(chance: random.Random) -> Any:
     return row
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("rows", [150, 3000])
 def test_the_same_data_never_drifts_grown_and_resharded_neither(tmp_path: Path, rows: int) -> None:
     def lines(count: int) -> list[str]:

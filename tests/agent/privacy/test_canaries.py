@@ -201,6 +201,7 @@ SAID: dict[str, Any] = {
 WITHHELD = [(name, "none") for name in ("right", "a path that is nowhere", "no text", "unsure")]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("name", "share"), [*((name, "redacted") for name in ANSWERS), *WITHHELD])
 def test_no_canary_leaves_with_a_model(aviary: Aviary, chat: Any, name: str, share: str) -> None:
     chat.always = ANSWERS[name]
@@ -216,6 +217,7 @@ def test_no_canary_leaves_with_a_model(aviary: Aviary, chat: Any, name: str, sha
         assert [word for word in WORDS if word.encode() in aviary.left()["requests"]] == []
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", SAID)
 def test_what_a_model_makes_up_is_redacted_but_in_its_mapping(
     aviary: Aviary, chat: Any, name: str
@@ -227,6 +229,7 @@ def test_what_a_model_makes_up_is_redacted_but_in_its_mapping(
     assert {one for one, _ in found if "mapping.json" not in one and "home/" not in one} == set()
 
 
+@pytest.mark.more
 def test_raw_values_reach_the_server(aviary: Aviary, chat: Any) -> None:
     chat.always = reply()
     words = ("run", "set", "--mode", "sft", "--share-values", "raw", "--mapper", "llm", *SURE)
@@ -271,6 +274,7 @@ COMMANDS: list[tuple[str, list[str], set[int]]] = [
 ]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("words", "codes"), [c[1:] for c in COMMANDS], ids=[c[0] for c in COMMANDS]
 )

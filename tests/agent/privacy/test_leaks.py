@@ -116,6 +116,7 @@ def test_numbers_have_no_range_where_no_value_is_shared(tmp_path: Path) -> None:
     assert "431" not in ran.output
 
 
+@pytest.mark.more
 def test_a_named_secret_is_no_id_and_stands_in_no_report(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("INGOT_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
@@ -143,6 +144,7 @@ def test_an_error_holds_no_secret_but_what_was_typed(tmp_path: Path) -> None:
     assert "jo@mail" not in ran.output
 
 
+@pytest.mark.more
 def test_many_keys_that_are_addresses_are_numbered_in_linear_time() -> None:
     many = {f"p{n}@mail.example.com": n for n in range(20_000)}
     shown = Door("redacted").value(many).json

@@ -182,6 +182,7 @@ def test_what_is_nested_too_deeply_is_left_out(change: Any) -> None:
     assert "[nested too deeply]" in text
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "piece",
     [
@@ -249,6 +250,7 @@ def test_a_secret_is_found_wherever_it_stands(before: str, secret: str, after: s
 FILLERS = st.sampled_from(["", " ", "x" * 40, " " * 150, "a, b\n" * 60, "-" * 300, "1 ", "7" * 9])
 
 
+@pytest.mark.more
 @settings(deadline=None, max_examples=400)
 @given(st.lists(st.tuples(PIECES, FILLERS), max_size=5))
 def test_numbers_are_found_in_windows_as_in_the_whole(pairs: list[tuple[str, str]]) -> None:
@@ -258,6 +260,7 @@ def test_numbers_are_found_in_windows_as_in_the_whole(pairs: list[tuple[str, str
         assert sorted(found) == sorted(finder(text))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("filler", [" ", "x ", "-", "\n", "1 2\n", "ab12 "])
 def test_a_secret_is_found_far_from_the_ends(filler: str) -> None:
     around = filler * (700 // len(filler))

@@ -219,6 +219,7 @@ def test_the_terminal_shows_no_raw_row() -> None:
     assert found == SHOWS_RAW_ROWS, "show what a function of ingot.agent gives as `Safe`"
 
 
+@pytest.mark.more
 def test_safe_text_is_made_by_the_door_or_of_safe_parts() -> None:
     wrong = [
         f"{name}:{line} {what}"

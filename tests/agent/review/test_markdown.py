@@ -258,6 +258,7 @@ HOSTILE = st.text(
 )
 
 
+@pytest.mark.more
 @settings(max_examples=150, deadline=None)
 @given(st.lists(HOSTILE, min_size=1, max_size=8))
 def test_nothing_is_made_of_any_text(texts):
@@ -283,6 +284,7 @@ def test_a_span_shows_its_text(text):
             assert page.codes == [printable_line(text)]
 
 
+@pytest.mark.more
 @settings(max_examples=300, deadline=None)
 @given(HOSTILE)
 def test_a_sentence_shows_its_words(text):
@@ -383,6 +385,7 @@ def test_a_comment_keeps_its_limit_and_says_what_is_left_out(count, text, limit)
     assert len(blocking) + told >= 2 * count
 
 
+@pytest.mark.more
 def test_a_comment_without_cuts_says_nothing_of_them():
     assert "Truncated" not in render_comment(DOCUMENT)
     assert render_comment(many(500)).endswith(f"{DOCUMENT['reproduce']} --full\n```\n")

@@ -4,12 +4,17 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+
+pytest.importorskip("deltalake", reason="deltalake is not installed: make test-more brings it")
+pytest.importorskip("pyiceberg", reason="pyiceberg is not installed: make test-more brings it")
 from deltalake import write_deltalake
 
 from ingot.agent.proposing.order import Order
 from ingot.agent.served.order_input import check_confined
 from ingot.converters.errors import ConversionError
 from tests.converters.sources.tables.iceberg_tables import make_table
+
+pytestmark = pytest.mark.more
 
 
 def test_a_metadata_file_leads_to_no_table_outside(tmp_path: Path) -> None:

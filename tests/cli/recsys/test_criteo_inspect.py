@@ -30,6 +30,7 @@ def folder(tmp_path: Path) -> Path:
     return write(tmp_path / "out", [draw("day_0", 300, 1), draw("day_1", 200, 2)])
 
 
+@pytest.mark.more
 def test_tables(folder):
     told = json.loads(ran(folder, "--json").stdout)
     seen = lines(ran(folder, "--top", 2))

@@ -81,6 +81,7 @@ def place(
     return Place(tmp_path, capsys)
 
 
+@pytest.mark.more
 def test_the_command_itself(place: Place) -> None:
     """In a process of its own, as people run it."""
     words = ["criteo", "preprocess", "--input-dir", "raw", "--out", "out"]
@@ -109,6 +110,7 @@ def test_help_names_every_option(place: Place) -> None:
     assert "exact|torchrec_f32" in done.out
 
 
+@pytest.mark.more
 def test_a_run_and_the_same_again(place: Place) -> None:
     done = place.preprocess()
     assert done.code == 0, done.err
@@ -121,6 +123,7 @@ def test_a_run_and_the_same_again(place: Place) -> None:
     assert place.left() == ["out", "raw"]
 
 
+@pytest.mark.more
 def test_json(place: Place) -> None:
     done = place.preprocess("--json")
     assert done.json["stats"]["rows"] == 7
@@ -132,6 +135,7 @@ def test_json(place: Place) -> None:
     assert again["manifest"] == done.json["manifest"]
 
 
+@pytest.mark.more
 def test_options_reach_the_run(place: Place) -> None:
     place.preprocess("--no-shuffle", "--dense", "min2", "--frequency-threshold", "4")
     assert place.array("day_0_labels").ravel().tolist() == [1, 1, 1, 0]
@@ -148,6 +152,7 @@ def test_options_reach_the_run(place: Place) -> None:
     assert (told["compat"], told["shuffle_seed"]) == ("torchrec_f32", 7)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("days", "parts"),
     [("0-1", [0, 1]), ("2", [2]), ("2,0", [0, 2]), ("0-2", [0, 1, 2]), ("1-1,1", [1])],
@@ -166,6 +171,7 @@ def test_days_that_are_none(place: Place, days: str) -> None:
     assert "0-23 or 0,3,5-7" in said
 
 
+@pytest.mark.more
 def test_what_a_folder_has_beside_the_days_is_told(place: Place) -> None:
     (place.folder / "raw/day_00").write_bytes(b"")
     (place.folder / "raw/day_1.csv").write_bytes(b"")
@@ -184,6 +190,7 @@ def test_files_of_rejects_alone_show_the_first(place: Place) -> None:
     assert "1 columns: 0,1,2" in said
 
 
+@pytest.mark.more
 def test_replacing_spares_files_of_others(place: Place) -> None:
     assert place.preprocess("--days", "0").code == 0
     (place.folder / "out/model.pt").write_bytes(b"weights")
@@ -210,6 +217,7 @@ def test_no_folder(place: Place) -> None:
     assert place.left() == ["raw"]
 
 
+@pytest.mark.more
 def test_days_and_kaggle(place: Place) -> None:
     place.write(day_0=ROW, train__txt=ROW)
     assert "also train.txt" in place.fails()
@@ -221,6 +229,7 @@ def test_a_day_twice(place: Place) -> None:
     assert "holds day_0 and day_0.gz" in place.fails()
 
 
+@pytest.mark.more
 def test_kaggle(place: Place) -> None:
     place.write(train__txt=ROW * 2, test__txt=ROW[2:])
     done = place.preprocess()
@@ -230,12 +239,14 @@ def test_kaggle(place: Place) -> None:
     assert "shuffled" not in done.out
 
 
+@pytest.mark.more
 def test_empty_files(place: Place) -> None:
     place.write(day_0=b"", day_1=b"")
     assert "raw: no row can be written: the files are empty" in place.fails()
     assert place.left() == ["raw"]
 
 
+@pytest.mark.more
 def test_only_rejects(place: Place) -> None:
     place.write(day_0=b"\n\nabc\n")
     assert "all 3 lines are rejects" in place.fails()
@@ -254,6 +265,7 @@ def test_a_file_without_lines(place: Place) -> None:
     assert "day_0: a line is longer than 1 MiB" in place.fails()
 
 
+@pytest.mark.more
 def test_a_cut_off_file(place: Place) -> None:
     whole = gzip.compress(b"".join(b"%d" % (n % 2) + ROW[1:] for n in range(3000)))
     place.write(day_0=ROW, day_1__gz=whole[:-20])
@@ -263,6 +275,7 @@ def test_a_cut_off_file(place: Place) -> None:
     assert place.left() == ["out", "raw"]
 
 
+@pytest.mark.more
 def test_rejects_are_counted(place: Place) -> None:
     bad = ROW.replace(b"68fd1e64", b"\x1b[31mred", 1)
     place.write(day_0=ROW + b"short\n" + bad + ROW)
@@ -290,6 +303,7 @@ def test_strict(place: Place) -> None:
     assert "\x1b" not in said
 
 
+@pytest.mark.more
 def test_a_taken_destination(place: Place) -> None:
     place.preprocess()
     said = place.fails("--dense", "min2")
@@ -328,6 +342,7 @@ def test_unseen_values_need_a_vocabulary(place: Place) -> None:
     assert "needs --vocab" in place.fails("--unseen", "1", code=2)
 
 
+@pytest.mark.more
 def test_new_days_with_the_ids_of_old_ones(place: Place) -> None:
     place.preprocess("--days", "0", out="old")
     place.write(day_3=OTHER + ROW.replace(b"68fd1e64", b"77777777"))

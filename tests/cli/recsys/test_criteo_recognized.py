@@ -117,6 +117,7 @@ def test_no_model_is_asked(model_saying: Callable[..., str]) -> None:
     assert not done.get("usage")
 
 
+@pytest.mark.more
 def test_a_given_mapping_is_tried_all_the_same() -> None:
     mapping = {"version": 2, "source": {"format": "text"}, "text": "text"}
     Path("m.json").write_text(json.dumps(mapping))

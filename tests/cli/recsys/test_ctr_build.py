@@ -79,6 +79,7 @@ def place(
     return Place(tmp_path, capsys)
 
 
+@pytest.mark.more
 def test_the_command_itself(place: Place) -> None:
     """In a process of its own, as people run it."""
     words = ["--skeleton", "s.csv", "--common", "c.csv", "--featuremap", "map.yaml", "--out", "out"]

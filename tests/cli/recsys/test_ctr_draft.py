@@ -69,6 +69,7 @@ def test_json_says_everything(table, tmp_path):
     assert roles == [*wanted.items(), ("user", "left_out"), ("price", "left_out")]
 
 
+@pytest.mark.more
 def test_what_tells_the_label_is_left_out_and_can_be_asked_for(table, tmp_path):
     lines = table.read_text().splitlines()
     spots = [line.split(",")[3] for line in lines[1:]]

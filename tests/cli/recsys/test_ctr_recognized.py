@@ -105,6 +105,7 @@ def test_no_model_is_asked(model_saying: Callable[..., str]) -> None:
     assert not done.get("usage")
 
 
+@pytest.mark.more
 def test_a_given_mapping_is_tried_all_the_same() -> None:
     folder = raw(common="common_features_train.csv")
     mapping = {"version": 2, "source": {"format": "text"}, "text": "text"}

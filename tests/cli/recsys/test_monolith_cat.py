@@ -48,6 +48,7 @@ def test_rows_for_people() -> None:
     assert f"{BATCH}: read as examplebatch, framing sort_id\n" in done.stderr
 
 
+@pytest.mark.more
 def test_rows_for_programs_are_the_same_in_every_form() -> None:
     batch, plain = rows(ran(BATCH, "--json")), rows(ran(PLAIN, "--json"))
     assert len(batch) == 51
@@ -112,6 +113,7 @@ def test_a_stream_that_is_cut_off_is_shown_up_to_there(tmp_path: Path) -> None:
     assert said in done.stderr
 
 
+@pytest.mark.more
 def test_tables(tmp_path: Path) -> None:
     table = tmp_path / "it.parquet"
     words = ["monolith", "convert", str(BATCH), str(table)]
@@ -154,6 +156,7 @@ def test_errors(tmp_path: Path, arguments: list[str], code: int, said: str) -> N
     assert said in done.stderr
 
 
+@pytest.mark.more
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     stream = io.BytesIO()
     write_examples(stream, [Example(label=[1, 2, 3], line_id=LineId(uid=1))] * 20_000)

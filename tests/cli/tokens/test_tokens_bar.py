@@ -123,11 +123,13 @@ def test_the_bar_is_one_line_and_the_log_stands_above_it(width: int) -> None:
     assert not [one for one in lines_left(seen) if "records" in one]
 
 
+@pytest.mark.more
 def test_without_the_bar_there_is_the_log_only() -> None:
     seen = shown("none", 80)
     assert json.loads(seen)["event"] == "batch_decode_failed"
 
 
+@pytest.mark.more
 def test_a_log_that_goes_to_a_file_has_no_bar_in_it(tmp_path: Path) -> None:
     with (tmp_path / "log").open("wb") as file:
         seen = shown("bar", 80, stdout=file.fileno())

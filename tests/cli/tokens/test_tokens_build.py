@@ -109,6 +109,7 @@ def test_the_input_and_the_output_have_short_names(corpus, tmp_path, capsys):
         assert "name the folder of the input once, as SOURCE or --input" in capsys.readouterr().err
 
 
+@pytest.mark.more
 def test_the_command_line_of_the_document(corpus, tmp_path):
     """Section 15, with other paths; under both names."""
     options = (
@@ -134,6 +135,7 @@ def test_the_command_line_of_the_document(corpus, tmp_path):
         assert one == two
 
 
+@pytest.mark.more
 def test_what_is_read(build):
     contents = ("rice with tea", "no title", "", "", "夏天的茶泡饭")
     more = ("<|endoftext|> in a text", JOINED[-1].removeprefix("c\n"))
@@ -143,6 +145,7 @@ def test_what_is_read(build):
     assert build("--pattern", "sub/*", "--recursive", prefix="path") == ids(*more)
 
 
+@pytest.mark.more
 def test_texts(build):
     assert build(*COLS, "--concat-sep", r"\t-", prefix="sep") == ids(
         *(text.replace("\n", "\t-") for text in JOINED)
@@ -158,6 +161,7 @@ def test_texts(build):
     assert build(*COLS, "--max-chars", "8", "--long-docs", "truncate", prefix="way") == cut
 
 
+@pytest.mark.more
 def test_limits_in_tokens(build):
     whole = ids(*JOINED)
     kept = build(*COLS, "--min-tokens", "3", "--max-tokens", "20", prefix="some")
@@ -172,6 +176,7 @@ def test_limits_in_tokens(build):
     assert sum(map(len, packed)) == sum(min(64, len(one)) for one in whole)
 
 
+@pytest.mark.more
 def test_tokens_around_documents(build):
     whole = ids(*JOINED)
     full = [one for one in whole if one]
@@ -229,6 +234,7 @@ WORK = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", WORK)
 def test_options_that_change_no_byte(name, build, tmp_path, monkeypatch):
     monkeypatch.setenv("RAYON_NUM_THREADS", "2")
@@ -240,6 +246,7 @@ def test_options_that_change_no_byte(name, build, tmp_path, monkeypatch):
         assert other.read_bytes() == plain.read_bytes()
 
 
+@pytest.mark.more
 def test_processes_change_no_byte(build, tmp_path):
     build(*COLS, prefix="plain")
     build(*COLS, "--processes", "2", "--affinity", prefix="other")
@@ -298,6 +305,7 @@ def test_log_lines_from_a_level_on(build, tmp_path):
     }
 
 
+@pytest.mark.more
 def test_metrics(build, tmp_path):
     build("--metrics-exporter", "prometheus", "--metrics-port", "0", prefix="served")
     assert "metrics" not in {one["event"] for one in log(tmp_path)}

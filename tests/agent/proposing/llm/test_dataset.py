@@ -49,6 +49,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> ShownData:
     return of(tmp_path_factory.mktemp("wide") / "w.jsonl", rows)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("most", [200, 400, 800, 1600, 3200, 6400, 12800])
 @pytest.mark.parametrize("small", [True, False])
 def test_it_fits_whatever_the_data(wide: ShownData, most: int, small: bool) -> None:
@@ -96,6 +97,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.more
 @settings(max_examples=60, deadline=None)
 @given(
     rows=st.lists(VALUES, min_size=1, max_size=8),

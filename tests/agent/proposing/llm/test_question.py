@@ -48,6 +48,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> tuple[Source, Sample]:
     return data(tmp_path_factory.mktemp("wide") / "w.jsonl", rows)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("tokens", [1500, 2000, 3000, 6000, 8000, 20_000])
 def test_both_messages_fit(wide: tuple[Source, Sample], tokens: int) -> None:
     system, user = opening_messages(*wide, Request(tokens=tokens))
@@ -94,6 +95,7 @@ def test_a_fence_is_made_of_what_it_holds(tmp_path: Path) -> None:
 MAIL, CARD, KEY = "jo.miller@mail.example.com", "4111 1111 1111 1111", "sk-" + "a1B2" * 10
 
 
+@pytest.mark.more
 def test_no_secret_leaves(tmp_path: Path) -> None:
     rows = [
         {

@@ -174,6 +174,7 @@ def marked_texts(draw: st.DrawFn) -> tuple[str, list[TextSpan]]:
     return text, [first, TextSpan(start=places[2], end=places[3], trained=draw(st.booleans()))]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=25, deadline=None)

@@ -61,6 +61,7 @@ MESSAGES = st.lists(
 ROWS = st.lists(st.tuples(MESSAGES, TEXT | st.none(), TEXT | st.none()), min_size=1, max_size=6)
 
 
+@pytest.mark.more
 @given(rows=ROWS, skipped=st.integers(0, 2))
 def test_a_table_is_rendered_as_its_rows_are(
     rows: list[tuple[list[dict[str, Any]], str | None, str | None]], skipped: int

@@ -98,6 +98,7 @@ def test_without_any_it_is_chatml() -> None:
     )
 
 
+@pytest.mark.more
 def test_the_tokenizers_own_comes_first() -> None:
     loaded = load_template(None, tokenizer("{{ messages[0].content }}"))
     assert (loaded.name, rendered_by(loaded, CHAT[:1]).text) == ("tokenizer", "Hi")
@@ -273,11 +274,13 @@ NEEDS_MEMORY = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("source", REFUSED.values(), ids=REFUSED.keys())
 def test_a_hostile_template_refuses_the_record(source: str) -> None:
     assert refused(source, CHAT[:1]).startswith("the template")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("source", NEEDS_MEMORY.values(), ids=NEEDS_MEMORY.keys())
 def test_memory_is_that_of_a_process_and_bounded(source: str) -> None:
     end_idle()
@@ -309,6 +312,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(template_process, "MOST_SECONDS", 2)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("source", ENDLESS.values(), ids=ENDLESS.keys())
 @pytest.mark.usefixtures("soon")
 def test_an_endless_template_ends_the_build(source: str) -> None:
@@ -320,6 +324,7 @@ def test_an_endless_template_ends_the_build(source: str) -> None:
     assert loaded.render(chats[:1]) == [RenderedChat(text="", spans=())]
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("soon")
 def test_a_template_that_compiles_for_ever_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "a.jinja"

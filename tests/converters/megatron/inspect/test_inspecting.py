@@ -185,6 +185,7 @@ def test_a_broken_data_set_is_told(
         inspect_data_set(prefix)
 
 
+@pytest.mark.more
 def test_memory_does_not_grow_with_the_data_set(tmp_path: Path) -> None:
     """A million documents, of which no more than a stretch is held."""
     count, prefix = 1_000_000, tmp_path / "large"

@@ -96,6 +96,7 @@ def test_what_was_built_is_right(
     assert found.compared == found.documents
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("options", [{}, {"min_tokens": 3}, {"pack": 128}])
 def test_files_that_failed_are_counted_and_the_others_verified(
     source: Path, tokenizer_file: Path, options: dict[str, Any]
@@ -163,6 +164,7 @@ def test_one_other_id_is_found_and_located(
         assert f"id {(int(ids[-2]) + 1) % 300}, {ids[-2]} expected" in one.problem
 
 
+@pytest.mark.more
 def test_a_sample_is_drawn_by_its_seed(source: Path, tokenizer_file: Path) -> None:
     prefix = built(source, tokenizer_file)
     change(index_paths(prefix)[0], 0, 319, "<u2")

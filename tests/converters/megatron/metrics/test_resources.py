@@ -23,6 +23,7 @@ class Clock:
         return self.now
 
 
+@pytest.mark.more
 def test_cpu_time_of_this_process_over_the_interval() -> None:
     clock = Clock()
     resources = Resources(clock)
@@ -36,6 +37,7 @@ def test_cpu_time_of_this_process_over_the_interval() -> None:
     assert resources.sample().cpu_pct < sample.cpu_pct
 
 
+@pytest.mark.more
 def test_children_are_counted_also_those_born_between() -> None:
     clock = Clock()
     resources = Resources(clock)

@@ -259,6 +259,7 @@ def test_a_taken_port_leaves_nothing_behind() -> None:
     assert set(threading.enumerate()) <= before
 
 
+@pytest.mark.more
 def test_messages_from_many_threads_are_all_counted() -> None:
     seen = Seen()
     with Watch(serving(seen, Clock(), log_level="debug")) as watch:

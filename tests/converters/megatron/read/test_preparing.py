@@ -159,6 +159,7 @@ def prepared(
     return taken(preparer.prepare("f", batches(rows, width, size)))
 
 
+@pytest.mark.more
 @given(
     rows=st.integers(1, 3).flatmap(
         lambda width: st.lists(st.lists(VALUE, min_size=width, max_size=width), max_size=8)

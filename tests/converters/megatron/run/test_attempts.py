@@ -115,6 +115,7 @@ def out(inputs: Path, tokenizer_file: Path, tmp_path: Path) -> Out:
     return Out(inputs, tokenizer_file, tmp_path / "out")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "work",
     [
@@ -132,6 +133,7 @@ def test_finished_units_are_not_done_again(out: Out, work: dict[str, Any]) -> No
     assert "resumed" in out.events
 
 
+@pytest.mark.more
 def test_without_resume_it_starts_again(out: Out) -> None:
     whole = out.make("whole")
     out.break_off(5)
@@ -139,6 +141,7 @@ def test_without_resume_it_starts_again(out: Out) -> None:
     assert out.units == FILES
 
 
+@pytest.mark.more
 def test_resume_with_nothing_to_go_on_with_begins(out: Out) -> None:
     assert out.make(resume=True) == out.make("whole")
 
@@ -170,6 +173,7 @@ CHANGES: Mapping[str, Callable[[Path], None]] = MappingProxyType(
 )
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("told", CHANGES)
 def test_other_inputs_are_named_and_refused(out: Out, inputs: Path, told: str) -> None:
     out.break_off(3)
@@ -202,6 +206,7 @@ def file_stamps(folder: Path) -> dict[Path, tuple[int, int]]:
     return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in folder.iterdir()}
 
 
+@pytest.mark.more
 def test_a_finished_data_set_is_not_touched(out: Out, inputs: Path) -> None:
     whole = out.make()
     stamps = file_stamps(out.folder)
@@ -220,6 +225,7 @@ def test_a_finished_data_set_is_not_touched(out: Out, inputs: Path) -> None:
     assert out.make(overwrite=True)["bin"] != whole["bin"]
 
 
+@pytest.mark.more
 def test_a_full_disk_is_told_and_gone_on_with(out: Out) -> None:
     whole = out.make("whole")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -234,6 +240,7 @@ def test_a_full_disk_is_told_and_gone_on_with(out: Out) -> None:
     assert out.units < FILES
 
 
+@pytest.mark.more
 def test_content_that_a_power_cut_took_is_made_again(out: Out) -> None:
     whole = out.make("whole")
     out.break_off(5)
@@ -257,6 +264,7 @@ def wrong_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FastEngine:
     return engine
 
 
+@pytest.mark.more
 def test_what_a_wrong_engine_did_is_done_again(
     out: Out, inputs: Path, wrong_engine: FastEngine
 ) -> None:
@@ -269,6 +277,7 @@ def test_what_a_wrong_engine_did_is_done_again(
     assert out.units >= FILES
 
 
+@pytest.mark.more
 def test_an_engine_found_wrong_after_a_kill_is_not_gone_on_with(
     out: Out, wrong_engine: FastEngine
 ) -> None:

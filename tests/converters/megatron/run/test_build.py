@@ -95,6 +95,7 @@ def documents(prefix: Path) -> list[list[int]]:
     return [reader.document(i).tolist() for i in range(reader.documents)]
 
 
+@pytest.mark.more
 def test_documents_in_order_as_megatron_loads_them(
     tmp_path: Path, folder: Path, tokenizer_file: Path, megatron: ModuleType
 ) -> None:
@@ -167,6 +168,7 @@ def decoded_runs(tokenizer_file: Path, prefix: Path) -> list[list[str]]:
 TRAINED = [["2<|im_end|>", "四 4<|im_end|>"], ["hello<|im_end|>"], []]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("template", [None, "chatml"])
 @pytest.mark.parametrize("processes", [1, 2])
 def test_chats_are_rendered_and_what_is_trained_on_is_marked(
@@ -193,6 +195,7 @@ def test_chats_are_rendered_and_what_is_trained_on_is_marked(
     assert [set(masks[i].tolist()) for i in range(3)] == [{0, 1}, {0, 1}, {0}]
 
 
+@pytest.mark.more
 def test_an_endless_template_ends_the_build_and_leaves_nothing(
     tmp_path: Path, chats: Path, tokenizer_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +279,7 @@ def test_a_conversation_that_is_too_long_is_a_reject(
     assert (json.loads(line)["row"], json.loads(line)["reason"]) == (1, "too_long")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("workers", [1, 4])
 def test_large_texts_are_tokenized_one_at_a_time(
     tmp_path: Path, tokenizer_file: Path, monkeypatch: pytest.MonkeyPatch, workers: int
@@ -428,6 +432,7 @@ def test_refusals_leave_nothing(tmp_path: Path, folder: Path, tokenizer_file: Pa
     assert not out.exists() or list(out.iterdir()) == []
 
 
+@pytest.mark.more
 def test_texts_with_the_ids_that_are_put_around_them_are_counted(
     tmp_path: Path, tokenizer_file: Path
 ) -> None:

@@ -116,6 +116,7 @@ def built(
     return stats, meta, [one for one in said if one["kind"] == "log"]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("processes", [1, 2])
 def test_files_that_cannot_be_read_are_left_out_and_named(
     tmp_path: Path, folder: Path, tokenizer_file: Path, processes: int
@@ -180,6 +181,7 @@ def test_the_first_file_does_not_have_to_be_a_good_one(
     assert stats.documents == expected
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.large_string()])
 @pytest.mark.parametrize("processes", [1, 2])
 def test_rows_that_are_no_utf8_are_counted_rejects(
@@ -299,6 +301,7 @@ def test_names_of_every_kind_are_kept(tmp_path: Path, tokenizer_file: Path) -> N
     assert again.already_done
 
 
+@pytest.mark.more
 def test_many_tiny_files(tmp_path: Path, tokenizer_file: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()

@@ -103,6 +103,7 @@ class Scene:
         return 0
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM]
 )

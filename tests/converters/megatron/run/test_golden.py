@@ -74,6 +74,7 @@ def test_the_bytes_are_those_of_megatron_by_two_processes_and_any_engine(
     assert same_bytes(tmp_path / "out", name)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("way", WORK)
 def test_the_way_of_working_does_not_matter(tmp_path: Path, way: str) -> None:
     options = BuildOptions(strip=False, append_eod=True)
@@ -81,6 +82,7 @@ def test_the_way_of_working_does_not_matter(tmp_path: Path, way: str) -> None:
     assert same_bytes(tmp_path / "out", "gpt2_uint16_eod")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("unit_bytes", [1, 20_000])
 def test_row_groups_that_are_units_of_their_own_do_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit_bytes: int

@@ -111,6 +111,7 @@ def check_equal(url: str, folder: Path) -> dict[str, bytes]:
     return there
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("processes", [1, 2])
 def test_shards_are_the_local_data_set(
     source: Path, tokenizer_file: Path, url: str, tmp_path: Path, processes: int
@@ -147,6 +148,7 @@ def replace_first(source: Path) -> list[Any]:
     return scan(source)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("unit", ["document", "sequence", "stream"])
 def test_items_are_those_of_the_local_data_set(
     source: Path, tokenizer_file: Path, url: str, tmp_path: Path, unit: Any
@@ -190,6 +192,7 @@ def test_megatron_reads_the_blend(
     assert ids.tobytes() == local(tmp_path)["bin"]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("pack", [None, 40])
 def test_conversations_keep_their_loss_masks(
     tokenizer_file: Path, url: str, tmp_path: Path, pack: int | None
@@ -220,6 +223,7 @@ def finished_shards(url: str) -> int:
     return sum(Path(name).parent.parent.name == ".ingot-work" for name in names)
 
 
+@pytest.mark.more
 def test_killed_builds_go_on(source: Path, tokenizer_file: Path, url: str, tmp_path: Path) -> None:
     build(scan(source), tokenizer_file, tmp_path / "local", OPTIONS)
     words = [sys.executable, "-c", RUN, str(source), str(tokenizer_file), url, "2"]
@@ -239,6 +243,7 @@ def test_killed_builds_go_on(source: Path, tokenizer_file: Path, url: str, tmp_p
     check_equal(url, tmp_path)
 
 
+@pytest.mark.more
 def test_parts_and_their_merge(
     source: Path, tokenizer_file: Path, url: str, tmp_path: Path
 ) -> None:
@@ -257,6 +262,7 @@ def test_parts_and_their_merge(
     check_equal(url, tmp_path)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "faults",
     [
@@ -276,6 +282,7 @@ def test_faults_of_the_store_change_nothing(
     check_equal(url, tmp_path)
 
 
+@pytest.mark.more
 def test_a_store_that_fails_for_good_loses_no_file(
     source: Path, tokenizer_file: Path, s3: Storage, url: str, tmp_path: Path
 ) -> None:
@@ -305,6 +312,7 @@ def stored(url: str) -> Any:
     return _list_stored(f"{url.removesuffix('/out')}/in", "*.parquet", recursive=True)
 
 
+@pytest.mark.more
 def test_input_of_a_store(
     source: Path, tokenizer_file: Path, s3: Storage, url: str, tmp_path: Path
 ) -> None:
@@ -326,6 +334,7 @@ def test_input_of_a_store(
         stored(url)
 
 
+@pytest.mark.more
 def test_a_file_that_is_gone_fails_alone(
     source: Path, tokenizer_file: Path, s3: Storage, url: str, tmp_path: Path
 ) -> None:
@@ -354,6 +363,7 @@ def test_nothing_to_build(tokenizer_file: Path, url: str, tmp_path: Path) -> Non
         build([], tokenizer_file, url)
 
 
+@pytest.mark.more
 def test_files_that_failed_are_tried_again(
     source: Path, tokenizer_file: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -380,6 +390,7 @@ def _stop(*_: object) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.more
 def test_shards_of_a_wrong_engine_are_made_again(
     source: Path, tokenizer_file: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

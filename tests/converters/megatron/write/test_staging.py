@@ -69,6 +69,7 @@ def names(folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.more
 def test_a_commit_is_finished_wherever_it_was_broken_off(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", DRIVER, str(tmp_path)], check=True)
     kinds = ("bin", "mask", "mask_idx", "rejects", "run", "meta", "idx")

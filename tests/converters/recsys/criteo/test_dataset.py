@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+pytest.importorskip("torch", reason="torch is not installed: make test-more brings it")
+import torch
 from torch.utils.data import DataLoader
 
 from ingot.converters.errors import SourceError
@@ -24,7 +26,10 @@ from ingot.converters.sources.recognizers.criteo import SPARSE
 from tests.converters.recsys.criteo.arrays import made_up, row_ids, write, write_days
 
 # torch warns of more workers than processors; here they are meant.
-pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+pytestmark = [
+    pytest.mark.more,
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+]
 
 SIZES = (41, 1, 30, 25)
 PARTS = [made_up(rows, day) for day, rows in enumerate(SIZES)]

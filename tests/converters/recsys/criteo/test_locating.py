@@ -11,6 +11,7 @@ from ingot.converters.recsys.criteo.contract import locate_arrays
 from tests.converters.recsys.criteo.arrays import made_up, write, write_days
 
 
+@pytest.mark.more
 def test_days_by_number_and_others_by_name(tmp_path: Path) -> None:
     names = ["day_0", "day_2", "day_10", "extra", "train", "test"]
     write(tmp_path, {name: made_up(2) for name in sorted(names)})

@@ -8,13 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch", reason="torch is not installed: make test-more brings it")
 import torch
 
 from ingot.converters.recsys.criteo import CriteoDataset
 from tests.converters.recsys.criteo.arrays import GOLDEN, write_days, write_torchrec
 
 # torchrec makes tensors of read-only maps, and its import warns of deprecated parts of torch.
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+pytestmark = [
+    pytest.mark.more,
+    pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning"),
+]
 
 HASHES = [3, 7, 20, 49, 50, 51, 10**9, 1, 2, *range(5, 22)]
 WITHOUT = "torchrec is not installed: it has wheels for Linux alone"

@@ -85,6 +85,7 @@ def test_every_batch_comes_once_however_often_a_pass_is_left(batches: int, cuts:
     assert got + list(made) == [(0, batch) for batch in range(batches)]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("workers", [0, 1, 2, 3])
 def test_an_error_keeps_its_class(workers: int) -> None:
     made = passes(failing=2, num_workers=workers)
@@ -129,8 +130,9 @@ def test_states_of_the_first_release_load() -> None:
     assert list(made) == [(2, batch) for batch in (2, 3, 5, 6)]
 
 
+@pytest.mark.more
 def test_no_global_random_numbers_are_drawn() -> None:
-    import torch
+    torch = pytest.importorskip("torch")
 
     before = random.getstate(), torch.random.get_rng_state().tolist()
     list(passes(num_workers=1))

@@ -137,6 +137,7 @@ def test_rows_and_their_numbers(tmp_path: Path, form: str) -> None:
     assert [row for batch in batches for row in batch.rows] == list(range(2000))
 
 
+@pytest.mark.more
 def test_compressed_in_a_zip_and_in_a_folder(tmp_path: Path, form: str) -> None:
     data = MADE[form]()
     (tmp_path / "in").mkdir()
@@ -157,6 +158,7 @@ def test_a_sample(tmp_path: Path, form: str) -> None:
     assert drawn == draw_sample(source, rows=50, max_bytes=10_000)
 
 
+@pytest.mark.more
 def test_a_conversion(tmp_path: Path, form: str) -> None:
     text = "text.txt" if form == "webdataset" else "text"
     path = write(tmp_path, form)
@@ -237,6 +239,7 @@ def test_stripes_are_batches_and_a_damaged_one_ends_the_file(tmp_path: Path) -> 
 # --- Avro
 
 
+@pytest.mark.more
 def test_logical_types_unions_and_maps_of_avro(tmp_path: Path) -> None:
     def logical(kind: str, logical_type: str, **more: Json) -> Json:
         return {"type": kind, "logicalType": logical_type, **more}
@@ -322,6 +325,7 @@ for depth in range(1, 30):
     NESTED = {"type": "record", "name": f"L{depth}", "fields": halves}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("kind", "count", "data", "said"),
     [
@@ -476,6 +480,7 @@ def test_bad_parts_are_bad_rows(tmp_path: Path) -> None:
     assert error is None
 
 
+@pytest.mark.more
 def test_shards_are_one_data_set_and_packed_ones_are_read_once(tmp_path: Path) -> None:
     for number, mode in enumerate(("w", "w:gz")):
         name = f"s-{number:05d}.tar{'.gz' * number}"

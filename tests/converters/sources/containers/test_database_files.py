@@ -175,6 +175,7 @@ def test_a_page_that_is_there_twice_is_damage(tmp_path):
         read(tmp_path / "twice.db")
 
 
+@pytest.mark.more
 def test_duckdb(tmp_path):
     place = tmp_path / "d.duckdb"
     with duckdb.connect(str(place)) as made:
@@ -293,6 +294,7 @@ def ask(*words: object) -> str:
     return done.output
 
 
+@pytest.mark.more
 def test_a_query_is_part_of_the_mapping(posts, tmp_path):
     mapping, out = tmp_path / "m.json", tmp_path / "out"
     ask("map", posts, "--query", JOINED, "-o", mapping, "--pin-sample")
@@ -311,6 +313,7 @@ def test_a_query_is_part_of_the_mapping(posts, tmp_path):
     assert json.loads((tmp_path / "other/mapping.json").read_text())["source"]["query"] == JOINED
 
 
+@pytest.mark.more
 def test_each_table_is_a_data_set_of_a_lake(tmp_path, monkeypatch):
     monkeypatch.setenv("INGOT_HOME", str(tmp_path / "state"))
     (tmp_path / "lake").mkdir()
@@ -340,6 +343,7 @@ def test_each_table_is_a_data_set_of_a_lake(tmp_path, monkeypatch):
     assert len({one["sha256"] for one in inputs}) == 1
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("columns", [1, 3])
 def test_a_computed_column_takes_little_memory(tmp_path: Path, columns: int) -> None:
     path = tmp_path / "a.db"

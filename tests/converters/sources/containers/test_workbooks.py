@@ -160,6 +160,7 @@ def test_a_stated_format(tmp_path):
         open_source(str(tmp_path / "a.csv"), SourceSpec(format="excel"))
 
 
+@pytest.mark.more
 def test_a_claimed_size_and_a_far_cell_cost_nothing(tmp_path):
     cell = '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
     (tmp_path / "far.xlsx").write_bytes(changed(sheet_of(cell, "A1:XFD1048576")))
@@ -193,6 +194,7 @@ def test_names_are_not_trusted(tmp_path):
     assert [one.facts.columns[0] for one in source.files] == ["k"]
 
 
+@pytest.mark.more
 def test_from_start_to_end(tmp_path, monkeypatch):
     monkeypatch.setenv("INGOT_HOME", str(tmp_path / "state"))
     (tmp_path / "in").mkdir()

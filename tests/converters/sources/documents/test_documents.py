@@ -186,6 +186,7 @@ PAGE = f"""<!doctype html><html lang="de"><head><title>The
 </article><footer>COOKIES</footer></body></html>"""
 
 
+@pytest.mark.more
 def test_web_pages(tmp_path):
     row = one(tmp_path, "a.html", PAGE)
     assert (row["kind"], row["title"], row["language"]) == ("html", "The mill", "de")
@@ -219,6 +220,7 @@ def test_pages_are_in_the_encoding_that_they_declare(tmp_path, codec, declared):
     )
 
 
+@pytest.mark.more
 def test_pages_that_are_too_large_or_end_the_process_are_bad_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(html_pages, "MOST_PAGE", 4000)
     location = write(tmp_path, {"a.html": PAGE, "b.html": PAGE + "x" * 4000, "c.html": PAGE})
@@ -350,6 +352,7 @@ def test_an_archive_of_documents(tmp_path):
     assert list(read(str(tmp_path))) == ["site.zip/x/a.md"]
 
 
+@pytest.mark.more
 def test_documents_are_sampled_and_rules_take_their_text(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("INGOT_HOME", str(tmp_path / "home"))
@@ -400,6 +403,7 @@ def test_what_is_not_read_is_counted_by_kind(tmp_path):
     assert all(tool in unread.hint for tool in ("pdftotext", "pandoc", "Parquet"))
 
 
+@pytest.mark.more
 def test_damaged_documents_end_in_rows_or_reasons(tmp_path):
     """A tenth of the campaign in docs/readers.md; no traceback, and the counts add up."""
     chance = random.Random(5)

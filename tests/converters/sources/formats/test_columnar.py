@@ -264,6 +264,7 @@ for path in sys.argv[1:]:
 """
 
 
+@pytest.mark.more
 def test_rows_that_share_a_value_take_little_memory(tmp_path: Path) -> None:
     paths = [tmp_path / f"{kind}.arrow" for kind in SHARED]
     for path in paths:

@@ -364,6 +364,7 @@ def test_lines_of_prose_with_quotes_are_no_table(tmp_path: Path) -> None:
     assert facts(write(tmp_path, "a.txt", "\n".join(lines))).format == "text"
 
 
+@pytest.mark.more
 def test_a_table_of_too_many_columns_is_an_error(tmp_path: Path) -> None:
     """What is known of each column is held in memory."""
     path = tmp_path / "wide.csv"

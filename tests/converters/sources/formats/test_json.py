@@ -196,6 +196,7 @@ def test_elements_of_a_list_do_not_depend_on_block_bounds(
     )
 
 
+@pytest.mark.more
 @given(st.dictionaries(st.text(st.characters(codec="utf-8")), JSON_VALUES), st.integers(1, 40))
 def test_members_of_an_object_keep_their_keys(members: dict[str, Json], size: int) -> None:
     text = json.dumps(members, ensure_ascii=False).encode()
@@ -204,6 +205,7 @@ def test_members_of_an_object_keep_their_keys(members: dict[str, Json], size: in
     assert read_back == json.loads(json.dumps(members))
 
 
+@pytest.mark.more
 @given(
     st.lists(st.dictionaries(st.text(), st.integers() | st.text(), max_size=3), min_size=1),
     st.sampled_from(["", "\n", ",\n", " "]),

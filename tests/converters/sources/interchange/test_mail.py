@@ -152,6 +152,7 @@ def test_no_header_takes_the_square_of_its_length() -> None:
     assert time.process_time() - began < 20
 
 
+@pytest.mark.more
 def test_large_messages_are_bad_rows_and_the_others_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

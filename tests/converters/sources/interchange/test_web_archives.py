@@ -109,6 +109,7 @@ def pages(count: int) -> list[Response]:
     return [("text/html", STORY_PAGE.format("en", n, n).encode(), {}) for n in range(count)]
 
 
+@pytest.mark.more
 def test_pages_give_their_main_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.warc.gz"
     others: list[Response] = [
@@ -135,6 +136,7 @@ def test_pages_give_their_main_text(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert len(read(path, "raw")[0]) == 5
 
 
+@pytest.mark.more
 def test_a_sample_looks_for_the_main_texts_of_its_rows_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,6 +233,7 @@ def test_run_converts_a_crawl(tmp_path: Path) -> None:
     assert [json.loads(line)["text"] for line in lines] == [f"{STORY}{n}." for n in range(20)]
 
 
+@pytest.mark.more
 def test_run_converts_texts(tmp_path: Path) -> None:
     texts = [
         f"Page {n} tells of things that are worth a longer line of text. " * 6 for n in range(40)

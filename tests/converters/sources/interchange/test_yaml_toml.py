@@ -78,6 +78,7 @@ def test_a_bad_element_is_a_bad_row(tmp_path: Path, element: str, said: str) -> 
     assert (bad.row, said in bad.detail) == (1, True), bad.detail
 
 
+@pytest.mark.more
 def test_aliases_are_bounded(tmp_path: Path) -> None:
     laughs = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n" + "".join(
         f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
@@ -195,6 +196,7 @@ def test_a_record_beyond_the_head_is_like_the_others(tmp_path: Path) -> None:
     assert len(values[-1]["q"]) > 256 << 10
 
 
+@pytest.mark.more
 def test_run_converts_a_folder_of_records(tmp_path: Path) -> None:
     put_records(tmp_path / "a", 40)
     out = tmp_path / "out"

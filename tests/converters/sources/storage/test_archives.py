@@ -111,6 +111,7 @@ def test_of_tar_members_of_one_name_the_last_is_read(tmp_path: Path, mode: str) 
     assert [one.name for one in source.left_out] == ["a.jsonl"] * 2
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_cut_off_stream_is_an_error_after_its_rows(tmp_path: Path, codec: str) -> None:
     data = CODECS[codec](noisy_rows(60_000))

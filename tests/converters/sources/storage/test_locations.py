@@ -345,6 +345,7 @@ class _NoServerError(Exception):
     """As clients raise it: what is wrong is said by the text, or by its cause."""
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("error", "times"),
     [

@@ -85,6 +85,7 @@ def test_rows_are_those_of_local_files(kind: str, storage: Storage, tmp_path: Pa
     assert rows(f"s3://data/{kind}") == rows(str(tmp_path))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kind", SETS)
 def test_rows_are_the_same_under_faults(kind: str, storage: Storage, tmp_path: Path) -> None:
     name, data = SETS[kind]
@@ -118,6 +119,7 @@ def test_a_storage_that_keeps_failing_is_an_error(
     assert 2 <= tally.requests["GET"] <= 8
 
 
+@pytest.mark.more
 def test_a_short_answer_is_seen_whatever_its_last_byte(storage: Storage) -> None:
     """What is missing of an answer is told by one byte, which any file may have there."""
     ends = [bytes([end]) for end in (0x00, 0x5A, 0xA5, 0xFF)]
@@ -129,6 +131,7 @@ def test_a_short_answer_is_seen_whatever_its_last_byte(storage: Storage) -> None
         storage.proxy.begin()
 
 
+@pytest.mark.more
 def test_slow_is_no_error(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INGOT_STORAGE_TIMEOUT", "1")
     data = b"x" * 30_000
@@ -138,6 +141,7 @@ def test_slow_is_no_error(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> 
     assert tally.requests["GET"] == 1
 
 
+@pytest.mark.more
 def test_silence_is_one(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INGOT_STORAGE_TIMEOUT", "1")
     data = b"x" * 50_000
@@ -147,6 +151,7 @@ def test_silence_is_one(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> No
     assert tally.requests["GET"] == 2  # the silent answer was not waited for
 
 
+@pytest.mark.more
 def test_a_file_that_changes_is_no_longer_the_same(storage: Storage) -> None:
     data = b"x" * (3 * MOST_BLOCK)
     storage.put("data", {"moving": data})
@@ -166,6 +171,7 @@ def test_a_file_is_the_one_that_was_listed(storage: Storage) -> None:
         entry.place.open()
 
 
+@pytest.mark.more
 def test_a_listing_of_many_pages_is_whole_under_faults(storage: Storage) -> None:
     names = [f"many/{n:04}.jsonl" for n in range(1010)]
     storage.put("data", dict.fromkeys(names, b"{}\n"))
@@ -176,6 +182,7 @@ def test_a_listing_of_many_pages_is_whole_under_faults(storage: Storage) -> None
     assert all(entry.bytes == 3 and entry.mtime_ns for entry in found)
 
 
+@pytest.mark.more
 def test_names_of_every_kind(storage: Storage) -> None:
     good = ["a b.jsonl", "中文/ü.jsonl", "100%25.jsonl", "q?x#y&z=1.jsonl", "deep/er/x+y.jsonl"]
     bad = ["x/../c.jsonl", "./d.jsonl", "e//f.jsonl"]
@@ -241,6 +248,7 @@ def test_wrong_settings_are_named(storage: Storage, monkeypatch: pytest.MonkeyPa
         open_source("s3://data/a.jsonl")
 
 
+@pytest.mark.more
 def test_no_server_is_an_error(
     storage: Storage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -251,6 +259,7 @@ def test_no_server_is_an_error(
     assert "s3://data/a.jsonl: cannot be reached" in " ".join(ran.output.split())
 
 
+@pytest.mark.more
 def test_reading_on_costs_few_requests(storage: Storage) -> None:
     size = 32 << 20
     storage.put("data", {"long": bytes(size)})
@@ -274,6 +283,7 @@ def test_a_footer_and_a_glance_cost_little(storage: Storage) -> None:
     assert tally.requests["GET"] <= 2
 
 
+@pytest.mark.more
 def test_rows_before_a_failure_are_given(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also through pyarrow, which reads by calling back."""
     monkeypatch.setenv("INGOT_STORAGE_RETRIES", "1")
@@ -295,6 +305,7 @@ def test_rows_before_a_failure_are_given(storage: Storage, monkeypatch: pytest.M
     assert 5000 <= sum(given) < 60_000
 
 
+@pytest.mark.more
 def test_rows_of_a_table_come_before_all_of_it_is_read(storage: Storage) -> None:
     held = io.BytesIO()
     noise = random.Random(4)

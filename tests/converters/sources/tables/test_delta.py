@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+
+pytest.importorskip("deltalake", reason="deltalake is not installed: make test-more brings it")
 from deltalake import DeltaTable, write_deltalake
 
 from ingot.agent.nodes.discover import _no_data_proposal
@@ -19,6 +21,8 @@ from ingot.converters.rows import Json
 from ingot.converters.sources import Source, open_source
 from ingot.converters.sources.sample import draw_sample
 from tests.converters.sources.tables.delta_log import add_file, begin_table, mark_deleted, renamed
+
+pytestmark = pytest.mark.more
 
 
 def rows(source: Source) -> list[Json]:

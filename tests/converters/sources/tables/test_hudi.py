@@ -8,11 +8,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+pytest.importorskip("hudi", reason="hudi is not installed: make test-more brings it")
 from hudi import HudiTableBuilder
 
 from ingot.converters.errors import SourceError
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, open_source
+
+pytestmark = pytest.mark.more
 
 PROPERTIES = """\
 hoodie.table.name=people

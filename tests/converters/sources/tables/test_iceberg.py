@@ -13,6 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+pytest.importorskip("pyiceberg", reason="pyiceberg is not installed: make test-more brings it")
 from pyiceberg.expressions import EqualTo
 from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table
@@ -24,6 +26,8 @@ from ingot.converters.json_yaml import load_json
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, open_source
 from tests.converters.sources.tables.iceberg_tables import delete_rows, make_table
+
+pytestmark = pytest.mark.more
 
 SAID = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
 

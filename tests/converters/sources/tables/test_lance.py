@@ -6,9 +6,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import lance
 import pyarrow as pa
 import pytest
+
+pytest.importorskip("lance", reason="lance is not installed: make test-more brings it")
+import lance
 
 from ingot.converters.convert.job import ConvertOptions, convert
 from ingot.converters.errors import SourceError
@@ -17,6 +19,8 @@ from ingot.converters.mapping.bind import bind
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, open_source
 from ingot.converters.sources.sample import draw_sample
+
+pytestmark = pytest.mark.more
 
 
 def rows(source: Source) -> list[Json]:

@@ -8,6 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+
+pytest.importorskip("deltalake", reason="deltalake is not installed: make test-more brings it")
+pytest.importorskip("pyiceberg", reason="pyiceberg is not installed: make test-more brings it")
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.manifest import DataFileContent
 
@@ -21,6 +24,8 @@ from ingot.converters.sources.sample import draw_sample
 from tests.converters.sources.tables.delta_log import add_file, begin_table, renamed
 from tests.converters.sources.tables.iceberg_tables import delete_rows, make_table
 from tests.s3_server import KEY, Fault, Storage, drawn
+
+pytestmark = pytest.mark.more
 
 FAULTS = (Fault(status=503), Fault(cut=-1), Fault(cut=300), Fault(short=9))
 

@@ -300,6 +300,7 @@ def whole(told: Figures) -> list[object]:
     return [told.rows, labels, told.num_embeddings, ids, columns, *known_of_arrays(told)[2:]]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("threshold", [0, 3])
 @pytest.mark.parametrize("compat", ["exact", "torchrec_f32"])
 def test_what_a_run_counts_is_what_its_arrays_hold(tmp_path, threshold, compat):
@@ -312,6 +313,7 @@ def test_what_a_run_counts_is_what_its_arrays_hold(tmp_path, threshold, compat):
     assert whole(told) == whole(arrays)
 
 
+@pytest.mark.more
 def test_new_days_of_a_run(tmp_path):
     for folder, day in (("first", "day_0"), ("second", "day_1")):
         (tmp_path / folder).mkdir()

@@ -83,6 +83,7 @@ def test_texts_of_the_folder_are_text(tmp_path):
     assert name in Parts(render_inspect_page(inspect(root))).text
 
 
+@pytest.mark.more
 def test_little_and_nothing_can_be_drawn(tmp_path):
     for rows in (0, 1):
         raw = Raw("day_0", [1] * rows, [[None] * 13] * rows, [[None] * 26] * rows)

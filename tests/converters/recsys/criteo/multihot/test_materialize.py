@@ -126,6 +126,7 @@ def test_what_else_there_is(stored, told, tmp_path):
         assert one["sha256"] == hashlib.sha256(content).hexdigest()
 
 
+@pytest.mark.more
 def test_threads_and_kept_tables_change_no_byte(stored, told, tmp_path):
     how = config(told, head=True)
     first = materialize(stored, how, tmp_path / "a", threads=1)
@@ -136,6 +137,7 @@ def test_threads_and_kept_tables_change_no_byte(stored, told, tmp_path):
     assert len(list((tmp_path / "tables").glob("multihot-*"))) == 1
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("block", [1, 59 * 7, 59 * 1500, 59 * 1800])
 def test_blocks_change_no_byte(stored, told, tmp_path, monkeypatch, block):
     how = config(told, collect=True, less=3)
@@ -146,6 +148,7 @@ def test_blocks_change_no_byte(stored, told, tmp_path, monkeypatch, block):
     assert files(made.out) == files(whole.out)
 
 
+@pytest.mark.more
 def test_a_result_is_found_replaced_or_in_the_way(stored, told, tmp_path):
     out = tmp_path / "out"
     assert not materialize(stored, config(told), out).already_done

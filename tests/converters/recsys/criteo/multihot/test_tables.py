@@ -116,6 +116,7 @@ print(sum(int(table.sum()) for table in open_tables(asked, Path(sys.argv[1])) if
 """
 
 
+@pytest.mark.more
 def test_processes_at_the_same_time_get_the_same(tmp_path):
     command = [sys.executable, "-c", MAKE, str(tmp_path)]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(3)]

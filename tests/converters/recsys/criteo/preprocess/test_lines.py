@@ -32,6 +32,7 @@ def check(content: bytes, *, labelled: bool = True) -> reference.Rows:
     return rows
 
 
+@pytest.mark.more
 @given(files())
 @example(b"")
 @example(b"\n")
@@ -83,6 +84,7 @@ def test_hexadecimal_numbers_of_every_length(digits: int) -> None:
             check(b"\t".join([b""] * DENSE + [b""] + [text] * SPARSE) + ending)
 
 
+@pytest.mark.more
 def test_every_byte_in_a_field() -> None:
     """Digits are digits, all else is none, wherever it stands among eight."""
     for byte in range(256):

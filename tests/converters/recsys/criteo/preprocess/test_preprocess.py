@@ -71,12 +71,14 @@ def check_run(folder: Path, parts: list[Raw], chosen: Choices, **way: Any) -> No
     assert hidden(folder) == []
 
 
+@pytest.mark.more
 @given(days(), choices(), ways())
 @ONE_FOLDER
 def test_days(quick: Path, parts: list[Raw], chosen: Choices, way: dict[str, Any]) -> None:
     check_run(quick, parts, chosen, **way)
 
 
+@pytest.mark.more
 @given(files(), files(labelled=False), choices(), ways())
 @ONE_FOLDER
 def test_kaggle(
@@ -110,6 +112,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return tree(folder / "out")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("encode", ["stream", "columns"])
 @pytest.mark.parametrize(
     ("threads", "block_bytes", "bucket_rows"), [(1, 1 << 30, 17), (3, 211, 1 << 20), (2, 5000, 90)]
@@ -131,6 +134,7 @@ def test_the_same_bytes(
     assert (told["encode"], told["threads"]) == (way["encode"], way["threads"])
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("ending", [*COMPRESSED, ".tsv", ".txt.zst"])
 def test_compressed_and_named_otherwise(quick: Path, mixed: dict[str, bytes], ending: str) -> None:
     codec = "".join(one for one in COMPRESSED if one and ending.endswith(one))

@@ -64,6 +64,7 @@ def test_files_in_order(quick: Path, version: str, dense: str, threshold: int) -
                 check_md5(quick / "out", published, f"{day}_sparse.npy")
 
 
+@pytest.mark.more
 def test_everything_else_too(quick: Path) -> None:
     """Vocabularies and statistics of the golden days."""
     parts = [Raw(day, day, (GOLDEN / day).read_bytes()) for day in DAYS]

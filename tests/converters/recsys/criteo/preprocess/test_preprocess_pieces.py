@@ -62,6 +62,7 @@ def by_parts(raw: Path, out: Path, count: int, **settings: Any) -> CommittedResu
     return merge(raw, out, **settings)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("parts", [DAYS, DAYS[:1], KAGGLE], ids=["days", "day", "kaggle"])
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("count", [1, 3, 8])
@@ -76,6 +77,7 @@ def test_parts_make_what_one_run_makes(
     assert hidden(quick) in ([], [".out.ingot-lock"])
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("unseen", ["new", "1"])
 @pytest.mark.parametrize("threshold", [0, 4])
 def test_vocabularies_are_continued(quick: Path, unseen: str, threshold: int) -> None:
@@ -87,6 +89,7 @@ def test_vocabularies_are_continued(quick: Path, unseen: str, threshold: int) ->
     assert tree(quick / "out") == tree(quick / "whole")
 
 
+@pytest.mark.more
 def test_processes_make_what_one_run_makes(quick: Path) -> None:
     raw = write(quick / "raw", DAYS)
     run(raw, quick / "whole", **SMALL)
@@ -95,6 +98,7 @@ def test_processes_make_what_one_run_makes(quick: Path) -> None:
     assert hidden(quick) == []
 
 
+@pytest.mark.more
 def test_phases_of_a_shuffled_run(quick: Path) -> None:
     raw, out = write(quick / "raw", DAYS), quick / "out"
     assert do_part(raw, out, 0, 2) == "1/4"

@@ -110,6 +110,7 @@ class Scene:
         return {path.stem: path.stat().st_mtime_ns for path in markers}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_killed_whenever_it_speaks(quick: Path, way: dict[str, Any]) -> None:
     scene = Scene(quick, **way)
@@ -159,6 +160,7 @@ def test_it_says_what_it_found(quick: Path) -> None:
     assert "went on" in json.loads((scene.out / "run.json").read_bytes())["notes"][0]
 
 
+@pytest.mark.more
 def test_anew_where_that_is_wanted(quick: Path) -> None:
     scene = Scene(quick)
     expected = scene.fresh()
@@ -190,6 +192,7 @@ def test_a_later_day_is_cut_off(quick: Path, encode: str) -> None:
     assert done.notes == ("went on with a run that had read 2 of 3 files",)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("encode", ["stream", "columns"])
 @pytest.mark.parametrize("changed", [0, 1, 2])
 @pytest.mark.parametrize("stopped", [11, 30])
@@ -200,6 +203,7 @@ def test_a_file_has_changed_meanwhile(quick: Path, encode: str, changed: int, st
     scene.check(scene.fresh())
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("encode", ["stream", "columns"])
 @pytest.mark.parametrize("again", [3, 5, 8])
 def test_a_file_changes_and_the_next_run_is_broken_off_too(
@@ -226,6 +230,7 @@ def test_a_file_changes_and_changes_back(quick: Path, encode: str) -> None:
     scene.check(expected)
 
 
+@pytest.mark.more
 def test_a_file_changes_while_it_is_read(quick: Path) -> None:
     scene = Scene(quick)
 
@@ -300,6 +305,7 @@ def largest_file(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("encode", ["stream", "columns"])
 def test_no_room_on_the_disk(quick: Path, encode: str) -> None:
     """Of 60 and 40 rows in two buckets; files of some sizes cannot be written whole."""
@@ -342,6 +348,7 @@ def test_named_from_another_folder(quick: Path, monkeypatch: pytest.MonkeyPatch)
     assert "went on" in scene.check(expected).notes[0]
 
 
+@pytest.mark.more
 def test_other_choices_begin_anew(quick: Path) -> None:
     scene = Scene(quick)
     scene.stop(40)
@@ -350,6 +357,7 @@ def test_other_choices_begin_anew(quick: Path) -> None:
     assert done.notes == ("removed 1 unfinished run(s) with other inputs or options",)
 
 
+@pytest.mark.more
 def test_an_interrupt(quick: Path) -> None:
     """As with Ctrl-C: it ends quickly, keeps what is done, and leaves no lock."""
     scene = Scene(quick)
@@ -368,6 +376,7 @@ def test_an_interrupt(quick: Path) -> None:
 STOPPING = Path(__file__).with_name("stopping.py")
 
 
+@pytest.mark.more
 def test_killed_between_two_changes(quick: Path) -> None:
     """Real kills, a few; all of them: `test_kills.py`."""
     scene = Scene(quick)

@@ -43,6 +43,7 @@ def known(folder: Path) -> dict[str, Any]:
     return {"known": vocabularies(folder), "next_ids": next_ids(folder)}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("encode", ["stream", "columns"])
 def test_day_after_day_as_in_one_run(quick: Path, encode: str) -> None:
     """Without a threshold."""
@@ -93,6 +94,7 @@ def test_ids_stay_where_unseen_values_get_new_ones(quick: Path, old: Path) -> No
         assert given == list(range(2, 2 + len(given)))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("encode", ["stream", "columns"])
 @pytest.mark.parametrize("unseen", ["new", "1"])
 def test_broken_off_and_gone_on_with(quick: Path, old: Path, encode: str, unseen: str) -> None:

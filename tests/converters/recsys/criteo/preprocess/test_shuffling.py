@@ -63,6 +63,7 @@ def shuffled(
     ]
 
 
+@pytest.mark.more
 @given(
     st.lists(st.integers(0, 40), min_size=1, max_size=5),
     st.sampled_from((1, 2, 7, 39, 40, 41, 1000)),
@@ -160,6 +161,7 @@ def test_more_rows_than_can_be_shuffled() -> None:
         inverse_permutation(1 << 32, 0)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("done", [0, 1, 2, 3])
 def test_gone_on_with(tmp_path: Path, done: int) -> None:
     """Parts whose records lie in the buckets are passed over; buckets that are gone are written."""

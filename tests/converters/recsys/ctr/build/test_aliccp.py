@@ -82,6 +82,7 @@ def ties(count: int, seed: int) -> Iterator[bytes]:
         yield repr(float(number)).encode()
 
 
+@pytest.mark.more
 def test_decimals() -> None:
     check_numbers([*decimals(20_000, seed=1), *ties(5_000, seed=2)])
 
@@ -107,6 +108,7 @@ _PIECES = st.sampled_from(
 )
 
 
+@pytest.mark.more
 @settings(max_examples=200)
 @given(st.lists(st.lists(_PIECES, max_size=6).map("".join), min_size=1, max_size=30))
 def test_anything_as_a_number(texts: list[str]) -> None:

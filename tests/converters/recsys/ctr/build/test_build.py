@@ -107,6 +107,7 @@ def rows_of(built: CommittedResult, split: str) -> list[dict[str, Any]]:
 # The same again
 
 
+@pytest.mark.more
 def test_same_bytes_twice(tmp_path: Path) -> None:
     trees = []
     for name in ("one", "two"):
@@ -186,6 +187,7 @@ OTHERS: dict[str, tuple[Callable[[FeatureMap], FeatureMap], str]] = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", OTHERS)
 def test_another_build_is_refused_and_named(place: Place, name: str) -> None:
     change, said = OTHERS[name]
@@ -329,6 +331,7 @@ def test_the_last_common_line_counts(place: Place) -> None:
     assert pq.read_table(built.out / "vocab/f1_3.parquet")["token"].to_pylist() == ["late"]
 
 
+@pytest.mark.more
 def test_many_row_groups_and_blocks(tmp_path: Path) -> None:
     """More rows than a row group holds, read in blocks of any size."""
     place = Place(tmp_path)
@@ -519,6 +522,7 @@ except OutputError as error:
 LARGE = [pytest.param(limit, marks=pytest.mark.long) for limit in (0, 200, 9_000, 15_000, 60_000)]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("limit", [2_000, *LARGE])
 def test_a_full_disk_leaves_the_old_result(place: Place, limit: int) -> None:
     """A limit on the size of files stands for it: at every place where a build writes much."""

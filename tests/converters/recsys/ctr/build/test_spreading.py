@@ -102,6 +102,7 @@ def do_parts(inputs: Inputs, featuremap: FeatureMap, out: Path, count: int, **op
     assert done.phase is None
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("count", [1, 3, 8])
 def test_parts_have_the_bytes_of_one_process(aliccp: Aliccp, tmp_path: Path, count: int) -> None:
     whole = job.build(aliccp, MAP, tmp_path / "whole")
@@ -126,6 +127,7 @@ def spread_pieces(inputs: Inputs) -> list[object]:
     return list(inputs.pieces(MAP, spread_build.PIECE_BYTES))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("size", [7, 64, 10_000_000])
 def test_lines_are_in_one_piece_each(aliccp: Aliccp, tmp_path: Path, size: int) -> None:
     lines = [b"e%d,1,4\x02%s\x031" % (n, b"x" * (n * 7 % 90)) for n in range(6)]
@@ -139,6 +141,7 @@ def test_lines_are_in_one_piece_each(aliccp: Aliccp, tmp_path: Path, size: int) 
     assert tree(made.out) == tree(whole.out)
 
 
+@pytest.mark.more
 def test_compressed_files_and_vocabularies_of_another_build(aliccp: Aliccp, tmp_path: Path) -> None:
     first = job.build(aliccp, MAP, tmp_path / "first")
     packed = tmp_path / "common.gz"
@@ -150,6 +153,7 @@ def test_compressed_files_and_vocabularies_of_another_build(aliccp: Aliccp, tmp_
     assert tree(tmp_path / "parts") == tree(whole.out)
 
 
+@pytest.mark.more
 def test_a_table_of_several_files(tmp_path: Path) -> None:
     (tmp_path / "table").mkdir()
     for number in range(5):
@@ -177,6 +181,7 @@ def test_a_table_of_several_files(tmp_path: Path) -> None:
     assert tree(tmp_path / "parts") == tree(whole.out)
 
 
+@pytest.mark.more
 def test_a_merge_refuses_while_pieces_are_missing(aliccp: Aliccp, tmp_path: Path) -> None:
     out, last = tmp_path / "parts", Spread(shard=JobShard(1, 2))
     done = do_part(aliccp, MAP, out, last)
@@ -194,6 +199,7 @@ def test_a_merge_refuses_while_pieces_are_missing(aliccp: Aliccp, tmp_path: Path
     assert tree(out) == tree(job.build(aliccp, MAP, tmp_path / "whole").out)
 
 
+@pytest.mark.more
 def test_a_merge_that_was_killed(
     aliccp: Aliccp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,6 +226,7 @@ def test_a_file_that_is_another(aliccp: Aliccp, tmp_path: Path) -> None:
         build_in_pieces(aliccp, MAP, tmp_path / "out", Spread(shard=JobShard(0, 1)))
 
 
+@pytest.mark.more
 def test_a_pool_of_processes(
     aliccp: Aliccp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,6 +238,7 @@ def test_a_pool_of_processes(
     assert tree(made.out) == tree(whole.out)
 
 
+@pytest.mark.more
 def test_the_commands(
     aliccp: Aliccp,
     tmp_path: Path,

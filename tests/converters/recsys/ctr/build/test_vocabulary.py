@@ -139,6 +139,7 @@ def test_hashes_of_tokens_of_every_length() -> None:
     assert hashes(tokens, HASH, 17) == [plain_hash(17, HASH, one) for one in tokens]
 
 
+@pytest.mark.more
 def test_hashes_of_the_golden_set(golden: Path, golden_build: CommittedResult) -> None:
     """Ids of hash features, as the public project wrote them, lead back to tokens."""
     featuremap = load_featuremap(golden / "featuremap_small.yaml")

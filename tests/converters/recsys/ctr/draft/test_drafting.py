@@ -134,6 +134,7 @@ def test_ratings_of_movies(movies):
     assert sum("tells" in one for one in made.doubts) == 1
 
 
+@pytest.mark.more
 def test_what_tells_the_label_only_by_chance_is_used(ads, log):
     for path in (ads, log):
         assert not any("tells" in one.why for one in draft(path).decisions)
@@ -165,6 +166,7 @@ def leaks(tmp_path: Path) -> str:
     return written(tmp_path / "leaks.csv", names, rows())
 
 
+@pytest.mark.more
 def test_columns_that_are_known_only_after_a_label_are_left_out(leaks):
     made = draft(leaks)
     assert sorted(features(made)) == ["coupon", "item", "score", "shop"]
@@ -215,6 +217,7 @@ def test_a_conversion_with_empty_cells_is_named(tmp_path):
     assert any("write 0 there to use it as the conversion" in one for one in made.doubts)
 
 
+@pytest.mark.more
 def test_a_feature_that_is_asked_for_is_used(leaks):
     made = draft(leaks, chosen=ChosenColumns(features=("user_id", "long_view")))
     assert sorted(features(made)) == ["coupon", "item", "long_view", "score", "shop", "user_id"]
@@ -246,6 +249,7 @@ def test_lists_of_times_are_not_tokens_with_values(tmp_path):
     assert list(features(made)) == ["hist_item"]
 
 
+@pytest.mark.more
 def test_an_advertising_log(ads):
     made = draft(ads)
     table = made.featuremap.table
@@ -285,6 +289,7 @@ def test_parquet_with_lists(log):
     assert [one.name for one in made.featuremap.features][-1] == "f0_c10"  # no Latin letter in it
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("table", ["movies", "ads", "log"])
 def test_the_text_is_read_and_says_why(table, request):
     path = request.getfixturevalue(table)
@@ -306,6 +311,7 @@ def test_the_text_is_read_and_says_why(table, request):
     assert draft(path).text == made.text
 
 
+@pytest.mark.more
 def test_a_part_expects_more_than_it_holds(movies, ads):
     whole, part = features(draft(ads)), draft(ads, rows=1000)
     assert not part.whole
@@ -576,6 +582,7 @@ def test_a_column_of_few_values_and_nulls_is_compared_with_labels(tmp_path, kind
     assert features(made) == {"vip": {"encoding": "vocab", "vocab_num_tokens": 2}}
 
 
+@pytest.mark.more
 def test_a_sequence_that_is_short_at_the_beginning_is_a_list(tmp_path):
     rows = 40_000
     grown = ["|".join(f"s{(row + k) % 90}" for k in range(row * 8 // rows)) for row in range(rows)]
@@ -585,6 +592,7 @@ def test_a_sequence_that_is_short_at_the_beginning_is_a_list(tmp_path):
     assert (part["max_len"], part["encoding"]) == (7, "vocab")
 
 
+@pytest.mark.more
 def test_ids_of_single_rows_are_left_out_and_those_of_items_are_not(tmp_path):
     rows = 5000
     names = ["req_id", "trace_id", "uuid", "row_hash", "event_key", "requestToken_id"]

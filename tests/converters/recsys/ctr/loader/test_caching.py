@@ -54,6 +54,7 @@ def test_it_holds_the_rows(split: Split, tmp_path: Path, block: int) -> None:
     assert rows_in(split, path, 4, 15) == ROWS[4:15]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("largest", "kind"), [((1 << 32) - 1, np.uint32), (1 << 32, np.int64)])
 def test_ids_take_the_room_that_they_need(tmp_path: Path, largest: int, kind: type) -> None:
     rows = [row | {"f0_210_idx": [2, 3]} for row in rows_of(12)]
@@ -122,6 +123,7 @@ def test_what_a_killed_process_left_is_removed(split: Split, tmp_path: Path) -> 
     assert not left.exists()
 
 
+@pytest.mark.more
 def test_processes_that_make_it_at_the_same_time(split: Split, tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     folder.mkdir()
@@ -177,6 +179,7 @@ except OutputError as error:
 """
 
 
+@pytest.mark.more
 def test_a_disk_that_is_full_leaves_nothing(split: Split, tmp_path: Path) -> None:
     argv = [sys.executable, "-c", FULL, split.where, tmp_path / "cache"]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)

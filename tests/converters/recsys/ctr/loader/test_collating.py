@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
+
+pytest.importorskip("torch", reason="torch is not installed: make test-more brings it")
+import torch
 
 from ingot.converters.errors import SourceError
 from ingot.converters.recsys.ctr import collate_fn
@@ -26,6 +28,8 @@ from tests.converters.recsys.ctr.stored import (
     plain_batch,
     rows_of,
 )
+
+pytestmark = pytest.mark.more
 
 
 def stored(features: FeatureMap) -> list[StoredFeature]:

@@ -13,9 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+pytest.importorskip("torch", reason="torch is not installed: make test-more brings it")
+import torch
 from torch.utils.data import DataLoader
 
 from ingot.converters.errors import SourceError
@@ -38,7 +40,10 @@ from tests.converters.recsys.ctr.stored import (
 )
 
 # torch warns of more workers than processors; here they are meant.
-pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+pytestmark = [
+    pytest.mark.more,
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+]
 
 ROWS = rows_of(97)
 IDS = [row["row_id"] for row in ROWS]

@@ -162,6 +162,7 @@ def as_csv(rows: list[list[str]], delimiter: str = ",", header: bool = True) -> 
     return out.getvalue().encode()
 
 
+@pytest.mark.more
 @given(
     st.lists(cells, max_size=12), st.sampled_from([1, 7, 33, 90]), st.sampled_from([",", "\t", ";"])
 )
@@ -184,6 +185,7 @@ lines = st.lists(
 )
 
 
+@pytest.mark.more
 @given(lines)
 @example([',,"'])  # a quote that the end of the file finds open
 @example(['0",,"'])  # the same, with an even number of quotes
@@ -213,6 +215,7 @@ def test_lines_are_those_of_the_readers(tmp_path_factory, lines):
     assert [got[row] for row in range(len(got))] == expected
 
 
+@pytest.mark.more
 def test_quoted_cells_over_the_ends_of_blocks(tmp_path, monkeypatch):
     rows = [
         [str(n), f"u{n}", "1", "0", "line\n" * (n % 50) + '"', "", "a|b\nc", f"x{n}:{n}"]
@@ -225,6 +228,7 @@ def test_quoted_cells_over_the_ends_of_blocks(tmp_path, monkeypatch):
     assert of_blocks(list(read_table(str(path), featuremap()))) == reference(rows)
 
 
+@pytest.mark.more
 def test_a_quote_that_never_ends_costs_one_line(tmp_path):
     rows = [list(row) for row in ORDINARY for _ in range(400)]
     data = as_csv(rows).split(b"\n")

@@ -109,6 +109,7 @@ def raw(root: Path) -> Aliccp:
     return Aliccp(**{role: str(root / name) for role, name in names.items()})
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "choices",
     [
@@ -262,6 +263,7 @@ def test_entities_are_compared_in_bounded_passes(tmp_path, per_pass):
     assert rows <= {*range(2, 12), 62}
 
 
+@pytest.mark.more
 def test_memory_does_not_follow_the_number_of_entities_or_repeated_ids(tmp_path, monkeypatch):
     monkeypatch.setattr(row_rules, "_BATCH", 1 << 11)
     entities = Entities(featuremap=FeatureMap(features=()), found=Findings(), per_pass=1 << 12)
@@ -329,6 +331,7 @@ def test_any_type_of_a_column_is_a_finding(right, tmp_path, name, odd):
         assert {expected, "R2.5"} & set(found)
 
 
+@pytest.mark.more
 def test_damaged_files_never_end_the_look(right, tmp_path):
     root = shutil.copytree(right(None), tmp_path / "out")
     files = sorted(path for path in root.rglob("*") if path.is_file())

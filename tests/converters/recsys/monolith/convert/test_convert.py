@@ -478,6 +478,7 @@ def test_what_a_killed_conversion_left_is_taken_over(tmp_path):
     assert not any(path.exists() for path in left)
 
 
+@pytest.mark.more
 def test_tables_whose_columns_the_first_rows_do_not_tell(tmp_path):
     """What was written with their columns, and what was rejected, is written anew."""
     raw, out, alone = tmp_path / "raw", tmp_path / "out", tmp_path / "alone"

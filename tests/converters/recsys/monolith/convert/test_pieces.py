@@ -96,6 +96,7 @@ def test_parts_make_what_one_run_makes(raw: Path, way: dict[str, Any], count: in
     assert expected.unmatched == tuple({"none", "no"} & {*expected.unmatched})
 
 
+@pytest.mark.more
 def test_processes_make_what_one_run_makes(raw: Path) -> None:
     settings, whole, out = (
         Settings(source="example", skip_bad=True, target="parquet"),

@@ -84,6 +84,7 @@ def test_keys_tell_a_lagrangex_header(example: Make) -> None:
     assert found[0] == (Framing.parse("lagrangex_header"), "example")
 
 
+@pytest.mark.more
 def test_a_batch_larger_than_what_is_looked_at() -> None:
     message = batch(400, 300)
     assert len(message) > 2 * HEAD

@@ -262,6 +262,7 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
     return bytes(out)
 
 
+@pytest.mark.more
 def test_mutated_streams_are_read_as_by_hand(read: Read, oracle: Any, drops: Any) -> None:
     """Two thousand of them: the same records, and every byte in one of them or in a Bad."""
     chance = random.Random(20)

@@ -128,6 +128,7 @@ def check_line_ids(told: Figures, examples: list[Example]) -> None:
     assert sum(rows for _, rows in told.line_ids.sample_rate.values) == len(rates)
 
 
+@pytest.mark.more
 @settings(max_examples=60)
 @given(st.lists(made.examples(), max_size=6), st.data())
 def test_equal_to_objects(examples: list[Example], data: st.DataObject) -> None:

@@ -120,6 +120,7 @@ def damaged(whole: bytes, seed: int) -> Iterator[bytes]:
         yield bytes(data)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("whole", "said"),
     [
