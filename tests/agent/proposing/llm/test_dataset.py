@@ -45,12 +45,11 @@ def test_texts_of_json_are_parsed(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> ShownData:
-    rows = [{f"column {n}": f"word {n} " * 100 for n in range(300)} for _ in range(6)]
+    rows = [{f"column {n}": f"word {n} " * 40 for n in range(100)} for _ in range(6)]
     return of(tmp_path_factory.mktemp("wide") / "w.jsonl", rows)
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("most", [200, 400, 800, 1600, 3200, 6400, 12800])
+@pytest.mark.parametrize("most", [200, 12800])
 @pytest.mark.parametrize("small", [True, False])
 def test_it_fits_whatever_the_data(wide: ShownData, most: int, small: bool) -> None:
     block = dataset_lines(wide, "redacted", lambda t: len(t) <= most, small=small)

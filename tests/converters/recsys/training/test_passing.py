@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+pytest.importorskip("torch", reason="torch is not installed: make test-more brings it")
+
 from ingot.converters.errors import SourceError
 from ingot.converters.recsys.training.batch_order import EpochPlan
 from ingot.converters.recsys.training.loader import (
@@ -20,7 +22,10 @@ from ingot.converters.recsys.training.loader import (
 )
 
 # torch warns of more workers than processors; here they are meant.
-pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+pytestmark = [
+    pytest.mark.more,
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+]
 
 
 class Echo(BatchMaker):

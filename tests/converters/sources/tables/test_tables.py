@@ -33,6 +33,7 @@ def make_table(folder: Path, kind: str) -> list[str]:
     return names
 
 
+@pytest.mark.more  # with the libraries of all three, which say that the tables are none
 @pytest.mark.parametrize("kind", LOGS)
 def test_a_table_is_left_out_whole_and_named(tmp_path: Path, kind: str) -> None:
     names = make_table(tmp_path / "users", kind)
