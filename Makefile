@@ -32,10 +32,10 @@ help: ## this list
 demo: $(VENV)/.core.stamp ## the main job on every data set of examples/, offline; output in demo/
 	$(BIN)/python examples/run_demo.py
 
-test: $(VENV)/.dev.stamp ## the test suite: a few minutes on two cores
+test: $(VENV)/.test.stamp ## the test suite: some minutes on two cores
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-test-more: $(VENV)/.dev.stamp ## what CI runs besides: the wheel, the served graph, slower properties
+test-more: $(VENV)/.dev.stamp ## what CI runs besides: torch, Ray, tables, browsers, peers, slow properties
 	$(BIN)/python -m pytest $(PYTEST_ARGS) --all-examples -m "(more or hypothesis) and not long and not attack"
 
 test-long: $(VENV)/.dev.stamp ## big inputs and long comparisons
@@ -98,8 +98,14 @@ $(VENV)/.core.stamp: pyproject.toml | $(VENV)/bin/python
 	$(PIP) install --editable ".[delta]"
 	@touch $@
 
+# Without torch, Ray, table formats and browsers: a minute or two instead of eight.
+$(VENV)/.test.stamp: pyproject.toml Makefile | $(VENV)/bin/python
+	@echo "installing ingot and what its tests need into $(VENV): a minute or two the first time"
+	$(PIP) install --editable ".[test]"
+	@touch $@
+
 $(VENV)/.dev.stamp: pyproject.toml Makefile | $(VENV)/bin/python
 	@echo "installing ingot, its extras and the test tools into $(VENV): a few minutes the first time"
 	$(PIP) install --editable ".[all,dev]"
 	$(PIP) install --no-deps "$(MEGATRON)" $(TORCHREC)
-	@touch $@ $(VENV)/.core.stamp
+	@touch $@ $(VENV)/.test.stamp $(VENV)/.core.stamp

@@ -29,6 +29,9 @@ hypothesis.settings.load_profile("ingot")
 QUICK_SHARE = 4
 LEAST_EXAMPLES = 10
 
+# What they bring is not among what `make test` installs: torch, Ray, browsers, peers.
+HEAVY_FIXTURES = {"browser", "jagged_tensor", "megatron", "ray_cluster", "torchrec"}
+
 FOREIGN_SETTINGS = ("INGOT_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL", "LANGSMITH_TRACING")
 
 
@@ -46,11 +49,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Draw fewer examples where not all are wanted."""
+    """Leave to `make test-more` what only it installs; draw fewer examples of properties."""
+    if not HEAVY_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+        item.add_marker(pytest.mark.more)
+    if not item.config.getoption("--all-examples"):
+        _draw_fewer_examples(item)
+
+
+def _draw_fewer_examples(item: pytest.Item) -> None:
     test = getattr(item, "obj", None)
     attribute = "_hypothesis_internal_use_settings"
     given = getattr(test, attribute, None)
-    if given is None or item.config.getoption("--all-examples"):
+    if given is None:
         return
     few = max(LEAST_EXAMPLES, given.max_examples // QUICK_SHARE)
     function = getattr(test, "__func__", test)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import datasets
 import pandas as pd
-import polars
 import pyarrow as pa
 import pytest
 
@@ -48,6 +47,7 @@ def content(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 
 
+@pytest.mark.more
 def test_a_data_set_from_proposal_to_records(tmp_path):
     proposal = ingot.propose(CHATS)
     assert (proposal.decision, proposal.mapper, proposal.passes) == ("sft", "rules", True)
@@ -60,6 +60,7 @@ def test_a_data_set_from_proposal_to_records(tmp_path):
     assert result.first_rejects == ("sharegpt_clean_0423.json row 24: no_assistant",)
 
 
+@pytest.mark.more
 def test_a_conversion_is_that_of_the_command(tmp_path):
     ingot.convert(EXAM, ingot.propose(EXAM).mapping, tmp_path / "api")
     (tmp_path / "mapping.json").write_text(json.dumps(ingot.propose(EXAM).mapping))
@@ -68,6 +69,7 @@ def test_a_conversion_is_that_of_the_command(tmp_path):
     assert content(tmp_path / "api") == content(tmp_path / "cli")
 
 
+@pytest.mark.more
 def test_gates_and_evidence_are_those_of_a_dry_run(tmp_path):
     command = [sys.executable, "-m", "ingot", "run", CHATS, "--out", tmp_path / "x", "--dry-run"]
     done = subprocess.run([*command, "--json"], check=True, capture_output=True, text=True)
@@ -94,6 +96,7 @@ def test_what_cannot_be_mapped_is_a_proposal_without_a_mapping():
     assert "confidence" in proposal._repr_html_()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])
 def test_loaded_records_have_exact_features(form, tmp_path):
     options = ingot.ConvertOptions(records=form)
@@ -118,10 +121,10 @@ def frames() -> dict[str, object]:
         "pandas": pd.DataFrame(ROWS),
         "dataset": datasets.Dataset.from_list(ROWS),
         "stream": datasets.Dataset.from_list(ROWS).to_iterable_dataset(),
-        "polars": polars.DataFrame(ROWS),
     }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kind", sorted(frames()))
 def test_a_table_in_memory_is_a_source(kind, tmp_path):
     result = ingot.convert(frames()[kind], TEXT, tmp_path / "out")
@@ -138,6 +141,7 @@ def test_a_table_in_memory_is_a_source(kind, tmp_path):
     assert not any(name in (tmp_path / "out/run.json").read_text() for name in names)
 
 
+@pytest.mark.more
 def test_equal_tables_give_equal_bytes_and_other_rows_another_result(tmp_path):
     equal = ("arrow", "batches", "dataset")
     for kind in equal:
@@ -148,6 +152,7 @@ def test_equal_tables_give_equal_bytes_and_other_rows_another_result(tmp_path):
         ingot.convert(other, TEXT, tmp_path / "arrow")
 
 
+@pytest.mark.more
 def test_a_polars_frame_gives_the_records_of_the_arrow_table(tmp_path):
     """Also where it has columns of lists, structs, categories, dates and nulls."""
     rows = [
@@ -160,6 +165,7 @@ def test_a_polars_frame_gives_the_records_of_the_arrow_table(tmp_path):
         }
         for n in range(9_000)
     ]
+    polars = pytest.importorskip("polars", reason="polars is not installed")
     table = pa.Table.from_pylist(rows)
     frame = polars.DataFrame(rows).with_columns(polars.col("kind").cast(polars.Categorical))
     mapping = {
@@ -198,6 +204,7 @@ def test_an_index_with_a_name_is_a_column_of_a_frame():
         assert first == {"body": "text 0", "tag": 0}
 
 
+@pytest.mark.more
 def test_records_without_a_folder(tmp_path):
     mapping = ingot.propose(EXAM).mapping
     kept: list[object] = []
@@ -215,6 +222,7 @@ def test_records_without_a_folder(tmp_path):
         ingot.records(EXAM, mapping)
 
 
+@pytest.mark.more
 def test_records_of_groups_and_of_columns_are_those_of_the_folder(tmp_path):
     rows = [
         {"chat": n // 4, "role": ("user", "assistant")[n % 2], "say": f"{n}"} for n in range(99)
@@ -232,6 +240,7 @@ def test_records_of_groups_and_of_columns_are_those_of_the_folder(tmp_path):
         assert len(rejects) == sum(result.manifest["rejects"].values())
 
 
+@pytest.mark.more
 def test_tokens_of_a_result_and_of_texts(tmp_path):
     result = ingot.convert(EXAM, ingot.propose(EXAM).mapping, tmp_path / "out")
     heard: list[object] = []
@@ -278,6 +287,7 @@ def test_what_is_wrong_is_said(tmp_path, monkeypatch):
     assert lacks.value.hint == 'pip install "ingot[hf]"'
 
 
+@pytest.mark.more
 def test_what_needs_a_person_is_not_converted_unseen(tmp_path):
     rows = [
         {"k": n, "c1": f"The tide of day {n} turns at six and leaves the harbour dry until noon.",
@@ -311,6 +321,7 @@ def test_what_is_no_source_is_an_error(source, said):
         ingot.propose(source)
 
 
+@pytest.mark.more
 def test_data_that_changed_is_not_converted(tmp_path):
     rows = [{"question": f"What is {n} plus one?", "answer": f"It is {n + 1}."} for n in range(99)]
     proposal = ingot.propose(pa.Table.from_pylist(rows))
@@ -321,6 +332,7 @@ def test_data_that_changed_is_not_converted(tmp_path):
         next(ingot.records(changed, proposal, rejects=[]))
 
 
+@pytest.mark.more
 def test_nothing_is_printed_and_progress_is_heard(tmp_path, capfd):
     seen: list[int] = []
     mapping = ingot.propose(EXAM).mapping
@@ -339,6 +351,7 @@ def test_other_names_are_not_there():
         ingot.nothing  # noqa: B018
 
 
+@pytest.mark.more
 def test_counts_of_all_rows_are_raised_and_approved(tmp_path: Path) -> None:
     rows = [{"question": f"What is {n}?", "answer": f"It is number {n}."} for n in range(3000)]
     rows[1501]["question"] = "<image>\nWhat is it?"

@@ -64,6 +64,7 @@ def lake_run(former: Path) -> dict[str, str]:
     return {entry["name"]: entry["status"] for entry in json.loads(page)["sets"]}
 
 
+@pytest.mark.more
 def test_lake_is_continued(former: Path) -> None:
     """Finished data sets stay as they are, and the one that waited is converted once approved."""
     parts = sorted(former.glob("lake/sets/*/records/*.parquet"))
@@ -79,6 +80,7 @@ def test_lake_is_continued(former: Path) -> None:
     assert [(part.stat().st_mtime_ns, part.read_bytes()) for part in parts] == before
 
 
+@pytest.mark.more
 def test_waiting_run_resumes(former: Path) -> None:
     """A run that stopped for review goes on in the same command, with the stored proposal."""
     proposed = (former / "out.proposal" / "mapping.json").read_bytes()

@@ -114,6 +114,7 @@ def push(hub: ThreadingHTTPServer, home: Path, out: Path, repo: str = "org/set")
     return done.stdout.strip()
 
 
+@pytest.mark.more
 def test_a_push_is_a_data_set_that_loads_with_exact_features(hub, tmp_path, monkeypatch):
     out = tmp_path / "out"
     result = ingot.convert(EXAM, ingot.propose(EXAM).mapping, out)
@@ -176,6 +177,7 @@ def test_a_card_of_texts_without_a_language(rows, size, tmp_path):
     assert [one["name"] for one in said["dataset_info"]["features"]] == PT_SCHEMA.names
 
 
+@pytest.mark.more
 def test_what_goes_wrong_is_an_error_without_the_token(hub, tmp_path):
     ingot.convert(EXAM, ingot.propose(EXAM).mapping, tmp_path / "out")
     kind, where, hint, text = push(hub, tmp_path, tmp_path / "out", "org/denied").split("|")

@@ -96,7 +96,9 @@ _LONGEST_VALUE = 400
 # A line of settings, `password = hunter`; a variable of a program is named for what it holds.
 _LINE_BEGIN = re.compile(r"(?:\A|[\n\r\"'`]|\\[nr])(?:export |set )?[ \t+-]{0,8}[\w.-]{0,40}\Z")
 _LINE_END = re.compile(r"[ \t]{0,8}(?:;|[ \t][#;][^\n]{0,200})?(?:[\n\r\"'`]|\\[nr]|\Z)")
-_VARIABLE = re.compile(r"(?i:[\w.]*(?:pass|pwd|pw|secret|key|token|input|value|text|str)\w*)")
+_VARIABLE = re.compile(
+    r"(?i:(?:\w*+\.)*+(?=\w*?(?:pass|pwd|pw|secret|key|token|input|value|text|str))\w*+)"
+)
 # After `pw` and `pass`, which are words too, a value has a letter and a digit.
 _WEAK_VALUE = re.compile(r"(?=.*[A-Za-z])(?=.*\d)\S{4,}")
 _ENDS = re.compile(r"[\n\r\"']")

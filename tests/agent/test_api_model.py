@@ -22,6 +22,7 @@ def contents(mapping: Any) -> list[Any]:
     return [one["content"] for one in mapping["messages"]]
 
 
+@pytest.mark.more
 def test_a_model_proposes_and_the_rules_mapping_is_an_alternative(chat: Any, data: Path) -> None:
     rules = ingot.propose(data, mode="sft")
     chat.always = reply(answers="detailed_output")

@@ -116,6 +116,7 @@ def asked(chat: Any) -> int:
 # --- one call per shape
 
 
+@pytest.mark.more
 def test_the_same_shape_needs_no_second_call_where_sure_rules_agree(desk: Desk, chat: Any) -> None:
     chat.queue = [reply(), reply()]  # the second one is the second look
     first = desk.run(write(desk.root / "a", sure=True), mapper="llm")
@@ -128,6 +129,7 @@ def test_the_same_shape_needs_no_second_call_where_sure_rules_agree(desk: Desk, 
     assert again.usage.remembered is True
 
 
+@pytest.mark.more
 def test_an_answer_that_the_rules_do_not_confirm_is_not_reused(desk: Desk, chat: Any) -> None:
     chat.queue = [reply()] * 4
     assert desk.run(write(desk.root / "a")).status == "done"
@@ -136,6 +138,7 @@ def test_an_answer_that_the_rules_do_not_confirm_is_not_reused(desk: Desk, chat:
     assert asked(chat) > calls
 
 
+@pytest.mark.more
 def test_another_shape_mode_or_model_is_another_question(desk: Desk, chat: Any) -> None:
     chat.queue = [reply()] * 20
     desk.run(write(desk.root / "a"))
@@ -150,6 +153,7 @@ def test_another_shape_mode_or_model_is_another_question(desk: Desk, chat: Any) 
     assert asked(chat) > seen
 
 
+@pytest.mark.more
 def test_an_answer_is_asked_for_anew_where_memory_is_not_wanted(desk: Desk, chat: Any) -> None:
     chat.queue = [reply()] * 20
     desk.run(write(desk.root / "a"))
@@ -161,6 +165,7 @@ def test_an_answer_is_asked_for_anew_where_memory_is_not_wanted(desk: Desk, chat
     assert asked(chat) > seen
 
 
+@pytest.mark.more
 def test_failed_answers_are_remembered_too(desk: Desk, chat: Any) -> None:
     chat.queue = [reply("nowhere")] * 3
     told = desk.run(write(desk.root / "a"))
@@ -170,6 +175,7 @@ def test_failed_answers_are_remembered_too(desk: Desk, chat: Any) -> None:
     assert "Fallback" in again.reason
 
 
+@pytest.mark.more
 def test_what_is_remembered_holds_no_rows(desk: Desk, chat: Any) -> None:
     chat.queue = [reply(), reply()]
     desk.run(write(desk.root / "a"))
@@ -180,6 +186,7 @@ def test_what_is_remembered_holds_no_rows(desk: Desk, chat: Any) -> None:
         assert file.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.more
 def test_the_name_of_another_data_set_is_not_remembered(desk: Desk, chat: Any) -> None:
     named = reply(meta={**META, "source": {"literal": "a"}})
     chat.queue = [named, named]
@@ -189,6 +196,7 @@ def test_the_name_of_another_data_set_is_not_remembered(desk: Desk, chat: Any) -
     assert "source" not in again.mapping.get("meta", {})
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "kept", [{"old": 1}, {"said": {"decision": "perhaps"}}, {"said": None}, {"failed": 3}]
 )
@@ -206,6 +214,7 @@ def test_a_memory_that_cannot_be_read_is_none(desk: Desk, chat: Any, kept: dict[
 # --- budgets
 
 
+@pytest.mark.more
 def test_an_estimate_comes_before_the_first_call(desk: Desk, chat: Any) -> None:
     chat.queue = [reply(), reply()]
     desk.run(write(desk.root / "a"))
@@ -215,6 +224,7 @@ def test_an_estimate_comes_before_the_first_call(desk: Desk, chat: Any) -> None:
     assert "$" in said
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("limits", "name"),
     [
@@ -241,6 +251,7 @@ def test_a_used_up_budget_rests_the_run_and_more_of_it_goes_on(
     assert (told.status, told.mapper) == ("done", "llm")
 
 
+@pytest.mark.more
 def test_what_earlier_runs_spent_counts_for_the_data_set(desk: Desk, chat: Any) -> None:
     chat.queue = [reply("nowhere"), reply()]
     data = write(desk.root / "a")
@@ -271,6 +282,7 @@ def ingot(chat: Any, root: Path, *words: str) -> Result:
         return CliRunner().invoke(app, [*words, *asks], env=env)
 
 
+@pytest.mark.more
 def test_the_command_line_rests_and_goes_on(chat: Any, tmp_path: Path) -> None:
     write(tmp_path / "a")
     words = ["run", "a", "--out", "out", "--mode", "sft", *SURE, "--llm-max-calls"]
@@ -312,6 +324,7 @@ def test_options_that_make_no_sense_are_usage_errors(
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.more
 def test_the_prompt_is_shown_and_not_sent(chat: Any, tmp_path: Path) -> None:
     write(tmp_path / "a")
     done = ingot(chat, tmp_path, "map", "a", "--show-prompt", "--mode", "sft", "--json")
@@ -328,6 +341,7 @@ def refused(status: int) -> tuple[int, dict[str, Any]]:
     return status, {"error": {"message": "no"}}
 
 
+@pytest.mark.more
 def test_failed_questions_count_for_the_data_set(desk: Desk, chat: Any) -> None:
     data, three = write(desk.root / "a"), Limits(calls=3)
     for _ in range(2):
@@ -348,6 +362,7 @@ def test_failed_questions_count_for_the_data_set(desk: Desk, chat: Any) -> None:
 # --- the second look
 
 
+@pytest.mark.more
 def test_an_unsure_model_is_shown_two_records(desk: Desk, chat: Any) -> None:
     chat.queue = [reply(confidence=0.5), reply("prompt", "detailed_output", confidence=0.8)]
     told = desk.run(write(desk.root / "a"))
@@ -357,6 +372,7 @@ def test_an_unsure_model_is_shown_two_records(desk: Desk, chat: Any) -> None:
     assert told.mapping["messages"][1]["content"] == "detailed_output"
 
 
+@pytest.mark.more
 def test_a_long_text_that_nobody_takes_is_a_reason_to_look(desk: Desk, chat: Any) -> None:
     chat.queue = [reply("prompt", "output"), reply("prompt", "detailed_output")]
     desk.run(write(desk.root / "a"))
@@ -375,6 +391,7 @@ def test_a_sure_model_whose_records_look_right_is_asked_once(desk: Desk, chat: A
     assert (told.status, asked(chat)) == ("done", 1)
 
 
+@pytest.mark.more
 def test_a_worse_answer_does_not_replace_a_clean_one(desk: Desk, chat: Any) -> None:
     chat.queue = [reply(answers="detailed_output", confidence=0.5), "no", "no"]
     told = desk.run(write(desk.root / "a"))
@@ -383,6 +400,7 @@ def test_a_worse_answer_does_not_replace_a_clean_one(desk: Desk, chat: Any) -> N
     assert told.mapping["messages"][1]["content"] == "detailed_output"
 
 
+@pytest.mark.more
 def test_the_records_that_were_shown_stay_in_the_conversation(desk: Desk, chat: Any) -> None:
     chat.queue = [reply(confidence=0.5), "no", reply(confidence=0.9)]
     desk.run(write(desk.root / "a"))
@@ -400,6 +418,7 @@ def test_an_answer_that_passes_stands_where_no_second_look_can_be_had(
     assert told.mapping["messages"][1]["content"] == "detailed_output"
 
 
+@pytest.mark.more
 def test_second_thoughts_that_drop_everything_go_to_a_person(desk: Desk, chat: Any) -> None:
     nothing = reply(decision="irrelevant", messages=None, meta=META)
     chat.queue = [reply(), nothing]
@@ -408,6 +427,7 @@ def test_second_thoughts_that_drop_everything_go_to_a_person(desk: Desk, chat: A
     assert "first answer converts (sft)" in told.why
 
 
+@pytest.mark.more
 def test_no_state_holds_the_records_that_were_shown(desk: Desk, chat: Any) -> None:
     chat.queue = [reply(confidence=0.5), reply(confidence=0.9)]
     with desk.session(write(desk.root / "a"), desk.context(), yes=False) as current:
@@ -430,6 +450,7 @@ def questions(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.more
 def test_agreement_makes_surer(desk: Desk, chat: Any) -> None:
     chat.queue = [reply("question", "answer", confidence=0.8, meta=META)]
     told = desk.run(questions(desk.root / "q"), mapper="llm")
@@ -438,6 +459,7 @@ def test_agreement_makes_surer(desk: Desk, chat: Any) -> None:
     assert told.confidence > 0.9
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "other",
     [
@@ -456,6 +478,7 @@ def test_what_sure_rules_deny_goes_to_a_person_with_both(
     assert told.opinion.proposal.mapping["messages"][0]["content"] == "question"
 
 
+@pytest.mark.more
 def test_both_proposals_lie_in_the_folder(chat: Any, tmp_path: Path) -> None:
     questions(tmp_path / "q")
     chat.queue = [reply("answer", "question", meta=META)] * 3
@@ -473,6 +496,7 @@ def test_both_proposals_lie_in_the_folder(chat: Any, tmp_path: Path) -> None:
     assert taken.exit_code == 0, taken.stderr
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("root", ["nosuch", "data[*].x"])
 def test_a_root_that_is_not_there_is_corrected(desk: Desk, chat: Any, root: str) -> None:
     folder = desk.root / "r"
@@ -486,6 +510,7 @@ def test_a_root_that_is_not_there_is_corrected(desk: Desk, chat: Any, root: str)
     assert "/source" in chat.requests[1]["messages"][-1]["content"]
 
 
+@pytest.mark.more
 def test_an_edited_mapping_needs_no_second_opinion(desk: Desk, chat: Any) -> None:
     chat.queue = [reply("answer", "question", meta=META)] * 3
     data = questions(desk.root / "q")

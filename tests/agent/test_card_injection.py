@@ -167,6 +167,7 @@ def stops(state: State) -> set[str]:
     return {one.code for one in problems} | gates | {told.status}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("order", "names", "wanted"), CASES)
 def test_what_an_obedient_model_says_is_stopped(
     desk: Desk, order: Any, names: Any, wanted: str
@@ -252,6 +253,7 @@ SWAPPED = (VAGUE[1], VAGUE[0])
 SHOWN = "beside the data says"
 
 
+@pytest.mark.more
 def test_what_a_card_says_is_not_said_of_other_data(desk: Desk) -> None:
     """An answer that nobody can see to be wrong stays where the card lies."""
 
@@ -284,6 +286,7 @@ def test_equal_rows_without_the_card_are_another_question(desk: Desk) -> None:
     assert copied["outcome"].mapping["messages"][0]["content"] == "c1"
 
 
+@pytest.mark.more
 def test_an_answer_that_the_rules_give_too_is_everybodys(desk: Desk) -> None:
     desk.chat.always = poison.reply(CLEAR)
     desk.run(desk.lay("one", "# Questions", CLEAR), dry_run=True)
@@ -295,6 +298,7 @@ def test_an_answer_that_the_rules_give_too_is_everybodys(desk: Desk) -> None:
     assert len(desk.chat.requests) == calls
 
 
+@pytest.mark.more
 def test_a_card_cannot_spoil_a_shape_for_others(desk: Desk) -> None:
     """A model that is talked into nonsense is not given up for other data."""
 
@@ -312,6 +316,7 @@ def test_a_card_cannot_spoil_a_shape_for_others(desk: Desk) -> None:
     assert (again["outcome"].mapper, len(desk.chat.requests)) == ("rules", 4)
 
 
+@pytest.mark.more
 def test_corrections_show_what_the_first_question_showed(desk: Desk) -> None:
     """A mark that another run sets meanwhile does not change the conversation."""
     folder, context = desk.lay("set", "# A card", CLEAR), Context()

@@ -33,6 +33,7 @@ def test_an_alternative_that_a_whole_sample_lacks_is_a_mistake(tmp_path: Path) -
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.more
 def test_an_alternative_may_be_for_rows_that_the_sample_lacks(tmp_path: Path) -> None:
     rows: list[Any] = [{"body": f"Text number {n}. " * 20} for n in range(4000)]
     rows[1234] = {"story": {"text": "The one story."}}

@@ -108,6 +108,7 @@ CASES = [
 ]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("order", "names", "wanted"), CASES)
 def test_what_an_obedient_model_says_is_stopped(
     victim: Victim, order: Any, names: tuple[str, str], wanted: str
@@ -120,6 +121,7 @@ def test_what_an_obedient_model_says_is_stopped(
     assert victim.files() == victim.before
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("place", poison.PLACES, ids=lambda place: place.name)
 def test_an_order_is_stopped_wherever_it_stands(victim: Victim, chat: Any, place: Any) -> None:
     order = poison.PLANTED
@@ -190,6 +192,7 @@ def test_roles_that_a_planted_turn_asks_for(
     assert not victim.out.exists()
 
 
+@pytest.mark.more
 def test_speakers_whose_names_are_orders(victim: Victim) -> None:
     """The names are in the question as data; what is said of them in corrections is so too."""
     names = {"human": f"{poison.PLANTED.said} human", "gpt": "gpt"}
@@ -251,6 +254,7 @@ OVERHEARD = [
 ]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("order", OVERHEARD, ids=lambda one: one.said[:50])
 def test_the_command_line_writes_a_proposal_and_nothing_else(
     victim: Victim, chat: Any, shell: Any, order: Any
@@ -269,6 +273,7 @@ def test_the_command_line_writes_a_proposal_and_nothing_else(
     assert not Path("/tmp/obeyed").exists()
 
 
+@pytest.mark.more
 def test_what_a_model_says_of_its_choice_is_no_markup(
     victim: Victim, chat: Any, shell: Any
 ) -> None:

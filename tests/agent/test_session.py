@@ -70,6 +70,7 @@ def scripted(*answers: Proposal) -> tuple[ScriptedMapper, Context]:
     return mapper, Context(turns={"scripted": mapper})
 
 
+@pytest.mark.more
 def test_a_run_goes_on_in_a_new_process(data: Path, state_folder: Path) -> None:
     _, context = scripted(PROPOSAL)
     with open_session(order_of(data), context, home=state_folder) as current:
@@ -95,6 +96,7 @@ def test_the_same_command_with_yes_approves_what_was_shown(data: Path, state_fol
     assert len(mapper.asked) == 1
 
 
+@pytest.mark.more
 def test_the_same_command_without_yes_still_waits(data: Path, state_folder: Path) -> None:
     mapper, context = scripted(PROPOSAL)
     for _ in range(3):
@@ -186,6 +188,7 @@ def test_a_destination_that_is_not_ours_ends_the_run_before_the_mapper_is_asked(
     assert mapper.asked == []
 
 
+@pytest.mark.more
 def test_a_mapping_that_converts_nothing_is_reviewed_anew(data: Path, state_folder: Path) -> None:
     nothing = replace(PROPOSAL, mapping={"version": 2, "text": "ask.x"}, decision="pt")
     mapper, context = scripted(*[nothing] * 3, PROPOSAL)

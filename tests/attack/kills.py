@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 from tests.attack.raw_data import sentence
 from tests.conftest import SURE
-from tests.converters.megatron.test_ended_builds import write_chats, write_texts
+from tests.converters.megatron.run.test_ended_builds import write_chats, write_texts
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TOKENIZER = str(EXAMPLES / "tokenizer/tokenizer.json")

@@ -20,7 +20,7 @@ from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
 from tests.attack.raw_data import COUNT, ROWS, sentence, tar
-from tests.converters.sources.delta_log import add_file, begin_table, renamed
+from tests.converters.sources.tables.delta_log import add_file, begin_table, renamed
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FLAT: list[dict[str, Any]] = [

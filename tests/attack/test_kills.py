@@ -13,6 +13,7 @@ SEED = int(os.environ.get("ATTACK_SEED", "1"))
 SHARE = float(os.environ.get("ATTACK_SHARE", "0.1"))
 
 
+@pytest.mark.more
 def test_a_kill(tmp_path: Path) -> None:
     assert check_kills(JOBS[1], tmp_path, 1, SEED).keys() <= set(MOMENTS)
 

@@ -22,6 +22,7 @@ def campaign(*words: str) -> str:
 
 
 # Parquet decoders of pyarrow abort on some damage, so that kind is no quick one.
+@pytest.mark.more
 @pytest.mark.parametrize("kind", ["csv", "json_object", "arrow_file", "tgz", "tokens", "mapping"])
 def test_damaged_inputs_end_in_rows_or_in_an_error(kind: str) -> None:
     told = campaign("--kinds", kind, "--share", "0.00001")

@@ -74,6 +74,7 @@ def _check_two_runs(place: Place, words: tuple[str, ...], out: str, wait: float)
     assert tree(place.folder / out) == both
 
 
+@pytest.mark.more
 def test_two_runs_into_one_folder(place: Place) -> None:
     _check_two_runs(place, RUN, "o", 0.0)
 

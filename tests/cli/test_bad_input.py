@@ -111,6 +111,7 @@ def test_a_glob_that_matches_nothing() -> None:
     assert "no*.jsonl" in one_line(ends(1, "run", "no*.jsonl", "--out", "out"))
 
 
+@pytest.mark.more
 def test_a_misspelt_path() -> None:
     Path("wrong.json").write_text(json.dumps({"version": 2, "text": "bdoy"}))
     convert = one_line(ends(1, "convert", "wrong.json", "good.jsonl", "--out", "out"))
@@ -365,6 +366,7 @@ def test_numbers_that_are_not_finite_are_noted_and_lose_no_row() -> None:
     assert report.count(note) == 2  # of the sample, and of all rows
 
 
+@pytest.mark.more
 def test_a_name_that_is_no_text_is_no_mistake_of_the_report() -> None:
     folder = Path("odd")
     folder.mkdir()
@@ -375,6 +377,7 @@ def test_a_name_that_is_no_text_is_no_mistake_of_the_report() -> None:
     assert "two\\udcff.jsonl" in Path("result/report.md").read_text("utf-8")
 
 
+@pytest.mark.more
 def test_results_and_consoles_of_every_locale() -> None:
     name = "s\u00e4tze.jsonl"
     Path(name).write_bytes(LINES + '{"body": "\u6f22\u5b57 und mehr davon"}\n'.encode())

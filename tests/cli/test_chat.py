@@ -48,6 +48,7 @@ def asked(server: ChatServer) -> dict[str, str]:
     return {"OPENAI_BASE_URL": server.url, "INGOT_MODEL": "m", "OPENAI_API_KEY": "k"}
 
 
+@pytest.mark.more
 def test_nothing_in_onboarding_needs_a_network(folder):
     lines = "set text body\nundo\ndrop body under 10\nshow 1\nok\nout done\nok\nquit\n"
     said = ingot(folder, "chat", "raw.jsonl", lines=lines)
@@ -72,6 +73,7 @@ def test_the_forms_of_a_command_are_listed(folder):
     assert "there is no command 'nothing' (usage: help [COMMAND])" in told
 
 
+@pytest.mark.more
 def test_records_that_are_joined_are_counted(folder):
     rows = ({"talk": n // 3, "turn": n % 3, "text": LOAF.format(n)} for n in range(60))
     (folder / "lines.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -104,6 +106,7 @@ def both_languages(folder):
     return folder
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("first", "language"),
     [("", {"literal": "zh"}), ("set meta.language de\n", {"literal": "de"}),
@@ -117,6 +120,7 @@ def test_the_language_is_that_of_the_texts_unless_a_person_said_it(both_language
     assert document.get("meta", {}).get("language") == language
 
 
+@pytest.mark.more
 def test_doubts_are_not_told_of_the_mapping_that_a_person_made(both_languages):
     lines = "set user question_zh\nset assistant answer_zh\nok\nquit\n"
     said = ingot(both_languages, "chat", "faq.jsonl", "--out", "done", lines=lines).output
@@ -133,6 +137,7 @@ def test_a_model_that_is_not_asked_is_not_called_missing(folder, model):
     assert "No model is configured" not in told
 
 
+@pytest.mark.more
 def test_it_goes_on_where_it_was_left(folder):
     first = ingot(folder, "chat", "raw.jsonl", lines="set text body\n")
     id_ = first.stdout.rsplit("--resume ", 1)[1].strip()
@@ -150,6 +155,7 @@ def test_it_goes_on_where_it_was_left(folder):
     assert "no conversations yet" in ingot(folder, "chat", "--list").stdout
 
 
+@pytest.mark.more
 def test_plain_language_goes_to_the_model_and_back(folder, model):
     model.queue = [
         PROPOSED,
@@ -166,6 +172,7 @@ def test_plain_language_goes_to_the_model_and_back(folder, model):
     assert all(request["stream"] for request in model.requests)
 
 
+@pytest.mark.more
 def test_an_error_ends_a_turn_and_not_the_conversation(folder):
     (folder / "taken").mkdir()
     (folder / "taken" / "something").touch()
@@ -180,6 +187,7 @@ def test_an_error_ends_a_turn_and_not_the_conversation(folder):
     assert checked.exit_code == 0
 
 
+@pytest.mark.more
 def test_a_set_without_a_mapping_is_mapped_by_hand(folder):
     rows = "".join(json.dumps({"n": n, "t": f"{n} und mehr"}) + "\n" for n in range(30))
     (folder / "raw.jsonl").write_text(rows)
@@ -205,6 +213,7 @@ def test_what_is_hidden_on_the_screen_is_said_to_be_in_the_records(folder):
     assert "Values in [brackets] are hidden here; the records hold them." in said.stdout
 
 
+@pytest.mark.more
 def test_what_is_said_when_it_goes_on_counts(folder, model):
     id_ = kept(ingot(folder, "chat", "raw.jsonl", "--out", "done", lines="ok\n"))
     again = ("--records", "jsonl", "--overwrite", "--share-values", "none")
@@ -219,6 +228,7 @@ def kept(said: Result) -> str:
     return said.stdout.rsplit("--resume ", 1)[1].strip()
 
 
+@pytest.mark.more
 def test_a_second_process_does_not_convert_what_went_on_elsewhere(folder):
     id_ = kept(ingot(folder, "chat", "raw.jsonl", "--out", "done"))
     words = [sys.executable, "-m", "ingot", "chat", "--resume", id_]
@@ -234,6 +244,7 @@ def test_a_second_process_does_not_convert_what_went_on_elsewhere(folder):
     assert not (folder / "done").exists()
 
 
+@pytest.mark.more
 def test_a_line_that_is_not_utf8_is_not_read(folder):
     done = subprocess.run(
         [sys.executable, "-m", "ingot", "chat", "raw.jsonl"],
@@ -248,6 +259,7 @@ def test_a_line_that_is_not_utf8_is_not_read(folder):
     assert b"title + body -> body" in done.stdout
 
 
+@pytest.mark.more
 def test_a_wide_row_is_cut(folder):
     row = {f"field_{n}": LOAF.format(n) for n in range(300)}
     (folder / "raw.jsonl").write_text("".join(json.dumps(row) + "\n" for _ in range(5)))
@@ -302,6 +314,7 @@ def test_a_source_that_is_not_there(folder):
 # --- at a terminal
 
 
+@pytest.mark.more
 def test_at_a_terminal_the_mapping_is_a_tree_and_edited(folder):
     editor = folder / "editor.sh"
     editor.write_text('#!/bin/sh\nsed -i \'s/"title",//\' "$1"\n')
@@ -345,6 +358,7 @@ def test_at_a_terminal_a_question_can_be_interrupted(folder, model):
     assert terminal.end() == 0
 
 
+@pytest.mark.more
 def test_a_model_changes_a_mapping_under_review(folder, model):
     said = {"say": "Only the text.", "edits": [{"set": "text", "parts": ["body"]}]}
     model.queue = [PROPOSED, said]
@@ -368,6 +382,7 @@ def test_a_model_changes_a_mapping_under_review(folder, model):
     assert len(model.requests) == 2
 
 
+@pytest.mark.more
 def test_at_a_terminal_the_tab_key_completes_commands_and_fields(folder):
     rows = ({"id": n, "title": "t", "body": LOAF.format(n), "\x1b[2Jx": "y"} for n in range(30))
     (folder / "raw.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

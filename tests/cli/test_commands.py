@@ -90,6 +90,7 @@ def test_run_writes_the_whole_result(data: Path, tmp_path: Path) -> None:
     assert ran.stderr == ""
 
 
+@pytest.mark.more
 def test_equal_runs_give_equal_bytes(data: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         ingot("run", data, "--out", name, "--records", "jsonl", "--yes")
@@ -100,6 +101,7 @@ def test_equal_runs_give_equal_bytes(data: Path, tmp_path: Path) -> None:
         assert (one / file).read_bytes() == (two / file).read_bytes(), file
 
 
+@pytest.mark.more
 def test_any_number_of_workers_gives_equal_bytes(
     data: Path, mapping: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +136,7 @@ def test_any_number_of_workers_gives_equal_bytes(
     ingot("convert", mapping, folder, "--out", "d", "--workers", 0, code=2)
 
 
+@pytest.mark.more
 def test_a_second_run_finds_the_result(data: Path) -> None:
     ingot("run", data, "--out", "out", "--yes")
     again = ingot("run", data, "--out", "out", "--yes", "--json")
@@ -160,6 +163,7 @@ def test_run_without_a_terminal_waits_for_a_person(data: Path, tmp_path: Path) -
     assert ran.stdout == ""
 
 
+@pytest.mark.more
 def test_the_way_on_from_a_waiting_proposal(data: Path, tmp_path: Path) -> None:
     import shlex
 
@@ -171,6 +175,7 @@ def test_the_way_on_from_a_waiting_proposal(data: Path, tmp_path: Path) -> None:
     assert json.loads(part.read_text().splitlines()[0])["meta"]["source"] == "my set"
 
 
+@pytest.mark.more
 def test_the_same_command_with_yes_goes_on_too(data: Path, tmp_path: Path) -> None:
     ingot("run", data, "--out", "out", code=3)
     assert (tmp_path / "out.proposal").exists()
@@ -179,6 +184,7 @@ def test_the_same_command_with_yes_goes_on_too(data: Path, tmp_path: Path) -> No
     assert not (tmp_path / "out.proposal").exists()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("more", [(), ("--yes",), ("--language", "en")])
 def test_a_proposal_edited_by_hand_is_neither_lost_nor_ignored(
     data: Path, tmp_path: Path, more: tuple[str, ...]
@@ -203,6 +209,7 @@ def test_a_proposal_edited_by_hand_is_neither_lost_nor_ignored(
     assert file.read_text() == edited
 
 
+@pytest.mark.more
 def test_an_unsure_proposal_says_so(tmp_path: Path) -> None:
     # Two texts written for each other under names that say so in no list: a document or a pair?
     file = tmp_path / "unsure.csv"
@@ -221,6 +228,7 @@ def test_an_unsure_proposal_says_so(tmp_path: Path) -> None:
     assert said in ingot("run", file, "--out", "o2", *doubted).stdout
 
 
+@pytest.mark.more
 def test_below_the_least_confidence_a_person_decides(data: Path, tmp_path: Path) -> None:
     sure = json.loads(ingot("map", data, "--json").stdout)["confidence"]
     ran = ingot("run", data, "--out", "out", "--yes", "--min-confidence", "0.999", code=3)
@@ -234,6 +242,7 @@ def test_below_the_least_confidence_a_person_decides(data: Path, tmp_path: Path)
     ingot("run", data, "--out", "o2", "--yes", "--min-confidence", str(sure))
 
 
+@pytest.mark.more
 def test_that_there_is_nothing_to_convert_may_be_unsure_too(tmp_path: Path) -> None:
     (tmp_path / "n.csv").write_text("1,2\n3,4\n5,6\n")
     words = ("run", tmp_path / "n.csv", "--out", "out", "--yes")
@@ -245,6 +254,7 @@ def test_that_there_is_nothing_to_convert_may_be_unsure_too(tmp_path: Path) -> N
     assert not Path("out.proposal").exists()
 
 
+@pytest.mark.more
 def test_files_left_out_are_named(mapping: Path, data: Path, tmp_path: Path) -> None:
     folder = tmp_path / "set"
     folder.mkdir()
@@ -287,6 +297,7 @@ def test_run_with_a_mapping_asks_no_mapper(data: Path, mapping: Path, tmp_path: 
     assert saved["messages"] == MAPPING["messages"]
 
 
+@pytest.mark.more
 def test_run_reads_the_data_as_its_mapping_says(tmp_path: Path) -> None:
     data, file = tmp_path / "odd.bin", tmp_path / "m.json"
     data.write_bytes("\n".join(f"{n}_!_名字{n}" for n in range(30)).encode("utf-16-le"))
@@ -324,6 +335,7 @@ def test_a_folder_with_side_files_only_is_irrelevant(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["decision"] == "irrelevant"
 
 
+@pytest.mark.more
 def test_map_prints_a_mapping_that_check_and_convert_take(data: Path, tmp_path: Path) -> None:
     printed = ingot("map", data, "--mode", "sft", "--mapper", "rules").stdout
     ingot("map", data, "--mode", "sft", "--mapper", "rules", "-o", "m.json")
@@ -439,6 +451,7 @@ def test_help_starts_without_the_heavy_libraries() -> None:
     assert "Usage: ingot" in ran.stdout
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("command", ["convert", "run"])
 def test_a_command_needs_no_graph_and_no_model(data: Path, mapping: Path, command: str) -> None:
     code = (
@@ -455,6 +468,7 @@ def test_a_command_needs_no_graph_and_no_model(data: Path, mapping: Path, comman
     subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True)
 
 
+@pytest.mark.more
 def test_the_module_runs_as_a_command(data: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "ingot", "map", str(data)],
@@ -466,6 +480,7 @@ def test_the_module_runs_as_a_command(data: Path) -> None:
     assert json.loads(ran.stdout)["version"] == 2
 
 
+@pytest.mark.more
 def test_of_a_long_row_the_first_lines_are_shown(tmp_path: Path) -> None:
     rows = [
         {"id": n, "question": f"Where is lamp {n}?", "answer": f"It stands behind door {n}."}

@@ -68,6 +68,7 @@ def test_the_strongest_layer_wins(strongest, folder, monkeypatch):
         assert value("run", "records") == "a"
 
 
+@pytest.mark.more
 def test_the_command_line_wins_over_all(folder, monkeypatch):
     (folder / "ingot.toml").write_text('out = "from_file"\nyes = true\nmin-confidence = 0.8\n')
     monkeypatch.setenv("INGOT_OUT", "from_variable")
@@ -260,6 +261,7 @@ def test_doctor_shows_what_holds_and_no_secret(folder, monkeypatch):
     assert "[convert]: unknown option 'worker'; nearest: workers" in done.stderr
 
 
+@pytest.mark.more
 def test_parquet2mbt_has_the_variables_of_token_builds(folder):
     (folder / "ingot.toml").write_text("[tokens.build]\ndtype = 'nonsense'\n")
     code = "from ingot.__main__ import parquet2mbt; parquet2mbt()"

@@ -89,6 +89,7 @@ def test_without_a_model(home: Path) -> None:
     assert not home.exists()
 
 
+@pytest.mark.more
 def test_with_a_model(url: str, home: Path) -> None:
     ran = doctor("--model", "m1", "--base-url", url)
     assert f"  ok       address         {url}\n" in ran.stdout
@@ -97,6 +98,7 @@ def test_with_a_model(url: str, home: Path) -> None:
     assert (home / "models.sqlite").exists()
 
 
+@pytest.mark.more
 def test_as_json(url: str) -> None:
     found = by_name(doctor("--model", "m1", "--base-url", url, "--json"))
     assert set(found["json_schema"]) == {"group", "name", "state", "figure", "hint", "notes"}
@@ -104,6 +106,7 @@ def test_as_json(url: str) -> None:
     assert found["sent"]["figure"].startswith("4 questions, ")
 
 
+@pytest.mark.more
 def test_a_preset_tells_its_traps(url: str) -> None:
     named = ["--model", "m1", "--base-url", url, "--preset", "ollama"]
     lines = doctor(*named).stdout.splitlines()
@@ -114,6 +117,7 @@ def test_a_preset_tells_its_traps(url: str) -> None:
     assert "preset" not in by_name(doctor(*named[:-2], "--json"))
 
 
+@pytest.mark.more
 def test_settings_of_the_environment_count(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INGOT_MODEL", "m2")
     monkeypatch.setenv("OPENAI_BASE_URL", url)
@@ -121,6 +125,7 @@ def test_settings_of_the_environment_count(url: str, monkeypatch: pytest.MonkeyP
     assert found["model"]["hint"] == "nearest: m1"
 
 
+@pytest.mark.more
 def test_an_endpoint_that_refuses_is_4(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "wrong")
     ran = doctor("--model", "m1", "--base-url", url, code=4)
@@ -129,6 +134,7 @@ def test_an_endpoint_that_refuses_is_4(url: str, monkeypatch: pytest.MonkeyPatch
     assert "wrong" not in ran.output
 
 
+@pytest.mark.more
 def test_a_broken_database_is_1(url: str, home: Path) -> None:
     home.mkdir(mode=0o700)
     (home / "runs.sqlite").write_text("no database")
@@ -148,6 +154,7 @@ def test_a_wrong_preset_is_known_before_any_check() -> None:
     assert "there are openai" in ran.stderr
 
 
+@pytest.mark.more
 def test_lines_fit_a_terminal_of_80_columns(url: str, tmp_path: Path) -> None:
     master, slave = pty.openpty()
     words = ["doctor", "--model", "m" * 90, "--base-url", url]

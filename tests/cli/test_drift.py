@@ -54,6 +54,7 @@ def commands(*more: str) -> list[list[str]]:
     ]
 
 
+@pytest.mark.more
 def test_the_same_data_does_not_drift(saved: dict[str, Any]) -> None:
     assert saved["provenance"]["shape"]["roles"] == {"conversations[*].from": ["gpt", "human"]}
     for rows in (ROWS, ROWS * 9, [*ROWS, {**ROWS[0], "note": "rare"}]):
@@ -74,6 +75,7 @@ def test_another_shape_stops_and_is_shown(saved: dict[str, Any], command: int) -
     assert not Path("out").exists()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("command", [0, 1, 2])
 def test_drift_may_be_allowed(saved: dict[str, Any], command: int) -> None:
     write([{**row, "topic": "numbers"} for row in ROWS])
@@ -109,6 +111,7 @@ def test_a_speaker_without_a_role_stops_and_one_that_the_mapping_names_does_not(
     assert [one["stops"] for one in told["check"]["drift"]] == [False]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kept", [None, {"mapper": "hand"}])
 def test_a_mapping_without_a_shape_says_nothing(saved: dict[str, Any], kept: Any) -> None:
     saved.pop("provenance")

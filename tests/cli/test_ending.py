@@ -56,6 +56,7 @@ def finds_nothing(request: pytest.FixtureRequest) -> str:
     return url
 
 
+@pytest.mark.more
 def test_the_rules_mapping_can_be_taken_where_a_model_has_none(finds_nothing: str) -> None:
     said = ingot("run", "raw.jsonl", *OUT, *asked(finds_nothing), "--yes", code=3).stderr
     assert "--min-confidence" not in said
@@ -67,6 +68,7 @@ def test_the_rules_mapping_can_be_taken_where_a_model_has_none(finds_nothing: st
     assert told["result"]["manifest"]["records"]["written"] == 24
 
 
+@pytest.mark.more
 def test_that_there_is_nothing_to_convert_can_be_accepted(nothing_to_convert: str) -> None:
     said = ingot("run", "raw.jsonl", *OUT, *asked(nothing_to_convert), code=3).stderr
     told = run_way(ways(said)["to accept that there is nothing to convert"])
@@ -75,6 +77,7 @@ def test_that_there_is_nothing_to_convert_can_be_accepted(nothing_to_convert: st
     assert list(Path("out/records").iterdir()) == []
 
 
+@pytest.mark.more
 def test_a_waiting_run_in_json_holds_gates_and_the_other_opinion(turned_round: str) -> None:
     for more in ((), ("--yes",)):
         words = ("run", "raw.jsonl", *OUT, *asked(turned_round), *more, "--json")
@@ -86,6 +89,7 @@ def test_a_waiting_run_in_json_holds_gates_and_the_other_opinion(turned_round: s
         assert told["opinion"]["proposal"]["mapping"]["messages"][0]["content"] == "question"
 
 
+@pytest.mark.more
 def test_map_prints_a_disputed_proposal_and_says_so(turned_round: str) -> None:
     ran = ingot("map", "raw.jsonl", *asked(turned_round), code=3)
     assert json.loads(ran.stdout)["messages"][0]["content"] == "answer"
@@ -111,6 +115,7 @@ def test_a_dry_run_out_of_budget_writes_nothing(turned_round: str) -> None:
     assert not list(Path().glob("out*"))
 
 
+@pytest.mark.more
 def test_a_run_that_rests_says_how_much_went_where(model_saying: Any) -> None:
     words = ("run", "raw.jsonl", *OUT, *asked(model_saying({"decision": "nothing I know"})))
     said = ingot(*words, "--llm-max-calls", "1", code=3).stderr
@@ -123,6 +128,7 @@ def test_a_run_that_rests_says_how_much_went_where(model_saying: Any) -> None:
     assert int(count.replace(",", "")) > 1000
 
 
+@pytest.mark.more
 def test_an_earlier_answer_is_told_from_one_that_was_asked_for(turned_round: str) -> None:
     words = ("run", "raw.jsonl", *asked(turned_round), "--yes", "--out")
     first = ingot(*words, "one", code=3).stdout
@@ -134,6 +140,7 @@ def test_an_earlier_answer_is_told_from_one_that_was_asked_for(turned_round: str
     assert "were sent" not in report
 
 
+@pytest.mark.more
 def test_an_answer_that_was_asked_for_anew_takes_the_place_of_a_failure(model_saying: Any) -> None:
     said = {"decision": "nothing I know"}
     words = ("run", "raw.jsonl", *asked(model_saying(said)), "--yes", "--out")
@@ -149,6 +156,7 @@ def test_an_answer_that_was_asked_for_anew_takes_the_place_of_a_failure(model_sa
     }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", ["mapping.json", "alternative.json"])
 def test_neither_proposal_is_lost_once_a_person_has_edited_it(turned_round: str, name: str) -> None:
     words = ("run", "raw.jsonl", *OUT, *asked(turned_round), "--yes")

@@ -62,6 +62,7 @@ def test_json_is_one_object(result):
     assert Path(told["out"]).samefile("out")
 
 
+@pytest.mark.more
 def test_other_masks_are_an_error_and_a_note_with_lossy(result):
     # Cut after its first answer the second record fits; with the first answer masked it does not.
     ingot("export", result, "--to", "llamafactory", "--out", "out")

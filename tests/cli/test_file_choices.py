@@ -18,7 +18,7 @@ from ingot.agent.context import Context
 from ingot.agent.state import Order
 from ingot.cli.app import app
 from ingot.converters.sources import open_source
-from tests.converters.sources.workbook_files import HEADER, catalogue, write_workbook
+from tests.converters.sources.containers.workbook_files import HEADER, catalogue, write_workbook
 
 LOG = ("who", "change", "why", "day", "n", "mark")
 CHANGES = [
@@ -119,6 +119,7 @@ def test_what_is_guessed_reads_the_same_files(tmp_path: Path, kind: str) -> None
     assert (source.guessed.columns is None) == (kind != "nameless")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_mapping_states_what_was_left_out(tmp_path: Path, kind: str) -> None:
     write, excluded, read = KINDS[kind]
@@ -153,6 +154,7 @@ def test_what_may_be_a_title_stops_a_run(tmp_path: Path) -> None:
     assert "header row N" in Path("out.proposal/report.md").read_text()
 
 
+@pytest.mark.more
 def test_files_and_header_are_chosen_in_conversation(tmp_path: Path) -> None:
     place, context = write_sheets(tmp_path / "data"), Context()
     talk = begin_conversation("c1", Order(source=str(place)), context, lambda _: None)

@@ -65,6 +65,7 @@ def test_nothing_to_convert_ends_well(rows: list[Any], mode: str) -> None:
     assert json.loads(Path("out/manifest.json").read_text())["decision"] == "irrelevant"
 
 
+@pytest.mark.more
 def test_gates_stand_in_every_report() -> None:
     write(pairs())
     words = ("--mapper", "rules", "--json")
@@ -111,6 +112,7 @@ def _folder(unread: int) -> int:
     return size
 
 
+@pytest.mark.more
 def test_much_data_in_a_format_that_is_not_read_is_for_a_person() -> None:
     size = _folder(unread=1000)
     words = ["in", "--out", "out", "--mapper", "rules"]
@@ -142,6 +144,7 @@ def test_nothing_to_convert_beside_a_format_that_is_not_read_is_for_a_person() -
     assert "texts.pdf is a PDF document" in ran.stderr
 
 
+@pytest.mark.more
 def test_most_data_in_another_shape_is_for_a_person() -> None:
     Path("in").mkdir()
     for name, asks in (("first", "question"), ("second", "prompt"), ("third", "instruction")):
@@ -156,6 +159,7 @@ def test_most_data_in_another_shape_is_for_a_person() -> None:
     assert "files of another shape" not in done
 
 
+@pytest.mark.more
 def test_documents_beside_formats_that_are_not_read_are_counted_by_kind() -> None:
     Path("in").mkdir()
     for n, asked in enumerate(ASKED):
@@ -170,6 +174,7 @@ def test_documents_beside_formats_that_are_not_read_are_counted_by_kind() -> Non
     assert "an Office document (1 file, 5,000 bytes), a PDF document (1 file, 100 bytes)" in told
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("ending", ["md", "rst", "ipynb", "py"])
 def test_a_document_that_is_named_is_one_row_and_lines_of_text_where_that_is_stated(
     ending: str,
@@ -276,6 +281,7 @@ def test_a_text_that_is_no_document_is_named_for_a_person(
     assert said is None or (said in told and f"such as {name}: " in told)
 
 
+@pytest.mark.more
 def test_a_log_among_the_texts_of_a_series_is_named_for_a_person() -> None:
     walk = "The walk number {} begins at the harbour and ends {} hours later at the mill.\n"
     texts = {f"part_{n}.txt": walk.format(n, n + 2) * 9 for n in range(5)}
@@ -285,6 +291,7 @@ def test_a_log_among_the_texts_of_a_series_is_named_for_a_person() -> None:
     assert "such as part_7.txt: " in told
 
 
+@pytest.mark.more
 def test_texts_of_unknown_kinds_are_left_out_beside_others() -> None:
     walk = "The walk number {} begins at the harbour and ends {} hours later at the mill.\n"
     files: dict[str, str | bytes] = {
@@ -316,6 +323,7 @@ def test_rows_of_several_kinds_that_an_id_joins_are_for_a_person() -> None:
     assert "of several kinds, which question_id joins" in told
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("place", ["*[*]", "data.*[*]"])
 def test_all_lists_of_equal_rows_in_a_file_are_read(place: str) -> None:
     lists: Any = dict(zip(("train", "dev", "test"), answer_lists(20, 6, 6), strict=True))
@@ -353,6 +361,7 @@ def test_a_file_that_is_one_conversation_is_one_row(
     assert json.loads(told)["check"]["rows"] == 1
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("sizes", [(60, 60), (60, 25), (40, 40, 7)])
 def test_pages_of_one_list_are_read_like_one_page(sizes: tuple[int, ...]) -> None:
     def ticket(n: int) -> Any:
@@ -370,6 +379,7 @@ def test_pages_of_one_list_are_read_like_one_page(sizes: tuple[int, ...]) -> Non
     assert told["mapping"]["source"]["root"] == "tickets[*]"
 
 
+@pytest.mark.more
 def test_lists_of_other_rows_beside_those_that_are_read_are_for_a_person() -> None:
     people = [{"name": f"Ann {n}", "town": "Ulm", "age": n} for n in range(30)]
     whole = json.dumps({"people": people, "asked": answer_lists(20)[0]})
@@ -463,6 +473,7 @@ def pieces() -> dict[str, Any]:
     return told
 
 
+@pytest.mark.more
 def test_what_the_sample_does_not_show_stops_before_the_commit() -> None:
     write(talks({1501: {"question": "<image>\nWhat is on it?"}}))
     told = json.loads(ingot(*RUN, "--yes", "--json", code=3).stdout)
@@ -482,6 +493,7 @@ def test_what_the_sample_does_not_show_stops_before_the_commit() -> None:
     ingot("convert", "out/mapping.json", "raw.jsonl", "--out", "again")  # was approved
 
 
+@pytest.mark.more
 def test_a_mapping_that_nobody_approved_stops_and_one_by_hand_is_told() -> None:
     write(talks({1501: {"question": "<image>\nWhat is on it?"}}))
     ingot("map", "raw.jsonl", "--output", "m.json", "--mapper", "rules")
@@ -498,6 +510,7 @@ def test_a_mapping_that_nobody_approved_stops_and_one_by_hand_is_told() -> None:
     assert "images, audio, video: 1 row (limit: none)" in told
 
 
+@pytest.mark.more
 def test_html_in_a_field_that_becomes_a_text_is_named_with_its_share() -> None:
     plain, name = pairs(), "HTML in texts"
     marked = [{**one, "answer": f"<p>{one['answer']}&nbsp;</p>"} for one in plain[:5]]

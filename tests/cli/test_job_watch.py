@@ -85,6 +85,7 @@ def await_ready(process: Any, port: int) -> None:
     assert get(port, "/readyz") == (200, "ready\n")
 
 
+@pytest.mark.more
 def test_a_conversion_is_served_and_drains(tmp_path: Path) -> None:
     kills._write_rows(tmp_path / "raw", 1, 500_000)
     kills._mapping(tmp_path, "m.json", ["question", "answer"])
@@ -119,6 +120,7 @@ def test_a_conversion_is_served_and_drains(tmp_path: Path) -> None:
         assert one["component"] == "convert"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", WATCHED)
 def test_every_long_job_logs_its_counts(name: str, tmp_path: Path) -> None:
     job = JOBS[name]
@@ -147,6 +149,7 @@ def test_every_long_job_logs_its_counts(name: str, tmp_path: Path) -> None:
 TWO = ("build", "preprocess", "convert", "run")
 
 
+@pytest.mark.more
 def test_a_lake_that_waits_is_healthy_and_ends(tmp_path: Path) -> None:
     kills._write_rows(tmp_path / "raw/set", 2, 40)
     for file in (tmp_path / "raw/set").iterdir():
@@ -164,6 +167,7 @@ def test_a_lake_that_waits_is_healthy_and_ends(tmp_path: Path) -> None:
         assert process.wait(10) == 143
 
 
+@pytest.mark.more
 def test_the_error_that_ends_a_command_is_a_line_of_json_too(tmp_path: Path) -> None:
     words = ("convert", "m.json", "nowhere", "--out", "o", "--log-format", "json")
     command = [sys.executable, "-m", "ingot", *words]
@@ -177,6 +181,7 @@ def test_the_error_that_ends_a_command_is_a_line_of_json_too(tmp_path: Path) -> 
     assert text.stderr.startswith(b"error: nowhere: ")
 
 
+@pytest.mark.more
 def test_a_taken_port_is_an_error(tmp_path: Path) -> None:
     kills._write_rows(tmp_path / "raw", 1, 3)
     kills._mapping(tmp_path, "m.json", ["question", "answer"])
@@ -199,6 +204,7 @@ def watch(log: io.BytesIO | None = None) -> JobWatch:
     return JobWatch("convert", 0, log, lambda text: text.replace("secret", "***"))
 
 
+@pytest.mark.more
 def test_a_job_without_progress_and_without_work_is_not_healthy(monkeypatch: Any) -> None:
     busy = [10.0]
     monkeypatch.setattr(

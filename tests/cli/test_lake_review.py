@@ -71,6 +71,7 @@ def asked(desk: Any, times: int) -> None:
     assert desk.shown.count("[q]uit: ") == times, desk.shown
 
 
+@pytest.mark.more
 def test_what_fails_a_gate_is_not_approved(folder: Path) -> None:
     editor = folder / "editor.sh"
     editor.write_text(f"#!{sys.executable}\n{EDITOR}")
@@ -98,6 +99,7 @@ def test_what_fails_a_gate_is_not_approved(folder: Path) -> None:
     assert made["text"] == "c1"
 
 
+@pytest.mark.more
 def test_one_after_the_other_is_shown_and_decided(folder: Path) -> None:
     editor = folder / "editor.sh"
     editor.write_text(f"#!{sys.executable}\n{EDITOR}")
@@ -137,6 +139,7 @@ def test_one_after_the_other_is_shown_and_decided(folder: Path) -> None:
     assert made["provenance"]["shape"]
 
 
+@pytest.mark.more
 def test_several_are_approved_of_a_list_with_the_most_confident_first(folder: Path) -> None:
     sure = [{"question": f"What is {n}?", "answer": f"It is number {n}."} for n in range(20)]
     (folder / "raw" / "z").mkdir()
@@ -177,6 +180,7 @@ def test_a_dry_run_names_what_is_left_out() -> None:
     assert {"name": "b/README.md", "why": "auxiliary file"} in told["left_out_files"]
 
 
+@pytest.mark.more
 def test_a_conversation_returns_its_mapping_to_the_review(folder: Path) -> None:
     desk = terminal.Terminal(["lake", "review", "lake"], folder)
     pass_list(desk)
@@ -207,6 +211,7 @@ def test_a_conversation_returns_its_mapping_to_the_review(folder: Path) -> None:
     assert made["provenance"]["shape"]
 
 
+@pytest.mark.more
 def test_a_model_changes_a_mapping_under_review(folder: Path) -> None:
     server = ChatServer()
     server.always = {"say": "Only c1.", "edits": [{"set": "text", "parts": ["c1"]}]}

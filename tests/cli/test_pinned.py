@@ -59,6 +59,7 @@ def test_a_sample_is_pinned_beside_the_mapping() -> None:
     assert json.loads(Path("m.sample/sample.json").read_text())["rows"] == 30
 
 
+@pytest.mark.more
 def test_an_old_sample_is_replaced_with_overwrite_only() -> None:
     pinned()
     Path("m.json").unlink()
@@ -95,6 +96,7 @@ def test_irrelevant_data_pins_nothing() -> None:
     assert not Path("m.sample").exists()
 
 
+@pytest.mark.more
 def test_check_takes_the_pinned_sample_where_no_source_is_given() -> None:
     pinned()
     on_source = json.loads(ingot("check", "m.json", "raw.jsonl", "--json").stdout)
@@ -122,6 +124,7 @@ def test_golden_rows_need_no_data() -> None:
     assert told == {"golden": {"file": "m.golden.jsonl", "rows": 1, "failed": []}}
 
 
+@pytest.mark.more
 def test_failing_golden_rows_fail_and_say_why() -> None:
     pinned()
     bad = {**GOLDEN, "row": {"question": "Why?", "answer": "\u001b[31mNo."}}

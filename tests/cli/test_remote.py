@@ -11,7 +11,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from typer.testing import CliRunner
 
 from ingot.cli.app import app
-from tests.converters.sources.test_storage_faults import FAULTS, ROWS, SETS
+from tests.converters.sources.storage.test_storage_faults import FAULTS, ROWS, SETS
 from tests.s3_server import Asked, Fault, Storage, drawn, s3_storage
 
 MAPPING = {"version": 2, "text": "text", "meta": {"original_id": "n"}}
@@ -64,6 +64,7 @@ def local_copy(kind: str, folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kind", SETS)
 def test_a_conversion_gives_the_bytes_of_local_files(
     kind: str, storage: Storage, mapping: Path, tmp_path: Path
@@ -77,6 +78,7 @@ def test_a_conversion_gives_the_bytes_of_local_files(
     assert json.loads(there["manifest.json"])["rows"]["converted"] == 3000
 
 
+@pytest.mark.more
 def test_a_run_gives_the_bytes_of_local_files(storage: Storage, tmp_path: Path) -> None:
     words = ("--mapper", "rules", "--yes", "--min-confidence", "0.8", "--out")
     ingot("run", local_copy("lines", tmp_path / "lines"), *words, tmp_path / "here")
@@ -87,6 +89,7 @@ def test_a_run_gives_the_bytes_of_local_files(storage: Storage, tmp_path: Path) 
     assert files_of(tmp_path / "there", *apart) == files_of(tmp_path / "here", *apart)
 
 
+@pytest.mark.more
 def test_a_second_conversion_reads_nothing(storage: Storage, mapping: Path, tmp_path: Path) -> None:
     words = ("convert", mapping, "s3://data/table", "--out", tmp_path / "out")
     ingot(*words)
@@ -95,6 +98,7 @@ def test_a_second_conversion_reads_nothing(storage: Storage, mapping: Path, tmp_
     assert tally.requests["GET"] <= 6  # what it is was looked at, its rows were not read
 
 
+@pytest.mark.more
 def test_a_conversion_that_was_stopped_by_its_storage_goes_on(
     storage: Storage, mapping: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +116,7 @@ def test_a_conversion_that_was_stopped_by_its_storage_goes_on(
     ingot(*words)
 
 
+@pytest.mark.more
 def test_wrong_keys_are_refused(
     mapping: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +147,7 @@ class Vault(MemoryFileSystem):
         return "/" + rest.rpartition("@")[2].partition("?")[0].strip("/")
 
 
+@pytest.mark.more
 def test_secrets_in_a_url_are_in_no_message_and_no_file(mapping: Path, tmp_path: Path) -> None:
     fsspec.register_implementation("vault", Vault, clobber=True)
     with fsspec.open("memory://house/a.jsonl", "wb") as out:

@@ -185,6 +185,7 @@ def rules(mapping: dict[str, Any]) -> set[tuple[str, str]]:
     return {(one["level"], one["rule"]) for one in mapping["reasons"]}
 
 
+@pytest.mark.more
 def test_what_differs_is_reviewed_and_nothing_else(reviewed: dict[str, Any]) -> None:
     told = {
         one["path"]: (one["status"], one["verdict"], one["class"]) for one in reviewed["mappings"]
@@ -303,6 +304,7 @@ def test_provenance_is_told(reviewed: dict[str, Any]) -> None:
     )
 
 
+@pytest.mark.more
 def test_breaking_changes_can_be_allowed(inside: Path) -> None:
     words = ("--base", "main", "--head", "change", "--allow-breaking")
     told = document(*words, "--mappings", "maps/[bl]*[gy].json", code=0)
@@ -314,6 +316,7 @@ def test_breaking_changes_can_be_allowed(inside: Path) -> None:
     assert document(*words, code=1)["verdict"] == "block"  # broken files and golden rows do
 
 
+@pytest.mark.more
 def test_the_command_that_reproduces_it_does(inside: Path, reviewed: dict[str, Any]) -> None:
     for one in reviewed["mappings"]:
         program, command, *words = shlex.split(one["reproduce"])
@@ -330,6 +333,7 @@ def test_commits_are_named_by_their_ids(inside: Path, reviewed: dict[str, Any]) 
     assert told["commits"]["head"] is None
 
 
+@pytest.mark.more
 def test_the_same_commits_give_the_same_bytes(inside: Path, tmp_path: Path) -> None:
     words = ("review", "--base", "main", "--head", "change")
     for form in ("json", "markdown"):
@@ -446,6 +450,7 @@ def test_two_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pinned: Path
     assert one["sample"]["place"] == "new/is.sample"
 
 
+@pytest.mark.more
 def test_the_whole_is_longer_than_a_comment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -491,6 +496,7 @@ def test_no_repository_no_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "install git" in ingot("review", code=2).stderr
 
 
+@pytest.mark.more
 def test_a_job_of_github_is_told(
     inside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,9 +71,10 @@ def check_terminations(job: Job, folder: Path, count: int, seed: int) -> Counter
     raise AssertionError(f"{job.name}: {codes}")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", QUICK_JOBS)
 def test_a_terminated_job_goes_on(name: str, tmp_path: Path) -> None:
-    check_terminations(BY_NAME[name], tmp_path, 2, seed=1)
+    check_terminations(BY_NAME[name], tmp_path, 1, seed=1)
 
 
 @pytest.mark.attack
@@ -88,6 +89,7 @@ def shards(scene: Scene, *, finished: bool) -> int:
     return sum(name.startswith(".") != finished for name in names)
 
 
+@pytest.mark.more
 def test_a_shard_that_is_under_way_is_finished_within_the_grace(tmp_path: Path) -> None:
     scene = Scene(BY_NAME["convert, 2 workers"], tmp_path, random.Random(3))
     for _ in range(20):
@@ -104,6 +106,7 @@ def test_a_shard_that_is_under_way_is_finished_within_the_grace(tmp_path: Path) 
     scene.hold_next_run()
 
 
+@pytest.mark.more
 def test_a_second_sigterm_ends_at_once(tmp_path: Path) -> None:
     scene = Scene(BY_NAME["convert"], tmp_path, random.Random(4))
     process = scene.start()
@@ -120,6 +123,7 @@ def test_a_second_sigterm_ends_at_once(tmp_path: Path) -> None:
     assert tree(scene.out) == scene.whole
 
 
+@pytest.mark.more
 def test_a_wrong_grace_is_an_error(tmp_path: Path) -> None:
     scene_job = BY_NAME["convert"]
     scene_job.prepare(tmp_path)

@@ -167,6 +167,7 @@ def rows_and_segments(draw: st.DrawFn) -> tuple[Any, list[str | int]]:
     return row, segments
 
 
+@pytest.mark.more
 @given(rows_and_segments())
 @settings(max_examples=300)
 def test_agrees_with_rfc_9535(case: tuple[Any, list[str | int]]) -> None:

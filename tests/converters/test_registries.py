@@ -127,6 +127,7 @@ BUILDS = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", BUILDS)
 def test_a_build_imports_no_other_target(name):
     program = f"""

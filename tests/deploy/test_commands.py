@@ -84,6 +84,7 @@ def options(command: Any) -> dict[str, Any]:
     return {opt[2:]: one for one in command.params for opt in one.opts if opt.startswith("--")}
 
 
+@pytest.mark.more
 def test_variables_are_ones_that_ingot_reads():
     known = {
         f"INGOT_{name.upper().replace('-', '_')}"

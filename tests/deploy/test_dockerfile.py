@@ -172,6 +172,7 @@ def test_a_service_link_is_no_port(link):
     assert (code, text) == (0, "")
 
 
+@pytest.mark.more
 def test_a_job_that_answers_nothing_is_not_healthy():
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         code, text = check_health(silent.getsockname()[1])

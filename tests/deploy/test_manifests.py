@@ -244,6 +244,7 @@ def test_kustomization_builds():
     }
 
 
+@pytest.mark.more
 def test_compose_file_follows_the_specification():
     vendored = files("check_jsonschema") / "builtin_schemas/vendor/compose-spec.json"
     jsonschema.validate(compose(), json.loads(vendored.read_text("utf-8")))

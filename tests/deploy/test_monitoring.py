@@ -124,6 +124,7 @@ def test_dashboard_uses_the_variables_that_it_defines():
     assert set(re.findall(r"\$\{?([a-z]\w*)", json.dumps(DASHBOARD))) == defined
 
 
+@pytest.mark.more
 def test_monitor_scrapes_the_port_that_the_jobs_serve():
     (monitor,) = of_kind("ServiceMonitor")
     (endpoint,) = monitor["spec"]["endpoints"]

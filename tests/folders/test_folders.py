@@ -46,6 +46,7 @@ def _summary(stdout: str) -> str:
     return f"{kept} {[one['name'] for one in result.get('source', {}).get('left_out', ())]}"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("one", KINDS, ids=[one.name for one in KINDS])
 def test_a_run_is_right_or_stops(
     one: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

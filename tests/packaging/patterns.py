@@ -1,8 +1,8 @@
-"""Count the steps that a backtracking search takes, in place of a clock, and find every pattern.
+"""Finds every pattern of the product and measures what it takes on texts that may be slow for it.
 
-`re` tells no steps. `Steps` walks the parsed pattern as the engine of `re` does (greedy, lazy and
-possessive repeats, look around, groups) and counts every character and every choice it tries.
-Bounded repeats are cut at a few: however long they are, they are no growth.
+Run as a program: `python -m tests.packaging.patterns SIZE SAMPLES SEED [PATTERN ...]` prints a line
+for every pattern of the product, or of those given, that takes the square of the length or more,
+and names each before it tries it. The measure is the processor's time, not the clock's.
 """
 
 import ast
@@ -11,9 +11,10 @@ import itertools
 import pkgutil
 import random
 import re
+import signal
 import sys
-import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from re import _constants as op  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
@@ -22,9 +23,7 @@ from typing import Any, NamedTuple
 
 import ingot
 
-Matcher = Callable[[int, Callable[[int], bool]], bool]
 Node = tuple[Any, Any]
-_CUT = 12  # the most that a bounded repeat repeats, where steps are counted
 _USES = frozenset(["search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer"])
 _REPEATS = (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT)
 _SINGLE = (op.LITERAL, op.NOT_LITERAL, op.IN, op.ANY)
@@ -37,6 +36,29 @@ _SAMPLES = {
     op.CATEGORY_NOT_DIGIT: ["a"],
     op.CATEGORY_NOT_WORD: ["-", " "],
 }
+# Patterns that are given short texts only, and how short these are.
+SHORT = {
+    "ingot.agent.judging.model_gates._HEADING": "a label of at most 60 characters",
+    "ingot.agent.model.client._CIRCLE": "the last 2,000 characters of a reply",
+    "ingot.agent.model.server_errors._BOUNDS": "the first `_MOST_WORDS` bytes of an error",
+    "ingot.agent.proposing.cards._CARD_NAMES": "the name of a file",
+    "ingot.agent.proposing.doubts.turn_doubts._SPEAKER_TURN": "the first 2,000 characters",
+    "ingot.converters.sources.storage.listing._UNFINISHED": "the name of a file",
+    "ingot.converters.sources.text_kinds._FILE": "a text of at most 300 characters",
+    "ingot.converters.sources.text_kinds._EMAIL": "a text of at most 300 characters",
+}
+# Patterns that stand in a list or a table, and how they are applied; others are searched for.
+APPLIED = {
+    "ingot.agent.privacy.secrets._BY_LOOK": "fullmatch",
+    "ingot.converters.sources.file_kinds.MARKUP": "match",
+    "ingot.converters.sources.recognizers.aliccp._KINDS": "match",
+    "ingot.converters.sources.text_kinds._TIME": "fullmatch",
+}
+LITTLE = 0.03  # seconds of a processor that are no reason to look closer
+GROWTH = (
+    8.0  # times the seconds where the text is four times as long: 4 is linear, 16 is the square
+)
+LONGEST = 5.0  # seconds of a processor for one text
 
 
 class Pattern(NamedTuple):
@@ -45,10 +67,6 @@ class Pattern(NamedTuple):
     place: str
     compiled: re.Pattern[Any]
     uses: frozenset[str]
-
-
-class TooManyStepsError(Exception):
-    """More steps than the measure allows."""
 
 
 def product_patterns() -> list[Pattern]:
@@ -112,32 +130,22 @@ def _literals(module: ModuleType, tree: ast.Module) -> Iterator[Pattern]:
             yield Pattern(place, re.compile(given.value), frozenset({node.func.attr}))
 
 
-def parsed(pattern: re.Pattern[Any]) -> list[Node]:
-    """Return the pattern as `re` parses it, bounded repeats cut."""
+def applied_patterns() -> Iterator[Pattern]:
+    """Yield the patterns that long texts reach and that repeat something without a bound."""
+    for one in product_patterns():
+        if one.place not in SHORT and _may_grow(_parsed(one.compiled)):
+            uses = frozenset([APPLIED[one.place]]) if one.place in APPLIED else one.uses
+            yield one._replace(uses=uses)
+
+
+def _parsed(pattern: re.Pattern[Any]) -> list[Node]:
     given = pattern.pattern
     text = given if isinstance(given, str) else given.decode("latin-1")
-    return _cut(parser.parse(text, pattern.flags | (re.ASCII if text is not given else 0)))
+    tree: list[Node] = parser.parse(text, pattern.flags | (re.ASCII if text is not given else 0))
+    return tree
 
 
-def _cut(tree: Iterable[Node]) -> list[Node]:
-    return [_cut_node(kind, value) for kind, value in tree]
-
-
-def _cut_node(kind: Any, value: Any) -> Node:
-    if kind in _REPEATS:
-        least, most, body = value
-        most = most if most is op.MAXREPEAT else min(most, _CUT)
-        return kind, (min(least, _CUT), most, _cut(body))
-    if kind is op.SUBPATTERN:
-        return kind, (*value[:3], _cut(value[3]))
-    if kind is op.BRANCH:
-        return kind, (value[0], [_cut(one) for one in value[1]])
-    if kind in (op.ASSERT, op.ASSERT_NOT):
-        return kind, (value[0], _cut(value[1]))
-    return kind, _cut(value) if kind is op.ATOMIC_GROUP else value
-
-
-def inner_trees(kind: Any, value: Any) -> list[list[Node]]:
+def _inner_trees(kind: Any, value: Any) -> list[list[Node]]:
     """Return what stands within a node."""
     if kind in _REPEATS:
         return [value[2]]
@@ -150,267 +158,23 @@ def inner_trees(kind: Any, value: Any) -> list[list[Node]]:
     return [value] if kind is op.ATOMIC_GROUP else []
 
 
-def may_grow(tree: list[Node]) -> bool:
-    """Whether something in the pattern repeats without a bound."""
+def _may_grow(tree: list[Node]) -> bool:
     return any(
         (kind in _REPEATS and value[1] is op.MAXREPEAT)
-        or any(map(may_grow, inner_trees(kind, value)))
+        or any(map(_may_grow, _inner_trees(kind, value)))
         for kind, value in tree
     )
 
 
-class Steps:
-    """Counts the steps of one pattern on texts."""
-
-    def __init__(self, tree: list[Node], flags: int, most: int) -> None:
-        """Build the matcher; past `most` steps it gives up."""
-        self._flags, self._most = flags, most
-        self._groups: dict[int, tuple[int, int]] = {}
-        self._text = ""
-        self._count = 0
-        self._matcher = self._sequence(tree)
-
-    def count(self, text: str, uses: frozenset[str]) -> int:
-        """Return the steps of applying the pattern as it is used."""
-        self._text, self._count, at = text, 0, 0
-        if not uses - {"match", "fullmatch"} and uses:
-            end = len(text) if "fullmatch" in uses else None
-            self._matcher(0, lambda i: end is None or i == end)
-            return self._count
-        while at <= len(text):
-            self._groups.clear()
-            ends: list[int] = []
-            found = self._matcher(at, lambda i, ends=ends: ends.append(i) is None)  # type: ignore[misc]
-            if found and uses == {"search"}:
-                break
-            at = max(at + 1, ends[-1]) if found else at + 1
-        return self._count
-
-    def _step(self, steps: int = 1) -> None:
-        self._count += steps
-        if self._count > self._most:
-            raise TooManyStepsError
-
-    def _sequence(self, tree: list[Node]) -> Matcher:
-        parts = [self._node(kind, value) for kind, value in tree]
-
-        def run(at: int, goes_on: Callable[[int], bool]) -> bool:
-            after = goes_on
-            for part in reversed(parts[1:]):
-                after = lambda i, part=part, after=after: part(i, after)  # type: ignore[misc] # noqa: E731
-            return parts[0](at, after) if parts else goes_on(at)
-
-        return run
-
-    def _node(self, kind: Any, value: Any) -> Matcher:
-        if kind in _SINGLE:
-            return self._single(kind, value)
-        if kind in _REPEATS:
-            return self._repeat(kind, *value)
-        if kind is op.SUBPATTERN:
-            return self._group(value[0], self._sequence(value[3]))
-        if kind is op.BRANCH:
-            return self._branch([self._sequence(one) for one in value[1]])
-        if kind is op.ATOMIC_GROUP:
-            return self._atomic(self._sequence(value))
-        if kind in (op.ASSERT, op.ASSERT_NOT):
-            return self._look(kind is op.ASSERT, value[0], self._sequence(value[1]), value[1])
-        if kind is op.AT:
-            return self._place(value)
-        assert kind is op.GROUPREF, kind
-        return self._again(value)
-
-    def _single(self, kind: Any, value: Any) -> Matcher:
-        fits = character_test(kind, value, self._flags)
-
-        def run(at: int, goes_on: Callable[[int], bool]) -> bool:
-            self._step()
-            return at < len(self._text) and fits(self._text[at]) and goes_on(at + 1)
-
-        return run
-
-    def _repeat(self, kind: Any, least: int, most: Any, body: list[Node]) -> Matcher:
-        most = sys.maxsize if most is op.MAXREPEAT else most
-        if len(body) == 1 and body[0][0] in _SINGLE:
-            return self._repeat_single(kind, least, most, body[0])
-        inner = self._sequence(body)
-
-        def turn(done: int, at: int, goes_on: Callable[[int], bool]) -> bool:
-            self._step()
-
-            def once_more() -> bool:
-                if done >= most:
-                    return False
-                return inner(at, lambda i: (i > at or done < least) and turn(done + 1, i, goes_on))
-
-            if kind is op.MIN_REPEAT:
-                return (done >= least and goes_on(at)) or once_more()
-            return once_more() or (done >= least and goes_on(at))
-
-        whole: Matcher = lambda at, goes_on: turn(0, at, goes_on)  # noqa: E731
-        return self._atomic(whole) if kind is op.POSSESSIVE_REPEAT else whole
-
-    def _repeat_single(self, kind: Any, least: int, most: int, one: Node) -> Matcher:
-        fits = character_test(*one, self._flags)
-
-        def run(at: int, goes_on: Callable[[int], bool]) -> bool:
-            text, end = self._text, at
-            if kind is op.MIN_REPEAT:
-                while True:
-                    self._step()
-                    if end - at >= least and goes_on(end):
-                        return True
-                    if end - at >= most or end >= len(text) or not fits(text[end]):
-                        return False
-                    end += 1
-            while end < len(text) and end - at < most and fits(text[end]):
-                end += 1
-            self._step(end - at + 1)
-            last = end if kind is op.POSSESSIVE_REPEAT else at + least
-            while end >= max(last, at + least):
-                self._step()
-                if goes_on(end):
-                    return True
-                end -= 1
-            return False
-
-        return run
-
-    def _group(self, number: int | None, inner: Matcher) -> Matcher:
-        def run(at: int, goes_on: Callable[[int], bool]) -> bool:
-            def leave(end: int) -> bool:
-                if number is not None:
-                    self._groups[number] = (at, end)
-                return goes_on(end)
-
-            return inner(at, leave)
-
-        return run
-
-    def _branch(self, ways: list[Matcher]) -> Matcher:
-        def run(at: int, goes_on: Callable[[int], bool]) -> bool:
-            for way in ways:
-                self._step()
-                if way(at, goes_on):
-                    return True
-            return False
-
-        return run
-
-    def _atomic(self, inner: Matcher) -> Matcher:
-        def run(at: int, goes_on: Callable[[int], bool]) -> bool:
-            ends: list[int] = []
-            return inner(at, lambda i: ends.append(i) is None) and goes_on(ends[-1])
-
-        return run
-
-    def _look(self, wanted: bool, way: int, inner: Matcher, tree: list[Node]) -> Matcher:
-        back = width(tree) if way < 0 else 0
-
-        def run(at: int, goes_on: Callable[[int], bool]) -> bool:
-            self._step()
-            found = at >= back and inner(at - back, lambda i: True)
-            return found == wanted and goes_on(at)
-
-        return run
-
-    def _place(self, where: Any) -> Matcher:
-        lines = bool(self._flags & re.MULTILINE)
-
-        def holds(at: int) -> bool:
-            text = self._text
-            if where is op.AT_BEGINNING:
-                return at == 0 or (lines and text[at - 1] == "\n")
-            if where is op.AT_BEGINNING_STRING:
-                return at == 0
-            if where is op.AT_END_STRING:
-                return at == len(text)
-            if where is op.AT_END:
-                return at == len(text) or (text[at] == "\n" and (lines or at == len(text) - 1))
-            sides = [0 <= i < len(text) and _is_word(text[i]) for i in (at - 1, at)]
-            return (sides[0] != sides[1]) == (where is op.AT_BOUNDARY)
-
-        def run(at: int, goes_on: Callable[[int], bool]) -> bool:
-            self._step()
-            return holds(at) and goes_on(at)
-
-        return run
-
-    def _again(self, number: int) -> Matcher:
-        def run(at: int, goes_on: Callable[[int], bool]) -> bool:
-            start, end = self._groups.get(number, (0, 0))
-            said = self._text[start:end]
-            self._step(len(said) + 1)
-            return self._text.startswith(said, at) and goes_on(at + len(said))
-
-        return run
-
-
-def width(tree: list[Node]) -> int:
-    """Return the width of what stands in a look behind."""
-    sizes = {op.AT: 0, op.ASSERT: 0, op.ASSERT_NOT: 0}
-    total = 0
-    for kind, value in tree:
-        if kind in _REPEATS:
-            total += value[0] * width(value[2])
-        elif inner := inner_trees(kind, value):
-            total += 0 if kind in sizes else width(inner[0])
-        else:
-            total += sizes.get(kind, 1)
-    return total
-
-
-def _is_word(char: str) -> bool:
-    return char.isalnum() or char == "_"
-
-
-_CATEGORIES: dict[Any, Callable[[str], bool]] = {
-    op.CATEGORY_DIGIT: lambda char: unicodedata.category(char) == "Nd",
-    op.CATEGORY_SPACE: str.isspace,
-    op.CATEGORY_WORD: _is_word,
-    op.CATEGORY_NOT_DIGIT: lambda char: unicodedata.category(char) != "Nd",
-    op.CATEGORY_NOT_SPACE: lambda char: not char.isspace(),
-    op.CATEGORY_NOT_WORD: lambda char: not _is_word(char),
-}
-
-
-def character_test(kind: Any, value: Any, flags: int) -> Callable[[str], bool]:
-    """Return whether a character is what a node of one character takes."""
-    if kind is op.ANY:
-        return lambda char: bool(flags & re.DOTALL) or char != "\n"
-    items = [(op.LITERAL, value)] if kind is not op.IN else value
-    negated = kind is op.NOT_LITERAL or items[0][0] is op.NEGATE
-
-    def holds(char: str) -> bool:
-        for name, what in items:
-            if (
-                (name is op.LITERAL and ord(char) == what)
-                or (name is op.RANGE and what[0] <= ord(char) <= what[1])
-                or (name is op.CATEGORY and _CATEGORIES[what](char))
-            ):
-                return True
-        return False
-
-    def fits(char: str) -> bool:
-        sides = {char, char.lower(), char.upper()} if flags & re.IGNORECASE else {char}
-        return any(holds(one) for one in sides if len(one) == 1) != negated
-
-    known: dict[str, bool] = {}
-
-    def remember(char: str) -> bool:
-        if char not in known:
-            known[char] = fits(char)
-        return known[char]
-
-    return remember
-
-
-def slow_texts(tree: list[Node], size: int, seed: str, samples: int) -> Iterator[tuple[str, str]]:
-    """Yield texts of two lengths, `size` and twice that, on which a search may take long.
+def slow_texts(
+    pattern: re.Pattern[Any], size: int, seed: str, samples: int
+) -> Iterator[tuple[str, str]]:
+    """Yield texts of two lengths, a quarter of `size` and `size`, on which a search may take long.
 
     Each has a beginning, what is repeated, and an end that nearly fits: characters of the pattern,
     texts that it would find, and pieces of these.
     """
+    tree = _parsed(pattern)
     chosen = random.Random(seed)
     letters = list(dict.fromkeys(_letters(tree)))
     ends = ["", "\x00", "\n", "a"]
@@ -429,15 +193,15 @@ def slow_texts(tree: list[Node], size: int, seed: str, samples: int) -> Iterator
             ("", some * chosen.choice([1, 1, 9]) + chosen.choice([*letters, " "]), ""),
         ]
     for first, again, last in dict.fromkeys(shapes):
-        times = max(1, size // len(again))
-        yield first + again * times + last, first + again * 2 * times + last
+        times = max(1, size // (4 * len(again)))
+        yield first + again * times + last, first + again * 4 * times + last
 
 
 def _letters(tree: list[Node]) -> Iterator[str]:
     for kind, value in tree:
         if kind in _SINGLE:
             yield from itertools.islice(_fitting(kind, value), 4)
-        for inner in inner_trees(kind, value):
+        for inner in _inner_trees(kind, value):
             yield from _letters(inner)
 
 
@@ -450,8 +214,8 @@ def _fitting(kind: Any, value: Any) -> Iterator[str]:
                 yield from _SAMPLES[what]
             else:
                 yield from map(chr, [what] if name is op.LITERAL else dict.fromkeys(what))
-    else:
-        yield from filter(character_test(kind, value, 0), _WIDE)
+    else:  # one of any, or of what is not listed: `re` itself tells which are
+        yield from filter(_single(kind, value).match, _WIDE)
 
 
 def _sample(tree: list[Node], chosen: random.Random, groups: dict[int, str]) -> str:
@@ -471,7 +235,91 @@ def _sample_node(kind: Any, value: Any, chosen: random.Random, groups: dict[int,
         return groups.get(value, "")
     if kind in (op.ASSERT, op.ASSERT_NOT) and (kind is op.ASSERT_NOT or chosen.random() < 0.5):
         return ""
-    text = "".join(_sample(inner, chosen, groups) for inner in inner_trees(kind, value))
+    text = "".join(_sample(inner, chosen, groups) for inner in _inner_trees(kind, value))
     if kind is op.SUBPATTERN and value[0] is not None:
         groups[value[0]] = text
     return text
+
+
+def _single(kind: Any, value: Any) -> re.Pattern[str]:
+    """Return a pattern of one character that is what a node takes."""
+    if kind is op.ANY:
+        return re.compile(".")
+    if kind is op.NOT_LITERAL:
+        return re.compile(f"[^{re.escape(chr(value))}]")
+    spelled = {
+        op.CATEGORY_DIGIT: r"\d",
+        op.CATEGORY_SPACE: r"\s",
+        op.CATEGORY_WORD: r"\w",
+        op.CATEGORY_NOT_DIGIT: r"\D",
+        op.CATEGORY_NOT_SPACE: r"\S",
+        op.CATEGORY_NOT_WORD: r"\W",
+    }
+    parts = []
+    for name, what in value:
+        if name is op.CATEGORY:
+            parts.append(spelled[what])
+        elif name is op.RANGE:
+            parts.append(f"{re.escape(chr(what[0]))}-{re.escape(chr(what[1]))}")
+        elif name is op.LITERAL:
+            parts.append(re.escape(chr(what)))
+    return re.compile(f"[^{''.join(parts)}]")
+
+
+class NoEndError(Exception):
+    """A search that took all the time it may take."""
+
+
+def seconds(one: Pattern, text: str) -> float:
+    """Return the processor's seconds of applying a pattern as the product does."""
+    given = text if isinstance(one.compiled.pattern, str) else text.encode()
+    begun = time.process_time()
+    if one.uses and not one.uses - {"match", "fullmatch", "search"}:
+        for use in sorted(one.uses):
+            getattr(one.compiled, use)(given)
+    else:
+        for _ in one.compiled.finditer(given):
+            pass
+    return time.process_time() - begun
+
+
+def _least(one: Pattern, text: str) -> float:
+    """Measure three times: whatever else runs makes a search slower, never quicker."""
+    return min(seconds(one, text) for _ in range(3))
+
+
+def slowest(one: Pattern, size: int, samples: int, seed: int) -> str:
+    """Return on what a pattern takes the square of the length, or more; nothing if on no text."""
+    for short, long in slow_texts(one.compiled, size, f"{one.place} {seed}", samples):
+        signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST)
+        try:
+            slow = seconds(one, long)
+            if slow > LITTLE and (slow := _least(one, long)) > max(
+                LITTLE, GROWTH * _least(one, short)
+            ):
+                return f"{slow:.3f} s on {short[:40]!r}...{short[-8:]!r}"
+        except NoEndError:
+            return f"no end on {short[:40]!r}...{short[-8:]!r}"
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    return ""
+
+
+def _give_up(*_: object) -> None:
+    raise NoEndError
+
+
+def main() -> None:
+    """Print `? place` before each pattern is tried, and `! place: why` for one that is slow."""
+    size, samples, seed = map(int, sys.argv[1:4])
+    given = [Pattern(one, re.compile(one), frozenset({"finditer"})) for one in sys.argv[4:]]
+    signal.signal(signal.SIGVTALRM, _give_up)
+    for one in given or applied_patterns():
+        sys.stdout.write(f"? {one.place}\n")
+        sys.stdout.flush()
+        if why := slowest(one, size, samples, seed):
+            sys.stdout.write(f"! {one.place}: {why}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -203,6 +203,7 @@ def transcript() -> list[tuple[str, str]]:
     return re.findall(r"^\$ ([^\n]*)\n(.*?)(?=^\$ |\Z)", session, flags=re.DOTALL | re.MULTILINE)
 
 
+@pytest.mark.more
 def test_transcript_is_what_the_commands_print(tmp_path):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     programs = {"ingot": [sys.executable, "-m", "ingot"], "head": ["head"]}

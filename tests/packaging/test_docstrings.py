@@ -71,6 +71,7 @@ def known_words(trees: Trees) -> set[str]:
     return words
 
 
+@pytest.mark.more
 def test_docstrings_name_what_exists() -> None:
     trees = {name: parse_file(file) for name, file in modules().items()}
     words = known_words(trees)

@@ -70,6 +70,7 @@ def test_the_workflow_runs_on_all_that_is_supported() -> None:
     }
 
 
+@pytest.mark.more
 def test_hooks_are_targets_of_the_makefile() -> None:
     entries = [hook["entry"].split() for hook in hooks()]
     assert {entry[0] for entry in entries} == {"make"}
@@ -80,6 +81,7 @@ def test_hooks_are_targets_of_the_makefile() -> None:
     assert run.returncode == 0, run.stdout
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("schema", PUBLISHED)
 def test_files_are_as_github_publishes_them(schema: str) -> None:
     check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema]

@@ -89,11 +89,13 @@ def root_imports(tree: ast.Module) -> set[str]:
     return found
 
 
+@pytest.mark.more
 def test_import_contracts_hold():
     run = lint_imports(ROOT)
     assert run.returncode == 0, run.stdout + run.stderr
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("contract", [one["name"] for one in CONTRACTS])
 def test_an_import_against_a_contract_is_found(contract, tmp_path):
     ((module, text),) = (case for name, case in PLANTED.items() if contract.startswith(name))
@@ -103,6 +105,7 @@ def test_an_import_against_a_contract_is_found(contract, tmp_path):
     assert f"{contract} BROKEN" in lint_imports(tmp_path).stdout
 
 
+@pytest.mark.more
 def test_a_package_on_no_floor_is_found(tmp_path):
     plant_tree(tmp_path)
     for name in ("ingot/planted", "ingot/agent/planted", "ingot/converters/planted"):
@@ -111,6 +114,7 @@ def test_a_package_on_no_floor_is_found(tmp_path):
     assert lint_imports(tmp_path).stdout.count("BROKEN") == 3
 
 
+@pytest.mark.more
 def test_modules_take_no_code_from_the_root():
     below = ("ingot.agent.", "ingot.cli.", "ingot.converters.")
     taken = {
@@ -179,6 +183,7 @@ def test_a_heavy_import_is_found(tmp_path):
     assert loaded_by("import numpy.linalg, rich", [], tmp_path) & {*HEAVY} == {"numpy", "rich"}
 
 
+@pytest.mark.more
 def test_a_process_of_ingot_loads_no_pandas(tmp_path):
     pytest.importorskip("pandas")
     array = "import pyarrow\npyarrow.array([1])\n"
@@ -209,6 +214,7 @@ SOURCES = (
 )
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
 def test_a_run_loads_no_reader_of_another_format(form, tmp_path):
     rows = [{"question": f"What is {n} and {n}?", "answer": f"It is {n + n}."} for n in range(30)]
@@ -240,6 +246,7 @@ BUILDS = {
 ENGINES = ("mapping", "convert", "records", "megatron", "lake", "export", "recsys.monolith")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("target", BUILDS)
 def test_a_build_loads_no_text_engine_and_no_other_target(target, tmp_path):
     pytest.importorskip("numba")

@@ -79,6 +79,17 @@ def empty_names(files: Iterable[Path]) -> list[Path]:
     return [file for file in files if file.stem in EMPTY_NAMES]
 
 
+def unmirrored(root: Path) -> list[Path]:
+    """Return the folders of tests below those of a package that no package is called like."""
+    mirrors = {"tests/agent": "agent", "tests/converters": "converters", "tests/cli": "ingot/cli"}
+    folders = {
+        file.parent: root / mirrors[top] / file.parent.relative_to(root / top)
+        for top in mirrors
+        for file in (root / top).rglob("test_*.py")
+    }
+    return sorted(tests for tests, package in folders.items() if not package.is_dir())
+
+
 def pins(lines: Iterable[str]) -> list[str]:
     """Return the requirements that allow one version only."""
     return [line for line in lines if "==" in line]
@@ -100,12 +111,17 @@ def test_every_data_file_is_matched_by_package_data() -> None:
     assert unshipped(ROOT, SETUPTOOLS["package-data"]) == []
 
 
+@pytest.mark.more
 def test_every_module_opens_with_a_docstring() -> None:
     assert undocumented(python_files(ROOT)) == []
 
 
 def test_names_of_modules_say_what_they_hold() -> None:
     assert empty_names(python_files(ROOT)) == []
+
+
+def test_folders_of_tests_mirror_the_packages() -> None:
+    assert unmirrored(ROOT) == []
 
 
 def test_version_is_stated_once_for_users_and_packaging() -> None:
@@ -134,6 +150,9 @@ def planted(tmp_path: Path) -> Path:
     (tmp_path / "agent/forgotten/helpers.py").write_text("x = 1\n")
     (tmp_path / "schemas/some.json").write_text("{}")
     (tmp_path / "schemas/stray.txt").write_text("")
+    for name in ("agent/forgotten", "agent/former"):
+        (tmp_path / "tests" / name).mkdir(parents=True)
+        (tmp_path / "tests" / name / "test_it.py").write_text("")
     for part in ("agent", "converters", "prompts"):
         (tmp_path / "ingot" / part).symlink_to(f"../{'agent' if part == 'prompts' else part}")
     return tmp_path
@@ -149,4 +168,5 @@ def test_each_mistake_of_a_layout_is_found(planted: Path) -> None:
     assert unshipped(planted, {"ingot.schemas": ["*.json"]}) == [planted / "schemas/stray.txt"]
     assert undocumented(python_files(planted)) == [folder / "helpers.py"]
     assert empty_names(python_files(planted)) == [folder / "helpers.py"]
+    assert unmirrored(planted) == [planted / "tests/agent/former"]
     assert pins(["torch==2.13.0", "numpy>=1.26"]) == ["torch==2.13.0"]

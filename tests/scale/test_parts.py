@@ -46,6 +46,7 @@ def run_parts(job: Job, folder: Path, count: int) -> list[str]:
     return said
 
 
+@pytest.mark.more
 def test_parts_give_the_bytes_of_one_machine(job: Job, tmp_path: Path, whole: dict) -> None:
     said = run_parts(job, tmp_path, 3)
     assert "ingot merge" in said[-1]
@@ -58,6 +59,7 @@ def test_parts_give_the_bytes_of_one_machine(job: Job, tmp_path: Path, whole: di
     assert not left
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("job", [name for name in JOBS if name != "lake"], indirect=True)
 def test_a_merge_before_all_parts_are_done(job: Job, tmp_path: Path, whole: dict) -> None:
     done = ingot(tmp_path, "merge", job.target)
@@ -74,6 +76,7 @@ def test_a_merge_before_all_parts_are_done(job: Job, tmp_path: Path, whole: dict
     assert tree(tmp_path / RESULT) == whole
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("job", ["lake"], indirect=True)
 @pytest.mark.parametrize("parts", [1, 3])
 def test_the_merge_of_a_lake_does_what_is_left(
@@ -93,6 +96,7 @@ def test_the_merge_of_a_lake_does_what_is_left(
     assert tree(tmp_path / RESULT) == whole
 
 
+@pytest.mark.more
 def test_parts_at_once_one_of_them_killed(job: Job, tmp_path: Path, whole: dict) -> None:
     from tests.scale.jobs import _PROGRAM
 
@@ -145,6 +149,7 @@ OTHER_JOBS = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", OTHER_JOBS)
 def test_parts_of_another_job_are_refused_and_stay(
     name: str, begun: Path, monkeypatch: pytest.MonkeyPatch
@@ -175,6 +180,7 @@ def test_parts_of_another_job_are_refused_and_stay(
         assert parts() == before
 
 
+@pytest.mark.more
 def test_workers_are_no_difference(begun: Path) -> None:
     assert run_here(*CONVERT, "--workers", "1", "--shard", "1/2")[0] == 5
     assert run_here("merge", "o")[0] == 0
@@ -182,12 +188,14 @@ def test_workers_are_no_difference(begun: Path) -> None:
     assert (code, "nothing to do" in said) == (0, True)
 
 
+@pytest.mark.more
 def test_a_run_of_the_whole_job_takes_over_what_a_part_has_done(begun: Path) -> None:
     assert run_here(*CONVERT)[0] == 0
     assert json.loads((begun / "o/run.json").read_text())["resumed"] is True
     assert {path.name for path in begun.iterdir()} == {"src", "m.json", "o"}
 
 
+@pytest.mark.more
 def test_other_parts_make_way_when_told(begun: Path) -> None:
     english = (*CONVERT, "--language", "en", "--overwrite")
     assert run_here(*english, "--shard", "0/2")[0] == 5
@@ -201,6 +209,7 @@ def test_other_parts_make_way_when_told(begun: Path) -> None:
     assert not stage.exists()
 
 
+@pytest.mark.more
 def test_an_equal_result_leaves_the_parts_of_another_job(begun: Path) -> None:
     assert run_here(*CONVERT)[0] == 0
     assert run_here(*CONVERT, "--language", "en", "--overwrite", "--shard", "0/2")[0] == 5
@@ -211,6 +220,7 @@ def test_an_equal_result_leaves_the_parts_of_another_job(begun: Path) -> None:
     assert (stage / "work/command.json").exists()
 
 
+@pytest.mark.more
 def test_a_merge_never_removes_the_parts_of_another_job(begun: Path) -> None:
     """Also where the command of the parts says `--overwrite`, and the input changed in between."""
     words = (*CONVERT, "--language", "en", "--overwrite")
@@ -225,6 +235,7 @@ def test_a_merge_never_removes_the_parts_of_another_job(begun: Path) -> None:
     assert run_here("merge", "o")[0] == 0
 
 
+@pytest.mark.more
 def test_a_merge_says_how_two_jobs_differ(begun: Path) -> None:
     """As two versions of before left them: now the second job is refused."""
     (first,) = begun.glob(".o.ingot-stage-*")
@@ -242,6 +253,7 @@ def test_a_merge_says_how_two_jobs_differ(begun: Path) -> None:
     assert f"left the parts of another job in {first}" in said
 
 
+@pytest.mark.more
 def test_parts_of_a_lake_with_other_options(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,6 +272,7 @@ def test_parts_of_a_lake_with_other_options(
     assert find_commands("o")[0][0][-4:] == ["--mode", "pt", "--shard", "merge"]
 
 
+@pytest.mark.more
 def test_parts_of_tokens_with_other_options(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

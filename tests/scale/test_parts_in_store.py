@@ -4,11 +4,14 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import SURE
 from tests.s3_server import Storage
 from tests.scale.jobs import JOBS, RESULT, TOKENIZER, in_store, ingot, joined_tokens, tree
 
 
+@pytest.mark.more
 def test_parts_give_the_manifest_of_one_machine(s3: Storage, tmp_path: Path) -> None:
     from ingot.converters.output.object_store import list_names, read_json
 
@@ -33,6 +36,7 @@ def test_parts_give_the_manifest_of_one_machine(s3: Storage, tmp_path: Path) -> 
     assert ingot(tmp_path, "merge", url).returncode == 0
 
 
+@pytest.mark.more
 def test_parts_of_a_lake_at_once_give_the_results_of_one_machine(
     s3: Storage, tmp_path: Path
 ) -> None:
@@ -55,6 +59,7 @@ def test_parts_of_a_lake_at_once_give_the_results_of_one_machine(
     assert ingot(tmp_path, "merge", "parts").returncode == 0
 
 
+@pytest.mark.more
 def test_parts_of_tokens_are_the_local_data_set(s3: Storage, tmp_path: Path) -> None:
     """Input and output in the store; part 1 has run when part 0 begins."""
     words, url = in_store(JOBS["tokens"], s3, tmp_path)

@@ -207,6 +207,7 @@ def test_a_replacement_that_is_killed_goes_on(
     assert not [path for path in unfinished.rglob("*") if path.is_file()]
 
 
+@pytest.mark.more
 def test_multi_hot_data_are_put(
     s3: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ def make_and_put(name: str, folder: Path) -> tuple[Path, str]:
     return made, url
 
 
+@pytest.mark.more
 def test_criteo_batches_are_those_of_the_folder(s3: Storage, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from ingot.converters.recsys.criteo import CriteoDataset
@@ -41,6 +42,7 @@ def test_criteo_batches_are_those_of_the_folder(s3: Storage, tmp_path: Path) -> 
     assert count > 20
 
 
+@pytest.mark.more
 def test_ctr_batches_are_those_of_the_folder(s3: Storage, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from ingot.converters.recsys.ctr import build_dataloader
@@ -59,6 +61,7 @@ def test_ctr_batches_are_those_of_the_folder(s3: Storage, tmp_path: Path) -> Non
         build_dataloader(f"{url}/elsewhere", 256)
 
 
+@pytest.mark.more
 def test_monolith_reads_results_in_a_store(s3: Storage, tmp_path: Path) -> None:
     from ingot.converters.recsys.monolith import read_arrow
 

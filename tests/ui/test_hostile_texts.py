@@ -98,6 +98,7 @@ def check(page: Any) -> None:
     assert content <= window
 
 
+@pytest.mark.more
 def test_no_text_of_data_becomes_part_of_the_page(opened: Open, place: str) -> None:
     page = opened(place)
     page.wait_for_selector(".entry")
@@ -119,6 +120,7 @@ def test_no_text_of_data_becomes_part_of_the_page(opened: Open, place: str) -> N
     check(page)
 
 
+@pytest.mark.more
 def test_a_result_with_hostile_texts(opened: Open, place: str) -> None:
     page = opened(place)
     page.get_by_role("button", name="Use as source: plain.jsonl").click()
@@ -133,6 +135,7 @@ def test_a_result_with_hostile_texts(opened: Open, place: str) -> None:
     check(page)
 
 
+@pytest.mark.more
 def test_a_long_text_is_cut_and_can_be_shown(opened: Open, place: str) -> None:
     page = opened(place)
     page.get_by_role("button", name="Use as source: plain.jsonl").click()
@@ -145,6 +148,7 @@ def test_a_long_text_is_cut_and_can_be_shown(opened: Open, place: str) -> None:
     check(page)
 
 
+@pytest.mark.more
 def test_a_text_of_100_kb_is_cut_by_the_page_itself(opened: Open, place: str) -> None:
     page = opened(place)
     shown = page.evaluate(

@@ -5,6 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+pytest.importorskip("playwright", reason="playwright is not installed: make test-more brings it")
 from playwright.sync_api import expect
 
 Begin = Callable[..., Any]
@@ -47,6 +50,7 @@ def convert(page: Any, out: str) -> None:
     page.get_by_role("link", name="Open result").wait_for(timeout=60_000)
 
 
+@pytest.mark.more
 def test_a_source_becomes_records_and_tokens_by_clicking(begun: Begin, root: Path) -> None:
     page = begun("keeper.jsonl")
     assert chips(page, "assistant") == ["reply_a"]
@@ -63,6 +67,7 @@ def test_a_source_becomes_records_and_tokens_by_clicking(begun: Begin, root: Pat
     assert json.loads((root / "results/clicked/manifest.json").read_text())["rows"]["read"] == 5
 
 
+@pytest.mark.more
 def test_the_same_by_keyboard_alone(begun: Begin, root: Path) -> None:
     page = begun("keeper.jsonl")
     press = page.keyboard.press
@@ -116,6 +121,7 @@ def tab_to(page: Any, name: str) -> None:
     raise AssertionError(f"Tab does not reach {name}")
 
 
+@pytest.mark.more
 def test_a_wrong_field_shows_its_losses_and_undo_takes_it_back(begun: Begin) -> None:
     page = begun("en_chats")
     before = page.locator(".record").first.inner_text()
@@ -138,6 +144,7 @@ def test_a_wrong_field_shows_its_losses_and_undo_takes_it_back(begun: Begin) -> 
     expect(approve).to_be_disabled()
 
 
+@pytest.mark.more
 def test_a_drop_that_means_nothing_is_told(begun: Begin) -> None:
     page = begun("en_chats")
     drag(page, "conversations", "text")  # a list is no text
@@ -145,6 +152,7 @@ def test_a_drop_that_means_nothing_is_told(begun: Begin) -> None:
     assert said(page) == []
 
 
+@pytest.mark.more
 def test_fields_are_added_and_cleared(begun: Begin) -> None:
     page = begun("keeper.jsonl")
     drag(page, "voice", "user", ".add")
@@ -156,6 +164,7 @@ def test_fields_are_added_and_cleared(begun: Begin) -> None:
     expect(page.locator(".change .lost dd")).to_have_text("5")
 
 
+@pytest.mark.more
 def test_an_alternative_is_taken(begun: Begin) -> None:
     page = begun("keeper.jsonl")
     page.get_by_role("button", name="Alternatives", exact=True).click()
@@ -170,6 +179,7 @@ def test_an_alternative_is_taken(begun: Begin) -> None:
     assert "text" in page.locator(".mapping-words dt").all_text_contents()
 
 
+@pytest.mark.more
 def test_a_line_that_is_no_command_says_what_to_do(begun: Begin) -> None:
     page = begun("keeper.jsonl")
     line = page.get_by_role("textbox", name="Command or question")
@@ -190,6 +200,7 @@ def test_a_line_that_is_no_command_says_what_to_do(begun: Begin) -> None:
     expect(page.locator(".commands")).to_be_visible()  # what was answered stays
 
 
+@pytest.mark.more
 def test_a_speaker_is_given_a_role(begun: Begin) -> None:
     page = begun("en_chats")
     page.get_by_label("Role: human").select_option("drop")
@@ -198,6 +209,7 @@ def test_a_speaker_is_given_a_role(begun: Begin) -> None:
     expect(page.locator(".change")).to_be_visible()
 
 
+@pytest.mark.more
 def test_a_list_is_dropped_as_messages(begun: Begin) -> None:
     page = begun("en_chats")
     page.get_by_label("Use as: conversations", exact=True).select_option(label="list of messages")
@@ -205,6 +217,7 @@ def test_a_list_is_dropped_as_messages(begun: Begin) -> None:
     assert said(page) == ["set messages conversations[*] speaker=from text=value"]
 
 
+@pytest.mark.more
 def test_a_field_is_marked_wherever_it_is(begun: Begin) -> None:
     page = begun("keeper.jsonl")
     page.locator("[role=treeitem][data-field=prompt]").hover()
@@ -213,6 +226,7 @@ def test_a_field_is_marked_wherever_it_is(begun: Begin) -> None:
     assert {"field", "chip", "node", "span"} <= set(found)
 
 
+@pytest.mark.more
 def test_a_conversation_is_continued(begun: Begin, address: str) -> None:
     page = begun("keeper.jsonl")
     drag(page, "reply_b", "assistant")
@@ -224,6 +238,7 @@ def test_a_conversation_is_continued(begun: Begin, address: str) -> None:
     expect(page.get_by_role("button", name="Undo")).to_be_enabled()
 
 
+@pytest.mark.more
 def test_a_refused_folder_is_explained(begun: Begin) -> None:
     page = begun("keeper.jsonl")
     page.get_by_label("Output folder", exact=True).fill("../outside")
@@ -232,6 +247,7 @@ def test_a_refused_folder_is_explained(begun: Begin) -> None:
     expect(page.get_by_role("button", name="Approve and convert")).to_be_enabled()
 
 
+@pytest.mark.more
 def test_a_tokenizer_is_found_by_browsing(begun: Begin) -> None:
     page = begun("keeper.jsonl")
     page.get_by_role("button", name="Browse: Tokenizer").click()
@@ -242,6 +258,7 @@ def test_a_tokenizer_is_found_by_browsing(begun: Begin) -> None:
     expect(tokenizer).to_have_value("tokenizer/tokenizer.json")
 
 
+@pytest.mark.more
 def test_targets_without_a_field_are_folded(begun: Begin) -> None:
     page = begun("keeper.jsonl")
     folded = page.locator(".more-targets")
@@ -253,6 +270,7 @@ def test_targets_without_a_field_are_folded(begun: Begin) -> None:
     expect(folded.locator(".zone[data-target='system']")).to_have_count(0)
 
 
+@pytest.mark.more
 def test_rows_are_shown_by_a_value_and_by_what_becomes_of_them(begun: Begin) -> None:
     page = begun("en_chats")
     said = page.locator(".filter")
@@ -272,6 +290,7 @@ def test_rows_are_shown_by_a_value_and_by_what_becomes_of_them(begun: Begin) -> 
     expect(said).to_contain_text("25 of 25 rows")
 
 
+@pytest.mark.more
 def test_messages_are_left_out_by_a_tick_and_taken_back(begun: Begin) -> None:
     page = begun("en_chats")
     page.locator("[role=treeitem][data-field='conversations[*].from']").click()
@@ -292,6 +311,7 @@ def test_messages_are_left_out_by_a_tick_and_taken_back(begun: Begin) -> None:
     expect(page.locator(".effect .after dd")).to_have_text("5")
 
 
+@pytest.mark.more
 def test_the_history_says_what_each_step_was(begun: Begin) -> None:
     page = begun("keeper.jsonl")
     drag(page, "reply_b", "assistant")
@@ -310,6 +330,7 @@ def test_the_history_says_what_each_step_was(begun: Begin) -> None:
     assert chips(page, "assistant") == ["reply_a"]
 
 
+@pytest.mark.more
 def test_an_empty_conversation_gives_lines_that_fit(begun: Begin) -> None:
     page = begun("en_chats")
     tries = page.locator(".tries button")
@@ -324,6 +345,7 @@ def test_an_empty_conversation_gives_lines_that_fit(begun: Begin) -> None:
     expect(page.locator(".tries")).to_have_count(0)
 
 
+@pytest.mark.more
 def test_data_without_text_is_not_approved(begun: Begin, root: Path) -> None:
     (root / "ages.csv").write_text("age,score\n" + "".join(f"{n},{n % 5}\n" for n in range(99)))
     page = begun("ages.csv")

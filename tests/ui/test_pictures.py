@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("playwright", reason="playwright is not installed: make test-more brings it")
 from playwright.sync_api import expect
 
 from tests.ui.conftest import EXAMPLES, INGOT, KEEPER

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+pytest.importorskip("playwright", reason="playwright is not installed: make test-more brings it")
 from playwright.sync_api import expect
 
 from tests.ui.conftest import check_names
@@ -13,6 +15,7 @@ Open = Callable[..., Any]
 Begin = Callable[..., Any]
 
 
+@pytest.mark.more
 def test_every_control_has_a_name(opened: Open, address: str, begun: Begin) -> None:
     page = opened(address)
     page.wait_for_selector(".entry")
@@ -27,6 +30,7 @@ def test_every_control_has_a_name(opened: Open, address: str, begun: Begin) -> N
         expect(page.get_by_role("region", name=name, exact=True)).to_be_visible()
 
 
+@pytest.mark.more
 def test_the_tree_of_fields_is_a_tree(begun: Begin) -> None:
     page = begun("en_chats")
     tree = page.get_by_role("tree", name="Fields")
@@ -48,6 +52,7 @@ def test_the_tree_of_fields_is_a_tree(begun: Begin) -> None:
     expect(items.nth(3)).to_be_focused()
 
 
+@pytest.mark.more
 def test_what_changed_is_announced(begun: Begin) -> None:
     page = begun("keeper.jsonl")
     page.get_by_label("Use as: reply_b").select_option("set assistant reply_b")
@@ -55,6 +60,7 @@ def test_what_changed_is_announced(begun: Begin) -> None:
     expect(page.locator("#live")).to_have_attribute("aria-live", "polite")
 
 
+@pytest.mark.more
 def test_the_keys_are_listed(begun: Begin) -> None:
     page = begun("keeper.jsonl")
     page.keyboard.press("?")
@@ -71,6 +77,7 @@ def test_the_keys_are_listed(begun: Begin) -> None:
     expect(page.get_by_role("textbox", name="Command or question")).to_be_focused()
 
 
+@pytest.mark.more
 def test_the_focus_is_seen(begun: Begin) -> None:
     page = begun("keeper.jsonl")
     page.keyboard.press("f")
@@ -78,6 +85,7 @@ def test_the_focus_is_seen(begun: Begin) -> None:
     assert page.locator("[role=treeitem]:focus").evaluate(styles) == "solid"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("width", [800, 1024])
 def test_a_narrow_window_is_usable(begun: Begin, width: int) -> None:
     page = begun("en_chats", viewport={"width": width, "height": 700})
@@ -87,6 +95,7 @@ def test_a_narrow_window_is_usable(begun: Begin, width: int) -> None:
     page.locator(".zone").first.click(trial=True)
 
 
+@pytest.mark.more
 def test_the_page_speaks_chinese(begun: Begin) -> None:
     page = begun("keeper.jsonl")
     page.get_by_label("Language").select_option("zh")
@@ -103,6 +112,7 @@ def test_the_page_speaks_chinese(begun: Begin) -> None:
     expect(page.get_by_label("语言")).to_have_value("zh")
 
 
+@pytest.mark.more
 def test_reasons_are_said_in_chinese_wherever_they_are_known(opened: Open, address: str) -> None:
     page = opened(address, locale="zh-CN")
     said = page.evaluate(
@@ -128,11 +138,13 @@ def test_reasons_are_said_in_chinese_wherever_they_are_known(opened: Open, addre
     ]
 
 
+@pytest.mark.more
 def test_the_language_of_the_browser_is_taken(opened: Open, address: str) -> None:
     page = opened(address, locale="zh-CN")
     expect(page.get_by_role("heading", level=1)).to_have_text("把原始数据集变成训练数据")
 
 
+@pytest.mark.more
 def test_both_dictionaries_have_equal_keys_and_places(opened: Open, address: str) -> None:
     page = opened(address)
     words = page.evaluate("import('/static/words.js').then((one) => one.WORDS)")
@@ -176,6 +188,7 @@ def contrast(page: Any, selector: str) -> float:
     return found
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_texts_can_be_read_in_both_themes(begun: Begin, scheme: str) -> None:
     page = begun("keeper.jsonl", color_scheme=scheme)

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("playwright", reason="playwright is not installed: make test-more brings it")
 from playwright.sync_api import expect
 
 from tests.ui.conftest import EXAMPLES, INGOT, check_names
@@ -49,6 +51,7 @@ def figure(page: Any, name: str) -> int:
     return int(shown.locator("dd").inner_text().replace(",", ""))
 
 
+@pytest.mark.more
 def test_the_figures_of_a_result_add_up(opened: Open, place: str, results: Path) -> None:
     page = opened(place)
     page.get_by_role("link", name="Open result: chats").click()
@@ -65,6 +68,7 @@ def test_the_figures_of_a_result_add_up(opened: Open, place: str, results: Path)
     expect(reject).to_contain_text("24")
 
 
+@pytest.mark.more
 def test_records_are_shown_in_pages(opened: Open, place: str) -> None:
     page = opened(place.split("#")[0] + "#/")  # without its token nothing is shown
     expect(page.get_by_role("heading", level=1)).to_have_text("This page needs its token")
@@ -78,6 +82,7 @@ def test_records_are_shown_in_pages(opened: Open, place: str) -> None:
     expect(section.get_by_role("button", name="Next")).to_be_disabled()
 
 
+@pytest.mark.more
 def test_tokens_are_texts_where_the_tokenizer_is_named(opened: Open, place: str) -> None:
     page = opened(place)
     page.get_by_role("link", name="Open result: chats").click()
@@ -96,6 +101,7 @@ def test_tokens_are_texts_where_the_tokenizer_is_named(opened: Open, place: str)
     assert untrained.locator(".token").first.evaluate(line) == "dotted"
 
 
+@pytest.mark.more
 def test_a_data_set_of_a_lake_is_approved_and_the_next_one_opens(
     opened: Open, place: str, results: Path
 ) -> None:
@@ -119,6 +125,7 @@ def test_a_data_set_of_a_lake_is_approved_and_the_next_one_opens(
     assert any(names[0] in str(one) for one in (results / "lake").rglob("*.json"))
 
 
+@pytest.mark.more
 def test_a_changed_mapping_is_reviewed(opened: Open, place: str) -> None:
     page = opened(place)
     page.get_by_role("link", name="Compare: new.json").click()
@@ -136,6 +143,7 @@ def test_a_changed_mapping_is_reviewed(opened: Open, place: str) -> None:
     check_names(page)
 
 
+@pytest.mark.more
 def test_a_file_that_is_no_mapping_is_refused_with_words(opened: Open, place: str) -> None:
     page = opened(place.split("#")[0] + "#token=" + place.split("=")[1])
     page.goto(place.split("#")[0] + "#/review")

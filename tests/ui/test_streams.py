@@ -4,6 +4,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+pytest.importorskip("playwright", reason="playwright is not installed: make test-more brings it")
 from playwright.sync_api import expect
 
 Begin = Callable[..., Any]
@@ -20,6 +23,7 @@ def say(page: Any, line: str) -> None:
     page.keyboard.press("Enter")
 
 
+@pytest.mark.more
 def test_words_of_a_model_come_as_text_and_can_be_withdrawn(begun: Begin) -> None:
     page = begun("keeper.jsonl")
     page.evaluate(
@@ -52,6 +56,7 @@ def test_words_of_a_model_come_as_text_and_can_be_withdrawn(begun: Begin) -> Non
     expect(page.locator(".page")).to_have_attribute("aria-busy", "true")
 
 
+@pytest.mark.more
 def test_a_stream_that_ends_too_early_is_told(begun: Begin) -> None:
     page = begun("keeper.jsonl")
     body = event("word", {"text": "<b>I take</b>"})
@@ -63,6 +68,7 @@ def test_a_stream_that_ends_too_early_is_told(begun: Begin) -> None:
     expect(page.locator(".zone[data-target=assistant] .chip")).to_have_text("reply_b")
 
 
+@pytest.mark.more
 def test_an_error_of_a_stream_says_where_and_what_to_do(begun: Begin) -> None:
     page = begun("keeper.jsonl")
     told = {"where": "model <i>m</i>", "problem": "is not reachable", "hint": "start it"}
@@ -73,6 +79,7 @@ def test_an_error_of_a_stream_says_where_and_what_to_do(begun: Begin) -> None:
     expect(page.get_by_role("alert")).to_contain_text("start it")
 
 
+@pytest.mark.more
 def test_a_conversion_goes_on_where_the_page_was_opened_again(begun: Begin) -> None:
     page = begun("keeper.jsonl")
     left = [True, True]

@@ -21,6 +21,7 @@ from tests.agent.chat.conftest import ANSWERS, STAPLES, Talk
 # --- without a model
 
 
+@pytest.mark.more
 def test_it_begins_with_what_the_rules_propose_stage_by_stage(offline):
     talk = offline(STAPLES)
     told = [one for one in talk.stages if one in ("discover", "sample", "propose", "validate")]
@@ -43,6 +44,7 @@ def test_a_change_is_checked_on_the_sample_before_it_is_shown(offline):
     assert proposal.mapping["provenance"]["mapper"] == "rules"
 
 
+@pytest.mark.more
 def test_a_misspelt_field_changes_nothing_and_names_the_nearest(offline):
     talk = offline(STAPLES)
     told = talk("set text titel,body")
@@ -53,6 +55,7 @@ def test_a_misspelt_field_changes_nothing_and_names_the_nearest(offline):
     assert talk.now.at == 0
 
 
+@pytest.mark.more
 def test_rows_are_left_out_by_length_and_by_value(offline):
     talk = offline(STAPLES)
     talk("drop kind is draft")
@@ -66,6 +69,7 @@ def test_rows_are_left_out_by_length_and_by_value(offline):
     assert "where" not in talk.now.mapping
 
 
+@pytest.mark.more
 def test_undo_and_redo_walk_over_the_mappings(offline):
     talk = offline(STAPLES)
     first = talk.now.mapping
@@ -84,6 +88,7 @@ def test_undo_and_redo_walk_over_the_mappings(offline):
     assert talk.now.mapping["meta"]["language"] == {"literal": "de"}
 
 
+@pytest.mark.more
 def test_what_is_half_done_is_made_and_does_not_pass_yet(offline):
     talk = offline(STAPLES, mode="pt")
     talk("set user title")
@@ -94,6 +99,7 @@ def test_what_is_half_done_is_made_and_does_not_pass_yet(offline):
     assert talk.now.state["proposal"].decision == "sft"
 
 
+@pytest.mark.more
 def test_sides_are_swapped(offline):
     talk = offline(ANSWERS)
     contents = [one["content"] for one in talk.now.mapping["messages"]]
@@ -101,6 +107,7 @@ def test_sides_are_swapped(offline):
     assert [one["content"] for one in talk.now.mapping["messages"]] == contents[::-1]
 
 
+@pytest.mark.more
 def test_other_mappings_are_shown_and_one_is_taken(offline):
     talk = offline(STAPLES)
     told = talk("alternatives")
@@ -114,12 +121,14 @@ def test_other_mappings_are_shown_and_one_is_taken(offline):
     assert "no alternative 90" in talk("take 90").say
 
 
+@pytest.mark.more
 def test_what_says_nothing_new_makes_no_step(offline):
     talk = offline(STAPLES)
     assert talk("set text title,body").say == "That is what the mapping says already."
     assert len(talk.now.steps) == 1
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("line", "hint"),
     [
@@ -137,6 +146,7 @@ def test_plain_language_needs_a_model(offline, line, hint):
     assert talk.now.at == 0
 
 
+@pytest.mark.more
 def test_a_sentence_is_not_taken_for_a_command_that_sounds_like_it(offline):
     talk = offline(STAPLES)
     assert "take N" not in talk("make it shorter and more formal please").say
@@ -163,6 +173,7 @@ def roles_of(talk):
     return [(one["role"], one["content"]) for one in record.json["messages"]]
 
 
+@pytest.mark.more
 def test_a_list_of_messages_is_set_with_its_speakers(offline):
     talk = offline(TALKS, mode="pt", mapper="rules")
     told = talk("set messages turns speaker=who text=text")
@@ -193,6 +204,7 @@ TICKETS = [
 ]
 
 
+@pytest.mark.more
 def test_single_messages_are_left_out_by_a_field_of_theirs(offline):
     talk = offline(TICKETS, mapper="rules")
     talk("set messages events speaker=by text=body roles=customer:user,agent:assistant")
@@ -214,6 +226,7 @@ def test_single_messages_are_left_out_by_a_field_of_theirs(offline):
     assert talk("keep message where events[*].public is true").show == ("changes",)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("key", ["talks", "pages.all"])
 def test_speakers_are_named_where_the_rows_lie_below_a_root(tmp_path, key):
     whole = {"pages": {"all": TALKS}} if "." in key else {"talks": TALKS, "next": None}
@@ -227,6 +240,7 @@ def test_speakers_are_named_where_the_rows_lie_below_a_root(tmp_path, key):
     assert [role for role, _ in roles_of(talk)][:2] == ["user", "assistant"]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("roles", "first"),
     [
@@ -242,6 +256,7 @@ def test_roles_are_set_with_the_list(offline, roles, first):
     assert [role for role, _ in roles_of(talk)][:2] == first
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("names", "wanted"),
     [
@@ -261,6 +276,7 @@ def test_names_that_say_their_role_have_it(offline, names, wanted):
     assert talk.now.mapping["messages"][0]["role"].get("map") == wanted
 
 
+@pytest.mark.more
 def test_a_record_per_message_becomes_a_conversation_again(offline):
     talk = offline(TALKS)
     talk("set text scene")
@@ -279,6 +295,7 @@ def test_a_record_per_message_becomes_a_conversation_again(offline):
     assert len(roles_of(talk)) == 4
 
 
+@pytest.mark.more
 def test_a_list_in_quotes_is_a_list_and_what_is_no_path_is_a_problem(offline):
     talk = offline(TALKS)
     talk('set messages "turns" speaker="who" text=text roles=Ann:user,Bob:assistant')
@@ -288,6 +305,7 @@ def test_a_list_in_quotes_is_a_list_and_what_is_no_path_is_a_problem(offline):
     assert (problem.code, talk.now.mapping) == ("bad_path", before)
 
 
+@pytest.mark.more
 def test_a_misspelt_field_of_a_list_changes_nothing(offline):
     talk = offline(TALKS)
     before = talk.now.mapping
@@ -302,6 +320,7 @@ LINES = [
 ]
 
 
+@pytest.mark.more
 def test_grouping_rewrites_the_paths_below(offline):
     talk = offline(LINES, mapper="rules")
     talk("set group none")
@@ -327,11 +346,13 @@ def test_grouping_rewrites_the_paths_below(offline):
     assert talk.now.mapping["meta"]["original_id"] == "talk"
 
 
+@pytest.mark.more
 def test_why_is_answered_from_the_evidence_without_a_model(offline):
     told = offline(STAPLES)("why did you pick `body`?")
     assert (told.show, told.text) == (("why",), "why did you pick `body`?")
 
 
+@pytest.mark.more
 def test_approving_needs_a_place(offline, tmp_path):
     talk = offline(STAPLES)
     assert talk("ok").say == "No output folder is set. Type: out DIR"
@@ -354,6 +375,7 @@ def test_a_set_that_the_rules_cannot_map_is_mapped_by_hand(offline, tmp_path):
     assert state["outcome"].result.manifest.records["written"] == 30
 
 
+@pytest.mark.more
 def test_a_conversation_is_plain_json_without_rows(offline):
     talk = offline(STAPLES)
     talk("set text body")
@@ -364,6 +386,7 @@ def test_a_conversation_is_plain_json_without_rows(offline):
     assert recheck_conversation(again, Context()).mapping == talk.now.mapping
 
 
+@pytest.mark.more
 def test_data_that_has_changed_is_noticed_when_it_goes_on(offline, rows):
     talk = offline(STAPLES)
     talk("set text body")
@@ -372,6 +395,7 @@ def test_data_that_has_changed_is_noticed_when_it_goes_on(offline, rows):
     assert [one.code for one in now.state["problems"]][:1] == ["unresolved_path"]
 
 
+@pytest.mark.more
 def test_values_are_those_of_the_data_however_they_are_typed(offline):
     values = [{**one, "label": str(n % 2), "stars": n % 3} for n, one in enumerate(STAPLES)]
     talk = offline(values)
@@ -386,6 +410,7 @@ def test_values_are_those_of_the_data_however_they_are_typed(offline):
     assert "does not pass yet" in talk("ok").say
 
 
+@pytest.mark.more
 def test_conditions_on_lookups_stay_beside_new_ones(offline):
     writers = [{"name": "a", "known": True}, {"name": "b", "known": False}]
     values = [{**one, "by": "ab"[n % 2], "writers": writers} for n, one in enumerate(STAPLES)]
@@ -398,6 +423,7 @@ def test_conditions_on_lookups_stay_beside_new_ones(offline):
     assert talk.now.mapping["where"] == [known, {"path": "kind", "not_in": ["draft"]}]
 
 
+@pytest.mark.more
 def test_undo_on_data_that_has_changed_checks_anew(offline, rows):
     talk = offline(STAPLES)
     talk("set text title")
@@ -408,6 +434,7 @@ def test_undo_on_data_that_has_changed_checks_anew(offline, rows):
     assert talk.now.state["check"].records == 0
 
 
+@pytest.mark.more
 def test_nothing_is_before_what_is_not_there(offline):
     talk = offline(ANSWERS)
     before = talk.now.mapping
@@ -416,6 +443,7 @@ def test_nothing_is_before_what_is_not_there(offline):
     assert talk.now.mapping == before
 
 
+@pytest.mark.more
 def test_where_rows_begin_may_be_set_before_the_texts(offline):
     values = [{"id": n, "parts": [{"t": one["body"]}]} for n, one in enumerate(STAPLES)]
     talk = offline(values)
@@ -426,6 +454,7 @@ def test_where_rows_begin_may_be_set_before_the_texts(offline):
     assert talk.now.mapping["each"] == "parts[*]"
 
 
+@pytest.mark.more
 def test_a_speaker_has_to_be_one_of_the_data(offline):
     turns = [{"from": "human", "value": "Hi there"}, {"from": "gpt", "value": "Hello, you"}]
     talk = offline([{"id": n, "conversations": turns} for n in range(20)])
@@ -435,12 +464,14 @@ def test_a_speaker_has_to_be_one_of_the_data(offline):
     assert talk("role gpt user").show == ("changes",)
 
 
+@pytest.mark.more
 def test_a_condition_stands_once(offline):
     talk = offline(STAPLES)
     talk("drop body under 3")
     assert talk("drop body under 3").say == "That is what the mapping says already."
 
 
+@pytest.mark.more
 def test_what_is_secret_for_its_key_is_hidden_in_the_effect(offline):
     values = [{**one, "password": f"hunter{n}abcd"} for n, one in enumerate(STAPLES)]
     talk = offline(values)
@@ -458,6 +489,7 @@ def text(*parts):
     return {"set": "text", "parts": list(parts), "alternative": None}
 
 
+@pytest.mark.more
 def test_plain_language_becomes_edits_that_are_applied_by_code(online, chat):
     talk = online(STAPLES)
     chat.queue = [{"say": "I take the body alone.", "edits": [text("body")]}]
@@ -474,6 +506,7 @@ def test_plain_language_becomes_edits_that_are_applied_by_code(online, chat):
     assert request["messages"][-1]["content"].endswith("The person says: leave the title out\n")
 
 
+@pytest.mark.more
 def test_it_is_told_the_mapping_by_numbers_and_why(online, chat):
     talk = online(STAPLES)
     chat.queue = [{"say": "Because.", "edits": []}]
@@ -483,6 +516,7 @@ def test_it_is_told_the_mapping_by_numbers_and_why(online, chat):
         assert wanted in said
 
 
+@pytest.mark.more
 def test_a_question_changes_nothing(online, chat):
     talk = online(STAPLES)
     chat.queue = [{"say": "It is the longest text.", "edits": []}]
@@ -491,6 +525,7 @@ def test_a_question_changes_nothing(online, chat):
     assert [one.text for one in talk.now.said] == ["why the body?", "It is the longest text."]
 
 
+@pytest.mark.more
 def test_it_remembers_what_was_said(online, chat):
     talk = online(STAPLES)
     chat.queue = [
@@ -506,6 +541,7 @@ def test_it_remembers_what_was_said(online, chat):
     assert talk.now.mapping["text"] == ["title", "body"]
 
 
+@pytest.mark.more
 def test_edits_that_do_not_pass_go_back_and_are_never_shown(online, chat):
     talk = online(STAPLES)
     chat.queue = [
@@ -522,6 +558,7 @@ def test_edits_that_do_not_pass_go_back_and_are_never_shown(online, chat):
     assert "nearest: title" in back or "title" in back
 
 
+@pytest.mark.more
 def test_after_three_answers_it_is_left(online, chat):
     talk = online(STAPLES)
     chat.always = {"say": "Done!", "edits": [text("nowhere")]}
@@ -531,6 +568,7 @@ def test_after_three_answers_it_is_left(online, chat):
     assert talk.now.at == 0
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "reply",
     [
@@ -547,6 +585,7 @@ def test_replies_that_are_none_are_asked_again(online, chat, reply):
     assert len(chat.requests) == 2
 
 
+@pytest.mark.more
 def test_what_is_wrong_with_an_edit_is_said_by_its_kind(online, chat):
     talk = online(STAPLES)
     wrong = [
@@ -562,6 +601,7 @@ def test_what_is_wrong_with_an_edit_is_said_by_its_kind(online, chat):
     assert "/edits/2/number: schema: expected the type integer" in back
 
 
+@pytest.mark.more
 def test_null_keys_that_a_kind_has_not_are_no_fault(online, chat):
     talk = online(STAPLES)
     edit = {"set": "meta", "key": "original_id", "value": None, "alternative": None}
@@ -570,6 +610,7 @@ def test_null_keys_that_a_kind_has_not_are_no_fault(online, chat):
     assert "original_id" not in talk.now.mapping["meta"]
 
 
+@pytest.mark.more
 def test_nullable_keys_may_be_left_out(online, chat):
     talk = online(ANSWERS)
     chat.queue = [
@@ -580,6 +621,7 @@ def test_nullable_keys_may_be_left_out(online, chat):
     assert [one["content"] for one in talk.now.mapping["messages"][1:]] == ["rejected", "persona"]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "line", ["drop what is under 20", "set language english", "set text headline", "save it"]
 )
@@ -592,6 +634,7 @@ def test_what_looks_like_a_command_and_fits_nothing_goes_to_the_model(online, ch
     assert len(chat.requests) == 1
 
 
+@pytest.mark.more
 def test_turns_alternate_whatever_was_typed(online, chat):
     talk = online(STAPLES)
     talk("set text body")
@@ -607,6 +650,7 @@ def test_turns_alternate_whatever_was_typed(online, chat):
     assert "what now?" not in str(chat.requests)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("tokens", [2000, 4000, 8000])
 def test_a_question_keeps_to_its_size(online, chat, tokens):
     wide = [
@@ -621,6 +665,7 @@ def test_a_question_keeps_to_its_size(online, chat, tokens):
         assert "field_" in request["messages"][1]["content"]
 
 
+@pytest.mark.more
 def test_an_answer_that_is_not_json_is_told_as_that(online, chat):
     talk = online(STAPLES, mode="pt")
     before = talk.now.mapping
@@ -643,6 +688,7 @@ CALLS = [
 ]
 
 
+@pytest.mark.more
 def test_objects_become_json_and_lists_texts_by_the_command_that_the_problem_names(offline):
     talk = offline(CALLS, mapper="rules", mode="sft")
     talk("set user asked")
@@ -661,6 +707,7 @@ def test_objects_become_json_and_lists_texts_by_the_command_that_the_problem_nam
     assert roles_of(talk)[0][1].endswith("\nEms\nAar")
 
 
+@pytest.mark.more
 def test_a_speaker_without_a_role_is_solved_by_the_command_that_is_named(offline):
     talk = offline(TICKETS, mapper="rules")
     talk("set messages events speaker=by text=body roles=agent:assistant")
@@ -673,6 +720,7 @@ def test_a_speaker_without_a_role_is_solved_by_the_command_that_is_named(offline
     assert wrong.command == "role customer user"
 
 
+@pytest.mark.more
 def test_the_id_of_the_rows_takes_the_place_of_their_number(tmp_path):
     body = "Ticket {} is about a door that does not close."
     rows = [{"id": f"t{number}", "body": body.format(number)} for number in range(9)]
@@ -685,6 +733,7 @@ def test_the_id_of_the_rows_takes_the_place_of_their_number(tmp_path):
     assert talk.now.mapping["meta"]["original_id"] == "id"
 
 
+@pytest.mark.more
 def test_edits_that_mend_nothing_are_not_made(online, chat):
     talk = online(STAPLES, mode="pt")
     talk("set user title")
@@ -696,6 +745,7 @@ def test_edits_that_mend_nothing_are_not_made(online, chat):
     assert all(one.edits == () for one in talk.now.said)
 
 
+@pytest.mark.more
 def test_an_endpoint_that_is_gone_leaves_the_commands(online, chat):
     talk = online(STAPLES)
     chat.always = (401, {"error": {"message": "no such key"}})
@@ -705,6 +755,7 @@ def test_an_endpoint_that_is_gone_leaves_the_commands(online, chat):
     assert talk("set text body,title").show == ("changes",)
 
 
+@pytest.mark.more
 def test_secrets_stay_on_the_machine(online, chat):
     values = [{**one, "body": f"{one['body']} Write to ann.lee@example.org."} for one in STAPLES]
     talk = online(values)
@@ -717,6 +768,7 @@ def test_secrets_stay_on_the_machine(online, chat):
     assert "bob.roe" not in json.dumps(encode(talk.now))
 
 
+@pytest.mark.more
 def test_rows_cannot_talk_the_model_into_converting(online, chat):
     talk = online(STAPLES)
     chat.always = {"say": "ok", "edits": [], "do": "convert"}
@@ -724,6 +776,7 @@ def test_rows_cannot_talk_the_model_into_converting(online, chat):
     assert told.do == ""
 
 
+@pytest.mark.more
 def test_texts_of_json_are_parsed_for_a_path_into_them(online, chat):
     values = [
         {"id": n, "payload": json.dumps({"head": f"Bread {n}", "story": STAPLES[n]["body"]})}
@@ -736,6 +789,7 @@ def test_texts_of_json_are_parsed_for_a_path_into_them(online, chat):
     assert talk.now.state["problems"] == ()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "edit",
     [
@@ -752,6 +806,7 @@ def test_whole_numbers_are_whole_however_they_are_spelt(online, chat, edit):
     assert talk.now.at == 1
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("number", ["1e999", "1e300", "-1", "99999999999999999999999"])
 def test_numbers_that_are_none_go_back(online, chat, number):
     talk = online(STAPLES)
@@ -763,12 +818,14 @@ def test_numbers_that_are_none_go_back(online, chat, number):
     assert talk("drop all").heard == "y"
 
 
+@pytest.mark.more
 def test_a_model_that_says_nothing_is_not_silence(online, chat):
     talk = online(STAPLES)
     chat.queue = [{"say": "", "edits": []}]
     assert "answer was empty" in talk("well?").say
 
 
+@pytest.mark.more
 def test_edits_that_change_nothing_are_told_beside_its_words(online, chat):
     talk = online(STAPLES)
     chat.queue = [{"say": "I changed it.", "edits": [text("title", "body")]}]
@@ -776,6 +833,7 @@ def test_edits_that_change_nothing_are_told_beside_its_words(online, chat):
     assert (told.heard, told.say) == ("I changed it.", "That is what the mapping says already.")
 
 
+@pytest.mark.more
 def test_no_value_is_told_where_none_may_be(online, chat):
     turns = [{"who": "Quasimodo", "say": "Ring!"}, {"who": "Esmeralda", "say": "Water, please."}]
     talk = online(
@@ -790,6 +848,7 @@ def test_no_value_is_told_where_none_may_be(online, chat):
     assert "Ring!" not in sent
 
 
+@pytest.mark.more
 def test_no_problem_tells_a_value_where_none_may_be(online, chat):
     turns = [{"who": "Quasimodo", "say": "Ring!"}, {"who": "Esmeralda", "say": "Water, please."}]
     talk = online(
@@ -805,6 +864,7 @@ def test_no_problem_tells_a_value_where_none_may_be(online, chat):
     assert "Esmeralda" not in sent
 
 
+@pytest.mark.more
 def test_counts_of_all_rows_are_approved_by_a_second_ok(offline, tmp_path):
     rows = [
         {"question": f"What is {n}?", "answer": f"It is the number {n} of many."}

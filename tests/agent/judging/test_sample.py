@@ -170,6 +170,7 @@ ICON, PICTURE = (
 )
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("text", ["![icon]({})", '<img alt="" src="{}">', "see {} there"])
 def test_files_inside_texts_need_a_person(told: Any, text: str) -> None:
     many = [*ROWS, *({"q": f"Why {n}?", "a": text.format(ICON)} for n in range(3))]

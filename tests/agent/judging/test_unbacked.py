@@ -139,6 +139,7 @@ def test_turns_behind_the_first_ones(told: Any) -> None:
     )
 
 
+@pytest.mark.more
 def test_sides_are_backed_by_names_texts_or_rules(told: Any) -> None:
     assert told(rows(), chat()) == {SIDES}
     assert told(rows(), chat("f2", "f1"), chat()) == {SIDES}
@@ -178,6 +179,7 @@ MODEL_AND_RULES = [
 ]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("model", "rules", "gate"), MODEL_AND_RULES)
 def test_choices_that_nothing_backs(told: Any, model: Any, rules: Any, gate: str) -> None:
     data = [
@@ -310,6 +312,7 @@ def test_notices_may_be_left_out(told: Any) -> None:
     assert "texts left out" not in told(rows, by_map(**KNOWN, system_event=None, typing=None))
 
 
+@pytest.mark.more
 def test_messages_that_conditions_leave_out(told: Any) -> None:
     rows = talks("user", "assistant", "user", "refusal")
     model = by_map(**KNOWN, refusal="assistant")

@@ -35,6 +35,7 @@ def ran(lake: Lake, out: Path, *more: str, url: str) -> dict:
     return json.loads(done.stdout)
 
 
+@pytest.mark.more
 def test_processes_that_ask_at_once_pass_no_budget_together(lake, tmp_path):
     served = script("served")
     with served.serving(served.Model(lake.replies(), latency=0.3)) as model:
@@ -66,6 +67,7 @@ def test_a_model_that_is_gone_lets_data_sets_rest_until_it_is_back(lake, tmp_pat
     assert set(told["statuses"]) == {"converted"}
 
 
+@pytest.mark.more
 def test_what_a_model_cannot_say_is_asked_once_and_waits(lake, tmp_path):
     served = script("served")
     with served.serving(served.Model([])) as model:

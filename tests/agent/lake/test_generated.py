@@ -37,6 +37,7 @@ def model(lake: Lake) -> Iterator[Any]:
         yield model
 
 
+@pytest.mark.more
 def test_a_lake_from_nothing_then_again_then_with_a_change(lake, model, tmp_path):
     """One run serves many questions: it is the dear part."""
     out = tmp_path / "out"

@@ -50,6 +50,7 @@ def everything(folder: Path) -> set[str]:
     return {f"{base}/{name}" for base, _, names in os.walk(folder) for name in names}
 
 
+@pytest.mark.more
 def test_names_links_and_pipes_do_no_harm(rows, tmp_path):
     root, out = tmp_path / "lake", tmp_path / "out"
     names = script("special").NAMES

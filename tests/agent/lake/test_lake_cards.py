@@ -99,6 +99,7 @@ def report(chat: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[s
     return {one["name"]: one for one in json.loads(done.stdout)["sets"]}
 
 
+@pytest.mark.more
 def test_a_card_that_lies_decides_nothing(
     report: dict[str, Any], chat: Any, tmp_path: Path
 ) -> None:

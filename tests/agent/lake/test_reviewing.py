@@ -99,6 +99,7 @@ def named(order: LakeOrder, name: str) -> Any:
     return next(one for one in waiting_sets(order, rejected=True) if one.name == name)
 
 
+@pytest.mark.more
 def test_the_order_of_the_last_run(lake: Path, base: Path) -> None:
     order = known_order(lake)
     assert (order.root, order.out) == (str(base / "raw"), lake)
@@ -117,6 +118,7 @@ def test_what_waits_is_listed_with_the_most_confident_first(order: LakeOrder) ->
     assert [one.name for one in waiting_sets(order)] == ["same", "vague", "odd", "void"]
 
 
+@pytest.mark.more
 def test_what_is_decided_is_what_the_next_runs_do(order: LakeOrder, base: Path) -> None:
     """Edited and approved, approved as nothing, rejected until files change or approved yet."""
     file, sets = proposal_file(order, "vague"), find_data_sets(order)
@@ -191,6 +193,7 @@ def test_another_mapping_is_tried_on_the_rows(order: LakeOrder) -> None:
         try_mapping(order, data_set, {"version": 2, "text": 7})
 
 
+@pytest.mark.more
 def test_a_mapping_from_which_the_data_has_moved_is_shown_on_the_new_data(
     order: LakeOrder, base: Path
 ) -> None:
@@ -250,6 +253,7 @@ def test_the_list_for_programs(lake: Path) -> None:
     assert "is below --min-confidence" in found[1]["why"]
 
 
+@pytest.mark.more
 def test_several_are_decided_by_name(lake: Path, base: Path) -> None:
     code, shown, said = review(
         str(lake), "--approve", "va*", "--approve", "same", "--reject", "odd", "--reject", "void"
@@ -268,6 +272,7 @@ def test_several_are_decided_by_name(lake: Path, base: Path) -> None:
     assert json.loads(shown)["sets"] == [{"name": "odd", "mapping": f"{lake}/mappings/odd.json"}]
 
 
+@pytest.mark.more
 def test_one_that_cannot_be_decided_does_not_stop_the_others(lake: Path) -> None:
     (lake / "sets" / "same.proposal" / "mapping.json").unlink()
     code, shown, said = review(str(lake), "--approve", "*")
@@ -276,6 +281,7 @@ def test_one_that_cannot_be_decided_does_not_stop_the_others(lake: Path) -> None
     assert len(shown.splitlines()) == 3
 
 
+@pytest.mark.more
 def test_what_fails_a_gate_is_not_approved_by_name(lake: Path) -> None:
     proposal = lake / "sets" / "same.proposal" / "mapping.json"
     proposal.write_text(json.dumps({"version": 2, "text": {"path": "nowhere"}}))
@@ -296,6 +302,7 @@ def test_what_is_asked_wrongly(lake: Path, words: tuple[str, ...]) -> None:
     assert not (lake / "mappings" / "vague.json").exists()
 
 
+@pytest.mark.more
 def test_mappings_elsewhere(lake: Path, base: Path) -> None:
     """What a run was told of the folder is known to the reviews after it."""
     folder = base / "elsewhere"
@@ -306,6 +313,7 @@ def test_mappings_elsewhere(lake: Path, base: Path) -> None:
     assert known_order(lake).mappings == folder
 
 
+@pytest.mark.more
 def test_mappings_in_a_repository_are_reviewed(
     lake: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -332,6 +340,7 @@ def test_mappings_in_a_repository_are_reviewed(
     assert sorted(one["path"] for one in told["mappings"]) == ["fine.json", "vague.json"]
 
 
+@pytest.mark.more
 def test_a_set_that_a_gate_on_all_rows_stops_is_approved_and_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

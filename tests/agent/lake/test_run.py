@@ -90,6 +90,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.more
 def test_a_lake_is_converted_once_and_kept_up_to_date(tmp_path):
     lay_lake(tmp_path / "lake")
     order = order_for(tmp_path)
@@ -128,6 +129,7 @@ def test_a_lake_is_converted_once_and_kept_up_to_date(tmp_path):
             assert bytes_of(grown) == bytes_of(anew)
 
 
+@pytest.mark.more
 def test_what_nobody_has_approved_waits_until_its_mapping_is_there(tmp_path):
     lay(tmp_path / "lake", "talks/a.jsonl", talks(20))
     order = order_for(tmp_path, yes=False)
@@ -151,6 +153,7 @@ def test_what_nobody_has_approved_waits_until_its_mapping_is_there(tmp_path):
     assert [one["role"] for one in record["messages"]] != ["user", "assistant"]
 
 
+@pytest.mark.more
 def test_a_set_that_moved_away_keeps_its_result_and_leaves_the_corpus(tmp_path):
     lay_lake(tmp_path / "lake")
     order = order_for(tmp_path, dedup=True, splits=parse_splits("train=0.5,valid=0.5"))
@@ -168,6 +171,7 @@ def test_a_set_that_moved_away_keeps_its_result_and_leaves_the_corpus(tmp_path):
     assert sum(one.records for one in sets["talks"].splits) == 40
 
 
+@pytest.mark.more
 def test_data_of_another_shape_waits_and_its_former_result_stays(tmp_path):
     path = lay(tmp_path / "lake", "talks/a.jsonl", talks(20))
     order = order_for(tmp_path)
@@ -179,6 +183,7 @@ def test_data_of_another_shape_waits_and_its_former_result_stays(tmp_path):
     assert sets["talks"].result == "sets/talks"
 
 
+@pytest.mark.more
 def test_a_result_that_was_deleted_is_made_again(tmp_path):
     lay(tmp_path / "lake", "talks/a.jsonl", talks(20))
     order = order_for(tmp_path)
@@ -194,6 +199,7 @@ def test_a_result_that_was_deleted_is_made_again(tmp_path):
     )
 
 
+@pytest.mark.more
 def test_without_its_state_everything_is_taken_over(tmp_path):
     lay_lake(tmp_path / "lake")
     order = order_for(tmp_path)
@@ -205,6 +211,7 @@ def test_without_its_state_everything_is_taken_over(tmp_path):
     assert (order.out / "sets" / "talks" / "records").stat().st_ino == records
 
 
+@pytest.mark.more
 def test_files_that_are_being_written_are_left_for_later(tmp_path):
     path = lay(tmp_path / "lake", "talks/a.jsonl", talks(20))
     order = order_for(tmp_path)
@@ -214,6 +221,7 @@ def test_files_that_are_being_written_are_left_for_later(tmp_path):
     assert ran(order, settle=60)[1].worked == ["talks"]
 
 
+@pytest.mark.more
 def test_the_lakes_folder_may_lie_in_the_lake(tmp_path):
     lay(tmp_path / "lake", "talks/a.jsonl", talks(20))
     out = tmp_path / "lake" / "out"
@@ -231,6 +239,7 @@ def test_the_data_must_not_lie_in_the_lakes_folder(tmp_path, place):
         ran(order_for(tmp_path, out=out, mappings=out / "mappings"))
 
 
+@pytest.mark.more
 def test_a_folder_belongs_to_one_lake(tmp_path):
     lay(tmp_path / "lake", "talks/a.jsonl", talks(2))
     ran(order_for(tmp_path))
@@ -239,6 +248,7 @@ def test_a_folder_belongs_to_one_lake(tmp_path):
         ran(order_for(tmp_path, root=str(tmp_path / "second")))
 
 
+@pytest.mark.more
 def test_without_a_lake_nothing_is_written_that_matters(tmp_path):
     with pytest.raises(SourceError, match="no such file"):
         ran(order_for(tmp_path, root=str(tmp_path / "nowhere")))
@@ -246,6 +256,7 @@ def test_without_a_lake_nothing_is_written_that_matters(tmp_path):
     assert set(ran(order_for(tmp_path))[0]) == {"talks"}
 
 
+@pytest.mark.more
 def test_a_name_that_is_no_text_is_left_out_and_told(tmp_path):
     lay(tmp_path / "lake", "talks/a.jsonl", talks(20))
     odd = os.fsencode(tmp_path / "lake") + b"/talks/caf\xe9.jsonl"
@@ -256,6 +267,7 @@ def test_a_name_that_is_no_text_is_left_out_and_told(tmp_path):
     assert report.left_out == (("talks/caf?.jsonl", "its name is not valid UTF-8: rename it"),)
 
 
+@pytest.mark.more
 def test_a_sample_of_the_rows_is_pinned_beside_the_mapping(tmp_path):
     lay(tmp_path / "lake", "talks/a.jsonl", talks(20))
     order = order_for(tmp_path, pin=True)
@@ -266,6 +278,7 @@ def test_a_sample_of_the_rows_is_pinned_beside_the_mapping(tmp_path):
     assert ran(order)[1].worked == []
 
 
+@pytest.mark.more
 def test_a_shard_that_is_lost_fails_its_data_set(tmp_path):
     root = tmp_path / "lake"
     for name in ("link", "nulls", "pointer"):
@@ -291,6 +304,7 @@ def test_a_shard_that_is_lost_fails_its_data_set(tmp_path):
     assert json.loads(told) == {"name": "whole/README.md", "why": "a link that leads nowhere"}
 
 
+@pytest.mark.more
 def test_a_side_file_with_data_is_a_data_set_where_nothing_else_is(tmp_path):
     root = tmp_path / "lake"
     lay(root, "people/authors.en.jsonl", talks(20))
@@ -307,6 +321,7 @@ def test_a_side_file_with_data_is_a_data_set_where_nothing_else_is(tmp_path):
     assert [one.rows["read"] for one in sets.values() if one.status == "converted"] == [30, 20]
 
 
+@pytest.mark.more
 def test_formats_that_are_not_read_are_never_passed_over(tmp_path):
     root = tmp_path / "lake"
     for name in ("books", "much", "little", "archive", "table/_delta_log"):
@@ -345,6 +360,7 @@ def test_formats_that_are_not_read_are_never_passed_over(tmp_path):
     assert ran(order)[0]["archive"].status == "waiting"
 
 
+@pytest.mark.more
 def test_a_table_is_one_data_set_that_is_read_again_when_its_version_moves(tmp_path):
     from deltalake import DeltaTable, write_deltalake
 
@@ -365,6 +381,7 @@ def test_a_table_is_one_data_set_that_is_read_again_when_its_version_moves(tmp_p
     assert former[1] == "not in version 2 of its Delta table"
 
 
+@pytest.mark.more
 def test_a_folder_of_documents_is_a_data_set_and_notes_beside_data_are_left_out(tmp_path):
     root = tmp_path / "lake"
     lay(root, "talks/en/rows.jsonl", talks(20))
@@ -401,6 +418,7 @@ def test_a_folder_of_documents_is_a_data_set_and_notes_beside_data_are_left_out(
     assert (new.format, new.status) == ("jsonl", "converted")
 
 
+@pytest.mark.more
 def test_a_folder_of_records_in_yaml_is_a_data_set(tmp_path):
     root = tmp_path / "lake"
     lay(root, "talks/rows.jsonl", talks(20))
@@ -421,6 +439,7 @@ def test_a_folder_of_records_in_yaml_is_a_data_set(tmp_path):
     assert ran(order)[1].worked == []
 
 
+@pytest.mark.more
 def test_names_in_archives_that_are_no_text_end_no_run(tmp_path):
     data = "".join(json.dumps(row) + "\n" for row in talks(12)).encode()
     (tmp_path / "lake" / "talks").mkdir(parents=True)
@@ -437,6 +456,7 @@ def test_names_in_archives_that_are_no_text_end_no_run(tmp_path):
     assert ran(order)[1].worked == []
 
 
+@pytest.mark.more
 def test_where_nothing_tells_a_changed_file_it_is_looked_at_again(tmp_path):
     """Without time and mark a file of the same size may be another one."""
     path = lay(tmp_path / "lake", "talks/a.jsonl", talks(5))
@@ -457,6 +477,7 @@ def test_a_corpus_is_written_where_it_is_asked_for(changes: dict[str, Any], corp
     assert dataclasses.replace(order, **changes).has_corpus is corpus
 
 
+@pytest.mark.more
 def test_what_another_version_recognized_is_found_anew(tmp_path: Path) -> None:
     line = "\t".join(["0", *("5" for _ in range(13)), *("68fd1e64" for _ in range(26))])
     day = tmp_path / "lake/logs/day_0"
@@ -473,6 +494,7 @@ def test_what_another_version_recognized_is_found_anew(tmp_path: Path) -> None:
     assert first["logs"].status == "other_command"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("share", ["redacted", "none"])
 def test_the_page_shows_records_of_redacted_rows_however_a_mapping_spells_them(
     tmp_path: Path, share: str

@@ -78,6 +78,7 @@ def catalog(out: Path) -> list[dict[str, Any]]:
     return [{**row, "result": None} for row in rows]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("more", [(), SPLIT, ("--records", "jsonl", "--jobs", "2")])
 def test_a_store_has_the_bytes_of_a_local_lake(
     s3: Storage, raw: Path, tmp_path: Path, more: tuple[str, ...]
@@ -107,6 +108,7 @@ def test_a_store_has_the_bytes_of_a_local_lake(
     assert in_store(s3) == whole
 
 
+@pytest.mark.more
 def test_changes_are_followed(s3: Storage, raw: Path, tmp_path: Path) -> None:
     out, more = tmp_path / "there", ("--results", RESULTS, *SPLIT)
     ran(raw, out, *more)
@@ -132,6 +134,7 @@ def test_changes_are_followed(s3: Storage, raw: Path, tmp_path: Path) -> None:
     assert "removed" not in ran(raw, out, "--results", RESULTS)["statuses"]
 
 
+@pytest.mark.more
 def test_a_proposal_is_reviewed_and_then_converted_into_the_store(
     s3: Storage, raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +179,7 @@ def test_what_a_store_cannot_have_is_refused_before_anything_is_done(
     assert in_store(s3) == {}
 
 
+@pytest.mark.more
 def test_one_lake_has_one_place_of_results(s3: Storage, raw: Path, tmp_path: Path) -> None:
     out = tmp_path / "there"
     ran(raw, out, "--results", RESULTS)
@@ -187,6 +191,7 @@ def test_one_lake_has_one_place_of_results(s3: Storage, raw: Path, tmp_path: Pat
     assert not (out / "sets/talks").exists()
 
 
+@pytest.mark.more
 def test_results_beside_their_own_source_are_no_data_sets(s3: Storage, tmp_path: Path) -> None:
     for name in ("a", "b"):
         lines = "".join(json.dumps(row) + "\n" for row in talks(30)).encode()

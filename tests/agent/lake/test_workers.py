@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from ingot.converters.output.worker_pool import TaskFailure, Workers
 
 
@@ -60,6 +62,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.more
 def test_no_orphan_outlives_a_killed_run(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)

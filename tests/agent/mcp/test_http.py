@@ -89,6 +89,7 @@ def test_others_are_not(url: str) -> None:
         assert httpx2.get(f"http://{host}{path}", headers=KINDS).status_code == 401
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("token", ["", "short"])
 def test_no_server_without_a_token(root: Path, token: str) -> None:
     ran = subprocess.run(

@@ -45,6 +45,7 @@ def texts(value: Any) -> Iterator[str]:
         yield value
 
 
+@pytest.mark.more
 def test_a_client_goes_from_a_source_to_records(root: Path) -> None:
     async def said(tool: Talk) -> None:
         assert {one.name for one in (await tool.client.list_tools()).tools} == TOOLS
@@ -78,6 +79,7 @@ def test_a_client_goes_from_a_source_to_records(root: Path) -> None:
     assert own == converted
 
 
+@pytest.mark.more
 def test_what_needs_a_person_is_refused_and_the_person_can_do_it(root: Path) -> None:
     asked = []
 
@@ -121,6 +123,7 @@ def test_what_needs_a_person_is_refused_and_the_person_can_do_it(root: Path) -> 
     assert {one["system"] for one in records} == {"Be kind."}
 
 
+@pytest.mark.more
 def test_a_source_over_the_largest_size_is_refused_before_anything_is_done(root: Path) -> None:
     rows = [{"question": f"Who wrote book {n}?", "answer": "a" * 200} for n in range(6_000)]
     write_rows(root / "large.jsonl", rows)
@@ -136,6 +139,7 @@ def test_a_source_over_the_largest_size_is_refused_before_anything_is_done(root:
     assert not list(root.glob("*out*"))
 
 
+@pytest.mark.more
 def test_a_conversion_stops_when_the_client_cancels_it(root: Path) -> None:
     rows = [
         {"question": f"What is the name of river number {n}?", "answer": f"It is river {n}. " * 9}
@@ -162,6 +166,7 @@ def test_a_conversion_stops_when_the_client_cancels_it(root: Path) -> None:
     assert (root / "small" / "manifest.json").exists()
 
 
+@pytest.mark.more
 def test_nothing_outside_the_root_is_read_or_written(root: Path) -> None:
     (root / "link.jsonl").symlink_to(root.parent / "outside.jsonl")
     (root / "up").symlink_to(root.parent)
@@ -207,6 +212,7 @@ def test_nothing_outside_the_root_is_read_or_written(root: Path) -> None:
     assert sorted(root.parent.iterdir()) == before
 
 
+@pytest.mark.more
 def test_secrets_of_the_data_reach_no_client(root: Path) -> None:
     turns = [
         {"id": n, "password": SECRET,
@@ -245,6 +251,7 @@ def test_secrets_of_the_data_reach_no_client(root: Path) -> None:
     assert "ann.lee@example.com" in (root / "out" / "mapping.json").read_text()
 
 
+@pytest.mark.more
 def test_hostile_data_and_mappings_start_nothing_and_stay_small(root: Path) -> None:
     names = ["$(touch pwned)", "{{ cycler.__init__.__globals__ }}", "\x1b]0;title\x07", "a" * 9000]
     rows: list[dict[str, Any]] = [
@@ -304,6 +311,7 @@ def test_hostile_data_and_mappings_start_nothing_and_stay_small(root: Path) -> N
     assert (root / SOURCE).read_bytes() == before
 
 
+@pytest.mark.more
 def test_a_lake_and_a_changed_mapping_are_shown(root: Path) -> None:
     ran = ingot("lake", "run", "root/data", "--out", "root/lake", *SURE, folder=root.parent)
     assert ran.returncode in (0, 3), ran.stderr
@@ -325,6 +333,7 @@ def test_a_lake_and_a_changed_mapping_are_shown(root: Path) -> None:
     talk(root, said)
 
 
+@pytest.mark.more
 def test_the_budget_of_a_model_holds_for_all_calls(root: Path, chat: Any) -> None:
     """The model is asked within the limit; behind it nothing is proposed, and nothing converted."""
     chat.always = "no answer that can be used"

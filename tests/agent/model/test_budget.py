@@ -149,6 +149,7 @@ def test_about_how_many_tokens(text: str, least: int, most: int) -> None:
     assert least <= estimate_tokens(text) <= most
 
 
+@pytest.mark.more
 @given(st.text(), st.text())
 def test_more_text_has_no_fewer_tokens(one: str, other: str) -> None:
     assert estimate_tokens(one + other) >= estimate_tokens(one) - 1

@@ -569,6 +569,7 @@ def test_a_stream_of_something_else(asker: Any, pieces: tuple[Any, ...], told: s
 # Time, size, redirects, keys.
 
 
+@pytest.mark.more
 def test_a_stream_that_goes_on_and_on_is_stopped_by_total_time(asker: Any) -> None:
     def talk(handler: Any) -> None:
         handler.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
@@ -598,6 +599,7 @@ def test_the_time_of_the_run_ends_a_stream(asker: Any) -> None:
     assert len(asker.chat.requests) == 1
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("piece", [event(chunk("x" * 1000)), b": ping\n\n" * 200, KIB])
 def test_a_stream_that_floods_is_stopped_by_size(asker: Any, piece: bytes) -> None:
     with pytest.raises(ModelError, match="larger than 32 MiB") as caught:

@@ -151,6 +151,7 @@ for number in range(40):
 """
 
 
+@pytest.mark.more
 def test_several_processes_write_at_once(tmp_path: Path) -> None:
     """They begin in the same moment, so that all of them make the file and set its mode."""
     names = ("one", "two", "three", "four")

@@ -266,6 +266,7 @@ HOSTILE = st.text(
 )
 
 
+@pytest.mark.more
 @settings(max_examples=150, deadline=None)
 @given(st.lists(HOSTILE, min_size=1, max_size=8))
 def test_nothing_is_made_of_any_text(texts):
@@ -291,6 +292,7 @@ def test_a_span_shows_its_text(text):
             assert page.codes == [printable_line(text)]
 
 
+@pytest.mark.more
 @settings(max_examples=300, deadline=None)
 @given(HOSTILE)
 def test_a_sentence_shows_its_words(text):
@@ -390,6 +392,7 @@ def test_a_comment_keeps_its_limit_and_says_where_the_rest_is(count, text, limit
         assert rest == f"\n\n```sh\n{DOCUMENT['reproduce']} --full\n```\n"
 
 
+@pytest.mark.more
 def test_a_whole_comment_says_nothing_of_a_cut():
     assert CUT not in render_comment(DOCUMENT)
     assert CUT in render_comment(many(500))

@@ -104,6 +104,7 @@ def test_groups_are_matched_by_what_they_say(tmp_path: Path) -> None:
     assert counts(run(raw, {"version": 2, "text": "what"}, grouped)) == (0, 15, 0, 10, 5)
 
 
+@pytest.mark.more
 def test_rows_whose_number_is_not_known_are_matched_too(tmp_path: Path) -> None:
     rows = [{"id": n, "body": f"{n} " + "x" * 400} for n in range(30_000)]
     raw = lines(tmp_path / "raw.jsonl", rows)

@@ -130,6 +130,7 @@ def test_lost_records_are_not_made_up_for(raw: str) -> None:
     assert ("pass", "gained_records") in told(judged(raw, without(9), TEXT))
 
 
+@pytest.mark.more
 def test_a_claim_that_the_sample_refutes(raw: str) -> None:
     other = {**TEXT, "text": ["id", "body"]}
     for kind in ("none", "additive", "meta", "training"):
@@ -212,6 +213,7 @@ def test_added_removed_broken() -> None:
     assert "a@example.org" not in "".join(one.text for one in broken)
 
 
+@pytest.mark.more
 def test_golden_rows(raw: str) -> None:
     good = GoldenResult(file="m.golden.jsonl", rows=2, failed=())
     assert ("pass", "golden") in told(judged(raw, TEXT, TEXT, golden=good))
@@ -227,6 +229,7 @@ def test_golden_rows(raw: str) -> None:
     assert ("warn", "golden_removed") in told(judged(raw, TEXT, TEXT, golden_gone=True))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", ["sample", "golden"])
 def test_proof_that_is_changed_along_is_told(raw: str, name: str) -> None:
     beside = {"touched": {"beside": frozenset([name])}}

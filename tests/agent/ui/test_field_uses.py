@@ -103,6 +103,7 @@ def begin(
     return begin_conversation("c", order, context, lambda _: None), context
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("target", ["user", "text", "meta.original_id"])
 def test_a_field_of_any_name_is_meant_by_its_line(tmp_path: Path, target: str) -> None:
     plain = {"question": "What is that?", "answer": "It is this.", "x": "ex", "y": "why"}
@@ -121,6 +122,7 @@ def test_a_field_of_any_name_is_meant_by_its_line(tmp_path: Path, target: str) -
         assert found[0].startswith(f"of {place} "), (name, line)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", SETS)
 def test_every_line_that_is_offered_is_understood(tmp_path: Path, name: str) -> None:
     talk, context = begin(tmp_path, SETS[name])
@@ -231,6 +233,7 @@ def say_all(talk: Conversation, context: Context, lines: list[str]) -> Conversat
     return talk
 
 
+@pytest.mark.more
 def test_messages_are_left_out_by_a_value_and_come_back(tmp_path: Path) -> None:
     talk, context = begin(tmp_path, TICKETS, TICKET_MAPPING)
     whole = talk.mapping
@@ -255,6 +258,7 @@ def test_messages_are_left_out_by_a_value_and_come_back(tmp_path: Path) -> None:
     assert [one["kept"] for one in choices.values()] == [False, True, True]
 
 
+@pytest.mark.more
 def test_rows_of_any_value_are_left_out_by_its_line(tmp_path: Path) -> None:
     talk, context = begin(tmp_path, TICKETS, TICKET_MAPPING)
     what, choices = choices_of(talk, context, "state")

@@ -115,6 +115,7 @@ def test_only_its_own_page_with_the_token_is_answered(page: Page) -> None:
         assert page.client.get(path).status_code == 404
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", ["..", "../outside.jsonl", "/etc/passwd", "s3://bucket/x", "a\nb"])
 def test_nothing_outside_of_the_root_is_named(page: Page, root: Path, name: str) -> None:
     (root / "link").symlink_to(root.parent)
@@ -180,6 +181,7 @@ def test_a_client_that_leaves_in_the_middle_is_no_error(root: Path, path: str) -
     assert sent[0]["status"] == 400
 
 
+@pytest.mark.more
 def test_fields_have_the_colours_of_what_they_become(page: Page) -> None:
     view = page.done("onboard", source="zh_exam/junior_choice_questions.jsonl.gz")
     fields = {one["path"]: one for one in view["fields"]}
@@ -208,6 +210,7 @@ def test_rows_without_records_are_shown(page: Page, root: Path) -> None:
     assert [one["path"] for one in view["examples"][0]["row"]] == ["a", "b", "b.c", *["b.c[*]"] * 2]
 
 
+@pytest.mark.more
 def test_a_field_of_two_parts_has_its_colour_in_both(page: Page) -> None:
     view = page.done("onboard", source="zh_exam/junior_choice_questions.jsonl.gz")
     line = "set meta.original_id stem"
@@ -217,6 +220,7 @@ def test_a_field_of_two_parts_has_its_colour_in_both(page: Page) -> None:
     assert lines["user"][0]["colour"] == lines["meta.original_id"][0]["colour"] is not None
 
 
+@pytest.mark.more
 def test_a_blank_cell_fills_nothing(page: Page, root: Path) -> None:
     lines = [
         "id,body,note",
@@ -229,6 +233,7 @@ def test_a_blank_cell_fills_nothing(page: Page, root: Path) -> None:
     assert {one["rows"] for one in chats} == {25}
 
 
+@pytest.mark.more
 def test_a_change_is_tried_and_taken_back(page: Page) -> None:
     view = page.done("onboard", source="en_chats")
     colours = {one["path"]: one["colour"] for one in view["fields"]}
@@ -256,6 +261,7 @@ def test_a_change_is_tried_and_taken_back(page: Page) -> None:
     assert page.get(f"onboard/{view['id']}")["step"] == {"at": 1, "of": 2}
 
 
+@pytest.mark.more
 def test_rows_are_asked_for_below_their_conversation(page: Page) -> None:
     view = page.done("onboard", source="en_chats")
     assert view["rows"] == {
@@ -271,12 +277,14 @@ def test_rows_are_asked_for_below_their_conversation(page: Page) -> None:
     assert page.get(f"onboard/{view['id']}/rows")["examples"] == view["examples"]
 
 
+@pytest.mark.more
 def test_a_question_stands_above_its_answer(page: Page) -> None:
     view = page.done("onboard", source="en_chats")
     told = page.done(f"onboard/{view['id']}/say", line="please remove the html")
     assert [one["who"] for one in told["view"]["said"]] == ["you", "ingot"]
 
 
+@pytest.mark.more
 def test_from_a_source_to_tokens(page: Page, root: Path) -> None:
     view = page.done("onboard", source="en_chats")
     named = {"out": "results/chats", "tokenizer": "tokenizer/tokenizer.json"}
@@ -306,6 +314,7 @@ def test_from_a_source_to_tokens(page: Page, root: Path) -> None:
     assert ids["notes"]
 
 
+@pytest.mark.more
 def test_only_what_the_person_has_seen_is_approved(page: Page, root: Path) -> None:
     view = page.done("onboard", source="en_chats")
     page.done(f"onboard/{view['id']}/say", line="set language none")  # in another window
@@ -317,6 +326,7 @@ def test_only_what_the_person_has_seen_is_approved(page: Page, root: Path) -> No
     assert page.done(f"onboard/{view['id']}/approve", **named)["done"] == "results/x"
 
 
+@pytest.mark.more
 def test_of_two_approvals_at_a_time_one_is_refused(
     page: Page, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -343,6 +353,7 @@ def test_of_two_approvals_at_a_time_one_is_refused(
     assert not (root / "second").exists()
 
 
+@pytest.mark.more
 def test_a_conversation_that_went_on_elsewhere_is_read_anew(page: Page) -> None:
     view = page.done("onboard", source="en_chats")
     say = f"onboard/{view['id']}/say"
@@ -359,6 +370,7 @@ def test_a_conversation_that_went_on_elsewhere_is_read_anew(page: Page) -> None:
     assert page.done(say, line="set language none")["view"]["step"]["at"] == 2
 
 
+@pytest.mark.more
 def test_nothing_is_read_through_links_that_leave_the_root(page: Page, root: Path) -> None:
     view = page.done("onboard", source="en_chats")
     page.approve(view["id"], out="good", tokenizer="tokenizer/tokenizer.json")
@@ -386,6 +398,7 @@ def test_nothing_is_read_through_links_that_leave_the_root(page: Page, root: Pat
     assert page.get("result/tokens", path="good")["tokenizer"] is None
 
 
+@pytest.mark.more
 def test_tokens_read_as_their_text(page: Page, root: Path) -> None:
     view = page.done("onboard", source="zh_exam/junior_choice_questions.jsonl.gz")
     page.approve(view["id"], out="zh", tokenizer="tokenizer/tokenizer.json")
@@ -395,6 +408,7 @@ def test_tokens_read_as_their_text(page: Page, root: Path) -> None:
     assert not any("\ufffd" in one["text"] for one in tokens)
 
 
+@pytest.mark.more
 def test_speakers_that_may_not_be_shown_are_hidden(page: Page, root: Path) -> None:
     rows = [
         {
@@ -416,6 +430,7 @@ def test_speakers_that_may_not_be_shown_are_hidden(page: Page, root: Path) -> No
     assert speakers["[email]"][2] is None
 
 
+@pytest.mark.more
 def test_filtered_rows_are_counted_and_shown(page: Page, root: Path) -> None:
     rows = [{"q": f"What is {n}?", "a": f"It is {n}.", "kind": "ab"[n % 2]} for n in range(40)]
     (root / "qa.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
@@ -427,6 +442,7 @@ def test_filtered_rows_are_counted_and_shown(page: Page, root: Path) -> None:
     assert shown["total"] == len(shown["rejects"]) == 20
 
 
+@pytest.mark.more
 def test_a_conversation_goes_on_after_a_restart_and_in_ingot_chat(page: Page, root: Path) -> None:
     view = page.done("onboard", source="en_chats")
     page.done(f"onboard/{view['id']}/say", line="set language none")
@@ -460,6 +476,7 @@ def test_hostile_names_and_values_stay_text(page: Page, root: Path) -> None:
     assert first[0]["spans"][0]["field"] == paths[0]
 
 
+@pytest.mark.more
 def test_a_model_hears_plain_language_and_its_words_are_streamed(
     root: Path, chat: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -482,6 +499,7 @@ def test_a_model_hears_plain_language_and_its_words_are_streamed(
 # --- lakes and reviews
 
 
+@pytest.mark.more
 def test_a_waiting_set_is_decided(page: Page, root: Path) -> None:
     from ingot.cli.app import app
 
@@ -515,6 +533,7 @@ def test_a_waiting_set_is_decided(page: Page, root: Path) -> None:
     assert all(page.get("result", path=one)["kind"] in ("pt", "sft") for one in results)
 
 
+@pytest.mark.more
 def test_a_changed_mapping_is_reviewed(page: Page, root: Path) -> None:
     view = page.done("onboard", source="en_chats")
     say = f"onboard/{view['id']}/say"
@@ -527,6 +546,7 @@ def test_a_changed_mapping_is_reviewed(page: Page, root: Path) -> None:
     assert found["mappings"][0]["changes"]
 
 
+@pytest.mark.more
 def test_a_conversion_that_fails_says_why(page: Page, root: Path) -> None:
     view = page.done("onboard", source="en_chats")
     (root / "taken").mkdir()

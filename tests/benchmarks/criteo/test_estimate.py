@@ -25,6 +25,7 @@ def test_slots_are_those_of_the_maps(estimate, values):
     assert found == 1024 or int(found // 2 * 0.7) < values
 
 
+@pytest.mark.more
 def test_slots_are_those_that_a_map_really_has(estimate):
     ids = Ids("cat_0")
     for count in (0, 716, 717, 5_000, 50_000):

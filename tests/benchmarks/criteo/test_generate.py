@@ -32,6 +32,7 @@ def columns(made) -> list[list[str]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
+@pytest.mark.more
 def test_lines_have_the_form_of_the_real_ones(made):
     form = re.compile(r"[01](?:\t(?:-1|[0-9]+)?){13}(?:\t(?:[0-9a-f]{8})?){26}\n")
     for day in range(3):

@@ -106,6 +106,7 @@ def test_one_process_serves_many_files_and_what_was_begun_is_given_up(tmp_path: 
     assert {one.pid for one in children()} == known != set()
 
 
+@pytest.mark.more
 def test_two_files_are_read_at_once(tmp_path: Path) -> None:
     write_numbers(tmp_path / "a.parquet")
     with (
@@ -157,6 +158,7 @@ def test_what_reading_the_bytes_raises_is_raised_here(tmp_path: Path) -> None:
         list(file.batches(100))
 
 
+@pytest.mark.more
 def test_a_child_of_a_fork_has_a_process_of_its_own(tmp_path: Path) -> None:
     write_numbers(tmp_path / "a.parquet")
     open_source(str(tmp_path))
@@ -172,6 +174,7 @@ def test_a_child_of_a_fork_has_a_process_of_its_own(tmp_path: Path) -> None:
     assert open_source(str(tmp_path)).files[0].facts.rows == ROWS
 
 
+@pytest.mark.more
 def test_a_process_ends_with_its_parent(tmp_path: Path) -> None:
     write_numbers(tmp_path / "a.parquet")
     command = [sys.executable, "-c", READ_AND_WAIT, str(tmp_path / "a.parquet")]
@@ -241,6 +244,7 @@ def test_rows_that_do_not_come_are_an_error(tmp_path: Path) -> None:
         list(open_source(str(path)).batches())
 
 
+@pytest.mark.more
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems keep to no such limit")
 def test_a_page_that_expands_is_an_error_within_a_gigabyte(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
@@ -253,6 +257,7 @@ def test_a_page_that_expands_is_an_error_within_a_gigabyte(tmp_path: Path) -> No
     assert size < 1 << 10
 
 
+@pytest.mark.more
 def test_a_large_file_leaves_room_for_the_next(tmp_path: Path) -> None:
     """What one file may have is less for the next: nothing may be reserved in advance."""
     for name, size in (("large", 1 << 20), ("small", 1)):

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+pytest.importorskip("deltalake", reason="deltalake is not installed: make test-more brings it")
 from deltalake import DeltaTable
 
 from ingot.converters.convert import plan
@@ -19,6 +21,8 @@ from ingot.converters.mapping.bind import bind
 from ingot.converters.megatron import BuildOptions, build, stamp_files
 from ingot.converters.records.readers import read_records
 from ingot.converters.sources import open_source
+
+pytestmark = pytest.mark.more
 
 TOKENIZER = Path(__file__).parents[3] / "examples/tokenizer/tokenizer.json"
 PT = {"version": 2, "text": "text", "meta": {"original_id": "id"}}

@@ -154,6 +154,7 @@ def test_both_formats_hold_the_same_records(many: Path, tmp_path: Path) -> None:
     assert list(read_records(tmp_path / "p/records")) == list(read_records(tmp_path / "j/records"))
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("small_shards")
 @pytest.mark.parametrize("records", ["parquet", "jsonl"])
 def test_bytes_do_not_depend_on_workers(many: Path, tmp_path: Path, records: str) -> None:
@@ -182,6 +183,7 @@ LINES = [
 ]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("last", [b"\n", b"", b"\n\n \n"])
 @pytest.mark.parametrize("first", [b"", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n", b"\n\n"])
 @pytest.mark.parametrize("form", ["jsonl", "text"])
@@ -211,6 +213,7 @@ def test_a_large_file_of_lines_is_cut_and_gives_the_same(
     assert tree(again.out) == tree(cut.out)
 
 
+@pytest.mark.more
 def test_a_file_that_changes_between_its_pieces_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,6 +286,7 @@ def test_shards_pack_neighbours_and_leave_large_files_alone(tmp_path: Path) -> N
     assert shards_of(tmp_path / "raw") == expected
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("small_shards")
 def test_a_compressed_tar_is_one_shard_and_a_plain_one_is_not(many: Path, tmp_path: Path) -> None:
     for mode in ("w", "w:gz"):
@@ -383,6 +387,7 @@ class Stops:
         return future
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("small_shards")
 def test_an_interrupted_run_goes_on_where_it_was(many: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
@@ -432,6 +437,7 @@ def test_a_limit_reads_the_first_rows_in_order(many: Path, tmp_path: Path, limit
     assert run(many, tmp_path / "out", limit=limit).already_done
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("small_shards")
 def test_numbers_that_are_not_finite_are_null_and_counted(tmp_path: Path) -> None:
     """Whatever the workers, with a limit and where rows are grouped."""
@@ -519,6 +525,7 @@ def test_where_every_row_is_rejected_nothing_is_committed(tmp_path: Path) -> Non
     assert [p.name for p in tmp_path.iterdir()] == ["raw.jsonl"]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.usefixtures("small_shards")
 def test_a_file_that_ends_too_early_commits_nothing(
@@ -642,6 +649,7 @@ except OutputError as error:
 """
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("records", ["parquet", "jsonl"])
 def test_a_destination_without_room_is_an_output_error(tmp_path: Path, records: str) -> None:
     rows = [{"text": os.urandom(300).hex()} for _ in range(500)]

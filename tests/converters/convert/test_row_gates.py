@@ -99,6 +99,7 @@ def test_data_that_changed_needs_a_new_approval(raw: Path) -> None:
     assert stop(raw, {"media": 3}).counts == {"media": 4}
 
 
+@pytest.mark.more
 def test_counts_do_not_depend_on_who_does_the_work(raw: Path) -> None:
     one = run(raw, None).manifest
     shutil.rmtree(raw.parent / "out")

@@ -53,6 +53,7 @@ def test_this_thread_works_too_and_no_result_overtakes_another() -> None:
         next(results)
 
 
+@pytest.mark.more
 def test_a_pool_gives_results_and_raises_the_first_error_of_the_order() -> None:
     with Workers(2) as pool:
         assert list(results_in_order(pool, abs, [-3, 2, -1], window=8)) == [3, 2, 1]

@@ -113,6 +113,7 @@ def told(url: str) -> dict[str, Any]:
     return object_store.read_json(f"{url}/run.json") or {}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("records", ["parquet", "jsonl"])
 def test_a_store_has_the_bytes_of_a_folder(
     url: str, raw: Path, tmp_path: Path, records: str
@@ -131,6 +132,7 @@ def test_a_store_has_the_bytes_of_a_folder(
     assert (again.already_done, again.manifest) == (True, here.manifest)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("options", [{"limit": 50}, {"workers": 3}])
 def test_limits_and_workers(s3: Storage, raw: Path, tmp_path: Path, options: dict) -> None:
     url = f"s3://bucket/{tmp_path.name}/out"
@@ -139,6 +141,7 @@ def test_limits_and_workers(s3: Storage, raw: Path, tmp_path: Path, options: dic
     assert tree(url) == tree(tmp_path / "here")
 
 
+@pytest.mark.more
 def test_parts_behind_the_first_and_a_large_file(
     url: str, raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +156,7 @@ def test_parts_behind_the_first_and_a_large_file(
     assert "records/part-00000_001.parquet" in tree(url)
 
 
+@pytest.mark.more
 def test_another_result_is_replaced_on_demand_only(url: str, raw: Path, tmp_path: Path) -> None:
     run(raw, url, records="jsonl")
     before = tree(url)
@@ -212,6 +216,7 @@ def unfinished(url: str, raw: Path) -> str:
     return url
 
 
+@pytest.mark.more
 def test_an_unfinished_result_goes_on(unfinished: str, raw: Path, tmp_path: Path) -> None:
     assert "manifest.json" not in tree(unfinished)
     result = run(raw, unfinished)
@@ -220,6 +225,7 @@ def test_an_unfinished_result_goes_on(unfinished: str, raw: Path, tmp_path: Path
     assert tree(unfinished) == tree(tmp_path / "here")
 
 
+@pytest.mark.more
 def test_an_unfinished_result_is_no_source(unfinished: str, raw: Path, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="is an unfinished result of ingot: it has no manifest"):
         open_source(unfinished)
@@ -228,6 +234,7 @@ def test_an_unfinished_result_is_no_source(unfinished: str, raw: Path, tmp_path:
     assert [(one.name, one.why) for one in above.left_out] == [("out", "a result of ingot")]
 
 
+@pytest.mark.more
 def test_an_unfinished_result_of_another_mapping_is_replaced_on_demand_only(
     unfinished: str, raw: Path, tmp_path: Path
 ) -> None:
@@ -239,6 +246,7 @@ def test_an_unfinished_result_of_another_mapping_is_replaced_on_demand_only(
     assert tree(unfinished) == tree(tmp_path / "here")
 
 
+@pytest.mark.more
 def test_a_run_whose_claim_was_replaced_stops(
     url: str, raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,6 +266,7 @@ def test_a_run_whose_claim_was_replaced_stops(
     assert tree(url) == tree(tmp_path / "here")
 
 
+@pytest.mark.more
 def test_a_second_writer_of_the_same_result_finds_it_done(
     url: str, raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,6 +284,7 @@ def test_a_second_writer_of_the_same_result_finds_it_done(
     assert tree(url) == tree(tmp_path / "here")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("same", [True, False])
 def test_a_result_that_came_before_the_claim_is_kept(
     url: str, raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same: bool
@@ -297,6 +307,7 @@ def test_a_result_that_came_before_the_claim_is_kept(
     assert tree(url) == tree(tmp_path / "here")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("what", ["gone", "of another size", "of other bytes"])
 def test_a_part_that_is_not_what_its_shard_says_is_never_committed(
     s3: Storage, raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
@@ -321,6 +332,7 @@ def test_a_part_that_is_not_what_its_shard_says_is_never_committed(
     assert tree(url) == tree(tmp_path / "here")
 
 
+@pytest.mark.more
 def test_strange_parts_go_and_strange_files_stop_the_commit(
     unfinished: str, raw: Path, tmp_path: Path
 ) -> None:
@@ -375,6 +387,7 @@ def check_whole(storage: Storage, prefix: str) -> bool:
     return True
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.more)])
 def test_faults_give_the_right_result_or_an_error(
     s3: Storage, raw: Path, tmp_path: Path, seed: int
@@ -471,6 +484,7 @@ def test_many_killed_runs_go_on(s3: Storage, raw: Path, tmp_path: Path) -> None:
     sys.stderr.write(kill_and_go_on(s3, raw, tmp_path, 50, 2) + "\n")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("same", [False, True], ids=["two mappings", "one mapping"])
 def test_two_writers_at_once_make_one_result(
     s3: Storage, raw: Path, tmp_path: Path, same: bool

@@ -93,6 +93,7 @@ def changed(raw: Path, rng: random.Random) -> None:
             os.utime(some, ns=(10**18, rng.randrange(10**18)))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("seed", "records"), [(0, "parquet"), (1, "jsonl"), (2, "parquet"), (3, "parquet")]
 )
@@ -142,6 +143,7 @@ def test_what_is_kept_for_it_quotes_no_row(tmp_path: Path) -> None:
     assert tree(tmp_path / "out") == tree(tmp_path / "fresh")
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("alone")
 def test_processes_take_over_too(raw: Path, tmp_path: Path) -> None:
     run(raw, tmp_path / "out")
@@ -173,6 +175,7 @@ def damaged(raw: Path, out: Path) -> None:
     part.write_bytes(content)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("change", "count"),
     [
@@ -204,6 +207,7 @@ def test_what_does_not_fit_is_converted(
     assert tree(tmp_path / "out") == tree(tmp_path / "fresh")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("options", "document", "count"),
     [
@@ -233,6 +237,7 @@ def test_what_a_limit_has_made_is_not_taken_over(raw: Path, tmp_path: Path) -> N
     assert taken(run(raw, tmp_path / "out")) == 0
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("alone")
 def test_rejects_of_a_tokenizer_are_no_part_of_a_shard(tmp_path: Path) -> None:
     """They are listed behind the reject parts of the shards."""
@@ -286,6 +291,7 @@ def test_members_of_a_tar_that_was_written_anew_are_read_anew(tmp_path: Path) ->
     assert tree(tmp_path / "out") == tree(tmp_path / "fresh")
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("alone")
 def test_parts_are_linked_or_where_there_are_no_links_copied(
     raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

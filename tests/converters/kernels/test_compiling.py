@@ -69,12 +69,14 @@ def kernels(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.more
 def test_kernels_are_compiled_once_and_that_is_said(kernels: Path):
     notice = "compiling kernels (once, about 1 s)"
     assert run_caller(kernels, kernels / "cache") == [notice, "113"]
     assert run_caller(kernels, kernels / "cache") == ["113"]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("file", "old", "new", "made"),
     [
@@ -104,6 +106,7 @@ def test_another_processor_has_code_of_its_own(kernels: Path):
     assert len(run_caller(kernels, kernels / "cache", **generic)) == 1
 
 
+@pytest.mark.more
 def test_damaged_code_is_compiled_again(kernels: Path):
     run_caller(kernels, kernels / "cache")
     for path in (kernels / "cache" / "ingot").glob("*.nbc"):
@@ -111,6 +114,7 @@ def test_damaged_code_is_compiled_again(kernels: Path):
     assert run_caller(kernels, kernels / "cache")[-1] == "113"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "content",
     [b"cgone_module\nname\n.", pytest.param(b"cos\ngone\n.", marks=pytest.mark.more)],
@@ -124,12 +128,14 @@ def test_code_that_names_a_module_of_another_release_is_compiled_again(
     assert run_caller(kernels, kernels / "cache")[-1] == "113"
 
 
+@pytest.mark.more
 def test_kernels_that_cannot_be_cached_are_compiled_all_the_same(kernels: Path):
     nowhere = kernels / "file"
     nowhere.write_text("")
     assert run_caller(kernels, nowhere)[-1] == "113"
 
 
+@pytest.mark.more
 def test_code_of_a_folder_that_is_only_read_is_used(kernels: Path):
     cache = kernels / "cache"
     run_caller(kernels, cache)
@@ -187,6 +193,7 @@ except Exception as error:
 """
 
 
+@pytest.mark.more
 def test_an_install_without_numba_imports_the_build_and_names_the_extra():
     run = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True)
     assert run.stderr == ""

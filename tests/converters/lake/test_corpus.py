@@ -130,6 +130,7 @@ def test_every_record_is_in_its_split_once(lake: Path, dedup: bool) -> None:
         assert sum(one.records + one.duplicates for one in splits) == (100 if name == "c" else 200)
 
 
+@pytest.mark.more
 def test_done_is_done_and_other_options_replace(lake: Path) -> None:
     options = CorpusOptions(splits=SPLIT)
 
@@ -166,6 +167,7 @@ def read_batches_of(location: Path, rows: int) -> Any:
     return read_batches(location, rows=rows)
 
 
+@pytest.mark.more
 def test_tokens_are_those_of_the_records_of_the_split(lake: Path) -> None:
     from tokenizers import Tokenizer
 
@@ -220,6 +222,7 @@ def test_a_part_of_the_corpus_can_be_exported(lake: Path, tmp_path: Path) -> Non
     assert (done.out / "manifest.json").exists()
 
 
+@pytest.mark.more
 def test_a_split_of_which_the_tokenizer_refuses_all(tmp_path: Path) -> None:
     """The template takes no conversation with `bad` in it, and the split holds but this one."""
     template = (
@@ -264,6 +267,7 @@ def test_what_cannot_be_written_is_told(lake: Path) -> None:
         write_corpus(lake / "sets/c", lake / "corpus", "c")
 
 
+@pytest.mark.more
 def test_what_is_no_longer_of_the_corpus_is_swept(lake: Path) -> None:
     out = lake / "corpus"
     write_corpus(lake / "sets/a", out, "a", CorpusOptions(splits=SPLIT))

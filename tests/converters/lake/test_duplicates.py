@@ -89,6 +89,7 @@ def check(lake: Lake, folder: Path) -> None:
     assert find_duplicates(files).sets == told
 
 
+@pytest.mark.more
 @given(
     lake=LAKES,
     size=st.sampled_from([1, 2, 7, 1000]),
@@ -175,6 +176,7 @@ except OutputError as error:
 """
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("room", "size"), [(20, 10_000), (1_500, 100), (300, 10_000)])
 def test_no_room_is_an_error_that_says_so(tmp_path: Path, room: int, size: int) -> None:
     """For the pairs, the bins, the bitmaps."""

@@ -50,6 +50,7 @@ def content(record: dict[str, Any]) -> str:
     return json.dumps({key: value for key, value in record.items() if key != "meta"})
 
 
+@pytest.mark.more
 @given(rows=ROWS)
 @settings(max_examples=25)
 def test_figures_are_those_of_a_plain_count(

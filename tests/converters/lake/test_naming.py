@@ -40,6 +40,7 @@ def test_other_folders_get_a_hash(part):
     assert data_set_name(part) == name
 
 
+@pytest.mark.more
 @given(PARTS, PARTS)
 def test_different_parts_have_different_names(one, other):
     assert (data_set_name(*one) == data_set_name(*other)) == (one == other)

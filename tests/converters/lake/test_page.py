@@ -52,6 +52,7 @@ def test_the_same_facts_give_the_same_bytes(html):
     assert render_lake_page(lake(90, seed=3), title="text-lake", told=TOLD) == html
 
 
+@pytest.mark.more
 def test_the_head_holds_the_totals(html, opened):
     page = opened(html, **WIDE)
     done = [one for one in SETS if one.status == "converted"]
@@ -82,6 +83,7 @@ def test_rows_that_do_not_add_up_are_told(opened):
     assert page.locator("#equation .wrong").inner_text() == "✗ does not add up"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("key", ["rows", "rejected", "across"])
 def test_a_click_on_a_head_sorts_both_ways(html, opened, key):
     page = opened(html, **WIDE)
@@ -97,6 +99,7 @@ def test_a_click_on_a_head_sorts_both_ways(html, opened, key):
     assert page.locator("th[data-key=name]").get_attribute("aria-sort") == "none"
 
 
+@pytest.mark.more
 def test_a_table_is_drawn_as_far_as_somebody_looks(html, opened):
     page = opened(html, **WIDE)
     assert len(names(page)) == 60
@@ -106,6 +109,7 @@ def test_a_table_is_drawn_as_far_as_somebody_looks(html, opened):
     assert len(names(scrolled(opened(html, **WIDE)))) == 90
 
 
+@pytest.mark.more
 def test_why_there_are_no_records_stands_beside_the_status(html, opened):
     page = opened(html, "#status=failed", **WIDE)
     assert set(column(page, "status")) == {
@@ -113,6 +117,7 @@ def test_why_there_are_no_records_stands_beside_the_status(html, opened):
     }
 
 
+@pytest.mark.more
 def test_a_table_that_is_wider_than_the_window_says_so(html, opened):
     page = opened(html, viewport={"width": 1100, "height": 900})
     assert page.locator("#frame").evaluate("one => one.scrollWidth > one.clientWidth")
@@ -121,6 +126,7 @@ def test_a_table_that_is_wider_than_the_window_says_so(html, opened):
     page.locator("#wider").wait_for(state="hidden")
 
 
+@pytest.mark.more
 def test_a_low_confidence_looks_different(opened):
     sets = [replace(made(name), confidence=sure) for name, sure in (("a", 0.12), ("b", 0.97))]
     page = opened(render_lake_page(sets, title="l", told={"sure": 0.6}), **WIDE)
@@ -132,6 +138,7 @@ def test_a_low_confidence_looks_different(opened):
     assert colours[0] != colours[1]
 
 
+@pytest.mark.more
 def test_every_column_can_be_sorted_by(opened):
     page = opened(render_lake_page(SETS[:12], title="l", told={}), **WIDE)
     clicked = """heads => heads.map(head => [0, 1].map(() => {
@@ -144,6 +151,7 @@ def test_every_column_can_be_sorted_by(opened):
     assert names(page)[0] == max(one.name for one in SETS[:12])
 
 
+@pytest.mark.more
 def test_filters_leave_what_fits_and_count_it(html, opened):
     page = opened(html, **WIDE)
     page.locator("button.s-failed").click()
@@ -166,6 +174,7 @@ def test_filters_leave_what_fits_and_count_it(html, opened):
     assert names(page) == wanted
 
 
+@pytest.mark.more
 def test_a_data_set_is_found_by_every_language_and_choices_stay_few(opened):
     many = made(languages={f"l{place:02}": 100 - place for place in range(60)})
     page = opened(render_lake_page([many, made("b")], title="l", told={}), **WIDE)
@@ -176,6 +185,7 @@ def test_a_data_set_is_found_by_every_language_and_choices_stay_few(opened):
     assert page.locator("select[name=language] option").count() == 1 + 300
 
 
+@pytest.mark.more
 def test_text_is_looked_for_in_names_places_and_reasons(html, opened):
     page = opened(html, **WIDE)
     page.keyboard.press("/")
@@ -186,6 +196,7 @@ def test_text_is_looked_for_in_names_places_and_reasons(html, opened):
     assert page.locator("#shown").inner_text().startswith("0 of 90 data sets")
 
 
+@pytest.mark.more
 def test_a_view_is_kept_in_the_address(html, opened):
     page = opened(html, **WIDE)
     page.locator("button.s-converted").click()
@@ -200,6 +211,7 @@ def test_a_view_is_kept_in_the_address(html, opened):
     assert strange.locator("button.s-failed").get_attribute("aria-pressed") == "true"
 
 
+@pytest.mark.more
 def test_a_data_set_is_opened_and_left_with_the_keyboard(html, opened):
     page = opened(html, "#q=chat&status=converted", **WIDE)
     first, second = names(page)[:2]
@@ -215,6 +227,7 @@ def test_a_data_set_is_opened_and_left_with_the_keyboard(html, opened):
     page.go_back()
 
 
+@pytest.mark.more
 def test_what_a_data_set_shows(html, opened):
     one = next(one for one in SETS if one.decision == "sft" and one.overlaps and one.rejects)
     page = opened(html, f"#set={one.name}", **WIDE)
@@ -233,6 +246,7 @@ def test_what_a_data_set_shows(html, opened):
     assert page.locator("#set-name").inner_text() == one.name
 
 
+@pytest.mark.more
 def test_what_to_do_stands_there_as_a_command(opened):
     one = SetFacts(
         name="a",
@@ -245,6 +259,7 @@ def test_what_to_do_stands_there_as_a_command(opened):
     assert page.locator("#set .command").inner_text() == "ingot criteo inspect a"
 
 
+@pytest.mark.more
 def test_texts_keep_their_lines(opened):
     text = "one\n\n  two\tthree\nfour"
     one = made(samples=({"text": text, "meta": {"source": "s"}},))
@@ -253,6 +268,7 @@ def test_texts_keep_their_lines(opened):
     assert page.locator(".said").bounding_box()["height"] > 60
 
 
+@pytest.mark.more
 def test_what_is_left_out_is_told(opened):
     turns = [{"role": "user", "content": "hello", "loss_mask": False}]
     cut = {"messages": turns, "messages_left_out": 30, "system": None, "meta": {}}
@@ -270,6 +286,7 @@ def test_what_is_left_out_is_told(opened):
         assert wanted in shown
 
 
+@pytest.mark.more
 def test_reasons_for_which_files_are_left_out_are_told(opened):
     reasons = [["auxiliary file (settings)", 238, ["a.yml", "<b>.yml"]], ["empty", 1, ["c.csv"]]]
     page = opened(render_lake_page([], title="l", told={"left_out": 239, "reasons": reasons}))
@@ -281,6 +298,7 @@ def test_reasons_for_which_files_are_left_out_are_told(opened):
     assert page.locator(".left-out a").get_attribute("href") == "./left_out.jsonl"
 
 
+@pytest.mark.more
 def test_writing_that_needs_its_marks_keeps_them(opened):
     text = "\U0001f469\u200d\U0001f52c नमस्\u200dते שלום \ufffd \U0001f600"
     page = opened(render_lake_page([made(samples=({"text": text},))], title="l", told={}), "#set=a")
@@ -288,11 +306,13 @@ def test_writing_that_needs_its_marks_keeps_them(opened):
     assert page.locator("#set .hidden-mark").count() == 0
 
 
+@pytest.mark.more
 def test_a_lake_without_data_sets_has_a_page(opened):
     page = opened(render_lake_page([], title="l", told={}))
     assert page.locator("#shown").inner_text().startswith("0 data sets")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("looks", ["light", "dark"])
 @pytest.mark.parametrize("width", [420, 1500])
 def test_it_looks_like_something(html, opened, looks, width):
@@ -321,6 +341,7 @@ def sheets(page):
     return int(re.search(rb"/Type /Pages\s*/Count (\d+)", page.pdf()).group(1))
 
 
+@pytest.mark.more
 def test_it_prints_every_row_and_all_of_an_opened_data_set(html, opened):
     page = opened(html, **WIDE)
     assert sheets(page) > 2
@@ -384,6 +405,7 @@ def hostile(text):
     return made(text, samples=samples, heard={text: 1})
 
 
+@pytest.mark.more
 def test_what_data_holds_is_text_and_nothing_else(opened):
     sets = [hostile(text) for text in HOSTILE]
     page = opened(render_lake_page(sets, title=HOSTILE[0], told={"dedup": HOSTILE[0]}), **WIDE)
@@ -401,11 +423,13 @@ def test_what_data_holds_is_text_and_nothing_else(opened):
     assert page.locator("h1").inner_text() == HOSTILE[0]
 
 
+@pytest.mark.more
 def test_marks_that_are_not_seen_are_spelled_out(opened):
     page = opened(render_lake_page([hostile("\u202eabc\x00\ud800")], title="l", told={}), **WIDE)
     assert names(page) == ["\\u{202e}abc\\u{0}\\u{d800}"]
 
 
+@pytest.mark.more
 def test_long_words_push_nothing_out_of_the_page(opened):
     sets = [hostile("x" * 100_000)]
     page = opened(render_lake_page(sets, title="y" * 100_000, told={}), **WIDE)

@@ -6,6 +6,7 @@ import json
 import re
 from html.parser import HTMLParser
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +28,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.more
 @given(VALUES)
 def test_json_in_a_page_says_what_it_said_and_ends_nothing(value):
     text = page_data.embed_json(value)
@@ -62,6 +64,7 @@ class Blocks(HTMLParser):
             self.found[-1] += data
 
 
+@pytest.mark.more
 @given(TEXTS, TEXTS)
 def test_a_page_holds_three_blocks_whatever_its_data_hold(name, text):
     one = SetFacts(name=name, place=text, status="failed", why=text, mapping={text: name})
@@ -144,6 +147,7 @@ def test_a_budget_is_dealt_fairly_and_kept(sizes, budget):
         assert each >= max(sizes)
 
 
+@pytest.mark.more
 def test_the_page_stays_within_its_bounds():
     text = "字" * 4_000
     figures = Figures(records=3, samples=tuple({"text": text, "meta": {}} for _ in range(3)))

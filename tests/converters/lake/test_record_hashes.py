@@ -68,6 +68,7 @@ def hashed(batch: pa.RecordBatch) -> list[bytes]:
     return [row.tobytes() for row in found]
 
 
+@pytest.mark.more
 @given(records=st.lists(PT, max_size=8) | st.lists(SFT, min_size=1, max_size=8), data=st.data())
 def test_hashes_are_those_of_the_bytes_that_are_written_down(records: list, data: Any) -> None:
     kind: RecordKind = "sft" if records and "messages" in records[0] else "pt"

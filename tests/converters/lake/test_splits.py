@@ -20,6 +20,7 @@ def places(splits: Splits, *values: int) -> list[int]:
     return splits.places(np.array(values, np.uint64)).tolist()
 
 
+@pytest.mark.more
 @given(fractions=SPLITS, values=st.lists(st.integers(0, LAST), max_size=20))
 def test_a_record_is_where_its_fraction_says(fractions: list[str], values: list[int]) -> None:
     if any(Fraction(one) == 0 for one in fractions):

@@ -101,6 +101,7 @@ def test_a_note_beside_data_is_left_out_and_text_alone_is_data(tmp_path):
     assert [one.name for one in first.source.left_out] == ["a/notes.txt"]
 
 
+@pytest.mark.more
 def test_every_file_is_in_one_data_set_or_left_out_once(tmp_path):
     lay(tmp_path, "a/data.jsonl", TALK)
     lay(tmp_path, "a/LICENSE", "MIT")

@@ -129,6 +129,7 @@ def test_unreadable_rows_are_no_fault_of_the_mapping_until_they_are_many() -> No
     assert (problem.code, problem.got) == ("unreadable", "3 of 9")
 
 
+@pytest.mark.more
 def test_an_unmapped_role_is_a_problem_however_rare() -> None:
     rows = [{"m": [{"r": "user", "c": "Hi"}, {"r": "assistant", "c": "Ho"}]}] * 200
     rows = [*rows, {"m": [{"r": "bot", "c": "Hi"}]}]

@@ -457,6 +457,7 @@ def same_by_both(table: pa.RecordBatch, document: Document, lazy: bool) -> None:
         event(f"records: {min(made.converted, 2)}, rejects: {min(len(made.rejects), 2)}")
 
 
+@pytest.mark.more
 @settings(max_examples=150)
 @given(tables(), documents(), st.booleans())
 def test_both_executors_have_one_meaning(
@@ -563,6 +564,7 @@ def test_few_rows_of_json_go_by_rows(size: int, made: type[object]) -> None:
     assert unified.converted == unified.written == size
 
 
+@pytest.mark.more
 @settings(max_examples=150)
 @given(json_rows(), documents())
 def test_rows_of_json_mean_the_same_as_columns(rows: list[Any], document: Document) -> None:
@@ -597,6 +599,7 @@ def group_documents(draw: st.DrawFn) -> Document:
     return {**document, "messages": messages, "system": "[0].b"}
 
 
+@pytest.mark.more
 @settings(max_examples=60)
 @given(json_rows(), group_documents(), st.lists(st.integers(1, 3), min_size=6, max_size=6))
 def test_groups_of_rows_mean_the_same_as_columns(
@@ -794,6 +797,7 @@ def test_edges_of_every_construct(document: Document) -> None:
             both({"version": 2, **document}, table, lazy=lazy)
 
 
+@pytest.mark.more
 def test_blank_means_the_same_for_every_character() -> None:
     characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF]
     assert blank_mask(pa.array(characters)).tolist() == [is_blank(text) for text in characters]
@@ -946,6 +950,7 @@ def converted(source: Path, document: Document, out: Path, columns: bool, **opti
     return writer.path.read_bytes(), results, unifier.stats.counts
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("document", [ARTICLES, CHATS], ids=["articles", "chats"])
 @pytest.mark.parametrize("record_format", ["parquet", "jsonl"])
 @pytest.mark.parametrize("suffix", ["parquet", "arrow"])

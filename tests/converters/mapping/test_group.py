@@ -135,6 +135,7 @@ def test_a_folder_that_cannot_be_written_is_an_output_error() -> None:
 KEYS = st.one_of(st.none(), st.integers(0, 5), st.sampled_from("abc"))
 
 
+@pytest.mark.more
 @given(keys=st.lists(KEYS, max_size=40), cuts=st.sets(st.integers(0, 40)))
 def test_the_split_into_batches_does_not_matter_and_no_row_is_lost(
     keys: list, cuts: set[int]

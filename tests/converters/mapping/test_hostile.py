@@ -66,16 +66,19 @@ LONG: dict[str, Any] = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("value", LONG.values(), ids=LONG)
 def test_a_mapping_of_more_parts_than_anybody_reads(value: Any) -> None:
     assert problems({"version": 2, "text": value}) == [("", "too_large")]
     assert problems({"version": 2, "any_of": [{"text": value}, {"text": "a"}]})[0][1] == "too_large"
 
 
+@pytest.mark.more
 def test_version_1_has_the_same_bounds() -> None:
     assert problems({"text": ["answer"] * 60_000}) == [("", "too_large")]
 
 
+@pytest.mark.more
 def test_tables_may_be_long() -> None:
     names = [f"n{number}" for number in range(30_000)]
     table = {"path": "a", "map": dict.fromkeys(names, "x")}
@@ -94,6 +97,7 @@ def test_a_file_larger_than_any_mapping(tmp_path: File) -> None:
 CLIMBS = ("l[*].^.l[*].^.l[*].^.l[*].^.l[*]", "l[*].^.*[*].^.*[*].^.*[*].^.l[*]")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("text", CLIMBS)
 def test_a_path_that_multiplies_a_list(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_module, "_MOST_LOOKED_AT", 100_000)
@@ -178,6 +182,7 @@ def test_quoted_keys_take_surrogate_pairs_and_no_halves() -> None:
 # --- rows
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("levels", [300, 1_000, 20_000])
 def test_a_row_nested_without_end(unify: Unify, levels: int) -> None:
     rows = [{"t": nested(levels)}, {"t": {"k": nested(levels, {"k": "\n"})}}]

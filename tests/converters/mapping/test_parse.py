@@ -141,6 +141,7 @@ def spoil(draw: st.DrawFn, place: Any) -> None:
             place[key] = copy.deepcopy(draw(st.sampled_from(JUNK)))
 
 
+@pytest.mark.more
 @given(spoilt())
 @settings(max_examples=600)
 def test_parser_and_schema_agree(document: dict[str, Any]) -> None:

@@ -168,6 +168,7 @@ def test_one_tree_on_both_sides_is_seen() -> None:
     assert found == ["secs[*].h", "secs[*].ps[*]"]
 
 
+@pytest.mark.more
 def test_columns_are_handed_to_the_row_executor(tmp_path: Path) -> None:
     leaf = pa.struct([("h", pa.string()), ("ps", pa.list_(pa.string()))])
     node = pa.struct([*leaf, pa.field("subs", pa.list_(leaf))])

@@ -42,6 +42,7 @@ def megatron() -> Iterator[ModuleType]:
     """megatron-core's indexed_dataset module (test environment: torch, megatron-core)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it warns about CUDA extensions that it does without
+        pytest.importorskip("megatron", reason="megatron-core is not installed")
         from megatron.core.datasets import indexed_dataset
 
         yield indexed_dataset

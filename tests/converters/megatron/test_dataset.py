@@ -9,13 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+pytest.importorskip("torch", reason="torch is not installed: make test-more brings it")
+import torch
 from torch.utils.data import DataLoader
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.dataset import TokenDataset, collate, flatten
+
+pytestmark = pytest.mark.more
 
 Written = Callable[..., Path]
 PACKS = [[[11, 12, 13], [14, 15]], [], [[16]], [[17, 18, 19, 20]]]

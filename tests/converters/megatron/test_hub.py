@@ -222,6 +222,7 @@ def test_a_repository_that_got_a_tokenizer_json_later_gives_that(
     assert load(f"hf://org/model@{OLD}", hub.url).kind == "sentencepiece"
 
 
+@pytest.mark.more
 def test_offline_what_a_cached_commit_lacks_is_not_there(
     hub: Hub, files: dict[str, bytes], tmp_path: Path, load: Load
 ) -> None:

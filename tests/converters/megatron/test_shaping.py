@@ -192,6 +192,7 @@ def test_documents_are_those_of_the_rules_on_lists(
     assert shaped.tokens.dtype == np.dtype({"uint16": "<u2", "int32": "<i4"}[rules.dtype])
 
 
+@pytest.mark.more
 @given(documents=st.lists(some_document(), max_size=8), rules=some_rules(), place=st.integers(0, 8))
 def test_batches_of_documents_do_not_matter(
     documents: list[Given], rules: DocumentRules, place: int

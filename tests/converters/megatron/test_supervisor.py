@@ -126,6 +126,7 @@ def kill(processes: list[psutil.Process]) -> None:
         process.send_signal(signal.SIGKILL)
 
 
+@pytest.mark.more
 def test_killed_processes_are_replaced(out: Out) -> None:
     whole = out.make("one", processes=1)
     dice, done = random.Random(1), 0
@@ -200,6 +201,7 @@ def test_a_file_that_no_process_survives_fails_and_the_others_are_there(
     assert (out.folder / "x.bin").read_bytes() == out.make("rest", processes=1)["bin"]
 
 
+@pytest.mark.more
 def test_a_stopped_process_is_waited_for(out: Out) -> None:
     whole = out.make("one", processes=1)
     stopped: list[psutil.Process] = []
@@ -218,6 +220,7 @@ def test_a_stopped_process_is_waited_for(out: Out) -> None:
     assert not out.events("worker_died")
 
 
+@pytest.mark.more
 def test_an_error_in_one_process_ends_them_all(out: Out, inputs: Path) -> None:
     (inputs / "5.parquet").write_bytes(b"PAR1 no more")
     with pytest.raises(SourceError, match=r"5\.parquet"):
@@ -229,6 +232,7 @@ def test_an_error_in_one_process_ends_them_all(out: Out, inputs: Path) -> None:
     assert out.make() == out.make("one", processes=1)
 
 
+@pytest.mark.more
 def test_a_wrong_engine_in_a_process_is_switched_off_and_its_units_are_done_again(
     out: Out, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -297,6 +297,7 @@ with stage(Path(sys.argv[1]), key="0" * 20, difference=lambda _: "all", overwrit
 """
 
 
+@pytest.mark.more
 def test_no_room_for_the_manifest(tmp_path: Path) -> None:
     out = tmp_path / "out"
     run(out)

@@ -80,6 +80,7 @@ def options(url: str) -> dict[str, Any]:
     return {"endpoint_url": os.environ["AWS_ENDPOINT_URL"]} if url.startswith("s3") else {}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "fault",
     [
@@ -108,6 +109,7 @@ def test_a_fault_that_passes_does_not_show(
     assert s3.get(f"/bucket/{tmp_path.name}/a") == data
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("size", [1000, 3 * PART])
 def test_a_fault_that_stays_is_a_clear_error_and_leaves_nothing(
     s3: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
@@ -123,6 +125,7 @@ def test_a_fault_that_stays_is_a_clear_error_and_leaves_nothing(
     assert tmp_path.name.encode() not in s3.get("/bucket?uploads")  # kills of others leave some
 
 
+@pytest.mark.more
 def test_an_upload_that_stops_in_the_middle_is_aborted(
     s3: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -198,6 +198,7 @@ def test_a_folder_that_is_too_deep_is_left_out_or_named(
         open_source(str(tmp_path))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "kind", [pa.string(), pa.list_(pa.string()), pa.struct({"a": pa.string()})]
 )

@@ -140,6 +140,7 @@ def run(hub: ThreadingHTTPServer, home: Path, *words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.more
 def test_configs_splits_and_revisions(hub, tmp_path):
     top = "hf://datasets/org/set"
     asked = [
@@ -168,6 +169,7 @@ def test_a_long_file_is_streamed_in_ranges(hub, tmp_path):
     assert not list(tmp_path.rglob("train*"))  # nothing is kept on disk
 
 
+@pytest.mark.more
 def test_a_conversion_names_revision_and_hashes(hub, tmp_path):
     mapping, out = tmp_path / "m.json", tmp_path / "out"
     mapping.write_text('{"version": 2, "text": "text"}')

@@ -95,6 +95,7 @@ def test_a_manifest_of_somebody_else_hides_nothing(tmp_path: Path, manifest: byt
     assert WHY not in left_out(source).values()
 
 
+@pytest.mark.more
 def test_a_run_into_its_own_source_is_there_already_the_second_time(tmp_path: Path) -> None:
     data = fill(tmp_path / "data", {"a.jsonl": ROWS})
     out = tmp_path / "data" / "out"
@@ -109,6 +110,7 @@ def test_a_run_into_its_own_source_is_there_already_the_second_time(tmp_path: Pa
     assert json.loads((out / "manifest.json").read_bytes()) == manifest
 
 
+@pytest.mark.more
 def test_a_second_result_beside_the_first_has_the_same_records(tmp_path: Path) -> None:
     data = fill(tmp_path / "data", {"a.jsonl": ROWS})
     for name in ("out", "more"):

@@ -130,6 +130,7 @@ def spec_of(name: str) -> SourceSpec:
     return SourceSpec(root="data.*") if name == "keyed.json" else SourceSpec()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", READ)
 def test_the_same_seed_gives_the_same_rows(tmp_path: Path, name: str) -> None:
     path = READ[name](tmp_path / name)
@@ -158,6 +159,7 @@ def test_a_packed_file_is_not_read_without_end(tmp_path: Path) -> None:
     assert numbers[-1] < ROWS // 2  # and that is not all
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", READ)
 def test_a_large_file_is_sampled_everywhere(tmp_path: Path, name: str) -> None:
     source = open_source(READ[name](tmp_path / name), spec_of(name))
@@ -283,6 +285,7 @@ def test_what_only_the_second_half_of_a_file_has_is_seen(
     assert any(value["late"] for value in values)
 
 
+@pytest.mark.more
 def test_a_damaged_end_of_avro_does_not_hide_the_rows_before_it(tmp_path: Path) -> None:
     avro(path := tmp_path / "a.avro")
     data = path.read_bytes()

@@ -150,6 +150,7 @@ def test_the_more_specific_of_two_layouts_is_taken_else_a_person_is_asked(
     assert found.evidence[-1].runner_up == "other"
 
 
+@pytest.mark.more
 def test_an_export_is_converted_from_its_archive(tmp_path):
     archive = shutil.make_archive(str(tmp_path / "export"), "zip", GOLDEN / "chatgpt/raw")
     words = ["run", archive, "--out", str(tmp_path / "out"), *SURE, "--records", "jsonl"]

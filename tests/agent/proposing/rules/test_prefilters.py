@@ -89,6 +89,7 @@ def test_threads_are_those_of_the_full_question(seed: int) -> None:
     assert found == list(threads_of_all(one))
 
 
+@pytest.mark.more
 def test_some_of_them_are_threads_and_some_are_cut_profiles() -> None:
     made = [reading(seed) for seed in range(40)]
     assert sum(any(True for _ in candidates.thread_readings(one)) for one in made) >= 5

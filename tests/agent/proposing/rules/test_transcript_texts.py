@@ -65,6 +65,7 @@ def interviews(pool: Any) -> dict[str, str]:
     return made
 
 
+@pytest.mark.more
 def test_texts_that_are_conversations_are_for_a_person(tmp_path: Path, pool: Any) -> None:
     state = told(interviews(pool), tmp_path / "talks")
     proposal = state["proposal"]

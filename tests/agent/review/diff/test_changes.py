@@ -891,12 +891,14 @@ def test_long_words_are_cut() -> None:
     assert one.new.endswith("characters)")
 
 
+@pytest.mark.more
 def test_no_words_are_json() -> None:
     for _, old, new, *_ in CASES:
         for one in compare_mappings(normal_form(old), normal_form(new)):
             assert not any(words.startswith(("{", "[")) for words in (one.old, one.new) if words)
 
 
+@pytest.mark.more
 def test_thousands_of_messages_are_compared() -> None:
     old = [said(content=f"q{n}") for n in range(1500)]
     new = [said(content=f"r{n}") for n in range(1501)]
@@ -905,6 +907,7 @@ def test_thousands_of_messages_are_compared() -> None:
     assert json.dumps([one.rule for one in found[-2:]]) == '["content_path", "message_added"]'
 
 
+@pytest.mark.more
 def test_thousands_of_conditions_are_compared() -> None:
     listed = [f"v{n}" for n in range(12_000)]
     old = text("a", where=[{"path": "p", "not_in": listed}])

@@ -35,6 +35,7 @@ MANY = settings(max_examples=30, suppress_health_check=list(HealthCheck))
 OPEN = {"none": (), "additive": (), "meta": ("meta",), "training": ("meta", "loss_mask")}
 
 
+@pytest.mark.more
 @MANY
 @given(drawn.documents, st.lists(drawn.rows, min_size=1, max_size=3))
 def test_the_normal_form_converts_as_the_file_does(document: Any, rows: list[Any]) -> None:
@@ -66,6 +67,7 @@ def hold(old: Any, new: Any, rows: list[Any]) -> str:
     return kind
 
 
+@pytest.mark.more
 @MANY
 @given(st.data(), drawn.documents, st.lists(drawn.rows, min_size=3, max_size=6))
 def test_one_edit_does_to_rows_what_its_class_says(data: Any, old: Any, rows: list[Any]) -> None:
@@ -79,6 +81,7 @@ def test_many_edits_do_what_their_classes_say(data: Any, old: Any, rows: list[An
     hold(old, data.draw(drawn.edited(old)), rows)
 
 
+@pytest.mark.more
 @MANY
 @given(st.data(), drawn.documents, st.lists(drawn.rows, min_size=3, max_size=6))
 def test_edits_do_together_what_their_class_says(data: Any, old: Any, rows: list[Any]) -> None:

@@ -112,6 +112,7 @@ def proposed(raw: Path) -> dict[str, Any] | None:
     return proposal.mapping if proposal else None
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("share", ["raw", "redacted"])
 @pytest.mark.parametrize("raw", DATA_SETS, ids=lambda raw: f"{raw.parent.name}-{raw.name}")
 def test_a_mapping_makes_the_same_of_the_pinned_sample(
@@ -432,6 +433,7 @@ def big(count: int, width: int) -> list[dict[str, Any]]:
     return [{"id": n, "text": f"{n} " + "word " * (width // 5)} for n in range(count)]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "json", "keyed", "parquet"])
 def test_a_large_source_gives_a_small_sample(kind: str, tmp_path: Path) -> None:
     rows = big(2000, 6000)
@@ -457,6 +459,7 @@ def test_a_large_source_gives_a_small_sample(kind: str, tmp_path: Path) -> None:
     assert told["differs"] == []
 
 
+@pytest.mark.more
 def test_rows_beyond_the_limits_are_left_out_and_counted(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     file.write_bytes(as_jsonl([{"t": "x" * 300_000}, *({"t": "y" * 100_000} for _ in range(30))]))
@@ -478,6 +481,7 @@ def test_no_more_rows_than_asked_for_in_runs_of_neighbours(tmp_path: Path) -> No
     assert sum(after - before == 1 for before, after in pairwise(numbers)) == 27
 
 
+@pytest.mark.more
 def test_a_document_that_is_one_large_row_is_cut_short(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps({"v": 1, "data": big(500, 4000)}))
     folder = pinned_from(tmp_path / "a.json", tmp_path)[2]
@@ -738,7 +742,7 @@ def test_columns_of_all_types_are_pinned_as_they_are_read(tmp_path: Path) -> Non
 
 CASES = [
     json.loads(line)[1]
-    for line in (ROOT / "tests/agent/redaction_cases.jsonl").read_text("utf-8").splitlines()
+    for line in (ROOT / "tests/agent/privacy/redaction_cases.jsonl").read_text("utf-8").splitlines()
 ]
 
 

@@ -42,6 +42,7 @@ def trust(loaded, *, plain=False, **verdict):
         )
 
 
+@pytest.mark.more
 def test_little_text_goes_to_the_reference_at_once(zoo, documents):
     trust(zoo["gpt2"])
     choice, told = chosen(zoo["gpt2"], "auto", documents, total_bytes=choosing.SMALL_BYTES - 1)
@@ -58,6 +59,7 @@ def test_the_first_engine_that_is_trusted_serves_and_none_is_opened(zoo, documen
     assert list(told) == ["engine_chosen"]
 
 
+@pytest.mark.more
 def test_an_engine_without_a_verdict_is_examined_where_there_is_much_text(zoo, documents):
     choice, told = chosen(
         zoo["byte_level"], "auto", documents, total_bytes=choosing.CHECKED_BYTES - 1
@@ -100,6 +102,7 @@ def test_a_tokenizer_that_no_engine_loads(zoo, documents):
     assert chosen(zoo["sp_uni"], "auto", documents)[0].engine == "sentencepiece"
 
 
+@pytest.mark.more
 def test_an_engine_that_was_asked_for(zoo, documents):
     trust(zoo["gpt2"])
     choice, _ = chosen(zoo["gpt2"], "fastokens", documents, total_bytes=1)
@@ -147,6 +150,7 @@ def test_a_version_that_is_not_proved_is_not_taken(zoo, documents, plant, wanted
     assert "engine_examined" not in told
 
 
+@pytest.mark.more
 def test_a_tokenizer_without_a_verdict_is_checked_once(zoo, documents, plant, home):
     fast = plant("zyzzyva")  # in no text of the checks, nor in the documents
     choice, told = chosen(zoo["byte_level"], "planted", documents)

@@ -30,6 +30,7 @@ LOADED = {
 TOKENIZERS = ("gpt2", "byte_level", "composing", "byte_fallback", "word_piece", "sp_bpe", "sp_uni")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", TOKENIZERS)
 @pytest.mark.parametrize("engine", sorted(FAST_ENGINES))
 def test_exact_or_not_offered(zoo, documents, engine, name):

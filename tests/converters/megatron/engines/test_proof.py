@@ -46,6 +46,7 @@ def prove(loaded, runs):
             assert not wrong, (engine.name, texts[wrong[0]].as_py())
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", NAMES)
 def test_the_listed_versions_are_exact_on_every_twentieth_run(zoo, name):
     prove(zoo[name], islice(trial_texts(zoo[name]), 3, None, 20))
@@ -100,6 +101,7 @@ def test_the_checks_are_the_same_every_time_and_come_in_small_runs(zoo):
     assert max(run.nbytes for run in first) < 1 << 20
 
 
+@pytest.mark.more
 def test_every_code_point_that_may_mean_something_is_tried(zoo):
     seen = set()
     for run in trial_texts(zoo["sp_uni"]):

@@ -18,6 +18,7 @@ def texts(*values):
     return pa.array(values, pa.large_string())
 
 
+@pytest.mark.more
 def test_golden_ids(zoo, documents, golden_documents):
     encoded = open_reference(zoo["gpt2"]).encode(documents)
     assert np.array_equal(encoded.ids, np.concatenate(golden_documents))

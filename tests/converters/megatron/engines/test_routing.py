@@ -54,6 +54,7 @@ def test_texts_that_hold_a_denied_code_point():
     assert not found.holding(texts()).size
 
 
+@pytest.mark.more
 def test_every_code_point_is_found_where_it_is_denied():
     points = [*range(0x80, 0xD800), *range(0xE000, 0x30000)]
     batch = texts(*map(chr, points))

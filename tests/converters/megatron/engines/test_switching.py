@@ -106,6 +106,7 @@ def verdict_of(loaded: TokenizerFile) -> Verdict:
     return found
 
 
+@pytest.mark.more
 def test_what_a_wrong_engine_wrote_is_made_again(folder, planted, tmp_path):
     expected, _ = made(folder, planted, tmp_path / "hf", tok_engine="hf")
     found, told = made(folder, planted, tmp_path / "found", tok_engine="planted")
@@ -147,6 +148,7 @@ def test_all_its_units_are_done_again_after_a_kill_before_that_was_noted(
     assert plans == [FILES]
 
 
+@pytest.mark.more
 def test_an_engine_that_is_wrong_and_was_asked_for_is_not_taken_the_next_time(
     folder: Path, planted: TokenizerFile, tmp_path: Path
 ) -> None:

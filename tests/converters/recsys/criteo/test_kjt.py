@@ -5,12 +5,16 @@ import sys
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+pytest.importorskip("torch", reason="torch is not installed: make test-more brings it")
+import torch
+
 from ingot.converters.errors import ConversionError
 from ingot.converters.recsys.criteo import KeyedJaggedTensor
+
+pytestmark = pytest.mark.more
 
 SPARSE = np.array([[2, 3, 9], [4, 5, 7]], np.int32)
 

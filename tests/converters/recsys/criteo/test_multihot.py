@@ -5,12 +5,16 @@ import pickle
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+pytest.importorskip("torch", reason="torch is not installed: make test-more brings it")
+import torch
+
 from ingot.converters.errors import ConversionError
 from ingot.converters.recsys.criteo import KeyedJaggedTensor, MultiHot
+
+pytestmark = pytest.mark.more
 
 DISTRIBUTIONS = ("uniform", "pareto")
 

@@ -3,18 +3,20 @@
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 from hypothesis import strategies as st
 
 from ingot.converters.recsys.ctr.contract import processed_schema
 from ingot.converters.recsys.ctr.featuremap import HASH, Feature, FeatureMap
 from ingot.converters.recsys.ctr.loader.stored_rows import CachedRows, ParquetRows, RowReader
 from ingot.converters.recsys.training.batch_order import RowSequence
+
+if TYPE_CHECKING:
+    import torch
 
 Row = dict[str, Any]
 FEATURES = FeatureMap(
@@ -102,6 +104,8 @@ def stored_rows(
 
 def plain_batch(rows: Sequence[Row], features: FeatureMap = FEATURES) -> dict[str, Any]:
     """Section 4 of the contract, cell by cell."""
+    import torch
+
     labels: dict[str, Any] = {
         name: torch.tensor([row[name] for row in rows], dtype=torch.float32)
         for name in ("y_ctr", "y_cvr", "y_ctcvr", "click_mask")
@@ -115,6 +119,8 @@ def plain_batch(rows: Sequence[Row], features: FeatureMap = FEATURES) -> dict[st
 
 
 def _plain(rows: Sequence[Row], feature: Feature) -> dict[str, Any]:
+    import torch
+
     ids = [row[f"{feature.name}_idx"] for row in rows]
     values = [row[f"{feature.name}_val"] for row in rows] if feature.use_value else None
     if not feature.is_multi_hot:
@@ -129,13 +135,19 @@ def _plain(rows: Sequence[Row], feature: Feature) -> dict[str, Any]:
     }
 
 
-def _filled(lists: list[list[Any]], pad: float, longest: int, kind: torch.dtype) -> torch.Tensor:
+def _filled(
+    lists: list[list[Any]], pad: float, longest: int, kind: "torch.dtype"
+) -> "torch.Tensor":
+    import torch
+
     rows = [[*one, *[pad] * (longest - len(one))] for one in lists]
     return torch.tensor(rows, dtype=kind).reshape(len(lists), longest)
 
 
 def assert_same(one: Any, other: Any) -> None:
     """Equal in keys and their order, types, shapes, dtypes and every value, bit by bit."""
+    import torch
+
     assert type(one) is type(other)
     if isinstance(one, dict):
         assert list(one) == list(other)

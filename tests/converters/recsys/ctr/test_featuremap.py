@@ -370,6 +370,7 @@ def test_a_mark_of_the_byte_order_and_comments_are_no_matter():
     assert parse("\ufeff# é\n" + LINE, "here") == parse(LINE, "here")
 
 
+@pytest.mark.more
 def test_a_featuremap_of_300_kb_is_read():
     many = [feature(name=f"f0_{n}", field=str(n), column=f"{n} é" * 60) for n in range(900)]
     text = dump({"features": many})

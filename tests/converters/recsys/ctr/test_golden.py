@@ -223,6 +223,7 @@ def kind_of(piece: bytes) -> str | None:
     return None
 
 
+@pytest.mark.more
 def test_the_plain_rules_say_the_same(
     golden: Path, featuremap: FeatureMap, golden_build: CommittedResult
 ) -> None:

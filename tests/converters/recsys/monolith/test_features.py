@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -97,6 +98,7 @@ def test_unknown_fields_beside_a_feature_are_strange() -> None:
     assert found.kind.tolist() == [12]
 
 
+@pytest.mark.more
 @given(st.lists(examples(), max_size=3))
 def test_rows_of_anything(given_examples: list[Example]) -> None:
     rows, bad = index_examples(

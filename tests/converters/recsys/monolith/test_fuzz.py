@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow.parquet as pq
+import pytest
 
 from ingot.converters.errors import SourceError
 from ingot.converters.recsys.monolith.contract import DEADBEEF
@@ -391,6 +392,7 @@ def _run(check, seeds: range) -> Counter[str]:
     return ends
 
 
+@pytest.mark.more
 def test_damaged_streams_are_read_to_the_last_byte():
     ends = _run(_check, range(QUICK))
     assert ends["rows"] > QUICK / 3

@@ -13,7 +13,9 @@ ROOT = Path(__file__).parents[4]
 GOLDEN = ROOT / "tests" / "golden" / "monolith"
 
 
+@pytest.mark.more
 def test_make_protos_gives_what_is_there(tmp_path):
+    pytest.importorskip("grpc_tools", reason="grpcio-tools is not installed")
     protos = sorted((ROOT / "schemas" / "monolith").glob("*.proto"))
     names = [f"ingot/schemas/monolith/{path.name}" for path in protos]
     words = [f"-I{ROOT}", f"--python_out={tmp_path}", f"--pyi_out={tmp_path}", *names]

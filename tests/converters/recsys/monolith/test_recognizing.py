@@ -151,6 +151,7 @@ def test_changed_bytes_do_no_harm(kind):
         recognize_monolith(bytes(data[: dice.randrange(len(data))]))
 
 
+@pytest.mark.more
 def test_needs_no_extra():
     """Neither protobuf nor numba is there in the core install."""
     script = f"""

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+pytest.importorskip("torch", reason="torch is not installed: make test-more brings it")
+
 from ingot.converters.errors import SourceError
 from ingot.converters.recsys.training.batch_order import EpochPlan
 from ingot.converters.recsys.training.loader import (
@@ -20,7 +22,10 @@ from ingot.converters.recsys.training.loader import (
 )
 
 # torch warns of more workers than processors; here they are meant.
-pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+pytestmark = [
+    pytest.mark.more,
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+]
 
 
 class Echo(BatchMaker):
@@ -85,6 +90,7 @@ def test_every_batch_comes_once_however_often_a_pass_is_left(batches: int, cuts:
     assert got + list(made) == [(0, batch) for batch in range(batches)]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("workers", [0, 1, 2, 3])
 def test_an_error_keeps_its_class(workers: int) -> None:
     made = passes(failing=2, num_workers=workers)
@@ -129,8 +135,9 @@ def test_states_of_the_first_release_load() -> None:
     assert list(made) == [(2, batch) for batch in (2, 3, 5, 6)]
 
 
+@pytest.mark.more
 def test_no_global_random_numbers_are_drawn() -> None:
-    import torch
+    torch = pytest.importorskip("torch")
 
     before = random.getstate(), torch.random.get_rng_state().tolist()
     list(passes(num_workers=1))

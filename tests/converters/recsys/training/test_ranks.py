@@ -16,7 +16,9 @@ def test_given_ranks_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
             resolve_rank(rank, world_size)
 
 
+@pytest.mark.more
 def test_ranks_are_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="torch is not installed: make test-more brings it")
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ValueError, match="init_process_group first, or give rank and world_size"):
         resolve_rank(None, None)

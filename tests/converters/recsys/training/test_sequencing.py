@@ -1,6 +1,7 @@
 """Positions of groups one behind another, and orders that do not change."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ def test_an_order_is_that_of_its_seeds() -> None:
     assert permutation(8, 1, 2).tolist() != permutation(8, 2, 1).tolist()
 
 
+@pytest.mark.more
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=9), st.data())
 def test_spans_cover_positions_in_order(sizes: list[int], data: st.DataObject) -> None:
     order = data.draw(st.permutations(range(len(sizes))))

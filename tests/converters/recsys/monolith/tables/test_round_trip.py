@@ -58,6 +58,7 @@ def _messages(records: Records) -> list[bytes]:
     return [records.message(at) for at in range(len(records))]
 
 
+@pytest.mark.more
 @settings(max_examples=40)
 @given(st.lists(examples(), max_size=5))
 def test_anything(given_examples: list[Example]) -> None:
@@ -69,6 +70,7 @@ def test_anything(given_examples: list[Example]) -> None:
     ]
 
 
+@pytest.mark.more
 @settings(max_examples=40)
 @given(st.lists(examples(), min_size=1, max_size=4))
 def test_through_a_file(given_examples: list[Example]) -> None:

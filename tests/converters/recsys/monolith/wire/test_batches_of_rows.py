@@ -88,6 +88,7 @@ def test_batches_are_those_that_protobuf_makes(messages, size, shared):
     assert [one.message(0) for one in records] == [one.SerializeToString() for one in batches]
 
 
+@pytest.mark.more
 @given(made(lambda random: (random, alike(random))), SIZES)
 def test_however_examples_are_encoded_their_batches_say_the_same(drawn, size):
     random, messages = drawn
@@ -99,6 +100,7 @@ def test_however_examples_are_encoded_their_batches_say_the_same(drawn, size):
     ]
 
 
+@pytest.mark.more
 @given(made(alike), SIZES, st.data())
 def test_how_rows_come_does_not_count(messages, size, data):
     rows, _ = fitting(messages)
@@ -221,6 +223,7 @@ def test_sort_ids_that_differ_are_lost_and_counted():
     assert batches.lost_sort_ids == 2
 
 
+@pytest.mark.more
 def test_no_batch_is_larger_than_monoliths_reader_takes():
     message = Example()
     message.named_feature.add(name="a").feature.bytes_value = bytes(50 << 20)

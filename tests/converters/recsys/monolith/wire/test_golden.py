@@ -100,6 +100,7 @@ def test_what_is_said_of_rows_is_no_feature(batch):
         assert len(example.named_feature) == 137
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("size", [1, 2, 10, 51, 100])
 @pytest.mark.parametrize("shared", [True, False])
 def test_regrouped_batches_are_those_of_protobuf_and_give_the_same_examples(batch, size, shared):

@@ -81,6 +81,7 @@ def test_more_features_or_rows_than_are_read():
     assert (count, [bad.reason for bad in wrong]) == (0, ["batch_size"])
 
 
+@pytest.mark.more
 def test_rows_that_close_each_batch_early_among_many_names():
     messages = [
         Example(
