@@ -11,9 +11,9 @@ goes, with its own code:
   generator's distribution are looked up in it: nanoseconds for a new value, and for a cell;
 * the inverse permutation of up to `--shuffled` rows (all are 4,195,197,692: 17 GB), nanoseconds a
   row;
-* rows scattered to as many files of the shuffle as the full set has (4,001 of 2^20 rows), and to
-  two: nanoseconds a row, and milliseconds until a file is on the disk, which is waited for once a
-  part. As in a full run each write to one of many files is of some 130 rows.
+* rows scattered to as many buckets of the shuffle as the full set has (4,001 of 2^20 rows), and to
+  two: nanoseconds a row, and milliseconds a bucket until they are on the disk, which is waited for
+  once a part. As in a full run each write to one of many buckets is of some 130 rows.
 
 Figures are kept as JSON for `estimate.py`.
 """
@@ -37,6 +37,7 @@ sys.path.append(str(HERE))
 from criteo_lines import name_all  # noqa: E402 - beside this file
 from generate import COLUMNS  # noqa: E402
 
+from ingot.converters.output.files import sync_path  # noqa: E402
 from ingot.converters.recsys.criteo.contract import HEADER, KEYS  # noqa: E402
 from ingot.converters.recsys.criteo.preprocess.part_pieces import compile_kernels  # noqa: E402
 from ingot.converters.recsys.criteo.preprocess.shuffle import (  # noqa: E402
@@ -45,7 +46,6 @@ from ingot.converters.recsys.criteo.preprocess.shuffle import (  # noqa: E402
     inverse_permutation,
 )
 from ingot.converters.recsys.criteo.preprocess.vocabulary import Ids  # noqa: E402
-from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder  # noqa: E402
 from ingot.converters.sources.recognizers.criteo import DENSE  # noqa: E402
 
 COLUMN = 19
@@ -105,42 +105,35 @@ def permutations(most: int) -> Iterator[dict[str, float]]:
         rows = min(4 * rows, most)
 
 
-def part(work: WorkFolder, rows: int) -> PartRows:
+def part(folder: Path, rows: int) -> PartRows:
     """A made-up part that was read; what its rows hold does not matter."""
-    folder = work.fresh_part("day_0")
     noise = np.random.default_rng(0).integers(0, 1 << 32, rows * DENSE, np.uint32)
     (folder / "dense.npy").write_bytes(bytes(HEADER) + noise.tobytes())
     (folder / "labels.npy").write_bytes(bytes(HEADER) + noise[:rows].tobytes())
-    for key in KEYS:
-        noise[:rows].tofile(work.column("day_0", key, "ids"))
-    return PartRows(work=work, name="day_0", rows=rows, remapped=frozenset(), rounded=False)
-
-
-class Unsynced(WorkFolder):
-    """A work folder that waits for no disk, so that both can be timed apart."""
-
-    def sync(self, *places: Path) -> None:
-        """Leave it to the system when files are written."""
+    ids = [folder / key for key in KEYS]
+    for path in ids:
+        noise[:rows].tofile(path)
+    return PartRows(folder=folder, rows=rows, ids=ids, remaps={}, rounded=False)
 
 
 _BLOCK = 1 << 19  # rows at a time, as a run of the default bucket has them
 
 
 def scatters(rows: int, buckets: int, threads: int) -> Iterator[dict[str, float]]:
-    """Of the same rows, to two files and to many."""
-    for files in (2, buckets):
+    """Of the same rows, to two buckets and to many."""
+    for count in (2, buckets):
         with tempfile.TemporaryDirectory(prefix="criteo-costs-") as scratch:
-            work = Unsynced(Path(scratch))
-            source, size = part(work, rows), -(-rows // files)
-            shuffle = Shuffle([("day_0", rows)], work, Path(scratch), 0, threads, size, _BLOCK)
+            source, path = part(Path(scratch), rows), Path(scratch) / "records"
+            shuffle = Shuffle([rows], threads, -(-rows // count))
+            shuffle.block = _BLOCK
+            places = inverse_permutation(rows, 0)
             started = time.perf_counter()
-            shuffle.scatter(source, lambda _: None)
+            made = shuffle.scatter(source, places, path, lambda _: None)
             moved = time.perf_counter()
-            made = [work.bucket(at) for at in range(shuffle.buckets)]
-            WorkFolder(Path(scratch)).sync(*made)
+            sync_path(path)
             synced = time.perf_counter() - moved
-        row, file = (moved - started) / rows * 1e9, synced / len(made) * 1e3
-        yield {"files": len(made), "row_ns": row, "sync_ms_per_file": file}
+        row, file = (moved - started) / rows * 1e9, synced / len(made.counts) * 1e3
+        yield {"files": len(made.counts), "row_ns": row, "sync_ms_per_file": file}
 
 
 def options() -> argparse.Namespace:

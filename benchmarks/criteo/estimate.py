@@ -7,12 +7,13 @@ Nothing here was run at that size. The arithmetic:
 
 * rows, training rows and the different values of each column are the published ones;
 * memory. A map has slots of 8 bytes, a power of two of which at most 70 % are taken, and 4 bytes a
-  value for its count; while it is doubled the old ones are there too, in as many columns at a time
-  as there are threads (columns: in one). Vocabularies are written in pieces. The shuffle has 4
-  bytes and a bit a training row, and a bucket for each thread, as records and in order. To the
-  larger of the two comes what the smallest run had beyond it;
-* disk. 160 bytes a row as read, 4 a value of the logs; 164 a training row in the buckets, each
-  part's 160 being dropped when it has been put there; 160 a row in the end, and the vocabularies;
+  value for its count; while it is doubled the old ones are there too; the largest ones are there
+  together, as many as there are threads (columns: one). Vocabularies are written in pieces. The
+  shuffle has 4 bytes and a bit a training row, and a bucket for each thread, as records and in
+  order. To the larger of the two comes what the smallest run had beyond it;
+* disk. 160 bytes a row as read, 4 a row for each column that gets its ids; 164 a training row in
+  the buckets and 4 for its place, each part's 160 being dropped when it has been put there; 160 a
+  row in the end, and the vocabularies;
 * time. A straight line through the measured seconds of each phase, over rows (of vocabularies: over
   values), its slope times the full size; a single run is taken as a line through nothing. With
   `--costs`: what maps of the full size cost more than those of the largest measured run did, for
@@ -68,7 +69,8 @@ FULL: Final = Size(
     ),
 )
 SLOT, COUNT, LOAD, LEAST_SLOTS = 8, 4, 0.7, 1 << 10
-READ_ROW, RECORD, LOGGED, KEPT = 160, 164, 4, 8  # bytes; the last is about
+READ_ROW, RECORD, PLACE, IDS, KEPT = 160, 164, 4, 104, 8  # bytes; the last is about
+SPARSE: Final = 26  # columns
 BUCKET: Final = 1 << 20
 PERMUTATION: Final = 4 + 1 / 8
 GB: Final = 1e9
@@ -106,12 +108,8 @@ class Memory:
 
 def memory(mode: str, threads: int, size: Size, beside: float = 0.0) -> Memory:
     """Of a run over a set of this size."""
-    maps = [map_bytes(one) for one in size.distinct]
-    doubled = [doubling_bytes(one) for one in size.distinct]
-    if mode == "stream":
-        read = sum(maps) + sum(sorted(doubled, reverse=True)[:threads])
-    else:
-        read = max(a + b for a, b in zip(maps, doubled, strict=True))
+    maps = sorted((map_bytes(one) + doubling_bytes(one) for one in size.distinct), reverse=True)
+    read = sum(maps[: columns_at_a_time(mode, threads)])
     buckets = threads * min(BUCKET, size.training) * (RECORD + READ_ROW)
     shuffle = PERMUTATION * size.training + buckets
     return Memory(read=read, shuffle=shuffle, beside=beside)
@@ -140,11 +138,7 @@ def phases(points: Sequence[Point], size: Size) -> dict[str, float]:
     made = {}
     for name in names:
         ys = [point["phases"].get(name, 0.0) for point in points]
-        if name == "vocabularies":
-            xs, full = [sum(point["distinct"]) for point in points], sum(size.distinct)
-        else:
-            xs, full = [point["rows"] for point in points], size.rows
-        made[name] = line(xs, ys) * full
+        made[name] = line([point["rows"] for point in points], ys) * size.rows
     return made
 
 
@@ -187,22 +181,26 @@ def larger(costs: Point, largest: Point) -> dict[str, float]:
 
 def moved(size: Size, raw: float) -> float:
     """Bytes read and written; `raw` is the size of the files."""
-    rows = 2 * READ_ROW * size.rows  # written once and read once
-    values = (2 * LOGGED + KEPT) * sum(size.distinct)
-    buckets, arrays = 2 * RECORD * size.training, 2 * READ_ROW * size.rows  # the last for hashes
-    return raw + rows + values + buckets + arrays
+    rows = 2 * (READ_ROW + IDS) * size.rows  # written once and read once, as values and as ids
+    values = KEPT * sum(size.distinct)
+    buckets = 2 * (RECORD + PLACE) * size.training
+    return raw + rows + values + buckets + 2 * READ_ROW * size.rows  # the last for hashes
 
 
-def peak_disk(size: Size) -> dict[str, float]:
-    """Bytes at the height of each step, beside the raw files."""
-    rows, values = READ_ROW * size.rows, sum(size.distinct)
-    logs, kept = LOGGED * values, KEPT * values
-    more = (RECORD - READ_ROW) * size.training + rows / size.days
+def peak_disk(size: Size, columns: int) -> dict[str, float]:
+    """Bytes at the height of each step, beside the raw files; so many columns at a time get ids."""
+    rows, kept = READ_ROW * size.rows, KEPT * sum(size.distinct)
+    more = (RECORD + PLACE - READ_ROW) * size.training + rows / size.days
     return {
-        "all parts read": rows + logs,
-        "the last part going to the buckets": rows + logs + kept + more,
+        "columns getting their ids": rows + columns * IDS / SPARSE * size.rows,
+        "the last part going to the buckets": rows + kept + more,
         "the result": rows + kept,
     }
+
+
+def columns_at_a_time(mode: str, threads: int) -> int:
+    """How many columns get their ids at a time."""
+    return threads if mode == "stream" else 1
 
 
 def hours(seconds: float) -> str:
@@ -217,7 +215,8 @@ def checked(points: Sequence[Point]) -> list[str]:
     for point in points:
         size = Size.of(point)
         held = memory(point["mode"], point["threads"], size, beside(points)).peak / 1e6
-        left = max(peak_disk(size).values()) / 1e6
+        columns = columns_at_a_time(point["mode"], point["threads"])
+        left = max(peak_disk(size, columns).values()) / 1e6
         took = sum(point["phases"].values()), sum(phases(points, size).values())
         figures = (point["own_memory"], held, point["disk"], left)
         lines.append(f"  {size.rows:>12,}" + "".join(f"{one:>10,.0f}" for one in figures))
@@ -235,7 +234,8 @@ def told(points: Sequence[Point], costs: Point | None, disks: Sequence[float]) -
     for name in ("read", "shuffle", "beside", "peak"):
         lines.append(f"  {name:<36}{getattr(known, name) / GB:9.2f} GB")
     lines += ["", "disk, beside the raw files"]
-    lines += [f"  {name:<36}{size / GB:9.1f} GB" for name, size in peak_disk(FULL).items()]
+    peaks = peak_disk(FULL, columns_at_a_time(mode, threads))
+    lines += [f"  {name:<36}{size / GB:9.1f} GB" for name, size in peaks.items()]
     lines += ["", "time on processors, if the disk keeps up"]
     seconds = phases(points, FULL) | (larger(costs, largest) if costs else {})
     lines += [f"  {name:<36}{hours(one)}" for name, one in seconds.items()]

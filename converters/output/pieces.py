@@ -117,6 +117,7 @@ def run_phase(
     folders: Sequence[Path],
     sizes: Sequence[int],
     tell: Callable[[int], object] = lambda _: None,
+    runner: Runner | None = None,
 ) -> list[Done] | None:
     """Do all pieces of a phase; None where another part of the job has not done its own yet.
 
@@ -127,6 +128,7 @@ def run_phase(
         folders: where each piece appears.
         sizes: bytes of each, so that parts get equal shares.
         tell: is called with how many pieces of this run are done, whenever one is.
+        runner: does the tasks in place of this process.
 
     Raises:
         OutputError: a merge finds that pieces are missing.
@@ -136,7 +138,7 @@ def run_phase(
         missing = [at for at, folder in enumerate(folders) if find_piece(folder) is None]
         check_complete(folders[0].parent if folders else "", missing, len(folders))
     own = shard.own(sizes) if shard and not shard.merges else range(len(tasks))
-    done = spread_tasks(settings, work, (tasks[at] for at in own), len(own))
+    done = spread_tasks(settings, work, (tasks[at] for at in own), len(own), runner=runner)
     found: dict[int, Done] = {}
     for at, piece in zip(own, done, strict=False):
         found[at] = piece
@@ -182,7 +184,12 @@ class Phases:
         self._number = 0
 
     def run(
-        self, name: str, work: Callable[[APiece], Done], tasks: Sequence[APiece], sizes: list[int]
+        self,
+        name: str,
+        work: Callable[[APiece], Done],
+        tasks: Sequence[APiece],
+        sizes: list[int],
+        runner: Runner | None = None,
     ) -> list[Done]:
         """Do the next phase, and return what came of its pieces. Raises PartDone as `run_phase`."""
         self._number += 1
@@ -195,7 +202,7 @@ class Phases:
             self._watch(Progress(stage=name, **far))
 
         folders = [task.folder for task in tasks]
-        done = run_phase(self._spread, work, tasks, folders, sizes, tell)
+        done = run_phase(self._spread, work, tasks, folders, sizes, tell, runner)
         last = self._number == self._count
         if done is None or (own is not None and last):
             phase = None if last else f"{self._number}/{self._count}"

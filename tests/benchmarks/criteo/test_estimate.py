@@ -40,23 +40,23 @@ def test_a_row_has_the_bytes_that_the_formats_have(estimate):
 
 def test_the_full_set_needs_what_was_reckoned_by_hand(estimate):
     stream = estimate.memory("stream", 2, estimate.FULL)
-    # 2^29 slots for two columns, 2^28 for two, 2^26 and smaller ones; 882.8 million counts; two
-    # of 2^28 slots with their counts while they are doubled.
-    large = 8 * (2 * 2**29 + 2 * 2**28 + 2**26)
-    assert large + 4 * 882e6 + 2 * 10.8 * 2**28 < stream.read < 1.02 * (large + 9.4e9)
+    # 2^29 slots for the two largest columns, with their counts, and 2^28 while they are doubled.
+    counts = 4 * (292_775_614 + 227_605_432)
+    assert stream.read == pytest.approx(2 * 8 * 2**29 + counts + 2 * 10.8 * 2**28)
     shuffle = pytest.approx(4.125 * 4_195_197_692 + 2 * 324 * 2**20)
     columns = estimate.memory("columns", 2, estimate.FULL)
     assert columns.read == pytest.approx(8 * 2**29 + 4 * 292_775_614 + 10.8 * 2**28)
     assert columns.shuffle == stream.shuffle == shuffle
     assert columns.peak == columns.shuffle
+    assert stream.peak == stream.shuffle
 
 
 def test_the_disk_of_the_full_set(estimate):
-    peak = estimate.peak_disk(estimate.FULL)
-    assert peak["all parts read"] == pytest.approx(160 * 4.373e9 + 4 * 882.8e6, rel=0.001)
+    peak = estimate.peak_disk(estimate.FULL, 2)
+    assert peak["columns getting their ids"] == pytest.approx(168 * 4.373e9, rel=0.001)
     assert max(peak.values()) == peak["the last part going to the buckets"]
     assert peak["the result"] == pytest.approx(707e9, rel=0.001)
-    assert estimate.moved(estimate.FULL, 1e12) == pytest.approx(5.19e12, rel=0.01)
+    assert estimate.moved(estimate.FULL, 1e12) == pytest.approx(6.13e12, rel=0.01)
 
 
 def test_the_slope_leaves_out_what_every_run_takes(estimate):

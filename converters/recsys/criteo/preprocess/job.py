@@ -2,11 +2,13 @@
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
@@ -20,9 +22,9 @@ from ingot.converters.output.files import (
     output_errors,
 )
 from ingot.converters.output.identity import CommittedResult, RunIdentity, existing_result
-from ingot.converters.output.pieces import Phases, take_file
+from ingot.converters.output.pieces import Phases, find_piece, take_file
 from ingot.converters.output.sharding import WHOLE, Spread
-from ingot.converters.progress import Clock, Progress, Watch, peak_rss, raise_if_stopping
+from ingot.converters.progress import Clock, Progress, TerminatedError, Watch, peak_rss
 from ingot.converters.recsys.criteo.contract import KEYS, REJECTS, STATS
 from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, run_identity
 from ingot.converters.recsys.criteo.preprocess.part_pieces import (
@@ -32,15 +34,12 @@ from ingot.converters.recsys.criteo.preprocess.part_pieces import (
 )
 from ingot.converters.recsys.criteo.preprocess.part_reader import (
     PartFacts,
-    ReadPhase,
     part_entry,
     stats_document,
 )
 from ingot.converters.recsys.criteo.preprocess.raw_lines import PROBLEMS
 from ingot.converters.recsys.criteo.preprocess.settings import Settings
-from ingot.converters.recsys.criteo.preprocess.shuffle import PartRows, Shuffle, write_part
-from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder
-from ingot.converters.sources.facts import input_entry, unchanged_files
+from ingot.converters.sources.facts import input_entry
 
 
 def preprocess(
@@ -55,9 +54,9 @@ def preprocess(
 ) -> CommittedResult:
     """Write a folder of preprocessed Criteo data, see `contract`.
 
-    Memory: the maps (15 to 27 bytes a distinct value, and while one is doubled half of its slots
-    once more) or, with `encode="columns"`, the largest of them; then 4 bytes a training row; and up
-    to 0.4 GB a thread.
+    Memory: the maps of as many columns as there are threads (15 to 27 bytes a distinct value, and
+    while one is doubled half of its slots once more) or, with `encode="columns"`, the largest of
+    them; then 4 bytes a training row; and up to 0.4 GB a thread.
     """
     if settings.vocab is not None and settings.vocab.resolve() == Path(out).resolve():
         problem = "holds the vocabularies that this run continues, and would be replaced"
@@ -78,11 +77,9 @@ def preprocess(
         if done := existing_result(staged):
             return done
         with output_errors(staged.work):
-            watch = progress or (lambda _: None)
-            if spread.is_any:
-                return _PieceRun(inputs, settings, identity, staged, watch).run(spread)
-            run = _WholeRun(inputs, settings, identity, staged, watch)
-            run.take_up(resume=resume)
+            run = _Run(inputs, settings, identity, staged, progress or (lambda _: None), spread)
+            if not spread.is_any:
+                run.take_up(resume=resume)
             try:
                 return run.run()
             except (SourceError, ConversionError):
@@ -91,7 +88,7 @@ def preprocess(
 
 
 class _Run:
-    """One run, and how it ends."""
+    """One run, from its inputs to the committed folder, or its share of one."""
 
     def __init__(
         self,
@@ -100,14 +97,124 @@ class _Run:
         identity: RunIdentity,
         staged: StagedResult,
         watch: Watch,
+        spread: Spread,
     ) -> None:
+        # In other processes a piece has one thread.
+        self._here = spread.runner == "local"
+        if not self._here:
+            spread = replace(spread, workers=spread.workers or settings.workers)
         self._inputs, self._settings, self._identity = inputs, settings, identity
         self._staged, self._watch = staged, watch
         # The first so many parts are shuffled together.
         self._shuffled = 0 if settings.shuffle_seed is None else inputs.shuffled
-        self._work = WorkFolder(staged.work)
+        self._task = StepTask(
+            step="read",
+            number=0,
+            inputs=inputs,
+            settings=settings if self._here else replace(settings, threads=1),
+            work=staged.work,
+            shuffled=self._shuffled,
+            alone=not spread.is_any,
+        )
+        self._phases = Phases(spread, staged.place, 4 if self._shuffled else 3, self._show)
         self._clock = Clock()
         self._notes = [*staged.notes, *inputs.notes]
+        self._progress = Progress(stage="", shards_done=0, shards=0, rows=0, records=0)
+        self._showing, self._broken_off = Lock(), False
+
+    def take_up(self, *, resume: bool) -> None:
+        """Find what a run that was broken off left, or clear it away."""
+        work, stamps = self._staged.work, self._inputs.stamps()
+        for draft in work.glob(".*"):
+            shutil.rmtree(draft)
+        found = dict(zip(self._task.read_folders(), stamps, strict=True))
+        known = [
+            folder
+            for folder, stamp in found.items()
+            if (piece := find_piece(folder)) and piece["facts"]["stamp"] == stamp
+        ]
+        if not resume or (len(known) < len(found) and any(work.glob("columns-*"))):
+            known = []  # ids depend on every part
+        if len(known) < len(found):
+            for folder in {*work.iterdir(), *self._staged.result.iterdir()} - {*known}:
+                shutil.rmtree(folder) if folder.is_dir() else folder.unlink()
+        if known:
+            said = f"resumed a run that had read {len(known)} of {len(found)} files"
+            self._notes.append(said)
+
+    def keep_parts(self) -> None:
+        """After a fault of the input: keep what was read of other files, if anything."""
+        pieces = [find_piece(folder) for folder in self._task.read_folders()]
+        if self._task.alone and not any(piece and piece["facts"]["rows"] for piece in pieces):
+            shutil.rmtree(self._staged.work)
+
+    def run(self) -> CommittedResult:
+        """Do the pieces of this run; where all are there, put them together."""
+        if self._here:
+            compile_kernels()
+        parts = self._inputs.parts
+        before = self._inputs.stamps()
+        read = self._do("read", [part.entry.bytes for part in parts])
+        facts = [piece["facts"] for piece in read]
+        check_unchanged([one["stamp"] for one in facts], before)
+        check_unchanged(before, self._inputs.again().stamps())
+        rejects = [path for one in self._task.read_folders() if (path := one / REJECTS).exists()]
+        self._check_rows(facts, rejects)
+        rows = [one["rows"] for one in facts]
+        columns = self._do("columns", [sum(rows)] * (len(KEYS) + bool(self._shuffled)))
+        made = {"read": read, "columns": columns, "shuffle": self._do("shuffle", rows)}
+        if self._shuffled:
+            made["write"] = self._do("write", rows[: self._shuffled])
+        files = [
+            (self._task.other(step, number), entry)
+            for step, pieces in made.items()
+            for number, piece in enumerate(pieces)
+            for entry in piece.get("files", ())
+        ]
+        for folder, entry in files:
+            take_file(folder / entry["path"], self._staged.result / entry["path"])
+        hashed = [entry for _, entry in files if "sha256" in entry]
+        return self._commit(facts, [one["facts"] for one in columns[: len(KEYS)]], rejects, hashed)
+
+    def _do(self, step: str, sizes: list[int]) -> list[Any]:
+        """Do a step for parts or columns of these sizes, the last one first where it is `write`."""
+        self._clock.start(step)
+        self._show(Progress(stage=step, shards_done=0, shards=len(sizes), rows=0, records=0))
+        tasks = [replace(self._task, step=step, number=number) for number in range(len(sizes))]
+        work = partial(do_step, tell=self._tell) if self._here else do_step
+        if step == "columns" and self._here:
+            with self._column_threads() as pool:
+                return self._phases.run(step, work, tasks, sizes, pool)
+        if step == "write":  # so that what follows in the order of the rows can be deleted
+            return self._phases.run(step, work, tasks[::-1], sizes[::-1])[::-1]
+        return self._phases.run(step, work, tasks, sizes)
+
+    @contextmanager
+    def _column_threads(self) -> Iterator[ThreadPoolExecutor]:
+        """Number the values of several columns at a time; none is finished after a fault."""
+        settings = self._settings
+        pool = ThreadPoolExecutor(settings.workers if settings.encode == "stream" else 1, "columns")
+        try:
+            yield pool
+        except BaseException:
+            self._broken_off = True
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _show(self, progress: Progress) -> None:
+        with self._showing:
+            rows = self._progress.rows if progress.stage == self._progress.stage else 0
+            self._progress = replace(progress, rows=rows, records=rows)
+            self._watch(self._progress)
+
+    def _tell(self, rows: int) -> None:
+        if self._broken_off:
+            raise TerminatedError
+        with self._showing:
+            so_far = self._progress.rows + rows
+            self._progress = replace(self._progress, rows=so_far, records=so_far)
+            self._watch(self._progress)
 
     def _check_rows(self, facts: Sequence[PartFacts], rejects: Sequence[Path]) -> None:
         named = zip(self._inputs.parts, facts, strict=True)
@@ -130,7 +237,7 @@ class _Run:
         facts: Sequence[PartFacts],
         columns: Sequence[dict[str, int]],
         rejects: Sequence[Path],
-        known: Sequence[FileEntry] = (),
+        known: Sequence[FileEntry],
     ) -> CommittedResult:
         self._clock.start("hash")
         result = self._staged.result
@@ -170,149 +277,3 @@ class _Run:
             arrays,
         )
         return CommittedResult(out=staged.place, manifest=manifest, stats=stats, notes=staged.notes)
-
-
-class _PieceRun(_Run):
-    """A run in pieces."""
-
-    def run(self, spread: Spread) -> CommittedResult:
-        """Do the pieces of this run; where all are there, put them together."""
-        settings, work, parts = self._settings, self._staged.work, self._inputs.parts
-        if spread.runner != "local":  # a thread for each process
-            spread = replace(spread, workers=spread.workers or settings.workers)
-            settings = replace(settings, threads=1)
-        one = StepTask(
-            step="read",
-            number=0,
-            inputs=self._inputs,
-            settings=settings,
-            work=work,
-            shuffled=self._shuffled,
-        )
-        phases = Phases(spread, self._staged.place, 4 if self._shuffled else 3, self._watch)
-
-        def do(step: str, sizes: list[int]) -> list[Any]:
-            self._clock.start(step)
-            tasks = [replace(one, step=step, number=number) for number in range(len(sizes))]
-            return phases.run(step, do_step, tasks, sizes)
-
-        before = self._inputs.stamps()
-        read = do("read", [part.entry.bytes for part in parts])
-        check_unchanged(before, self._inputs.again().stamps())
-        facts, rows = [piece["facts"] for piece in read], [piece["facts"]["rows"] for piece in read]
-        folders = [WorkFolder(one.other("read", n)).part(part.name) for n, part in enumerate(parts)]
-        rejects = [path for folder in folders if (path := folder / REJECTS).exists()]
-        self._check_rows(facts, rejects)
-        distinct = [sum(columns) for columns in zip(*(p["distinct"] for p in read), strict=True)]
-        joined = do("join", [*distinct, *[sum(rows)] * bool(self._shuffled)])[: len(KEYS)]
-        made = {"read": read, "join": joined, "arrange": do("arrange", rows)}
-        if self._shuffled:
-            made["gather"] = do("gather", rows[: self._shuffled])
-        files: list[FileEntry] = []
-        for step, pieces in made.items():
-            for number, piece in enumerate(pieces):
-                for entry in piece.get("files", ()):
-                    there = one.other(step, number) / entry["path"]
-                    take_file(there, self._staged.result / entry["path"])
-                    files.append(entry)
-        return self._commit(facts, [piece["facts"] for piece in joined], rejects, files)
-
-
-class _WholeRun(_Run):
-    """One run of this process, from its inputs to the committed folder."""
-
-    def take_up(self, *, resume: bool) -> None:
-        """Find what a run that was broken off left, or clear it away."""
-        self._rows: dict[str, int] = {}
-        inputs, staged = self._inputs, self._staged
-        self._reading = ReadPhase(inputs, self._settings, self._work, staged.result, self._tell)
-        # What serves this run of one that was broken off stays.
-        known, parts = self._reading.resumed_parts(), len(inputs.parts)
-        if not resume or (known < parts and self._reading.begun()):
-            for folder in (staged.work, staged.result):
-                shutil.rmtree(folder)
-                folder.mkdir()
-        elif known:
-            self._notes.append(f"resumed a run that had read {known} of {parts} files")
-
-    def keep_parts(self) -> None:
-        """After a fault of the input: keep what was read of other files, if anything."""
-        read = self._reading.facts()[: self._reading.resumed_parts()]
-        if not any(one["rows"] for one in read):
-            shutil.rmtree(self._staged.work)
-
-    def run(self) -> CommittedResult:
-        """Do what is left of the run."""
-        compile_kernels()
-        before = self._inputs.stamps()
-        with unchanged_files(part.entry for part in self._inputs.parts):
-            self._reading.run()
-        check_unchanged([one["stamp"] for one in self._reading.facts()], before)
-        check_unchanged(before, self._inputs.again().stamps())
-        self._check_rows(self._reading.facts(), self._rejects())
-        self._arrange()
-        return self._commit(self._reading.facts(), self._reading.columns(), self._rejects())
-
-    def _tell(self, stage_name: str, done: int, rows: int) -> None:
-        self._clock.start(stage_name)
-        total = {"read": len(self._inputs.parts), "shuffle": 0, "write": 0}.get(stage_name, 26)
-        self._rows[stage_name] = self._rows.get(stage_name, 0) + rows
-        so_far = self._rows[stage_name]
-        self._watch(
-            Progress(stage=stage_name, shards_done=done, shards=total, rows=so_far, records=so_far)
-        )
-
-    def _arrange(self) -> None:
-        """Write the arrays: training days shuffled, others as they are."""
-        sources = self._sources()
-        if self._shuffled and self._work.facts("gathered") is None:
-            self._shuffle(sources[: self._shuffled])
-        for source in sources[self._shuffled :]:
-            if self._work.facts(f"placed-{source.name}") is None:
-                raise_if_stopping()
-                self._tell("write", 0, 0)
-                write_part(source, self._work, self._staged.result, self._settings.workers)
-                self._work.done(f"placed-{source.name}", {})
-            self._work.drop(source.name)
-
-    def _sources(self) -> list[PartRows]:
-        columns = zip(KEYS, self._reading.columns(), strict=True)
-        remapped = frozenset(key for key, facts in columns if facts["remapped"])
-        rounded = self._settings.compat == "torchrec_f32"
-        parts = zip(self._inputs.parts, self._reading.facts(), strict=True)
-        return [
-            PartRows(
-                work=self._work,
-                name=part.name,
-                rows=facts["rows"],
-                remapped=remapped,
-                rounded=rounded and number < self._shuffled,
-            )
-            for number, (part, facts) in enumerate(parts)
-        ]
-
-    def _shuffle(self, sources: list[PartRows]) -> None:
-        self._tell("shuffle", 0, 0)
-        settings, parts = self._settings, [(source.name, source.rows) for source in sources]
-        shuffle = Shuffle(
-            parts,
-            self._work,
-            self._staged.result,
-            seed=settings.shuffle_seed or 0,
-            threads=settings.workers,
-            bucket=settings.bucket_rows,
-        )
-        for source in sources:
-            if self._work.facts(f"scattered-{source.name}") is None:
-                raise_if_stopping()
-                shuffle.scatter(source, lambda rows: self._tell("shuffle", 0, rows))
-                self._work.done(f"scattered-{source.name}", {})
-            else:
-                shuffle.pass_over(source.rows)
-            self._work.drop(source.name)
-        shuffle.gather(lambda rows: self._tell("write", 0, rows))
-        self._work.done("gathered", {})
-
-    def _rejects(self) -> list[Path]:
-        paths = [self._work.part(part.name) / REJECTS for part in self._inputs.parts]
-        return [path for path in paths if path.exists()]

@@ -1,32 +1,34 @@
 """The steps of a run as pieces of a job, each done by any process of any machine.
 
-    read-000000/     a part, with ids of its own: parts/NAME/ as in `work_folder`, vocab/
-    join-000000/     a column: vocab/cat_0.parquet; by parts the ids of the part's own values
-    join-000026/     the places of shuffled rows
-    arrange-000000/  a part: its ids, or where it is shuffled its rows, by buckets
-    gather-000000/   the arrays of a shuffled part
+    read-000000/       a part as `part_files` writes it; arrays that are final have their names
+    columns-000000/    a column: vocab/cat_0.parquet; by parts the ids of the rows, int32
+    columns-000026/    the places of shuffled rows, uint32
+    shuffle-000000/    the ids of a part, or where it is shuffled its rows, by buckets
+    write-000000/      the arrays of a shuffled part
 
-A piece that is there is whole.
+A piece that is there is whole. A run that is alone deletes what no later step needs.
 """
 
-import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ingot.converters.errors import OutputError
 from ingot.converters.output.files import file_entry
 from ingot.converters.output.pieces import do_piece, find_piece, piece_name
 from ingot.converters.recsys.criteo import contract
 from ingot.converters.recsys.criteo.preprocess.inputs import Inputs
-from ingot.converters.recsys.criteo.preprocess.part_reader import PartCounts, ReadPhase
+from ingot.converters.recsys.criteo.preprocess.part_files import append_values, raw_values
+from ingot.converters.recsys.criteo.preprocess.part_reader import PartCounts, PartReader
 from ingot.converters.recsys.criteo.preprocess.raw_lines import parse_block
 from ingot.converters.recsys.criteo.preprocess.settings import Settings
 from ingot.converters.recsys.criteo.preprocess.shuffle import (
     PartRows,
+    Records,
     Shuffle,
     count_buckets,
     inverse_permutation,
@@ -34,24 +36,21 @@ from ingot.converters.recsys.criteo.preprocess.shuffle import (
     sort_into_buckets,
     write_sparse,
 )
-from ingot.converters.recsys.criteo.preprocess.vocabulary import (
-    Column,
-    Ids,
-    finish_column,
-    load_vocabulary,
-)
-from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder, map_values
+from ingot.converters.recsys.criteo.preprocess.vocabulary import Column, Ids, finish_column
 from ingot.converters.sources.facts import unchanged_files
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE, array_name
 
-_PLACES: Final = "places"  # the file of join-000026
+_PLACES: Final = "places"  # the file of columns-000026
+_REMAP: Final = "remap"  # of a column, where its ids are replaced: the ids by number
+_ROWS: Final = 1 << 16  # few, so that the arrays stay in the cache
 
 
 _COMPILED_ROWS: Final = 2
 
 
+@cache
 def compile_kernels() -> None:
-    """Compile in this thread what pools of threads will call; again costs nothing."""
+    """Compile in this thread what pools of threads will call."""
     # numba fails at times where several threads compile for the first time.
     block = parse_block(np.frombuffer(b"\t" * 39 + b"\n", np.uint8), labelled=True)
     PartCounts().add_dense(block.dense)
@@ -81,6 +80,7 @@ class StepTask:
     settings: Settings
     work: Path
     shuffled: int  # parts that are
+    alone: bool  # whether one process does all pieces
 
     @property
     def folder(self) -> Path:
@@ -91,134 +91,160 @@ class StepTask:
         """Where the piece of another step appears."""
         return self.work / f"{step}-{piece_name(number)}"
 
+    def read_folders(self) -> list[Path]:
+        """Where the pieces of all parts appear."""
+        return [self.other("read", number) for number in range(len(self.inputs.parts))]
 
-def do_step(task: StepTask) -> Any:  # noqa: ANN401 - what the step says
-    """Do a step."""
+    @property
+    def rows(self) -> list[int]:
+        """How many rows each part has, once all are read."""
+        return [find_piece(folder)["facts"]["rows"] for folder in self.read_folders()]
 
-    def make(draft: Path) -> object:
+
+ReportRows = Callable[[int], object]
+"""Called with how many rows a step has done since the last call."""
+
+
+def do_step(task: StepTask, tell: ReportRows = lambda _: None) -> Any:  # noqa: ANN401 - by step
+    """Do a step, and return what it says."""
+    make, release = _STEPS[task.step]
+
+    def make_piece(draft: Path) -> object:
         compile_kernels()
-        return _STEPS[task.step](task, draft)
+        return make(task, draft, tell)
 
-    do_piece(task.folder, make)
+    do_piece(task.folder, make_piece)
+    if task.alone:
+        release(task)
     return find_piece(task.folder)  # as others find it: its names in their order
 
 
-def _read(task: StepTask, draft: Path) -> dict[str, object]:
-    """Read a part as if it were all there is; returns its facts and distinct values by column."""
-    part = task.inputs.parts[task.number]
-    settings = replace(task.settings, vocab=None, unseen="new", frequency_threshold=0)
-    only = replace(task.inputs, parts=(part,))
-    reading = ReadPhase(only, settings, WorkFolder(draft), draft, lambda *_: None)
+def _list_files(task: StepTask, draft: Path, *names: str) -> list[dict[str, Any]]:
+    """Name files of a piece; those that are made beside others are hashed at once."""
+    if task.alone:
+        return [{"path": name} for name in names]
+    return [cast("dict[str, Any]", file_entry(draft, Path(name))) for name in names]
+
+
+def _read(task: StepTask, draft: Path, tell: ReportRows) -> dict[str, object]:
+    """Read a part."""
+    part, stamp = task.inputs.parts[task.number], task.inputs.stamps()[task.number]
     with unchanged_files([part.entry]):
-        reading.run()
-    shutil.rmtree(draft / "logs")
-    files = []
+        facts = PartReader(part, draft, task.settings, tell).read()
+    facts["stamp"] = stamp
+    names = []
     if task.number >= task.shuffled:  # these arrays are final
         for kind in ("dense", "labels"):
-            name = array_name(part.name, kind)
-            (WorkFolder(draft).part(part.name) / f"{kind}.npy").rename(draft / name)
-            files.append(file_entry(draft, Path(name)))
-    distinct = [column["vocabulary"] for column in reading.columns()]
-    return {"facts": reading.facts()[0], "distinct": distinct, "files": files}
+            names.append(array_name(part.name, kind))
+            (draft / f"{kind}.npy").rename(draft / names[-1])
+    return {"facts": facts, "files": _list_files(task, draft, *names)}
 
 
-def _join(task: StepTask, draft: Path) -> dict[str, object]:
+def _columns(task: StepTask, draft: Path, tell: ReportRows) -> dict[str, object]:
     """Give the values of a column their ids, in the order of the parts."""
     if task.number == len(contract.KEYS):
-        rows = sum(_rows(task)[: task.shuffled])
-        places = inverse_permutation(rows, task.settings.shuffle_seed or 0)
+        places = inverse_permutation(sum(task.rows[: task.shuffled]), _seed(task.settings))
         places.tofile(draft / _PLACES)
         return {}
-    work, key = WorkFolder(draft), contract.KEYS[task.number]
-    column = Column(work, task.number, task.settings)
-    column.open_log(0)
+    log = draft / "log"
+    column = Column(log, task.number, task.settings)
     try:
-        for number, part in enumerate(task.inputs.parts):
-            seen = load_vocabulary(task.other("read", number), key)
-            column.encode(seen.values, seen.counts).tofile(draft / part.name)
-        column.logged()
+        read = zip(task.inputs.parts, task.read_folders(), task.rows, strict=True)
+        for part, folder, rows in read:
+            path = raw_values(folder, column.key)
+            if (found := path.stat().st_size // 4) != rows:
+                problem = f"holds {found:,} of {rows:,} values: something else changed it"
+                raise OutputError(str(path), problem, "start again without `resume`")
+            with (draft / part.name).open("wb", buffering=0) as file:
+                for start in range(0, rows, _ROWS):
+                    values = np.fromfile(path, np.uint32, _ROWS, offset=4 * start)
+                    append_values(cast("Any", file), column.encode(values))
+                    tell(len(values))
     finally:
         column.close()
-    facts = finish_column(column, work, task.settings, draft)
-    if facts["remapped"]:
-        remap = map_values(work.remap(key), np.int32)
-        for part in task.inputs.parts:
-            ids = np.fromfile(draft / part.name, np.int32)
-            own = ids >= contract.FIRST_ID
-            ids[own] = remap[ids[own] - contract.FIRST_ID]
-            ids.tofile(draft / part.name)
-    for folder in ("logs", "remaps"):
-        shutil.rmtree(draft / folder)
-    path = contract.vocabulary_path(draft, key).relative_to(draft)
-    return {"facts": facts, "files": [file_entry(draft, path)]}
+    facts = finish_column(column, draft / _REMAP, task.settings, draft)
+    log.unlink()
+    path = contract.vocabulary_path(draft, column.key).relative_to(draft)
+    return {"facts": facts, "files": _list_files(task, draft, str(path))}
 
 
-class _PartFolder(WorkFolder):
-    """What `read` made of a part; ids become those that `join` gave."""
-
-    def remap(self, key: str) -> Path:
-        (part,) = (self.root / "parts").iterdir()
-        joined = f"join-{piece_name(contract.KEYS.index(key))}"
-        return self.root.parent / joined / part.name
+def _seed(settings: Settings) -> int:
+    return settings.shuffle_seed or 0
 
 
-def _arrange(task: StepTask, draft: Path) -> dict[str, object]:
-    """Write the ids of a part, or its rows by buckets."""
+def _release_raw(task: StepTask) -> None:
+    """Delete the raw values of a column that has its ids."""
+    if task.number < len(contract.KEYS):
+        for folder in task.read_folders():
+            raw_values(folder, contract.KEYS[task.number]).unlink(missing_ok=True)
+
+
+def _shuffle(task: StepTask, draft: Path, tell: ReportRows) -> dict[str, object]:
+    """Write the rows of a part by buckets, or its ids where it is not shuffled."""
     part, read = task.inputs.parts[task.number], task.other("read", task.number)
-    shuffled = task.number < task.shuffled
-    rows = PartRows(
-        work=_PartFolder(read),
-        name=part.name,
-        rows=_rows(task)[task.number],
-        remapped=frozenset(contract.KEYS),
+    columns = [task.other("columns", at) for at in range(len(contract.KEYS))]
+    rows, shuffled = task.rows, task.number < task.shuffled
+    source = PartRows(
+        folder=read,
+        rows=rows[task.number],
+        ids=[folder / part.name for folder in columns],
+        remaps={
+            at: folder / _REMAP
+            for at, folder in enumerate(columns)
+            if find_piece(folder)["facts"]["remapped"]
+        },
         rounded=shuffled and task.settings.compat == "torchrec_f32",
     )
     if shuffled:
-        path, before = task.other("join", len(contract.KEYS)), sum(_rows(task)[: task.number])
-        places = np.fromfile(path / _PLACES, np.uint32, rows.rows, offset=4 * before)
-        return {"counts": _shuffle(task, draft, places).scatter_alone(rows)}
-    path = write_sparse(rows, draft, task.settings.workers)
-    return {"files": [file_entry(draft, path.relative_to(draft))]}
+        path, before = task.other("columns", len(contract.KEYS)), sum(rows[: task.number])
+        places = np.fromfile(path / _PLACES, np.uint32, source.rows, offset=4 * before)
+        return {"counts": _order(task).scatter(source, places, draft / "records", tell).counts}
+    name = array_name(part.name, "sparse")
+    write_sparse(source, draft / name, task.settings.workers, tell)
+    return {"files": _list_files(task, draft, name)}
 
 
-class _RecordsFolder(WorkFolder):
-    """The rows of one part, those of all buckets in one file."""
-
-    def bucket(self, number: int) -> Path:
-        return self.root / "records"
-
-
-def _shuffle(task: StepTask, draft: Path, places: NDArray[np.uint32]) -> Shuffle:
-    names, settings = [part.name for part in task.inputs.parts], task.settings
-    parts = list(zip(names, _rows(task), strict=True))[: task.shuffled]
-    return Shuffle(
-        parts,
-        _RecordsFolder(draft),
-        draft,
-        seed=0,
-        threads=settings.workers,
-        bucket=settings.bucket_rows,
-        places=places,
-    )
+def _release_part(task: StepTask) -> None:
+    """Delete what was read of a part whose rows stand elsewhere."""
+    part = task.inputs.parts[task.number]
+    for kind in ("dense", "labels"):
+        (task.other("read", task.number) / f"{kind}.npy").unlink(missing_ok=True)
+    for at in range(len(contract.KEYS)):
+        (task.other("columns", at) / part.name).unlink(missing_ok=True)
 
 
-def _rows(task: StepTask) -> list[int]:
-    folders = (task.other("read", number) for number in range(len(task.inputs.parts)))
-    return [find_piece(folder)["facts"]["rows"] for folder in folders]
+def _order(task: StepTask) -> Shuffle:
+    settings = task.settings
+    return Shuffle(task.rows[: task.shuffled], settings.workers, settings.bucket_rows)
 
 
-def _gather(task: StepTask, draft: Path) -> dict[str, object]:
+def _scattered(task: StepTask) -> list[Records]:
+    folders = [task.other("shuffle", number) for number in range(task.shuffled)]
+    return [Records(path=one / "records", counts=find_piece(one)["counts"]) for one in folders]
+
+
+def _write(task: StepTask, draft: Path, tell: ReportRows) -> dict[str, object]:
     """Write the arrays of a shuffled part."""
-    folders = [task.other("arrange", number) for number in range(task.shuffled)]
-    scattered = [(folder / "records", find_piece(folder)["counts"]) for folder in folders]
-    _shuffle(task, draft, np.empty(0, np.uint32)).gather_alone(task.number, scattered)
     name = task.inputs.parts[task.number].name
-    return {"files": [file_entry(draft, Path(array_name(name, k))) for k in contract.KINDS]}
+    names = {kind: array_name(name, kind) for kind in contract.KINDS}
+    arrays = {kind: draft / file for kind, file in names.items()}
+    _order(task).gather(task.number, _scattered(task), arrays, tell)
+    return {"files": _list_files(task, draft, *names.values())}
 
 
-_STEPS: Final[dict[str, Callable[[StepTask, Path], object]]] = {
-    "read": _read,
-    "join": _join,
-    "arrange": _arrange,
-    "gather": _gather,
+def _release_records(task: StepTask) -> None:
+    """Delete the records that no part before this one has rows of."""
+    _order(task).truncate(task.number, _scattered(task))
+
+
+_STEPS: Final[
+    dict[
+        str,
+        tuple[Callable[[StepTask, Path, ReportRows], object], Callable[[StepTask], object]],
+    ]
+] = {
+    "read": (_read, lambda _: None),
+    "columns": (_columns, _release_raw),
+    "shuffle": (_shuffle, _release_part),
+    "write": (_write, _release_records),
 }

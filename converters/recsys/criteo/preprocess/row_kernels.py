@@ -406,15 +406,3 @@ def rehash_slots(old: NDArray[np.uint64], new: NDArray[np.uint64]) -> None:
             while new[at] != 0:
                 at = (at + np.uint64(1)) & mask
             new[at] = slot
-
-
-@kernel
-def tally_ids(ids: NDArray[np.int32], counts: NDArray[np.uint32]) -> int:
-    """Count ids from `FIRST_ID` on; gives how many were smaller."""
-    smaller = 0
-    for one in ids:
-        if one < FIRST_ID:
-            smaller += 1
-        else:
-            counts[one - FIRST_ID] += np.uint32(1)
-    return smaller

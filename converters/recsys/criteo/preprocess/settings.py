@@ -58,8 +58,8 @@ class Settings:
     encode: Annotated[
         Encode,
         Setting(
-            "Keep the vocabularies of all columns in memory (stream), or of one column at a time "
-            "(columns); the result is the same.",
+            "Number the values of as many columns at a time as there are threads (stream), or of "
+            "one (columns), which takes less memory; the result is the same.",
             section=RUN,
         ),
     ] = "stream"

@@ -1,9 +1,12 @@
-"""Write parts from the work folder to the result, in their order or shuffled out of core."""
+"""Write the rows of parts in their order, or shuffled out of core."""
 
+import os
 from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -13,8 +16,8 @@ from numpy.typing import NDArray
 from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.kernels.compile import kernel
 from ingot.converters.recsys.criteo import contract
-from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder, map_values
-from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE, array_name
+from ingot.converters.recsys.criteo.preprocess.part_files import map_values
+from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
 
 _LEAST: Final = -(1 << 31)
 
@@ -90,19 +93,18 @@ def put_in_order(
 class PartRows:
     """A part that was read."""
 
-    work: WorkFolder
-    name: str
+    folder: Path  # with its labels.npy and dense.npy
     rows: int
-    remapped: frozenset[str]
+    ids: Sequence[Path]  # of each column, int32
+    remaps: Mapping[int, Path]  # of columns whose ids are replaced: int32 by number
     rounded: bool  # whether ids and labels go through float32
 
     def read(
         self, start: int, stop: int
     ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]:
         """Rows start..stop-1, as bits."""
-        folder = self.work.part(self.name)
-        labels = _read_slice(folder / "labels.npy", contract.HEADER, start, stop)
-        dense = _read_slice(folder / "dense.npy", contract.HEADER, start * DENSE, stop * DENSE)
+        labels = _read_slice(self.folder / "labels.npy", contract.HEADER, start, stop)
+        dense = _read_slice(self.folder / "dense.npy", contract.HEADER, start * DENSE, stop * DENSE)
         if self.rounded:
             labels = _round_to_float32(labels)
         return labels, dense.reshape(-1, DENSE), self.sparse(start, stop)
@@ -110,11 +112,11 @@ class PartRows:
     def sparse(self, start: int, stop: int) -> NDArray[np.uint32]:
         """uint32[26, R], the ids of rows start..stop-1."""
         sparse = np.empty((SPARSE, stop - start), np.uint32)
-        for at, key in enumerate(contract.KEYS):
-            ids = _read_slice(self.work.column(self.name, key, "ids"), 0, start, stop)
-            if key in self.remapped:
+        for at, path in enumerate(self.ids):
+            ids = _read_slice(path, 0, start, stop)
+            if at in self.remaps:
                 # Those below the first one stay, they are of unseen values.
-                remap = map_values(self.work.remap(key), np.uint32)
+                remap = map_values(self.remaps[at], np.uint32)
                 own = ids >= contract.FIRST_ID
                 ids[own] = remap[ids[own] - contract.FIRST_ID]
             sparse[at] = _round_to_float32(ids) if self.rounded else ids
@@ -135,32 +137,19 @@ def _round_to_float32(values: NDArray[np.uint32]) -> NDArray[np.uint32]:
 _ROWS: Final = 1 << 16
 
 
-def write_part(source: PartRows, work: WorkFolder, result: Path, threads: int) -> None:
-    """Write the arrays of a part; they are on the disk afterwards. May be done again."""
-    path = write_sparse(source, result, threads)
-    for kind in ("dense", "labels"):
-        ready = work.part(source.name) / f"{kind}.npy"
-        if ready.exists():
-            ready.rename(result / array_name(source.name, kind))
-    work.sync(path, result)
-
-
-def write_sparse(source: PartRows, result: Path, threads: int) -> Path:
-    """Write the ids of a part, and return where."""
-    path = result / array_name(source.name, "sparse")
+def write_sparse(source: PartRows, path: Path, threads: int, tell: Callable[[int], object]) -> None:
+    """Write the ids of a part, in its order."""
     contract.create_array(path, "sparse", source.rows)
 
-    def write_rows(start: int) -> None:
-        columns = source.sparse(start, min(start + _ROWS, source.rows))
-        _write_at(
-            path,
-            np.ascontiguousarray(columns.T),
-            contract.HEADER + start * contract.row_bytes("sparse"),
-        )
+    def write_rows(start: int) -> int:
+        stop = min(start + _ROWS, source.rows)
+        rows = np.ascontiguousarray(source.sparse(start, stop).T)
+        _write_at(path, rows, contract.HEADER + start * contract.row_bytes("sparse"))
+        return stop - start
 
     with ThreadPoolExecutor(threads, "write") as pool:
-        deque(pool.map(write_rows, range(0, source.rows, _ROWS)), maxlen=0)
-    return path
+        for rows in pool.map(write_rows, range(0, source.rows, _ROWS)):
+            tell(rows)
 
 
 _WIDTH: Final = 2 + DENSE + SPARSE
@@ -169,7 +158,6 @@ _MOST: Final = (1 << 32) - 1
 _LEAST_BUCKET: Final = 1 << 17
 """Rows of a bucket of few rows; of more rows there are `_BUCKETS`, up to the size that is set."""
 _BUCKETS: Final = 64
-_TOGETHER: Final = 8  # buckets that are synced and deleted at a time
 
 
 def inverse_permutation(rows: int, seed: int) -> NDArray[np.uint32]:
@@ -183,72 +171,77 @@ def inverse_permutation(rows: int, seed: int) -> NDArray[np.uint32]:
     return places
 
 
+@dataclass(frozen=True, kw_only=True)
+class Records:
+    """The rows of one part as records, those of a bucket side by side."""
+
+    path: Path
+    counts: Sequence[int]  # records of each bucket, one bucket behind the other
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """In bytes."""
+        return [0, *accumulate(count * _RECORD for count in self.counts)]
+
+    def read_into(self, records: NDArray[np.uint32], bucket: int) -> int:
+        """Read the records of a bucket into `records`, and return how many they are."""
+        view = records.reshape(-1).view(np.uint8).data[: self.counts[bucket] * _RECORD]
+        with self.path.open("rb", buffering=0) as file:
+            file.seek(self._starts[bucket])
+            done = 0
+            while count := file.readinto(view[done:]):
+                done += count
+        return done // _RECORD
+
+    def truncate(self, bucket: int) -> None:
+        """Delete the records of a bucket and of those behind it, which are in the arrays."""
+        if self.path.stat().st_size > self._starts[bucket]:
+            os.truncate(self.path, self._starts[bucket])
+
+
 class Shuffle:
-    """The shuffle of some parts into a result folder; every step may be broken off and redone."""
+    """The shuffle of parts with so many rows each, in buckets of about `bucket` places."""
 
-    def __init__(
+    def __init__(self, rows: Sequence[int], threads: int, bucket: int) -> None:
+        self._begins = [0, *accumulate(rows)]
+        self._rows = self._begins[-1]
+        self._bucket = min(bucket, max(_LEAST_BUCKET, self._rows // _BUCKETS))
+        self._threads = threads
+        self.block = -(-self._bucket // 2)  # rows that are moved at a time
+
+    def scatter(
         self,
-        parts: Sequence[tuple[str, int]],
-        work: WorkFolder,
-        result: Path,
-        seed: int,
-        threads: int,
-        bucket: int,
-        places: NDArray[np.uint32] | None = None,
-    ) -> None:
-        self._parts, self._work, self._result = tuple(parts), work, result
-        self._rows = sum(rows for _, rows in parts)
-        bucket = min(bucket, max(_LEAST_BUCKET, self._rows // _BUCKETS))
-        self._threads, self._bucket = threads, bucket
-        self._block = -(-bucket // 2)
-        self._places = inverse_permutation(self._rows, seed) if places is None else places
-        self._ends = np.zeros(-(-self._rows // bucket), np.int64)  # records of each bucket so far
-        self._read = 0  # rows so far
-        self._own: tuple[str, int] | None = None  # the one part that is written; None: all
-
-    def pass_over(self, rows: int) -> None:
-        """Rows whose records a broken-off run left in the buckets."""
-        count_buckets(self._next_places(rows), self._bucket, self._ends)
-
-    def scatter(self, source: PartRows, tell: Callable[[int], None]) -> None:
-        """Append the records of a part to the buckets; they are on the disk afterwards."""
-        self._work.bucket(0).parent.mkdir(exist_ok=True)
-        written = np.zeros(len(self._ends), bool)
+        source: PartRows,
+        places: NDArray[np.uint32],
+        path: Path,
+        tell: Callable[[int], object],
+    ) -> Records:
+        """Write the records of a part, whose rows go to these places, into a file."""
+        counts = np.zeros(-(-self._rows // self._bucket), np.int64)
+        count_buckets(places, self._bucket, counts)
+        ends, block = np.cumsum(counts) - counts, self.block
+        path.touch()
         with ThreadPoolExecutor(self._threads, "shuffle") as pool:
-            tasks = []
-            for start in range(0, source.rows, self._block):
-                stop = min(start + self._block, source.rows)
-                places = self._next_places(stop - start)
-                begins = self._ends.copy()
-                count_buckets(places, self._bucket, self._ends)
-                written |= self._ends > begins
-                tasks.append(pool.submit(self._scatter, source, start, places, begins))
+            tasks = deque[Future[int]]()
+            for start in range(0, source.rows, block):
+                own, begins = places[start : start + block], ends.copy()
+                count_buckets(own, self._bucket, ends)
+                tasks.append(pool.submit(self._scatter, source, start, own, begins, path))
                 if len(tasks) > self._threads:
-                    tasks.pop(0).result()
-                    tell(self._block)
+                    tell(tasks.popleft().result())
             for task in tasks:
-                task.result()
-        self._work.sync(*(self._work.bucket(int(at)) for at in np.flatnonzero(written)))
-
-    def scatter_alone(self, source: PartRows) -> list[int]:
-        """Write the records of one part, whose places `places` are, into the file of all buckets.
-
-        Returns how many records of each bucket follow one another there.
-        """
-        counts = np.zeros(len(self._ends), np.int64)
-        count_buckets(self._places, self._bucket, counts)
-        self._ends = np.cumsum(counts) - counts
-        self.scatter(source, lambda _: None)
-        return list(map(int, counts))
-
-    def _next_places(self, rows: int) -> NDArray[np.uint32]:
-        self._read += rows
-        return self._places[self._read - rows : self._read]
+                tell(task.result())
+        return Records(path=path, counts=counts.tolist())
 
     def _scatter(
-        self, source: PartRows, start: int, places: NDArray[np.uint32], begins: NDArray[np.int64]
-    ) -> None:
-        counts = np.zeros(len(self._ends), np.int64)
+        self,
+        source: PartRows,
+        start: int,
+        places: NDArray[np.uint32],
+        begins: NDArray[np.int64],
+        path: Path,
+    ) -> int:
+        counts = np.zeros(len(begins), np.int64)
         count_buckets(places, self._bucket, counts)
         ends = np.concatenate([[0], np.cumsum(counts)[:-1]])
         records = np.empty((len(places), _WIDTH), np.uint32)
@@ -256,79 +249,58 @@ class Shuffle:
         sort_into_buckets(places, self._bucket, labels, dense, sparse, ends, records)
         for number in np.flatnonzero(counts).tolist():
             own = records[ends[number] - counts[number] : ends[number]]
-            _write_at(self._work.bucket(number), own, int(begins[number]) * _RECORD)
+            _write_at(path, own, int(begins[number]) * _RECORD)
+        return len(places)
 
-    def gather(self, tell: Callable[[int], None]) -> None:
-        """Write the arrays of the shuffled parts, and delete each bucket that is in them."""
-        arrays = [(name, kind) for name, _ in self._parts for kind in contract.KINDS]
-        for name, rows in self._parts:
-            for kind in contract.KINDS:
-                contract.create_array(self._result / array_name(name, kind), kind, rows)
-        # A bucket that is not there was written by a run that was broken off.
-        numbers = [at for at in range(len(self._ends)) if self._work.bucket(at).exists()]
-        with ThreadPoolExecutor(self._threads, "shuffle") as pool:
-            for first in range(0, len(numbers), _TOGETHER):
-                some = numbers[first : first + _TOGETHER]
-                for rows in pool.map(self._gather, some):
-                    tell(rows)
-                # On the disk before what they were made of is gone: a power cut must not lose rows.
-                self._work.sync(*(self._result / array_name(*one) for one in arrays))
-                for number in some:
-                    self._work.bucket(number).unlink()
+    def gather(
+        self,
+        number: int,
+        scattered: Sequence[Records],
+        arrays: Mapping[str, Path],
+        tell: Callable[[int], object],
+    ) -> None:
+        """Write the arrays of one part, by kind, of what `scatter` made of every part."""
+        begin, end = self._begins[number : number + 2]
+        for kind, path in arrays.items():
+            contract.create_array(path, kind, end - begin)
 
-    def gather_alone(self, number: int, scattered: Sequence[tuple[Path, list[int]]]) -> None:
-        """Write the arrays of one part, of what `scatter_alone` made of every part."""
-        begin = sum(rows for _, rows in self._parts[:number])
-        self._own, end = self._parts[number], begin + self._parts[number][1]
-        for kind in contract.KINDS:
-            contract.create_array(self._result / array_name(self._own[0], kind), kind, end - begin)
-        counts = np.array([one for _, one in scattered], np.int64)
-        starts = np.cumsum(counts, axis=1) - counts
-
-        def gather(bucket: int) -> None:
-            records = [
-                np.fromfile(path, np.uint32, count[bucket] * _WIDTH, offset=start[bucket] * _RECORD)
-                for (path, _), count, start in zip(scattered, counts, starts, strict=True)
-                if count[bucket]
-            ]
-            self._arrange(bucket, np.concatenate(records))
+        def gather(bucket: int) -> int:
+            first, values = self._arranged(bucket, scattered)
+            start, stop = max(first, begin), min(first + self._bucket, end)
+            for kind, path in arrays.items():
+                own = values[kind][start - first : stop - first]
+                _write_at(path, own, contract.HEADER + (start - begin) * contract.row_bytes(kind))
+            return stop - start
 
         with ThreadPoolExecutor(self._threads, "shuffle") as pool:
-            buckets = range(begin // self._bucket, -(-end // self._bucket))
-            deque(pool.map(gather, buckets), maxlen=0)
+            for rows in pool.map(gather, range(begin // self._bucket, -(-end // self._bucket))):
+                tell(rows)
 
-    def _gather(self, number: int) -> int:
-        return self._arrange(number, np.fromfile(self._work.bucket(number), np.uint32))
+    def truncate(self, number: int, scattered: Sequence[Records]) -> None:
+        """Delete the records that only this part and later ones had use of."""
+        for one in scattered:
+            one.truncate(-(-self._begins[number] // self._bucket))
 
-    def _arrange(self, number: int, flat: NDArray[np.uint32]) -> int:
+    def _arranged(
+        self, number: int, scattered: Sequence[Records]
+    ) -> tuple[int, dict[str, NDArray[np.uint32]]]:
+        """Return the first place of a bucket, and its rows in order by kind."""
         first = number * self._bucket
         rows = min(self._bucket, self._rows - first)
-        records = flat.reshape(-1, _WIDTH)
-        if len(records) != rows:
-            problem = f"holds {len(records):,} of {rows:,} rows: something else changed it"
-            raise OutputError(
-                str(self._work.bucket(number)), problem, "start again without `resume`"
-            )
+        records, found = np.empty((rows, _WIDTH), np.uint32), 0
+        for one in scattered:
+            found += one.read_into(records[found:], number)
+        if found != rows:
+            problem = f"bucket {number} holds {found:,} of {rows:,} rows"
+            problem += ": something else changed the files"
+            raise OutputError("shuffled rows", problem, "start again without `resume`")
         values = {
             "labels": np.empty((rows, 1), np.uint32),
             "dense": np.empty((rows, DENSE), np.uint32),
             "sparse": np.empty((rows, SPARSE), np.uint32),
         }
         put_in_order(records, first, values["labels"], values["dense"], values["sparse"])
-        for kind, array in values.items():
-            self._write(kind, first, array)
-        return rows
-
-    def _write(self, kind: str, first: int, values: NDArray[np.uint32]) -> None:
-        """Write rows of places `first`, ... into the parts that they are of."""
-        begin = 0
-        for name, rows in self._parts:
-            start, stop = max(first, begin), min(first + len(values), begin + rows)
-            if start < stop and self._own in (None, (name, rows)):
-                own = values[start - first : stop - first]
-                offset = contract.HEADER + (start - begin) * contract.row_bytes(kind)
-                _write_at(self._result / array_name(name, kind), own, offset)
-            begin += rows
+        return first, values
 
 
 def _write_at(path: Path, values: NDArray[np.uint32], offset: int) -> None:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,22 +13,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.errors import ConversionError, SourceError
 from ingot.converters.json_yaml import load_json
-from ingot.converters.output.files import MANIFEST, output_errors, sync_path
+from ingot.converters.output.files import MANIFEST, output_errors
 from ingot.converters.recsys.criteo import contract
+from ingot.converters.recsys.criteo.preprocess.part_files import append_values, map_values
 from ingot.converters.recsys.criteo.preprocess.row_kernels import (
     assign_ids,
     look_up_ids,
     rehash_slots,
-    tally_ids,
 )
 from ingot.converters.recsys.criteo.preprocess.settings import Settings
-from ingot.converters.recsys.criteo.preprocess.work_folder import (
-    WorkFolder,
-    append_values,
-    map_values,
-)
 from ingot.converters.recsys.unseen_tokens import (
     describe_misfit,
     expected_unseen,
@@ -66,21 +60,6 @@ class Ids:
         self._assign(np.ascontiguousarray(values), np.empty(len(values), np.int32))
         self._counts[before : self.count] = 0
 
-    def ids_of_seen(
-        self, values: NDArray[np.uint32], counts: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int32], NDArray[np.uint32]]:
-        """The same of distinct values that were seen so many times each."""
-        self._settle(int(counts.sum()))
-        ids, fresh = self.ids(values)
-        own, more = ids >= contract.FIRST_ID, counts - 1
-        for at in np.flatnonzero(own & (more >= self._settled)).tolist():
-            number = int(ids[at]) - contract.FIRST_ID
-            self._beyond[number] = self._beyond.get(number, 0) + int(more[at])
-            more[at] = 0
-        self._counts[ids[own] - contract.FIRST_ID] += more[own].astype(np.uint32)
-        self.unseen += int(more[~own].sum())
-        return ids, fresh
-
     def ids(self, values: NDArray[np.uint32]) -> tuple[NDArray[np.int32], NDArray[np.uint32]]:
         """The ids of values, and the new ones among these, in order."""
         self._settle(len(values))
@@ -89,11 +68,6 @@ class Ids:
             return ids, self._assign(values, ids)
         self.unseen += look_up_ids(values, self._slots, self._counts, ids)
         return ids, values[:0]
-
-    def recount(self, ids: NDArray[np.int32]) -> None:
-        """Count ids that were given before, by a run that was broken off."""
-        self._settle(len(ids))
-        self.unseen += tally_ids(ids, self._counts)
 
     def seal(self) -> None:
         """Free the table: only counts are asked for from now on."""
@@ -225,54 +199,23 @@ _ROWS: Final = 1 << 20
 class Column:
     """The map of a column, its log, and the vocabulary that it began with."""
 
-    def __init__(self, work: WorkFolder, at: int, settings: Settings) -> None:
+    def __init__(self, log: Path, at: int, settings: Settings) -> None:
         self.key = contract.KEYS[at]
-        self._work = work
         self.prior = load_vocabulary(settings.vocab, self.key) if settings.vocab else _NOTHING
         self._map = Ids(self.key, grows=settings.unseen == "new")
         self._map.restore(self.prior.values)
-        self._log: BinaryIO | None = None
+        self._log = log
+        self._file = cast("BinaryIO", log.open("wb", buffering=0))
 
-    def open_log(self, length: int) -> None:
-        """Go on with the log at a length in values, and know the values up to there."""
-        path = self._work.log(self.key)
-        path.parent.mkdir(exist_ok=True)
-        self._log = cast("BinaryIO", path.open("ab", buffering=0))
-        if path.stat().st_size < 4 * length:
-            problem = "is shorter than the run that was broken off left it"
-            raise OutputError(str(path), problem, "start again without `resume`")
-        os.truncate(path, 4 * length)
-        logged = map_values(path, np.uint32)
-        for start in range(0, length, _ROWS):
-            self._map.restore(logged[start : start + _ROWS])
-
-    def encode(
-        self, values: NDArray[np.uint32], counts: NDArray[np.int64] | None = None
-    ) -> NDArray[np.int32]:
-        """The ids of values, or of distinct ones with their counts; new ones are logged."""
-        values = np.ascontiguousarray(values)
-        ids, fresh = (
-            self._map.ids(values) if counts is None else self._map.ids_of_seen(values, counts)
-        )
-        if len(fresh):
-            append_values(cast("BinaryIO", self._log), fresh)
+    def encode(self, values: NDArray[np.uint32]) -> NDArray[np.int32]:
+        """Return the ids of values; new values are logged."""
+        ids, fresh = self._map.ids(np.ascontiguousarray(values))
+        append_values(self._file, fresh)
         return ids
-
-    def recount(self, part: str) -> None:
-        """Count the ids of a part that was read before."""
-        ids = map_values(self._work.column(part, self.key, "ids"), np.int32)
-        for start in range(0, len(ids), _ROWS):
-            self._map.recount(ids[start : start + _ROWS])
-
-    def logged(self) -> int:
-        """Values in the log, which is on the disk afterwards."""
-        sync_path(self._work.log(self.key))
-        return self._map.count - len(self.prior.values)
 
     def close(self) -> None:
         """Close the log."""
-        if self._log is not None:
-            self._log.close()
+        self._file.close()
 
     def seal(self) -> int:
         """No more values: frees what finding them takes, and gives the rows that got no id."""
@@ -282,7 +225,7 @@ class Column:
     def pieces(self) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.int64]]]:
         """Values in the order of their numbers, uint32, and how often each was seen, int64."""
         known, count = len(self.prior.values), self._map.count
-        logged = map_values(self._work.log(self.key), np.uint32)
+        logged = map_values(self._log, np.uint32)
         for values, offset in ((self.prior.values, 0), (logged[: count - known], known)):
             for start in range(0, len(values), _ROWS):
                 piece = values[start : start + _ROWS]
@@ -345,16 +288,13 @@ class _Sums:
         self.max_id = max(self.max_id, int(piece.ids[seen].max(initial=0)))
 
 
-def finish_column(
-    column: Column, work: WorkFolder, settings: Settings, result: Path
-) -> dict[str, int]:
-    """Save the vocabulary of a column, and a remap where numbers are not the ids yet."""
+def finish_column(column: Column, remap: Path, settings: Settings, result: Path) -> dict[str, int]:
+    """Save the vocabulary of a column, and a `remap` where numbers are not the ids yet."""
     unseen = column.seal()
     sums, next_id, rows = _Sums(), column.prior.next_id, unseen
-    path, remap = contract.vocabulary_path(result, column.key), work.remap(column.key)
+    path = contract.vocabulary_path(result, column.key)
     with output_errors(path), ExitStack() as files:
-        for file in (path, remap):
-            file.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(exist_ok=True)
         ids = files.enter_context(remap.open("wb"))
         writer = pq.ParquetWriter(path, SCHEMA, use_dictionary=False, compression="zstd")
         files.enter_context(writer)
@@ -366,11 +306,8 @@ def finish_column(
             writer.write_table(pa.table([piece.values, piece.ids, piece.total], schema=SCHEMA))
         told = {"column": column.key, "frequency_threshold": settings.threshold, "next_id": next_id}
         writer.add_key_value_metadata({contract.METADATA_KEY: json.dumps(told)})
-    if sums.remapped:
-        sync_path(remap)
-    else:
+    if not sums.remapped:
         remap.unlink()
-    sync_path(path)
     sums.rare_rows += unseen
     sums.unseen_rows += unseen
     sums.max_id = max(sums.max_id, contract.RARE_ID if unseen else 0)

@@ -117,27 +117,6 @@ def test_new_values_where_none_may_be() -> None:
     assert (ids.count, ids.unseen, counts(ids)) == (2, 2, [1, 2])
 
 
-@pytest.mark.parametrize("grows", [True, False])
-@pytest.mark.parametrize("settled", [1, 3, 1 << 31])
-def test_counted_again(grows: bool, settled: int) -> None:
-    """Ids that were given before a break give the same counts."""
-    rng = np.random.default_rng(3)
-    known = uint32([4, 5, 6])
-    drawn = [rng.integers(0, 12, 50, dtype=np.uint32) for _ in range(6)]
-    whole = Ids("cat_0", grows=grows, settled=settled)
-    whole.restore(known)
-    told = [whole.ids(block) for block in drawn]
-    again = Ids("cat_0", grows=grows, settled=settled)
-    again.restore(known)
-    for given_before, fresh in told[:4]:
-        again.restore(fresh)
-        again.recount(given_before)
-    for block, (expected, _) in zip(drawn[4:], told[4:], strict=True):
-        assert again.ids(block)[0].tolist() == expected.tolist()
-    assert counts(again) == counts(whole)
-    assert again.unseen == whole.unseen
-
-
 def test_counts_beyond_their_bits() -> None:
     """A count that 32 bits hold only because it is taken out in time; here of two bits' worth."""
     ids, block = Ids("cat_0", settled=10), uint32([1] * 9 + [2])

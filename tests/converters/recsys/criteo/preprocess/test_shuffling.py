@@ -13,8 +13,12 @@ from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.recsys.criteo.contract import HEADER, KEYS
-from ingot.converters.recsys.criteo.preprocess.shuffle import PartRows, Shuffle, inverse_permutation
-from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder
+from ingot.converters.recsys.criteo.preprocess.shuffle import (
+    PartRows,
+    Records,
+    Shuffle,
+    inverse_permutation,
+)
 from tests.converters.recsys.criteo.preprocessed import GOLDEN, same_bits
 
 Arrays = dict[str, NDArray[Any]]
@@ -29,38 +33,51 @@ def made(rows: int, seed: int) -> Arrays:
     }
 
 
-def stored(work: WorkFolder, name: str, arrays: Arrays) -> None:
-    """A part as it lies in the work folder."""
-    folder = work.fresh_part(name)
+def stored(folder: Path, arrays: Arrays, *, rounded: bool = False) -> PartRows:
+    """A part as it was read and numbered."""
+    folder.mkdir(parents=True, exist_ok=True)
     for kind in ("dense", "labels"):
         (folder / f"{kind}.npy").write_bytes(bytes(HEADER) + arrays[kind].tobytes())
-    for at, key in enumerate(KEYS):
-        arrays["sparse"][:, at].tofile(work.column(name, key, "ids"))
+    ids = [folder / key for key in KEYS]
+    for at, path in enumerate(ids):
+        arrays["sparse"][:, at].tofile(path)
+    return PartRows(folder=folder, rows=len(arrays["labels"]), ids=ids, remaps={}, rounded=rounded)
+
+
+def scattered(
+    folder: Path, parts: Sequence[Arrays], *, seed: int, bucket: int, rounded: bool = False
+) -> tuple[Shuffle, list[Records]]:
+    """Put the rows of parts into buckets."""
+    rows = [len(part["labels"]) for part in parts]
+    shuffle, places = Shuffle(rows, 2, bucket), inverse_permutation(sum(rows), seed)
+    records = []
+    for number, part in enumerate(parts):
+        source = stored(folder / str(number), part, rounded=rounded)
+        own, places = places[: rows[number]], places[rows[number] :]
+        records.append(shuffle.scatter(source, own, folder / f"records{number}", print))
+    return shuffle, records
+
+
+def gathered(
+    folder: Path, shuffle: Shuffle, records: Sequence[Records], number: int
+) -> dict[str, NDArray[Any]]:
+    """Write the arrays of a part."""
+    arrays = {kind: folder / f"{number}_{kind}.npy" for kind in ("dense", "labels", "sparse")}
+    shuffle.gather(number, records, arrays, print)
+    return {kind: np.load(path) for kind, path in arrays.items()}
 
 
 def shuffled(
     folder: Path, parts: Sequence[Arrays], *, seed: int, bucket: int, rounded: bool = False
 ) -> list[Arrays]:
-    """Shuffle parts through files."""
-    work, result = WorkFolder(folder / "work"), folder / "result"
-    work.root.mkdir(parents=True)
-    result.mkdir()
-    names = [f"day_{number}" for number in range(len(parts))]
-    sources = []
-    for name, arrays in zip(names, parts, strict=True):
-        stored(work, name, arrays)
-        rows = len(arrays["labels"])
-        part = PartRows(work=work, name=name, rows=rows, remapped=frozenset(), rounded=rounded)
-        sources.append(part)
-    shuffle = Shuffle([(one.name, one.rows) for one in sources], work, result, seed, 2, bucket)
-    for source in sources:
-        shuffle.scatter(source, lambda _: None)
-    shuffle.gather(lambda _: None)
-    assert not list((work.root / "buckets").iterdir())
-    return [
-        {kind: np.load(result / f"{name}_{kind}.npy") for kind in ("dense", "labels", "sparse")}
-        for name in names
-    ]
+    """Shuffle parts through files, the last part first, deleting what is written."""
+    shuffle, records = scattered(folder, parts, seed=seed, bucket=bucket, rounded=rounded)
+    found = []
+    for number in reversed(range(len(parts))):
+        found.append(gathered(folder, shuffle, records, number))
+        shuffle.truncate(number, records)
+    assert not any(one.path.stat().st_size for one in records)
+    return found[::-1]
 
 
 @pytest.mark.more
@@ -107,25 +124,17 @@ def test_big_ids(tmp_path: Path, bucket: int, rounded: bool) -> None:
 
 
 def test_a_bucket_that_lost_rows_is_told(tmp_path: Path) -> None:
-    work, result = WorkFolder(tmp_path / "work"), tmp_path / "result"
-    work.root.mkdir()
-    result.mkdir()
-    stored(work, "day_0", made(9, 1))
-    part = PartRows(work=work, name="day_0", rows=9, remapped=frozenset(), rounded=False)
-    shuffle = Shuffle([("day_0", 9)], work, result, 0, 1, 4)
-    shuffle.scatter(part, lambda _: None)
-    os.truncate(work.bucket(1), 3 * 41 * 4)
+    shuffle, records = scattered(tmp_path, [made(9, 1)], seed=0, bucket=4)
+    os.truncate(records[0].path, 7 * 41 * 4)
     with pytest.raises(OutputError, match="holds 3 of 4 rows"):
-        shuffle.gather(lambda _: None)
+        gathered(tmp_path, shuffle, records, 0)
 
 
 def test_the_last_day_of_big_ids_keeps_its_bits(tmp_path: Path) -> None:
     with np.load(GOLDEN / "shuffle_big_ids.npz") as file:
         day = {kind: file[f"in_day_2_{kind}"] for kind in ("dense", "labels", "sparse")}
         expected = file["out_day_2_sparse"]
-    work = WorkFolder(tmp_path)
-    stored(work, "day_2", day)
-    part = PartRows(work=work, name="day_2", rows=40, remapped=frozenset(), rounded=False)
+    part = stored(tmp_path, day)
     assert np.array_equal(part.sparse(0, 40).T, expected)
     labels, dense, _ = part.read(3, 9)
     assert np.array_equal(labels, day["labels"][3:9, 0].view(np.uint32))
@@ -136,10 +145,7 @@ def test_the_largest_number_becomes_the_least_through_float32(tmp_path: Path) ->
     arrays = made(2, 1)
     arrays["labels"][:] = [[2**31 - 1], [2**24 + 1]]
     arrays["sparse"][:, 0] = [2**31 - 1, 2**31 - 200]
-    stored(WorkFolder(tmp_path), "day_0", arrays)
-    part = PartRows(
-        work=WorkFolder(tmp_path), name="day_0", rows=2, remapped=frozenset(), rounded=True
-    )
+    part = stored(tmp_path, arrays, rounded=True)
     labels, _, sparse = part.read(0, 2)
     assert labels.view(np.int32).tolist() == [-(2**31), 2**24]
     assert sparse.view(np.int32)[0].tolist() == [-(2**31), 2**31 - 256]
@@ -161,37 +167,14 @@ def test_more_rows_than_can_be_shuffled() -> None:
         inverse_permutation(1 << 32, 0)
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("done", [0, 1, 2, 3])
-def test_gone_on_with(tmp_path: Path, done: int) -> None:
-    """Parts whose records lie in the buckets are passed over; buckets that are gone are written."""
+def test_gone_on_with(tmp_path: Path) -> None:
+    """Records are deleted again where a run was broken off, and earlier parts can be written."""
     parts = [made(rows, rows) for rows in (30, 0, 25)]
     expected = shuffled(tmp_path / "whole", parts, seed=1, bucket=9)
-    work, result = WorkFolder(tmp_path / "work"), tmp_path / "result"
-    work.root.mkdir()
-    result.mkdir()
-    sources = []
-    for number, arrays in enumerate(parts):
-        stored(work, f"day_{number}", arrays)
-        rows = len(arrays["labels"])
-        sources.append(
-            PartRows(
-                work=work, name=f"day_{number}", rows=rows, remapped=frozenset(), rounded=False
-            )
-        )
-    sizes = [(one.name, one.rows) for one in sources]
-    first = Shuffle(sizes, work, result, 1, 1, 9)
-    for source in sources[:done]:
-        first.scatter(source, lambda _: None)
-    if done < 3:  # half a step, which is done over
-        first.scatter(sources[done], lambda _: None)
-    second = Shuffle(sizes, work, result, 1, 3, 9)
-    for source in sources[:done]:
-        second.pass_over(source.rows)
-    for source in sources[done:]:
-        second.scatter(source, lambda _: None)
-    second.gather(lambda _: None)
-    Shuffle(sizes, work, result, 1, 1, 9).gather(lambda _: None)  # nothing is left: nothing changes
-    for number, arrays in enumerate(expected):
-        for kind, array in arrays.items():
-            assert same_bits(np.load(result / f"day_{number}_{kind}.npy"), array)
+    shuffle, records = scattered(tmp_path, parts, seed=1, bucket=9)
+    for number in (2, 1, 0):
+        found = gathered(tmp_path, shuffle, records, number)
+        for kind, array in expected[number].items():
+            assert same_bits(found[kind], array)
+        for _ in range(2):
+            shuffle.truncate(number, records)
