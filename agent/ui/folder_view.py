@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from ingot.agent.lake.lake_state import LakeState
 from ingot.agent.privacy import Door
 from ingot.agent.ui.example_rows import Facts, view_record
-from ingot.converters.convert.result import RECORDS_FOLDER, REJECTED_FOLDER, TOKENS
+from ingot.converters.convert.record_tokens import TOKENS
+from ingot.converters.convert.result import RECORDS_FOLDER, REJECTED_FOLDER
 from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import find_json
 from ingot.converters.mapping.bind import MAX_BYTES

@@ -28,8 +28,13 @@ from ingot.converters.convert import plan
 from ingot.converters.convert import result as results
 from ingot.converters.convert.meter import ShardMeter
 from ingot.converters.convert.options import ConvertOptions, check_store_options
-from ingot.converters.convert.result import Manifest, ShardDocument
-from ingot.converters.convert.row_gates import Approved, refuse_unapproved
+from ingot.converters.convert.record_tokens import TOKENS, TokenCounts, make_tokens
+from ingot.converters.convert.result import (
+    Approved,
+    Manifest,
+    ShardDocument,
+    refuse_unapproved,
+)
 from ingot.converters.convert.shard import (
     PIECES,
     FormerShard,
@@ -43,7 +48,6 @@ from ingot.converters.convert.shard import (
 from ingot.converters.errors import (
     CommittedElsewhereError,
     ConversionError,
-    PartDone,
     SourceError,
 )
 from ingot.converters.mapping.language import Mapping, to_document
@@ -51,9 +55,8 @@ from ingot.converters.output.commit import StagedResult, find_finished
 from ingot.converters.output.difference import FinishedResult
 from ingot.converters.output.files import encode_json, is_store_url, output_errors
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
-from ingot.converters.output.pieces import find_piece, part_done, piece_name, spread_tasks
-from ingot.converters.output.sharding import JobShard, check_complete
-from ingot.converters.output.store_commit import StoredResult, shard_store
+from ingot.converters.output.pieces import part_done, piece_name, spread_tasks
+from ingot.converters.output.sharding import WHOLE, check_complete, own_tasks, part_of_job
 from ingot.converters.output.worker_pool import Runner
 from ingot.converters.progress import Watch, peak_rss, raise_if_stopping
 from ingot.converters.records.delta_log import write_delta_log
@@ -268,27 +271,32 @@ class _Conversion:
     def run(
         self, runner: Runner | None, extra_files: ExtraFiles | None, extra_run: dict[str, object]
     ) -> Result:
-        if self.options.shard is not None and not self.options.shard.merges:
-            raise self._convert_part(self.options.shard)
+        shard, limit = self.options.shard, self.options.limit
+        part = part_of_job(shard)
         seconds: dict[str, float] = {}
-        with output_errors(self.staged.out):
-            discard_drafts(self.staged.work)
+        if part is None:
+            with output_errors(self.staged.out):
+                discard_drafts(self.staged.work)
         # Groups may lie anywhere in a file, and with a limit its end is not read.
-        cut = self.options.limit is None and not self.mapping.group
+        cut = limit is None and not self.mapping.group
         # A shard sees that its files stay the same, but reads only its own piece of a large one.
         large = [file for file in self.source.files if cut and file.bytes > plan.SHARD_BYTES]
         with _time_stage(seconds, "convert"), unchanged_files(large):
             planned = self._plan(cut=cut)
+            sizes = [sum(plan.stored_bytes(file) for file in files) for files in planned]
+            own = own_tasks(shard, sizes)
             # Parts of a job, and nodes, hash what their shards are cut of.
-            elsewhere = self.options.runner == "ray" or self.options.shard is not None
+            elsewhere = self.options.runner == "ray" or shard is not None
             with plan.hash_cut_files(() if elsewhere else planned) as hashes:
-                shards = self._convert(planned, runner)
-                if self.options.limit is None and len(shards) < len(planned):
+                shards = self._convert(planned, own, runner, hashes=elsewhere)
+                if len(shards) < len(own):  # the job is to end, or the limit is reached
                     raise_if_stopping()
+                if part:
+                    raise part_done(self.staged.place, part, sizes)
                 _enter_cut_files(planned, shards, hashes)
         counts = results.Counts()
-        for shard in shards:
-            counts.add(shard)
+        for one in shards:
+            counts.add(one)
         self._check(counts)
         mapping = self._approved_mapping(counts)
         with _time_stage(seconds, "merge"):
@@ -316,26 +324,11 @@ class _Conversion:
             "shards": len(shards),
             "shards_taken_over": sum(shard["taken_over"] for shard in shards),
             PIECES: [] if self.options.limit else reusable_shards(keys, shards),
-            "resumed": self.staged.resumed,
-            **_found_shards(self.staged),
+            **self.staged.found_facts(),
             "peak_rss_bytes": max([peak_rss(), *(shard["peak_rss"] for shard in shards)]),
         }
         told = counts.first_rejects
         return _commit_result(self.staged, self.identity, manifest, run, files, parts, told)
-
-    def _convert_part(self, shard: JobShard) -> PartDone:
-        """Convert the shards of one part of the job, and leave them for the merge."""
-        cut = not self.mapping.group
-        planned = self._plan(cut=cut)
-        sizes = [sum(plan.stored_bytes(file) for file in files) for files in planned]
-        own = shard.own(sizes)
-        meter = ShardMeter(watch=self.watch, shards=len(own))
-        tasks = (self._task(number, planned[number], hashes=True) for number in own)
-        for done in spread_tasks(self.options.spread, convert_shard, tasks, len(own)):
-            meter.add(done)
-        if meter.done < len(own):
-            raise_if_stopping()
-        return part_done(self.staged.place, shard, sizes)
 
     def _plan(self, *, cut: bool) -> list[tuple[SourceFile, ...]]:
         shard = self.options.shard
@@ -343,56 +336,51 @@ class _Conversion:
             return plan.plan_shards(self.source, cut=cut)
         planned = plan.plan_shards(self.source, cut=cut, shard=shard, work=self.staged.work)
         if shard.merges:
-            store, names = shard_store(self.staged), list(map(piece_name, range(len(planned))))
-            done = (
-                store.finished()
-                if store
-                else {one for one in names if find_piece(self.staged.work / one) is not None}
-            )
-            missing = [number for number, one in enumerate(names) if one not in done]
+            done = self.staged.pieces.finished()
+            missing = [at for at in range(len(planned)) if piece_name(at) not in done]
             check_complete(self.staged.place, missing, len(planned))
         return planned
 
     def _convert(
-        self, planned: list[tuple[SourceFile, ...]], runner: Runner | None
+        self,
+        planned: Sequence[tuple[SourceFile, ...]],
+        own: range,
+        runner: Runner | None,
+        *,
+        hashes: bool,
     ) -> list[ShardDocument]:
-        meter = ShardMeter(watch=self.watch, shards=len(planned))
+        limit, meter = self.options.limit, ShardMeter(watch=self.watch, shards=len(own))
         meter.tick(0, 0)  # inputs and destination are open
-        if self.options.limit is not None:
-            return list(self._limited(planned, self.options.limit, meter))
-        former = former_shards(find_finished(self.staged.out), self.identity)
-        hashes = self.options.runner == "ray"
-        tasks = (
-            self._task(number, files, former=former, hashes=hashes)
-            for number, files in enumerate(planned)
-        )
+        former: dict[str, FormerShard] = {}
+        if part_of_job(self.options.shard) is None:
+            former = former_shards(find_finished(self.staged.out), self.identity)
+
+        def list_tasks() -> Iterator[ShardTask]:
+            for number in own:
+                left = None if limit is None else limit - meter.rows
+                if left == 0:
+                    return
+                yield self._task(number, planned[number], left, former, hashes=hashes)
+
+        # With a limit each shard needs the rows of those before it.
         done = spread_tasks(
-            self.options.spread,
+            self.options.spread if limit is None else WHOLE,
             convert_shard,
-            tasks,
-            len(planned),
+            list_tasks(),
+            len(own),
             here=lambda task: convert_shard(task, meter.tick),
-            runner=runner,
+            runner=runner if limit is None else None,
         )
         return [meter.add(shard) for shard in done]
-
-    def _limited(
-        self, planned: list[tuple[SourceFile, ...]], limit: int, meter: ShardMeter
-    ) -> Iterator[ShardDocument]:
-        for number, files in enumerate(planned):
-            if meter.rows < limit:
-                raise_if_stopping()
-                task = self._task(number, files, limit=limit - meter.rows)
-                yield meter.add(convert_shard(task, meter.tick))
 
     def _task(
         self,
         number: int,
         files: tuple[SourceFile, ...],
+        limit: int | None,
+        former: dict[str, FormerShard],
         *,
-        limit: int | None = None,
-        former: dict[str, FormerShard] | None = None,
-        hashes: bool = False,
+        hashes: bool,
     ) -> ShardTask:
         source = self.source
         # Only its own files: a task travels to its worker.
@@ -406,8 +394,7 @@ class _Conversion:
             language=self.options.language,
             format=self.options.records,
             limit=limit,
-            work=self.staged.work,
-            store=shard_store(self.staged),
+            pieces=self.staged.pieces,
             former=former.get(shard_key(source, files) or "") if former else None,
             hashes=hashes,
         )
@@ -431,18 +418,19 @@ class _Conversion:
         made = (self.mapping.provenance or {}) | ({"approved": passed} if passed else {})
         return dataclasses.replace(self.mapping, provenance=made or None)
 
-    def _tokens(self, parts: results.Parts, counts: results.Counts) -> results.TokenCounts | None:
+    def _tokens(self, parts: results.Parts, counts: results.Counts) -> TokenCounts | None:
         if self.options.tokenizer is None:
             return None
         rows, shards = counts.rows["read"], len(parts.records)
-        meter = ShardMeter(watch=self.watch, stage=results.TOKENS, shards=shards, rows=rows)
-        name = results.tokens_name(self.options.source_name or self.source.name)
-        return results.make_tokens(self.staged, parts, self.options.tokenizer, name, meter.hear)
-
-
-def _found_shards(staged: StagedResult) -> dict[str, int]:
-    """What run.json says of a store: the shards that were finished before this run began."""
-    return {"shards_found": staged.shards_found} if isinstance(staged, StoredResult) else {}
+        meter = ShardMeter(watch=self.watch, stage=TOKENS, shards=shards, rows=rows)
+        return make_tokens(
+            self.staged,
+            parts.records,
+            self.options.tokenizer,
+            name=self.options.source_name or self.source.name,
+            rejects=parts.next_rejects(),
+            monitor=meter.hear,
+        )
 
 
 def _enter_cut_files(

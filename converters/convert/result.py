@@ -1,28 +1,34 @@
-"""The result of a conversion: counts, identity, manifest, and its parts put together."""
+"""The result of a conversion: counts and gates on them, identity, manifest, its parts numbered.
+
+A mapping that nobody approved is stopped before the commit where a count passes the limit of a
+gate; its staged parts stay. Who approves exactly these counts commits them without reading a row
+again.
+"""
 
 import os
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Mapping as Lookup
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final, NotRequired, TypedDict, cast
+from typing import Final, NotRequired, TypedDict, cast
 
 from ingot import __version__
 from ingot.converters.convert.options import ConvertOptions
-from ingot.converters.errors import ConversionError, IngotError, OutputError
+from ingot.converters.convert.record_tokens import TokenCounts, tokenizer_facts
+from ingot.converters.errors import ConversionError, CountsReviewNeeded, IngotError, OutputError
 from ingot.converters.json_yaml import json_digest
+from ingot.converters.mapping.check import MAX_UNREADABLE, MIN_COVERAGE
 from ingot.converters.mapping.columns.executor import UnifiedTable
 from ingot.converters.mapping.language import Mapping, to_document
-from ingot.converters.mapping.rows.executor import UnifiedBatch
-from ingot.converters.mapping.signs import Found, SignRows
+from ingot.converters.mapping.rows.executor import SOFT_REASONS, UnifiedBatch
+from ingot.converters.mapping.signs import Found, SignRows, exceeds, sign_text
 from ingot.converters.output.commit import StagedResult
 from ingot.converters.output.difference import FinishedResult
 from ingot.converters.output.files import FileEntry, InputEntry, is_store_url, output_errors
 from ingot.converters.output.identity import RunIdentity
-from ingot.converters.output.pieces import SHARED_HINT, piece_name
-from ingot.converters.output.store_commit import StoredResult, shard_store
+from ingot.converters.output.pieces import piece_name
 from ingot.converters.records import RecordFormat
 from ingot.converters.records.writers import part_name, part_shard, reject_text
 from ingot.converters.rows import Batch, NonFinite, Reject, add_non_finite
@@ -32,17 +38,18 @@ from ingot.converters.sources.storage.listing import LocalFile, RemoteFile
 from ingot.converters.sources.storage.places import storage_places
 from ingot.converters.sources.tables.table_folders import tables_read
 
-if TYPE_CHECKING:
-    from ingot.converters.megatron.metrics.messages import Monitor
-
 RECORDS_FOLDER: Final = "records"
 REJECTED_FOLDER: Final = "rejected"
 SHOWN_REJECTS: Final = 3
 VERSIONS: Final[dict[str, str | int]] = {"ingot": __version__, "format": 1}
 ROW_COUNTS: Final = ("read", "converted", "rejected", "filtered")
 RECORD_COUNTS: Final = ("written", "rejected", "filtered", "duplicates", "ragged")
-TOKENS: Final = "tokens"
-_NAME_BYTES: Final = 100
+
+
+# By gate the rows that a person approved; None: any number, as the sample shows them too.
+Approved = Lookup[str, int | None]
+_FAULTS: Final = "rejected"
+_UNREADABLE: Final = "unreadable"
 
 
 class CountsDocument(TypedDict):
@@ -68,19 +75,6 @@ class ShardDocument(CountsDocument):
     peak_rss: int
     taken_over: bool
     etags: dict[str, str]  # of the parts that are in an object store
-
-
-class TokenCounts(TypedDict):
-    """The counts of the token files of a result."""
-
-    documents: int
-    sequences: int
-    tokens: int
-    characters: int
-    rejected: int
-    dtype: str
-    eod_id: int | None
-    vocabulary: int
 
 
 class ManifestWarnings(TypedDict):
@@ -211,6 +205,47 @@ def check_counts(rows: Counter[str], where: str) -> None:
     if rows["read"] != accounted:
         problem = f"{rows['read']} rows read but {accounted} accounted for"
         raise ConversionError(where, problem, "this is a bug of ingot: please report it")
+
+
+def refuse_unapproved(
+    counts: Counts, approved: Approved | None, where: str, *, documents: bool
+) -> dict[str, int]:
+    """Stop where a gate's limit is passed by more rows than a person approved; return what was.
+
+    Raises CountsReviewNeeded, whose counts are to be approved.
+    """
+    if approved is None:  # a person answers for the mapping
+        return {}
+    passed = {name: (rows, text) for name, rows, text in _passed_gates(counts, documents=documents)}
+    beyond = [
+        name
+        for name, (rows, _) in passed.items()
+        if (most := approved.get(name, 0)) is not None and rows > most
+    ]
+    asked = {name: rows for name, (rows, _) in passed.items()}
+    if not beyond:
+        return asked
+    said = "; ".join(passed[name][1] for name in beyond)
+    problem = f"a gate on all {counts.rows['read']:,} rows stops it: {said}"
+    raise CountsReviewNeeded(where, problem, "", asked)
+
+
+def _passed_gates(counts: Counts, *, documents: bool) -> Iterator[tuple[str, int, str]]:
+    """Each gate whose limit is passed: its name, the count, and what people read of it."""
+    written = counts.records["written"]
+    for name, found in counts.signs.items():
+        if exceeds(name, found["rows"], counts.rows["converted"], documents=documents):
+            yield name, found["rows"], sign_text(name, found)
+    unreadable = counts.rejects["bad_row"] + counts.rejects["bad_json"]
+    if unreadable > MAX_UNREADABLE * counts.rows["read"]:
+        text = f"{unreadable:,} rows cannot be read (limit: {MAX_UNREADABLE:.0%})"
+        yield _UNREADABLE, unreadable, text
+    soft = sum(counts.rejects[reason] for reason in SOFT_REASONS)
+    faults = counts.records["rejected"] - unreadable - soft
+    tried = written + faults + soft + counts.records["filtered"]
+    if faults > (1 - MIN_COVERAGE) * tried:
+        text = f"{faults:,} of {tried:,} records were rejected (limit: {1 - MIN_COVERAGE:.0%})"
+        yield _FAULTS, faults, text
 
 
 def conversion_identity(
@@ -352,91 +387,33 @@ class Parts:
     records: list[FileEntry]
     rejected: list[FileEntry]
 
+    def next_rejects(self) -> str:
+        """Return the path of a further part of rejects: what the tokenizer refuses."""
+        last = part_shard(PurePosixPath(self.rejected[-1]["path"]).name) if self.rejected else -1
+        return f"{REJECTED_FOLDER}/{part_name(last + 1, 'jsonl')}"
+
 
 def number_parts(staged: StagedResult, shards: list[ShardDocument]) -> Parts:
     """Move the parts of all shards into the result, under their final names."""
-    if isinstance(staged, StoredResult):
-        for one in shards:
-            staged.etags.update(one.get("etags", {}))  # an unfinished run of before has none
     with output_errors(staged.out):
-        return Parts(
-            records=_number_folder(staged, [one["parts"] for one in shards], RECORDS_FOLDER),
-            rejected=_number_folder(
-                staged, [one["rejected_parts"] for one in shards], REJECTED_FOLDER
-            ),
-        )
+        for folder in (RECORDS_FOLDER, REJECTED_FOLDER):
+            (staged.result / folder).mkdir(exist_ok=True)
+    numbered = Parts(records=[], rejected=[])
+    for number, shard in enumerate(shards):
+        etags = shard.get("etags", {})
+        for entries, parts in (
+            (numbered.records, shard["parts"]),
+            (numbered.rejected, shard["rejected_parts"]),
+        ):
+            for part, name in final_names(number, parts):
+                staged.take_part(Path(piece_name(number), part["path"]), name, etags.get(name))
+                entries.append({**part, "path": name})
+    return numbered
 
 
-def _number_folder(
-    staged: StagedResult, shards: list[list[FileEntry]], folder: str
-) -> list[FileEntry]:
-    (staged.result / folder).mkdir(exist_ok=True)
-    entries: list[FileEntry] = []
-    for number, parts in enumerate(shards):
-        for part, entry in zip(parts, final_parts(number, parts), strict=True):
-            entries.append(entry)
-            there = staged.work / piece_name(number) / part["path"]
-            # A run that was killed in here had moved some of them already.
-            if there.exists():
-                there.rename(staged.result / entry["path"])
-            elif shard_store(staged) is None and not (staged.result / entry["path"]).exists():
-                problem = "was made elsewhere and is not there"
-                raise OutputError(str(there), problem, SHARED_HINT)
-    return entries
-
-
-def final_parts(shard: int, parts: Sequence[FileEntry]) -> list[FileEntry]:
-    """The parts of a shard under the names that they have in the result."""
-    places = [PurePosixPath(part["path"]) for part in parts]
-    names = [
-        place.with_name(part_name(shard, place.suffix.lstrip("."), further)).as_posix()
-        for further, place in enumerate(places)
-    ]
-    return [{**part, "path": name} for part, name in zip(parts, names, strict=True)]
-
-
-def make_tokens(
-    staged: StagedResult, parts: Parts, tokenizer: str, name: str, monitor: "Monitor"
-) -> TokenCounts | None:
-    """Make the tokens of the record parts, and a reject part of what the tokenizer refuses."""
-    from ingot.converters import megatron
-
-    if not parts.records:
-        return None
-    files = megatron.stamp_files(staged.result / entry["path"] for entry in parts.records)
-    shard = part_shard(PurePosixPath(parts.rejected[-1]["path"]).name) if parts.rejected else -1
-    stats = megatron.build(
-        files,
-        tokenizer,
-        staged.result / TOKENS / name,
-        megatron.BuildOptions(append_eod=True),
-        megatron.WorkOptions(resume=True, overwrite=True, tmp_dir=staged.work),
-        beside=megatron.SideFiles(
-            rejects=staged.result / REJECTED_FOLDER / part_name(shard + 1, "jsonl"),
-            run=staged.work / "tokens.run.json",
-        ),
-        monitor=monitor,
-    )
-    counts = {name: getattr(stats, name) for name in TokenCounts.__annotations__}
-    return cast("TokenCounts", counts)
-
-
-def tokenizer_facts(given: str) -> dict[str, str | int | None]:
-    """What a manifest says of a tokenizer; it is loaded first, so that an unfit one shows."""
-    from ingot.converters.megatron.chat.templates import load_template
-    from ingot.converters.megatron.tokenizer import find_eod, load_tokenizer
-
-    loaded = load_tokenizer(given)
-    return {
-        "file": loaded.path.name,
-        "sha256": loaded.sha256,
-        "eod_id": find_eod(loaded),
-        "chat_template": load_template(None, loaded).sha256,
-    }
-
-
-def tokens_name(source_name: str) -> str:
-    """A file name for the data set: the source's name, odd characters replaced by `_`."""
-    name = re.sub(r"[^\w.-]+", "_", source_name).strip("._")
-    cut = name.encode("utf-8", "ignore")[:_NAME_BYTES].decode("utf-8", "ignore")
-    return cut or TOKENS
+def final_names(shard: int, parts: Iterable[FileEntry]) -> Iterator[tuple[FileEntry, str]]:
+    """Yield each of the parts of a shard with the name that it has in the result."""
+    for further, part in enumerate(parts):
+        place = PurePosixPath(part["path"])
+        name = part_name(shard, place.suffix.lstrip("."), further)
+        yield part, place.with_name(name).as_posix()

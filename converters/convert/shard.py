@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as Lookup
@@ -14,7 +13,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast
+from typing import Any, Final, TypedDict, TypeVar, cast
 
 from ingot.converters.convert import result as results
 from ingot.converters.convert.result import Counts, CountsDocument, ShardDocument
@@ -27,10 +26,9 @@ from ingot.converters.output.files import (
     FileEntry,
     InputEntry,
     file_entry,
-    output_errors,
 )
 from ingot.converters.output.identity import RunIdentity
-from ingot.converters.output.pieces import do_piece, piece_name
+from ingot.converters.output.pieces import PiecePlace, piece_name
 from ingot.converters.progress import peak_rss
 from ingot.converters.records import RecordFormat
 from ingot.converters.records.writers import (
@@ -49,9 +47,6 @@ from ingot.converters.sources.facts import (
     input_stamp,
     unchanged_files,
 )
-
-if TYPE_CHECKING:
-    from ingot.converters.output.store_commit import ShardStore
 
 T = TypeVar("T")
 Tick = Callable[[int, int], None]  # is told the rows read and the records written
@@ -253,15 +248,9 @@ class ShardTask:
     language: str | None
     format: RecordFormat
     limit: int | None  # of the rows that are read
-    work: Path  # the folder in which the shard's own one appears
+    pieces: PiecePlace  # where the finished shard goes
     former: FormerShard | None = None  # what a former result holds of the same shard
     hashes: bool = False  # the first piece of a file also hashes the file
-    store: "ShardStore | None" = None  # where the finished shard goes, if not into `work`
-
-    @property
-    def folder(self) -> Path:
-        """Where the finished shard lies."""
-        return self.work / piece_name(self.number)
 
 
 class _LimitedRows:
@@ -311,22 +300,14 @@ def first_rows(batch: Batch, count: int) -> Batch:
 
 def convert_shard(task: ShardTask, tick: Tick | None = None) -> ShardDocument:
     """Convert a shard, or find it done, or take it over."""
-    if task.store is None:
-        return do_piece(task.folder, lambda draft: _make_shard(task, draft, tick))
+
+    def name_files(shard: ShardDocument) -> Iterator[tuple[str, str]]:
+        for parts in (shard["parts"], shard["rejected_parts"]):
+            for part, name in results.final_names(task.number, parts):
+                yield part["path"], name
+
     name = piece_name(task.number)
-    done = cast("ShardDocument | None", task.store.find_shard(name))
-    if done is not None:
-        return done
-    with tempfile.TemporaryDirectory(prefix="ingot-") as folder, output_errors(folder):
-        draft = Path(folder)
-        shard = _make_shard(task, draft, tick)
-        parts = [
-            (draft / part["path"], final["path"])
-            for own in (shard["parts"], shard["rejected_parts"])
-            for part, final in zip(own, results.final_parts(task.number, own), strict=True)
-        ]
-        etags = task.store.put_shard(name, parts, shard)
-    return {**shard, "etags": etags}
+    return task.pieces.do_piece(name, lambda draft: _make_shard(task, draft, tick), name_files)
 
 
 def _make_shard(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocument:

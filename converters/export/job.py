@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final, TypedDict, cast
 
 from ingot import __version__
-from ingot.converters.convert.result import RECORDS_FOLDER, tokens_name
+from ingot.converters.convert.record_tokens import tokens_name
+from ingot.converters.convert.result import RECORDS_FOLDER
 from ingot.converters.errors import ConversionError, OutputError, error_text
 from ingot.converters.export.chat_layout import (
     REASONS,

@@ -35,6 +35,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ingot.converters.convert import result as manifests
+from ingot.converters.convert.record_tokens import TokenCounts, make_tokens, tokenizer_facts
 from ingot.converters.convert.result import RECORDS_FOLDER, Manifest
 from ingot.converters.errors import ConversionError, NoTokensError
 from ingot.converters.json_yaml import find_json
@@ -53,7 +54,7 @@ from ingot.converters.output.files import (
 )
 from ingot.converters.output.identity import RunIdentity
 from ingot.converters.output.object_store import list_names
-from ingot.converters.output.store_commit import find_result, remove_stored, shard_store
+from ingot.converters.output.store_commit import find_result, remove_stored
 from ingot.converters.progress import peak_rss
 from ingot.converters.records.delta_log import write_delta_log
 from ingot.converters.records.writers import PartsWriter
@@ -166,7 +167,7 @@ class _Corpus:
                     "language": None,
                     "source": self.name,
                     "limit": None,
-                    "tokenizer": manifests.tokenizer_facts(tokenizer) if tokenizer else None,
+                    "tokenizer": tokenizer_facts(tokenizer) if tokenizer else None,
                     "corpus": {"splits": splits, "dedup": dedup, "split": split},
                 },
                 "inputs": [
@@ -235,7 +236,7 @@ class _PendingSplit:
         self._staged = staged
         self._started = time.monotonic()
         self._records = staged.result / RECORDS_FOLDER
-        self._tokens: manifests.TokenCounts | None = None
+        self._tokens: TokenCounts | None = None
         self._duplicates = 0
         self._parts: PartsWriter | None = None
         self._written: _WrittenRecords = {"records": 0, "duplicates": 0, "parts": []}
@@ -288,11 +289,11 @@ class _PendingSplit:
             return
         with output_errors(self._staged.out):
             (self._staged.result / manifests.REJECTED_FOLDER).mkdir(exist_ok=True)
-        made = manifests.Parts(records=parts, rejected=[])
-        name = manifests.tokens_name(self._corpus.name)
+        rejects = manifests.Parts(records=parts, rejected=[]).next_rejects()
+        name = self._corpus.name
         with suppress(NoTokensError):  # a few records may be such that the tokenizer refuses all
-            self._tokens = manifests.make_tokens(
-                self._staged, made, tokenizer, name, ignore_message
+            self._tokens = make_tokens(
+                self._staged, parts, tokenizer, name=name, rejects=rejects, monitor=ignore_message
             )
         with suppress(OSError):  # there are some
             (self._staged.result / manifests.REJECTED_FOLDER).rmdir()
@@ -301,12 +302,9 @@ class _PendingSplit:
         """Give the split its name."""
         run = {
             "seconds": round(time.monotonic() - self._started, 3),
-            "resumed": self._staged.resumed,
+            **self._staged.found_facts(),
             "peak_rss_bytes": peak_rss(),
         }
-        known = (
-            [] if shard_store(self._staged) else self._written["parts"]
-        )  # a store wants others only
         counts = {"written": self._written["records"], "duplicates": self._written["duplicates"]}
         manifest: dict[str, object] = {
             "reason": None,
@@ -318,4 +316,4 @@ class _PendingSplit:
             "tokens": self._tokens,
         }
         identity = self._corpus.identity(self.split)
-        self.manifest, _ = identity.commit(self._staged, manifest, run, known)
+        self.manifest, _ = identity.commit(self._staged, manifest, run, self._written["parts"])

@@ -29,6 +29,7 @@ from ingot.converters.output.files import (
     sync_tree,
     write_file,
 )
+from ingot.converters.output.pieces import PieceFolders, PiecePlace, take_file
 from ingot.converters.output.sharding import (
     COMMAND_FILE,
     JOB_FILE,
@@ -165,6 +166,19 @@ class StagedResult:
     def place(self) -> Path | str:
         """The destination as people know it."""
         return self.out
+
+    @property
+    def pieces(self) -> PiecePlace:
+        """Where the pieces of the job go."""
+        return PieceFolders(self.work)
+
+    def take_part(self, piece_file: Path, name: str, etag: str | None = None) -> None:
+        """Move a file of a piece (below `work`) into the result under its name there."""
+        take_file(self.work / piece_file, self.result / name)
+
+    def found_facts(self) -> dict[str, Json]:
+        """Return what run.json says of what the run found of an unfinished one."""
+        return {"resumed": self.resumed}
 
     def list_files(self, known: Iterable[FileEntry]) -> list[FileEntry]:
         """The files of the result but its manifest and run.json; `known` are not hashed again."""

@@ -131,13 +131,17 @@ _NAME_CHARS: Final = 60  # of a URL
 
 
 @dataclass(frozen=True, kw_only=True)
-class PutResult(StoredResult):
+class PutResult(StagedResult):
     """One run's hold on a local folder, which is put into a store when it is finished."""
 
+    store: ShardStore
     identity: ResultIdentity
     overwrite: bool
 
-    list_files = StagedResult.list_files  # all of them are here
+    @property
+    def place(self) -> str:
+        """The URL."""
+        return self.store.url
 
     def commit(self, manifest: dict[str, Json], run: dict[str, Json]) -> None:
         """Commit the local folder, so that it is never made again, and put its files."""

@@ -8,14 +8,21 @@ import os
 import shutil
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
 from ingot.converters.errors import OutputError, PartDone
 from ingot.converters.json_yaml import load_json
 from ingot.converters.output.files import encode_json, output_errors, sync_tree
-from ingot.converters.output.sharding import JobShard, Spread, check_complete
+from ingot.converters.output.sharding import (
+    JobShard,
+    Spread,
+    check_complete,
+    own_tasks,
+    part_of_job,
+)
 from ingot.converters.output.worker_pool import Runner, Workers, results_in_order
 from ingot.converters.progress import Progress, Watch, raise_if_stopping, until_stopping
 
@@ -63,6 +70,35 @@ def do_piece(folder: Path, make: Callable[[Path], Done]) -> Done:
             shutil.rmtree(draft, ignore_errors=True)
             raise
         return document
+
+
+# Gives the files of a piece by its document: their names in its folder, and in the result.
+NameFiles: TypeAlias = Callable[[Done], Iterable[tuple[str, str]]]
+
+
+class PiecePlace(Protocol):
+    """Where the pieces of a job lie once they are finished."""
+
+    def finished(self) -> set[str]:
+        """Return the names of the pieces that are finished."""
+
+    def do_piece(self, name: str, make: Callable[[Path], Done], files: NameFiles[Done]) -> Done:
+        """Have a piece made in a folder, or find it done."""
+
+
+@dataclass(frozen=True)
+class PieceFolders:
+    """Pieces in folders that all workers of a job share."""
+
+    work: Path
+
+    def finished(self) -> set[str]:
+        """Return the names of the pieces that are finished."""
+        return {done.parent.name for done in self.work.glob(f"*/{PIECE_FILE}")}
+
+    def do_piece(self, name: str, make: Callable[[Path], Done], files: NameFiles[Done]) -> Done:
+        """Have a piece made in a draft that takes its name, or find it done."""
+        return do_piece(self.work / name, make)
 
 
 def take_file(there: Path, to: Path) -> None:
@@ -137,7 +173,7 @@ def run_phase(
     if shard is not None and shard.merges:
         missing = [at for at, folder in enumerate(folders) if find_piece(folder) is None]
         check_complete(folders[0].parent if folders else "", missing, len(folders))
-    own = shard.own(sizes) if shard and not shard.merges else range(len(tasks))
+    own = own_tasks(shard, sizes)
     done = spread_tasks(settings, work, (tasks[at] for at in own), len(own), runner=runner)
     found: dict[int, Done] = {}
     for at, piece in zip(own, done, strict=False):
@@ -194,8 +230,7 @@ class Phases:
         """Do the next phase, and return what came of its pieces. Raises PartDone as `run_phase`."""
         self._number += 1
         shard = self._spread.shard
-        own = shard.own(sizes) if shard and not shard.merges else None
-        whole = len(tasks) if own is None else len(own)
+        whole = len(own_tasks(shard, sizes))
 
         def tell(done: int) -> None:
             far = {"shards_done": done, "shards": whole, "rows": 0, "records": 0}
@@ -204,7 +239,7 @@ class Phases:
         folders = [task.folder for task in tasks]
         done = run_phase(self._spread, work, tasks, folders, sizes, tell, runner)
         last = self._number == self._count
-        if done is None or (own is not None and last):
+        if done is None or (part_of_job(shard) and last):
             phase = None if last else f"{self._number}/{self._count}"
             raise part_done(self._out, shard, sizes, phase)
         return done

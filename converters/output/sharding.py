@@ -42,11 +42,12 @@ class JobShard:
         return MERGE if self.merges else f"{self.number}/{self.count}"
 
     def own(self, sizes: Sequence[int]) -> range:
-        """The tasks of this part: neighbours, about as many bytes as every other part has.
+        """Return the tasks of this part: neighbours, about as many bytes as other parts have.
 
-        Args:
-            sizes: the bytes of each task of the whole job, in order.
+        Those of what merges are all. `sizes` are the bytes of each task of the job, in order.
         """
+        if self.merges:
+            return range(len(sizes))
         ends = list(accumulate(max(1, size) for size in sizes))
         middles = [end - max(1, size) / 2 for end, size in zip(ends, sizes, strict=True)]
         whole = ends[-1] if ends else 0
@@ -135,6 +136,16 @@ class Spread:
 
 
 WHOLE: Final = Spread()  # this process does the job as a whole
+
+
+def part_of_job(shard: JobShard | None) -> JobShard | None:
+    """Return the part of a job that is to be done; None: all of it is, or its parts are merged."""
+    return None if shard is None or shard.merges else shard
+
+
+def own_tasks(shard: JobShard | None, sizes: Sequence[int]) -> range:
+    """Return the tasks that a run has to see done: without parts the job is one of all tasks."""
+    return (shard or JobShard()).own(sizes)
 
 
 def other_parts_error(where: Path, differs: str) -> OutputError:

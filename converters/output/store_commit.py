@@ -15,13 +15,13 @@ Results of jobs that put no shards: see identity.
 
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ingot.converters.errors import (
     CommittedElsewhereError,
@@ -59,6 +59,7 @@ from ingot.converters.output.object_store import (
     put_file,
     read_json,
 )
+from ingot.converters.output.pieces import NameFiles
 from ingot.converters.output.sharding import (
     COMMAND_FILE,
     JOB_FILE,
@@ -132,6 +133,16 @@ class ShardStore:
         put_bytes(entry, f"{self.url}/{self.folder}/{name}.json")
         return known
 
+    def do_piece(self, name: str, make: Callable[[Path], Any], files: NameFiles[Any]) -> Any:  # noqa: ANN401 - what its maker returned
+        """Have a shard made in a temporary folder and put it, or find it done."""
+        done = self.find_shard(name)
+        if done is not None:
+            return done
+        with tempfile.TemporaryDirectory(prefix="ingot-") as folder, output_errors(folder):
+            document = make(Path(folder))
+            parts = [(Path(folder, made), path) for made, path in files(document)]
+            return {**document, "etags": self.put_shard(name, parts, document)}
+
     def _put_part(self, local: Path, path: str) -> str | None:
         try:
             return put_file(local, f"{self.url}/{path}", if_absent=True)
@@ -162,6 +173,20 @@ class StoredResult(StagedResult):
     def place(self) -> Path | str:
         """The URL; it holds no secret, for those are refused."""
         return self.store.url
+
+    @property
+    def pieces(self) -> ShardStore:
+        """Where the shards go."""
+        return self.store
+
+    def take_part(self, piece_file: Path, name: str, etag: str | None = None) -> None:
+        """Note the ETag of a part that its shard has put."""
+        if etag is not None:  # an unfinished run of before has none
+            self.etags[name] = etag
+
+    def found_facts(self) -> dict[str, Json]:
+        """Return what run.json says of what the run found of an unfinished one."""
+        return {"resumed": self.resumed, "shards_found": self.shards_found}
 
     def list_files(self, known: Iterable[FileEntry]) -> list[FileEntry]:
         """The files of the result: the `known` ones are in the store, the others here."""
@@ -212,11 +237,6 @@ class StoredResult(StagedResult):
         problem = f"{path} is not what was written there"
         hint = "make sure that nothing else writes there, then run the command again"
         raise OutputError(self.store.where, problem, hint)
-
-
-def shard_store(staged: StagedResult) -> ShardStore | None:
-    """Return where shards go if the destination is an object store, else None."""
-    return staged.store if isinstance(staged, StoredResult) else None
 
 
 def _find_own(url: str, there: Iterable[str]) -> set[str]:
@@ -406,16 +426,6 @@ def _claimed_error(
     problem = f"another run is writing there since {claim.get('since')}: {differs}"
     hint = "wait for it or choose another folder; if it is dead, replace it with `overwrite`"
     return OutputError(store.where, problem, hint)
-
-
-def find_store_commands(url: str) -> list[tuple[dict[str, Json], dict[str, Json] | None]]:
-    """What the parts of jobs noted of commands and jobs, for `ingot merge`."""
-    work = f"{check_url(url)}/{STORE_WORK}"
-    folders = [Path(name).parent for name in list_names(work) if Path(name).name == COMMAND_FILE]
-    return [
-        (read_json(f"{work}/{one}/{COMMAND_FILE}") or {}, read_json(f"{work}/{one}/{JOB_FILE}"))
-        for one in folders
-    ]
 
 
 def _discard(store: ShardStore) -> None:

@@ -21,7 +21,7 @@ EMPTY_NAMES = {
     *("plainly", "together", "laid", "late", "bare", "crossed", "lumped", "borrowed"),
 }
 # Modules of the converters that may name options of the command line: they read or explain them.
-WITH_FLAGS = {"ingot.converters.megatron.run.build", "ingot.converters.output.sharding"}
+WITH_FLAGS = {"ingot.converters.output.sharding"}
 
 
 # The budget.

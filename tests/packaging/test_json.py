@@ -85,7 +85,7 @@ JSON = {
     "files of other tools": """
         agent/proposing/card_formats agent/proposing/cards converters/export/axolotl
         converters/export/chat_layout converters/export/llamafactory converters/export/swift
-        converters/export/torchtune converters/export/trl converters/megatron/chat/chatml
+        converters/export/torchtune converters/export/trl
         converters/megatron/chat/template_process converters/megatron/chat/templates
         converters/megatron/tokenizer converters/recsys/monolith/inspect/documents
         converters/sources/storage/listing converters/sources/storage/places
@@ -94,8 +94,8 @@ JSON = {
         converters/json_yaml converters/megatron/indexed_dataset
         converters/megatron/inspect/inspection converters/megatron/inspect/merge
         converters/output/commit converters/output/identity converters/output/object_store
-        converters/recsys/ctr/build/vocabulary
         converters/output/store_commit converters/output/difference
+        converters/recsys/ctr/build/vocabulary
         converters/recsys/criteo/inspect/folder
         converters/recsys/ctr/build/encoder converters/recsys/ctr/build/job
         converters/recsys/ctr/build/spread_build converters/recsys/ctr/validation/figures

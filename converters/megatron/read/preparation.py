@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingot.converters.megatron.chat.chatml import render_table
 from ingot.converters.megatron.chat.rendering import RenderedChat, TemplateError, TextSpan
 from ingot.converters.megatron.documents import (
     NEW_DOCUMENT,
@@ -105,7 +104,7 @@ class Preparer:
             yield Shard(read=rows.read, row_group=rows.row_group)
 
     def _chats(self, template: "ChatTemplate", name: str, rows: RowBatch) -> Iterator[Shard]:
-        found = render_table(rows.table) if template.is_chatml and rows.valid else None
+        found = template.render_table(rows.table) if rows.valid else None
         if found is None:
             yield from self._single_chats(template, name, rows)
             return

@@ -4,13 +4,13 @@ import gc
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,14 +39,13 @@ from ingot.converters.megatron.metrics.messages import Monitor, log_event, queue
 from ingot.converters.megatron.options import WorkOptions
 from ingot.converters.megatron.read.input_files import InputFile, Unit
 from ingot.converters.megatron.read.row_batches import read_rows
+from ingot.converters.megatron.run.recipe import Recipe
 from ingot.converters.megatron.write.lanes import Lane, LaneStretch
+from ingot.converters.megatron.write.staging import Staging
 from ingot.converters.megatron.write.unit_writer import TokenizedShard, UnitWriter
 from ingot.converters.output.files import output_errors
 from ingot.converters.progress import until_stopping
 from ingot.converters.rows import Reject
-
-if TYPE_CHECKING:
-    from ingot.converters.megatron.run.recipe import Recipe
 
 _Item = TypeVar("_Item")
 
@@ -141,16 +140,22 @@ _LOOK_SECONDS: Final = 0.2
 _WARM_UP_TEXTS: Final = pa.array(["Warm up: 1, 2, 3. 预热。"], pa.large_string())
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LaneWork:
-    """What one process does: tokenize the units that it is given into a lane of its own."""
+class FileTally:
+    """Tells of every file that is through."""
 
-    prefix: Path
-    base: Path  # what the names of the unfinished files begin with
-    lane: int = 0
-    files: Mapping[int, InputFile]  # of the units, by number
-    work: WorkOptions
-    choice: EngineChoice
+    def __init__(self, pending: Sequence[Unit], monitor: Monitor) -> None:
+        self._left = Counter(unit.file for unit in pending)
+        self._failed: set[int] = set()
+        self._monitor = monitor
+
+    def done(self, unit: Unit, *, failed: bool) -> None:
+        """Note that a unit of a file is done, or cannot be."""
+        self._left[unit.file] -= 1
+        if failed and unit.file not in self._failed:
+            self._failed.add(unit.file)
+            self._monitor({"kind": "count", "failed_files": 1})
+        elif not self._left[unit.file] and unit.file not in self._failed:
+            self._monitor({"kind": "count", "files": 1})
 
 
 def _is_alone(shard: Shard) -> bool:
@@ -172,16 +177,18 @@ _Ordered: TypeAlias = Future[TokenizedShard] | _UnitEnd | None
 class Pipeline:
     """The threads of a process, with engines that are opened once; `close` ends them."""
 
-    def __init__(self, recipe: "Recipe", job: LaneWork, monitor: Monitor) -> None:
-        work = job.work
-        self._recipe, self._files, self._work, self._monitor = recipe, job.files, work, monitor
+    def __init__(
+        self, recipe: Recipe, work: WorkOptions, choice: EngineChoice, monitor: Monitor
+    ) -> None:
+        self._recipe, self._work, self._monitor = recipe, work, monitor
+        self._files: Mapping[int, InputFile] = {}
         self._threads, inside = work.threads()
         self._preparer = recipe.preparer(work.batch_shards or self._threads)
         # An engine and what makes loss masks belong to one thread each.
         self._open_engine = partial(
             open_engine,
             recipe.loaded,
-            job.choice,
+            choice,
             threads=inside,
             memory_limit=work.engine_memory,
             monitor=monitor,
@@ -197,18 +204,23 @@ class Pipeline:
         self._depths = QueueDepths()
 
     def run(
-        self, job: LaneWork, units: Iterable[Unit], begin: Callable[[], None] = lambda: None
+        self,
+        place: Staging,
+        number: int,
+        files: Mapping[int, InputFile],
+        units: Iterable[Unit],
+        begin: Callable[[], None] = lambda: None,
     ) -> Iterator[tuple[Unit, LaneStretch]]:
-        """Do the units in order in a lane; gives each when it is done.
+        """Do units of these files in order in a lane; yield each when it is done.
 
         `begin` is called when the lane is open.
         """
-        with output_errors(job.prefix), Lane(base=job.base, number=job.lane) as lane:
+        with output_errors(place.prefix), Lane(base=place.base, number=number) as lane:
             pack, fail_fast = self._recipe.options.pack, self._work.fail_fast
             writer = UnitWriter(lane, self._recipe.rules, pack=pack, fail_fast=fail_fast)
             begin()
             gc.freeze()  # what is loaded stays: it need not be looked through again and again
-            self._files = job.files
+            self._files = files
             yield from self._run(units, writer)
 
     def _run(self, units: Iterable[Unit], writer: UnitWriter) -> Iterator[tuple[Unit, LaneStretch]]:

@@ -1,81 +1,49 @@
-"""Resolve everything that a build is made of: tokenizer, ids, template, layout; run its units.
-
-Also take the sample of text that engines are compared on, and count what a data set says of itself.
-"""
+"""Resolve what a build is made of: tokenizer, ids, template, layout, engine; where it goes."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NotRequired, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingot.converters.errors import ConversionError, NoTokensError, SourceError
+from ingot.converters.errors import ConversionError, SourceError
 from ingot.converters.json_yaml import encode
 from ingot.converters.megatron.documents import DocumentRules
+from ingot.converters.megatron.engines.choice import choose_engine
 from ingot.converters.megatron.engines.engine import EngineChoice
-from ingot.converters.megatron.indexed_dataset import (
-    DTYPES,
-    WRITTEN_CODES,
-    TokenDtype,
-    index_paths,
-    mask_prefix,
-    token_dtype,
-)
-from ingot.converters.megatron.metrics.messages import Monitor
+from ingot.converters.megatron.engines.guard import trim_memory
+from ingot.converters.megatron.indexed_dataset import TokenDtype, token_dtype
+from ingot.converters.megatron.metrics.messages import Monitor, log_event
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
-from ingot.converters.megatron.read.input_files import InputFile, InputKind, InputLayout, Unit
+from ingot.converters.megatron.read.input_files import (
+    InputFile,
+    InputLayout,
+    Unit,
+    find_layout,
+    plan_units,
+)
 from ingot.converters.megatron.read.preparation import Preparer
 from ingot.converters.megatron.read.row_batches import read_rows
-from ingot.converters.megatron.run.pipeline import LaneWork, Pipeline
 from ingot.converters.megatron.tokenizer import (
     TokenizerFile,
+    check_special,
     find_eod,
     load_tokenizer,
     tokenizer_frame,
 )
-from ingot.converters.megatron.write.lanes import LaneStretch
-from ingot.converters.megatron.write.staging import (
-    BuildIdentity,
-    Staging,
-    finished_units,
-    sum_counts,
-)
-from ingot.converters.megatron.write.unit_writer import UNIT_COUNTS
+from ingot.converters.megatron.write.staging import BuildIdentity
 from ingot.converters.output.files import hash_file
+from ingot.converters.output.sharding import JobShard
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.chat.templates import ChatTemplate
 
 RECIPE_VERSION: Final = 3  # of what makes the bytes; one of another version is not gone on with
 _LARGEST_UINT16: Final = 2**16 - 1
-
-
-Counts: TypeAlias = dict[str, int]
-FileResults: TypeAlias = list[dict[str, str | int]]
-
-
-class DataSetMeta(TypedDict):
-    """What `.meta.json` says."""
-
-    version: int
-    kind: InputKind
-    dtype: TokenDtype
-    tokenizer: dict[str, Any]  # its `file`, `sha256` and `vocab_size`
-    bos: list[int]
-    eos: list[int]
-    eod_id: int | None
-    columns: list[str]
-    chat_template: dict[str, str] | None
-    loss_mask: bool
-    options: dict[str, object]
-    counts: Counts
-    files: FileResults  # an entry per input file; counts where it could be read, else an error
-    special_tokens_check: NotRequired[dict[str, object]]  # where one was asked for
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,14 +55,21 @@ class Recipe:
     layout: InputLayout
     rules: DocumentRules
     template: "ChatTemplate | None"  # renders conversations; None where there are none
+    # What the check of special tokens found; empty where none was asked for, and in a shard.
+    special_tokens_check: dict[str, object] = field(default_factory=dict)
 
     @property
     def masks(self) -> bool:
         """Whether loss masks are written."""
         return self.template is not None and self.options.loss_mask
 
+    def template_facts(self) -> dict[str, str] | None:
+        """Return the name and the sha256 of the chat template; None where there is none."""
+        one = self.template
+        return None if one is None else {"name": one.name, "sha256": one.sha256}
+
     def ingredients(self) -> "Ingredients":
-        """What another process makes it of."""
+        """Return what another process makes it of."""
         template = self.template
         return Ingredients(
             tokenizer=(self.loaded.path.absolute(), self.loaded.given),
@@ -118,35 +93,11 @@ class Recipe:
             "bos": list(self.rules.bos),
             "eos": list(self.rules.eos),
             "eod_id": self.rules.eod,
-            "chat_template": _template_facts(self.template),
+            "chat_template": self.template_facts(),
             "input": encode(self.layout),
             "options": self.options.to_document(),
             "expected_special_tokens": None if expected is None else hash_file(expected),
             "files": {file.name: file.bytes for file in files},
-        }
-
-    def meta(self, counts: Counts, files: FileResults) -> DataSetMeta:
-        """What `.meta.json` says; the special-token check is not in it yet."""
-        given = self.loaded.given
-        return {
-            "version": RECIPE_VERSION,
-            "kind": self.layout.kind,
-            "dtype": self.rules.dtype,
-            "tokenizer": {
-                # without its folder: equal builds give equal bytes wherever they are made
-                "file": given if given.startswith("hf://") else self.loaded.path.name,
-                "sha256": self.loaded.sha256,
-                "vocab_size": self.loaded.vocabulary,
-            },
-            "bos": list(self.rules.bos),
-            "eos": list(self.rules.eos),
-            "eod_id": self.rules.eod,
-            "columns": list(self.layout.columns),
-            "chat_template": _template_facts(self.template),
-            "loss_mask": self.masks,
-            "options": self.options.to_document(),
-            "counts": counts,
-            "files": files,
         }
 
 
@@ -214,70 +165,83 @@ def _resolve_dtype(loaded: TokenizerFile, options: BuildOptions) -> TokenDtype:
     return "uint16"
 
 
-def _template_facts(template: "ChatTemplate | None") -> dict[str, str] | None:
-    return None if template is None else {"name": template.name, "sha256": template.sha256}
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SideFiles:
+    """Where the files beside the data set go; None = `PREFIX.rejects.jsonl`, `PREFIX.run.json`."""
 
-
-ChooseEngine: TypeAlias = Callable[[Sequence[Unit], frozenset[str]], EngineChoice]
+    rejects: Path | None = None
+    run: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class UnitRun:
-    """Units that are to be done."""
+class Build:
+    """One build of a data set on this machine, or this machine's part of it."""
 
     files: Sequence[InputFile]
-    units: Sequence[Unit]  # the whole plan; those that are finished in a lane are left out
-    recipe: Recipe  # what makes documents
+    recipe: Recipe
     work: WorkOptions
-    place: Staging
-    # picks the engine for the units that are to be done, without those that were wrong before
-    choose: ChooseEngine
+    prefix: Path
+    beside: SideFiles = SideFiles()
     monitor: Monitor
-    lanes: Sequence[int]  # that this run writes, one for each process
-    part: range | None = None  # the units of this part of a job; other parts write other lanes
+    # Tokenizes, as long as it is not found wrong; None: the texts decide.
+    engine: EngineChoice | None = None
+    is_shard: bool = False  # of a larger data set: it may hold no token
 
-    def lane_work(self, choice: EngineChoice, lane: int) -> LaneWork:
-        """What the process of a lane has to do."""
-        return LaneWork(
-            prefix=self.place.prefix,
-            base=self.place.base,
-            lane=lane,
-            files=dict(enumerate(self.files)),
-            work=self.work,
-            choice=choice,
+    @property
+    def part(self) -> JobShard | None:
+        """The part of the job that is to be done; None: all of it is, or is merged."""
+        return None if self.merges else self.work.shard
+
+    @property
+    def merges(self) -> bool:
+        """Whether nothing is to be done but to put parts together."""
+        return self.work.shard is not None and self.work.shard.merges
+
+    @property
+    def rejects(self) -> Path:
+        """Where rows are listed that cannot be tokenized."""
+        return self.beside.rejects or self.prefix.with_name(f"{self.prefix.name}.rejects.jsonl")
+
+    @property
+    def run_file(self) -> Path:
+        """Where times and counts by stage go."""
+        return self.beside.run or self.prefix.with_name(f"{self.prefix.name}.run.json")
+
+    def identity(self) -> BuildIdentity:
+        """Return what decides the bytes, and when the inputs changed last."""
+        identity = self.recipe.identity(self.files)
+        return {**identity, "changed": {file.name: file.mtime_ns for file in self.files}}
+
+    def plan(self) -> list[Unit]:
+        """Return the units of all files, in order."""
+        return plan_units(self.files, whole_files=self.recipe.options.doc_boundary == "file")
+
+    def pick_engine(
+        self,
+        units: Sequence[Unit],
+        exclude: frozenset[str],
+        sampled: Sequence[Unit] | None = None,
+    ) -> EngineChoice:
+        """Return the engine for some units, without those that were wrong before.
+
+        It is picked by texts of those that are `sampled`, which is all of them if none are named.
+        """
+        if self.engine is not None and self.engine.engine not in exclude:
+            return self.engine
+        threads, inside = self.work.threads()
+        choice = choose_engine(
+            self.recipe.loaded,
+            self.work.tok_engine,
+            sample_texts(self.files, sampled or units, self.recipe),
+            plain=self.recipe.options.plain,
+            total_bytes=estimate_text_bytes(self.files, units),
+            exclude=exclude,
+            threads=inside,
+            instances=threads,
+            monitor=self.monitor,
         )
-
-    def pending(self) -> list[Unit]:
-        """The units that are not finished."""
-        finished = finished_units(self.place.base)
-        units = self.units if self.part is None else self.units[self.part.start : self.part.stop]
-        return [unit for unit in units if unit.number not in finished]
-
-
-class FileTally:
-    """Tells of every file that is through."""
-
-    def __init__(self, pending: Sequence[Unit], monitor: Monitor) -> None:
-        self._left = Counter(unit.file for unit in pending)
-        self._failed: set[int] = set()
-        self._monitor = monitor
-
-    def done(self, unit: Unit, *, failed: bool) -> None:
-        """A unit of a file is done, or cannot be."""
-        self._left[unit.file] -= 1
-        if failed and unit.file not in self._failed:
-            self._failed.add(unit.file)
-            self._monitor({"kind": "count", "failed_files": 1})
-        elif not self._left[unit.file] and unit.file not in self._failed:
-            self._monitor({"kind": "count", "files": 1})
-
-
-def run_in_process(job: UnitRun, pending: Sequence[Unit], choice: EngineChoice) -> None:
-    """Do the units in this process, in the first lane."""
-    files, work = FileTally(pending, job.monitor), job.lane_work(choice, job.lanes[0])
-    with closing(Pipeline(job.recipe, work, job.monitor)) as pipeline:
-        for unit, stretch in pipeline.run(work, pending):
-            files.done(unit, failed=stretch.failed is not None)
+        trim_memory()  # several engines were loaded
+        return choice
 
 
 SAMPLE_BYTES: Final = 2 << 20
@@ -313,94 +277,44 @@ def sample_texts(
     return pa.concat_arrays(texts) if texts else pa.array([], pa.large_string())
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TokenStats:
-    """A finished data set."""
-
-    documents: int  # the empty ones that it keeps included
-    sequences: int
-    tokens: int
-    characters: int  # of the tokenized texts (chats as rendered)
-    rejected: int  # rows that could not be tokenized, each listed in the file of rejects
-    filtered: int
-    doubled: int  # beginnings with two BOS and ends with two EOS or EOD
-    failed_files: int
-    dtype: TokenDtype
-    eod_id: int | None  # the id after every document, None = none
-    vocabulary: int
-    tokenizer_sha256: str
-    already_done: bool = False
-    engine: str = ""  # what tokenized it; empty where nothing had to be
-
-
-def count_results(
+def prepare_build(
     files: Sequence[InputFile],
-    units: Sequence[Unit],
-    finished: Mapping[int, LaneStretch],
-    failures: Mapping[int, str],
-) -> tuple[Counts, FileResults]:
-    """The `counts` and the `files` of `.meta.json`."""
-    by_file: dict[int, list[LaneStretch]] = {}
-    for unit in units:
-        if unit.file not in failures:
-            by_file.setdefault(unit.file, []).append(finished[unit.number])
-    entries: FileResults = []
-    for number, file in enumerate(files):
-        entry: dict[str, str | int] = {"path": file.name, "bytes": file.bytes}
-        if number in failures:
-            entries.append({**entry, "status": "failed", "error": failures[number]})
-        else:
-            entries.append({**entry, "status": "done", **_shown_counts(by_file[number])})
-    counts = _shown_counts([stretch for some in by_file.values() for stretch in some])
-    return {"files": len(files), "failed_files": len(failures), **counts}, entries
-
-
-def no_tokens_error(
-    where: str, counts: Mapping[str, int], failures: Mapping[str, str], files: int, hint: str = ""
-) -> SourceError | NoTokensError:
-    """The error for a data set without a token; `failures` say by name why files cannot be read."""
-    if len(failures) == files:
-        first = "; ".join(f"{name}: {why}" for name, why in list(failures.items())[:3])
-        return SourceError("", f"none of {files} files can be read: {first}")
-    names = ("rows", "empty", "short", "long", "rejected")
-    said = ", ".join(f"{counts[name]} {name}" for name in names)
-    problem = f"not a single token ({said}): Megatron cannot load an empty data set"
-    hint = hint or "check the text columns and the length limits"
-    return NoTokensError(where, problem, f"{hint}; nothing was written")
-
-
-def _shown_counts(stretches: Sequence[LaneStretch]) -> dict[str, int]:
-    counts = sum_counts(stretches)
-    return {name: counts[name] for name in UNIT_COUNTS}
-
-
-def read_stats(meta: DataSetMeta, *, already_done: bool = False) -> TokenStats:
-    """The stats of a data set with that `.meta.json`."""
-    counts = meta["counts"]
-    names = ("documents", "sequences", "tokens", "characters", "rejected", "failed_files")
-    same: dict[str, Any] = {name: counts[name] for name in names}
-    return TokenStats(
-        **same,
-        filtered=counts["short"] + counts["long"],
-        doubled=counts.get("two_bos", 0) + counts.get("two_eos", 0),  # former versions: none
-        dtype=meta["dtype"],
-        eod_id=meta["eod_id"],
-        vocabulary=meta["tokenizer"]["vocab_size"],
-        tokenizer_sha256=meta["tokenizer"]["sha256"],
-        already_done=already_done,
+    tokenizer: Path | str,
+    prefix: Path,
+    options: BuildOptions | None,
+    work: WorkOptions | None,
+    beside: SideFiles | None,
+    monitor: Monitor,
+) -> Build:
+    """Resolve what the options leave open. Raises SourceError, ConversionError."""
+    options = options or BuildOptions()
+    if not files:
+        raise ConversionError(str(prefix), "no file to tokenize", "name at least one")
+    twice = [name for name, count in Counter(file.name for file in files).items() if count > 1]
+    if twice:
+        raise ConversionError(twice[0], "two inputs have this name", "give them names of their own")
+    loaded = load_tokenizer(tokenizer)
+    check = check_special(
+        loaded,
+        options.special_tokens_json,
+        strict=options.strict_special_ids,
+        bos_id=options.bos_id,
+        eos_id=options.eos_id,
     )
-
-
-def describe_damage(prefix: Path, meta: DataSetMeta) -> str:
-    """What is missing of a data set with that `.meta.json`, by the sizes of its files."""
-    bin_path, _, meta_path = index_paths(prefix)
-    if "counts" not in meta:
-        return f"{meta_path.name} is damaged"
-    tokens = meta["counts"]["tokens"]
-    sizes = {bin_path: tokens * np.dtype(DTYPES[WRITTEN_CODES[meta["dtype"]]]).itemsize}
-    if meta["loss_mask"]:
-        sizes[index_paths(mask_prefix(prefix))[0]] = tokens
-    for path, size in sizes.items():
-        if not path.is_file() or path.stat().st_size != size:
-            return f"{path.name} is damaged"
-    return ""
+    for event, fields in check.warnings():
+        log_event(monitor, "warn", "tokenizer", event, **fields)
+    layout = find_layout(files, options.text_cols)
+    recipe = make_recipe(loaded, options, layout)
+    if options.special_tokens_json:
+        recipe = replace(recipe, special_tokens_check=check.to_document())
+    facts: dict[str, object] = {"tokenizer": loaded.given, "vocabulary": loaded.vocabulary}
+    facts |= {"dtype": recipe.rules.dtype, "input": layout.kind, "columns": list(layout.columns)}
+    log_event(monitor, "info", "pipeline", "checked", **facts, eod_id=recipe.rules.eod)
+    return Build(
+        files=files,
+        recipe=recipe,
+        work=work or WorkOptions(),
+        prefix=prefix,
+        beside=beside or SideFiles(),
+        monitor=monitor,
+    )

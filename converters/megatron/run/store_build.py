@@ -23,7 +23,7 @@ from typing import Final, TypedDict, cast
 from ingot import __version__
 from ingot.converters.errors import OutputError, SourceError, redact_urls
 from ingot.converters.json_yaml import encode
-from ingot.converters.megatron.engines.engine import REFERENCES, EngineChoice
+from ingot.converters.megatron.engines.engine import EngineChoice
 from ingot.converters.megatron.indexed_dataset import read_meta
 from ingot.converters.megatron.metrics.messages import (
     Message,
@@ -34,25 +34,26 @@ from ingot.converters.megatron.metrics.messages import (
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
 from ingot.converters.megatron.read.input_files import (
     InputFile,
-    Unit,
     fetch_input,
     find_layout,
     group_neighbours,
     plan_units,
 )
-from ingot.converters.megatron.run.build import Build, is_trusted, prepare_build
-from ingot.converters.megatron.run.recipe import (
+from ingot.converters.megatron.run.data_set import (
     DataSetMeta,
-    Ingredients,
     TokenStats,
+    describe_data_set,
+    is_trusted,
+    make_data_set,
     no_tokens_error,
     read_stats,
 )
+from ingot.converters.megatron.run.recipe import Build, Ingredients, SideFiles, prepare_build
 from ingot.converters.megatron.write.staging import open_staging
 from ingot.converters.output.files import FileEntry, file_entry, output_errors
 from ingot.converters.output.identity import RunIdentity
 from ingot.converters.output.pieces import part_done, piece_name, spread_tasks
-from ingot.converters.output.sharding import Spread, check_complete
+from ingot.converters.output.sharding import Spread, check_complete, own_tasks
 from ingot.converters.output.store_commit import ShardStore, StoredResult
 from ingot.converters.output.worker_pool import tell
 from ingot.converters.progress import raise_if_stopping
@@ -93,16 +94,17 @@ def build_in_store(
     files: Sequence[InputFile],
     tokenizer: Path | str,
     url: str,
-    options: BuildOptions,
-    work: WorkOptions,
+    options: BuildOptions | None,
+    work: WorkOptions | None,
     monitor: Monitor,
 ) -> TokenStats:
     """Tokenize files into shards below a URL; parameters and errors are those of `build`."""
+    work = work or WorkOptions()
     if any(character.isspace() for character in url):
         problem = "has white space, which separates the prefixes of a blend"
         raise OutputError(redact_urls(url), problem, "choose another folder")
     with _scratch_folder(work) as folder:
-        near = list(_fetch_sample(files, folder, options.text_cols))
+        near = list(_fetch_sample(files, folder, options.text_cols if options else None))
         made = prepare_build(near, tokenizer, folder / "sample", options, work, None, monitor)
         identity = _make_identity(made, files)
         with identity.stage(
@@ -113,7 +115,7 @@ def build_in_store(
                 meta = cast("DataSetMeta", staged.done.manifest["data_set"])
                 return read_stats(meta, already_done=True)
             assert isinstance(staged, StoredResult)
-            return _StoreBuild(files, made, identity, staged, monitor).run()
+            return _StoreBuild(files, made, identity, staged).run()
 
 
 @contextmanager
@@ -170,44 +172,36 @@ class _StoreBuild:
     made: Build  # its files are here as far as they are needed to choose an engine
     identity: RunIdentity
     staged: StoredResult
-    monitor: Monitor
-
-    @property
-    def store(self) -> ShardStore:
-        """Where its shards go."""
-        return self.staged.store
 
     def run(self) -> TokenStats:
-        started, shard = time.monotonic(), self.made.work.shard
+        started, part, where = time.monotonic(), self.made.part, self.staged.store.where
         shards = group_neighbours(self.files, SHARD_BYTES)
         sizes = [sum(file.bytes for file in files) for files in shards]
-        part = shard if shard and not shard.merges else None
-        own = part.own(sizes) if part else range(len(shards))
-        there = self.store.finished()
-        if shard and shard.merges:
+        own = own_tasks(self.made.work.shard, sizes)
+        there = self.staged.store.finished()
+        if self.made.merges:
             missing = [number for number in own if piece_name(number) not in there]
-            check_complete(self.store.where, missing, len(shards))
+            check_complete(where, missing, len(shards))
         done = self._make_shards(shards, own, there)
-        self.monitor({"kind": "phase", "phase": "done" if part else "merge"})
+        self.made.monitor({"kind": "phase", "phase": "done" if part else "merge"})
         if part:
-            raise part_done(self.store.where, part, sizes)
+            raise part_done(where, part, sizes)
         return self._commit([done[number] for number in own], started)
 
     def _make_shards(
         self, shards: Sequence[Sequence[InputFile]], own: range, there: set[str]
     ) -> dict[int, ShardDocument]:
         """Make what is not there, and again what an engine made that is wrong by now."""
-        merges = self.made.work.shard is not None and self.made.work.shard.merges
         done: dict[int, ShardDocument] = {}
         for at in own:
             name = piece_name(at)
-            one = self.store.find_shard(name) if name in there else None
+            one = self.staged.store.find_shard(name) if name in there else None
             # Files that could not be read are tried again.
-            if one is not None and (merges or not one["meta"]["counts"]["failed_files"]):
+            if one is not None and (self.made.merges or not one["meta"]["counts"]["failed_files"]):
                 done[at] = cast("ShardDocument", one)
         wrong: frozenset[str] = frozenset()
         while True:
-            used = {name for one in done.values() for name in one["engines"]} - {*REFERENCES}
+            used = {name for one in done.values() for name in one["engines"]}
             wrong |= {name for one in done.values() for name in one["wrong"]}
             wrong |= {name for name in used if not is_trusted(self.made.recipe, name)}
             left = [at for at in own if at not in done or wrong & {*done[at]["engines"]}]
@@ -219,29 +213,34 @@ class _StoreBuild:
     def _build_shards(
         self, shards: Sequence[Sequence[InputFile]], left: Sequence[int], wrong: frozenset[str]
     ) -> Iterator[tuple[int, ShardDocument]]:
-        made, work = self.made, self.made.work
+        made, work, monitor = self.made, self.made.work, self.made.monitor
         units = plan_units(made.files, whole_files=True)
         near = [unit for unit in units if made.files[unit.file].stored is None]
-        choice = made.choose_engine(units, wrong, sampled=near)
+        choice = made.pick_engine(units, wrong, sampled=near)
         files = [file for at in left for file in shards[at]]
         size = sum(file.bytes for file in files)
-        self.monitor({"kind": "plan", "bytes": size, "files": len(files), "units": len(files)})
-        self.monitor({"kind": "phase", "phase": "read"})
+        monitor({"kind": "plan", "bytes": size, "files": len(files), "units": len(files)})
+        monitor({"kind": "phase", "phase": "read"})
         threads = work.threads()[0] if work.processes > 1 else work.workers
         alone = replace(work, processes=1, workers=threads, shard=None, runner="local")
-        make = partial(ShardTask, made_of=made.recipe.ingredients(), work=alone, choice=choice)
-        tasks = (make(number=at, files=shards[at], store=self.store) for at in left)
+        make = partial(
+            ShardTask,
+            made_of=made.recipe.ingredients(),
+            work=alone,
+            choice=choice,
+            store=self.staged.store,
+        )
+        tasks = (make(number=at, files=shards[at]) for at in left)
         spread = Spread(
             runner="ray" if work.runner == "ray" else "processes",
             workers=work.processes,
             ray_address=work.ray_address,
         )
-        here = partial(build_shard, monitor=self.monitor)
-        hear = self.monitor
-        results = spread_tasks(spread, build_shard, tasks, len(left), here=here, hear=hear)
+        here = partial(build_shard, monitor=monitor)
+        results = spread_tasks(spread, build_shard, tasks, len(left), here=here, hear=monitor)
         for at, (document, messages) in zip(left, results, strict=False):
             for message in messages:
-                self.monitor(message)
+                monitor(message)
             yield at, document
 
     def _commit(self, shards: Sequence[ShardDocument], started: float) -> TokenStats:
@@ -251,22 +250,23 @@ class _StoreBuild:
         entries = [entry for meta in metas for entry in meta["files"]]
         if not counts["tokens"]:
             failed = {str(one["path"]): str(one["error"]) for one in entries if "error" in one}
-            raise no_tokens_error(self.store.where, counts, failed, len(entries))
-        meta = self.made.recipe.meta(counts, entries)
-        if self.made.check:
-            meta["special_tokens_check"] = self.made.check
+            raise no_tokens_error(self.staged.store.where, counts, failed, len(entries))
+        meta = describe_data_set(self.made.recipe, counts, entries)
         tokens = {shard_name(at): one["counts"]["tokens"] for at, one in enumerate(metas)}
-        blend = [f"{count} {self.store.url}/{name}\n" for name, count in tokens.items() if count]
+        blend = [
+            f"{count} {self.staged.store.url}/{name}\n" for name, count in tokens.items() if count
+        ]
         with output_errors(self.staged.result):
             (self.staged.result / BLEND).write_text("".join(blend), "utf-8")
-        for one in shards:
-            self.staged.etags.update(one["etags"])
+        parts = [part for one in shards for part in one["parts"]]
+        etags = {path: etag for one in shards for path, etag in one["etags"].items()}
+        for path in (part["path"] for part in parts):
+            self.staged.take_part(Path(path), path, etags.get(path))
         engines = sorted({name for one in shards for name in one["engines"]})
         run = {"engines": engines, "seconds": round(time.monotonic() - started, 3)}
-        run |= {"resumed": self.staged.resumed, "shards_found": self.staged.shards_found}
-        parts = [part for one in shards for part in one["parts"]]
+        run |= self.staged.found_facts()
         self.identity.commit(self.staged, {"data_set": meta, "shards": tokens}, run, parts)
-        self.monitor({"kind": "phase", "phase": "done"})
+        self.made.monitor({"kind": "phase", "phase": "done"})
         return replace(read_stats(meta), engine=", ".join(engines))
 
 
@@ -274,7 +274,7 @@ def build_shard(
     task: ShardTask, monitor: Monitor | None = None
 ) -> tuple[ShardDocument, list[Message]]:
     """Build a shard and put it into the store; what it says of its work goes to the monitor."""
-    heard, wrong = MessageSummary(), set[str]()
+    heard = MessageSummary()
 
     def hear(message: Message) -> None:
         if message["kind"] in ("plan", "phase"):  # of this shard alone
@@ -283,10 +283,6 @@ def build_shard(
             monitor(message)
         elif not tell({**message, "worker": task.number}):
             heard.hear(message)
-
-    def choose(units: Sequence[Unit], exclude: frozenset[str]) -> EngineChoice:
-        wrong.update(exclude)
-        return made.choose_engine(units, exclude) if task.choice.engine in exclude else task.choice
 
     with _scratch_folder(task.work) as folder:
         prefix = folder / "shard" / shard_name(task.number)
@@ -297,21 +293,19 @@ def build_shard(
             ],
             recipe=task.made_of.recipe(),
             prefix=prefix,
-            work=replace(task.work, tmp_dir=None),
-            check={},
-            rejects=prefix.with_name(f"{prefix.name}.rejects.jsonl"),
-            run_file=folder / "run.json",
+            work=task.work,
+            beside=SideFiles(run=folder / "run.json"),
             monitor=hear,
-            choose=choose,
+            engine=task.choice,
             is_shard=True,
         )
         with open_staging(prefix, None) as place:
-            stats = made.make(place)
+            stats = make_data_set(made, place)
         paths = sorted(prefix.parent.iterdir())
         document: ShardDocument = {
             "meta": cast("DataSetMeta", read_meta(prefix)),
             "engines": [*filter(None, stats.engine.split(", "))],
-            "wrong": sorted(wrong),
+            "wrong": [*stats.wrong_engines],
             "parts": [file_entry(prefix.parent, path.relative_to(prefix.parent)) for path in paths],
             "etags": {},
         }

@@ -17,11 +17,13 @@ from typing import Final, TypeAlias
 from ingot.converters.errors import ConversionError, IngotError
 from ingot.converters.megatron.engines.engine import EngineChoice
 from ingot.converters.megatron.metrics.messages import Message, MessageSummary, Monitor, log_event
+from ingot.converters.megatron.options import WorkOptions
 from ingot.converters.megatron.read.input_files import InputFile, Unit
-from ingot.converters.megatron.run.pipeline import LaneWork, Pipeline
-from ingot.converters.megatron.run.recipe import FileTally, Ingredients, UnitRun
-from ingot.converters.megatron.write.lanes import take_lane
-from ingot.converters.megatron.write.staging import finished_units
+from ingot.converters.megatron.run.pipeline import FileTally, Pipeline
+from ingot.converters.megatron.run.recipe import Build, Ingredients
+from ingot.converters.megatron.write.lanes import recover_lanes, take_lane
+from ingot.converters.megatron.write.staging import Staging, finished_units
+from ingot.converters.output.files import output_errors
 from ingot.converters.output.worker_pool import Spreading, WorkerDiedError, Workers, tell
 from ingot.converters.progress import is_stopping
 
@@ -36,38 +38,44 @@ _SHARES: Final = 3  # for each process, of what is left, if there are units
 class _Opening:
     """What a process opens once and keeps from task to task."""
 
-    work: LaneWork  # in which lane and with which files every task says
+    place: Staging  # every task says in which lane
     made_of: Ingredients
+    work: WorkOptions
+    choice: EngineChoice
 
 
 # What came of a group: by unit, whether its file could not be read; and what is to be told.
 _GroupDone: TypeAlias = tuple[dict[int, bool], list[Message]]
 
 
-def run_groups(job: UnitRun, pending: Sequence[Unit], choice: EngineChoice) -> dict[int, str]:
-    """Do the units; gives by number the files that processes died of, and why.
+def run_groups(
+    build: Build, place: Staging, pending: Sequence[Unit], choice: EngineChoice
+) -> dict[int, str]:
+    """Do the units; return by number the files that processes died of, and why.
 
     Raises what ended a task, when nobody writes any more.
     """
-    groups = _Groups(job, pending)
-    if job.work.runner == "ray" and job.part is None:
+    groups = _Groups(build, place, pending)
+    if build.work.runner == "ray":
         from ingot.converters.output.ray_workers import RayWorkers
 
-        with RayWorkers(job.work.ray_address) as cluster:
+        with RayWorkers(build.work.ray_address) as cluster:
             groups.run(cluster, choice, [None] * 2 * cluster.jobs, _CLUSTER_BYTES)
+        with output_errors(place.prefix):  # of nodes that died with it
+            recover_lanes(place.base, again=False)
     else:
-        lanes = job.lanes[: len(pending)]
-        with Workers(len(lanes), hear=groups.hear, pass_fds=[job.place.lock]) as processes:
+        lanes = place.take_lanes(build.work.processes)[: len(pending)]
+        with Workers(len(lanes), hear=groups.hear, pass_fds=[place.lock]) as processes:
             groups.run(processes, choice, lanes, _LOCAL_BYTES)
     return groups.failures
 
 
 class _Groups:
-    def __init__(self, job: UnitRun, pending: Sequence[Unit]) -> None:
+    def __init__(self, build: Build, place: Staging, pending: Sequence[Unit]) -> None:
         self.failures: dict[int, str] = {}
-        self._job, self._left = job, deque(pending)
+        self._build, self._place, self._left = build, place, deque(pending)
         self._bytes = sum(unit.bytes for unit in pending)  # of what is left
-        self._files = FileTally(pending, job.monitor)
+        self._files = FileTally(pending, build.monitor)
         self._deaths: Counter[int] = Counter()  # by unit
         self._begun: set[object] = set()  # lanes of tasks that have begun
         self._stillborn = 0  # processes in a row that ended before they began
@@ -77,7 +85,7 @@ class _Groups:
         if message["kind"] == "begin":
             self._begun.add(message["worker"])
         else:
-            self._job.monitor(message)
+            self._build.monitor(message)
 
     def run(
         self, runner: Spreading, choice: EngineChoice, lanes: Sequence[int | None], most: int
@@ -86,17 +94,21 @@ class _Groups:
 
         A lane that is None is one that the task takes.
         """
-        job, left, free = self._job, self._left, deque(lanes)
-        prefix, base = job.place.prefix.absolute(), job.place.base.absolute()
-        work = replace(job.lane_work(choice, 0), prefix=prefix, base=base, files={})
-        opening = _Opening(work=work, made_of=job.recipe.ingredients())
+        build, left, free = self._build, self._left, deque(lanes)
+        prefix, base = self._place.prefix.absolute(), self._place.base.absolute()
+        opening = _Opening(
+            place=replace(self._place, prefix=prefix, base=base, lanes=[]),
+            made_of=build.recipe.ingredients(),
+            work=build.work,
+            choice=choice,
+        )
         busy: dict[Future[_GroupDone], tuple[list[Unit], int | None]] = {}
         error: IngotError | None = None
         while busy or (left and not (error or is_stopping())):
             while free and left and not (error or is_stopping()):
                 group, lane = self._take_group(runner.jobs, most), free.popleft()
                 self._begun.discard(lane)
-                files = {unit.file: job.files[unit.file] for unit in group}
+                files = {unit.file: build.files[unit.file] for unit in group}
                 busy[runner.submit(_do_group, opening, files, group, lane)] = group, lane
             future = wait(busy, return_when=FIRST_COMPLETED).done.pop()
             group, lane = busy.pop(future)
@@ -111,7 +123,7 @@ class _Groups:
                 error = error or raised
             else:
                 for message in messages:
-                    job.monitor(message)
+                    build.monitor(message)
                 self._count(group, failed)
         if error is not None:
             raise error
@@ -140,17 +152,17 @@ class _Groups:
 
     def _handle_death(self, group: Sequence[Unit], lane: int | None, how: str) -> list[Unit]:
         """Count what is done and who is to blame; returns the units to be done again."""
-        there = finished_units(self._job.place.base)
+        there = finished_units(self._place.base)
         rest = self._count(group, {number: one.failed is not None for number, one in there.items()})
-        monitor = self._job.monitor
+        monitor = self._build.monitor
         log_event(monitor, "error", "pipeline", "worker_died", worker=lane, error=how)
         monitor({"kind": "count", "error.worker": 1})
         if lane is not None and lane not in self._begun:
             self._stillborn += 1
-            if self._stillborn >= MOST_DEATHS * self._job.work.processes:
+            if self._stillborn >= MOST_DEATHS * self._build.work.processes:
                 problem = f"processes end before they begin ({how})"
                 hint = "read what they wrote to standard error, or build with `processes` 1"
-                raise ConversionError(str(self._job.place.prefix), problem, hint)
+                raise ConversionError(str(self._place.prefix), problem, hint)
         else:
             self._stillborn = 0
             self._deaths.update(unit.number for unit in rest)
@@ -172,8 +184,8 @@ def _open_pipeline(opening: _Opening) -> Pipeline:
     if _kept and _kept[0][0] != opening:
         _close_pipeline()
     if not _kept:
-        recipe = opening.made_of.recipe()
-        _kept.append((opening, Pipeline(recipe, opening.work, lambda one: _monitor[0](one))))
+        recipe, hear = opening.made_of.recipe(), lambda one: _monitor[0](one)
+        _kept.append((opening, Pipeline(recipe, opening.work, opening.choice, hear)))
     return _kept[0][1]
 
 
@@ -192,20 +204,19 @@ def _do_group(
     """Do what is not done yet of some units."""
     heard, failed = MessageSummary(), dict[int, bool]()
     if lane is None:  # it may have been begun on a node that died
-        there = finished_units(opening.work.base)
+        there = finished_units(opening.place.base)
         own = (there[unit.number] for unit in units if unit.number in there)
         failed = {one.unit: one.failed is not None for one in own}
         units = [unit for unit in units if unit.number not in failed]
         _monitor[:] = [heard.hear]
-        lane = take_lane(opening.work.base)
+        lane = take_lane(opening.place.base)
     else:
         _monitor[:] = [partial(_tell_parent, lane)]
-    if opening.work.work.affinity:
-        _take_cores(lane, opening.work.work.processes)
-    work = replace(opening.work, lane=lane, files=files)
+    if opening.work.affinity:
+        _take_cores(lane, opening.work.processes)
     try:
         for unit, stretch in _open_pipeline(opening).run(
-            work, units, begin=lambda: _monitor[0]({"kind": "begin"})
+            opening.place, lane, files, units, begin=lambda: _monitor[0]({"kind": "begin"})
         ):
             failed[unit.number] = stretch.failed is not None
     except BaseException:

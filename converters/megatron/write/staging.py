@@ -22,8 +22,8 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NotRequired, TypedDict
@@ -48,6 +48,7 @@ from ingot.converters.megatron.write.lanes import (
     lane_file,
     lane_numbers,
     read_journal,
+    take_lane,
 )
 from ingot.converters.output.difference import describe_difference
 from ingot.converters.output.files import (
@@ -103,6 +104,8 @@ class Staging:
     base: Path  # what its unfinished large files begin with
     wanted: Path  # what those of a new build begin with
     lock: int  # descriptor of the lock; processes that write here inherit it
+    shared: bool = False  # with other parts of the job, which write lanes of their own
+    lanes: list[int] = field(default_factory=list)  # that a part has taken
     # why the folder for temporary files was not used; empty if it was, or none was named
     beside: str = ""
 
@@ -110,44 +113,63 @@ class Staging:
         """An unfinished file: `BASE.KIND.tmp`."""
         return _unfinished_file(self.base, kind)
 
-    def identity(self) -> BuildIdentity | None:
-        """What is being built here, as the unfinished build noted it; None if there is none."""
-        return (find_json(_unfinished_file(self.prefix, _LOCK), own=True) or {}).get("identity")
+    def take_lanes(self, count: int) -> Sequence[int]:
+        """Return the lanes that this build writes: those of a part are nobody else's."""
+        if not self.shared:
+            return range(count)
+        with output_errors(self.prefix):
+            while len(self.lanes) < count:
+                self.lanes.append(take_lane(self.base))
+        return self.lanes[:count]
+
+    def own_lanes(self) -> Sequence[int]:
+        """Return the lanes of this build that there are."""
+        return self.lanes if self.shared else lane_numbers(self.base)
+
+    def join(
+        self, identity: BuildIdentity, *, resume: bool, overwrite: bool, merges: bool = False
+    ) -> bool:
+        """Begin a build, or go on with what is unfinished; return whether anything is.
+
+        The parts of a build are gone on with in any case, by another part or by what `merges` them;
+        those of another build are refused, or removed with `overwrite`, which a merge never does.
+        Raises OutputError.
+        """
+        begun = self.prefix.with_name(f".{self.prefix.name}.begin.lock")
+        alone = hold_lock(begun, wait_s=LOCK_SECONDS, remove=True) if self.shared else nullcontext()
+        with output_errors(self.prefix), alone:  # another part may be beginning
+            noted = find_json(_unfinished_file(self.prefix, _LOCK), own=True) or {}
+            has_parts = _unfinished_file(self.prefix, COMMAND_KIND).exists()
+            goes_on = bool(noted) and (resume or merges or has_parts or self.shared)
+            differs = identity_difference(identity, noted["identity"]) if goes_on else ""
+            if merges and not noted:
+                hint = "run its parts first (`shard` I/N)"
+                raise OutputError(str(self.prefix), "has no parts to be merged", hint)
+            if differs and has_parts and not (overwrite and not merges):
+                raise other_parts_error(self.prefix, differs)
+            if differs and not has_parts and not self.shared:
+                problem = f"the unfinished build differs: {differs}"
+                hint = "use the same inputs and options, or leave out `resume` to start again"
+                raise OutputError(str(self.prefix), problem, hint)
+            goes_on = goes_on and not differs
+            if goes_on:
+                self.base = Path(text_to_name(noted["base"]))
+            else:
+                self.begin(identity)
+            if self.shared and not (has_parts and goes_on):
+                write_file(_unfinished_file(self.prefix, COMMAND_KIND), command_document())
+        return goes_on
 
     def begin(self, identity: BuildIdentity) -> None:
         """Remove what is unfinished, and note what is to be built."""
-        with output_errors(self.prefix):
-            self.clear()
-            # Files of another build must not come back beside this identity after a power cut.
-            self._sync_folders()
-            self.base = self.wanted
-            noted = {"base": name_to_text(self.base.absolute()), "identity": identity}
-            place = _unfinished_file(self.prefix, _LOCK)
-            place.write_bytes(encode_json(noted, sort_keys=False))
-            sync_path(place)
-
-    def has_parts(self) -> bool:
-        """Whether parts of a build lie here."""
-        return _unfinished_file(self.prefix, COMMAND_KIND).exists()
-
-    def join(self, identity: BuildIdentity, *, overwrite: bool = False) -> None:
-        """Begin what is to be built together with other parts, or find that one has begun it.
-
-        The parts of another build are refused, or removed with `overwrite`.
-        """
-        with output_errors(self.prefix):
-            begun = self.prefix.with_name(f".{self.prefix.name}.begin.lock")
-            with hold_lock(begun, wait_s=LOCK_SECONDS, remove=True):
-                noted = find_json(_unfinished_file(self.prefix, _LOCK), own=True)
-                differs = identity_difference(identity, noted["identity"]) if noted else ""
-                if differs and self.has_parts() and not overwrite:
-                    raise other_parts_error(self.prefix, differs)
-                if noted and not differs:
-                    self.base = Path(text_to_name(noted["base"]))
-                else:
-                    self.begin(identity)
-                if not self.has_parts():
-                    write_file(_unfinished_file(self.prefix, COMMAND_KIND), command_document())
+        self.clear()
+        # Files of another build must not come back beside this identity after a power cut.
+        self._sync_folders()
+        self.base = self.wanted
+        noted = {"base": name_to_text(self.base.absolute()), "identity": identity}
+        place = _unfinished_file(self.prefix, _LOCK)
+        place.write_bytes(encode_json(noted, sort_keys=False))
+        sync_path(place)
 
     def clear(self) -> None:
         """Remove all unfinished files but the lock; the commit last, so that it can be finished."""
@@ -241,7 +263,9 @@ def open_staging(prefix: Path, tmp_dir: Path | None, *, shared: bool = False) ->
             wanted, beside = _staging_base(prefix, tmp_dir)
         base = (find_json(own, own=True) or {}).get("base")
         start = wanted if base is None else Path(text_to_name(base))
-        place = Staging(prefix=prefix, base=start, wanted=wanted, lock=lock, beside=beside)
+        place = Staging(
+            prefix=prefix, base=start, wanted=wanted, lock=lock, shared=shared, beside=beside
+        )
         try:
             yield place
         finally:

@@ -16,7 +16,7 @@ from ingot.converters.output.commit import find_finished
 from ingot.converters.output.difference import describe_difference
 from ingot.converters.output.files import MANIFEST, is_store_url
 from ingot.converters.output.identity import ALREADY_DONE
-from ingot.converters.output.object_store import read_json
+from ingot.converters.output.object_store import check_url, list_names, read_json
 from ingot.converters.output.sharding import (
     COMMAND_FILE,
     COMMAND_KIND,
@@ -24,7 +24,7 @@ from ingot.converters.output.sharding import (
     LAKE_FOLDER,
     MERGE,
 )
-from ingot.converters.output.store_commit import find_store_commands
+from ingot.converters.output.store_commit import STORE_WORK
 from ingot.converters.rows import Json
 from ingot.converters.settings import Setting
 
@@ -89,11 +89,21 @@ def find_commands(given: str) -> list[tuple[list[str], str, dict[str, Json] | No
         for file in found
     ]
     if is_store_url(given):
-        noted = find_store_commands(given)
+        noted = _find_store_commands(given)
     return [
         ([*_without_shard(map(str, one["arguments"])), "--shard", MERGE], str(one["folder"]), job)
         for one, job in noted
         if isinstance(one.get("arguments"), list) and "folder" in one
+    ]
+
+
+def _find_store_commands(url: str) -> list[tuple[dict[str, Json], dict[str, Json] | None]]:
+    """Return what the parts of jobs noted in a store of commands and jobs."""
+    work = f"{check_url(url)}/{STORE_WORK}"
+    folders = [Path(name).parent for name in list_names(work) if Path(name).name == COMMAND_FILE]
+    return [
+        (read_json(f"{work}/{one}/{COMMAND_FILE}") or {}, read_json(f"{work}/{one}/{JOB_FILE}"))
+        for one in folders
     ]
 
 

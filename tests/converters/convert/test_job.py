@@ -18,7 +18,7 @@ import pytest
 
 from ingot.converters.convert import plan, shard
 from ingot.converters.convert.job import ConvertOptions, Result, convert, finish_irrelevant
-from ingot.converters.convert.result import tokens_name
+from ingot.converters.convert.record_tokens import tokens_name
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.json_yaml import validator
 from ingot.converters.mapping.bind import Mapping, bind

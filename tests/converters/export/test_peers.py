@@ -23,7 +23,7 @@ from tokenizers import Tokenizer
 from ingot.converters.export.chat_layout import Turn, chat_of_record
 from ingot.converters.export.job import ExportOptions, export
 from ingot.converters.export.trainers import TRAINERS, survey_records
-from ingot.converters.megatron.chat.chatml import render_chat
+from ingot.converters.megatron.chat.templates import render_chat
 from ingot.converters.records.readers import read_records
 from tests.converters.export.test_docs import joined
 

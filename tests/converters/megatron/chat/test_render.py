@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.megatron.chat.chatml import render_chat, render_table
 from ingot.converters.megatron.chat.loss_masks import TrainedSpans
+from ingot.converters.megatron.chat.templates import render_chat, render_table
 from ingot.converters.records.schema import SFT_SCHEMA
 
 

@@ -11,9 +11,13 @@ from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.chat import template_process
-from ingot.converters.megatron.chat.chatml import render_chat
 from ingot.converters.megatron.chat.rendering import RenderedChat, TemplateError
-from ingot.converters.megatron.chat.templates import BUILTIN, ChatTemplate, load_template
+from ingot.converters.megatron.chat.templates import (
+    BUILTIN,
+    ChatTemplate,
+    load_template,
+    render_chat,
+)
 from ingot.converters.megatron.tokenizer import TokenizerFile
 from ingot.converters.output.worker_pool import end_idle
 

@@ -27,7 +27,7 @@ from ingot.converters.megatron.engines.fast_engines import (
     make_verdict_case,
     recall_verdict,
 )
-from ingot.converters.megatron.run import build as attempts
+from ingot.converters.megatron.run import data_set
 from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
 
 FILES, WRONG, ROWS = 6, 2, 40
@@ -137,7 +137,7 @@ def test_all_its_units_are_done_again_after_a_kill_before_that_was_noted(
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(attempts, "_forget_engine", killed)
+        patched.setattr(data_set, "_forget_engine", killed)
         with pytest.raises(Killed):
             made(folder, planted, tmp_path / "found", tok_engine="planted")
     assert verdict_of(planted).passed is False

@@ -12,7 +12,7 @@ from ingot.converters.errors import ConversionError, SourceError
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
 from ingot.converters.megatron.read import input_files
 from ingot.converters.megatron.read.input_files import InputFile, Unit, plan_units, scan
-from ingot.converters.megatron.run.recipe import FileTally
+from ingot.converters.megatron.run.pipeline import FileTally
 
 
 def test_files_are_found_by_pattern_in_the_order_of_their_names(tmp_path: Path) -> None:

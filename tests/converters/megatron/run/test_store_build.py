@@ -28,8 +28,7 @@ from ingot.converters.errors import (
 from ingot.converters.megatron import BuildOptions, WorkOptions, build, scan
 from ingot.converters.megatron.engines.engine import EngineWrongError
 from ingot.converters.megatron.inspect.merge import merge_data_sets
-from ingot.converters.megatron.run import build as attempts
-from ingot.converters.megatron.run import store_build
+from ingot.converters.megatron.run import data_set, recipe, store_build
 from ingot.converters.output import object_store
 from ingot.converters.output.sharding import JobShard
 from ingot.converters.records.writers import RecordWriter
@@ -399,16 +398,16 @@ def test_shards_of_a_wrong_engine_are_made_again(
 
     build(scan(source), tokenizer_file, tmp_path / "local", OPTIONS)
     made: list[tuple[str, frozenset[str]]] = []
-    run, put = attempts.run_in_process, store_build.ShardStore.put_shard
+    run, put = data_set.run_in_process, store_build.ShardStore.put_shard
 
-    def choose(self: Any, units: Any, exclude: frozenset[str], sampled: Any = None) -> EngineChoice:
+    def pick(build: Any, units: Any, exclude: frozenset[str], sampled: Any = None) -> EngineChoice:
         return EngineChoice(engine="hf" if exclude else "fastokens", version="1")
 
-    def run_in_process(job: Any, pending: Any, choice: EngineChoice) -> None:
-        number = int(job.place.prefix.name[-1])
+    def run_in_process(build: Any, place: Any, pending: Any, choice: EngineChoice) -> None:
+        number = int(place.prefix.name[-1])
         if choice.engine == "fastokens" and number == 3:
             raise EngineWrongError("fastokens", "some text")
-        run(job, pending, EngineChoice(engine="hf", version="1"))
+        run(build, place, pending, EngineChoice(engine="hf", version="1"))
 
     def put_shard(self: Any, name: str, parts: Any, document: Any) -> Any:
         first = not made or document["wrong"]
@@ -417,8 +416,8 @@ def test_shards_of_a_wrong_engine_are_made_again(
         document["engines"][:] = engines
         return put(self, name, parts, document)
 
-    monkeypatch.setattr(attempts.Build, "choose_engine", choose)
-    monkeypatch.setattr(attempts, "run_in_process", run_in_process)
+    monkeypatch.setattr(recipe.Build, "pick_engine", pick)
+    monkeypatch.setattr(data_set, "run_in_process", run_in_process)
     monkeypatch.setattr(store_build.ShardStore, "put_shard", put_shard)
     build(scan(source), tokenizer_file, url, OPTIONS)
     names = [name for name, _ in made]
