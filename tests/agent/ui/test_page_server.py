@@ -364,8 +364,8 @@ def test_a_conversation_that_went_on_elsewhere_is_read_anew(page: Page) -> None:
     assert "another process has continued" in page.refused(say, line="role gpt user")["problem"]
     assert page.get(f"onboard/{view['id']}")["step"] == {"at": 1, "of": 1}
     elsewhere.keep(there)
-    refused = page.approve(view["id"], out="r")[-1][1]["error"]
-    assert "another process has continued" in refused["problem"]
+    problem = page.approve(view["id"], out="r")[-1][1]["error"]["problem"]
+    assert "another process has continued" in problem
     assert not page.get(f"onboard/{view['id']}")["converting"]
     assert page.done(say, line="set language none")["view"]["step"]["at"] == 2
 
