@@ -82,7 +82,9 @@ def test_every_command_runs(place):
     assert (place / "out.html").is_file()
 
 
+@pytest.mark.more
 def test_every_python_block_runs(place):
+    pytest.importorskip("torch", reason="torch is not installed: make test-more brings it")
     blocks = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
     assert len(blocks) == 5
     for block in blocks:
