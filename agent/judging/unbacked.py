@@ -35,12 +35,7 @@ from ingot.agent.proposing.columns import (
     start_alike,
     values_at,
 )
-from ingot.agent.proposing.names import (
-    NAMED,
-    name_strength,
-    speaker_role,
-    spell_name,
-)
+from ingot.agent.proposing.names import NAMED, name_strength, speaker_role, spell_name
 from ingot.agent.proposing.proposal import value_strings
 from ingot.agent.proposing.rules.answers.preference import are_two_sides
 from ingot.converters.mapping.check import sample_batches
