@@ -330,7 +330,7 @@ def _starts_with_answers(records: Sequence[Record]) -> float:
 
 
 def _odd_picks(model: Side, rules: Side | None) -> Iterator[str]:
-    """Fields that pick an answer, and are not those of the rules, or not named so."""
+    """Yield fields that pick an answer although neither the rules nor their names say so."""
     theirs = _picks(rules.mapping) if rules else []
     for pick in _picks(model.mapping):
         names = [last_name(path) for path in value_paths(pick)]

@@ -137,9 +137,9 @@ def _spending_totals(sets: Sequence[SetFacts]) -> dict[str, object]:
 
 
 def top_counts(counts: Mapping[str, int]) -> dict[str, object]:
-    """Return the most frequent ones, most first, and in short what stands behind them.
+    """Return the most frequent values first, and a short text for the rest.
 
-    Names are cut.
+    Long names are cut.
     """
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     first, rest = ordered[:TOP_LANGUAGES], ordered[TOP_LANGUAGES:]

@@ -109,9 +109,9 @@ class SampleRun:
 
     @property
     def coverage(self) -> float:
-        """Return the share without a hard error.
+        """Return the share of rows without a hard error.
 
-        What could not be read says nothing of a mapping.
+        Rows that could not be read do not count: they say nothing about the mapping.
         """
         hard = sum(count for reason, count in self.failures.items() if reason not in SOFT_REASONS)
         total = len(self.records) + self.failures.total() - self.unreadable
