@@ -6,7 +6,7 @@ docs/mapping.md is the reference of the language.
 
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.paths import Path
@@ -17,6 +17,7 @@ Role = Literal["user", "assistant", "system", "tool"]
 ROLES: tuple[Role, ...] = ("user", "assistant", "system", "tool")
 META_KEYS = ("source", "language", "timestamp", "token_count", "quality_score", "original_id")
 Scalar = str | int | float | bool | None
+Place = Annotated[Path, "or a lookup in its place"]
 Operator = Literal["in", "not_in", "min_chars", "max_chars"]
 MappingKind = Literal["pt", "sft", "irrelevant"]
 ValueKind = Literal["path", "concat", "any_of", "template", "tree", "literal"]
@@ -96,7 +97,7 @@ class Value:
     each: tuple[Path, ...] = field(
         default=(), metadata=_declare("each", "each", "for each {}") | _OUTSIDE
     )
-    path: Path | None = None
+    path: Place | None = None
     parts: tuple["Value", ...] = field(default=(), metadata=_IN_PART)
     template: tuple[str | Path, ...] = field(default=(), metadata=_IN_PART)
     tree: Tree | None = None
@@ -172,10 +173,10 @@ class Value:
 MODIFIERS: tuple[Modifier, ...] = tuple(
     one.metadata[Modifier] for one in fields(Value) if Modifier in one.metadata
 )
+
 # Keys of a value's document with values that start where the value stands.
 PICKING_KEYS = tuple(one.key for one in MODIFIERS if one.kind == "value")
 PATH_KEYS = ("path", "concat", "any_of", "tree", *PICKING_KEYS)
-
 
 def add_pick(value: MappingDocument, choice: Json) -> MappingDocument:
     """Keep one hit of a value, the one whose number or letter `choice` gives."""
@@ -190,7 +191,7 @@ class RoleFromData:
     `order` in place of a map, the first distinct value of a record has the first role, and so on.
     """
 
-    path: Path
+    path: Place
     map: dict[str, Role | None] | None = None
     order: tuple[Role, ...] = ()
 
@@ -216,7 +217,7 @@ MessageRole = Role | RoleFromData | RoleInTurn | RoleSplit
 class Condition:
     """One condition of `where` on the first hit of a path."""
 
-    path: Path
+    path: Place
     op: Operator
     values: tuple[Scalar, ...] = ()
     limit: int = 0
