@@ -174,9 +174,6 @@ MODIFIERS: tuple[Modifier, ...] = tuple(
     one.metadata[Modifier] for one in fields(Value) if Modifier in one.metadata
 )
 
-# Keys of a value's document with values that start where the value stands.
-PICKING_KEYS = tuple(one.key for one in MODIFIERS if one.kind == "value")
-PATH_KEYS = ("path", "concat", "any_of", "tree", *PICKING_KEYS)
 
 def add_pick(value: MappingDocument, choice: Json) -> MappingDocument:
     """Keep one hit of a value, the one whose number or letter `choice` gives."""
