@@ -55,7 +55,7 @@ JSON = {
         agent/proposing/rules/documents/current_rows
         agent/proposing/rules/documents/typed_blocks
         agent/proposing/rules/passages
-        agent/chat/group_paths agent/chat/typed_values
+        agent/chat/typed_values
         agent/proposing/proposal agent/proposing/rules/context_columns
         agent/proposing/rules/conversations/conversations
         agent/proposing/rules/conversations/dialogue
