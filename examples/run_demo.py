@@ -23,6 +23,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from ingot.agent.reporting.mapping_words import describe
+from ingot.converters.mapping.bind import bind
 from ingot.converters.rows import Json
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -103,8 +104,9 @@ def details(one: Run) -> Table:
         return grid
     manifest = one.told["result"]["manifest"]
     grid.add_row("decided", escape(f"{one.told['decision']}: {one.told['reason']}"))
-    for target, how in describe(one.told["mapping"] or {}):
-        grid.add_row(target, escape(how))
+    if one.told["mapping"]:
+        for target, how in describe(bind(one.told["mapping"])):
+            grid.add_row(target, escape(how))
     reasons = manifest["rejects"] | {"filtered": manifest["rows"]["filtered"]}
     lost = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items() if count)
     if lost:
