@@ -368,7 +368,7 @@ def test_an_interrupt(place: Place) -> None:
         text=True,
         cwd=place.folder,
     ) as process:
-        marker = "work/done/read-day_0.json"
+        marker = "work/read-000000/piece.json"
         while process.poll() is None and not list(
             place.folder.glob(f".out.ingot-stage-*/{marker}")
         ):
