@@ -15,7 +15,7 @@ from ingot.agent.proposing.llm.reply import complete_part
 from ingot.agent.proposing.names import speaker_role
 from ingot.agent.proposing.speakers import flag_roles
 from ingot.converters.mapping.bind import ISO_639_1
-from ingot.converters.mapping.language import META_KEYS, MODIFIERS, ROLES, split_template
+from ingot.converters.mapping.language import FLAGS, META_KEYS, ROLES, split_template
 from ingot.converters.paths import Names, Node, PathSyntaxError, compile_path
 from ingot.converters.rows import Json, MappingDocument
 
@@ -48,7 +48,7 @@ def _parse_part(text: str) -> Json:
 def _parse_path(text: str) -> Json:
     """Return a path, with flags such as `as json` behind it a part that states them."""
     flags = {}
-    for one in reversed([one for one in MODIFIERS if one.word]):
+    for one in reversed(FLAGS):
         if text.endswith(f" {one.typed}"):
             text, flags[one.word] = text.removesuffix(one.typed).strip(), True
     return complete_part({"path": text, **flags}) if flags else text

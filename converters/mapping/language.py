@@ -65,6 +65,7 @@ class Modifier:
         review: the class of that rule.
         taught: the forms of a part that models are taught to state it in.
         word: what stands at the key of a flag, which is the key of a flag in the form of models.
+        gives: what a flag makes of a hit.
         within: the modifier in whose value it stands.
         alters: whether the same path gives another text with it.
         brings_text: whether texts stand in it that no row holds.
@@ -77,6 +78,7 @@ class Modifier:
     review: str = "breaking"
     taught: tuple[PartForm, ...] = ()
     word: str = ""
+    gives: str = ""
     within: str = ""
     alters: bool = False
     brings_text: bool = False
@@ -165,6 +167,7 @@ class Value:
             change="Lists and objects become JSON text, or no more.",
             taught=("path",),
             word="json",
+            gives="the JSON text of a list or an object",
         ),
     )
     replace: dict[str, str] | None = field(
@@ -258,6 +261,7 @@ class Value:
 MODIFIERS: dict[Modifier, Any] = {
     one.metadata[Modifier]: one.default for one in fields(Value) if Modifier in one.metadata
 }
+FLAGS: tuple[Modifier, ...] = tuple(one for one in MODIFIERS if one.word)
 
 
 def add_pick(value: MappingDocument, choice: Json) -> MappingDocument:

@@ -1,4 +1,4 @@
-"""Write what mapping.schema.json and llm.schema.json say of the nodes of a mapping.
+"""Write what the schemas of mappings, models' answers and edits say of the nodes of a mapping.
 
     python -m tests.schemas.written
 
@@ -35,7 +35,7 @@ from ingot.converters.sources.facts import FORMATS, MOST_HEADER_ROW, ORIENTS, WE
 
 Schema = dict[str, Any]
 FOLDER = File(__file__).resolve().parents[2] / "schemas"
-INDENTS = {"mapping": 2, "llm": 1}
+INDENTS = {"mapping": 2, "llm": 1, "chat": 1}
 NULL: Schema = {"type": "null"}
 SCALAR: Schema = {"type": ["string", "number", "boolean", "null"]}
 TEXT: Schema = {"type": "string", "minLength": 1}
@@ -351,6 +351,14 @@ def model_definitions() -> dict[str, Schema]:
     }
 
 
+def edit_definitions() -> dict[str, Schema]:
+    """Return the definitions of chat.schema.json: those of models, with parts that are there."""
+    shared = model_definitions()
+    forms = [*shared["part"]["anyOf"]]
+    forms.insert(forms.index(refer("literal")) + 1, object_of({"current": {"type": "integer"}}))
+    return {**shared, "part": {"anyOf": forms}, "message": model_message()}
+
+
 def model_keys() -> dict[str, Schema]:
     """Return the keys of an answer of a model that follow the fields."""
     parts = {"anyOf": [most(refer("part"), 30), NULL]}
@@ -395,7 +403,9 @@ def committed(name: str) -> Schema:
 def write_schema(name: str, before: Schema) -> Schema:
     """Return a schema as the fields of the tree say it, with the words of the one before."""
     known = before["$defs"]
-    if name == "llm":
+    if name == "chat":
+        made = {**before, "$defs": {**known, **edit_definitions()}}
+    elif name == "llm":
         keys = {**before["properties"], **model_keys()}
         made = {**before, "properties": keys, "$defs": {**known, **model_definitions()}}
     else:
