@@ -22,7 +22,7 @@ from ingot.agent.chat.typed_values import (
     parse_scalar,
     split_outside_quotes,
 )
-from ingot.converters.mapping.language import META_KEYS, ROLES
+from ingot.converters.mapping.language import FLAGS, META_KEYS, ROLES
 from ingot.converters.rows import Json, MappingDocument
 
 CHANGE = "change"
@@ -289,8 +289,9 @@ COMMANDS: dict[str, Command] = {
             (
                 "values",
                 'A,B joins fields; A|B is the first that is not blank; "..." is a fixed text; '
-                "{{a}}: {{b}} is a template; A as json is the JSON text of a list or an object; "
-                "... is the current value; none = nothing",
+                "{{a}}: {{b}} is a template; "
+                + "".join(f"A {one.typed} is {one.gives}; " for one in FLAGS)
+                + "... is the current value; none = nothing",
             ),
         ),
     ),

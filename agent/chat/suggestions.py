@@ -4,6 +4,7 @@ import difflib
 import re
 
 from ingot.agent.chat.commands import COMMANDS
+from ingot.converters.mapping.language import FLAGS
 
 
 def suggest_commands(words: str) -> str:
@@ -12,7 +13,7 @@ def suggest_commands(words: str) -> str:
     near = difflib.get_close_matches(said[0] if said else "", COMMANDS, 1, cutoff=0.75)
     if near and len(words.split()) <= _SHORT:
         return f"Did you mean: {COMMANDS[near[0]].usage}?"
-    if beyond := [one for one in said if one.rstrip("s") in _BEYOND]:
+    if beyond := [one for one in said if one.rstrip("s") in _BEYOND - _FLAG_WORDS]:
         return _NO_COMMAND.format(", ".join(dict.fromkeys(beyond)))
     found = {name: len(_TOPICS.get(name, {name}) & set(said)) for name in COMMANDS}
     if not _ROWS & set(said):  # what else is removed or kept is no row: a part of the mapping
@@ -27,6 +28,7 @@ def suggest_commands(words: str) -> str:
 
 
 _SHORT, _MOST_HINTS = 3, 3
+_FLAG_WORDS = {one.word for one in FLAGS}
 # What is asked for in plain language, and no command does.
 _BEYOND = {
     *("html", "markup", "whitespace", "typo", "signature", "regex", "translate", "trim", "strip"),
@@ -53,7 +55,6 @@ _TOPICS: dict[str, set[str]] = {
             "add",
             "join",
             "remove",
-            "json",
             "calls",
             "tools",
             "text",
@@ -61,6 +62,7 @@ _TOPICS: dict[str, set[str]] = {
             "prompt",
             "system",
             "user",
+            *_FLAG_WORDS,
         ),
         *("assistant", "message", "messages", "conversation", "group", "field", "language"),
     },

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 
 from ingot.agent.chat.edits import Edit, list_conditions
 from ingot.agent.proposing.columns import last_name, text_of, values_at
+from ingot.agent.proposing.llm.reply import complete_part
 from ingot.agent.proposing.names import speaker_role
 from ingot.agent.proposing.speakers import flag_roles
 from ingot.converters.mapping.bind import ISO_639_1
-from ingot.converters.mapping.language import META_KEYS, ROLES, split_template
+from ingot.converters.mapping.language import FLAGS, META_KEYS, ROLES, split_template
 from ingot.converters.paths import Names, Node, PathSyntaxError, compile_path
 from ingot.converters.rows import Json, MappingDocument
 
@@ -45,11 +46,12 @@ def _parse_part(text: str) -> Json:
 
 
 def _parse_path(text: str) -> Json:
-    """Return a path, with `as json` behind it that of the JSON text of a list or an object."""
-    path, found, form = text.rpartition(" as ")
-    if not found or form != "json":
-        return text
-    return {"path": path.strip(), "map": [], "replace": [], "json": True, "sep": None}
+    """Return a path, with flags such as `as json` behind it a part that states them."""
+    flags = {}
+    for one in reversed(FLAGS):
+        if text.endswith(f" {one.typed}"):
+            text, flags[one.word] = text.removesuffix(one.typed).strip(), True
+    return complete_part({"path": text, **flags}) if flags else text
 
 
 def _parse_template(text: str) -> Json:

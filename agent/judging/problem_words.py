@@ -181,10 +181,10 @@ def _set_line(mapping: Mapping, pointer: str, old: str, new: str) -> str:
 def _typed_part(part: Value, old: str, new: str) -> str:
     """Return a part as it is typed, "" where it is neither a path nor the JSON of one."""
     plain = part.kind == "path" and part.path and not isinstance(part.path, Lookup)
-    if not plain or {one.key for one in part.modifiers()} - {"as"}:
+    if not plain or any(one.kind != "flag" for one in part.modifiers()):
         return ""
     typed = _typed_path(part.path.text if part.path else "", old, new)
-    return typed and typed + " as json" * part.as_json
+    return typed and " ".join([typed, *(one.typed for one in part.modifiers())])
 
 
 def _typed_path(path: str, old: str, new: str) -> str:

@@ -341,7 +341,7 @@ def _odd_picks(model: Side, rules: Side | None) -> Iterator[str]:
 
 def _picks(mapping: Mapping) -> list[Value]:
     values = (one for value, _ in _text_values(mapping) for one in walk(value, Value))
-    return [one.pick for one in values if one.pick]
+    return [pick for one in values for pick in one.picking_values().values()]
 
 
 def _odd_places(model: Side, rules: Side | None) -> Iterator[str]:

@@ -269,8 +269,8 @@ def _form_text(value: Value) -> str:
 
 def _modifier_texts(value: Value) -> Iterator[str]:
     stated = value.modifiers()
-    for one in sorted(stated, key=lambda one: one.kind == "plain"):
-        yield one.words.format(_stated_text(stated[one]))
+    for one in sorted(stated, key=lambda one: one.kind in ("flag", "plain")):
+        yield one.words.format(one.word or _stated_text(stated[one]))
 
 
 def _stated_text(stated: Value | Table[str, Scalar] | tuple[Path, ...] | str | int) -> str:
@@ -280,7 +280,7 @@ def _stated_text(stated: Value | Table[str, Scalar] | tuple[Path, ...] | str | i
         return each_text(stated)
     if isinstance(stated, Table):
         return pairs_text(stated)
-    return plain_text("json" if stated is True else stated)
+    return plain_text(stated)
 
 
 def pairs_text(table: Table[str, Scalar]) -> str:

@@ -23,6 +23,7 @@ from ingot.converters.mapping.check import MAX_UNREADABLE, MIN_COVERAGE
 from ingot.converters.mapping.columns.executor import UnifiedTable
 from ingot.converters.mapping.language import Mapping, to_document
 from ingot.converters.mapping.rows.executor import SOFT_REASONS, UnifiedBatch
+from ingot.converters.mapping.rows.values import PathStats
 from ingot.converters.mapping.signs import Found, SignRows, exceeds, sign_text
 from ingot.converters.output.commit import StagedResult
 from ingot.converters.output.difference import FinishedResult
@@ -164,6 +165,10 @@ class Counts:
         for sign, one in later.items():
             known = self.signs.setdefault(sign, {**one, "rows": 0})
             known["rows"] += one["rows"]
+
+    def add_stats(self, stats: PathStats) -> None:
+        """Add what the paths of a mapping gave."""
+        self.add_paths(stats.counts)
 
     def add_paths(self, paths: dict[str, list[int]]) -> None:
         """Add [looked up, missing, null] per path."""

@@ -356,7 +356,7 @@ def _convert_rows(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocum
                 tick(reading.rows, counts.records["written"])
             del batch, unified, rejects
             gc.collect(1)  # errors of rows hold their frames in circles
-    counts.add_paths(unifier.stats.counts)
+    counts.add_stats(unifier.stats)
     counts.rows["read"] = reading.rows
     counts.non_finite = reading.non_finite
     results.check_counts(counts.rows, task.source.location)

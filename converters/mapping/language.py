@@ -22,10 +22,12 @@ Operator = Literal["in", "not_in", "min_chars", "max_chars"]
 MappingKind = Literal["pt", "sft", "irrelevant"]
 ValueKind = Literal["path", "concat", "any_of", "template", "tree", "literal"]
 FORMS: tuple[ValueKind, ...] = get_args(ValueKind)
+# The forms of a part of a text in which models state modifiers.
+PartForm = Literal["path", "options", "template", "concat"]
 TREE_KEYS = ("text", "children", "depth")  # beside `tree`
 # What stands at the key of a modifier: a path or paths in step, a value, texts to what they become
-# (`map` looks whole hits up, `texts` replaces inside them), or one text or number.
-ModifierKind = Literal["each", "value", "map", "texts", "plain"]
+# (`map` looks whole hits up, `texts` replaces inside them), its one word, or one text or number.
+ModifierKind = Literal["each", "value", "map", "texts", "flag", "plain"]
 # What the absence of a path costs: the record, a part of a text, or an optional value.
 Need = Literal["required", "part", "optional"]
 NEEDS: tuple[Need, ...] = get_args(Need)
@@ -59,6 +61,12 @@ class Modifier:
         key: its key in a document.
         kind: what stands at the key.
         words: how people read it, with `{}` for what is stated.
+        change: what another one means for records, as its review rule says it; "" without a rule.
+        review: the class of that rule.
+        taught: the forms of a part that models are taught to state it in.
+        word: what stands at the key of a flag, which is the key of a flag in the form of models.
+        gives: what a flag makes of a hit.
+        within: the modifier in whose value it stands.
         alters: whether the same path gives another text with it.
         brings_text: whether texts stand in it that no row holds.
     """
@@ -66,13 +74,29 @@ class Modifier:
     key: str
     kind: ModifierKind
     words: str
+    change: str = ""
+    review: str = "breaking"
+    taught: tuple[PartForm, ...] = ()
+    word: str = ""
+    gives: str = ""
+    within: str = ""
     alters: bool = False
     brings_text: bool = False
 
+    @property
+    def typed(self) -> str:
+        """Return how a flag is typed behind a path."""
+        return f"{self.key.replace('_', ' ')} {self.word}"
 
-def _declare(key: str, kind: ModifierKind, words: str, **flags: bool) -> dict[type, Modifier]:
+    def is_silent(self, stated: object) -> bool:
+        """Return whether what is stated says nothing: an empty separator says something."""
+        default = MODIFIERS[self]
+        return stated in (None, default) or not (stated or default)
+
+
+def _declare(key: str, kind: ModifierKind, words: str, **more: Any) -> dict[type, Modifier]:  # noqa: ANN401 - the other attributes
     """Declare a modifier beside its field."""
-    return {Modifier: Modifier(key=key, kind=kind, words=words, **flags)}
+    return {Modifier: Modifier(key=key, kind=kind, words=words, **more)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,7 +119,15 @@ class Value:
 
     kind: ValueKind
     each: tuple[Path, ...] = field(
-        default=(), metadata=_declare("each", "each", "for each {}") | _OUTSIDE
+        default=(),
+        metadata=_declare(
+            "each",
+            "each",
+            "for each {}",
+            change="A value is built from other elements.",
+            taught=("template", "concat"),
+        )
+        | _OUTSIDE,
     )
     path: Place | None = None
     parts: tuple["Value", ...] = field(default=(), metadata=_IN_PART)
@@ -104,24 +136,79 @@ class Value:
     literal: str = ""
     pick: "Value | None" = field(
         default=None,
-        metadata=_declare("pick", "value", "picked by {}", alters=True)
+        metadata=_declare(
+            "pick",
+            "value",
+            "picked by {}",
+            change="Another one of several hits is kept.",
+            taught=("options",),
+            alters=True,
+        )
         | {Reach: Reach(need="part", outside=True)},
     )
     map: dict[str, Scalar] | None = field(
         default=None,
-        metadata=_declare("map", "map", "(map {})", alters=True, brings_text=True),
+        metadata=_declare(
+            "map",
+            "map",
+            "(map {})",
+            change="Values are looked up that were taken as they are, or no more.",
+            taught=("path",),
+            alters=True,
+            brings_text=True,
+        ),
     )
-    as_json: bool = field(default=False, metadata=_declare("as", "plain", "(as {})"))
+    as_json: bool = field(
+        default=False,
+        metadata=_declare(
+            "as",
+            "flag",
+            "(as {})",
+            change="Lists and objects become JSON text, or no more.",
+            taught=("path",),
+            word="json",
+            gives="the JSON text of a list or an object",
+        ),
+    )
     replace: dict[str, str] | None = field(
         default=None,
-        metadata=_declare("replace", "texts", "(replace {})", alters=True, brings_text=True),
+        metadata=_declare(
+            "replace",
+            "texts",
+            "(replace {})",
+            change="Other literal texts are replaced.",
+            taught=("path",),
+            alters=True,
+            brings_text=True,
+        ),
     )
     label: str | None = field(
-        default=None, metadata=_declare("label", "plain", "(label {})", alters=True)
+        default=None,
+        metadata=_declare(
+            "label",
+            "plain",
+            "(label {})",
+            change="Options are numbered otherwise.",
+            taught=("options",),
+            alters=True,
+        ),
     )
-    sep: str = field(default="\n", metadata=_declare("sep", "plain", "(sep {})", brings_text=True))
+    sep: str = field(
+        default="\n",
+        metadata=_declare(
+            "sep",
+            "plain",
+            "(sep {})",
+            change="Several texts are joined by another separator.",
+            taught=("path", "concat"),
+            brings_text=True,
+        ),
+    )
     # The first number of a `pick`, in the value that picks.
-    count_from: int = field(default=0, metadata=_declare("from", "plain", "(counted from {})"))
+    count_from: int = field(
+        default=0,
+        metadata=_declare("from", "plain", "(counted from {})", taught=("options",), within="pick"),
+    )
 
     @property
     def is_bare(self) -> bool:
@@ -170,9 +257,11 @@ class Value:
         return [path for part in self.parts for path in part.paths()]
 
 
-MODIFIERS: tuple[Modifier, ...] = tuple(
-    one.metadata[Modifier] for one in fields(Value) if Modifier in one.metadata
-)
+# Each modifier with what its field holds where it is not set.
+MODIFIERS: dict[Modifier, Any] = {
+    one.metadata[Modifier]: one.default for one in fields(Value) if Modifier in one.metadata
+}
+FLAGS: tuple[Modifier, ...] = tuple(one for one in MODIFIERS if one.word)
 
 
 def add_pick(value: MappingDocument, choice: Json) -> MappingDocument:
@@ -295,7 +384,10 @@ def value_document(value: Value) -> Json:
     body = _form_document(value)
     if value.is_spelled_short:
         return body
-    stated = {one.key: _stated_document(one.key, said) for one, said in value.modifiers().items()}
+    stated = {
+        one.key: one.word or _stated_document(one.key, said)
+        for one, said in value.modifiers().items()
+    }
     return {value.kind: body, **_tree_document(value.tree), **stated}
 
 
@@ -321,9 +413,7 @@ def _tree_document(tree: Tree | None) -> MappingDocument:
 
 def _stated_document(key: str, stated: Any) -> Json:  # noqa: ANN401 - what a field holds
     """What a field holds as it stands in a document; one path of `each` stands alone."""
-    if key == "each" and len(stated) == 1:
-        return part_document(stated[0])
-    return "json" if key == "as" else part_document(stated)
+    return part_document(stated[0] if key == "each" and len(stated) == 1 else stated)
 
 
 def _node_document(node: Any) -> MappingDocument:  # noqa: ANN401 - any node of the tree

@@ -8,6 +8,7 @@ records of two kinds) and says what is wrong in words a person can act on.
 import re
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from typing import Any, get_args
 
 from ingot.converters.errors import Problem
@@ -25,6 +26,7 @@ from ingot.converters.mapping.language import (
     MappingKind,
     Message,
     MessageRole,
+    Modifier,
     Operator,
     Role,
     RoleFromData,
@@ -55,6 +57,11 @@ _SOURCE_KEYS = (
     *("files", "format", "encoding", "delimiter", "quote", "columns", "query", "root"),
     *("header_rows", "orient", "html", "json_fields"),
 )
+_FLAGS = [
+    (one.metadata[Modifier].key, one.name, one.metadata[Modifier].word)
+    for one in fields(Value)
+    if Modifier in one.metadata and one.metadata[Modifier].kind == "flag"
+]
 _CONDITIONS: tuple[Operator, ...] = get_args(Operator)
 _VARIANT_KEYS = tuple(one.name for one in fields(Layout))
 _MESSAGE_KEYS = tuple(one.name for one in fields(Message))
@@ -108,7 +115,7 @@ class Parser(DocumentReader):
             "each": ("each", self._each),
             "pick": ("pick", self._pick),
             "map": ("map", self._map),
-            "as": ("as_json", lambda d, p: self._take(d, d == "json", p, '"json"') and True),
+            **{key: (name, partial(self._flag, word)) for key, name, word in _FLAGS},
             "replace": ("replace", self._replace),
             "label": ("label", self._label),
             "sep": ("sep", lambda d, p: self._text(d, p, empty=True)),
@@ -178,6 +185,9 @@ class Parser(DocumentReader):
         fits = isinstance(document, dict) and document and all(map(is_scalar, document.values()))
         expected = "an object of text to text, number, boolean or null"
         return self._take(document, fits, pointer, expected)
+
+    def _flag(self, word: str, document: Json, pointer: str) -> bool | None:
+        return self._take(document, document == word, pointer, f'"{word}"') and True
 
     def _replace(self, document: Json, pointer: str) -> Any:  # noqa: ANN401
         texts = isinstance(document, dict) and all(isinstance(v, str) for v in document.values())

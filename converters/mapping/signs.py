@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from ingot.converters.mapping.columns.executor import UnifiedTable
 from ingot.converters.mapping.columns.frame import Places
-from ingot.converters.mapping.columns.suspects import EMBEDS, candidate_rows, candidate_texts
+from ingot.converters.mapping.columns.suspects import candidate_rows, candidate_texts
 from ingot.converters.mapping.language import Mapping
 from ingot.converters.mapping.rows.executor import Record, UnifiedBatch
 from ingot.converters.mapping.taken import (
@@ -40,7 +40,13 @@ from ingot.converters.mapping.taken import (
     taken_places,
 )
 from ingot.converters.rows import Batch, Json
-from ingot.converters.sources.text_kinds import MOST_TRANSCRIPTS, is_transcript, record_texts
+from ingot.converters.sources.text_kinds import (
+    EMBEDDED,
+    EMBEDS,
+    MOST_TRANSCRIPTS,
+    is_transcript,
+    record_texts,
+)
 
 # A mark that names a medium, maybe among other words: `<image>`, `<|video_pad|>`, `<ImageHere>`,
 # `<start_of_image>`, `<image/>`, `[IMG]`, `[image: a.png]`; or an image of Markdown.
@@ -64,10 +70,6 @@ _CLOSES = re.compile(r"\s*(?:[<\[【#]|\*\*|[^\n.:：]{1,40}[:：])")
 _MARK_CHARS = 80  # before a thought
 _FEWEST = 10  # characters of a thought: shorter ones stand in answers by chance
 _TYPE = re.compile(r"(?:\w+_)?type|kind")
-# A file in a text; its name and type are of a few words.
-_EMBEDDED = re.compile(
-    rf"data:[\w.+/-]{{0,80}}(?:;[\w.=+-]{{1,60}}){{0,4}}{EMBEDS}([A-Za-z0-9+/=_-]*+)"
-)
 _LARGE = 10_000  # characters of a file: more than an icon has
 _NOTHING = ("", "[]", "{}", "null", "None")
 
@@ -372,7 +374,7 @@ def _text_signs(text: str, *, chat: bool) -> Iterator[str]:
         yield "media"
     if is_transcript(head):
         yield "conversations"
-    for one in _EMBEDDED.finditer(text) if EMBEDS in text else ():
+    for one in EMBEDDED.finditer(text) if EMBEDS in text else ():
         yield "embedded"
         if len(one[1]) >= _LARGE:
             yield "embedded_large"

@@ -144,6 +144,11 @@ def script_counts(text: str) -> Counter[str]:
     return Counter({name: times for name, times in found.items() if times})
 
 
+EMBEDS = ";base64,"  # what stands before a file in a text
+# A file in a text; its name and type are of a few words.
+EMBEDDED = re.compile(
+    rf"data:[\w.+/-]{{0,80}}(?:;[\w.=+-]{{1,60}}){{0,4}}{EMBEDS}([A-Za-z0-9+/=_-]*+)"
+)
 _TAG = re.compile(r"<!--.*?(?:-->|\Z)|</?[a-zA-Z][^<>]*>", re.DOTALL)
 _MARKDOWN = re.compile(r"(?:^|\n)(?:#{1,6}|[*-]) |\*\*|__\w|\]\(|(?<!\w)\*\w")
 _SIGNS = re.compile(r"[\W_]+")

@@ -1,4 +1,4 @@
-"""Write what mapping.schema.json and llm.schema.json say of the nodes of a mapping.
+"""Write what the schemas of mappings, models' answers and edits say of the nodes of a mapping.
 
     python -m tests.schemas.written
 
@@ -12,9 +12,11 @@ from pathlib import Path as File
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
+from ingot.agent.proposing.llm.reply import PAIR_KEYS
 from ingot.converters.mapping.language import (
     FORMS,
     META_KEYS,
+    MODIFIERS,
     ROLES,
     Group,
     Layout,
@@ -33,7 +35,7 @@ from ingot.converters.sources.facts import FORMATS, MOST_HEADER_ROW, ORIENTS, WE
 
 Schema = dict[str, Any]
 FOLDER = File(__file__).resolve().parents[2] / "schemas"
-INDENTS = {"mapping": 2, "llm": 1}
+INDENTS = {"mapping": 2, "llm": 1, "chat": 1}
 NULL: Schema = {"type": "null"}
 SCALAR: Schema = {"type": ["string", "number", "boolean", "null"]}
 TEXT: Schema = {"type": "string", "minLength": 1}
@@ -136,8 +138,8 @@ def modifier_schema(one: Field[Any]) -> Schema:
     if modifier.kind == "value":
         counted = {"path": refer("place"), "map": refer("map"), "from": {"enum": [0, 1]}}
         return {"anyOf": [refer("value"), object_of(counted, ["path", "from"])]}
-    if one.type is bool:
-        return {"const": one.name.removeprefix(f"{modifier.key}_")}
+    if modifier.kind == "flag":
+        return {"const": modifier.word}
     label = {"pattern": "^[^A-Za-z0-9]*[Aa10][^A-Za-z0-9]*$"} if modifier.key == "label" else {}
     return {"type": "string", **label}
 
@@ -203,7 +205,7 @@ def file_definitions() -> dict[str, Schema]:
     modifiers = {
         one.metadata[Modifier].key: modifier_schema(one)
         for one in stated
-        if one.metadata[Modifier].key != "from"  # which stands in a `pick` only
+        if not one.metadata[Modifier].within
     }
     message = node_object(Message)
     message["properties"]["where"] = refer("layout/properties/where")
@@ -249,34 +251,37 @@ def choice_of(*texts: str) -> Schema:
     return {"type": "string", "enum": [*texts]}
 
 
-def pairs(key: str, key_limit: int, other: str, held_there: Schema, count: int) -> Schema:
+def pairs(key: str, other: str, held_there: Schema, count: int, *, key_limit: int = 1000) -> Schema:
     """Say that a table stands there as a list of pairs."""
     return most(object_of({key: text_of(key_limit), other: held_there}), count)
 
 
 PLACE = {"anyOf": [text_of(), refer("looked_for")]}
-# How the modifiers of a value stand in the form of models, by key.
+# How the modifiers of a value stand in the form of models, by kind.
 TAUGHT: dict[str, Schema] = {
     "each": PATHS,
-    "pick": NONE_OR_TEXT,
-    "map": pairs("value", 400, "becomes", {**SCALAR, "maxLength": 400}, 100),
-    "json": {"type": "boolean"},
-    "replace": pairs("find", 1000, "put", text_of(1000), 40),
-    "label": NONE_OR_TEXT,
-    "sep": NONE_OR_TEXT,
-    "from": {"type": "integer", "enum": [0, 1]},
+    "value": NONE_OR_TEXT,
+    "map": pairs(*PAIR_KEYS["map"], {**SCALAR, "maxLength": 400}, 100, key_limit=400),
+    "texts": pairs(*PAIR_KEYS["texts"], text_of(1000), 40),
+    "flag": {"type": "boolean"},
+    "plain": NONE_OR_TEXT,
 }
 
 
-def taught(*keys: str) -> Schema:
-    """Say how these modifiers stand in the form of models."""
-    return {key: TAUGHT[key] for key in keys}
+def taught(form: str) -> Schema:
+    """Say how the modifiers that a form of a part may state stand in the form of models."""
+    number = {"type": "integer", "enum": [0, 1]}
+    return {
+        one.word or one.key: number if one.within else TAUGHT[one.kind]
+        for one in MODIFIERS
+        if form in one.taught
+    }
 
 
 def model_roles() -> list[Schema]:
     """Say which forms a role has for a model."""
     each_role, all_roles = choice_of(*ROLES), choice_of(*ROLES, "drop")
-    by_value = pairs("value", 400, "role", all_roles, 100)
+    by_value = pairs("value", "role", all_roles, 100, key_limit=400)
     from_data = {"map": by_value, "order": most(each_role, 20)}
     return [
         each_role,
@@ -286,7 +291,7 @@ def model_roles() -> list[Schema]:
             for one in fields(RoleFromData)
             if one.name in from_data
         ),
-        object_of({"split": pairs("marker", 1000, "role", all_roles, 30)}),
+        object_of({"split": pairs("marker", "role", all_roles, 30)}),
     ]
 
 
@@ -314,11 +319,11 @@ def model_parts() -> list[Schema]:
     return [
         text_of(),
         refer("template"),
-        object_of({"options": most(text_of(), 40), **taught("label", "pick", "from")}),
+        object_of({"options": most(text_of(), 40), **taught("options")}),
         refer("literal"),
         object_of({"any_of": most(refer("piece"), 20)}),
         refer("looked_up"),
-        object_of({"concat": most(refer("piece"), 40), **taught("each", "sep")}),
+        object_of({"concat": most(refer("piece"), 40), **taught("concat")}),
         refer("looked_for"),
         object_of(tree),
     ]
@@ -331,11 +336,11 @@ def model_definitions() -> dict[str, Schema]:
         "op": choice_of(*get_args(Operator)),
         "values": most({**SCALAR, "maxLength": 400}, 100),
     }
-    looked_up = {"path": text_of(), **taught("map", "replace", "json", "sep")}
+    looked_up = {"path": text_of(), **taught("path")}
     pieces = [refer(name) for name in ("template", "literal", "looked_up", "looked_for")]
     meta = [text_of(), refer("literal"), refer("looked_up"), NULL]
     return {
-        "template": object_of({"template": text_of(LONG), **taught("each")}),
+        "template": object_of({"template": text_of(LONG), **taught("template")}),
         "literal": object_of({"literal": text_of(LONG)}),
         "looked_up": object_of(looked_up),
         "piece": {"anyOf": [text_of(), *pieces]},
@@ -344,6 +349,14 @@ def model_definitions() -> dict[str, Schema]:
         "looked_for": object_of(dict.fromkeys(PARTS, text_of())),
         "condition": object_of(condition),
     }
+
+
+def edit_definitions() -> dict[str, Schema]:
+    """Return the definitions of chat.schema.json: those of models, with parts that are there."""
+    shared = model_definitions()
+    forms = [*shared["part"]["anyOf"]]
+    forms.insert(forms.index(refer("literal")) + 1, object_of({"current": {"type": "integer"}}))
+    return {**shared, "part": {"anyOf": forms}, "message": model_message()}
 
 
 def model_keys() -> dict[str, Schema]:
@@ -367,6 +380,10 @@ def model_keys() -> dict[str, Schema]:
 def with_words(written: Json, before: Json) -> Json:
     """Return a written schema with the words of the one before, key by key, in its order."""
     if isinstance(written, list) and isinstance(before, list):
+        if all(isinstance(one, str) for one in written):
+            return [one for one in before if one in written] + [
+                one for one in written if one not in before
+            ]
         known = [*before, *[None] * (len(written) - len(before))]
         return [with_words(one, old) for one, old in zip(written, known, strict=False)]
     if not isinstance(written, dict) or not isinstance(before, dict):
@@ -386,7 +403,9 @@ def committed(name: str) -> Schema:
 def write_schema(name: str, before: Schema) -> Schema:
     """Return a schema as the fields of the tree say it, with the words of the one before."""
     known = before["$defs"]
-    if name == "llm":
+    if name == "chat":
+        made = {**before, "$defs": {**known, **edit_definitions()}}
+    elif name == "llm":
         keys = {**before["properties"], **model_keys()}
         made = {**before, "properties": keys, "$defs": {**known, **model_definitions()}}
     else:

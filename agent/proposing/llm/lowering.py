@@ -6,8 +6,9 @@ Nothing is guessed: what cannot be lowered is a problem with its pointer.
 from collections.abc import Iterable, Iterator, Sequence
 
 from ingot.agent.model.json_text import JsonObject
-from ingot.agent.proposing.llm.reply import CONTENT
+from ingot.agent.proposing.llm.reply import CONTENT, PAIR_KEYS, part_form
 from ingot.converters.errors import MappingError, Problem
+from ingot.converters.mapping.language import MODIFIERS, Modifier
 from ingot.converters.rows import Json, MappingDocument
 
 FILE_FACTS = ("encoding", "delimiter", "quote", "columns")
@@ -129,51 +130,40 @@ def _lower_part(part: Json) -> Json:
         return {"path": part}
     if "tree" in part:
         return {**part, "text": lower_value(part["text"])}
-    if "template" in part:
-        if "{{" not in part["template"] and not part["each"]:  # it is just this text
-            return {"literal": part["template"]}
-        return {"template": part["template"], **_lower_each(part["each"])}
-    if "options" in part:
-        return _lower_options(part)
-    if "any_of" in part:
-        values = [_lower_part(one) for one in part["any_of"]]
-        return {"any_of": values} if len(values) > 1 else values[0]
-    if "concat" in part:
-        return _lower_concat(part)
-    return _lower_path(part)
+    form = part_form(part)
+    body, modifiers = part[form], _lower_modifiers(part, form)
+    if form == "template" and not modifiers and "{{" not in body:  # it is just this text
+        return {"literal": body}
+    if form == "options":
+        form, body = ("path", body[0]) if len(body) == 1 else ("concat", body)
+    elif form in ("any_of", "concat"):
+        body = [_lower_part(one) for one in body]
+        if len(body) == 1 and not modifiers:
+            return body[0]
+    return {form: body, **modifiers} if modifiers or form != "path" else body
 
 
-def _lower_options(part: JsonObject) -> Json:
-    paths = part["options"]
-    made: MappingDocument = {"path": paths[0]} if len(paths) == 1 else {"concat": paths}
-    if part["pick"]:
-        pick = part["pick"]
-        made["pick"] = {"path": pick, "from": 1} if part.get("from") else pick
-    if part["label"]:
-        made["label"] = part["label"]
-    return made["path"] if list(made) == ["path"] else made
+def _lower_modifiers(part: JsonObject, form: str) -> MappingDocument:
+    """Return the modifiers that a part states; what stands within another one is put there."""
+    stated: MappingDocument = {}
+    within: dict[str, MappingDocument] = {}
+    for one in MODIFIERS:
+        said = part.get(one.word or one.key)
+        if form in one.taught and not one.is_silent(said):
+            held = within.setdefault(one.within, {}) if one.within else stated
+            held[one.key] = _lower_modifier(one, said)
+    for key in within.keys() & stated.keys():
+        stated[key] = {"path": stated[key], **within[key]}
+    return stated
 
 
-def _lower_concat(part: JsonObject) -> Json:
-    values = [_lower_part(one) for one in part["concat"]]
-    made = {"concat": values, **_lower_each(part["each"]), **_lower_sep(part)}
-    return values[0] if len(values) == 1 and len(made) == 1 else made
-
-
-def _lower_path(part: JsonObject) -> Json:
-    made: MappingDocument = {"path": part["path"]}
-    if part.get("map"):
-        made["map"] = {one["value"]: one["becomes"] for one in part["map"]}
-    if part.get("json"):
-        made["as"] = "json"
-    if part.get("replace"):
-        made["replace"] = {one["find"]: one["put"] for one in part["replace"]}
-    made |= _lower_sep(part)
-    return made if len(made) > 1 else made["path"]
-
-
-def _lower_sep(part: JsonObject) -> MappingDocument:
-    return {} if part.get("sep") in (None, "\n") else {"sep": part["sep"]}
+def _lower_modifier(modifier: Modifier, said: Json) -> Json:
+    if modifier.kind == "each":
+        return _lower_each(said)["each"]
+    if modifier.kind in PAIR_KEYS:
+        key, value = PAIR_KEYS[modifier.kind]
+        return {one[key]: one[value] for one in said}
+    return modifier.word or said
 
 
 def _shape_problems(reply: JsonObject) -> Iterator[Problem]:
@@ -215,9 +205,9 @@ def part_problems(
                 yield _content_problem(f"{place}/{key}", f"at least one {what}", "[]")
             elif key != "options":
                 yield from part_problems(part.get(key) or [], f"{place}/{key}")
-        yield from _repeated_entries(part.get("map") or [], "value", "becomes", f"{place}/map")
-        table = part.get("replace") or []
-        yield from _repeated_entries(table, "find", "put", f"{place}/replace")
+        for one in (one for one in MODIFIERS if one.kind in PAIR_KEYS):
+            table = part.get(one.key) or []
+            yield from _repeated_entries(table, *PAIR_KEYS[one.kind], f"{place}/{one.key}")
 
 
 def _role_problems(reply: JsonObject) -> Iterator[Problem]:

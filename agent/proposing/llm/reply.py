@@ -15,7 +15,7 @@ from ingot.agent.model.replies import find_inside
 from ingot.agent.proposing.columns import text_of
 from ingot.converters import json_yaml
 from ingot.converters.errors import MappingError, Problem
-from ingot.converters.mapping.language import META_KEYS
+from ingot.converters.mapping.language import META_KEYS, MODIFIERS, Modifier
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
@@ -155,7 +155,8 @@ _EMPTY_SOURCE: JsonObject = {
 }
 _CONDITIONS = ("in", "not_in", "min_chars", "max_chars")
 _TREE_DEPTH = 8  # levels, where none is said: a deeper one is an error of its row
-_EMPTY_PATH: JsonObject = {"map": [], "replace": [], "json": False, "sep": None}
+# How the entries of a table are named where it is a list of pairs, by the kind of the modifier.
+PAIR_KEYS = {"map": ("value", "becomes"), "texts": ("find", "put")}
 
 
 def complete_reply(reply: JsonObject) -> JsonObject:
@@ -271,52 +272,70 @@ def complete_parts(value: Json) -> Json:
     """Return parts as a list, each with its nullable keys; None stays."""
     if value is None:
         return None
-    return [_complete_part(part) for part in _as_list(value)]
+    return [complete_part(part) for part in _as_list(value)]
 
 
-_PART_KEYS: dict[str, Callable[[JsonObject], JsonObject]] = {
-    "literal": lambda part: {**part, "literal": _spelled(part["literal"])},
-    "template": lambda part: {**part, "each": _as_list(part.get("each"))},
-    "options": lambda part: _complete_options(part),
-    "concat": lambda part: {
-        "sep": None,
-        **part,
-        "concat": complete_parts(part["concat"]) or [],
-        "each": _as_list(part.get("each")),
-    },
-    "first_of": lambda part: _complete_part({"any_of": part["first_of"]}),
-    "any_of": lambda part: {**part, "any_of": complete_parts(part["any_of"]) or []},
-    "tree": lambda part: {
-        **part,
-        "text": complete_parts(part.get("text")) or [],
-        "depth": part.get("depth") or _TREE_DEPTH,
-    },
-    "path": lambda part: _complete_path(part),
+_PART_FORMS = ("literal", "template", "options", "concat", "any_of", "tree", "path")
+
+
+def _complete_list(value: Json) -> Json:
+    return complete_parts(value) or []
+
+
+# What a part holds at the key of its form, in the strict form; in other forms it stays as it is.
+_BODIES: dict[str, Callable[[Json], Json]] = {
+    "literal": _spelled,
+    "options": _as_list,
+    "concat": _complete_list,
+    "any_of": _complete_list,
 }
 
 
-def _complete_part(part: Json) -> Json:
+def part_form(part: JsonObject) -> str:
+    """Return the form of a part, "" for one that is not known or has no modifiers."""
+    return next((form for form in _PART_FORMS if form in part), "")
+
+
+def complete_part(part: Json) -> Json:
+    """Return a part with its nullable keys."""
     if not isinstance(part, dict):
         return part
-    kind = next((key for key in _PART_KEYS if key in part), None)
-    return _PART_KEYS[kind](part) if kind else part
-
-
-def _complete_options(part: JsonObject) -> JsonObject:
-    made = {"label": None, "pick": None, "from": 0, **part, "options": _as_list(part["options"])}
-    return made | {key: _one_value(made[key]) for key in ("label", "pick")}
-
-
-def _complete_path(part: JsonObject) -> JsonObject:
-    if ("label" in part or "pick" in part) and {*part} <= {"path", "label", "pick", "from"}:
-        rest = {key: value for key, value in part.items() if key != "path"}
-        return _complete_options({"options": part["path"], **rest})
-    made = {**_EMPTY_PATH, **{key: value for key, value in part.items() if value is not None}}
-    if made.get("as") == "json":
-        made["json"] = bool(made.pop("as"))
-    made["map"] = _pairs(made["map"], "value", "becomes")
-    made["replace"] = _pairs(made["replace"], "find", "put")
+    if "first_of" in part:
+        part = {"any_of": part["first_of"]}
+    form = part_form(part)
+    if not form:
+        return part
+    made = {key: value for key, value in part.items() if value is not None or key == form}
+    if form == "path" and _states_options(part):
+        form, made["options"] = "options", made.pop("path")
+    made[form] = _BODIES[form](made[form]) if form in _BODIES else made[form]
+    if form == "tree":
+        made["text"] = _complete_list(part.get("text"))
+        made["depth"] = part.get("depth") or _TREE_DEPTH
+    for one in MODIFIERS:
+        if form in one.taught:
+            made |= _complete_modifier(one, made)
     return made
+
+
+def _states_options(part: JsonObject) -> bool:
+    """Whether a path has modifiers, and only such as options have."""
+    taught = {one.key for one in MODIFIERS if "options" in one.taught}
+    return bool({*part} & taught - {"from"}) and {*part} <= {"path", *taught}
+
+
+def _complete_modifier(modifier: Modifier, part: JsonObject) -> JsonObject:
+    """Return what a part states of a modifier, or that it states nothing, under its key."""
+    said = part.get(modifier.word or modifier.key)
+    if modifier.kind == "flag":
+        if part.get(modifier.key) == modifier.word:  # the form of a mapping file
+            said = bool(part.pop(modifier.key))
+        return {modifier.word: said or False}
+    if modifier.kind == "each":
+        return {modifier.key: _as_list(said)}
+    if modifier.kind in PAIR_KEYS:
+        return {modifier.key: _pairs(said, *PAIR_KEYS[modifier.kind])}
+    return {modifier.key: (said or 0) if modifier.within else _one_value(said)}
 
 
 def complete_message(message: Json) -> Json:
@@ -349,7 +368,7 @@ def _complete_meta(meta: Json) -> Json:
     if meta is not None and not isinstance(meta, dict):
         return meta
     made = dict.fromkeys(META_KEYS) | (meta or {})
-    return {key: _complete_part(_one_value(value)) for key, value in made.items()}
+    return {key: complete_part(_one_value(value)) for key, value in made.items()}
 
 
 def list_changes(said: Json, taken: Json, pointer: str = "") -> Iterator[tuple[str, Json, Json]]:

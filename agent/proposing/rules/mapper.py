@@ -40,7 +40,7 @@ from ingot.converters.mapping.check import SampleRun, run_sample
 from ingot.converters.mapping.language import Mapping, RoleFromData, RoleSplit
 from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.mapping.walk import select_messages
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.profile import pick_evenly
 from ingot.converters.sources.sample import Sample
@@ -62,11 +62,9 @@ EXAMPLES = 40  # records that language and doubts are judged by
 def _run_candidate(candidate: Candidate, request: Request) -> Candidate:
     """The candidate with its report; what does not run or makes little loses its score."""
     try:
-        mapping = bind(candidate.document, candidate.reading.rows, where="rules")
+        run = _run_document(candidate.document, candidate.reading, request)
     except MappingError:
         return replace(candidate, score=0.0)
-    sample, name = candidate.reading.sample, request.source_name or "sample"
-    run = run_sample(mapping, sample, source_name=name)
     if masked_share([record for _, record in run.examples]) > MOST_MASKED:
         return replace(candidate, score=0.0, run=run)
     if candidate.draft.unknown:
@@ -74,6 +72,12 @@ def _run_candidate(candidate: Candidate, request: Request) -> Candidate:
     kept = run.coverage if run.records else 0.0
     factor = kept if "filtered" in run.failures else kept * (0.4 + 0.6 * _made_share(run) ** 0.5)
     return replace(candidate, score=candidate.score * factor, run=run)
+
+
+def _run_document(document: MappingDocument, reading: Reading, request: Request) -> SampleRun:
+    """Run a mapping on the sample of a reading. Raises MappingError."""
+    mapping = bind(document, reading.rows, where="rules")
+    return run_sample(mapping, reading.sample, source_name=request.source_name or "sample")
 
 
 def _made_share(run: SampleRun) -> float:

@@ -1,5 +1,7 @@
 """The rules by which a change of a mapping is named and classed: change_rules.json holds them.
 
+Those of modifiers stand beside the fields of the tree that they are about.
+
 A class is a claim about the rows that were converted before the change, by severity:
 
 - `none`: they give the same records.
@@ -14,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
 
-from ingot.converters.mapping.language import part_document
+from ingot.converters.mapping.language import MODIFIERS, part_document
 
 CLASSES = ("none", "additive", "meta", "training", "breaking")
 
@@ -24,6 +26,7 @@ RULES: dict[str, tuple[str, str]] = {
     for kind, rules in json.loads((files(__package__) / "change_rules.json").read_bytes()).items()
     for rule, text in rules.items()
 }
+RULES |= {f"value_{one.key}": (one.review, one.change) for one in MODIFIERS if one.change}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,8 +19,8 @@ from ingot.converters.mapping.taken import (
     Taken,
 )
 from ingot.converters.sources.formats.arrow import storage_array
+from ingot.converters.sources.text_kinds import EMBEDS
 
-EMBEDS = ";base64,"  # what stands before a file in a text
 _FILES = r"\.(?:jpe?g|png|gif|webp|bmp|tiff?|wav|mp3|flac|ogg|m4a|mp4|avi|mov|webm|mkv)"
 _MEDIA_NAME = rf"(?i)^\s*\S+{_FILES}|^\s*\S{{0,9}}data:(?:image|audio|video)/"
 _TOLD = rf"^(?:{'|'.join(sorted(MEDIA_KINDS | THOUGHT_KINDS))})$|{_MEDIA_NAME}"

@@ -6,8 +6,9 @@ any time and memory, or end its process. So a page has so much time and memory, 
 
 import re
 from codecs import lookup
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from ingot.converters.errors import require_package, translate_read_errors
 from ingot.converters.output.worker_pool import (
@@ -90,34 +91,56 @@ def read_page(text: str, where: str, *, raw: bool) -> dict[str, str | None] | Br
         problem = f"a web page of more than {MOST_PAGE >> 20} Mi characters: state source.html: raw"
         return BrokenRow(problem, row_excerpt(text))
     with translate_read_errors(where):
-        process = take_process(_serve_pages)
-    process.send(text)
-    try:
-        reply: dict[str, str | None] | str = process.receive()
-    except WorkerDiedError:
-        process.end()
-        problem = f"its main text needs more than {_SECONDS} s or {_MEMORY >> 30} GiB"
-        return BrokenRow(f"{problem}, or ends the process", row_excerpt(text))
-    give_back_process(_serve_pages, process)
+        reply: dict[str, str | None] | str = read_apart(_find_main_text, text)
     return BrokenRow(reply, row_excerpt(text)) if isinstance(reply, str) else reply
 
 
+def read_apart(find: Callable[[str], Any], text: str) -> Any:  # noqa: ANN401 - what `find` gives
+    """Return what is found in a page by a process of its own, or as a text why nothing is."""
+    process = take_process(_serve_pages)
+    process.send((find, text))
+    try:
+        reply = process.receive()
+    except WorkerDiedError:
+        process.end()
+        problem = f"its main text needs more than {_SECONDS} s or {_MEMORY >> 30} GiB"
+        return f"{problem}, or ends the process"
+    give_back_process(_serve_pages, process)
+    return reply
+
+
 def _serve_pages(inbox: Inbox, send: Send) -> int:
-    for text in inbox:
+    for find, text in inbox:
         limit_process(memory=_MEMORY, seconds=_SECONDS)
         try:
-            send(_find_main_text(text))
+            send(find(text))
         except Exception as error:  # noqa: BLE001 - of a page that the packages do not stand
             send(f"no main text can be found: {type(error).__name__}")
     return 0
 
 
-def _find_main_text(text: str) -> dict[str, str | None]:
+class Page(NamedTuple):
+    """A parsed page: its outermost element, and what the parser says is wrong with it."""
+
+    root: Any
+    errors: Any
+
+
+def parse_page(text: str, *, whole: bool = False) -> Page:
+    """Parse a page without its comments; `whole` takes deeper ones, and longer texts."""
     from lxml import html
+
+    parser = html.HTMLParser(
+        encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=whole
+    )
+    root = html.document_fromstring(text.encode("utf-8", "replace"), parser=parser)
+    return Page(root, parser.error_log)
+
+
+def _find_main_text(text: str) -> dict[str, str | None]:
     from trafilatura import extract
 
-    parser = html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
-    tree = html.document_fromstring(text.encode("utf-8", "replace"), parser=parser)
+    tree = parse_page(text).root
     title, language = title_text(tree.findtext(".//title")), title_text(tree.get("lang"))
     found = extract(tree, include_comments=False, include_links=False, include_tables=True)
     return {"text": found or "", "title": title, "language": language}
