@@ -55,7 +55,7 @@ def _parse_document(document: Json, values: Sequence[Json] | None) -> tuple[Mapp
     if parser.problems or not isinstance(document, dict):
         if not parser.problems:
             parser.fail("", "a JSON object", document)
-        return Mapping(kind="irrelevant", outer=Layout()), parser.problems
+        return Mapping(outer=Layout()), parser.problems
     older = Version1(values)
     stated = document if "version" in document else older.rewrite(document)
     if stated["version"] != 2 or isinstance(stated["version"], bool):

@@ -7,7 +7,7 @@ records of two kinds) and says what is wrong in words a person can act on.
 
 import re
 from dataclasses import fields
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from ingot.converters.json_yaml import pointer_to
 from ingot.converters.mapping.document_reader import DocumentReader, Read, is_scalar
@@ -20,7 +20,6 @@ from ingot.converters.mapping.language import (
     Group,
     Layout,
     Mapping,
-    MappingKind,
     Message,
     MessageRole,
     Operator,
@@ -31,6 +30,7 @@ from ingot.converters.mapping.language import (
     Tree,
     Value,
     ValueKind,
+    layouts_kind,
     split_template,
 )
 from ingot.converters.paths import MAX_STEPS, Path
@@ -42,6 +42,8 @@ from ingot.converters.sources.facts import (
     WEB_PAGES,
     SourceSpec,
 )
+
+Node = TypeVar("Node")
 
 _LABEL = re.compile(r"[^A-Za-z0-9]*[Aa10][^A-Za-z0-9]*")
 _SOURCE_CHOICES = {"format": FORMATS, "orient": ORIENTS, "html": WEB_PAGES}
@@ -57,6 +59,18 @@ _V2_KEYS = ("version", "source", "group", *_VARIANT_KEYS, "any_of", "provenance"
 
 class Parser(DocumentReader):
     """One pass over a mapping document of version 2."""
+
+    def part(self, kind: type[Node], document: Json, pointer: str) -> Node | None:
+        """Return one part of a mapping; None where it is wrong, or stands for nothing."""
+        readers: dict[type, Read] = {
+            Path: self._path,
+            Value: self._value,
+            Message: self._message,
+            Condition: self._condition,
+            Group: self._group,
+        }
+        part: Node | None = readers[kind](document, pointer)
+        return part
 
     def _each(self, document: Json, pointer: str) -> tuple[Path, ...]:
         """A path, or a list of paths walked in step."""
@@ -327,15 +341,13 @@ class Parser(DocumentReader):
         variants: tuple[Layout, ...] = self._inside(
             document, "", "any_of", self._lists(self._variant, 2), ()
         )
-        if len({_layout_kind((variant,)) for variant in variants} - {"irrelevant"}) > 1:
+        if len({layouts_kind((variant,)) for variant in variants} - {"irrelevant"}) > 1:
             self.fail("/any_of", "alternatives that all give text, or all give messages", targets)
         provenance = document.get("provenance")
         if "provenance" in document and not isinstance(provenance, dict):
             self.fail("/provenance", "an object", provenance)
-        outer = self._layout(document, "")
         return Mapping(
-            kind=_layout_kind((outer, *variants)),
-            outer=outer,
+            outer=self._layout(document, ""),
             any_of=variants,
             source=self._inside(document, "", "source", self._source, SourceSpec()),
             group=self._inside(document, "", "group", self._group),
@@ -344,9 +356,3 @@ class Parser(DocumentReader):
 
     def _variant(self, document: Json, pointer: str) -> Layout:
         return self._layout(self._object(document, pointer, _VARIANT_KEYS), pointer)
-
-
-def _layout_kind(layouts: tuple[Layout, ...]) -> MappingKind:
-    if any(layout.messages for layout in layouts):
-        return "sft"
-    return "pt" if any(layout.text for layout in layouts) else "irrelevant"

@@ -64,9 +64,8 @@ def normal_form(document: MappingDocument, values: Sequence[Json] = ()) -> Mappi
     stated = checked if "version" in checked else Version1(values).rewrite(checked)
     mapping = read_tree(stated)
     if mapping.kind == "irrelevant":
-        return Mapping(kind="irrelevant", outer=Layout())
+        return Mapping(outer=Layout())
     return Mapping(
-        kind=mapping.kind,
         outer=_settled_layout(mapping.outer),
         any_of=tuple(map(_settled_layout, mapping.any_of)),
         source=_source(mapping.source),
