@@ -20,7 +20,7 @@ from ingot.agent.proposing.proposal import (
     model_first_mapper,
 )
 from ingot.converters.errors import ConversionError, ModelError, SourceError
-from ingot.converters.mapping.bind import observed_paths
+from ingot.converters.mapping.row_paths import observed_paths
 from ingot.converters.progress import Watch
 from ingot.converters.sources import Source, open_source
 from ingot.converters.sources.facts import SourceSpec

@@ -15,7 +15,7 @@ from ingot.agent.proposing.proposal import (
 )
 from ingot.agent.state import State
 from ingot.converters.errors import MappingError, SourceError
-from ingot.converters.mapping.bind import to_document
+from ingot.converters.mapping.bind import read_tree, to_document
 from ingot.converters.mapping.language import META_KEYS
 from ingot.converters.rows import MappingDocument
 
@@ -96,7 +96,7 @@ def _runners_up(
         if edit is None:
             continue
         try:
-            made = apply_edits(mapping, [edit])
+            made = to_document(apply_edits(read_tree(mapping), [edit]))
         except MappingError:
             continue
         title = f"{one.target} from {one.runner_up} (runner-up of {one.choice})"

@@ -22,10 +22,19 @@ from ingot.agent.chat.typed_values import (
     parse_scalar,
     split_outside_quotes,
 )
-from ingot.converters.mapping.language import FLAGS, META_KEYS, ROLES
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.mapping.language import (
+    FLAGS,
+    META_KEYS,
+    ROLES,
+    Layout,
+    Mapping,
+    RoleFromData,
+    RoleSplit,
+)
+from ingot.converters.rows import Json
 
 CHANGE = "change"
+_READ = (RoleFromData, RoleSplit)  # roles that the rows say
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,12 +66,12 @@ class Command:
 
     usage: str
     does: str
-    edit: Callable[[str, MappingDocument, tuple[str, ...]], Edit | tuple[Edit, ...]] | None = None
+    edit: Callable[[str, Mapping, tuple[str, ...]], Edit | tuple[Edit, ...]] | None = None
     read: Callable[[str], str | int] | None = None
     more: tuple[tuple[str, str], ...] = ()
 
 
-def parse_command(line: str, mapping: MappingDocument, fields: tuple[str, ...]) -> ParsedCommand:
+def parse_command(line: str, mapping: Mapping, fields: tuple[str, ...]) -> ParsedCommand:
     """Parse a line."""
     name, _, rest = line.strip().removeprefix("/").partition(" ")
     typed, rest = name if rest else name.rstrip("!."), rest.strip()
@@ -85,9 +94,7 @@ def parse_command(line: str, mapping: MappingDocument, fields: tuple[str, ...]) 
 # --- set
 
 
-def _read_set(
-    rest: str, mapping: MappingDocument, fields: tuple[str, ...]
-) -> Edit | tuple[Edit, ...]:
+def _read_set(rest: str, mapping: Mapping, fields: tuple[str, ...]) -> Edit | tuple[Edit, ...]:
     alternative, layout, rest = _chosen_layout(rest, mapping)
     target, _, text = rest.strip().partition(" ")
     if target == "message":
@@ -119,14 +126,13 @@ def _read_set(
     return edit
 
 
-def _chosen_layout(rest: str, mapping: MappingDocument) -> tuple[int | None, MappingDocument, str]:
+def _chosen_layout(rest: str, mapping: Mapping) -> tuple[int | None, Layout, str]:
     """Return the alternative that is named (None: the mapping itself), and what follows."""
     if not rest.startswith("alternative "):
-        return None, mapping, rest
+        return None, mapping.outer, rest
     number, _, rest = rest.removeprefix("alternative ").strip().partition(" ")
-    variants = mapping.get("any_of") or []
-    alternative = parse_number(number, len(variants))
-    return alternative, variants[alternative - 1], rest
+    alternative = parse_number(number, len(mapping.any_of))
+    return alternative, mapping.any_of[alternative - 1], rest
 
 
 _LISTS = ("messages LIST text=FIELD", "each", "group")
@@ -149,9 +155,9 @@ def _parse_group(text: str) -> Json:
     return {"by": list(split_outside_quotes(by, ",")), "sort": sort.strip() or None}
 
 
-def _message_edit(target: str, parts: list[Json], layout: MappingDocument) -> Edit:
+def _message_edit(target: str, parts: list[Json], layout: Layout) -> Edit:
     """Set other texts for a message that is named by its number or by its role."""
-    messages, number = layout.get("messages") or [], _message_number(target, layout)
+    messages, number = layout.messages or (), _message_number(target, layout)
     if number <= len(messages):
         if not parts:
             return {"set": "message", "number": number, "message": None}
@@ -163,16 +169,16 @@ def _message_edit(target: str, parts: list[Json], layout: MappingDocument) -> Ed
     return {"set": "message", "number": number, "message": entry}
 
 
-def _message_number(target: str, layout: MappingDocument) -> int:
+def _message_number(target: str, layout: Layout) -> int:
     """Return the number of a message; one more than the last if no message has the role."""
-    messages = layout.get("messages") or []
+    messages = layout.messages or ()
     if target.startswith("message "):
         return parse_number(target.removeprefix("message "), len(messages))
-    places = [place for place, one in enumerate(messages, start=1) if target == one["role"]]
+    places = [place for place, one in enumerate(messages, start=1) if target == one.role]
     if len(places) > 1:
         which = " or ".join(f"message {place}" for place in places)
         raise ValueSyntaxError(f"there are several: say {which}")
-    read = [place for place, one in enumerate(messages, start=1) if isinstance(one["role"], dict)]
+    read = [place for place, one in enumerate(messages, start=1) if isinstance(one.role, _READ)]
     if not places and read and target != "system":
         raise ValueSyntaxError(f"roles are read from the data: say message {read[0]}")
     return places[0] if places else len(messages) + 1
@@ -181,27 +187,23 @@ def _message_number(target: str, layout: MappingDocument) -> int:
 # --- conditions
 
 
-def _read_drop(
-    rest: str, mapping: MappingDocument, fields: tuple[str, ...]
-) -> Edit | tuple[Edit, ...]:
+def _read_drop(rest: str, mapping: Mapping, fields: tuple[str, ...]) -> Edit | tuple[Edit, ...]:
     return parse_conditions(rest, mapping, fields, DROPPING)
 
 
-def _read_keep(
-    rest: str, mapping: MappingDocument, fields: tuple[str, ...]
-) -> Edit | tuple[Edit, ...]:
+def _read_keep(rest: str, mapping: Mapping, fields: tuple[str, ...]) -> Edit | tuple[Edit, ...]:
     return parse_removal(rest, mapping) or parse_conditions(rest, mapping, fields, KEEPING)
 
 
 # --- roles
 
 
-def _read_swap(rest: str, mapping: MappingDocument, fields: tuple[str, ...]) -> Edit:
+def _read_swap(rest: str, mapping: Mapping, fields: tuple[str, ...]) -> Edit:
     _refuse_arguments(rest)
     return {"set": "swap", "alternative": None}
 
 
-def _read_role(rest: str, mapping: MappingDocument, fields: tuple[str, ...]) -> Edit:
+def _read_role(rest: str, mapping: Mapping, fields: tuple[str, ...]) -> Edit:
     value, _, role = rest.rpartition(" ")
     value, quoted = value.strip(), value.startswith('"')
     if not value or (" " in value and not quoted) or role not in (*ROLES, "drop"):
@@ -215,10 +217,10 @@ def _read_role(rest: str, mapping: MappingDocument, fields: tuple[str, ...]) -> 
 _MASKS: dict[str, Json] = {"on": True, "off": False, "usual": None}
 
 
-def _read_train(rest: str, mapping: MappingDocument, fields: tuple[str, ...]) -> Edit:
+def _read_train(rest: str, mapping: Mapping, fields: tuple[str, ...]) -> Edit:
     target, _, mask = rest.rpartition(" ")
-    number = _message_number(target.strip(), mapping)
-    if number > len(mapping.get("messages") or []):
+    number = _message_number(target.strip(), mapping.outer)
+    if number > len(mapping.outer.messages or ()):
         raise ValueSyntaxError(f"the mapping has no {target.strip() or 'such'} message")
     read: Json = _MASKS.get(mask, {"path": mask})
     return {"set": "train", "number": number, "mask": read, "alternative": None}

@@ -1,4 +1,4 @@
-"""Apply edits, which are data, to a mapping document.
+"""Apply edits, which are data, to the tree of a mapping.
 
 A person's short commands and a model's replies become the same few kinds of edit
 (schemas/chat.schema.json); nothing else changes a mapping in a conversation. What an edit does not
@@ -9,29 +9,53 @@ n}` for a part or a message that is there already.
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from ingot.agent.chat.group_paths import enter_group, leave_group
 from ingot.agent.judging.problem_words import explain_problem
 from ingot.agent.proposing.columns import is_path_inside
 from ingot.agent.proposing.llm import lowering
 from ingot.converters.errors import MappingError, Problem
-from ingot.converters.mapping.bind import read_tree
-from ingot.converters.mapping.language import ROLES, Mapping, to_document
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.mapping.language import (
+    ROLES,
+    Condition,
+    Group,
+    Layout,
+    Mapping,
+    Message,
+    MessageRole,
+    Role,
+    RoleFromData,
+    RoleInTurn,
+    RoleSplit,
+    Value,
+    path_document,
+    speaker_roles,
+)
+from ingot.converters.mapping.parser import Parser
+from ingot.converters.mapping.walk import value_parts
+from ingot.converters.paths import Path
+from ingot.converters.rows import Json
 
 Edit = dict[str, Json]
-_Change = Callable[[MappingDocument, Edit], MappingDocument]
-_RewriteLayout = Callable[[MappingDocument], MappingDocument]
+_Change = Callable[[Mapping, Edit], Mapping]
+# A layout, its edit, and the JSON Pointer to the layout.
+_ChangeLayout = Callable[[Layout, Edit, str], Layout]
+_Node = TypeVar("_Node")
 
 WHERE, EDIT = "the change", "edit"
-_SIDES = {"user": "assistant", "assistant": "user"}
+_SIDES: dict[Role, Role] = {"user": "assistant", "assistant": "user"}
 _SAID = ("each", "where", "content")  # of a message: what is said, without who says it
-_BODIES = ("text", "messages", "system", "tools", "any_of")
+_BODIES = ("text", "messages", "message")  # edits that take the place of alternatives
 
 
-def apply_edits(document: MappingDocument, edits: Sequence[Edit]) -> MappingDocument:
-    """Return the document after the edits, in their order; the given one is not changed."""
-    made = _without(document, "provenance")
+def apply_edits(mapping: Mapping, edits: Sequence[Edit]) -> Mapping:
+    """Return the mapping after the edits, in their order.
+
+    Raises MappingError: an edit that does not fit is a problem of the kind `EDIT` with its place
+    among the edits, a part of a mapping that is none one with its place there.
+    """
+    made = replace(mapping, provenance=None)
     for number, edit in enumerate(edits):
         try:
             made = _APPLY[edit["set"]](made, edit)
@@ -40,7 +64,7 @@ def apply_edits(document: MappingDocument, edits: Sequence[Edit]) -> MappingDocu
             problem = Problem(f"/edits/{number}{pointer}", EDIT, expected, got)
             if told:
                 problem = replace(problem, words=told[0], command=told[1])
-            raise MappingError(WHERE, (explain_problem(problem, read_tree(made)),)) from error
+            raise MappingError(WHERE, (explain_problem(problem, made),)) from error
     return made
 
 
@@ -57,32 +81,33 @@ def _refuse(problems: Iterator[Problem]) -> None:
         raise _EditError(one.pointer, one.expected, one.got)
 
 
-def _pick(known: Sequence[Json], number: int, pointer: str) -> Json:
+def _read_part(kind: type[_Node], stated: Json, pointer: str) -> _Node:
+    """Return the part of a mapping that an edit states; `pointer` leads to its place there."""
+    parser = Parser()
+    part = parser.part(kind, stated, pointer)
+    if part is None or parser.problems:
+        raise MappingError(WHERE, tuple(parser.problems))
+    return part
+
+
+def _pick(known: Sequence[_Node], number: int, pointer: str) -> _Node:
     if not 1 <= number <= len(known):
         wanted = f"a number from 1 to {len(known)}" if known else "what is there already"
         raise _EditError(pointer, wanted, str(number))
     return known[number - 1]
 
 
-def _without(document: MappingDocument, *keys: str) -> MappingDocument:
-    return {key: value for key, value in document.items() if key not in keys}
+def _on_layout(change: _ChangeLayout) -> _Change:
+    """Change the alternative that an edit names, or the outer layout where it names none."""
 
-
-def _with_key(document: MappingDocument, key: str, value: Json) -> MappingDocument:
-    """Set a key, or remove it if there is no value."""
-    kept = _without(document, key)
-    return kept if value in (None, [], {}) else {**kept, key: value}
-
-
-def _on_layout(change: _Change) -> _Change:
-    """Change the alternative that an edit names, or the document itself where it names none."""
-
-    def change_layout(document: MappingDocument, edit: Edit) -> MappingDocument:
-        number, variants = edit.get("alternative"), document.get("any_of") or []
+    def change_layout(mapping: Mapping, edit: Edit) -> Mapping:
+        number, variants = edit.get("alternative"), mapping.any_of
         if number is None:
-            return change(document, edit)
-        changed = change(_pick(variants, number, "/alternative"), edit)
-        return {**document, "any_of": [*variants[: number - 1], changed, *variants[number:]]}
+            kept = () if edit["set"] in _BODIES else variants
+            return replace(mapping, outer=change(mapping.outer, edit, ""), any_of=kept)
+        named = _pick(variants, number, "/alternative")
+        changed = change(named, edit, f"/any_of/{number - 1}")
+        return replace(mapping, any_of=(*variants[: number - 1], changed, *variants[number:]))
 
     return change_layout
 
@@ -90,21 +115,28 @@ def _on_layout(change: _Change) -> _Change:
 # --- values
 
 
-def _file_value(parts: Sequence[Json], current: Json, pointer: str) -> Json:
-    """Turn the parts of an edit into a value of the file's form."""
-    known = current if isinstance(current, list) else [] if current is None else [current]
-    made: list[Json] = []
+def _joined_value(
+    parts: Sequence[Json], current: Value | None, pointer: str, place: str
+) -> Value | None:
+    """Return the value that the parts of an edit make; `place` points to where it will stand."""
+    known, stated = value_parts(current), list[Json]()
     for number, part in enumerate(parts):
         if isinstance(part, dict) and "current" in part:
-            made += _current_parts(known, part["current"], f"{pointer}/{number}/current")
+            stated += _current_parts(known, part["current"], f"{pointer}/{number}/current")
         else:
             _refuse(lowering.part_problems([part], f"{pointer}/{number}", numbered=False))
-            made.append(lowering.lower_value([part]))
-    made = [part for part in made if part not in (None, "")]
-    return made[0] if len(made) == 1 else made or None
+            lowered = lowering.lower_value([part])
+            stated += [] if lowered in (None, "") else [lowered]
+    made = [
+        one
+        if isinstance(one, Value)
+        else _read_part(Value, one, f"{place}/{number}" if len(stated) > 1 else place)
+        for number, one in enumerate(stated)
+    ]
+    return Value(kind="concat", parts=tuple(made)) if len(made) > 1 else next(iter(made), None)
 
 
-def _current_parts(known: Sequence[Json], number: int, pointer: str) -> list[Json]:
+def _current_parts(known: Sequence[_Node], number: int, pointer: str) -> list[_Node]:
     """Return one of the present parts; 0 stands for all of them."""
     if not known:
         raise _EditError(pointer, "something that is there already", "nothing")
@@ -114,160 +146,182 @@ def _current_parts(known: Sequence[Json], number: int, pointer: str) -> list[Jso
 # --- texts and messages
 
 
-def _set_text(layout: MappingDocument, edit: Edit) -> MappingDocument:
-    value = _file_value(edit["parts"], layout.get("text"), "/parts")
+def _set_text(layout: Layout, edit: Edit, place: str) -> Layout:
+    value = _joined_value(edit["parts"], layout.text, "/parts", f"{place}/text")
     if value is None:
         raise _EditError("/parts", "at least one part", "none")
-    return {**_without(layout, *_BODIES), "text": value}
+    return replace(layout, text=value, messages=None, system=None, tools=None)
 
 
-def _set_messages(layout: MappingDocument, edit: Edit) -> MappingDocument:
-    known = layout.get("messages") or []
-    made: list[Json] = []
+def _set_messages(layout: Layout, edit: Edit, place: str) -> Layout:
+    made: list[Message] = []
     for number, one in enumerate(edit["messages"]):
         pointer = f"/messages/{number}"
         if "current" in one:
-            made += _current_parts(known, one["current"], f"{pointer}/current")
+            made += _current_parts(layout.messages or (), one["current"], f"{pointer}/current")
         else:
-            made.append(_message_entry(one, None, pointer))
+            made.append(_read_message(one, None, pointer, f"{place}/messages/{len(made)}"))
     if not made:
         raise _EditError("/messages", "at least one message", "none")
-    return {**_without(layout, "text", "any_of"), "messages": made}
+    return replace(layout, text=None, messages=tuple(made))
 
 
-def _set_message(layout: MappingDocument, edit: Edit) -> MappingDocument:
-    known, number, wanted = list(layout.get("messages") or []), edit["number"], edit["message"]
-    before = _pick(known if wanted is None else [*known, None], number, "/number")
-    entry = [] if wanted is None else [_message_entry(wanted, before, "/message")]
-    changed = [*known[: number - 1], *entry, *known[number:]]
+def _set_message(layout: Layout, edit: Edit, place: str) -> Layout:
+    known, number, wanted = layout.messages or (), edit["number"], edit["message"]
+    before = _pick(known if wanted is None else (*known, None), number, "/number")
+    at = f"{place}/messages/{number - 1}"
+    entry = () if wanted is None else (_read_message(wanted, before, "/message", at),)
+    changed = (*known[: number - 1], *entry, *known[number:])
     if not changed:
         raise _EditError("/message", "another message, as this is the only one", "none")
-    return {**_without(layout, "text", "any_of"), "messages": changed}
+    return replace(layout, text=None, messages=changed)
 
 
-def _message_entry(
-    message: MappingDocument, before: MappingDocument | None, pointer: str
-) -> MappingDocument:
-    """Turn a message into the file's form; its current parts are those of the replaced entry."""
-    current = (before or {}).get("content")
-    content = _file_value(message["content"], current, f"{pointer}/content")
-    return {**lowering.lower_message({**message, "content": []}), "content": content}
+def _read_message(message: Edit, before: Message | None, pointer: str, place: str) -> Message:
+    """Return the message that an edit states; its current parts are those of the replaced one."""
+    current = before.content if before else None
+    content = _joined_value(message["content"], current, f"{pointer}/content", f"{place}/content")
+    lowered = lowering.lower_message({**message, "content": []})
+    return replace(_read_part(Message, lowered, place), content=content)
 
 
-def _set_content(layout: MappingDocument, edit: Edit) -> MappingDocument:
-    def change(before: MappingDocument) -> MappingDocument:
-        content = _file_value(edit["parts"], before.get("content"), "/parts")
-        return {**_without(before, "content"), "content": content}
+def _set_content(layout: Layout, edit: Edit, place: str) -> Layout:
+    def change(before: Message, at: str) -> Message:
+        content = _joined_value(edit["parts"], before.content, "/parts", f"{at}/content")
+        return replace(before, content=content)
 
-    return _change_message(layout, edit["number"], change)
+    return _change_message(layout, edit["number"], change, place)
 
 
-def _set_train(layout: MappingDocument, edit: Edit) -> MappingDocument:
+def _set_train(layout: Layout, edit: Edit, place: str) -> Layout:
     """Set whether one message is trained on; None = as is usual for its role."""
-    mask = edit["mask"]["path"] if isinstance(edit["mask"], dict) else edit["mask"]
+    mask = edit["mask"]
 
-    def change(before: MappingDocument) -> MappingDocument:
-        return _without(before, "loss_mask") | ({} if mask is None else {"loss_mask": mask})
+    def change(before: Message, at: str) -> Message:
+        read = isinstance(mask, dict)
+        stated = _read_part(Value, mask["path"], f"{at}/loss_mask") if read else mask
+        return replace(before, loss_mask=stated)
 
-    return _change_message(layout, edit["number"], change)
+    return _change_message(layout, edit["number"], change, place)
 
 
 def _change_message(
-    layout: MappingDocument, number: int, change: _RewriteLayout
-) -> MappingDocument:
-    messages = layout.get("messages") or []
-    changed = change(_pick(messages, number, "/number"))
-    return {**layout, "messages": [*messages[: number - 1], changed, *messages[number:]]}
+    layout: Layout, number: int, change: Callable[[Message, str], Message], place: str
+) -> Layout:
+    messages = layout.messages or ()
+    changed = change(_pick(messages, number, "/number"), f"{place}/messages/{number - 1}")
+    return replace(layout, messages=(*messages[: number - 1], changed, *messages[number:]))
 
 
-def _set_role(layout: MappingDocument, edit: Edit) -> MappingDocument:
+def _set_role(layout: Layout, edit: Edit, place: str) -> Layout:
     role = None if edit["role"] == "drop" else edit["role"]
-    changed: list[Json] = []
-    found = False
-    for number, one in enumerate(layout.get("messages") or [], start=1):
-        by_name = isinstance(one["role"], dict) and "order" not in one["role"]
-        if by_name and edit["number"] in (None, number):
-            found = True
-            named, roles = _roles_by_name(one["role"])
-            one = {**one, "role": {**one["role"], named: {**roles, edit["value"]: role}}}
-        changed.append(one)
-    if not found:
+    changed = [
+        replace(one, role=_with_roles(one.role, {**_named_roles(one.role), edit["value"]: role}))
+        if edit["number"] in (None, number) and _names_roles(one.role)
+        else one
+        for number, one in enumerate(layout.messages or (), start=1)
+    ]
+    named = [number for number, one in enumerate(changed, 1) if _names_roles(one.role)]
+    if not named or edit["number"] not in (None, *named):
         raise _EditError("", "a message whose role is read from the data by name", "none")
-    return {**layout, "messages": changed}
+    return replace(layout, messages=tuple(changed))
 
 
-def _roles_by_name(role: MappingDocument) -> tuple[str, MappingDocument]:
-    """Return the key of a role read from the data, and its roles; four names mean themselves."""
-    named = "split" if "split" in role else "map"
-    return named, role.get(named, {one: one for one in ROLES})
+def _names_roles(role: MessageRole) -> bool:
+    return isinstance(role, RoleSplit) or (isinstance(role, RoleFromData) and not role.order)
 
 
-def _swap_sides(layout: MappingDocument, edit: Edit) -> MappingDocument:
+def _named_roles(role: MessageRole) -> dict[str, Role | None]:
+    """Return the roles of a role read from the data; where none is named, four mean themselves."""
+    return speaker_roles(role) or {one: one for one in ROLES}
+
+
+def _with_roles(role: MessageRole, named: dict[str, Role | None]) -> MessageRole:
+    if isinstance(role, RoleSplit):
+        return replace(role, markers=named)
+    return replace(role, map=named) if isinstance(role, RoleFromData) else role
+
+
+def _swap_sides(layout: Layout, edit: Edit, place: str) -> Layout:
     """Exchange the texts of user and assistant if each has one entry, else their roles."""
-    messages = layout.get("messages")
+    messages = layout.messages
     if not messages:
         raise _EditError("", "messages to swap", "none")
-    roles = [one["role"] for one in messages]
+    roles = [one.role for one in messages]
     spoken = [role for role in roles if role not in ("system", "tool")]
     if len(spoken) != len(_SIDES) or not all(role in spoken for role in _SIDES):
-        swapped = [{**one, "role": swap_role(one["role"])} for one in messages]
-        return {**layout, "messages": swapped}
+        swapped = tuple(replace(one, role=swap_role(one.role)) for one in messages)
+        return replace(layout, messages=swapped)
     made, (one, other) = list(messages), map(roles.index, _SIDES)
     for here, there in ((one, other), (other, one)):
-        said = {key: messages[there][key] for key in _SAID if key in messages[there]}
-        made[here] = _without(messages[here], *_SAID) | said
-    return {**layout, "messages": made}
+        said = {key: getattr(messages[there], key) for key in _SAID}
+        made[here] = replace(messages[here], **said)
+    return replace(layout, messages=tuple(made))
 
 
-def _swap_all(document: MappingDocument, edit: Edit) -> MappingDocument:
-    if edit["alternative"] is not None or "any_of" not in document:
-        return _on_layout(_swap_sides)(document, edit)
-    variants = [
-        _swap_sides(one, edit) if one.get("messages") else one for one in document["any_of"]
-    ]
-    outer = _swap_sides(document, edit) if document.get("messages") else document
-    if outer is document and variants == document["any_of"]:
+def _swap_all(mapping: Mapping, edit: Edit) -> Mapping:
+    if edit["alternative"] is not None or not mapping.any_of:
+        return _on_layout(_swap_sides)(mapping, edit)
+    outer, *variants = (
+        _swap_sides(one, edit, "") if one.messages else one
+        for one in (mapping.outer, *mapping.any_of)
+    )
+    changed = replace(mapping, outer=outer, any_of=tuple(variants))
+    if changed == mapping:
         raise _EditError("", "messages to swap", "none")
-    return {**outer, "any_of": variants}
+    return changed
 
 
-def swap_role(role: Json) -> Json:
-    """Exchange user and assistant in a role of the file's form."""
+def swap_role(role: MessageRole) -> MessageRole:
+    """Exchange user and assistant in a role."""
     if isinstance(role, str):
         return _SIDES.get(role, role)
-    if isinstance(role, list):
-        return [swap_role(one) for one in role]
-    if "order" in role:
-        return {**role, "order": swap_role(role["order"])}
-    named, roles = _roles_by_name(role)
-    return {**role, named: {name: swap_role(one) if one else one for name, one in roles.items()}}
+    if isinstance(role, RoleInTurn):
+        return replace(role, roles=_swap_roles(role.roles))
+    if isinstance(role, RoleFromData) and role.order:
+        return replace(role, order=_swap_roles(role.order))
+    named = _named_roles(role).items()
+    return _with_roles(role, {name: _SIDES.get(one, one) if one else one for name, one in named})
+
+
+def _swap_roles(roles: tuple[Role, ...]) -> tuple[Role, ...]:
+    return tuple(_SIDES.get(one, one) for one in roles)
 
 
 # --- what is beside the texts
 
 
-def _set_where(layout: MappingDocument, edit: Edit) -> MappingDocument:
+def _set_where(layout: Layout, edit: Edit, place: str) -> Layout:
     """Set the conditions of the rows, or of a message; lengths are single whole numbers."""
     _refuse(lowering.condition_problems(edit["where"], "/where"))
     number = edit.get("number")
-    held = _pick(layout.get("messages") or [], number, "/number") if number else layout
-    known = list(list_conditions(held))
-    for place, one in enumerate(edit["where"]):
-        if one not in known and not number:
-            _refuse_several(layout, one, f"/where/{place}/path")
-    where: Json = [lowering.lower_condition(one) for one in edit["where"]]
     if not number:
-        return _with_key(layout, "where", where)
-    return _change_message(layout, number, lambda message: _with_key(message, "where", where))
+        known = list(list_conditions(layout))
+        for at, one in enumerate(edit["where"]):
+            if one not in known:
+                _refuse_several(layout, one, f"/where/{at}/path")
+        return replace(layout, where=_read_conditions(edit, place))
+
+    def change(before: Message, at: str) -> Message:
+        return replace(before, where=_read_conditions(edit, at))
+
+    return _change_message(layout, number, change, place)
 
 
-def _refuse_several(layout: MappingDocument, condition: MappingDocument, pointer: str) -> None:
+def _read_conditions(edit: Edit, place: str) -> tuple[Condition, ...]:
+    lowered = map(lowering.lower_condition, edit["where"])
+    return tuple(
+        _read_part(Condition, one, f"{place}/where/{number}") for number, one in enumerate(lowered)
+    )
+
+
+def _refuse_several(layout: Layout, condition: Edit, pointer: str) -> None:
     """Refuse a condition of rows on a field that they have several times: only one is tested."""
     path = condition["path"]
     if not isinstance(path, str) or not ("[*]" in path or ".*" in path):
         return
-    lists = [one.get("each") for one in layout.get("messages") or ()]
-    inside = next((each for each in lists if is_path_inside(path, str(each))), None)
+    lists = [one.each[0].text for one in layout.messages or () if len(one.each) == 1]
+    inside = next((each for each in lists if is_path_inside(path, each)), None)
     words = f"A row has several values of {path}, and only the first would be tested."
     command = _message_condition(condition, path.removeprefix(f"{inside}.")) if inside else ""
     raise _EditError(pointer, "a field that a row has once", path, words, command)
@@ -276,7 +330,7 @@ def _refuse_several(layout: MappingDocument, condition: MappingDocument, pointer
 _TYPED = {"in": "keep {} is", "not_in": "drop {} is", "min_chars": "drop {} under"}
 
 
-def _message_condition(condition: MappingDocument, name: str) -> str:
+def _message_condition(condition: Edit, name: str) -> str:
     """Return the command that tests the same of each message."""
     typed = _TYPED.get(condition["op"], "drop {} over").format(f"message where {name}")
     plain = (one if isinstance(one, str) and one.isalnum() else None for one in condition["values"])
@@ -284,63 +338,64 @@ def _message_condition(condition: MappingDocument, name: str) -> str:
     return f"{typed} {','.join(one or json.dumps(other) for one, other in values)}"
 
 
-def list_conditions(layout: MappingDocument) -> Iterator[MappingDocument]:
-    """Yield the conditions of a layout in the form of an edit."""
-    for one in layout.get("where") or []:
-        operator = next(key for key in one if key != "path")
-        stated = one[operator]
-        values = stated if isinstance(stated, list) else [stated]
-        yield {"path": one["path"], "op": operator, "values": values}
+def list_conditions(holder: Layout | Message) -> Iterator[Edit]:
+    """Yield the conditions of a layout or a message in the form of an edit."""
+    for one in holder.where:
+        values = [*one.values] or [one.limit]
+        yield {"path": path_document(one.path), "op": one.op, "values": values}
 
 
-def _set_group(document: MappingDocument, edit: Edit) -> MappingDocument:
+def _set_group(mapping: Mapping, edit: Edit) -> Mapping:
     """Set how rows are grouped; where that begins or ends, paths are rewritten."""
-    group = edit["group"]
-    if group and not group["sort"]:
-        group = {"by": group["by"]}
-    if group and not document.get("group"):
-        document = _change_tree(document, enter_group)
-    elif document.get("group") and not group:
-        document = _change_tree(document, leave_group)
-    return _with_key(document, "group", group)
+    stated = {key: one for key, one in (edit["group"] or {}).items() if one or key == "by"}
+    group = _read_part(Group, stated, "/group") if stated else None
+    if group and not mapping.group:
+        mapping = enter_group(mapping)
+    elif mapping.group and not group:
+        mapping = leave_group(mapping)
+    return replace(mapping, group=group)
 
 
-def _change_tree(
-    document: MappingDocument, change: Callable[[Mapping], Mapping]
-) -> MappingDocument:
-    """Change the tree of a document; what it does not state yet stays so."""
-    made = to_document(change(read_tree(document)))
-    return {key: one for key, one in made.items() if key in document}
+def _set_each(layout: Layout, edit: Edit, place: str) -> Layout:
+    path = edit["path"]
+    return replace(layout, each=() if path is None else (_read_part(Path, path, f"{place}/each"),))
 
 
-def _set_aside(layout: MappingDocument, edit: Edit) -> MappingDocument:
+def _set_aside(layout: Layout, edit: Edit, place: str) -> Layout:
     """Set what stands beside the messages: the system message, or the definitions of tools."""
-    key = edit["set"]
-    return _with_key(layout, key, _file_value(edit["parts"], layout.get(key), "/parts"))
+    if edit["set"] == "system":
+        system = _joined_value(edit["parts"], layout.system, "/parts", f"{place}/system")
+        return replace(layout, system=system)
+    tools = _joined_value(edit["parts"], layout.tools, "/parts", f"{place}/tools")
+    return replace(layout, tools=tools)
 
 
-def _meta_value(edit: Edit) -> Json:
+def _set_meta(mapping: Mapping, edit: Edit) -> Mapping:
     _refuse(lowering.part_problems([edit["value"]], "/value", numbered=False))
-    return lowering.lower_value([edit["value"] or ""])
+    lowered, key = lowering.lower_value([edit["value"] or ""]), edit["key"]
+    meta = {name: value for name, value in mapping.outer.meta.items() if name != key}
+    if lowered is not None:
+        meta[key] = _read_part(Value, lowered, f"/meta/{key}")
+    return replace(mapping, outer=replace(mapping.outer, meta=meta))
 
 
-def _set_in(name: str, key: str, document: MappingDocument, value: Json) -> MappingDocument:
-    return _with_key(document, name, _with_key(document.get(name) or {}, key, value))
-
-
-def _set_files(document: MappingDocument, edit: Edit) -> MappingDocument:
+def _set_files(mapping: Mapping, edit: Edit) -> Mapping:
     """Set which files are read: those named, or as before without those left out."""
-    stated, without = (document.get("source") or {}).get("files") or [], edit["leave_out"]
+    stated, without = mapping.source.files or (), edit["leave_out"]
     named = edit["read"] or [one for one in stated if one not in without]
-    known = stated if any(not one.startswith("!") for one in named) else []
+    known = stated if any(not one.startswith("!") for one in named) else ()
     more = [f"!{one}" for one in without if f"!{one}" not in named and one not in known]
-    return _set_in("source", "files", document, [*named, *more])
+    return replace(mapping, source=replace(mapping.source, files=(*named, *more) or None))
 
 
-def _set_header_rows(document: MappingDocument, edit: Edit) -> MappingDocument:
+def _set_root(mapping: Mapping, edit: Edit) -> Mapping:
+    return replace(mapping, source=replace(mapping.source, root=edit["path"]))
+
+
+def _set_header_rows(mapping: Mapping, edit: Edit) -> Mapping:
     """Set the rows of the header, which takes the place of stated names."""
-    source = _without(document.get("source") or {}, "columns")
-    return _set_in("source", "header_rows", {**document, "source": source}, edit["rows"])
+    rows = tuple(edit["rows"]) or None
+    return replace(mapping, source=replace(mapping.source, columns=None, header_rows=rows))
 
 
 _APPLY: dict[str, _Change] = {
@@ -354,10 +409,10 @@ _APPLY: dict[str, _Change] = {
     "role": _on_layout(_set_role),
     "swap": _swap_all,
     "where": _on_layout(_set_where),
-    "each": _on_layout(lambda layout, edit: _with_key(layout, "each", edit["path"])),
-    "meta": lambda document, edit: _set_in("meta", edit["key"], document, _meta_value(edit)),
+    "each": _on_layout(_set_each),
+    "meta": _set_meta,
     "group": _set_group,
-    "root": lambda document, edit: _set_in("source", "root", document, edit["path"]),
+    "root": _set_root,
     "files": _set_files,
     "header_rows": _set_header_rows,
 }

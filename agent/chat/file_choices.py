@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ingot.agent.chat.edits import EDIT, WHERE, Edit
 from ingot.agent.chat.typed_values import NOTHING, ValueSyntaxError, split_outside_quotes
 from ingot.converters.errors import MappingError, Problem
-from ingot.converters.rows import MappingDocument
+from ingot.converters.mapping.language import Mapping
 from ingot.converters.sources import Source
 from ingot.converters.sources.storage.listing import literal_glob, matches_globs
 
@@ -18,7 +18,7 @@ EVERY = "all"
 _SHOWN = 8
 
 
-def read_header(rest: str, mapping: MappingDocument, fields: tuple[str, ...]) -> Edit:
+def read_header(rest: str, mapping: Mapping, fields: tuple[str, ...]) -> Edit:
     """Parse `row 3`, `rows 3,4` or `row none`."""
     if rest.lower() in {f"row {one}" for one in NOTHING}:
         return {"set": "header_rows", "rows": []}
@@ -27,12 +27,12 @@ def read_header(rest: str, mapping: MappingDocument, fields: tuple[str, ...]) ->
     return {"set": "header_rows", "rows": [int(one) for one in found.groups() if one]}
 
 
-def read_chosen(rest: str, mapping: MappingDocument, fields: tuple[str, ...]) -> Edit:
+def read_chosen(rest: str, mapping: Mapping, fields: tuple[str, ...]) -> Edit:
     """Parse `sheets A, B`, `files *.csv` or `all`."""
     return {"set": "files", "read": _typed_names(rest), "leave_out": []}
 
 
-def read_left_out(rest: str, mapping: MappingDocument, fields: tuple[str, ...]) -> Edit:
+def read_left_out(rest: str, mapping: Mapping, fields: tuple[str, ...]) -> Edit:
     """Parse `out sheet A, B`."""
     if not rest.lower().startswith("out "):
         raise ValueSyntaxError("the word out must follow")

@@ -19,7 +19,7 @@ from ingot.agent.chat.typed_values import (
     with_known_values,
 )
 from ingot.agent.context import Context
-from ingot.agent.judging.problem_words import typed_name
+from ingot.agent.judging.problem_words import explain_problem, typed_name
 from ingot.agent.judging.trial import Trial, try_out
 from ingot.agent.privacy import EMPTY_TEXT, Safe, SafeProblem, SafeValue
 from ingot.agent.proposing.columns import values_at
@@ -46,17 +46,21 @@ from ingot.agent.session import checked_state
 from ingot.agent.state import Order, Review, State
 from ingot.agent.steps.course import Run, advance, end
 from ingot.converters.errors import MappingError, Problem, SourceError
+from ingot.converters.mapping.bind import read_tree, to_document
+from ingot.converters.mapping.language import Mapping, RoleFromData
+from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.paths import Node
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources import Source, SourceSpec
 from ingot.converters.sources.sample import Sample
 
+_BODIES = ("text", "messages", "any_of")  # of which every mapping says one
 _SHOWN = 8
 _JUDGED_ROWS = 200  # by whose texts the language is judged
 
 
 def _type_edits(
-    edits: Sequence[Edit], mapping: MappingDocument, sample: Sample, source: Source
+    edits: Sequence[Edit], mapping: Mapping, sample: Sample, source: Source
 ) -> Iterator[Edit]:
     """Yield edits with values typed as in the sampled rows, and files named as in the source."""
     nodes = [Node(row.value, row.key) for row in sample.rows]
@@ -64,7 +68,7 @@ def _type_edits(
         if edit["set"] == "role" and len(edits) == 1:  # else an edit before may have changed them
             _require_speaker(edit, number, mapping, nodes)
         if edit["set"] == "messages":
-            grouped = [Node([node.value for node in nodes])] if mapping.get("group") else nodes
+            grouped = [Node([node.value for node in nodes])] if mapping.group else nodes
             yield with_known_speakers(edit, grouped)
         elif edit["set"] == "where":
             yield with_known_values(edit, mapping, nodes)
@@ -74,9 +78,7 @@ def _type_edits(
             yield edit
 
 
-def _require_speaker(
-    edit: Edit, number: int, mapping: MappingDocument, nodes: Sequence[Node]
-) -> None:
+def _require_speaker(edit: Edit, number: int, mapping: Mapping, nodes: Sequence[Node]) -> None:
     """Check that a sampled row, or the mapping, names the speaker; markers are not checked."""
     known = list(dict.fromkeys(_speaker_names(mapping, nodes)))
     if not known or edit["value"] in known:
@@ -96,19 +98,16 @@ def _require_speaker(
     raise MappingError(WHERE, (problem,))
 
 
-def _speaker_names(mapping: MappingDocument, nodes: Sequence[Node]) -> Iterator[str]:
-    around = mapping.get("each") or ""
-    if mapping.get("group"):  # paths start at the list of its rows
+def _speaker_names(mapping: Mapping, nodes: Sequence[Node]) -> Iterator[str]:
+    around = mapping.outer.each
+    if mapping.group:  # paths start at the list of its rows
         nodes = [Node([node.value for node in nodes])]
-    for message in mapping.get("messages") or []:
-        role, each = message["role"], message.get("each")
-        if not isinstance(role, dict) or "split" in role:
+    for message in mapping.outer.messages or ():
+        role, in_step = message.role, max(len(around), len(message.each)) > 1
+        if not isinstance(role, RoleFromData) or in_step or isinstance(role.path, Lookup):
             continue
-        parts = [part for part in (around, each, role["path"]) if part]
-        if not all(isinstance(part, str) for part in parts):  # in step, or a lookup
-            continue
-        path = ".".join(parts)
-        yield from role.get("map") or {}
+        path = ".".join(one.text for one in (*around, *message.each, role.path))
+        yield from role.map or {}
         for node in nodes:
             yield from (value for value in values_at(path, node) if isinstance(value, str))
 
@@ -153,12 +152,24 @@ def change_mapping(
 ) -> State:
     """Apply edits and check them on the sample; `problems` of the state say what is wrong."""
     proposal, turn, order = state.get("proposal"), state["turn"], state["order"]
-    mapping = (proposal and proposal.mapping) or {"version": 2}
+    before = (proposal and proposal.mapping) or {"version": 2}
+    mapping = read_tree(before)
     turn = replace(turn, provenance={**turn.provenance, **(provenance or {})})
     source, sample = context.source_and_sample(order.source, order.spec)
-    facts = SourceSpec.from_document(mapping.get("source"))
-    rows = context.sample(order.source, facts) if mapping.get("source") else sample
-    changed = apply_edits(mapping, list(_type_edits(edits, mapping, rows, source)))
+    facts = mapping.source
+    rows = sample if facts == SourceSpec() else context.sample(order.source, facts)
+    typed = list(_type_edits(edits, mapping, rows, source))
+    try:
+        made = apply_edits(mapping, typed)
+    except MappingError as error:
+        if any(one.code == EDIT for one in error.problems):
+            raise
+        door = context.door(order.source, order.spec)
+        wrong = (door.problem(explain_problem(one, mapping)) for one in error.problems)
+        return {**state, "turn": turn, "check": None, "problems": tuple(wrong)}
+    changed = to_document(made)
+    if made.kind == "irrelevant" and not any(key in before for key in _BODIES):
+        del changed["text"]  # nothing is said of it yet
     state = {**state, "turn": turn}
     if any(one["set"] in FILE_EDITS for one in edits):
         return _read_otherwise(state, changed, context)
@@ -320,8 +331,7 @@ def compare_targets(old: MappingDocument, new: MappingDocument) -> Iterator[tupl
 
 def _stated_mapping(mapping: MappingDocument) -> MappingDocument:
     """Return the mapping, or one that maps nothing."""
-    bodies = ("text", "messages", "any_of")
-    return mapping if any(key in mapping for key in bodies) else {"version": 2, "text": None}
+    return mapping if any(key in mapping for key in _BODIES) else {"version": 2, "text": None}
 
 
 def difference_lines(one: Difference, order: Order, context: Context) -> list[Safe]:

@@ -77,7 +77,7 @@ def respond(
         return Reply(conversation=conversation)
     try:
         fields = context.fields(conversation.order.source, conversation.spec)
-        meant = parse_command(words, conversation.mapping, fields)
+        meant = parse_command(words, conversation.tree, fields)
     except CommandSyntaxError as error:
         if context.asking is None or words.startswith("/"):
             return _unknown_line_reply(conversation, words, error)

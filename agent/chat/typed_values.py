@@ -15,9 +15,16 @@ from ingot.agent.proposing.llm.reply import complete_part
 from ingot.agent.proposing.names import speaker_role
 from ingot.agent.proposing.speakers import flag_roles
 from ingot.converters.mapping.bind import ISO_639_1
-from ingot.converters.mapping.language import FLAGS, META_KEYS, ROLES, split_template
-from ingot.converters.paths import Names, Node, PathSyntaxError, compile_path
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.mapping.language import (
+    FLAGS,
+    ROLES,
+    Layout,
+    Mapping,
+    Message,
+    split_template,
+)
+from ingot.converters.paths import Names, Node, Path, PathSyntaxError, compile_path
+from ingot.converters.rows import Json
 
 _OPENING = {"[": "]", "{": "}"}
 NOTHING = ("none", "nothing", "-")
@@ -141,7 +148,7 @@ _NAMED = (*ROLES, "drop")
 
 
 def parse_message_list(
-    text: str, layout: MappingDocument, fields: tuple[str, ...], alternative: int | None
+    text: str, layout: Layout, fields: tuple[str, ...], alternative: int | None
 ) -> tuple[Edit, ...]:
     """Return the edits that make one message per element: `LIST speaker=F text=F roles=...`."""
     path, *rest = _KEYS.split(text)
@@ -155,7 +162,7 @@ def parse_message_list(
     role = _parse_roles(found.get("roles", ""), _unquote(found.get("speaker", "")) or None)
     content, where = parse_parts(found["text"]), list[Edit]()
     before: list[Edit] = []
-    if layout.get("each") and any(one.startswith(path) for one in fields):
+    if layout.each and any(one.startswith(path) for one in fields):
         before, where = _leave_each(layout, each, alternative)
     entry = {"each": [each], "where": where, "role": role, "content": content, "loss_mask": None}
     made = {"set": "messages", "messages": [entry], "alternative": alternative}
@@ -163,14 +170,15 @@ def parse_message_list(
 
 
 def _leave_each(
-    layout: MappingDocument, each: str, alternative: int | None
+    layout: Layout, each: str, alternative: int | None
 ) -> tuple[list[Edit], list[Edit]]:
     """Return edits that make one record of a row again, and the conditions on its elements."""
     before: list[Edit] = [{"set": "each", "path": None, "alternative": alternative}]
-    for key, value in (layout.get("meta") or {}).items():
-        if key in META_KEYS and isinstance(value, str) and value.startswith("^."):
-            before.append({"set": "meta", "key": key, "value": value.removeprefix("^.")})
-    where = list(list_conditions(layout)) if layout["each"] == each else []
+    for key, value in layout.meta.items():
+        path = value.path.text if value.is_bare and value.path else ""
+        if path.startswith("^."):
+            before.append({"set": "meta", "key": key, "value": path.removeprefix("^.")})
+    where = list(list_conditions(layout)) if _list_text(layout.each) == each else []
     if where:
         before.append({"set": "where", "number": None, "where": [], "alternative": alternative})
     return before, where
@@ -201,7 +209,7 @@ def with_known_speakers(edit: Edit, nodes: Sequence[Node]) -> Edit:
     return {**edit, "messages": [_with_known_roles(one, nodes) for one in edit["messages"]]}
 
 
-def _with_known_roles(message: MappingDocument, nodes: Sequence[Node]) -> MappingDocument:
+def _with_known_roles(message: Edit, nodes: Sequence[Node]) -> Edit:
     role = message.get("role")
     if not isinstance(role, dict) or role.get("map") != [] or not isinstance(role["path"], str):
         return message
@@ -217,7 +225,7 @@ def _with_known_roles(message: MappingDocument, nodes: Sequence[Node]) -> Mappin
     return {**message, "role": {**role, "map": pairs}}
 
 
-def _speakers(message: MappingDocument, speaker: str, nodes: Sequence[Node]) -> Iterator[str]:
+def _speakers(message: Edit, speaker: str, nodes: Sequence[Node]) -> Iterator[str]:
     if len(message["each"]) != 1:
         return
     each = message["each"][0]
@@ -226,23 +234,26 @@ def _speakers(message: MappingDocument, speaker: str, nodes: Sequence[Node]) -> 
         yield from (text_of(one) for one in values_at(path, node) if text_of(one))
 
 
-def with_known_values(edit: Edit, mapping: MappingDocument, nodes: Sequence[Node]) -> Edit:
+def with_known_values(edit: Edit, mapping: Mapping, nodes: Sequence[Node]) -> Edit:
     """Return an edit of conditions with its values as the data have them; others stay."""
     around = _message_list(mapping, edit)
     return {**edit, "where": [_type_condition(one, nodes, around) for one in edit["where"]]}
 
 
-def _message_list(mapping: MappingDocument, edit: Edit) -> str:
+def _message_list(mapping: Mapping, edit: Edit) -> str:
     """The list that the message of an edit walks over, "" for conditions of rows."""
-    messages, number = mapping.get("messages") or [], edit.get("number")
-    each = messages[number - 1].get("each") if number and number <= len(messages) else None
-    parts = [mapping.get("each"), each]
-    return ".".join(one for one in parts if isinstance(one, str)) if each else ""
+    messages, number = mapping.outer.messages or (), edit.get("number")
+    each = messages[number - 1].each if number and number <= len(messages) else ()
+    lists = [_list_text(one) for one in (mapping.outer.each, each)]
+    return ".".join(filter(None, lists)) if each else ""
 
 
-def _type_condition(
-    condition: MappingDocument, nodes: Sequence[Node], around: str = ""
-) -> MappingDocument:
+def _list_text(each: tuple[Path, ...]) -> str:
+    """The list that is walked over, "" if there is none, or several in step."""
+    return each[0].text if len(each) == 1 else ""
+
+
+def _type_condition(condition: Edit, nodes: Sequence[Node], around: str = "") -> Edit:
     """Replace a value that is spelled like one of the data by it; others stay."""
     if condition["op"] not in ("in", "not_in") or not isinstance(condition["path"], str):
         return condition
@@ -279,30 +290,30 @@ _ALL = re.compile(r"(?P<message>message\b(?: +\d+)?)? *\ball(?P<field>(?! is ) .
 
 
 def parse_conditions(
-    rest: str, mapping: MappingDocument, fields: tuple[str, ...], operators: dict[str, str]
+    rest: str, mapping: Mapping, fields: tuple[str, ...], operators: dict[str, str]
 ) -> Edit | tuple[Edit, ...]:
     """Return the edit of the rows' conditions, or of each message that is walked over."""
     named, where, condition = rest.partition(" where ")
     if not where or named.split()[0] != "message":
-        return _where_edit(None, _with_condition(rest, mapping, fields, operators))
-    messages, made = mapping.get("messages") or [], []
+        return _where_edit(None, _with_condition(rest, mapping.outer, fields, operators))
+    messages, made = mapping.outer.messages or (), []
     for number in _walked_messages(named, messages):
         message = messages[number - 1]
-        inside = f"{message.get('each') or ''}."
+        inside = f"{_list_text(message.each)}."
         own = tuple(one.removeprefix(inside) for one in fields)
         short = condition.strip().removeprefix(inside)
         made.append(_where_edit(number, _with_condition(short, message, own, operators)))
     return tuple(made)
 
 
-def parse_removal(rest: str, mapping: MappingDocument) -> tuple[Edit, ...]:
+def parse_removal(rest: str, mapping: Mapping) -> tuple[Edit, ...]:
     """Return the edits that remove conditions (`all`, `message all FIELD`); none of other lines."""
     removed = _ALL.fullmatch(rest)
     if removed is None:
         return ()
-    field, messages = (removed["field"] or "").strip(), mapping.get("messages") or []
+    field, messages = (removed["field"] or "").strip(), mapping.outer.messages or ()
     if not removed["message"]:
-        return (_where_edit(None, _conditions_but(field, mapping)),)
+        return (_where_edit(None, _conditions_but(field, mapping.outer)),)
     return tuple(
         _where_edit(number, _conditions_but(field, messages[number - 1]))
         for number in _walked_messages(removed["message"], messages)
@@ -313,19 +324,19 @@ def _where_edit(number: int | None, where: list[Json]) -> Edit:
     return {"set": "where", "number": number, "where": where, "alternative": None}
 
 
-def _walked_messages(named: str, messages: Sequence[MappingDocument]) -> list[int]:
+def _walked_messages(named: str, messages: Sequence[Message]) -> list[int]:
     """The number that is named (`message 2`), or those of the messages that walk over a list."""
     if number := named.removeprefix("message").strip():
         return [parse_number(number, len(messages))]
-    walked = [number for number, one in enumerate(messages, start=1) if one.get("each")]
+    walked = [number for number, one in enumerate(messages, start=1) if one.each]
     if not walked:
         raise ValueSyntaxError("no message walks over a list: name one, as in message 2")
     return walked
 
 
-def _conditions_but(field: str, holder: MappingDocument) -> list[Json]:
+def _conditions_but(field: str, holder: Layout | Message) -> list[Json]:
     """The conditions that are left where those on a field are removed, or all ("")."""
-    short = field.removeprefix(f"{holder.get('each') or ''}.")
+    short = field.removeprefix(f"{_list_text(holder.each)}.")
     kept = list_conditions(holder) if field else ()
     return [one for one in kept if not is_same_path(one["path"], short)]
 
@@ -345,7 +356,7 @@ def _step_names(path: str) -> Iterator[object]:
 
 
 def _with_condition(
-    rest: str, holder: MappingDocument, fields: tuple[str, ...], operators: dict[str, str]
+    rest: str, holder: Layout | Message, fields: tuple[str, ...], operators: dict[str, str]
 ) -> list[Json]:
     """Return the conditions of a mapping or of a message, and the one that is typed."""
     for word, operator in operators.items():

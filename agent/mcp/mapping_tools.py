@@ -46,6 +46,7 @@ from ingot.agent.state import Review, State
 from ingot.agent.steps.course import Run, advance
 from ingot.converters.errors import ConversionError, MappingError
 from ingot.converters.json_yaml import encode
+from ingot.converters.mapping.bind import read_tree
 from ingot.converters.records.writers import reject_text
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.facts import stored_bytes
@@ -328,7 +329,7 @@ def _changed_state(state: State, line: str, context: Context) -> State:
     proposal, order = state.get("proposal"), state["order"]
     mapping = _plain(proposal.mapping if proposal else None) or {"version": 2}
     try:
-        meant = parse_command(line, mapping, context.fields(order.source, order.spec))
+        meant = parse_command(line, read_tree(mapping), context.fields(order.source, order.spec))
     except CommandSyntaxError as error:
         raise ConversionError(
             "changes", f"{line!r}: {error.why}", suggest_commands(line)

@@ -1,179 +1,23 @@
-"""Bind a mapping document to sampled rows: settle bare strings and roles, once."""
+"""Check a mapping document and bind it to sampled rows; read one from a file."""
 
-import difflib
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path as File
 from typing import NoReturn
 
-from ingot.converters import paths
 from ingot.converters.errors import MappingError, Problem
-from ingot.converters.json_yaml import found_text, json_fault, pointer_to, violations
+from ingot.converters.json_yaml import json_fault, pointer_to, violations
 from ingot.converters.mapping.document_reader import short_json
-from ingot.converters.mapping.language import Layout, Mapping, Value, to_document
-from ingot.converters.mapping.parser import LiteralRule, Parser
-from ingot.converters.rows import Json, MappingDocument, RowError
+from ingot.converters.mapping.language import Layout, Mapping, to_document
+from ingot.converters.mapping.parser import Parser
+from ingot.converters.mapping.version1 import Version1
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources.documents.kinds import ISO_639_1
 
 __all__ = ["ISO_639_1", "Mapping", "bind", "load_mapping", "parse", "read_mapping", "to_document"]
-
-_USER_NAMES = ("question", "input", "prompt", "query", "user", "human", "problem", "问题")
-_ASSISTANT_NAMES = ("answer", "response", "output", "completion", "assistant", "gpt", "回答")
-_SYSTEM_NAMES = ("system", "instruction", "persona", "系统")
-_OBSERVED_LIMIT = 2000
-_DEPTH_LIMIT = 12
-
-
-def observed_paths(values: Iterable[Json]) -> tuple[str, ...]:
-    """Return the paths that occur in the rows, in order of first appearance; at most 2,000."""
-    seen: dict[tuple[str, ...], None] = {}
-
-    def walk(value: Json, segments: tuple[str, ...]) -> None:
-        if len(seen) >= _OBSERVED_LIMIT or len(segments) > _DEPTH_LIMIT:
-            return
-        if isinstance(value, dict):
-            for key, inner in value.items():
-                if len(seen) >= _OBSERVED_LIMIT:
-                    return
-                here = (*segments, key)
-                seen.setdefault(here)
-                if isinstance(inner, dict | list):
-                    walk(inner, here)
-        elif isinstance(value, list):
-            here = (*segments, "[*]")
-            seen.setdefault(here)
-            for inner in value[:20]:
-                walk(inner, here)
-
-    for value in values:
-        walk(value, ())
-    return tuple(dict.fromkeys(paths.join_path(*segments) for segments in seen))
-
-
-def nearest_path(text: str, observed: Sequence[str]) -> str | None:
-    """Return the observed path that looks most like a text, None if none does."""
-    by_folded = {path.casefold(): path for path in reversed(observed)}
-    folded = text.casefold()
-    close = difflib.get_close_matches(folded, by_folded, 1, cutoff=0.6)
-    if close:
-        return by_folded[close[0]]
-    last = folded.rsplit(".", 1)[-1]
-    ending = [path for path in observed if path.casefold().rsplit(".", 1)[-1] == last]
-    return min(ending, key=len, default=None)
-
-
-def resolves(path: paths.Path, values: Iterable[Json]) -> bool:
-    """True if the path gives a hit (null is one) in at least one row."""
-    for value in values:
-        with suppress(RowError):
-            if path.nodes(paths.Node(value)):
-                return True
-    return False
-
-
-class LiteralBinder:
-    """What a bare string under `source`, `language` or `system` of version 1 means."""
-
-    def __init__(self, values: Sequence[Json] | None) -> None:  # None: no rows to look in
-        self.known, self.values = values is not None, values or ()
-        self.warnings: list[str] = []
-
-    @cached_property
-    def observed(self) -> tuple[str, ...]:
-        """Return the paths of the rows, looked for where a text is none of them."""
-        return observed_paths(self.values)
-
-    def __call__(self, key: str, text: str, pointer: str) -> Value | Problem:
-        """A path if it resolves in a sampled row, else a literal by the rule of its key."""
-        literal = _may_be_literal(key, text)
-        try:
-            path = paths.compile_path(text)
-        except paths.PathSyntaxError as error:
-            if literal:
-                return Value(kind="literal", literal=text)
-            expected = f"a path ({error.problem})"
-            return Problem(pointer, "bad_path", expected, text, error.nearest)
-        if not self.known:
-            return Value(kind="literal", literal=text)
-        if resolves(path, self.values):
-            if literal and key != "source":
-                warning = f"{pointer}: {text!r} is a column, so it is read as a path, not a literal"
-                self.warnings.append(warning)
-            return Value(kind="path", path=path)
-        if literal and not (key == "source" and self._near_miss(text)):
-            return Value(kind="literal", literal=text)
-        nearest = nearest_path(text, self.observed)
-        expected = f"a path that exists in the data, or {_LITERALS[key]}"
-        return Problem(pointer, "unresolved_path", expected, text, nearest)
-
-    def _near_miss(self, text: str) -> bool:
-        folded = text.casefold()
-        observed = {path.casefold() for path in self.observed}
-        return bool(difflib.get_close_matches(folded, observed, 1, cutoff=0.8))
-
-
-_LITERALS = {
-    "language": "an ISO 639-1 code or mix",
-    "source": "a bare name that is not nearly a column's",
-    "system": "a text with a blank in it",
-}
-
-
-def _may_be_literal(key: str, text: str) -> bool:
-    if key == "language":
-        return text in ISO_639_1 or text == "mix"
-    if key == "source":
-        return "." not in text and "[" not in text and "\n" not in text
-    return any(c.isspace() for c in text.strip())
-
-
-def infer_roles(
-    document: MappingDocument, values: Sequence[Json]
-) -> tuple[MappingDocument, list[str]]:
-    """Fill in the roles that a version 1 document leaves out, by field name, else by position."""
-    messages = document.get("messages")
-    if not isinstance(messages, list):
-        return document, []
-    notes: list[str] = []
-    filled = []
-    for number, message in enumerate(messages):
-        absent = isinstance(message, dict) and message.get("role") in (None, "")
-        if absent and "content" in message:
-            role = _guess_role(message["content"], number == len(messages) - 1, values)
-            notes.append(f"/messages/{number}/role: {role} inferred from {message['content']!r}")
-            message = {**message, "role": role}
-        filled.append(message)
-    return {**document, "messages": filled}, notes
-
-
-def _guess_role(content: Json, last: bool, values: Sequence[Json]) -> str:
-    first = next(iter(content), None) if isinstance(content, list) else content
-    if not isinstance(first, str):
-        return "assistant" if last else "user"
-    name = first.casefold().rsplit(".", 1)[-1]
-    if any(known in name for known in _SYSTEM_NAMES):
-        return "system" if "system" in name or _is_nearly_constant(first, values) else "user"
-    if any(known in name for known in _ASSISTANT_NAMES):
-        return "assistant"
-    if any(known in name for known in _USER_NAMES):
-        return "user"
-    return "assistant" if last else "user"
-
-
-def _is_nearly_constant(text: str, values: Sequence[Json]) -> bool:
-    """True if nearly all rows hold the same text there."""
-    try:
-        path = paths.compile_path(text)
-        hits = [path.find(paths.Node(value)) for value in values]
-        found = [tuple(h if isinstance(h, str) else found_text(h) for h in held) for held in hits]
-    except (paths.PathSyntaxError, RowError):
-        return False
-    return len(found) > 1 and len(set(found)) <= max(1, len(found) // 20)
-
 
 # Deeper and longer than any mapping that a person can read, and far from what a machine cannot.
 MAX_LEVELS = 40
@@ -185,7 +29,7 @@ _MAX_BITS = 4096
 
 def parse(document: Json, *, where: str) -> MappingDocument:
     """Check a document without data."""
-    _, _, problems = _parse_document(document, (), LiteralBinder(None))
+    _, problems = _parse_document(document, None)
     if problems:
         raise MappingError(where, tuple(problems))
     return dict(document)
@@ -193,41 +37,36 @@ def parse(document: Json, *, where: str) -> MappingDocument:
 
 def read_tree(document: Json) -> Mapping:
     """Return the tree of a document, for what is shown or asked of it: wrong parts are left out."""
-    return _parse_document(document, (), LiteralBinder(None))[0]
+    return _parse_document(document, None)[0]
 
 
 def bind(document: Json, values: Sequence[Json] = (), *, where: str = "mapping") -> Mapping:
     """Return the mapping that a document means for these rows."""
-    binder = LiteralBinder(values)
-    mapping, notes, problems = _parse_document(document, values, binder)
+    mapping, problems = _parse_document(document, values)
     if problems:
         raise MappingError(where, tuple(problems))
-    return replace(mapping, warnings=(*notes, *binder.warnings))
+    return mapping
 
 
-def _parse_document(
-    document: Json, values: Sequence[Json], literal_rule: LiteralRule
-) -> tuple[Mapping, list[str], list[Problem]]:
-    """The mapping, what was inferred, and every problem; with a problem the mapping is partial."""
-    parser = Parser(literal_rule)
+def _parse_document(document: Json, values: Sequence[Json] | None) -> tuple[Mapping, list[Problem]]:
+    """The mapping and every problem; with a problem the mapping is partial."""
+    parser = Parser()
     parser.problems += [*_unwritable_problems(document)] or _size_problems(document)
-    notes: list[str] = []
     if parser.problems or not isinstance(document, dict):
         if not parser.problems:
             parser.fail("", "a JSON object", document)
-        return Mapping(kind="irrelevant", outer=Layout()), notes, parser.problems
-    if "version" not in document:
-        document, notes = infer_roles(document, values)
-        mapping = parser.version1(document)
-    else:
-        if document["version"] != 2 or isinstance(document["version"], bool):
-            parser.fail("/version", "2 (a file without version is version 1)", document["version"])
-        mapping = parser.version2(document)
+        return Mapping(outer=Layout()), parser.problems
+    older = Version1(values)
+    stated = document if "version" in document else older.rewrite(document)
+    if stated["version"] != 2 or isinstance(stated["version"], bool):
+        parser.fail("/version", "2 (a file without version is version 1)", stated["version"])
+    mapping = replace(parser.mapping(stated), warnings=tuple(older.warnings))
+    parser.problems += older.problems
     # The schema is the contract: should the parser ever be laxer, the schema still has the word.
     if not parser.problems:
-        for pointer, message in _schema_violations(json.dumps(document)):
-            parser.problems.append(Problem(pointer, "schema", message[:200], short_json(document)))
-    return mapping, notes, parser.problems
+        for pointer, message in _schema_violations(json.dumps(stated)):
+            parser.problems.append(Problem(pointer, "schema", message[:200], short_json(stated)))
+    return mapping, parser.problems
 
 
 @lru_cache(maxsize=64)  # a document is bound to several samples and parsed in between

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from ingot.converters.errors import Problem
 from ingot.converters.json_yaml import found_text
-from ingot.converters.mapping.bind import nearest_path, observed_paths
 from ingot.converters.mapping.language import Mapping, Message, Need, RoleFromData, Tree
 from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.mapping.loss import NO_LOSS, Loss, measure_loss
@@ -25,6 +24,7 @@ from ingot.converters.mapping.path_uses import (
     path_uses,
     shared_paths,
 )
+from ingot.converters.mapping.row_paths import nearest_path, observed_paths
 from ingot.converters.mapping.rows.conditions import compile_test
 from ingot.converters.mapping.rows.executor import SOFT_REASONS, Record, RowExecutor
 from ingot.converters.mapping.rows.group import group_rows

@@ -346,7 +346,6 @@ class Layout:
 class Mapping:
     """A bound mapping: nothing in it is interpreted again per record."""
 
-    kind: MappingKind  # `irrelevant` where the document maps nothing
     outer: Layout  # the keys of the document itself
     any_of: tuple[Layout, ...] = ()  # the alternatives
     source: SourceSpec = SourceSpec()
@@ -354,9 +353,21 @@ class Mapping:
     provenance: MappingDocument | None = None
     warnings: tuple[str, ...] = ()  # what was noticed while binding
 
+    @property
+    def kind(self) -> MappingKind:
+        """Return what is made of the rows; `irrelevant` where the mapping maps nothing."""
+        return layouts_kind((self.outer, *self.any_of))
+
     def alternatives(self) -> tuple[Layout, ...]:
         """The whole layouts in order: the alternatives laid over the outer keys, or those alone."""
         return tuple(merge_layout(self.outer, variant) for variant in self.any_of) or (self.outer,)
+
+
+def layouts_kind(layouts: tuple[Layout, ...]) -> MappingKind:
+    """Return what some layouts make of the rows."""
+    if any(layout.messages for layout in layouts):
+        return "sft"
+    return "pt" if any(layout.text for layout in layouts) else "irrelevant"
 
 
 def merge_layout(outer: Layout, variant: Layout) -> Layout:

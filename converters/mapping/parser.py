@@ -6,12 +6,10 @@ records of two kinds) and says what is wrong in words a person can act on.
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
-from ingot.converters.errors import Problem
 from ingot.converters.json_yaml import pointer_to
 from ingot.converters.mapping.document_reader import DocumentReader, Read, is_scalar
 from ingot.converters.mapping.language import (
@@ -23,7 +21,6 @@ from ingot.converters.mapping.language import (
     Group,
     Layout,
     Mapping,
-    MappingKind,
     Message,
     MessageRole,
     Modifier,
@@ -35,6 +32,7 @@ from ingot.converters.mapping.language import (
     Tree,
     Value,
     ValueKind,
+    layouts_kind,
     split_template,
 )
 from ingot.converters.paths import MAX_STEPS, Path
@@ -47,9 +45,7 @@ from ingot.converters.sources.facts import (
     SourceSpec,
 )
 
-# How a bare string of version 1 that may be a literal (source, language, system) becomes a value:
-# (key, text, pointer) -> value, or the problem.
-LiteralRule = Callable[[str, str, str], Value | Problem]
+Node = TypeVar("Node")
 
 _LABEL = re.compile(r"[^A-Za-z0-9]*[Aa10][^A-Za-z0-9]*")
 _SOURCE_CHOICES = {"format": FORMATS, "orient": ORIENTS, "html": WEB_PAGES}
@@ -69,11 +65,19 @@ _V2_KEYS = ("version", "source", "group", *_VARIANT_KEYS, "any_of", "provenance"
 
 
 class Parser(DocumentReader):
-    """One pass over a mapping document."""
+    """One pass over a mapping document of version 2."""
 
-    def __init__(self, literal_rule: LiteralRule) -> None:
-        super().__init__()
-        self.literal_rule = literal_rule
+    def part(self, kind: type[Node], document: Json, pointer: str) -> Node | None:
+        """Return one part of a mapping; None where it is wrong, or stands for nothing."""
+        readers: dict[type, Read] = {
+            Path: self._path,
+            Value: self._value,
+            Message: self._message,
+            Condition: self._condition,
+            Group: self._group,
+        }
+        part: Node | None = readers[kind](document, pointer)
+        return part
 
     def _each(self, document: Json, pointer: str) -> tuple[Path, ...]:
         """A path, or a list of paths walked in step."""
@@ -279,16 +283,18 @@ class Parser(DocumentReader):
             each=self._inside(document, pointer, "each", self._each, ()),
             where=self._inside(document, pointer, "where", self._lists(self._condition), ()),
             messages=messages or None,
-            meta=self._meta(document.get("meta"), f"{pointer}/meta", self._value),
+            meta=self._meta(document.get("meta"), f"{pointer}/meta"),
             **values,
         )
 
-    def _meta(self, document: Json, pointer: str, read: Read) -> dict[str, Value]:
+    def _meta(self, document: Json, pointer: str) -> dict[str, Value]:
         if document is None:
             return {}
         stated = self._object(document, pointer, META_KEYS)
         parsed = {
-            k: read(stated[k], f"{pointer}/{k}") for k in META_KEYS if stated.get(k) is not None
+            k: self._value(stated[k], f"{pointer}/{k}")
+            for k in META_KEYS
+            if stated.get(k) is not None
         }
         return {key: value for key, value in parsed.items() if value}
 
@@ -336,8 +342,8 @@ class Parser(DocumentReader):
             return None
         return tuple(numbers)
 
-    def version2(self, document: MappingDocument) -> Mapping:
-        """Return a version 2 document."""
+    def mapping(self, document: MappingDocument) -> Mapping:
+        """Return the tree of a document, without the parts of it that are wrong."""
         document = self._object(document, "", _V2_KEYS)
         targets = [key for key in ("text", "messages", "any_of") if key in document]
         if len(targets) != 1:
@@ -345,15 +351,13 @@ class Parser(DocumentReader):
         variants: tuple[Layout, ...] = self._inside(
             document, "", "any_of", self._lists(self._variant, 2), ()
         )
-        if len({_layout_kind((variant,)) for variant in variants} - {"irrelevant"}) > 1:
+        if len({layouts_kind((variant,)) for variant in variants} - {"irrelevant"}) > 1:
             self.fail("/any_of", "alternatives that all give text, or all give messages", targets)
         provenance = document.get("provenance")
         if "provenance" in document and not isinstance(provenance, dict):
             self.fail("/provenance", "an object", provenance)
-        outer = self._layout(document, "")
         return Mapping(
-            kind=_layout_kind((outer, *variants)),
-            outer=outer,
+            outer=self._layout(document, ""),
             any_of=variants,
             source=self._inside(document, "", "source", self._source, SourceSpec()),
             group=self._inside(document, "", "group", self._group),
@@ -362,64 +366,3 @@ class Parser(DocumentReader):
 
     def _variant(self, document: Json, pointer: str) -> Layout:
         return self._layout(self._object(document, pointer, _VARIANT_KEYS), pointer)
-
-    def version1(self, document: MappingDocument) -> Mapping:
-        """Return a version 1 document: the contract's own form, valid for ever."""
-        target = "messages" if "messages" in document else "text"
-        keys = ("messages", "system", "meta") if target == "messages" else ("text", "meta")
-        document = self._object(document, "", keys)
-        if target not in document:
-            self.fail("", "text or messages (or version 2)", list(document))
-        body, system = document.get(target), document.get("system")
-        text = messages = None
-        if target == "text":
-            text = self._content1(body, "/text")
-        elif body is not None:
-            messages = self._list_of(body, "/messages", self._message1)
-        layout = Layout(
-            text=text,
-            messages=messages or None,
-            system=self._literal_or_path(system, "/system") if system is not None else None,
-            meta=self._meta(document.get("meta"), "/meta", self._literal_or_path),
-        )
-        return Mapping(kind=_layout_kind((layout,)), outer=layout)
-
-    def _message1(self, document: Json, pointer: str) -> Message | None:
-        document = self._object(document, pointer, ("role", "content", "loss_mask"))
-        role = self._required(document, pointer, "role", self._fixed_role)
-        content = self._required(document, pointer, "content", self._content1)
-        mask = document.get("loss_mask")
-        fits = mask is None or isinstance(mask, bool)
-        mask = self._take(mask, fits, f"{pointer}/loss_mask", "true, false or null")
-        return Message(role=role, content=content, loss_mask=mask) if role else None
-
-    def _content1(self, document: Json, pointer: str) -> Value | None:
-        """A path, a list of paths, or null (version 1)."""
-        if document is None:
-            return None
-        if not isinstance(document, list):
-            return self._path_value(document, pointer)
-        parts = tuple(
-            Value(kind="path", path=path) for path in self._list_of(document, pointer, self._path)
-        )
-        return parts[0] if len(parts) == 1 else Value(kind="concat", parts=parts)
-
-    def _literal_or_path(self, document: Json, pointer: str) -> Value | None:
-        """A bare string of version 1 that may be a literal, settled by the rule of the binder."""
-        key = pointer.rsplit("/", 1)[-1]
-        if key not in ("source", "language", "system"):
-            return self._path_value(document, pointer)
-        text = self._text(document, pointer)
-        if text is None:
-            return None
-        settled = self.literal_rule(key, text, pointer)
-        if isinstance(settled, Problem):
-            self.problems.append(settled)
-            return None
-        return settled
-
-
-def _layout_kind(layouts: tuple[Layout, ...]) -> MappingKind:
-    if any(layout.messages for layout in layouts):
-        return "sft"
-    return "pt" if any(layout.text for layout in layouts) else "irrelevant"

@@ -167,7 +167,10 @@ def test_documents_beside_formats_that_are_not_read_are_counted_by_kind() -> Non
     Path("in/a.pdf").write_bytes(b"%PDF-1.7" + bytes(92))
     words = ["run", "in", "--out", "out", "--mapper", "rules", "--yes"]
     ran = ingot(*words)
-    assert "of the bytes: a PDF document (1 file, 100 bytes) (limit: at most 10 % of the bytes)" in ran.stdout
+    assert (
+        "of the bytes: a PDF document (1 file, 100 bytes) (limit: at most 10 % of the bytes)"
+        in ran.stdout
+    )
     assert "| a PDF document | 1 | 100 |" in Path("out/report.md").read_text()
     Path("in/b.docx").write_bytes(bytes(5000))
     told = ingot(*words, "--overwrite", code=3).stderr

@@ -28,7 +28,7 @@ JSON = {
         converters/mapping/check converters/mapping/columns/projection
         converters/mapping/lookup converters/mapping/rows/conditions
         converters/mapping/signs converters/recsys/ctr/draft/column_profile
-        converters/mapping/rows/executor converters/mapping/rows/group
+        converters/mapping/row_paths converters/mapping/rows/executor converters/mapping/rows/group
         converters/mapping/rows/values converters/megatron/read/preparation converters/paths
         converters/records/readers converters/records/schema converters/rows
         converters/sources/containers/avro
@@ -67,6 +67,7 @@ JSON = {
         agent/proposing/rules/conversations/turn_contents
         agent/review/diff/normal_form converters/mapping/bind
         converters/mapping/document_reader converters/mapping/language converters/mapping/parser
+        converters/mapping/version1
     """,
     "requests to models, their replies, and the schemas of these": """
         agent/chat/commands agent/chat/edits agent/chat/prompt agent/chat/responses

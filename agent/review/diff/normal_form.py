@@ -7,8 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from ingot.agent.review.diff.change_rules import exact_text
-from ingot.converters.errors import Problem
-from ingot.converters.mapping.bind import LiteralBinder, bind, infer_roles, parse
+from ingot.converters.mapping.bind import parse, read_tree
 from ingot.converters.mapping.language import (
     ROLES,
     Condition,
@@ -23,14 +22,13 @@ from ingot.converters.mapping.language import (
     Value,
 )
 from ingot.converters.mapping.lookup import Lookup
-from ingot.converters.mapping.parser import Parser
 from ingot.converters.mapping.rows.messages import expand_zip
+from ingot.converters.mapping.version1 import Version1
 from ingot.converters.mapping.walk import rewrite
 from ingot.converters.paths import (
     Key,
     Names,
     Path,
-    PathSyntaxError,
     Step,
     compile_path,
     quote_name,
@@ -61,43 +59,18 @@ def _simplest_path(path: Path) -> Path:
 
 def normal_form(document: MappingDocument, values: Sequence[Json] = ()) -> Mapping:
     """Return the tree of a mapping document of version 1 or 2 in its normal form."""
-    mapping = _read_mapping(document, values)
+    checked = parse(document, where="mapping")
+    # What resolves in no row is a path.
+    stated = checked if "version" in checked else Version1(values).rewrite(checked)
+    mapping = read_tree(stated)
     if mapping.kind == "irrelevant":
-        return Mapping(kind="irrelevant", outer=Layout())
+        return Mapping(outer=Layout())
     return Mapping(
-        kind=mapping.kind,
         outer=_settled_layout(mapping.outer),
         any_of=tuple(map(_settled_layout, mapping.any_of)),
         source=_source(mapping.source),
         group=rewrite(mapping.group, _simplify),
     )
-
-
-# --- version 1
-
-
-def _read_mapping(document: MappingDocument, values: Sequence[Json]) -> Mapping:
-    checked = parse(document, where="mapping")
-    if "version" in checked:
-        return bind(checked)
-    settled, _ = infer_roles(checked, values)
-    return Parser(_literal_rule(values)).version1(settled)
-
-
-def _literal_rule(values: Sequence[Json]) -> Callable[[str, str, str], Value | Problem]:
-    binder = LiteralBinder(values)
-
-    def rule(key: str, text: str, pointer: str) -> Value | Problem:
-        """Settle as the binder does; what resolves nowhere is a path."""
-        settled = binder(key, text, pointer)
-        if not isinstance(settled, Problem):
-            return settled
-        try:
-            return Value(kind="path", path=compile_path(text))
-        except PathSyntaxError:
-            return settled
-
-    return rule
 
 
 # --- layouts

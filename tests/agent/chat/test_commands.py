@@ -16,6 +16,8 @@ from ingot.agent.chat.typed_values import (
     split_outside_quotes,
 )
 from ingot.converters import json_yaml
+from ingot.converters.mapping.bind import read_tree
+from ingot.converters.mapping.language import value_document
 
 FIELDS = ("title", "body", "first name", "lang", "q", "a")
 PT = {"version": 2, "text": ["body"], "where": [{"path": "ok", "in": [True]}]}
@@ -171,16 +173,16 @@ EDITS = [
 
 @pytest.mark.parametrize(("mapping", "line", "edit"), EDITS, ids=[one[1] for one in EDITS])
 def test_a_command_is_an_edit(mapping, line, edit):
-    meant = parse_command(line, mapping, FIELDS)
+    meant = parse_command(line, read_tree(mapping), FIELDS)
     assert meant.edits == (edit,)
     assert json_yaml.violations("chat", {"say": "", "edits": list(meant.edits)}) == []
-    apply_edits(mapping, meant.edits)
+    apply_edits(read_tree(mapping), meant.edits)
 
 
 def test_swapping_swaps_every_alternative():
-    both = {"version": 2, "any_of": [SFT, {"text": "x"}, SFT]}
+    both = read_tree({"version": 2, "any_of": [SFT, {"text": "x"}, SFT]})
     made = apply_edits(both, parse_command("swap", both, FIELDS).edits)
-    contents = [[m["content"] for m in one.get("messages", ())] for one in made["any_of"]]
+    contents = [[m.content.path.text for m in one.messages or ()] for one in made.any_of]
     assert contents == [["a", "q"], [], ["a", "q"]]
 
 
@@ -204,7 +206,7 @@ def test_swapping_swaps_every_alternative():
     ],
 )
 def test_commands_that_change_nothing(line, name, number, argument):
-    meant = parse_command(line, PT, FIELDS)
+    meant = parse_command(line, read_tree(PT), FIELDS)
     assert (meant.name, meant.number, meant.text, meant.edits) == (name, number, argument, ())
 
 
@@ -234,7 +236,7 @@ PLAIN = [
 @pytest.mark.parametrize("mapping", [PT, SFT, TURNS], ids=["pt", "sft", "turns"])
 def test_plain_language_is_no_command(line, mapping):
     with pytest.raises(CommandSyntaxError):
-        parse_command(line, mapping, FIELDS)
+        parse_command(line, read_tree(mapping), FIELDS)
 
 
 WRONG = [
@@ -267,7 +269,7 @@ WRONG = [
 @pytest.mark.parametrize(("mapping", "line", "why"), WRONG, ids=[one[1] for one in WRONG])
 def test_what_is_nearly_a_command_says_how_it_is_written(mapping, line, why):
     with pytest.raises(CommandSyntaxError) as raised:
-        parse_command(line, mapping, FIELDS)
+        parse_command(line, read_tree(mapping), FIELDS)
     assert raised.value.begins
     assert why in raised.value.why
     assert "usage: " in raised.value.why
@@ -275,7 +277,7 @@ def test_what_is_nearly_a_command_says_how_it_is_written(mapping, line, why):
 
 def test_a_word_that_is_no_command():
     with pytest.raises(CommandSyntaxError) as raised:
-        parse_command("hello there", PT, FIELDS)
+        parse_command("hello there", read_tree(PT), FIELDS)
     assert not raised.value.begins
 
 
@@ -343,10 +345,11 @@ def test_a_list_or_an_object_is_typed_as_json():
         "b",
     ]
     assert parse_parts("known as json_text") == ["known as json_text"]
-    (made,) = parse_command("set tools t as json", SFT, FIELDS).edits
-    assert apply_edits(SFT, [made])["tools"] == {"path": "t", "as": "json"}
+    sft = read_tree(SFT)
+    (made,) = parse_command("set tools t as json", sft, FIELDS).edits
+    assert value_document(apply_edits(sft, [made]).outer.tools) == {"path": "t", "as": "json"}
     with pytest.raises(CommandSyntaxError, match="no field 'my calls'"):
-        parse_command("set user my calls as json", SFT, FIELDS)
+        parse_command("set user my calls as json", sft, FIELDS)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ import pytest
 from ingot.agent.chat.edits import KINDS, apply_edits, list_conditions, swap_role
 from ingot.converters import json_yaml
 from ingot.converters.errors import MappingError
-from ingot.converters.mapping.bind import parse
+from ingot.converters.mapping.bind import parse, read_tree, to_document
+from ingot.converters.mapping.language import part_document
 
 PT = {
     "version": 2,
@@ -334,11 +335,12 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_an_edit_changes_what_it_names_and_nothing_else(case):
     document, one, wanted = CASES[case]
-    before = copy.deepcopy(document)
-    made = apply_edits({**document, "provenance": {"mapper": "rules"}}, [one])
+    given = read_tree({**document, "provenance": {"mapper": "rules"}})
+    before = copy.deepcopy(given)
+    made = to_document(apply_edits(given, [one]))
     expected = {key: value for key, value in {**document, **wanted}.items() if value is not None}
     assert made == expected
-    assert document == before
+    assert given == before
     parse(made, where="m")  # it is a mapping
 
 
@@ -397,19 +399,17 @@ IMPOSSIBLE = {
 def test_what_cannot_be_done_is_a_problem_with_its_place(case):
     document, one, place = IMPOSSIBLE[case]
     with pytest.raises(MappingError) as raised:
-        apply_edits(document, [edit("meta", key="source", value=None), one])
+        apply_edits(read_tree(document), [edit("meta", key="source", value=None), one])
     (problem,) = raised.value.problems
     assert problem.pointer.startswith(f"/edits/1{place}")
 
 
 def test_edits_are_made_in_their_order():
-    made = apply_edits(
-        PT,
-        [
-            edit("messages", messages=[MESSAGE]),
-            edit("content", number=1, parts=["y", {"current": 1}]),
-        ],
-    )
+    edits = [
+        edit("messages", messages=[MESSAGE]),
+        edit("content", number=1, parts=["y", {"current": 1}]),
+    ]
+    made = to_document(apply_edits(read_tree(PT), edits))
     assert made["messages"] == [{"role": "user", "content": ["y", "x"]}]
 
 
@@ -418,9 +418,8 @@ def test_conditions_are_said_as_they_were_set():
         {"path": "a", "op": "in", "values": [True, "x"]},
         {"path": "b", "op": "max_chars", "values": [9]},
     ]
-    assert (
-        list(list_conditions(apply_edits(PT, [edit("where", number=None, where=where)]))) == where
-    )
+    made = apply_edits(read_tree(PT), [edit("where", number=None, where=where)])
+    assert list(list_conditions(made.outer)) == where
 
 
 @pytest.mark.parametrize(
@@ -448,7 +447,8 @@ def test_conditions_are_said_as_they_were_set():
     ],
 )
 def test_roles_are_exchanged(role, other):
-    assert swap_role(role) == other
+    given = read_tree({"version": 2, "messages": [{"role": role, "content": "x"}]})
+    assert part_document(swap_role(given.outer.messages[0].role)) == other
 
 
 def test_conditions_go_with_what_is_said():
@@ -457,7 +457,8 @@ def test_conditions_go_with_what_is_said():
         {"each": "t[*]", "where": kinds[0], "role": "user", "content": "x"},
         {"each": "t[*]", "where": kinds[1], "role": "assistant", "content": "x"},
     ]
-    made = apply_edits({"version": 2, "messages": messages}, [edit("swap", alternative=None)])
+    given = read_tree({"version": 2, "messages": messages})
+    made = to_document(apply_edits(given, [edit("swap", alternative=None)]))
     assert [one["where"] for one in made["messages"]] == kinds[::-1]
 
 
@@ -465,4 +466,4 @@ def test_no_speaker_of_an_order_is_named():
     role = {"path": "by", "order": ["user", "assistant"]}
     document = {"version": 2, "messages": [{"each": "t[*]", "role": role, "content": "x"}]}
     with pytest.raises(MappingError, match="a message whose role is read from the data by name"):
-        apply_edits(document, [edit("role", number=1, value="Ann", role="user")])
+        apply_edits(read_tree(document), [edit("role", number=1, value="Ann", role="user")])

@@ -152,7 +152,7 @@ def test_a_role_is_inferred_where_a_path_does_not_fit_the_rows() -> None:
 
 
 def test_observed_paths_are_bounded() -> None:
-    from ingot.converters.mapping.bind import observed_paths
+    from ingot.converters.mapping.row_paths import observed_paths
 
     assert len(observed_paths([{f"k{i}": 1 for i in range(50_000)}])) <= 2_000
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from ingot.converters.errors import MappingError
 from ingot.converters.json_yaml import violations
 from ingot.converters.mapping.bind import bind, load_mapping, to_document
-from ingot.converters.mapping.language import Value
 from ingot.converters.mapping.parser import Parser
+from ingot.converters.mapping.version1 import Version1
 
 LOOKUP = {"lookup": "u[*]", "key": "id", "of": "@file", "take": "n"}
 GOOD: list[dict[str, Any]] = [
@@ -98,9 +98,9 @@ KEYS = [
 
 
 def parser_problems(document: Any) -> list[Any]:
-    parser = Parser(lambda _key, text, _pointer: Value(kind="literal", literal=text))
-    (parser.version2 if "version" in document else parser.version1)(document)
-    return parser.problems
+    parser, older = Parser(), Version1(None)
+    parser.mapping(document if "version" in document else older.rewrite(document))
+    return [*parser.problems, *older.problems]
 
 
 @pytest.mark.parametrize("document", GOOD, ids=lambda d: ",".join(d)[:40])

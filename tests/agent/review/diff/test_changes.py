@@ -9,7 +9,7 @@ import pytest
 from ingot.agent.review.diff.change_rules import CLASSES, RULES, worst_class
 from ingot.agent.review.diff.mapping_changes import compare_mappings
 from ingot.agent.review.diff.normal_form import normal_form
-from ingot.converters.mapping.language import Mapping, Value, to_document
+from ingot.converters.mapping.language import Mapping, to_document
 from ingot.converters.mapping.parser import Parser
 
 Document = dict[str, Any]
@@ -26,7 +26,7 @@ def doc(**keys: Any) -> Document:
 
 def large(document: Document) -> Mapping:
     """Return the tree of a document that is larger than a file may be."""
-    return Parser(lambda key, said, pointer: Value(kind="literal", literal=said)).version2(document)
+    return Parser().mapping(document)
 
 
 def text(value: Any, **keys: Any) -> Document:
