@@ -33,6 +33,7 @@ from ingot.agent.proposing.proposal import (
 )
 from ingot.agent.state import Gate, Review, State, UnreadFiles
 from ingot.converters.convert.options import read_counts
+from ingot.converters.errors import count_text
 from ingot.converters.rows import MappingDocument
 
 DOUBTED_CONFIDENCE = 0.7  # a model that says less of itself names its doubt, as it is told to
@@ -303,7 +304,7 @@ def _unread_gate(state: State, proposal: SafeProposal) -> Iterator[Gate]:
     if not found or recognized:
         return
     much = found.bytes > MOST_UNREAD * found.of_bytes and proposal.mapper not in PERSONS
-    files = f"{found.files:,} file{'s' * (found.files != 1)}"
+    files = count_text(found.files, "file")
     share = share_text(found.bytes, found.of_bytes)
     yield Gate(
         name="unread formats",
@@ -320,8 +321,7 @@ def _unread_gate(state: State, proposal: SafeProposal) -> Iterator[Gate]:
 def _unread_kinds(found: UnreadFiles) -> str:
     """The formats that are not read, with files and bytes of each."""
     return ", ".join(
-        f"{one.name} ({one.files:,} file{'s' * (one.files != 1)}, {one.bytes:,} bytes)"
-        for one in found.kinds
+        f"{one.name} ({count_text(one.files, 'file')}, {one.bytes:,} bytes)" for one in found.kinds
     )
 
 

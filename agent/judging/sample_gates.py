@@ -6,7 +6,7 @@ from typing import Literal
 
 from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
 from ingot.agent.state import Check, Gate
-from ingot.converters.errors import Problem
+from ingot.converters.errors import Problem, count_text
 from ingot.converters.json_yaml import shorten_text
 from ingot.converters.mapping.check import MAX_UNREADABLE, MIN_COVERAGE
 from ingot.converters.mapping.rows.executor import SOFT_REASONS
@@ -40,7 +40,7 @@ def failing_gate(name: str, problems: Sequence[Problem], limit: str, figure: str
 
     The figure is their number if none is given.
     """
-    count = f"{len(problems)} problem{'s' * (len(problems) != 1)}" if problems else "none"
+    count = count_text(len(problems), "problem") if problems else "none"
     return Gate(
         name=name,
         state="fail" if problems else "pass",
@@ -133,7 +133,7 @@ def _path_gates(check: Check, found: ProblemsByCode) -> Iterator[Gate]:
     unnamed = found.take("unmapped_value", "/role")
     if unnamed or any("/role" in one.pointer for one in paths):
         lost = check.failures.get("unmapped_value", 0)
-        records = f"in {lost} record{'s' * (lost != 1)}"
+        records = f"in {count_text(lost, 'record')}"
         yield failing_gate("unmapped role values", unnamed, "none", records if unnamed else "none")
     for code, name in (("unmapped_value", "unmapped values"), ("not_text", "texts")):
         if problems := found.take(code):
@@ -187,7 +187,7 @@ def _drift_gate(check: Check, found: ProblemsByCode) -> Iterator[Gate]:
     yield Gate(
         name="shape of the data",
         state="fail" if stopping else "warn" if changes else "pass",
-        figure=f"{changes} change{'s' * (changes != 1)}",
+        figure=count_text(changes, "change"),
         limit="that of the data the mapping was made for",
         detail=detail_text(problem_text(one) for one in stopping),
     )
