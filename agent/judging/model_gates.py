@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ingot.agent.judging.made_up import constant_text, fold_text
+from ingot.agent.judging.invented_values import constant_text, fold_text
+from ingot.agent.judging.model_only_choices import UNBACKED_GATES
 from ingot.agent.judging.sample_gates import (
     ProblemsByCode,
     constant_answer_gates,
@@ -18,7 +19,6 @@ from ingot.agent.judging.sample_gates import (
     left_out_gates,
     person_gate,
 )
-from ingot.agent.judging.unbacked import UNBACKED_GATES
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.names import (
     known_words,

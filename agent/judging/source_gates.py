@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from ingot.agent.judging.sample_gates import detail_text, percent_text, share_text
-from ingot.agent.judging.taken_texts import texts_inside
+from ingot.agent.judging.text_coverage import texts_inside
 from ingot.agent.judging.trial import Trial
 from ingot.agent.privacy import Safe, redact
 from ingot.agent.proposing.columns import last_name

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[3] / "agent"
 STATIC = ROOT / "ui" / "static"
 MODULES = [
     *(ROOT / "judging" / f"{name}.py" for name in ("policy", "sample_gates", "source_gates")),
-    *(ROOT / "judging" / f"{name}.py" for name in ("model_gates", "unbacked")),
+    *(ROOT / "judging" / f"{name}.py" for name in ("model_gates", "model_only_choices")),
     *sorted((ROOT / "proposing" / "doubts").glob("*.py")),
 ]
 _NAMES = {"answer key", "rated elements"}  # of doubts

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
-from ingot.agent.judging.made_up import (
+from ingot.agent.judging.invented_values import (
     dropped_messages,
+    invented_metadata,
     leaves_bad_rows_out,
-    made_up_values,
     repeated_passages,
 )
-from ingot.agent.judging.taken_texts import (
+from ingot.agent.judging.text_coverage import (
     WORDS,
     Taken,
     is_prose,
@@ -27,7 +27,7 @@ from ingot.agent.judging.taken_texts import (
     texts_taken_twice,
     words_of,
 )
-from ingot.agent.judging.trial import Trial
+from ingot.agent.judging.trial import Trial, sample_records
 from ingot.agent.proposing.columns import (
     View,
     last_name,
@@ -38,7 +38,6 @@ from ingot.agent.proposing.columns import (
 from ingot.agent.proposing.names import NAMED, name_strength, speaker_role, spell_name
 from ingot.agent.proposing.proposal import value_strings
 from ingot.agent.proposing.rules.answers.preference import are_two_sides
-from ingot.converters.mapping.check import sample_batches
 from ingot.converters.mapping.language import (
     Group,
     Mapping,
@@ -53,7 +52,7 @@ from ingot.converters.mapping.language import (
     to_document,
 )
 from ingot.converters.mapping.lookup import Lookup
-from ingot.converters.mapping.rows.executor import Record, RowExecutor
+from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.mapping.walk import (
     select_conditions,
     select_messages,
@@ -90,10 +89,8 @@ class Side:
     @classmethod
     def of(cls, mapping: Mapping, trial: Trial) -> "Side":
         """Run a mapping on the sample again, and keep some of its records."""
-        executor = RowExecutor(trial.mapping, source_name="", language=None)
-        batches = sample_batches(trial.sample, trial.mapping)
-        records = [record for batch in batches for record in executor.look(batch).records]
-        return cls(mapping=mapping, trial=trial, records=pick_evenly(records, _RECORDS))
+        records = pick_evenly([*sample_records(trial)], _RECORDS)
+        return cls(mapping=mapping, trial=trial, records=records)
 
     @cached_property
     def taken(self) -> Taken:
@@ -443,7 +440,7 @@ _OTHER_GATES = (
     GateRule(
         "metadata of its own",
         "the model writes metadata that is not in the data",
-        lambda model, _: made_up_values(model.trial),
+        lambda model, _: invented_metadata(model.trial),
     ),
 )
 UNBACKED_GATES = (*_TEXT_GATES, *_OTHER_GATES)
