@@ -16,6 +16,7 @@ from ingot.agent.judging.invented_values import (
     leaves_bad_rows_out,
     repeated_passages,
 )
+from ingot.agent.judging.sample_gates import GateRule
 from ingot.agent.judging.text_coverage import (
     WORDS,
     Taken,
@@ -96,15 +97,6 @@ class Side:
     def taken(self) -> Taken:
         """Return the texts of the rows, with those that the records hold."""
         return Taken.of(self.trial)
-
-
-@dataclass(frozen=True)
-class GateRule:
-    """A gate on a choice of a model: its name, what it says, and what finds the choice."""
-
-    name: str
-    why: str
-    find: Callable[[Side, Side | None], Iterator[str]]
 
 
 def _texts_of(rules: Side | None, model: Side) -> Taken | None:
@@ -399,32 +391,39 @@ def _chosen_answers(model: Side, rules: Side | None) -> Iterator[str]:
     )
 
 
+def _rule(
+    name: str, why: str, find: Callable[[Side, Side | None], Iterator[str]]
+) -> GateRule[[Side, Side | None]]:
+    """Return the gate of a choice that passes where the rules make the same one."""
+    return GateRule(name, why, "none, or the rules do so too", find)
+
+
 _TEXT_GATES = (
-    GateRule(
+    _rule(
         "texts from outside",
         "the model takes texts from outside a record",
         lambda model, _: _outside_texts(model),
     ),
-    GateRule(
+    _rule(
         "texts in most records",
         "the model brings the same words into most records",
         _repeated_passages,
     ),
-    GateRule("rows left out", "the model's conditions leave out", _rows_left_out),
-    GateRule("texts left out", "the model takes a part of the texts", _texts_left_out),
-    GateRule("texts taken twice", "the model takes texts more than once", _texts_taken_twice),
-    GateRule(
+    _rule("rows left out", "the model's conditions leave out", _rows_left_out),
+    _rule("texts left out", "the model takes a part of the texts", _texts_left_out),
+    _rule("texts taken twice", "the model takes texts more than once", _texts_taken_twice),
+    _rule(
         "objects as text",
         "the model takes whole objects for text",
         lambda model, _: _objects_as_text(model),
     ),
-    GateRule("groups without order", "the model makes groups of rows", _odd_groups),
-    GateRule(
+    _rule("groups without order", "the model makes groups of rows", _odd_groups),
+    _rule(
         "sides without evidence",
         "nothing but the model says who asks and who answers",
         lambda model, rules: chain(_unproved_sides(model, rules), _odd_speakers(model, rules)),
     ),
-    GateRule(
+    _rule(
         "one of two answers",
         "nothing but the model says which answer is taken",
         _chosen_answers,
@@ -432,12 +431,12 @@ _TEXT_GATES = (
 )
 # What can differ where the texts are the same.
 _OTHER_GATES = (
-    GateRule(
+    _rule(
         "what is trained on",
         "the model trains on other messages than those of assistants",
         _odd_training,
     ),
-    GateRule(
+    _rule(
         "metadata of its own",
         "the model writes metadata that is not in the data",
         lambda model, _: invented_metadata(model.trial),

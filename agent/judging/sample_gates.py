@@ -1,8 +1,9 @@
 """The gates that a mapping's run on the sample decides, and how a gate's figure is written."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, Literal, ParamSpec
 
 from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
 from ingot.agent.state import Check, Gate
@@ -15,6 +16,7 @@ from ingot.converters.sources.text_kinds import Content, MostFrequent
 
 _MOST_DETAIL = 400
 State = Literal["pass", "warn", "person"]
+Case = ParamSpec("Case")  # what a rule looks at
 
 
 class ProblemsByCode:
@@ -54,6 +56,20 @@ def person_gate(name: str, why: str, found: Sequence[str], limit: str) -> Gate:
     """Return a gate that only a person opens where something was found."""
     said = detail_text([f"{why}: {', '.join(found)}"])
     return _gate_of("person" if found else "pass", name, str(len(found) or "none"), limit, said)
+
+
+@dataclass(frozen=True)
+class GateRule(Generic[Case]):
+    """A gate that only a person opens: its name, what it says, its limit, and what finds it."""
+
+    name: str
+    why: str
+    limit: str
+    find: Callable[Case, Iterable[str]]
+
+    def gate(self, found: Iterable[str]) -> Gate:
+        """Return the gate, which passes where nothing was found."""
+        return person_gate(self.name, self.why, [*found], self.limit)
 
 
 def _gate_of(state: State, name: str, figure: str, limit: str, detail: Safe) -> Gate:
