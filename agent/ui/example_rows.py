@@ -197,11 +197,11 @@ def _record_lines(record: Json, found: Iterable[tuple[str, FieldUse]]) -> Iterat
     told = [*found]
     said = [(speaker_text(one), one["role"], one["content"]) for one in record.get("messages", ())]
     for label, role, text in [*_outer_texts(record), *said]:
-        values = [one for one in told if role in one[1].target or one[1].target.startswith("mess")]
+        values = [one for one in told if role in one[1].lines]
         yield {"depth": 0, "label": label, "path": None, "spans": _split_text(text, values)}
     for key, value in record["meta"].items():
         if value is not None:
-            values = [one for one in told if one[1].target == f"meta.{key}"]
+            values = [one for one in told if f"meta.{key}" in one[1].lines]
             spans = _split_text(text_of(value), values)
             yield {"depth": 0, "label": f"meta.{key}", "path": None, "spans": spans}
 
