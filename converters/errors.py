@@ -177,7 +177,7 @@ class MappingError(IngotError):
     def __str__(self) -> str:
         if [one.code for one in self.problems] == ["unreadable"]:  # no mapping, so none in it
             return f"{self.where}: {self.problems[0].got}"
-        count = f"{len(self.problems)} problem{'s' * (len(self.problems) != 1)}"
+        count = count_text(len(self.problems), "problem")
         return "\n  ".join([f"{self.where}: {count} in the {self.noun}", *map(str, self.problems)])
 
 
@@ -224,6 +224,11 @@ class ModelError(_LocatedError):
         super().__init__(where, problem, hint)
         self.args = (where, problem, hint, kind)
         self.kind = kind
+
+
+def count_text(number: float, noun: str) -> str:
+    """Return a count with its noun: `1 row`, `2 rows`, `1,200 rows`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def error_text(error: BaseException) -> str:

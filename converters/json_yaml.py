@@ -89,9 +89,17 @@ def shorten_text(text: str, limit: int, mark: str = "…") -> str:
     return text if len(text) <= limit else f"{text[: limit - len(mark)]}{mark}"
 
 
-def count_text(number: float, noun: str) -> str:
-    """Return a count with its noun: `1 row`, `2 rows`, `1,200 rows`."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+def leaves(value: Json) -> Iterator[Json]:
+    """Yield what a JSON value holds in its lists and objects, in order; keys aside."""
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list | tuple):
+            waiting += reversed(value)
+        elif isinstance(value, dict):
+            waiting += reversed(value.values())
+        else:
+            yield value
 
 
 def map_leaves(value: Json, change: Callable[[Json], Json]) -> Json:

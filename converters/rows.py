@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, NewType, TypeAlias, TypedDict, TypeVar
 
-from ingot.converters.errors import MappingError, Problem
+from ingot.converters.errors import MappingError, Problem, count_text
 
 # Readers give JSON types only: None, bool, int, float, str, list, dict. Times, decimals, bytes and
 # Arrow scalars are turned into these at the reader, and a text that is not valid Unicode is a bad
@@ -97,8 +97,8 @@ def add_non_finite(one: NonFinite | None, other: NonFinite | None) -> NonFinite 
 def non_finite_text(found: NonFinite) -> str:
     """Return what people read of such numbers."""
     row = f" row {found['row']}" if found["row"] >= 0 else ""  # of a sample it may be unknown
-    numbers = f"{found['numbers']:,} number{'s' * (found['numbers'] != 1)}"
-    rows = f"{found['rows']:,} row{'s' * (found['rows'] != 1)}"
+    numbers = count_text(found["numbers"], "number")
+    rows = count_text(found["rows"], "row")
     where = f"the first in {found['file']}{row}"
     return f"NaN or Infinity was read as null: {numbers} in {rows}, {where}"
 

@@ -13,12 +13,13 @@ from ingot.converters.convert.job import Result
 from ingot.converters.errors import (
     OutputError,
     UnreachableStoreError,
+    count_text,
     error_text,
     is_transient,
     redact_urls,
     require_package,
 )
-from ingot.converters.json_yaml import count_text, dump_yaml, load_json
+from ingot.converters.json_yaml import dump_yaml, load_json
 from ingot.converters.records import read_batches
 from ingot.converters.records.readers import record_files
 from ingot.converters.records.schema import KINDS, RecordKind

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 from ingot import __version__
 from ingot.agent import context as checkpoints
 from ingot.agent.model import cache
-from ingot.converters.errors import ModelError, OutputError
+from ingot.converters.errors import ModelError, OutputError, count_text
 
 State = Literal["ok", "warn", "fail", "skipped"]
 
@@ -52,7 +52,7 @@ def raise_if_failed(found: Sequence[Check]) -> None:
     """Raise the error of the checks that failed; one of this machine comes before the endpoint."""
     failed = [one for one in found if one.state == "fail"]
     if failed:
-        count = f"{len(failed)} check{'s' * (len(failed) != 1)} failed"
+        count = f"{count_text(len(failed), 'check')} failed"
         text = f"{count}: {', '.join(one.name for one in failed)}"
         on_machine = any(one.group != "endpoint" for one in failed)
         raise OutputError("doctor", text) if on_machine else ModelError("doctor", text)

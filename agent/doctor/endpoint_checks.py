@@ -27,7 +27,7 @@ from ingot.agent.model.replies import Reply
 from ingot.agent.model.request_form import RequestForm, first_form, softer_form
 from ingot.agent.model.server_errors import Fault
 from ingot.agent.proposing.order import DEFAULT_PROMPT, LEAST_PROMPT
-from ingot.converters.errors import BudgetReached, ModelError, OutputError
+from ingot.converters.errors import BudgetReached, ModelError, OutputError, count_text
 from ingot.converters.rows import Json, Safe
 
 TIMEOUT_S: Final = 30.0
@@ -234,7 +234,7 @@ def _check_levels(
                 break
     yield from _remember_level(endpoint, store, found)
     spent = ledger.run
-    count = f"{spent.calls} question{'s' * (spent.calls != 1)}, {spent.chars_sent:,} characters"
+    count = f"{count_text(spent.calls, 'question')}, {spent.chars_sent:,} characters"
     yield _check("sent", "ok", f"{count}; nothing of your data")
 
 

@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ingot.agent.judging.made_up import constant_text, fold_text
+from ingot.agent.judging.invented_values import constant_text, fold_text
+from ingot.agent.judging.model_only_choices import UNBACKED_GATES
 from ingot.agent.judging.sample_gates import (
+    GateRule,
     ProblemsByCode,
     constant_answer_gates,
     failing_gate,
     left_out_gates,
     person_gate,
 )
-from ingot.agent.judging.unbacked import UNBACKED_GATES
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.names import (
     known_words,
@@ -28,7 +29,7 @@ from ingot.agent.proposing.names import (
     spells_truth,
 )
 from ingot.agent.proposing.proposal import MODEL, Proposal
-from ingot.agent.state import Check, Gate, State
+from ingot.agent.state import Gate, State
 from ingot.converters.errors import Problem
 from ingot.converters.mapping.bind import ISO_639_1, read_tree
 from ingot.converters.mapping.language import (
@@ -318,49 +319,85 @@ def literal_gates(proposal: Proposal, found: ProblemsByCode) -> Iterator[Gate]:
         yield failing_gate("literal source and language", found.take("bad_literal"), "a name")
 
 
-def written_gates(
-    proposal: Proposal, check: Check | None, names: tuple[str | None, ...]
-) -> Iterator[Gate]:
-    """Yield what a model wrote and chose by itself."""
-    if proposal.mapper != MODEL or not proposal.mapping:
-        return
-    mapping = read_tree(proposal.mapping)
-    yield person_gate(
+_BY_NAMES = "none, or the rules do so too"
+_READING = tuple(f"source.{key}" for key in ("encoding", "delimiter", "quote", "columns"))
+# What a model wrote and chose by itself, in its mapping and in the state of the run.
+_WRITTEN: tuple[GateRule[[Mapping, State]], ...] = (
+    GateRule(
         "system text",
         "the model wrote a system message of its own",
-        _quote_texts(piece for one in system_texts(mapping) for piece in one.pieces),
         "none of the model's own",
-    )
-    yield person_gate(
+        lambda mapping, _: _quote_texts(
+            piece for one in system_texts(mapping) for piece in one.pieces
+        ),
+    ),
+    GateRule(
         "fixed text",
         "the model wrote text of its own into the records",
-        _quote_texts(piece for one in long_texts(mapping) for piece in one.pieces),
         f"labels of at most {LABEL_WORDS} words",
-    )
-    yield person_gate(
+        lambda mapping, _: _quote_texts(
+            piece for one in long_texts(mapping) for piece in one.pieces
+        ),
+    ),
+    GateRule(
         "literal source",
         "the model named a source that is neither the data set nor what was asked for",
-        _quote_texts(foreign_sources(mapping, names)),
         "the data set's name",
-    )
-    yield person_gate(
+        lambda mapping, state: _quote_texts(foreign_sources(mapping, _source_names(state))),
+    ),
+    GateRule(
         "roles against their names",
         "the model turned roles round",
-        swapped_sides(mapping),
         "none",
-    )
-    yield person_gate(
+        lambda mapping, _: swapped_sides(mapping),
+    ),
+    GateRule(
         "loss masks against roles",
         "the model says by itself what is trained on",
-        odd_masks(mapping),
         "assistants, or as the data says",
-    )
+        lambda mapping, _: odd_masks(mapping),
+    ),
+)
+# What it chose where the rules come to other records.
+_DISPUTED: tuple[GateRule[[Mapping, Proposal]], ...] = (
+    GateRule(
+        "system texts by their names",
+        "the model takes for system texts what is not named so",
+        _BY_NAMES,
+        lambda mapping, _: odd_system_texts(mapping),
+    ),
+    GateRule(
+        "sides by their names",
+        "the model puts on one side what is named for the other",
+        _BY_NAMES,
+        lambda mapping, _: crossed_messages(mapping),
+    ),
+    GateRule(
+        "reading of the files",
+        "the model corrects how the files are read",
+        "as the reader takes them, or the records stay the same",
+        lambda _, proposal: [
+            f"{one.target} {one.choice}" for one in proposal.evidence if one.target in _READING
+        ],
+    ),
+)
+
+
+def written_gates(state: State) -> Iterator[Gate]:
+    """Yield what a model wrote and chose by itself, of a graph's state."""
+    proposal = state.get("proposal")
+    if not proposal or proposal.mapper != MODEL or not proposal.mapping:
+        return
+    mapping, check = read_tree(proposal.mapping), state.get("check")
+    yield from (rule.gate(rule.find(mapping, state)) for rule in _WRITTEN)
     if check is not None:
         yield from left_out_gates(check)
         yield from constant_answer_gates(check)
 
 
-_READING = tuple(f"source.{key}" for key in ("encoding", "delimiter", "quote", "columns"))
+def _source_names(state: State) -> tuple[str | None, str | None]:
+    source = state.get("source")
+    return source.name if source else None, state["order"].source_name
 
 
 def rules_gates(state: State) -> Iterator[Gate]:
@@ -379,28 +416,9 @@ def rules_gates(state: State) -> Iterator[Gate]:
     unbacked = opinion.unbacked or {}
     for rule in UNBACKED_GATES:
         if rule.name in unbacked or not opinion.agrees:
-            found = unbacked.get(rule.name, ())
-            yield person_gate(rule.name, rule.why, found, "none, or the rules do so too")
-    if opinion.agrees:
-        return
-    yield person_gate(
-        "system texts by their names",
-        "the model takes for system texts what is not named so",
-        odd_system_texts(mapping),
-        "none, or the rules do so too",
-    )
-    yield person_gate(
-        "sides by their names",
-        "the model puts on one side what is named for the other",
-        crossed_messages(mapping),
-        "none, or the rules do so too",
-    )
-    yield person_gate(
-        "reading of the files",
-        "the model corrects how the files are read",
-        [f"{one.target} {one.choice}" for one in proposal.evidence if one.target in _READING],
-        "as the reader takes them, or the records stay the same",
-    )
+            yield rule.gate(unbacked.get(rule.name, ()))
+    if not opinion.agrees:
+        yield from (rule.gate(rule.find(mapping, proposal)) for rule in _DISPUTED)
 
 
 def _quote_texts(said: Iterable[str]) -> list[str]:

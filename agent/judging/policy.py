@@ -3,8 +3,9 @@
 The terminal, `--json`, the report and `--yes` all show these gates.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from ingot.agent.judging import model_gates
 from ingot.agent.judging.problem_words import told_problems
@@ -31,8 +32,9 @@ from ingot.agent.proposing.proposal import (
     doubts_text,
     exhausted_reason,
 )
-from ingot.agent.state import Gate, Review, State, UnreadFiles
+from ingot.agent.state import Check, Gate, Review, State, UnreadFiles
 from ingot.converters.convert.options import read_counts
+from ingot.converters.errors import count_text
 from ingot.converters.rows import MappingDocument
 
 DOUBTED_CONFIDENCE = 0.7  # a model that says less of itself names its doubt, as it is told to
@@ -41,6 +43,7 @@ MOST_TURNS = 5  # the rules', a remembered one and three of a model
 REVIEW_ANSWERS = ("approve", "edit", "reject")
 MOST_UNREAD = 0.1  # of the bytes that look like data
 MOST_ELSEWHERE = 0.5  # of the bytes that can be read
+_CONFIDENCE = "confidence"  # the gate's name, which its reason begins with
 _SURE_RULES = 0.9  # rules that say more of themselves were right 96 times of 100
 
 
@@ -158,38 +161,69 @@ def failed_gates(problems: Sequence[SafeProblem]) -> list[str]:
     return [str(one) for one in told_problems(problems)]
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Case:
+    """A proposal in the state of its run; `problems` are those that no gate has asked for yet."""
+
+    state: State
+    proposal: SafeProposal
+    problems: ProblemsByCode
+
+    @property
+    def check(self) -> Check | None:
+        """Return what the mapping made of the sample; None where it makes no records."""
+        return self.state.get("check") if self.proposal.decision in ("pt", "sft") else None
+
+
+_Family: TypeAlias = Callable[[_Case], Iterator[Gate]]
+
+
+def _find_gates(families: Sequence[_Family], state: State) -> list[Gate]:
+    """Return the gates of some families; none before there is a proposal."""
+    proposal = state.get("proposal")
+    if proposal is None:
+        return []
+    problems = ProblemsByCode(state.get("problems", ()))
+    case = _Case(state=state, proposal=proposal, problems=problems)
+    return [gate for find in families for gate in find(case)]
+
+
+def gates_of_state(state: State) -> list[Gate]:
+    """Return every gate with its figure, as people read them; none before there is a proposal."""
+    return _find_gates(_AS_READ, state)
+
+
 def state_person_reasons(state: State) -> list[str]:
     """Return what only a person may approve in a run, however well it converts; one line each."""
-    proposal = state.get("proposal")
-    found = [dispute_reason(state), *_person_details(model_gates.rules_gates(state))]
-    if proposal is not None:
-        names = _source_names(state)
-        written = model_gates.written_gates(proposal, state.get("check"), names)
-        found += [doubt_reason(proposal, state["order"]), *_person_details(written)]
-        found += _person_details(_loss_gates(state, proposal))
-        found += _person_details(_source_gates(state, proposal))
-    found += _person_details(_halted_gate(state))
-    return [why for why in found if why]
+    return _person_reasons([*_find_gates(_FOR_PERSONS, state), *_halted_gate(state)])
 
 
-def _loss_gates(state: State, proposal: Proposal) -> Iterator[Gate]:
-    check = state.get("check")
-    if check is not None and proposal.decision in ("pt", "sft"):
+def _person_reasons(gates: Iterable[Gate]) -> list[str]:
+    return [
+        f"{gate.name} {gate.detail}" if gate.name == _CONFIDENCE else gate.detail
+        for gate in gates
+        if gate.state == "person" and gate.detail
+    ]
+
+
+def _sample_gates(case: _Case) -> Iterator[Gate]:
+    """Yield what the mapping's run on the sample shows."""
+    if case.check is not None:
+        yield from sample_gates(case.check, case.problems)
+        yield from _loss_gates(case)
+        yield from model_gates.literal_gates(case.proposal, case.problems)
+        yield from model_gates.written_gates(case.state)
+
+
+def _loss_gates(case: _Case) -> Iterator[Gate]:
+    check, proposal = case.check, case.proposal
+    if check is not None:
         yield from loss_gates(check, by_person=proposal.mapper in PERSONS)
         if proposal.mapper == "rules":
             made = [*constant_answer_gates(check)]
             if not proposal.layout:  # what a known layout leaves out is written down
                 made.append(filter_gate(check))
             yield from (one for one in made if one.state != "pass")
-
-
-def _person_details(gates: Iterator[Gate]) -> list[str]:
-    return [gate.detail for gate in gates if gate.state == "person"]
-
-
-def _source_names(state: State) -> tuple[str | None, str | None]:
-    source = state.get("source")
-    return source.name if source else None, state["order"].source_name
 
 
 def least_confidence(order: Order) -> float:
@@ -200,7 +234,7 @@ def least_confidence(order: Order) -> float:
 def doubt_reason(proposal: Proposal, order: Order) -> str:
     """Return why a mapper is not sure enough to decide alone, "" if it is."""
     low = _shortfall_text(proposal, order)
-    return f"confidence {low}" if low else ""
+    return f"{_CONFIDENCE} {low}" if low else ""
 
 
 def _shortfall_text(proposal: Proposal, order: Order) -> str:
@@ -219,11 +253,8 @@ def irrelevance_doubt(state: State) -> Safe:
     decided = review is not None and review.decision in ("approve", "reject")
     if decided or proposal is None or proposal.decision != "irrelevant":
         return EMPTY_TEXT
-    reasons = [
-        doubt_reason(proposal, state["order"]),
-        *_person_details(_source_gates(state, proposal)),
-    ]
-    return Safe("; ".join(filter(None, reasons)) or dispute_reason(state))
+    reasons = _person_reasons(_find_gates((_confidence_gate, _source_gates), state))
+    return Safe("; ".join(reasons) or dispute_reason(state))
 
 
 def dispute_reason(state: State) -> str:
@@ -254,25 +285,9 @@ def dispute_reason(state: State) -> str:
     return ""
 
 
-def gates_of_state(state: State) -> list[Gate]:
-    """Return every gate with its figure, as people read them; none before there is a proposal."""
-    proposal, check = state.get("proposal"), state.get("check")
-    if proposal is None:
-        return []
-    by_code = ProblemsByCode(state.get("problems", ()))
-    made = [*_confidence_gate(proposal, state["order"]), *_source_gates(state, proposal)]
-    if check is not None and proposal.decision in ("pt", "sft"):
-        made += sample_gates(check, by_code)
-        made += _loss_gates(state, proposal)
-        made += model_gates.literal_gates(proposal, by_code)
-        made += model_gates.written_gates(proposal, check, _source_names(state))
-    made += by_code.rest()
-    made += _halted_gate(state)
-    return [*made, *model_gates.rules_gates(state), *_opinion_gates(state, proposal)]
-
-
-def _source_gates(state: State, proposal: SafeProposal) -> Iterator[Gate]:
+def _source_gates(case: _Case) -> Iterator[Gate]:
     """What of the source is not read, and what its files and rows are, whatever the mapping is."""
+    state, proposal = case.state, case.proposal
     yield from _unread_gate(state, proposal)
     yield from _other_shapes_gate(state, proposal)
     seen = (state.get("source"), state.get("sample"), state.get("check"))
@@ -303,7 +318,7 @@ def _unread_gate(state: State, proposal: SafeProposal) -> Iterator[Gate]:
     if not found or recognized:
         return
     much = found.bytes > MOST_UNREAD * found.of_bytes and proposal.mapper not in PERSONS
-    files = f"{found.files:,} file{'s' * (found.files != 1)}"
+    files = count_text(found.files, "file")
     share = share_text(found.bytes, found.of_bytes)
     yield Gate(
         name="unread formats",
@@ -320,8 +335,7 @@ def _unread_gate(state: State, proposal: SafeProposal) -> Iterator[Gate]:
 def _unread_kinds(found: UnreadFiles) -> str:
     """The formats that are not read, with files and bytes of each."""
     return ", ".join(
-        f"{one.name} ({one.files:,} file{'s' * (one.files != 1)}, {one.bytes:,} bytes)"
-        for one in found.kinds
+        f"{one.name} ({count_text(one.files, 'file')}, {one.bytes:,} bytes)" for one in found.kinds
     )
 
 
@@ -345,12 +359,12 @@ def _other_shapes_gate(state: State, proposal: SafeProposal) -> Iterator[Gate]:
     )
 
 
-def _opinion_gates(state: State, proposal: SafeProposal) -> Iterator[Gate]:
+def _opinion_gate(case: _Case) -> Iterator[Gate]:
     """Whether the rules come to the same records as the model, where one was asked."""
-    opinion, why = state.get("opinion"), dispute_reason(state)
+    opinion, why = case.state.get("opinion"), dispute_reason(case.state)
     if not opinion and not why:
         return
-    rules = opinion.proposal if opinion else proposal
+    rules = opinion.proposal if opinion else case.proposal
     yield Gate(
         name="second opinion",
         state="person" if why else "pass" if opinion and opinion.agrees else "warn",
@@ -360,12 +374,35 @@ def _opinion_gates(state: State, proposal: SafeProposal) -> Iterator[Gate]:
     )
 
 
-def _confidence_gate(proposal: SafeProposal, order: Order) -> Iterator[Gate]:
+def _confidence_gate(case: _Case) -> Iterator[Gate]:
+    proposal, order = case.proposal, case.state["order"]
     if proposal.mapper not in PERSONS:
+        low = _shortfall_text(proposal, order)
         yield Gate(
-            name="confidence",
-            state="person" if doubt_reason(proposal, order) else "pass",
+            name=_CONFIDENCE,
+            state="person" if low else "pass",
             figure=confidence_text(proposal.confidence),
             limit=f"at least {least_confidence(order):g}",
-            detail=Safe(_shortfall_text(proposal, order)),
+            detail=Safe(low),
         )
+
+
+# All gates, in the order in which people read their figures (docs/gates.md).
+_AS_READ: tuple[_Family, ...] = (
+    _confidence_gate,
+    _source_gates,
+    _sample_gates,
+    lambda case: case.problems.rest(),
+    lambda case: _halted_gate(case.state),
+    lambda case: model_gates.rules_gates(case.state),
+    _opinion_gate,
+)
+# Those that only a person opens, in the order of their reasons; what stopped a conversion is last.
+_FOR_PERSONS: tuple[_Family, ...] = (
+    _opinion_gate,
+    lambda case: model_gates.rules_gates(case.state),
+    _confidence_gate,
+    lambda case: model_gates.written_gates(case.state),
+    _loss_gates,
+    _source_gates,
+)

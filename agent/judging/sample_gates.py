@@ -1,12 +1,13 @@
 """The gates that a mapping's run on the sample decides, and how a gate's figure is written."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, Literal, ParamSpec
 
 from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
 from ingot.agent.state import Check, Gate
-from ingot.converters.errors import Problem
+from ingot.converters.errors import Problem, count_text
 from ingot.converters.json_yaml import shorten_text
 from ingot.converters.mapping.check import MAX_UNREADABLE, MIN_COVERAGE
 from ingot.converters.mapping.rows.executor import SOFT_REASONS
@@ -15,6 +16,7 @@ from ingot.converters.sources.text_kinds import Content, MostFrequent
 
 _MOST_DETAIL = 400
 State = Literal["pass", "warn", "person"]
+Case = ParamSpec("Case")  # what a rule looks at
 
 
 class ProblemsByCode:
@@ -40,7 +42,7 @@ def failing_gate(name: str, problems: Sequence[Problem], limit: str, figure: str
 
     The figure is their number if none is given.
     """
-    count = f"{len(problems)} problem{'s' * (len(problems) != 1)}" if problems else "none"
+    count = count_text(len(problems), "problem") if problems else "none"
     return Gate(
         name=name,
         state="fail" if problems else "pass",
@@ -54,6 +56,20 @@ def person_gate(name: str, why: str, found: Sequence[str], limit: str) -> Gate:
     """Return a gate that only a person opens where something was found."""
     said = detail_text([f"{why}: {', '.join(found)}"])
     return _gate_of("person" if found else "pass", name, str(len(found) or "none"), limit, said)
+
+
+@dataclass(frozen=True)
+class GateRule(Generic[Case]):
+    """A gate that only a person opens: its name, what it says, its limit, and what finds it."""
+
+    name: str
+    why: str
+    limit: str
+    find: Callable[Case, Iterable[str]]
+
+    def gate(self, found: Iterable[str]) -> Gate:
+        """Return the gate, which passes where nothing was found."""
+        return person_gate(self.name, self.why, [*found], self.limit)
 
 
 def _gate_of(state: State, name: str, figure: str, limit: str, detail: Safe) -> Gate:
@@ -133,7 +149,7 @@ def _path_gates(check: Check, found: ProblemsByCode) -> Iterator[Gate]:
     unnamed = found.take("unmapped_value", "/role")
     if unnamed or any("/role" in one.pointer for one in paths):
         lost = check.failures.get("unmapped_value", 0)
-        records = f"in {lost} record{'s' * (lost != 1)}"
+        records = f"in {count_text(lost, 'record')}"
         yield failing_gate("unmapped role values", unnamed, "none", records if unnamed else "none")
     for code, name in (("unmapped_value", "unmapped values"), ("not_text", "texts")):
         if problems := found.take(code):
@@ -187,7 +203,7 @@ def _drift_gate(check: Check, found: ProblemsByCode) -> Iterator[Gate]:
     yield Gate(
         name="shape of the data",
         state="fail" if stopping else "warn" if changes else "pass",
-        figure=f"{changes} change{'s' * (changes != 1)}",
+        figure=count_text(changes, "change"),
         limit="that of the data the mapping was made for",
         detail=detail_text(problem_text(one) for one in stopping),
     )

@@ -8,12 +8,12 @@ from itertools import islice
 from typing import Final
 
 from ingot.agent.judging.sample_gates import detail_text, percent_text, share_text
-from ingot.agent.judging.taken_texts import texts_inside
+from ingot.agent.judging.text_coverage import texts_inside
 from ingot.agent.judging.trial import Trial
 from ingot.agent.privacy import Safe, redact
 from ingot.agent.proposing.columns import last_name
 from ingot.agent.state import Gate, SafeLeftOut, SourceSummary, UnreadFiles, UnreadKind
-from ingot.converters.errors import SourceError, translate_read_errors
+from ingot.converters.errors import SourceError, count_text, translate_read_errors
 from ingot.converters.mapping.language import Mapping
 from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.mapping.path_uses import path_uses
@@ -53,7 +53,7 @@ def _strange_texts(source: Source) -> Iterator[Gate]:
     if not kinds or strange <= MOST_STRANGE * whole:
         return
     told = [
-        f"{len(files):,} file{'s' * (len(files) != 1)} of {kind}, such as {files[0].name}: "
+        f"{count_text(len(files), 'file')} of {kind}, such as {files[0].name}: "
         f"{_first_lines(files[0])}"
         for kind, files in islice(kinds.items(), _SHOWN)
     ]
@@ -102,7 +102,7 @@ def _unclear_headers(source: Source) -> Iterator[Gate]:
         yield Gate(
             name="header",
             state="person",
-            figure=f"unclear in {len(told):,} place{'s' * (len(told) != 1)}",
+            figure=f"unclear in {count_text(len(told), 'place')}",
             limit="clear names of columns",
             detail=detail_text([*told[:_SHOWN], "state source.header_rows, or: header row N"]),
         )
@@ -350,11 +350,7 @@ def _are_told(source: Source) -> bool:
 def _file_text(file: SourceFile) -> Safe:
     """A file, its rows or bytes, and where its header is."""
     facts = file.facts
-    size = (
-        f"{file.bytes:,} bytes"
-        if facts.rows is None
-        else f"{facts.rows:,} row{'s' * (facts.rows != 1)}"
-    )
+    size = f"{file.bytes:,} bytes" if facts.rows is None else count_text(facts.rows, "row")
     rows = " and ".join(map(str, facts.header_rows))
     header = f", header in row {rows}" if facts.preamble and rows else ""
     return redact(f"{file.name} ({size}{header})")

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 from ingot.agent.context import Context
@@ -12,6 +13,7 @@ from ingot.converters.errors import Problem
 from ingot.converters.mapping.bind import Mapping, bind, parse
 from ingot.converters.mapping.check import CheckReport, check_mapping, sample_batches
 from ingot.converters.mapping.rows.executor import Record, RowExecutor
+from ingot.converters.mapping.rows.values import row_nodes
 from ingot.converters.rows import Json, MappingDocument, limit_looks
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import SourceSpec
@@ -124,13 +126,31 @@ def _shown_problem(one: Problem, said: dict[tuple[str, str], Problem]) -> Proble
     return said.get((one.pointer, one.code), hidden)
 
 
+def sample_records(trial: Trial) -> Iterator[Record]:
+    """Yield the records of the sample; of a file with very many the middle is left out."""
+    executor = RowExecutor(trial.mapping, source_name="", language=None)
+    for batch in sample_batches(trial.sample, trial.mapping):
+        yield from executor.look(batch).records
+
+
+def row_records(
+    trial: Trial, mapping: Mapping | None = None
+) -> Iterator[tuple[Json, Sequence[Record]]]:
+    """Yield each row, or group of rows, of the sample with the records that a mapping makes of it.
+
+    The mapping is that of the trial, or one like it that groups rows in the same way.
+    """
+    executor = RowExecutor(mapping or trial.mapping, source_name="", language=None)
+    for batch in sample_batches(trial.sample, trial.mapping):
+        for node in row_nodes(batch):
+            yield node.value, executor.row(node)[0]
+
+
 def record_hashes(trial: Trial) -> Counter[bytes]:
     """Return the hashes of the texts of the sample's records, without metadata and masks."""
-    unifier = RowExecutor(trial.mapping, source_name="", language=None)
     return Counter(
         hashlib.sha256(json.dumps(_record_texts(record)).encode()).digest()
-        for batch in sample_batches(trial.sample, trial.mapping)
-        for record in unifier.look(batch).records
+        for record in sample_records(trial)
     )
 
 

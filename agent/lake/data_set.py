@@ -39,6 +39,7 @@ from ingot.converters.errors import (
     ReviewNeeded,
     SourceError,
     StorageError,
+    count_text,
 )
 from ingot.converters.json_yaml import load_json, map_leaves, shorten_text
 from ingot.converters.lake.catalog import SetFacts, Status
@@ -164,7 +165,7 @@ def _process_set(task: SetTask, known: SetFacts) -> SetResult:
         facts = replace(known, status="other_command", decision="irrelevant", why=why, hint=hint)
         return SetResult(facts=facts)
     if faults := data_set.faults:
-        count = f"{len(faults)} file{'s' * (len(faults) != 1)} cannot be read"
+        count = f"{count_text(len(faults), 'file')} cannot be read"
         why = redact(f"{count}: {_first_reasons(faults)}")
         hint = Safe("repair or move what cannot be read; it is tried again when its files change")
         return SetResult(facts=replace(known, status="failed", why=why, hint=hint))

@@ -8,7 +8,7 @@ from json import loads
 from threading import Lock
 from typing import Annotated
 
-from ingot.converters.errors import BudgetReached
+from ingot.converters.errors import BudgetReached, count_text
 from ingot.converters.json_yaml import OMIT
 from ingot.converters.rows import Json
 
@@ -183,7 +183,7 @@ def estimate_cost(prompt_tokens: int, room: int, most_calls: int, price: Price |
         cost = price.of(prompt_tokens * most_calls, room * most_calls)
         money = "less than $0.01" if 0 < cost < 0.01 else f"at most ${cost:,.2f}"
         money += f" (price as of {price.as_of})" if price.as_of else ""
-    calls = f"at most {most_calls} call{'s' * (most_calls != 1)}"
+    calls = f"at most {count_text(most_calls, 'call')}"
     per_call = f"about {prompt_tokens:,} tokens in and at most {room:,} out per call"
     return f"{per_call}, {calls}, {money}"
 

@@ -8,6 +8,7 @@ from math import isfinite
 from typing import TypeVar
 
 from ingot.agent.proposing.names import name_strength
+from ingot.converters.json_yaml import leaves
 from ingot.converters.paths import (
     Index,
     Key,
@@ -38,15 +39,7 @@ def text_of(value: Json) -> str:
 
 def texts_in(value: Json) -> Iterator[str]:
     """Yield every text in a value; of a number its digits."""
-    waiting = [value]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, list | tuple):
-            waiting += reversed(value)
-        elif isinstance(value, dict):
-            waiting += reversed(value.values())
-        elif value is not None:
-            yield value if isinstance(value, str) else str(value)
+    return (one if isinstance(one, str) else str(one) for one in leaves(value) if one is not None)
 
 
 def has_several(column: "Column") -> bool:

@@ -12,19 +12,15 @@ from typing import Annotated, NewType
 
 from ingot.agent.privacy import Door, SafeProblem
 from ingot.converters.errors import ModelError, Problem
-from ingot.converters.json_yaml import OMIT, UNSTORED, decode, encode
+from ingot.converters.json_yaml import OMIT, UNSTORED, decode, encode, leaves
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.sample import Sample
 
 
 def value_strings(value: Json) -> Iterator[str]:
-    """Every text anywhere in a value: paths, literals and names; keys aside."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list | dict):
-        for inside in value.values() if isinstance(value, dict) else value:
-            yield from value_strings(inside)
+    """Return every text anywhere in a value: paths, literals and names; keys aside."""
+    return (one for one in leaves(value) if isinstance(one, str))
 
 
 def value_forms(value: Json) -> Iterator[MappingDocument]:

@@ -34,6 +34,7 @@ from ingot.agent.state import (
 )
 from ingot.converters import json_yaml
 from ingot.converters.convert.result import Manifest
+from ingot.converters.errors import count_text
 from ingot.converters.mapping.bind import read_tree
 from ingot.converters.mapping.signs import sign_text
 from ingot.converters.rows import MappingDocument, non_finite_text
@@ -196,12 +197,12 @@ def _evidence_lines(proposal: SafeProposal) -> Iterator[str]:
 def _source_lines(state: State) -> Iterator[str]:
     source, sample = state["source"], state.get("sample")
     yield from ("", "## Source", "")
-    yield f"{source.files} file{'s' * (source.files != 1)}, {source.bytes} bytes."
+    yield f"{count_text(source.files, 'file')}, {source.bytes} bytes."
     yield from (f"{markdown_line(one)}." for one in source.tables)
     if sample:
         whole = " (all of them)" if sample.complete else ""
         rows = sample.rows + sample.bad
-        some = f"{rows} row{'s' * (rows != 1)} sampled{whole}"
+        some = f"{count_text(rows, 'row')} sampled{whole}"
         yield f"{some}, {sample.bad} of them unreadable."
     if source.unread:
         yield ""
@@ -227,7 +228,7 @@ def _usage_lines(usage: Usage | None) -> Iterator[str]:
     if usage.shared:
         yield f"Of data of this shape parts were sent to {where}; the answer serves all of it."
     elif usage.chars_sent:
-        taken = f"{usage.calls} call{'s' * (usage.calls != 1)}, {spent_text(usage)}"
+        taken = f"{count_text(usage.calls, 'call')}, {spent_text(usage)}"
         yield f"Parts of the sample were sent to {where}: {taken}."
     elif usage.remembered:
         yield f"An earlier answer was used, of {where}. Nothing was sent."

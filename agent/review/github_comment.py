@@ -37,7 +37,7 @@ from ingot.agent.review.review_document import (
     SideEntry,
 )
 from ingot.agent.review.verdict import Level
-from ingot.converters.json_yaml import count_text
+from ingot.converters.errors import count_text
 
 LEVELS: tuple[Level, ...] = ("block", "warn", "pass")
 SIGNS = {"block": "🔴", "warn": "🟡", "pass": "🟢"}

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from ingot.agent.privacy import Door, Safe, redact
 from ingot.agent.reporting.mapping_words import common_length
-from ingot.converters.errors import SourceError, translate_read_errors
-from ingot.converters.json_yaml import count_text
+from ingot.converters.errors import SourceError, count_text, translate_read_errors
 from ingot.converters.mapping.bind import Mapping, bind, parse
 from ingot.converters.mapping.rows.conditions import same_json
 from ingot.converters.mapping.rows.executor import REASONS, RowExecutor, UnifiedBatch

@@ -58,8 +58,8 @@ from ingot.agent.review.revisions import (
     write_sidecars,
 )
 from ingot.agent.review.verdict import Case, Reason, change_place, verdict_reasons, worst_level
-from ingot.converters.errors import MappingError, RevisionError, SourceError
-from ingot.converters.json_yaml import count_text, encode
+from ingot.converters.errors import MappingError, RevisionError, SourceError, count_text
+from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.rows.executor import Record
 
 VERSION = 1

@@ -13,7 +13,7 @@ from ingot.agent.judging import drift, model_gates
 from ingot.agent.judging.policy import DOUBTED_CONFIDENCE, closed_attempt
 from ingot.agent.judging.problem_words import explain_problem
 from ingot.agent.judging.source_gates import html_gates, list_gates, summarize_source
-from ingot.agent.judging.taken_texts import ROWS, find_signals
+from ingot.agent.judging.text_coverage import ROWS, find_signals
 from ingot.agent.judging.trial import Trial, report_facts, shown_report, try_out
 from ingot.agent.model.budget import Spent, Usage
 from ingot.agent.privacy import Door, SafeProblem, redact

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from ingot.agent.context import Context
 from ingot.agent.judging import policy
+from ingot.agent.judging.model_only_choices import Side, unbacked_choices
 from ingot.agent.judging.policy import REVIEW_ANSWERS
 from ingot.agent.judging.trial import record_hashes, try_out
-from ingot.agent.judging.unbacked import Side, unbacked_choices
 from ingot.agent.privacy import EMPTY_TEXT, Safe, joined, redact
 from ingot.agent.proposing.fingerprint import fingerprint
 from ingot.agent.proposing.proposal import (

@@ -38,8 +38,9 @@ from ingot.agent.ui.field_uses import (
 from ingot.converters.errors import MappingError, SourceError
 from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.bind import read_tree
-from ingot.converters.mapping.check import PathReach
-from ingot.converters.mapping.language import ROLES, Mapping, speaker_roles
+from ingot.converters.mapping.check import leading_paths
+from ingot.converters.mapping.language import META_KEYS, ROLES, Mapping, speaker_roles
+from ingot.converters.mapping.path_uses import path_uses
 from ingot.converters.mapping.walk import layout_parts, mapping_layouts, select_messages
 from ingot.converters.paths import PathSyntaxError
 from ingot.converters.rows import Json
@@ -48,7 +49,7 @@ from ingot.converters.sources.profile import PathFacts, Profile
 
 _FIELDS = 400
 _INSIDE = {"role": "role", "where": "where", "loss_mask": "trained"}  # parts of a message
-_COLOURED = ("text", "system", "tools", "messages", "message", *ROLES, "meta")
+_GIVEN = {"text", "system", "tools", *(f"meta.{one}" for one in META_KEYS)}
 # What the sample behind a door holds, as it may be shown and as it is: hiding takes a while.
 _READ: WeakKeyDictionary[Door, tuple[Profile, Profile]] = WeakKeyDictionary()
 
@@ -175,41 +176,47 @@ def _view_effect(reply: Reply, context: Context, door: Door) -> Facts | None:
 
 def list_uses(conversation: Conversation) -> list[FieldUse]:
     """List the fields that the mapping takes, with a colour where values go into records."""
-    check = conversation.state.get("check")
-    return list(_field_uses(conversation.tree, check.paths if check else ()))
+    return list(_field_uses(conversation.tree)) if conversation.state.get("check") else []
 
 
-def _field_uses(mapping: Mapping, paths: Sequence[PathReach]) -> Iterator[FieldUse]:
+def _field_uses(mapping: Mapping) -> Iterator[FieldUse]:
     colours: dict[str, int] = {}
-    for one in paths:
-        path = one.path.replace(" › ", ".").replace(".[", "[")
+    for one in path_uses(mapping):
+        path = ".".join(leading_paths(one)).replace(".[", "[")
         try:
             field = row_path(path)
         except PathSyntaxError:  # of lists that are walked in step, or of a tree
             field = path
         if mapping.group:
             field = field.removeprefix("[*]").removeprefix(".")
-        target = _target_name(mapping, one.pointer)
-        inside = re.split(r"[. ]", target.rpartition(": ")[2])[0]
-        taken = inside in _COLOURED and "/each" not in one.pointer
+        target, lines = _target_of(mapping, one.pointer)
+        taken = lines and "/each" not in one.pointer
         number = colours.setdefault(field, len(colours)) if taken else None
-        yield FieldUse(field, path, target, number)
+        yield FieldUse(field, path, target, number, lines)
 
 
-def _target_name(mapping: Mapping, pointer: str) -> str:
-    """The part of a mapping that a pointer leads to: `text`, `user`, `role`, `meta.language`."""
+def _target_of(mapping: Mapping, pointer: str) -> tuple[str, frozenset[str]]:
+    """Return the part of a mapping that a pointer leads to, and the lines of records it gives.
+
+    Parts are `text`, `user`, `role`, `meta.language`; lines are keys of a record, and roles.
+    """
     for number, (place, layout) in enumerate(mapping_layouts(mapping)):
         for part in layout_parts(layout, place):
             if not f"{pointer}/".startswith(f"{part.pointer}/"):
                 continue
             inside = pointer.removeprefix(part.pointer).split("/")[1:2]
-            name = part.key
-            if part.key == "messages" and inside == ["content"]:
-                name = message_target(layout.messages or (), int(part.pointer.rpartition("/")[2]))
-            elif part.key == "messages" and inside:
-                return _INSIDE.get(inside[0], part.key)
-            return f"alternative {number}: {name}" if number else name
-    return pointer.strip("/").partition("/")[0]
+            name, lines = part.key, frozenset([part.key]) & _GIVEN
+            if part.key == "messages":
+                lines = frozenset(ROLES)
+                if inside and inside != ["content"]:
+                    name = _INSIDE.get(inside[0], part.key)
+                    return name, lines if name == part.key else frozenset()
+                if inside:
+                    at = int(part.pointer.rpartition("/")[2])
+                    name = message_target(layout.messages or (), at)
+                    lines = lines & {name} or lines
+            return (f"alternative {number}: {name}" if number else name), lines
+    return pointer.strip("/").partition("/")[0], frozenset()
 
 
 def _view_fields(conversation: Conversation, context: Context, uses: Sequence[FieldUse]) -> Facts:

@@ -18,6 +18,7 @@ from ingot.agent.reporting.mapping_words import cut_text
 from ingot.agent.reporting.preview import speaker_text
 from ingot.agent.ui.field_uses import FieldUse
 from ingot.converters.errors import MappingError
+from ingot.converters.json_yaml import leaves
 from ingot.converters.mapping.check import sample_batches
 from ingot.converters.mapping.rows.executor import RowExecutor
 from ingot.converters.mapping.rows.values import row_nodes
@@ -143,7 +144,7 @@ def _view_examples(
             for use in uses
             if use.colour is not None
             for value in values_at(use.path, Node(shown))
-            for text in _texts_of(value)
+            for text in map(text_of, leaves(value))
         ]
         records = [list(islice(_record_lines(made, found), _LINES))] if made else []
         yield {
@@ -153,14 +154,6 @@ def _view_examples(
             "more": has_each and bool(records),
             "hidden": one.hidden or shown != one.row,
         }
-
-
-def _texts_of(value: Json) -> Iterator[str]:
-    if isinstance(value, list | dict):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _texts_of(one)
-    elif value is not None:
-        yield text_of(value)
 
 
 def _row_lines(
@@ -204,11 +197,11 @@ def _record_lines(record: Json, found: Iterable[tuple[str, FieldUse]]) -> Iterat
     told = [*found]
     said = [(speaker_text(one), one["role"], one["content"]) for one in record.get("messages", ())]
     for label, role, text in [*_outer_texts(record), *said]:
-        values = [one for one in told if role in one[1].target or one[1].target.startswith("mess")]
+        values = [one for one in told if role in one[1].lines]
         yield {"depth": 0, "label": label, "path": None, "spans": _split_text(text, values)}
     for key, value in record["meta"].items():
         if value is not None:
-            values = [one for one in told if one[1].target == f"meta.{key}"]
+            values = [one for one in told if f"meta.{key}" in one[1].lines]
             spans = _split_text(text_of(value), values)
             yield {"depth": 0, "label": f"meta.{key}", "path": None, "spans": spans}
 

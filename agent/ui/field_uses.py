@@ -37,13 +37,14 @@ class FieldUse(NamedTuple):
     """A field that the mapping takes.
 
     `field` is its path in a row, `path` where the mapping starts; `colour` is None for what goes
-    into no record.
+    into no record; `lines` are the keys of a record and the roles that it can stand in.
     """
 
     field: str
     path: str
     target: str
     colour: int | None
+    lines: frozenset[str]
 
 
 class Target(NamedTuple):

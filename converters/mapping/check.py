@@ -281,13 +281,18 @@ def _path_reach(mapping: Mapping, nodes: Sequence[RowNode]) -> Iterator[PathReac
     for use in path_uses(mapping):
         states = Counter(_use_state(use, node) for node in nodes)
         yield PathReach(
-            path=" › ".join([*filter(None, map(_around_text, use.scope)), use.path.text]),
+            path=" › ".join(leading_paths(use)),
             pointer=use.pointer,
             need=use.need,
             resolved=states["resolved"],
             null=states["null"],
             missing=states["missing"],
         )
+
+
+def leading_paths(use: PathUse) -> list[str]:
+    """Return the paths that lead from a row to a use, outermost first, and its own."""
+    return [*filter(None, map(_around_text, use.scope)), use.path.text]
 
 
 def _around_text(around: Around) -> str:

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ingot.converters.errors import count_text
 from ingot.converters.mapping.columns.executor import UnifiedTable
 from ingot.converters.mapping.columns.frame import Places
 from ingot.converters.mapping.columns.suspects import candidate_rows, candidate_texts
@@ -145,7 +146,7 @@ def exceeds(sign: str, rows: int, whole: int, *, documents: bool) -> bool:
 
 def sign_text(name: str, found: SignRows) -> str:
     """Return a sign for people: how many rows have it, the limit, and the first place."""
-    sign, rows = SIGNS[name], f"{found['rows']:,} row{'s' * (found['rows'] != 1)}"
+    sign, rows = SIGNS[name], count_text(found["rows"], "row")
     what = f", {found['what']}" if found["what"] else ""
     place = f"the first: {found['file']} row {found['row']}{what}"
     return f"{sign.gate}: {rows} (limit: {sign.limit}): {sign.why}; {place}"

@@ -6,12 +6,12 @@ Of text files with a structured file of the same name beside them, one of both i
 import codecs
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from ingot.converters.errors import SourceError
-from ingot.converters.rows import Json
+from ingot.converters.json_yaml import leaves
 from ingot.converters.sources.facts import LeftOut, NoData, SourceFile, SourceSpec
 from ingot.converters.sources.formats.delimited import column_names
 from ingot.converters.sources.formats.json_documents import parse_json_document
@@ -367,12 +367,4 @@ def _longest_text(file: SourceFile) -> int:
             value, _ = parse_json_document(parts, _MOST_BYTES)
     except SourceError:
         return 0
-    return sum(len(text) for text in _texts_in(value) if text.count(" ") > 1)
-
-
-def _texts_in(value: Json) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for inside in value.values() if isinstance(value, dict) else value:
-            yield from _texts_in(inside)
+    return sum(len(one) for one in leaves(value) if isinstance(one, str) and one.count(" ") > 1)

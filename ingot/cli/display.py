@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ingot.cli.console import plain_text, print_json, replace_names, safe_text, stdout_console
-from ingot.converters.json_yaml import count_text
+from ingot.converters.errors import count_text
 from ingot.converters.rows import Json, non_finite_text
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ JSON = {
     "values of raw rows, and records made of them": """
         converters/sources/containers/sqlite_files
         converters/sources/tables/server_tables
-        converters/sources/file_groups
-        agent/judging/taken_texts agent/judging/trial agent/lake/file_scan
+        agent/judging/text_coverage agent/judging/trial agent/lake/file_scan
         agent/ui/example_rows agent/privacy/door agent/privacy/redaction
         agent/proposing/columns agent/proposing/llm/data_block agent/proposing/llm/inventory
         agent/proposing/llm/relations agent/proposing/readings agent/proposing/recsys_data
@@ -47,7 +46,7 @@ JSON = {
         converters/sources/text_kinds
     """,
     "parts of mapping documents": """
-        agent/judging/made_up agent/privacy/pairs
+        agent/judging/invented_values agent/privacy/pairs
         agent/proposing/rules/answers/accepted_answers
         agent/proposing/rules/answers/answer_keys
         agent/proposing/rules/answers/preference

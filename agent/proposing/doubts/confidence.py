@@ -19,6 +19,7 @@ from ingot.agent.proposing.names import speaker_role
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, Reading
 from ingot.agent.proposing.rules.text_copies import holds_words
+from ingot.converters.errors import count_text
 from ingot.converters.mapping.language import Condition, Mapping, Message, Value
 from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.mapping.walk import select_parts, value_paths
@@ -71,7 +72,7 @@ def lost_row_doubt(made: float) -> Doubt:
 def row_count_doubt(rows: int) -> Doubt:
     """Return how few rows there are to judge by."""
     return Doubt(
-        "few", max(0.0, 1 - rows / _FEW_ROWS), f"only {rows} row{'s' * (rows != 1)} to judge by"
+        "few", max(0.0, 1 - rows / _FEW_ROWS), f"only {count_text(rows, 'row')} to judge by"
     )
 
 

@@ -12,7 +12,8 @@ from ingot.cli import display
 from ingot.cli.command import Only, command_options
 from ingot.cli.console import plain_text, print_json, stdout_console
 from ingot.cli.questions import complete_order
-from ingot.converters.json_yaml import count_text, encode
+from ingot.converters.errors import count_text
+from ingot.converters.json_yaml import encode
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from ingot.cli import command as o
 from ingot.cli.command import command_options
 from ingot.cli.console import note_line, print_json, safe_text
 from ingot.cli.display import write_output
-from ingot.converters.errors import ExitCode
-from ingot.converters.json_yaml import count_text
+from ingot.converters.errors import ExitCode, count_text
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from ingot.cli.console import (
 )
 from ingot.cli.display import print_grid
 from ingot.cli.questions import can_discuss, edit_mapping, read_answer, show_proposal
-from ingot.converters.errors import ExitCode, IngotError, ReviewNeeded, SourceError
-from ingot.converters.json_yaml import count_text
+from ingot.converters.errors import ExitCode, IngotError, ReviewNeeded, SourceError, count_text
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from ingot.cli.console import (
 )
 from ingot.cli.display import print_grid
 from ingot.cli.model_options import ask_settings
-from ingot.converters.errors import ExitCode
-from ingot.converters.json_yaml import count_text
+from ingot.converters.errors import ExitCode, count_text
 from ingot.converters.output.sharding import Shard
 from ingot.converters.rows import Json
 from ingot.converters.settings import Setting

@@ -20,7 +20,7 @@ from ingot.cli.console import (
     stdout_console,
 )
 from ingot.converters.convert.options import Overwrite
-from ingot.converters.json_yaml import count_text
+from ingot.converters.errors import count_text
 from ingot.converters.output.sharding import Spread
 from ingot.converters.recsys.ctr.settings import ChosenColumns, Overrides, RawFiles
 from ingot.converters.settings import Setting, existing_folder

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[3] / "agent"
 STATIC = ROOT / "ui" / "static"
 MODULES = [
     *(ROOT / "judging" / f"{name}.py" for name in ("policy", "sample_gates", "source_gates")),
-    *(ROOT / "judging" / f"{name}.py" for name in ("model_gates", "unbacked")),
+    *(ROOT / "judging" / f"{name}.py" for name in ("model_gates", "model_only_choices")),
     *sorted((ROOT / "proposing" / "doubts").glob("*.py")),
 ]
 _NAMES = {"answer key", "rated elements"}  # of doubts
@@ -40,17 +40,26 @@ def reasons_of(module: Path) -> Iterator[str]:
     other = {id(one.value) for one in nodes if isinstance(one, ast.Expr)}  # docstrings
     other |= {id(key) for one in nodes if isinstance(one, ast.Dict) for key in one.keys}
     other |= {id(part) for one in nodes if isinstance(one, ast.JoinedStr) for part in one.values}
+    other |= {id(one.value) for one in nodes if isinstance(one, ast.FormattedValue)}
     for one in nodes:  # names of doubts
         if isinstance(one, ast.Call) and getattr(one.func, "id", "") == "Doubt":
             other.add(id(one.args[0]))
     for node in nodes:
-        if id(node) in other or not isinstance(node, ast.JoinedStr | ast.Constant):
+        if id(node) in other or not isinstance(node, ast.JoinedStr | ast.Constant | ast.Call):
             continue
-        parts = node.values if isinstance(node, ast.JoinedStr) else [node]
-        texts = [one.value if isinstance(one, ast.Constant) else "7" for one in parts]
-        text = "".join(one for one in texts if isinstance(one, str))
+        text = "".join(map(text_of, node.values if isinstance(node, ast.JoinedStr) else [node]))
         if re.search("[a-z7] .*[a-z]|[a-z].* 7", text.strip()) and not _PATTERN.match(text):
             yield text.strip()
+
+
+def text_of(node: ast.expr) -> str:
+    """A part of a text: constants as they are, counts with their noun, 7 for other figures."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    made = node.value if isinstance(node, ast.FormattedValue) else node
+    if isinstance(made, ast.Call) and ast.unparse(made.func) == "count_text":
+        return f"7 {ast.literal_eval(made.args[1])}s"
+    return "7" if isinstance(node, ast.FormattedValue) else ""
 
 
 def is_told(text: str, patterns: list[re.Pattern[str]]) -> bool:

@@ -8,16 +8,16 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
-from ingot.agent.judging.trial import Example, Trial
+from ingot.agent.judging.trial import Example, Trial, row_records
 from ingot.agent.proposing.columns import parse_json_text
 from ingot.agent.proposing.doubts.confidence import record_doubts
 from ingot.agent.proposing.names import NAMED, name_strength
 from ingot.converters.json_yaml import shorten_text
 from ingot.converters.mapping.bind import Mapping
-from ingot.converters.mapping.check import CheckReport, sample_batches
-from ingot.converters.mapping.rows.executor import Record, RowExecutor
-from ingot.converters.mapping.rows.values import row_nodes
+from ingot.converters.mapping.check import CheckReport
+from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.paths import quote_name
 from ingot.converters.rows import Json
 
@@ -136,7 +136,7 @@ class Taken:
         """Run a mapping on the first rows of its sample, and look for their texts."""
         grouped = bool(trial.mapping.group)
         leaves = {}
-        for row, (value, records) in enumerate(_first_rows(trial)):
+        for row, (value, records) in enumerate(islice(row_records(trial), _FIRST_ROWS)):
             said = [words_of("\n".join(record_texts(record))) for record in records]
             for place, (path, text) in enumerate(_prose_texts(value)):
                 key = words_of(text)[:_KEY]
@@ -161,15 +161,6 @@ class Taken:
     def paths(self) -> list[str]:
         """Every path that has a text."""
         return list(dict.fromkeys(leaf.path for leaf in self.leaves.values()))
-
-
-def _first_rows(trial: Trial) -> Iterator[tuple[Json, Sequence[dict[str, Json]]]]:
-    executor = RowExecutor(trial.mapping, source_name="", language=None)
-    nodes = (
-        node for batch in sample_batches(trial.sample, trial.mapping) for node in row_nodes(batch)
-    )
-    for _, node in zip(range(_FIRST_ROWS), nodes, strict=False):
-        yield node.value, executor.row(node)[0]
 
 
 def _prose_texts(value: Json, path: str = "") -> Iterator[tuple[str, str]]:

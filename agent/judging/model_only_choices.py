@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
-from ingot.agent.judging.made_up import (
+from ingot.agent.judging.invented_values import (
     dropped_messages,
+    invented_metadata,
     leaves_bad_rows_out,
-    made_up_values,
     repeated_passages,
 )
-from ingot.agent.judging.taken_texts import (
+from ingot.agent.judging.sample_gates import GateRule
+from ingot.agent.judging.text_coverage import (
     WORDS,
     Taken,
     is_prose,
@@ -27,7 +28,7 @@ from ingot.agent.judging.taken_texts import (
     texts_taken_twice,
     words_of,
 )
-from ingot.agent.judging.trial import Trial
+from ingot.agent.judging.trial import Trial, sample_records
 from ingot.agent.proposing.columns import (
     View,
     last_name,
@@ -38,7 +39,6 @@ from ingot.agent.proposing.columns import (
 from ingot.agent.proposing.names import NAMED, name_strength, speaker_role, spell_name
 from ingot.agent.proposing.proposal import value_strings
 from ingot.agent.proposing.rules.answers.preference import are_two_sides
-from ingot.converters.mapping.check import sample_batches
 from ingot.converters.mapping.language import (
     Group,
     Mapping,
@@ -53,7 +53,7 @@ from ingot.converters.mapping.language import (
     to_document,
 )
 from ingot.converters.mapping.lookup import Lookup
-from ingot.converters.mapping.rows.executor import Record, RowExecutor
+from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.mapping.walk import (
     select_conditions,
     select_messages,
@@ -90,24 +90,13 @@ class Side:
     @classmethod
     def of(cls, mapping: Mapping, trial: Trial) -> "Side":
         """Run a mapping on the sample again, and keep some of its records."""
-        executor = RowExecutor(trial.mapping, source_name="", language=None)
-        batches = sample_batches(trial.sample, trial.mapping)
-        records = [record for batch in batches for record in executor.look(batch).records]
-        return cls(mapping=mapping, trial=trial, records=pick_evenly(records, _RECORDS))
+        records = pick_evenly([*sample_records(trial)], _RECORDS)
+        return cls(mapping=mapping, trial=trial, records=records)
 
     @cached_property
     def taken(self) -> Taken:
         """Return the texts of the rows, with those that the records hold."""
         return Taken.of(self.trial)
-
-
-@dataclass(frozen=True)
-class GateRule:
-    """A gate on a choice of a model: its name, what it says, and what finds the choice."""
-
-    name: str
-    why: str
-    find: Callable[[Side, Side | None], Iterator[str]]
 
 
 def _texts_of(rules: Side | None, model: Side) -> Taken | None:
@@ -402,32 +391,39 @@ def _chosen_answers(model: Side, rules: Side | None) -> Iterator[str]:
     )
 
 
+def _rule(
+    name: str, why: str, find: Callable[[Side, Side | None], Iterator[str]]
+) -> GateRule[[Side, Side | None]]:
+    """Return the gate of a choice that passes where the rules make the same one."""
+    return GateRule(name, why, "none, or the rules do so too", find)
+
+
 _TEXT_GATES = (
-    GateRule(
+    _rule(
         "texts from outside",
         "the model takes texts from outside a record",
         lambda model, _: _outside_texts(model),
     ),
-    GateRule(
+    _rule(
         "texts in most records",
         "the model brings the same words into most records",
         _repeated_passages,
     ),
-    GateRule("rows left out", "the model's conditions leave out", _rows_left_out),
-    GateRule("texts left out", "the model takes a part of the texts", _texts_left_out),
-    GateRule("texts taken twice", "the model takes texts more than once", _texts_taken_twice),
-    GateRule(
+    _rule("rows left out", "the model's conditions leave out", _rows_left_out),
+    _rule("texts left out", "the model takes a part of the texts", _texts_left_out),
+    _rule("texts taken twice", "the model takes texts more than once", _texts_taken_twice),
+    _rule(
         "objects as text",
         "the model takes whole objects for text",
         lambda model, _: _objects_as_text(model),
     ),
-    GateRule("groups without order", "the model makes groups of rows", _odd_groups),
-    GateRule(
+    _rule("groups without order", "the model makes groups of rows", _odd_groups),
+    _rule(
         "sides without evidence",
         "nothing but the model says who asks and who answers",
         lambda model, rules: chain(_unproved_sides(model, rules), _odd_speakers(model, rules)),
     ),
-    GateRule(
+    _rule(
         "one of two answers",
         "nothing but the model says which answer is taken",
         _chosen_answers,
@@ -435,15 +431,15 @@ _TEXT_GATES = (
 )
 # What can differ where the texts are the same.
 _OTHER_GATES = (
-    GateRule(
+    _rule(
         "what is trained on",
         "the model trains on other messages than those of assistants",
         _odd_training,
     ),
-    GateRule(
+    _rule(
         "metadata of its own",
         "the model writes metadata that is not in the data",
-        lambda model, _: made_up_values(model.trial),
+        lambda model, _: invented_metadata(model.trial),
     ),
 )
 UNBACKED_GATES = (*_TEXT_GATES, *_OTHER_GATES)

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from ingot.agent.judging.taken_texts import WORDS, Taken, is_prose, record_texts, words_of
-from ingot.agent.judging.trial import Trial
+from ingot.agent.judging.text_coverage import WORDS, Taken, is_prose, record_texts, words_of
+from ingot.agent.judging.trial import Trial, row_records
 from ingot.agent.proposing.columns import last_name
 from ingot.agent.proposing.names import (
     flags_bad_rows,
@@ -23,7 +23,6 @@ from ingot.agent.proposing.names import (
     verdict_of,
 )
 from ingot.agent.proposing.proposal import value_strings
-from ingot.converters.mapping.check import sample_batches
 from ingot.converters.mapping.language import (
     META_KEYS,
     Condition,
@@ -37,8 +36,7 @@ from ingot.converters.mapping.language import (
     speaker_roles,
 )
 from ingot.converters.mapping.lookup import taken_path
-from ingot.converters.mapping.rows.executor import Record, RowExecutor
-from ingot.converters.mapping.rows.values import row_nodes
+from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.mapping.walk import select_messages
 from ingot.converters.paths import Path
 from ingot.converters.rows import Json
@@ -97,7 +95,7 @@ def fold_text(text: str) -> str:
 # --- metadata
 
 
-def made_up_values(trial: Trial) -> Iterator[str]:
+def invented_metadata(trial: Trial) -> Iterator[str]:
     """Values of metadata that do not come from their paths, as the records hold them.
 
     Constants that a mapping says plainly have gates of their own.
@@ -154,12 +152,8 @@ def _paired_records(
     trial: Trial, other: Mapping
 ) -> Iterator[tuple[Sequence[Record], Sequence[Record]]]:
     """The records that a trial's mapping makes of each row, beside those of another mapping."""
-    ours, theirs = (
-        RowExecutor(one, source_name="", language=None) for one in (trial.mapping, other)
-    )
-    for batch in sample_batches(trial.sample, trial.mapping):
-        for node in row_nodes(batch):
-            yield ours.row(node)[0], theirs.row(node)[0]
+    for (_, ours), (_, theirs) in zip(row_records(trial), row_records(trial, other), strict=True):
+        yield ours, theirs
 
 
 Values = list[tuple[Json, Json]]  # as the records hold them, and as they stand at their paths

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ingot.agent.context import Context
+from ingot.agent.judging.model_only_choices import Side, unbacked_choices
 from ingot.agent.judging.trial import try_out
-from ingot.agent.judging.unbacked import Side, unbacked_choices
 from ingot.agent.proposing.order import Order
 from ingot.converters.mapping.bind import bind
 
