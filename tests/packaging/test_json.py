@@ -98,7 +98,7 @@ JSON = {
         converters/recsys/ctr/build/vocabulary
         converters/recsys/criteo/inspect/folder
         converters/recsys/ctr/build/encoder converters/recsys/ctr/build/job
-        converters/recsys/ctr/build/spread_build converters/recsys/ctr/validation/figures
+        converters/recsys/ctr/build/row_build converters/recsys/ctr/validation/figures
         converters/recsys/ctr/validation/stats_page
     """,
 }

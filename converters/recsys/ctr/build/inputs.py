@@ -2,12 +2,9 @@
 
 import hashlib
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import accumulate, groupby
 from pathlib import Path
-from threading import Event
 from typing import BinaryIO, Final
 
 import numpy as np
@@ -188,30 +185,15 @@ def file_stamps(inputs: Inputs) -> list[InputStamp]:
     return [input_stamp(entry, role=role) for role, entry in list_files(inputs)]
 
 
-def file_entries(inputs: Inputs, stop: Event | None = None) -> list[InputEntry]:
+def file_entries(inputs: Inputs) -> list[InputEntry]:
     """Return role, name, size and SHA-256 of every file, as the manifest lists them."""
-    stopped = stop.is_set if stop else lambda: False
-    return [
-        input_entry(entry, hash_input(entry, stopped), role=role)
-        for role, entry in list_files(inputs)
-    ]
+    return [input_entry(one, hash_input(one), role=role) for role, one in list_files(inputs)]
 
 
 def list_files(inputs: Inputs) -> list[tuple[str, Entry]]:
     """Return role and entry of every file."""
     places = inputs.places().items()
     return [(role, entry) for role, place in places for entry in list_location(place).entries]
-
-
-@contextmanager
-def hash_in_background(inputs: Inputs) -> Iterator[Future[list[InputEntry]]]:
-    """Hash the files beside other work; stop where that ends first, as it failed."""
-    stop = Event()
-    with ThreadPoolExecutor(1, "hash") as pool:
-        try:
-            yield pool.submit(file_entries, inputs, stop)
-        finally:
-            stop.set()
 
 
 FORMAT: Final = 1

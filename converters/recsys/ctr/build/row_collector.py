@@ -1,6 +1,7 @@
 """The first pass of a build: rows read once, their tokens as codes, spooled to disk by split."""
 
 import json
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -90,6 +91,7 @@ class Spool:
 
     def __init__(self, path: Path, fields: int) -> None:
         self.rows = 0
+        self.ends: list[int] = []  # rows up to the end of each batch that was written
         self._path, self._fields = path, fields
         self._adopted: list[tuple[Path, NDArray[np.int32]]] = []
         lists = [pair for at in range(fields) for pair in ((f"c{at}", _CODES), (f"v{at}", _VALUES))]
@@ -112,6 +114,7 @@ class Spool:
         if batch.num_rows:
             with output_errors(self._path):
                 self._writer.write_batch(batch)
+            self.ends.append(self.rows + batch.num_rows)
         self.rows += batch.num_rows
         return _to_rows(batch, self._fields)
 
@@ -137,13 +140,24 @@ class Spool:
 
 
 def read_spool(
-    path: Path, fields: int, most: int | None = None, start: int = 0, stop: int | None = None
+    path: Path,
+    fields: int,
+    most: int | None = None,
+    start: int = 0,
+    stop: int | None = None,
+    ends: Sequence[int] = (),
 ) -> Iterator[Rows]:
-    """Yield rows `start` to `stop` of a spool, at most `most` at a time."""
+    """Yield rows `start` to `stop` of a spool, at most `most` at a time.
+
+    `ends`: rows up to the end of each batch; what lies before `start` is not read then.
+    """
     with pa.OSFile(str(path)) as source:
         reader = pa.ipc.open_file(source)
-        done = 0
-        for at in range(reader.num_record_batches):
+        skipped = bisect_right(ends, start)
+        done = ends[skipped - 1] if skipped else 0
+        for at in range(skipped, reader.num_record_batches):
+            if stop is not None and done >= stop:
+                return
             batch = reader.get_batch(at)
             end = batch.num_rows if stop is None else min(batch.num_rows, stop - done)
             for first in range(max(0, start - done), end, most or max(1, batch.num_rows)):
@@ -283,7 +297,7 @@ class Entities:
 class Collector:
     """Reads common features and rows, and keeps what the second pass needs."""
 
-    def __init__(self, work: Path, result: Path, featuremap: FeatureMap) -> None:
+    def __init__(self, folder: Path, featuremap: FeatureMap) -> None:
         self.tokens = Interner()
         self.entities = Entities(featuremap)
         self.counts: Counter[str] = Counter()
@@ -292,13 +306,13 @@ class Collector:
         self.first_rejects: list[Reject] = []
         self.read = 0
         self.dropped = 0
-        self.repeats = Repeats(work / "samples")
+        self.repeats = Repeats(folder / "samples")
         self._funnel = featuremap.funnel
         self._is_table = featuremap.table is not None
-        self._rejects = result / REJECTS
+        self._rejects = folder / REJECTS
         sources = [src for src, _ in featuremap.sources]
-        self.spools = [Spool(work / f"{split}.arrow", sources.count(0)) for split in SPLITS]
-        self.common = Spool(work / "common.arrow", sources.count(1))
+        self.spools = [Spool(folder / f"{split}.arrow", sources.count(0)) for split in SPLITS]
+        self.common = Spool(folder / "common.arrow", sources.count(1))
         self.kinds: dict[str, str] = {}  # columns of a table, and how they are spelled
         self._occurrences = [np.zeros(0, np.int64) for _ in SPLITS]
 

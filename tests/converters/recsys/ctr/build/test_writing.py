@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingot.converters.errors import OutputError
-from ingot.converters.recsys.ctr.build import job
-from ingot.converters.recsys.ctr.build.job import SplitWriter
+from ingot.converters.recsys.ctr.build import row_build
+from ingot.converters.recsys.ctr.build.row_build import SplitWriter
 
 SCHEMA = pa.schema(
     [
@@ -46,8 +46,8 @@ def groups(path: Path) -> list[int]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Row groups of 5 rows, files of 3 row groups."""
-    monkeypatch.setattr(job, "GROUP_ROWS", 5)
-    monkeypatch.setattr(job, "GROUPS_PER_FILE", 3)
+    monkeypatch.setattr(row_build, "GROUP_ROWS", 5)
+    monkeypatch.setattr(row_build, "GROUPS_PER_FILE", 3)
 
 
 @pytest.mark.usefixtures("small")
