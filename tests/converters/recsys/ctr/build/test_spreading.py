@@ -19,7 +19,7 @@ from ingot.converters.errors import ConversionError, OutputError, PartDone
 from ingot.converters.output.identity import CommittedResult
 from ingot.converters.output.sharding import JobShard, Spread
 from ingot.converters.progress import Progress
-from ingot.converters.recsys.ctr.build import job, row_build
+from ingot.converters.recsys.ctr.build import job, row_files
 from ingot.converters.recsys.ctr.build.inputs import Aliccp, Inputs, PlainTable
 from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap, Table, load
 
@@ -71,8 +71,8 @@ def common() -> bytes:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many pieces, several files of a split."""
     monkeypatch.setattr(job, "PIECE_BYTES", 4000)
-    monkeypatch.setattr(row_build, "GROUP_ROWS", 16)
-    monkeypatch.setattr(row_build, "GROUPS_PER_FILE", 3)
+    monkeypatch.setattr(row_files, "GROUP_ROWS", 16)
+    monkeypatch.setattr(row_files, "GROUPS_PER_FILE", 3)
 
 
 @pytest.fixture
@@ -85,6 +85,13 @@ def aliccp(tmp_path: Path) -> Aliccp:
 def tree(folder: Path) -> dict[str, bytes]:
     files = (path for path in folder.rglob("*") if path.is_file() and path.name != "run.json")
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def build_whole(*given: Any, **options: Any) -> CommittedResult:
+    """Build in this process, each file of the input as one piece."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(job, "PIECE_BYTES", 1 << 40)
+        return job.build(*given, **options)
 
 
 def do_part(*given: Any, **options: Any) -> PartDone:
@@ -105,7 +112,7 @@ def do_parts(inputs: Inputs, featuremap: FeatureMap, out: Path, count: int, **op
 @pytest.mark.more
 @pytest.mark.parametrize("count", [1, 3, 8])
 def test_parts_have_the_bytes_of_one_process(aliccp: Aliccp, tmp_path: Path, count: int) -> None:
-    whole = job.build(aliccp, MAP, tmp_path / "whole")
+    whole = build_whole(aliccp, MAP, tmp_path / "whole")
     do_parts(aliccp, MAP, tmp_path / "parts", count)
     merged = job.build(aliccp, MAP, tmp_path / "parts", spread=MERGE)
     assert isinstance(merged, CommittedResult)
@@ -118,7 +125,9 @@ def test_parts_have_the_bytes_of_one_process(aliccp: Aliccp, tmp_path: Path, cou
     assert whole.stats["rejects"] == {"columns": 1, "label": 8}
     assert whole.stats["common_rejects"] == {"entity_id": 1}
     assert whole.stats["rows"]["dropped"] > 0
-    assert len([*(merged.out / "train").iterdir()]) > 2
+    sizes = [pq.read_metadata(one).num_rows for one in sorted((merged.out / "train").iterdir())]
+    assert len(sizes) > 2
+    assert {*sizes[:-1]} == {3 * 16}
     assert len(spread_pieces(aliccp)) > 5
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
@@ -133,7 +142,7 @@ def test_lines_are_in_one_piece_each(aliccp: Aliccp, tmp_path: Path, size: int) 
     lines = [b"e%d,1,4\x02%s\x031" % (n, b"x" * (n * 7 % 90)) for n in range(6)]
     Path(aliccp.common).write_bytes(b"\n".join(lines))
     Path(aliccp.skeleton).write_bytes(skeleton()[:300])
-    whole = job.build(aliccp, MAP, tmp_path / "whole")
+    whole = build_whole(aliccp, MAP, tmp_path / "whole")
     job.PIECE_BYTES = size  # type: ignore[misc]  # the fixture puts it back
     spread = Spread(runner="processes", workers=1)
     made = job.build(aliccp, MAP, tmp_path / "pieces", spread=spread)
@@ -147,7 +156,7 @@ def test_compressed_files_and_vocabularies_of_another_build(aliccp: Aliccp, tmp_
     packed = tmp_path / "common.gz"
     packed.write_bytes(gzip.compress(common()[:1500], mtime=0))
     other = replace(aliccp, common=str(packed))
-    whole = job.build(other, MAP, tmp_path / "whole", vocab=first.out)
+    whole = build_whole(other, MAP, tmp_path / "whole", vocab=first.out)
     do_parts(other, MAP, tmp_path / "parts", 2, vocab=first.out)
     job.build(other, MAP, tmp_path / "parts", spread=MERGE, vocab=first.out)
     assert tree(tmp_path / "parts") == tree(whole.out)
@@ -173,7 +182,7 @@ def test_a_table_of_several_files(tmp_path: Path) -> None:
     inputs = PlainTable(table=str(tmp_path / "table"))
     job.PIECE_BYTES = 2500  # type: ignore[misc]  # the fixture puts it back
     assert len(list(inputs.pieces(featuremap, job.PIECE_BYTES))) > 2
-    whole = job.build(inputs, featuremap, tmp_path / "whole")
+    whole = build_whole(inputs, featuremap, tmp_path / "whole")
     assert whole.stats["rejects"] == {"entity_id": 5}
     assert whole.stats["samples"]["repeated"] > 100
     do_parts(inputs, featuremap, tmp_path / "parts", 3)
@@ -196,7 +205,7 @@ def test_a_merge_refuses_while_pieces_are_missing(aliccp: Aliccp, tmp_path: Path
     assert not out.exists()
     do_part(aliccp, MAP, out, spread=last)
     job.build(aliccp, MAP, out, spread=MERGE)
-    assert tree(out) == tree(job.build(aliccp, MAP, tmp_path / "whole").out)
+    assert tree(out) == tree(build_whole(aliccp, MAP, tmp_path / "whole").out)
 
 
 @pytest.mark.more
@@ -216,15 +225,17 @@ def test_a_merge_that_was_killed(
         with pytest.raises(KeyboardInterrupt):
             job.build(aliccp, MAP, tmp_path / "parts", spread=MERGE)
     job.build(aliccp, MAP, tmp_path / "parts", spread=MERGE)
-    assert tree(tmp_path / "parts") == tree(job.build(aliccp, MAP, tmp_path / "whole").out)
+    assert tree(tmp_path / "parts") == tree(build_whole(aliccp, MAP, tmp_path / "whole").out)
 
 
-def test_one_process_leaves_the_pieces_of_parts_alone(aliccp: Aliccp, tmp_path: Path) -> None:
-    out = tmp_path / "out"
+def test_one_process_goes_on_with_the_pieces_of_parts(aliccp: Aliccp, tmp_path: Path) -> None:
+    out, seen = tmp_path / "out", list[Progress]()
     do_part(aliccp, MAP, out, spread=Spread(shard=JobShard(0, 2)))
     with pytest.raises(KeyboardInterrupt):
         job.build(aliccp, MAP, out, progress=interrupt_writing)
-    assert tree(job.build(aliccp, MAP, out).out) == tree(job.build(aliccp, MAP, tmp_path / "b").out)
+    made = job.build(aliccp, MAP, out, progress=seen.append)
+    assert {one.stage for one in seen} == {"write"}
+    assert tree(made.out) == tree(build_whole(aliccp, MAP, tmp_path / "whole").out)
 
 
 def interrupt_writing(progress: Progress) -> None:
@@ -245,7 +256,7 @@ def test_a_pool_of_processes(
 ) -> None:
     monkeypatch.undo()  # the processes write groups of the usual size
     monkeypatch.setattr(job, "PIECE_BYTES", 8000)
-    whole = job.build(aliccp, MAP, tmp_path / "whole")
+    whole = build_whole(aliccp, MAP, tmp_path / "whole")
     spread = Spread(runner="processes", workers=2)
     made = job.build(aliccp, MAP, tmp_path / "pool", spread=spread)
     assert isinstance(made, CommittedResult)
@@ -259,7 +270,7 @@ def test_the_commands(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    whole = job.build(aliccp, MAP, tmp_path / "whole")
+    whole = build_whole(aliccp, MAP, tmp_path / "whole")
     (tmp_path / "map.yaml").write_bytes((whole.out / "featuremap.yaml").read_bytes())
     out = str(tmp_path / "parts")
     raw = ["--skeleton", aliccp.skeleton, "--common", aliccp.common]
@@ -283,13 +294,13 @@ import sys
 from pathlib import Path
 from ingot.converters.errors import PartDone
 from ingot.converters.output.sharding import parse_shard
-from ingot.converters.recsys.ctr.build import job, row_build
+from ingot.converters.recsys.ctr.build import job, row_files
 from ingot.converters.recsys.ctr.build.inputs import Aliccp
 from ingot.converters.recsys.ctr.featuremap import load
 from ingot.converters.errors import PartDone
 from ingot.converters.output.sharding import Spread
 
-job.PIECE_BYTES, row_build.GROUPS_PER_FILE = 1 << 20, 1
+job.PIECE_BYTES, row_files.GROUPS_PER_FILE = 1 << 20, 1
 skeleton, common, out, shard = sys.argv[1:]
 inputs = Aliccp(skeleton=skeleton, common=common)
 try:
@@ -339,10 +350,10 @@ def test_parts_that_are_killed_twenty_times(
     for shard in ("0/2", "1/2"):
         assert start(shard).communicate()[0] == "False\n"
     assert start("merge").communicate()[0] == "merged\n"
-    monkeypatch.setattr(row_build, "GROUPS_PER_FILE", 1)
-    monkeypatch.setattr(row_build, "GROUP_ROWS", 16_384)
+    monkeypatch.setattr(row_files, "GROUPS_PER_FILE", 1)
+    monkeypatch.setattr(row_files, "GROUP_ROWS", 16_384)
     inputs = Aliccp(skeleton=places[0], common=places[1])
-    whole = job.build(inputs, load("aliccp"), tmp_path / "whole")
+    whole = build_whole(inputs, load("aliccp"), tmp_path / "whole")
     assert tree(tmp_path / "parts") == tree(whole.out)
 
 
@@ -355,7 +366,7 @@ def test_values_whose_sum_no_float32_holds(tmp_path: Path) -> None:
         name="f1_4", src=1, field="4", encoding="hash", hash_bucket=8, max_len=2, use_value=True
     )
     featuremap = FeatureMap(features=(feature,))
-    whole = job.build(inputs, featuremap, tmp_path / "whole")
+    whole = build_whole(inputs, featuremap, tmp_path / "whole")
     do_parts(inputs, featuremap, tmp_path / "parts", 2)
     job.build(inputs, featuremap, tmp_path / "parts", spread=MERGE)
     assert tree(tmp_path / "parts") == tree(Path(whole.out))
