@@ -97,8 +97,9 @@ JSON = {
         converters/output/store_commit converters/output/difference
         converters/recsys/ctr/build/vocabulary
         converters/recsys/criteo/inspect/folder
-        converters/recsys/ctr/build/encoder converters/recsys/ctr/build/job
-        converters/recsys/ctr/build/spread_build converters/recsys/ctr/validation/figures
+        converters/recsys/ctr/build/encoder converters/recsys/ctr/build/fitting
+        converters/recsys/ctr/build/job converters/recsys/ctr/build/row_collector
+        converters/recsys/ctr/build/row_files converters/recsys/ctr/validation/figures
         converters/recsys/ctr/validation/stats_page
     """,
 }

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -162,14 +162,17 @@ def build(
     from ingot.converters.recsys.ctr.featuremap import load
 
     inputs, chosen = raw.inputs(), overrides.apply_to(load(featuremap))
-    options: Any = {"vocab": vocab, "accept_unseen": accept_unseen, "overwrite": overwrite}
     with run_job(watching, "ctr build", as_json=as_json) as progress:
-        if spread.is_any:
-            from ingot.converters.recsys.ctr.build.spread_build import build_in_pieces
-
-            done = build_in_pieces(inputs, chosen, out, spread, **options)
-        else:
-            done = build_ctr(inputs, chosen, out, **options, progress=progress)
+        done = build_ctr(
+            inputs,
+            chosen,
+            out,
+            vocab=vocab,
+            accept_unseen=accept_unseen,
+            overwrite=overwrite,
+            progress=progress,
+            spread=spread,
+        )
     more = {"manifest": done.manifest, "stats": done.stats}
     display.print_result(done, _build_lines(done), as_json=as_json, **more)
 

@@ -1,7 +1,7 @@
 """Tokens to the ids and values of features, what is counted on the way, and the entities' store."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ingot.converters.output.files import output_errors
 from ingot.converters.recsys.ctr import contract
 from ingot.converters.recsys.ctr.build import selection_kernels as selection
-from ingot.converters.recsys.ctr.build.row_collector import Collector, Tokens
+from ingot.converters.recsys.ctr.build.row_collector import RowCounts, Rows, Tokens
 from ingot.converters.recsys.ctr.build.vocabulary import Vocabulary
 from ingot.converters.recsys.ctr.featuremap import HASH, HYBRID, VOCAB, Feature
 from ingot.converters.recsys.ctr.table.table_cells import MALFORMED
@@ -279,16 +279,17 @@ class EntityStore:
     def fill(
         self,
         encoders: Sequence[tuple[Encoder, int]],
-        collector: Collector,
+        found: RowCounts,
+        common: Iterable[Rows],
         places: NDArray[np.uint32],
     ) -> NDArray[np.int64]:
-        """Encode the lines of common features; gives the line of each entity.
+        """Encode the lines of `common` features; gives the line of each entity.
 
         `encoders`: each with the number of its field.
         """
         for column in self._columns.values():
             column.begin()
-        entities = collector.entities
+        entities = found.entities
         unknown = entities.lines < 0
         weights = [entities.rows[unknown & (entities.splits == at)].sum() for at in range(_UNKNOWN)]
         splits = np.arange(_UNKNOWN, dtype=np.uint8)
@@ -300,9 +301,9 @@ class EntityStore:
         for encoder, _ in encoders:
             cells = encoder.encode(no_tokens, places, splits, np.array(weights, np.int64))
             self._columns[encoder.feature.name].add(cells)
-        by_line = collector.weights()
+        by_line = found.weights()
         first = 0
-        for rows in collector.common.read():
+        for rows in common:
             part = by_line[:, first : first + len(rows.rows)]
             first += len(rows.rows)
             # A line serves the rows of one entity, and they are all in one split.

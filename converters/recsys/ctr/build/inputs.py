@@ -1,13 +1,11 @@
 """The raw files that a build reads, and what decides the bytes of the build."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import accumulate, groupby
 from pathlib import Path
-from threading import Event
 from typing import BinaryIO, Final
 
 import numpy as np
@@ -18,6 +16,7 @@ from ingot.converters.errors import FeaturemapError, IngotError, Problem, Source
 from ingot.converters.output.difference import describe_difference
 from ingot.converters.output.files import InputEntry, InputStamp
 from ingot.converters.output.identity import RunIdentity
+from ingot.converters.progress import Progress, Watch
 from ingot.converters.recsys.ctr.build import aliccp
 from ingot.converters.recsys.ctr.build.row_collector import Collector, Rows, encode_block
 from ingot.converters.recsys.ctr.build.vocabulary import Known
@@ -79,8 +78,8 @@ class Aliccp:
             expected = "no table, as `skeleton` and `common` are read"
             raise _contradiction_error("/table", expected, "a table: is it meant for `table`?")
 
-    def pieces(self, _: FeatureMap, size: int | None = None) -> Iterator[InputPiece]:
-        """Yield the files, or whole lines of about `size` bytes of those not compressed."""
+    def pieces(self, _: FeatureMap, size: int) -> Iterator[InputPiece]:
+        """Yield whole lines of about `size` bytes of the files; one that is compressed whole."""
         for role in ("common", "skeleton"):
             entries = list_location(place := self.places()[role]).entries
             if len(entries) != 1:
@@ -89,7 +88,7 @@ class Aliccp:
             entry = entries[0]
             with entry.place.open() as raw:
                 plain = raw.seekable() and detect_compression(peek_first_bytes(raw)) is None
-            if size is None or not plain or not entry.bytes:
+            if not plain or not entry.bytes:
                 yield InputPiece(role=role, entries=(entry,))
                 continue
             for start in range(0, entry.bytes, size):
@@ -113,7 +112,8 @@ class Aliccp:
         self, piece: InputPiece, layout: aliccp.Layout, fields: aliccp.Fields, collector: Collector
     ) -> Iterator[Rows]:
         (entry,), where = piece.entries, self.places()[piece.role]
-        codes, size = (collector.tokens, collector.entities.names), self.block_bytes
+        found, size = collector.found, self.block_bytes
+        codes = found.tokens, found.entities.names
         with entry.place.open() as raw:
             if piece.stop is None:
                 opened = open_decompressed(raw, where)
@@ -149,11 +149,11 @@ class PlainTable:
             expected = "entity_id, y_ctr and y_cvr, the table's columns"
             raise _contradiction_error("/table", expected, "nothing (a drafted featuremap has it)")
 
-    def pieces(self, featuremap: FeatureMap, size: int | None = None) -> Iterator[InputPiece]:
-        """Yield all files, or neighbours of about `size` bytes."""
+    def pieces(self, featuremap: FeatureMap, size: int) -> Iterator[InputPiece]:
+        """Yield the files, neighbours of about `size` bytes together."""
         files = open_table_files(self.table, featuremap)
         ends = accumulate(one.file.bytes for one in files)
-        groups = groupby(files, lambda _: next(ends) // size if size else 0)
+        groups = groupby(files, lambda _: next(ends) // size)
         for number, (_, group) in enumerate(groups):
             part = tuple(group)
             entries, first = tuple(one.file for one in part), number * _MOST_ROWS
@@ -163,14 +163,37 @@ class PlainTable:
         self, collector: Collector, featuremap: FeatureMap, piece: InputPiece
     ) -> Iterator[tuple[str, Rows]]:
         """Read a piece into a collector; gives a stage and the rows after each block."""
+        found = collector.found
         for block in read_table(self.table, featuremap, piece.files, piece.first):
-            rows = encode_block(block, collector.tokens, collector.entities.names)
-            collector.kinds |= block.kinds
+            rows = encode_block(block, found.tokens, found.entities.names)
+            found.kinds |= block.kinds
             collector.add_rows(rows)
             yield "rows", rows
 
 
 Inputs = Aliccp | PlainTable
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is built; `watch` hears of the rows that this process reads and writes."""
+
+    inputs: Inputs
+    featuremap: FeatureMap
+    watch: Watch | None = None
+    read: Counter[str] = field(default_factory=Counter)  # by stage, and those of them rejected
+
+    @property
+    def where(self) -> str:
+        """Where the raw files are."""
+        return ", ".join(self.inputs.places().values())
+
+    def tell(self, stage: str, rows: int, whole: int = 0) -> None:
+        """Tell how many rows are done, of how many if that is known."""
+        if self.watch is not None:
+            far = {"rows": rows, "records": rows, "rejects": self.read["rejected"]}
+            done = rows if whole else 0
+            self.watch(Progress(stage=stage, shards_done=done, shards=whole, **far))
 
 
 def _contradiction_error(pointer: str, expected: str, got: str) -> FeaturemapError:
@@ -188,30 +211,15 @@ def file_stamps(inputs: Inputs) -> list[InputStamp]:
     return [input_stamp(entry, role=role) for role, entry in list_files(inputs)]
 
 
-def file_entries(inputs: Inputs, stop: Event | None = None) -> list[InputEntry]:
+def file_entries(inputs: Inputs) -> list[InputEntry]:
     """Return role, name, size and SHA-256 of every file, as the manifest lists them."""
-    stopped = stop.is_set if stop else lambda: False
-    return [
-        input_entry(entry, hash_input(entry, stopped), role=role)
-        for role, entry in list_files(inputs)
-    ]
+    return [input_entry(one, hash_input(one), role=role) for role, one in list_files(inputs)]
 
 
 def list_files(inputs: Inputs) -> list[tuple[str, Entry]]:
     """Return role and entry of every file."""
     places = inputs.places().items()
     return [(role, entry) for role, place in places for entry in list_location(place).entries]
-
-
-@contextmanager
-def hash_in_background(inputs: Inputs) -> Iterator[Future[list[InputEntry]]]:
-    """Hash the files beside other work; stop where that ends first, as it failed."""
-    stop = Event()
-    with ThreadPoolExecutor(1, "hash") as pool:
-        try:
-            yield pool.submit(file_entries, inputs, stop)
-        finally:
-            stop.set()
 
 
 FORMAT: Final = 1

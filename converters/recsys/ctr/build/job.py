@@ -1,129 +1,58 @@
-"""Build a folder of the processed contract from a raw CTR data set and a featuremap."""
+"""Build a folder of the processed contract from a raw CTR data set and a featuremap.
+
+Pieces of the input are scanned, each with codes of its own. Who finds all of them done joins the
+codes and fits the vocabularies. Then every file of rows is written from the pieces that hold them.
+"""
 
 import shutil
-from collections import Counter
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-from numpy.typing import NDArray
-
-from ingot.converters.errors import ConversionError, OutputError
-from ingot.converters.output import files
+from ingot.converters.errors import ConversionError
+from ingot.converters.json_yaml import load_json
 from ingot.converters.output.commit import StagedResult
-from ingot.converters.output.identity import STATS, CommittedResult, RunIdentity, existing_result
-from ingot.converters.output.sharding import WHOLE, Spread
-from ingot.converters.progress import Clock, Progress, Watch, peak_rss
-from ingot.converters.recsys.ctr.build import encoder
-from ingot.converters.recsys.ctr.build.encoder import EntityStore
+from ingot.converters.output.files import check_unchanged, encode_json, output_errors
+from ingot.converters.output.identity import STATS, CommittedResult, existing_result
+from ingot.converters.output.pieces import Phases, do_piece, piece_name, take_file
+from ingot.converters.output.sharding import WHOLE, Spread, part_of_job
+from ingot.converters.progress import Clock, Watch, peak_rss
+from ingot.converters.recsys.ctr.build.encoder import FeatureSums, LabelSums
+from ingot.converters.recsys.ctr.build.fitting import (
+    CODES,
+    VOCAB_FOLDER,
+    ScannedPiece,
+    fit_pieces,
+)
 from ingot.converters.recsys.ctr.build.inputs import (
     InputPiece,
     Inputs,
+    Order,
     build_identity,
+    file_entries,
     file_stamps,
-    hash_in_background,
     list_files,
 )
-from ingot.converters.recsys.ctr.build.row_collector import Codes, Collector, Rows, Spool
-from ingot.converters.recsys.ctr.build.vocabulary import (
-    Interner,
-    Known,
-    Vocabulary,
-    fit_vocabularies,
-    save_vocabulary,
-    vocabulary_table,
+from ingot.converters.recsys.ctr.build.row_collector import REJECTS, Collector
+from ingot.converters.recsys.ctr.build.row_files import (
+    ROWS_FILE,
+    WRITE,
+    FileTask,
+    plan_files,
+    write_file,
 )
-from ingot.converters.recsys.ctr.contract import (
-    LABELS,
-    SPLITS,
-    TRAIN,
-    VALID,
-    ids_of,
-    processed_schema,
-)
-from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap, dump, to_document
-from ingot.converters.recsys.unseen_tokens import refuse_misfits
+from ingot.converters.recsys.ctr.build.vocabulary import Known
+from ingot.converters.recsys.ctr.contract import SPLITS
+from ingot.converters.recsys.ctr.featuremap import FeatureMap, dump, to_document
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import unchanged_files
 
-GROUP_ROWS: Final = 16_384
-GROUPS_PER_FILE: Final = 64
-
-
-class SplitWriter(files.FinishedBlock):
-    """Writes `part-00000.parquet`, ... of a split, however its rows come."""
-
-    def __init__(self, folder: Path, schema: pa.Schema) -> None:
-        self.rows = 0
-        # A row group is written while the next is encoded; one at a time, so memory is bounded.
-        self._pool = ThreadPoolExecutor(1, "write")
-        self._writing: Future[None] | None = None
-        self._folder, self._schema = folder, schema
-        self._held: list[pa.RecordBatch] = []
-        self._held_rows = 0
-        self._groups = 0
-        self._writer: pq.ParquetWriter | None = None
-        with files.output_errors(folder):
-            folder.mkdir()
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows of the split's schema."""
-        self.rows += batch.num_rows
-        self._held.append(batch)
-        self._held_rows += batch.num_rows
-        while self._held_rows >= GROUP_ROWS:
-            self._write_group(GROUP_ROWS)
-
-    def close(self) -> None:
-        """Write the last rows."""
-        if self._held_rows or not self.rows:  # an empty split is an empty file, not an empty folder
-            self._write_group(self._held_rows)
-        self._wait()
-
-    def abandon(self) -> None:
-        """Close the file, once nothing writes to it."""
-        self._pool.shutdown()
-        if self._writer is not None:
-            with files.output_errors(self._folder):
-                self._writer.close()
-
-    def _write_group(self, rows: int) -> None:
-        held = pa.Table.from_batches(self._held, schema=self._schema)
-        rest = held.slice(rows)
-        self._held, self._held_rows = rest.to_batches(), rest.num_rows
-        self._wait()
-        self._writing = self._pool.submit(self._write_table, held.slice(0, rows), self._groups)
-        self._groups += 1
-
-    def _wait(self) -> None:
-        if self._writing is not None:
-            self._writing.result()
-
-    def _write_table(self, table: pa.Table, group: int) -> None:
-        with files.output_errors(self._folder):
-            if self._writer is None or group % GROUPS_PER_FILE == 0:
-                if self._writer is not None:
-                    self._writer.close()
-                path = self._folder / f"part-{group // GROUPS_PER_FILE:05d}.parquet"
-                self._writer = pq.ParquetWriter(path, self._schema, compression="snappy")
-            # In one chunk: where pages end depends on chunks, and these on how the rows came.
-            self._writer.write_table(table.combine_chunks(), row_group_size=GROUP_ROWS)
-
-
 FEATUREMAP: Final = "featuremap.yaml"
-VOCAB_FOLDER: Final = "vocab"
-STORE: Final = "entities"
+PIECE_BYTES: Final = 128 << 20  # about; of the raw files, as stored
+_SCAN, _FIT = "scan", "fit"  # folders of pieces
 _ENOUGH: Final = 1_000
 """Rejects without one good row after which a file is another than it should be."""
-_CELLS: Final = 32 << 20
-"""The most elements of lists that are made at a time,"""
-_FEWEST: Final = 256
-"""but for this number of rows."""
 
 
 def build(
@@ -139,48 +68,23 @@ def build(
 ) -> CommittedResult:
     """Write a folder of the processed contract; with `vocab` nothing is fitted on train rows.
 
-    Raises ConversionError where the rows do not fit to `vocab`, unless `accept_unseen` is set.
+    Raises ConversionError where the rows do not fit to `vocab`, unless `accept_unseen` is set, and
+    PartDone where `spread` says to do a part.
     """
     inputs.check(featuremap)
     known = Known.load(vocab, featuremap, accept=accept_unseen)
-    identity = build_identity(inputs, featuremap, known, out)
+    identity, clock = build_identity(inputs, featuremap, known, out), Clock()
     with identity.stage(out, overwrite=overwrite, spread=spread) as staged:
         if done := existing_result(staged):
             return done
-        with files.output_errors(staged.out):  # a killed build left nothing that could be resumed
-            for folder in (staged.work, staged.result):
-                shutil.rmtree(folder)
-                folder.mkdir()
-        watch = progress or (lambda _: None)
-        try:
-            made = Build(inputs, featuremap, known, staged.work, staged.result, watch)
-            return commit_build(inputs, featuremap, identity, staged, made.clock, made.run)
-        except BaseException:
-            # Nothing of it is gone on with, and it may be large; the error at hand is what counts.
-            for folder in (staged.work, staged.result):
-                shutil.rmtree(folder, ignore_errors=True)
-            raise
-
-
-def commit_build(
-    inputs: Inputs,
-    featuremap: FeatureMap,
-    identity: RunIdentity,
-    staged: StagedResult,
-    clock: Clock,
-    make: Callable[[], dict[str, Json]],
-) -> CommittedResult:
-    """Have everything made but stats.json, of which `make` returns the content, and commit it."""
-    result = staged.result
-    with hash_in_background(inputs) as hashes:
         with unchanged_files(entry for _, entry in list_files(inputs)):
-            stats = make()
+            stats = _do_phases(inputs, featuremap, known, staged, spread, clock, progress)
             clock.start("hash")
-            entries = hashes.result()
-        files.check_unchanged(identity.stamps or (), file_stamps(inputs))
-        with files.output_errors(staged.out):
-            (result / FEATUREMAP).write_text(dump(to_document(featuremap)), "utf-8")
-            (result / STATS).write_bytes(files.encode_json(stats, sort_keys=False))
+            entries = file_entries(inputs)
+        check_unchanged(identity.stamps or (), file_stamps(inputs))
+        with output_errors(staged.out):
+            (staged.result / FEATUREMAP).write_text(dump(to_document(featuremap)), "utf-8")
+            (staged.result / STATS).write_bytes(encode_json(stats, sort_keys=False))
         manifest, _ = identity.commit(
             staged,
             {"inputs": entries, "rows": stats["rows"], "rejects": stats["rejects"]},
@@ -189,228 +93,90 @@ def commit_build(
     return CommittedResult(out=staged.place, manifest=manifest, stats=stats, notes=staged.notes)
 
 
-class RowEncoder:
-    """Encodes rows, and sums up what stats.json says of them."""
-
-    def __init__(
-        self, featuremap: FeatureMap, encoders: dict[str, encoder.Encoder], store: EntityStore
-    ) -> None:
-        self.schema = processed_schema(featuremap)
-        self.labels = [encoder.LabelSums() for _ in SPLITS]
-        self.encoders = encoders
-        self._featuremap, self._store = featuremap, store
-        # Few at a time where lists may be long: a row can name an entity with very many tokens.
-        longest = sum(one.max_len or 0 for one in featuremap.features)
-        self.step = min(GROUP_ROWS, max(_FEWEST, _CELLS // max(1, longest)))
-
-    def encode(self, split: int, rows: Rows, codes: Codes) -> pa.RecordBatch:
-        """Return the contract's columns of rows of a split."""
-        labels = self._label_columns(rows)
-        self.labels[split].add(labels)
-        entities = codes.names.take(pa.array(rows.entities))
-        columns = [pa.array(labels[name]) for name in LABELS]
-        columns += [pa.array(rows.rows), entities.cast(pa.string())]
-        for feature in self._featuremap.features:
-            columns += self._cells(feature, split, rows, codes).columns(feature)
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
-
-    def _cells(self, feature: Feature, split: int, rows: Rows, codes: Codes) -> encoder.Encoded:
-        if feature.src == 1:
-            return self._store.take(feature, codes.lines[rows.entities])
-        own = [source for source in self._featuremap.sources if source[0] == 0]
-        count = len(rows.rows)
-        splits, weights = np.full(count, split, np.uint8), np.ones(count, np.int64)
-        tokens = rows.tokens[own.index(feature.source)]
-        return self.encoders[feature.name].encode(tokens, codes.places, splits, weights)
-
-    def _label_columns(self, rows: Rows) -> dict[str, NDArray[np.float32]]:
-        clicks, purchases = rows.clicks.astype(np.float32), rows.purchases.astype(np.float32)
-        both = clicks * purchases
-        exposed = self._featuremap.click_mask == "exposed"
-        return {
-            "y_ctr": clicks,
-            "y_cvr": both if self._featuremap.funnel == "coerce" else purchases,
-            "y_ctcvr": both,
-            "click_mask": np.ones_like(clicks) if exposed else clicks,
-        }
+def _do_phases(
+    inputs: Inputs,
+    featuremap: FeatureMap,
+    known: Known | None,
+    staged: StagedResult,
+    spread: Spread,
+    clock: Clock,
+    progress: Watch | None,
+) -> dict[str, Json]:
+    """Make everything of a result but stats.json, of which the content is returned."""
+    work, watch = staged.work, progress or (lambda _: None)
+    with output_errors(work):
+        for name in (_SCAN, WRITE):
+            (work / name).mkdir(exist_ok=True)
+        if not part_of_job(spread.shard):  # nobody else works there
+            for draft in (*work.glob(".*"), *work.glob("*/.*")):
+                shutil.rmtree(draft, ignore_errors=True)
+    # This process shows its rows, others the pieces that are done.
+    here = spread.runner == "local"
+    order = Order(inputs, featuremap, watch if here else None)
+    phases = Phases(spread, staged.place, 2, watch if not here else lambda _: None)
+    clock.start(_SCAN)
+    pieces = enumerate(inputs.pieces(featuremap, PIECE_BYTES))
+    scans = [ScannedPiece(work / _SCAN / piece_name(at), piece, {}) for at, piece in pieces]
+    sizes = [one.piece.size for one in scans]
+    found = phases.run(_SCAN, partial(_scan_piece, order), scans, sizes)
+    scanned = [replace(one, document=document) for one, document in zip(scans, found, strict=True)]
+    clock.start(_FIT)
+    fitted = do_piece(work / _FIT, partial(fit_pieces, order, known, scanned))
+    stats = load_json(work / _FIT / STATS, own=True)
+    order.read["rejected"] = stats["rows"]["rejected"]
+    clock.start(WRITE)
+    tasks = plan_files(work, scanned, fitted["shifts"])
+    sizes = [task.rows for task in tasks]
+    written = phases.run(WRITE, partial(write_file, order, work / _FIT), tasks, sizes)
+    _take_files(work / _FIT, staged.result, tasks)
+    return {**stats, "splits": _sum_splits(featuremap, tasks, written, fitted)}
 
 
-class Build:
-    """One build in this process, to all of the result but stats.json."""
+def _scan_piece(order: Order, task: ScannedPiece) -> dict[str, Json]:
+    """Collect the rows of a piece of the input into a folder."""
+    return do_piece(task.folder, partial(_collect_rows, order, task.piece))
 
-    def __init__(
-        self,
-        inputs: Inputs,
-        featuremap: FeatureMap,
-        known: Known | None,
-        work: Path,
-        result: Path,
-        watch: Watch,
-    ) -> None:
-        self._inputs, self._featuremap, self._known = inputs, featuremap, known
-        self._work, self._result, self._watch = work, result, watch
-        self.collector = Collector(work, result, featuremap)
-        self.clock = Clock()
-        self._vocab_stats: dict[str, dict[str, int]] = {}
-        self._files = ExitStack()
-        self._files.callback(self.collector.close)
 
-    def run(self) -> dict[str, Json]:
-        """Read the input and write the splits; gives the content of stats.json."""
-        with closing(self):
-            self.read(self._inputs.pieces(self._featuremap))
-            rows, codes = self.fit()
-            self.clock.start("write")
-            for split, spool in enumerate(self.collector.spools):
-                self._write_split(split, spool, rows, codes)
-            sums = {name: one.sums for name, one in rows.encoders.items()}
-            return {**self.stats(), "splits": split_stats(rows.labels, sums)}
-
-    def close(self) -> None:
-        """Close the files where that has not been done."""
-        with suppress(OutputError):  # it failed before, and that is told
-            self._files.close()
-
-    def read(self, pieces: Iterable[InputPiece]) -> int:
-        """Collect the rows of pieces of the input; gives how many were read."""
-        rows: Counter[str] = Counter()
-        good: Counter[str] = Counter()
-        for is_start, stage_name, block in (
-            (piece.is_start, *found)
-            for piece in pieces
-            for found in self._inputs.feed(self.collector, self._featuremap, piece)
-        ):
-            self.clock.start(stage_name)
-            rows[stage_name] += block.read
-            good[stage_name] += len(block.rows)
-            if is_start and not good[stage_name] and rows[stage_name] >= _ENOUGH:
-                said = f"none of the first {rows[stage_name]:,} rows of a file can be read"
-                said += _first_rejects(self.collector)
+def _collect_rows(order: Order, piece: InputPiece, draft: Path) -> dict[str, Json]:
+    lines, good = 0, False
+    with unchanged_files(piece.entries), Collector(draft, order.featuremap) as collector:
+        rejects = collector.rejects
+        for stage, rows in order.inputs.feed(collector, order.featuremap, piece):
+            lines += rows.read
+            good = good or len(rows.rows) > 0
+            if piece.is_start and not good and lines >= _ENOUGH:
+                said = f"none of the first {lines:,} rows of a file can be read"
                 hint = "is each file given under its own option?"
-                raise ConversionError(self._where(), said, hint)
-            self._tell(stage_name, rows[stage_name], 0)
-        return rows.total()
-
-    def _where(self) -> str:
-        return ", ".join(self._inputs.places().values())
-
-    def _tell(self, stage_name: str, rows: int, total: int) -> None:
-        done = rows if total else 0
-        far = {"rows": rows, "records": rows, "rejects": self.collector.rejects.total()}
-        self._watch(Progress(stage=stage_name, shards_done=done, shards=total, **far))
-
-    def _check_rows(self) -> None:
-        collector = self.collector
-        rows = [spool.rows for spool in collector.spools]
-        where = self._where()
-        if not sum(rows):
-            if not collector.read:
-                raise ConversionError(where, "the files hold no row", "are they the right files?")
-            counts = collector.rejects.most_common(3)
-            reasons = ", ".join(f"{reason} {count}" for reason, count in counts)
-            said = f"no row is left of {collector.read} read: "
-            said += reasons or "the funnel policy dropped all"
-            raise ConversionError(where, said + _first_rejects(collector))
-        if self._known is None and not rows[TRAIN]:
-            problem = "no row is in the train split, and vocabularies are fitted on it"
-            hint = "raise `train_fraction`, or give a `vocab` folder"
-            raise ConversionError(where, problem, hint)
-
-    def fit(self) -> tuple[RowEncoder, Codes]:
-        """Rank the tokens of all rows and encode the common features."""
-        collector, featuremap = self.collector, self._featuremap
-        self.clock.start("count")
-        collector.finish()
-        self._check_rows()
-        self.clock.start("rank")
-        known = None
-        if self._known is not None:
-            by_feature = {one.source: one.name for one in reversed(featuremap.features)}
-            known = [self._known.tables[by_feature[source]] for source in featuremap.sources]
-        train, valid = map(collector.occurrences, (TRAIN, VALID))
-        new = valid if known is None else train + valid
-        places, vocabularies = fit_vocabularies(
-            collector.tokens, train, len(featuremap.sources), known, new
-        )
-        by_source = dict(zip(featuremap.sources, vocabularies, strict=True))
-        self._compare(by_source)
-        collector.tokens = Interner()  # its texts are in the vocabularies now
-        encoders = {}
-        for one in featuremap.features:
-            fitted = by_source[one.source]
-            ids = ids_of(one, featuremap, fitted.texts, fitted.ranks)
-            encoders[one.name] = encoder.Encoder(one, ids, fitted.ranks, fitted.priorities)
-        self._save_vocabularies(by_source, encoders)
-        self.clock.start("encode common features")
-        shared, sources = featuremap.of_src(1), [one for one in featuremap.sources if one[0] == 1]
-        store = EntityStore(self._work / STORE, shared)
-        self._files.callback(store.close)
-        fields = [(encoders[one.name], sources.index(one.source)) for one in shared]
-        lines = store.fill(fields, collector, places)
-        codes = Codes(places=places, lines=lines, names=collector.entities.names.texts())
-        return RowEncoder(featuremap, encoders, store.open()), codes
-
-    def _compare(self, by_source: dict[tuple[int, str], Vocabulary]) -> None:
-        """See that the rows are like those of the vocabularies that another build made."""
-        rows, kinds = sum(spool.rows for spool in self.collector.spools), self.collector.kinds
-        problems = {}
-        for one in self._featuremap.features:
-            vocabulary, more = by_source[one.source], dict[str, int]()
-            if self._known is not None:
-                more, problems[one.name] = self._known.compare(one, vocabulary, rows, kinds)
-            self._vocab_stats[one.name] = encoder.vocabulary_entry(one, vocabulary) | more
-        if self._known is not None and not self._known.accept:
-            refuse_misfits(self._where(), problems)
-
-    def _save_vocabularies(
-        self, by_source: dict[tuple[int, str], Vocabulary], encoders: dict[str, encoder.Encoder]
-    ) -> None:
-        folder = self._result / VOCAB_FOLDER
-        with files.output_errors(folder):
-            folder.mkdir()
-        for feature in self._featuremap.features:
-            vocabulary = by_source[feature.source]
-            path = folder / f"{feature.name}.parquet"
-            if self._known is None:
-                table = vocabulary_table(vocabulary, encoders[feature.name].arrays[0])
-            else:
-                table = self._known.tables[feature.name]
-            save_vocabulary(path, table)
-
-    def _write_split(self, split: int, spool: Spool, rows: RowEncoder, codes: Codes) -> None:
-        total = sum(one.rows for one in self.collector.spools)
-        before = sum(one.rows for one in self.collector.spools[:split])
-        with SplitWriter(self._result / SPLITS[split], rows.schema) as writer:
-            for some in spool.read(rows.step):
-                writer.write(rows.encode(split, some, codes))
-                self._tell("write", before + writer.rows, total)
-
-    def stats(self) -> dict[str, Json]:
-        """What stats.json says of all but the encoded rows."""
-        collector = self.collector
-        rows = {split: one.rows for split, one in zip(SPLITS, collector.spools, strict=True)}
-        return {
-            "rows": {
-                "read": collector.read,
-                **rows,
-                "rejected": collector.rejects.total(),
-                "dropped": collector.dropped,
-            },
-            "rejects": dict(sorted(collector.rejects.items())),
-            "common_rejects": dict(sorted(collector.common_rejects.items())),
-            "entities": collector.entity_counts(),
-            "tokens": {name: collector.counts[name] for name in encoder.TOKENS},
-            "samples": {"repeated": collector.repeats.count()},
-            "splits": {},
-            "vocab": self._vocab_stats,
-            "columns": dict(sorted(collector.kinds.items())),
-        }
+                raise ConversionError(order.where, said + rejects.first_lines(), hint)
+            order.read[stage] += rows.read
+            order.read["rejected"] += 0 if piece.role == "common" else len(rows.rejects)
+            order.tell(stage, order.read[stage])
+    return {"lines": lines, **collector.found.save(draft / CODES)}
 
 
-def split_stats(
-    labels: list[encoder.LabelSums], sums: dict[str, encoder.FeatureSums]
+def _take_files(fitted: Path, result: Path, tasks: list[FileTask]) -> None:
+    moves = {task.folder / ROWS_FILE: task.name for task in tasks}
+    moves[fitted / VOCAB_FOLDER] = VOCAB_FOLDER
+    if (fitted / REJECTS).exists():
+        moves[fitted / REJECTS] = REJECTS
+    for there, name in moves.items():
+        take_file(there, result / name)
+
+
+def _sum_splits(
+    featuremap: FeatureMap,
+    tasks: list[FileTask],
+    written: list[dict[str, Json]],
+    fitted: dict[str, Json],
 ) -> dict[str, Json]:
     """What stats.json says of the rows of each split."""
+    labels = [LabelSums() for _ in SPLITS]
+    sums = {one.name: FeatureSums(one) for one in featuremap.features}
+    for task, document in zip(tasks, written, strict=True):
+        labels[task.split].join(document["labels"])
+    for document in (fitted, *written):
+        for name, entry in document["features"].items():
+            sums[name].join(entry)
     return {
         split: {
             **labels[at].to_json(),
@@ -418,10 +184,3 @@ def split_stats(
         }
         for at, split in enumerate(SPLITS)
     }
-
-
-def _first_rejects(collector: Collector) -> str:
-    return "".join(
-        f"\n  {one.file}, row {one.row}: {one.reason} {one.found!r}"
-        for one in collector.first_rejects
-    )

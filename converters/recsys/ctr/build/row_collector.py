@@ -1,10 +1,10 @@
-"""The first pass of a build: rows read once, their tokens as codes, spooled to disk by split."""
+"""Collect rows that are read once: their tokens as codes, spooled to disk by split, and counted."""
 
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -12,12 +12,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ingot.converters.output.files import output_errors
-from ingot.converters.recsys.ctr.build.token_kernels import count_codes, count_weighted
+from ingot.converters.errors import OutputError
+from ingot.converters.output.files import FinishedBlock, output_errors
+from ingot.converters.recsys.ctr.build.token_kernels import count_codes
 from ingot.converters.recsys.ctr.build.vocabulary import Interner, grow_array
 from ingot.converters.recsys.ctr.contract import SPLITS, entity_hashes, splits_of
 from ingot.converters.recsys.ctr.featuremap import FeatureMap
 from ingot.converters.recsys.ctr.table.table_cells import RawBlock, Reject
+from ingot.converters.rows import Json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,12 +88,10 @@ _COLUMNS: Final = pa.schema(
 
 
 class Spool:
-    """Rows of a split, or common features, written once and read in the same order."""
+    """Writes rows of a split, or common features; `read_spool` reads them in the same order."""
 
     def __init__(self, path: Path, fields: int) -> None:
-        self.rows = 0
         self._path, self._fields = path, fields
-        self._adopted: list[tuple[Path, NDArray[np.int32]]] = []
         lists = [pair for at in range(fields) for pair in ((f"c{at}", _CODES), (f"v{at}", _VALUES))]
         self._schema = pa.schema([*_COLUMNS, *lists])
         with output_errors(path):
@@ -112,7 +112,6 @@ class Spool:
         if batch.num_rows:
             with output_errors(self._path):
                 self._writer.write_batch(batch)
-        self.rows += batch.num_rows
         return _to_rows(batch, self._fields)
 
     def close(self) -> None:
@@ -122,28 +121,17 @@ class Spool:
         with output_errors(self._path), self._sink:
             self._writer.close()
 
-    def adopt(self, path: Path, rows: int, codes: NDArray[np.int32]) -> None:
-        """Read another spool behind this one; `codes` gives the token codes of this build."""
-        self.rows += rows
-        self._adopted.append((path, codes))
-
-    def read(self, most: int | None = None) -> Iterator[Rows]:
-        """What was written, as the batches that it was written in."""
-        yield from read_spool(self._path, self._fields, most)
-        for path, codes in self._adopted:
-            for rows in read_spool(path, self._fields, most):
-                tokens = tuple(replace(one, codes=codes[one.codes]) for one in rows.tokens)
-                yield replace(rows, tokens=tokens)
-
 
 def read_spool(
     path: Path, fields: int, most: int | None = None, start: int = 0, stop: int | None = None
 ) -> Iterator[Rows]:
     """Yield rows `start` to `stop` of a spool, at most `most` at a time."""
-    with pa.OSFile(str(path)) as source:
+    with pa.memory_map(str(path)) as source:  # what lies before `start` is not read then
         reader = pa.ipc.open_file(source)
         done = 0
         for at in range(reader.num_record_batches):
+            if stop is not None and done >= stop:
+                return
             batch = reader.get_batch(at)
             end = batch.num_rows if stop is None else min(batch.num_rows, stop - done)
             for first in range(max(0, start - done), end, most or max(1, batch.num_rows)):
@@ -170,47 +158,23 @@ def _to_rows(batch: pa.RecordBatch, fields: int) -> Rows:
 PART: Final = 1 << 22  # hashes that are sorted at a time: 32 MiB
 
 
-class Repeats:
-    """Hashes of 64 bits, on disk, sorted part by part in the end."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._count = 0
-        with output_errors(path):
-            self._file = path.open("wb")
-
-    def add(self, hashes: NDArray[np.uint64]) -> None:
-        """Add uint64 hashes."""
-        self._count += len(hashes)
-        with output_errors(self._path):
-            hashes.tofile(self._file)
-
-    def close(self) -> None:
-        """Close the file; again is no harm."""
-        with output_errors(self._path):
-            self._file.close()
-
-    def count(self, part: int = PART) -> int | None:
-        """Rows whose id stood before; None where no ids were added. Closes the file."""
-        self.close()
-        if not self._count:
-            return None
-        parts = -(-self._count // part)
-        distinct = 0
-        for at in range(parts):
-            held = []
-            with self._path.open("rb") as file:
+def count_repeats(paths: Sequence[Path], part: int = PART) -> int | None:
+    """Count the 64-bit hashes in files that stood there before; None where there are none."""
+    count = sum(path.stat().st_size for path in paths) // np.dtype(np.uint64).itemsize
+    parts, distinct = -(-count // part), 0
+    for at in range(parts):
+        held = []
+        for path in paths:
+            with path.open("rb") as file:
                 while len(some := np.fromfile(file, np.uint64, part)):
                     held.append(some[some % np.uint64(parts) == at])
-            hashes = np.concatenate(held)
-            del held  # only one copy is in memory
-            hashes.sort()
-            distinct += int(np.count_nonzero(hashes[1:] != hashes[:-1])) + bool(len(hashes))
-        return self._count - distinct
+        hashes = np.concatenate(held)
+        del held  # only one copy is in memory
+        hashes.sort()
+        distinct += int(np.count_nonzero(hashes[1:] != hashes[:-1])) + bool(len(hashes))
+    return count - distinct if count else None
 
 
-REJECTS: Final = "rejects.jsonl"
-_FIRST_REJECTS = 3
 _STEP = 1 << 16
 
 
@@ -280,78 +244,71 @@ class Entities:
         self._rows[entities] += rows
 
 
-class Collector:
-    """Reads common features and rows, and keeps what the second pass needs."""
+class RowCounts:
+    """What is counted of rows, of a piece of the input or of all of it; codes are its own."""
 
-    def __init__(self, work: Path, result: Path, featuremap: FeatureMap) -> None:
+    def __init__(self, featuremap: FeatureMap) -> None:
         self.tokens = Interner()
         self.entities = Entities(featuremap)
         self.counts: Counter[str] = Counter()
-        self.rejects: Counter[str] = Counter()
-        self.common_rejects: Counter[str] = Counter()
-        self.first_rejects: list[Reject] = []
         self.read = 0
         self.dropped = 0
-        self.repeats = Repeats(work / "samples")
-        self._funnel = featuremap.funnel
-        self._is_table = featuremap.table is not None
-        self._rejects = result / REJECTS
-        sources = [src for src, _ in featuremap.sources]
-        self.spools = [Spool(work / f"{split}.arrow", sources.count(0)) for split in SPLITS]
-        self.common = Spool(work / "common.arrow", sources.count(1))
+        self.rows = [0] * len(SPLITS)
+        self.common = 0  # lines of common features
         self.kinds: dict[str, str] = {}  # columns of a table, and how they are spelled
+        self._is_table = featuremap.table is not None
         self._occurrences = [np.zeros(0, np.int64) for _ in SPLITS]
 
-    def add_common(self, rows: Rows) -> None:
-        """Keep lines of common features."""
-        self.counts.update(rows.counts)
-        self.note_rejects(rows.rejects, self.common_rejects)
-        self.entities.add_lines(rows.entities, self.common.rows)
-        self.common.write(rows)
+    def occurrences(self, split: int) -> NDArray[np.int64]:
+        """How often each token is in the rows of a split, int64; may be added to."""
+        if len(self._occurrences[split]) < self.tokens.count:
+            room = 2 * self.tokens.count
+            self._occurrences[split] = grow_array(self._occurrences[split], room)
+        return self._occurrences[split][: self.tokens.count]
 
-    def add_rows(self, rows: Rows) -> None:
-        """Keep rows, each with its split, as the funnel policy wants them."""
-        self.read += rows.read
-        self.counts.update(rows.counts)
-        self.note_rejects(rows.rejects, self.rejects)
+    def save(self, path: Path) -> dict[str, Json]:
+        """Save the codes and what is counted by them; gives the other counts, for `join`."""
         self.entities.settle()
-        if rows.samples is not None:
-            self.repeats.add(rows.samples)
-        kept = np.ones(len(rows.rows), np.bool_)
-        if self._funnel == "drop":
-            kept = rows.purchases <= rows.clicks
-            self.dropped += int(np.count_nonzero(~kept))
-        splits = self.entities.splits[rows.entities]
-        for split, spool in enumerate(self.spools):
-            written = spool.write(rows, kept & (splits == split))
-            self.entities.add_rows(written.entities)
-            counts = self.occurrences(split)
-            for one in written.tokens:
-                count_codes(one.codes[one.offsets[0] : one.offsets[-1]], counts)
+        text, ends = self.tokens.arena()
+        names, name_ends = self.entities.names.arena()
+        np.savez(
+            path,
+            text=text,
+            ends=ends,
+            owners=self.tokens.owners(),
+            names=names,
+            name_ends=name_ends,
+            counts=[self.occurrences(split) for split in range(len(SPLITS))],
+            lines=np.asarray(self.entities.lines),
+            rows=np.asarray(self.entities.rows),
+        )
+        plain = ("counts", "read", "dropped", "rows", "common", "kinds")
+        return {name: getattr(self, name) for name in plain}
 
-    def close(self) -> None:
-        """Close the files; again is no harm."""
-        with ExitStack() as files:
-            files.callback(self.repeats.close)
-            for spool in (*self.spools, self.common):
-                files.callback(spool.close)
-
-    def finish(self) -> None:
-        """Close what was written and count the tokens of common features."""
-        self.close()
-        self.entities.settle()
-        weights, first = self.weights(), 0
-        for rows in self.common.read():
-            parts = weights[:, first : first + len(rows.rows)]
-            first += len(rows.rows)
-            for one in rows.tokens:
-                for split, part in enumerate(parts):
-                    count_weighted(one.offsets, one.codes, part, self.occurrences(split))
+    def join(
+        self, path: Path, document: dict[str, Json]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Add what was saved of other rows; gives the codes here of its tokens and entities."""
+        with np.load(path) as saved:
+            ends, name_ends, entities = saved["ends"], saved["name_ends"], self.entities
+            lengths, name_lengths = (np.diff(one).astype(np.int32) for one in (ends, name_ends))
+            tokens = self.tokens.add(saved["text"], ends[:-1], lengths, saved["owners"])
+            names = entities.names.add(saved["names"], name_ends[:-1], name_lengths)
+            entities.join(names, saved["lines"], saved["rows"], self.common)
+            for split, counts in enumerate(saved["counts"]):
+                self.occurrences(split)[tokens] += counts
+                self.rows[split] += document["rows"][split]
+        self.counts.update(document["counts"])
+        self.read += document["read"]
+        self.dropped += document["dropped"]
+        self.common += document["common"]
+        self.kinds |= document["kinds"]
+        return tokens, names
 
     def weights(self) -> NDArray[np.int64]:
         """int64[splits, lines]: how many rows of a split each line of common features serves."""
         entities = self.entities
-        weights = np.zeros((len(SPLITS), self.common.rows), np.int64)
+        weights = np.zeros((len(SPLITS), self.common), np.int64)
         known = np.flatnonzero(entities.lines >= 0)
         weights[entities.splits[known], entities.lines[known]] = entities.rows[known]
         return weights
@@ -362,8 +319,8 @@ class Collector:
         used = entities.rows > 0
         unknown = used & (lines < 0)
         common = {
-            "rows_of_common": self.common.rows,
-            "repeated": self.common.rows - int(np.count_nonzero(lines >= 0)),
+            "rows_of_common": self.common,
+            "repeated": self.common - int(np.count_nonzero(lines >= 0)),
             "unknown": int(np.count_nonzero(unknown)),
             "rows_of_unknown": int(entities.rows[unknown].sum()),
         }
@@ -376,19 +333,99 @@ class Collector:
             },
         }
 
-    def occurrences(self, split: int) -> NDArray[np.int64]:
-        """How often each token is in the rows of a split, int64; may be added to."""
-        if len(self._occurrences[split]) < self.tokens.count:
-            room = 2 * self.tokens.count
-            self._occurrences[split] = grow_array(self._occurrences[split], room)
-        return self._occurrences[split][: self.tokens.count]
 
-    def note_rejects(self, rejects: Sequence[Reject], reasons: Counter[str]) -> None:
-        """Count rejects and append them to the file."""
+REJECTS: Final = "rejects.jsonl"
+_FIRST_REJECTS = 3
+
+
+class RejectLog:
+    """Counts rejects by reason, and appends them to a file in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.rows: Counter[str] = Counter()
+        self.common: Counter[str] = Counter()
+        self._first: list[Reject] = []
+        self._path = folder / REJECTS
+
+    def note(self, rejects: Sequence[Reject], *, common: bool) -> None:
+        """Note rejects of rows, or of common features."""
+        reasons = self.common if common else self.rows
         reasons.update(reject.reason for reject in rejects)
-        missing = _FIRST_REJECTS - len(self.first_rejects)
-        self.first_rejects += rejects[:missing] if missing > 0 else ()
+        missing = _FIRST_REJECTS - len(self._first)
+        self._first += rejects[:missing] if missing > 0 else ()
         lines = [json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in rejects]
         if lines:
-            with output_errors(self._rejects), self._rejects.open("a", encoding="utf-8") as file:
+            with output_errors(self._path), self._path.open("a", encoding="utf-8") as file:
                 file.writelines(lines)
+
+    def first_lines(self) -> str:
+        """Name the first rejects, a line each, each behind a line break."""
+        return "".join(
+            f"\n  {one.file}, row {one.row}: {one.reason} {one.found!r}" for one in self._first
+        )
+
+
+COMMON_SPOOL: Final = "common.arrow"
+SAMPLES: Final = "samples"  # hashes of the ids of samples
+
+
+def split_spool(split: str) -> str:
+    """The file with the rows of a split."""
+    return f"{split}.arrow"
+
+
+class Collector(FinishedBlock):
+    """Collects common features and rows of a piece of the input, into files of a folder."""
+
+    def __init__(self, folder: Path, featuremap: FeatureMap) -> None:
+        self.found = RowCounts(featuremap)
+        self.rejects = RejectLog(folder)
+        self._funnel, self._folder = featuremap.funnel, folder
+        sources = [src for src, _ in featuremap.sources]
+        self._spools = [Spool(folder / split_spool(one), sources.count(0)) for one in SPLITS]
+        self._common = Spool(folder / COMMON_SPOOL, sources.count(1))
+        with output_errors(folder):
+            self._samples = (folder / SAMPLES).open("wb")
+
+    def add_common(self, rows: Rows) -> None:
+        """Keep lines of common features."""
+        found = self.found
+        found.counts.update(rows.counts)
+        self.rejects.note(rows.rejects, common=True)
+        found.entities.add_lines(rows.entities, found.common)
+        found.common += len(self._common.write(rows).rows)
+
+    def add_rows(self, rows: Rows) -> None:
+        """Keep rows, each with its split, as the funnel policy wants them."""
+        found = self.found
+        found.read += rows.read
+        found.counts.update(rows.counts)
+        self.rejects.note(rows.rejects, common=False)
+        found.entities.settle()
+        if rows.samples is not None:
+            with output_errors(self._folder):
+                rows.samples.tofile(self._samples)
+        kept = np.ones(len(rows.rows), np.bool_)
+        if self._funnel == "drop":
+            kept = rows.purchases <= rows.clicks
+            found.dropped += int(np.count_nonzero(~kept))
+        splits = found.entities.splits[rows.entities]
+        for split, spool in enumerate(self._spools):
+            written = spool.write(rows, kept & (splits == split))
+            found.rows[split] += len(written.rows)
+            found.entities.add_rows(written.entities)
+            counts = found.occurrences(split)
+            for one in written.tokens:
+                count_codes(one.codes[one.offsets[0] : one.offsets[-1]], counts)
+
+    def close(self) -> None:
+        """Close the files; again is no harm."""
+        with output_errors(self._folder), ExitStack() as files:
+            files.callback(self._samples.close)
+            for spool in (*self._spools, self._common):
+                files.callback(spool.close)
+
+    def abandon(self) -> None:
+        """Close the files where that has not been done."""
+        with suppress(OutputError):  # it failed before, and that is told
+            self.close()

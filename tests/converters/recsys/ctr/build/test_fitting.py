@@ -14,7 +14,6 @@ from ingot.converters.output.identity import CommittedResult
 from ingot.converters.output.sharding import JobShard, Spread
 from ingot.converters.recsys.ctr.build.inputs import PlainTable
 from ingot.converters.recsys.ctr.build.job import build
-from ingot.converters.recsys.ctr.build.spread_build import build_in_pieces
 from ingot.converters.recsys.ctr.featuremap import parse
 
 ROWS = 400
@@ -152,7 +151,7 @@ def test_parts_stop_before_they_write(tmp_path, earlier):
     floats, out = table_of(tmp_path / "t.parquet", item=ITEMS.astype(float)), tmp_path / "out"
     spread = Spread(shard=JobShard(0, 1))
     with pytest.raises(ConversionError, match="another spelling"):
-        build_in_pieces(floats, MAP, out, spread, vocab=earlier.out)
+        build(floats, MAP, out, spread=spread, vocab=earlier.out)
     assert not out.exists()
 
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.recsys.ctr.build.row_collector import Repeats
+from ingot.converters.recsys.ctr.build.row_collector import count_repeats
 
 
-def repeated(path: Path, parts: list[list[int]], size: int) -> int | None:
-    repeats = Repeats(path)
-    for part in parts:
-        repeats.add(np.array(part, np.uint64))
-    return repeats.count(size)
+def repeated(folder: Path, parts: list[list[int]], size: int) -> int | None:
+    paths = [folder / str(at) for at in range(len(parts))]
+    for path, part in zip(paths, parts, strict=True):
+        np.array(part, np.uint64).tofile(path)
+    return count_repeats(paths, size)
 
 
 @given(
@@ -25,20 +25,11 @@ def repeated(path: Path, parts: list[list[int]], size: int) -> int | None:
 def test_like_a_counter(
     tmp_path_factory: pytest.TempPathFactory, parts: list[list[int]], size: int
 ) -> None:
-    path = tmp_path_factory.mktemp("repeats") / "samples"
     ids = Counter(one for part in parts for one in part)
     expected = ids.total() - len(ids) if ids else None
-    assert repeated(path, parts, size) == expected
+    assert repeated(tmp_path_factory.mktemp("repeats"), parts, size) == expected
 
 
 def test_no_ids(tmp_path: Path) -> None:
-    assert repeated(tmp_path / "samples", [], 4) is None
-    assert repeated(tmp_path / "samples", [[], []], 4) is None
-
-
-def test_closing_twice(tmp_path: Path) -> None:
-    repeats = Repeats(tmp_path / "samples")
-    repeats.add(np.array([1, 1], np.uint64))
-    repeats.close()
-    repeats.close()
-    assert repeats.count() == 1
+    assert repeated(tmp_path, [], 4) is None
+    assert repeated(tmp_path, [[], []], 4) is None

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingot.converters.recsys.ctr.build.row_collector import Rows, Spool, Tokens
+from ingot.converters.recsys.ctr.build.row_collector import Rows, Spool, Tokens, read_spool
 
 Plain = list[tuple[int, int, int, int, list[tuple[list[int], list[float]]]]]
 
@@ -49,8 +49,7 @@ def test_what_was_written(tmp_path: Path, sizes: list[int], most: int | None) ->
         for size in sizes:
             part = rows_of(len(expected), size)
             expected += plain(spool.write(part))
-    assert spool.rows == sum(sizes)
-    parts = [plain(part) for part in spool.read(most)]
+    parts = [plain(part) for part in read_spool(tmp_path / "spool", 2, most)]
     assert [row for part in parts for row in part] == expected
     assert all(1 <= len(part) <= (most or 100) for part in parts)
 
@@ -60,7 +59,18 @@ def test_some_of_the_rows(tmp_path: Path) -> None:
         written = spool.write(rows_of(0, 9), np.arange(9) % 3 == 0)
         assert spool.write(rows_of(9, 3), np.zeros(3, np.bool_)).rows.tolist() == []
     assert plain(written) == [one for one in plain(rows_of(0, 9)) if one[0] % 3 == 0]
-    assert [plain(part) for part in spool.read(2)] == [plain(written)[:2], plain(written)[2:]]
+    parts = [plain(part) for part in read_spool(tmp_path / "spool", 2, 2)]
+    assert parts == [plain(written)[:2], plain(written)[2:]]
+
+
+@pytest.mark.parametrize("most", [None, 1, 4])
+@pytest.mark.parametrize(("start", "stop"), [(0, 12), (3, 3), (2, 7), (5, 9), (9, 12), (4, 5)])
+def test_a_part_of_the_rows(tmp_path: Path, start: int, stop: int, most: int | None) -> None:
+    with closing(Spool(tmp_path / "spool", 2)) as spool:
+        for first, count in ((0, 5), (5, 4), (9, 3)):
+            spool.write(rows_of(first, count))
+    parts = read_spool(tmp_path / "spool", 2, most, start, stop)
+    assert [one for part in parts for one in plain(part)] == plain(rows_of(0, 12))[start:stop]
 
 
 def test_closing_twice(tmp_path: Path) -> None:
@@ -68,4 +78,4 @@ def test_closing_twice(tmp_path: Path) -> None:
     spool.write(rows_of(0, 3, fields=0))
     spool.close()
     spool.close()
-    assert [part.rows.tolist() for part in spool.read()] == [[0, 1, 2]]
+    assert [part.rows.tolist() for part in read_spool(tmp_path / "spool", 0)] == [[0, 1, 2]]

@@ -18,9 +18,9 @@ from ingot.cli.app import app
 from ingot.converters.errors import ConversionError, OutputError, PartDone
 from ingot.converters.output.identity import CommittedResult
 from ingot.converters.output.sharding import JobShard, Spread
-from ingot.converters.recsys.ctr.build import job, spread_build
+from ingot.converters.progress import Progress
+from ingot.converters.recsys.ctr.build import job, row_files
 from ingot.converters.recsys.ctr.build.inputs import Aliccp, Inputs, PlainTable
-from ingot.converters.recsys.ctr.build.spread_build import build_in_pieces
 from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap, Table, load
 
 GENERATOR = str(Path(__file__).parents[5] / "benchmarks" / "ctr" / "generate.py")
@@ -70,9 +70,9 @@ def common() -> bytes:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many pieces, several files of a split."""
-    monkeypatch.setattr(spread_build, "PIECE_BYTES", 4000)
-    monkeypatch.setattr(job, "GROUP_ROWS", 16)
-    monkeypatch.setattr(job, "GROUPS_PER_FILE", 3)
+    monkeypatch.setattr(job, "PIECE_BYTES", 4000)
+    monkeypatch.setattr(row_files, "GROUP_ROWS", 16)
+    monkeypatch.setattr(row_files, "GROUPS_PER_FILE", 3)
 
 
 @pytest.fixture
@@ -87,9 +87,16 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
+def build_whole(*given: Any, **options: Any) -> CommittedResult:
+    """Build in this process, each file of the input as one piece."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(job, "PIECE_BYTES", 1 << 40)
+        return job.build(*given, **options)
+
+
 def do_part(*given: Any, **options: Any) -> PartDone:
     with pytest.raises(PartDone) as ended:
-        build_in_pieces(*given, **options)
+        job.build(*given, **options)
     return ended.value
 
 
@@ -98,16 +105,16 @@ def do_parts(inputs: Inputs, featuremap: FeatureMap, out: Path, count: int, **op
     for _ in range(2):
         for number in reversed(range(count)):
             spread = Spread(shard=JobShard(number, count))
-            done = do_part(inputs, featuremap, out, spread, **options)
+            done = do_part(inputs, featuremap, out, spread=spread, **options)
     assert done.phase is None
 
 
 @pytest.mark.more
 @pytest.mark.parametrize("count", [1, 3, 8])
 def test_parts_have_the_bytes_of_one_process(aliccp: Aliccp, tmp_path: Path, count: int) -> None:
-    whole = job.build(aliccp, MAP, tmp_path / "whole")
+    whole = build_whole(aliccp, MAP, tmp_path / "whole")
     do_parts(aliccp, MAP, tmp_path / "parts", count)
-    merged = build_in_pieces(aliccp, MAP, tmp_path / "parts", MERGE)
+    merged = job.build(aliccp, MAP, tmp_path / "parts", spread=MERGE)
     assert isinstance(merged, CommittedResult)
     assert tree(merged.out) == tree(whole.out)
     assert merged.stats == whole.stats
@@ -118,13 +125,15 @@ def test_parts_have_the_bytes_of_one_process(aliccp: Aliccp, tmp_path: Path, cou
     assert whole.stats["rejects"] == {"columns": 1, "label": 8}
     assert whole.stats["common_rejects"] == {"entity_id": 1}
     assert whole.stats["rows"]["dropped"] > 0
-    assert len([*(merged.out / "train").iterdir()]) > 2
+    sizes = [pq.read_metadata(one).num_rows for one in sorted((merged.out / "train").iterdir())]
+    assert len(sizes) > 2
+    assert {*sizes[:-1]} == {3 * 16}
     assert len(spread_pieces(aliccp)) > 5
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
 def spread_pieces(inputs: Inputs) -> list[object]:
-    return list(inputs.pieces(MAP, spread_build.PIECE_BYTES))
+    return list(inputs.pieces(MAP, job.PIECE_BYTES))
 
 
 @pytest.mark.more
@@ -133,10 +142,10 @@ def test_lines_are_in_one_piece_each(aliccp: Aliccp, tmp_path: Path, size: int) 
     lines = [b"e%d,1,4\x02%s\x031" % (n, b"x" * (n * 7 % 90)) for n in range(6)]
     Path(aliccp.common).write_bytes(b"\n".join(lines))
     Path(aliccp.skeleton).write_bytes(skeleton()[:300])
-    whole = job.build(aliccp, MAP, tmp_path / "whole")
-    spread_build.PIECE_BYTES = size  # type: ignore[misc]  # the fixture puts it back
+    whole = build_whole(aliccp, MAP, tmp_path / "whole")
+    job.PIECE_BYTES = size  # type: ignore[misc]  # the fixture puts it back
     spread = Spread(runner="processes", workers=1)
-    made = build_in_pieces(aliccp, MAP, tmp_path / "pieces", spread)
+    made = job.build(aliccp, MAP, tmp_path / "pieces", spread=spread)
     assert isinstance(made, CommittedResult)
     assert tree(made.out) == tree(whole.out)
 
@@ -147,9 +156,9 @@ def test_compressed_files_and_vocabularies_of_another_build(aliccp: Aliccp, tmp_
     packed = tmp_path / "common.gz"
     packed.write_bytes(gzip.compress(common()[:1500], mtime=0))
     other = replace(aliccp, common=str(packed))
-    whole = job.build(other, MAP, tmp_path / "whole", vocab=first.out)
+    whole = build_whole(other, MAP, tmp_path / "whole", vocab=first.out)
     do_parts(other, MAP, tmp_path / "parts", 2, vocab=first.out)
-    build_in_pieces(other, MAP, tmp_path / "parts", MERGE, vocab=first.out)
+    job.build(other, MAP, tmp_path / "parts", spread=MERGE, vocab=first.out)
     assert tree(tmp_path / "parts") == tree(whole.out)
 
 
@@ -171,32 +180,32 @@ def test_a_table_of_several_files(tmp_path: Path) -> None:
     feature = replace(FEATURES[0], column="item", field="item", use_value=False)
     featuremap = FeatureMap(features=(feature,), table=table, train_ratio=0.6)
     inputs = PlainTable(table=str(tmp_path / "table"))
-    spread_build.PIECE_BYTES = 2500  # type: ignore[misc]  # the fixture puts it back
-    assert len(list(inputs.pieces(featuremap, spread_build.PIECE_BYTES))) > 2
-    whole = job.build(inputs, featuremap, tmp_path / "whole")
+    job.PIECE_BYTES = 2500  # type: ignore[misc]  # the fixture puts it back
+    assert len(list(inputs.pieces(featuremap, job.PIECE_BYTES))) > 2
+    whole = build_whole(inputs, featuremap, tmp_path / "whole")
     assert whole.stats["rejects"] == {"entity_id": 5}
     assert whole.stats["samples"]["repeated"] > 100
     do_parts(inputs, featuremap, tmp_path / "parts", 3)
-    build_in_pieces(inputs, featuremap, tmp_path / "parts", MERGE)
+    job.build(inputs, featuremap, tmp_path / "parts", spread=MERGE)
     assert tree(tmp_path / "parts") == tree(whole.out)
 
 
 @pytest.mark.more
 def test_a_merge_refuses_while_pieces_are_missing(aliccp: Aliccp, tmp_path: Path) -> None:
     out, last = tmp_path / "parts", Spread(shard=JobShard(1, 2))
-    done = do_part(aliccp, MAP, out, last)
+    done = do_part(aliccp, MAP, out, spread=last)
     assert done.phase == "1/2"
     assert 0 < done.pieces < done.whole
     with pytest.raises(OutputError, match="pieces are not done"):
-        build_in_pieces(aliccp, MAP, out, MERGE)
-    done = do_part(aliccp, MAP, out, Spread(shard=JobShard(0, 2)))
+        job.build(aliccp, MAP, out, spread=MERGE)
+    done = do_part(aliccp, MAP, out, spread=Spread(shard=JobShard(0, 2)))
     assert done.phase is None
     with pytest.raises(OutputError, match="pieces are not done"):
-        build_in_pieces(aliccp, MAP, out, MERGE)
+        job.build(aliccp, MAP, out, spread=MERGE)
     assert not out.exists()
-    do_part(aliccp, MAP, out, last)
-    build_in_pieces(aliccp, MAP, out, MERGE)
-    assert tree(out) == tree(job.build(aliccp, MAP, tmp_path / "whole").out)
+    do_part(aliccp, MAP, out, spread=last)
+    job.build(aliccp, MAP, out, spread=MERGE)
+    assert tree(out) == tree(build_whole(aliccp, MAP, tmp_path / "whole").out)
 
 
 @pytest.mark.more
@@ -214,16 +223,31 @@ def test_a_merge_that_was_killed(
     with monkeypatch.context() as patched:
         patched.setattr(Path, "rename", fail_later)
         with pytest.raises(KeyboardInterrupt):
-            build_in_pieces(aliccp, MAP, tmp_path / "parts", MERGE)
-    build_in_pieces(aliccp, MAP, tmp_path / "parts", MERGE)
-    assert tree(tmp_path / "parts") == tree(job.build(aliccp, MAP, tmp_path / "whole").out)
+            job.build(aliccp, MAP, tmp_path / "parts", spread=MERGE)
+    job.build(aliccp, MAP, tmp_path / "parts", spread=MERGE)
+    assert tree(tmp_path / "parts") == tree(build_whole(aliccp, MAP, tmp_path / "whole").out)
+
+
+def test_one_process_goes_on_with_the_pieces_of_parts(aliccp: Aliccp, tmp_path: Path) -> None:
+    out, seen = tmp_path / "out", list[Progress]()
+    do_part(aliccp, MAP, out, spread=Spread(shard=JobShard(0, 2)))
+    with pytest.raises(KeyboardInterrupt):
+        job.build(aliccp, MAP, out, progress=interrupt_writing)
+    made = job.build(aliccp, MAP, out, progress=seen.append)
+    assert {one.stage for one in seen} == {"write"}
+    assert tree(made.out) == tree(build_whole(aliccp, MAP, tmp_path / "whole").out)
+
+
+def interrupt_writing(progress: Progress) -> None:
+    if progress.stage == "write":
+        raise KeyboardInterrupt
 
 
 def test_a_file_that_is_another(aliccp: Aliccp, tmp_path: Path) -> None:
     Path(aliccp.common).write_bytes(b"no line\n" * 2000)
-    spread_build.PIECE_BYTES = 1 << 20  # type: ignore[misc]  # the fixture puts it back
+    job.PIECE_BYTES = 1 << 20  # type: ignore[misc]  # the fixture puts it back
     with pytest.raises(ConversionError, match="none of the first 2,000 rows"):
-        build_in_pieces(aliccp, MAP, tmp_path / "out", Spread(shard=JobShard(0, 1)))
+        job.build(aliccp, MAP, tmp_path / "out", spread=Spread(shard=JobShard(0, 1)))
 
 
 @pytest.mark.more
@@ -231,9 +255,10 @@ def test_a_pool_of_processes(
     aliccp: Aliccp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()  # the processes write groups of the usual size
-    monkeypatch.setattr(spread_build, "PIECE_BYTES", 8000)
-    whole = job.build(aliccp, MAP, tmp_path / "whole")
-    made = build_in_pieces(aliccp, MAP, tmp_path / "pool", Spread(runner="processes", workers=2))
+    monkeypatch.setattr(job, "PIECE_BYTES", 8000)
+    whole = build_whole(aliccp, MAP, tmp_path / "whole")
+    spread = Spread(runner="processes", workers=2)
+    made = job.build(aliccp, MAP, tmp_path / "pool", spread=spread)
     assert isinstance(made, CommittedResult)
     assert tree(made.out) == tree(whole.out)
 
@@ -245,7 +270,7 @@ def test_the_commands(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    whole = job.build(aliccp, MAP, tmp_path / "whole")
+    whole = build_whole(aliccp, MAP, tmp_path / "whole")
     (tmp_path / "map.yaml").write_bytes((whole.out / "featuremap.yaml").read_bytes())
     out = str(tmp_path / "parts")
     raw = ["--skeleton", aliccp.skeleton, "--common", aliccp.common]
@@ -269,19 +294,17 @@ import sys
 from pathlib import Path
 from ingot.converters.errors import PartDone
 from ingot.converters.output.sharding import parse_shard
-from ingot.converters.recsys.ctr.build import job, spread_build
+from ingot.converters.recsys.ctr.build import job, row_files
 from ingot.converters.recsys.ctr.build.inputs import Aliccp
 from ingot.converters.recsys.ctr.featuremap import load
 from ingot.converters.errors import PartDone
 from ingot.converters.output.sharding import Spread
 
-spread_build.PIECE_BYTES, job.GROUPS_PER_FILE = 1 << 20, 1
+job.PIECE_BYTES, row_files.GROUPS_PER_FILE = 1 << 20, 1
 skeleton, common, out, shard = sys.argv[1:]
 inputs = Aliccp(skeleton=skeleton, common=common)
 try:
-    spread_build.build_in_pieces(
-        inputs, load("aliccp"), Path(out), Spread(shard=parse_shard(shard))
-    )
+    job.build(inputs, load("aliccp"), Path(out), spread=Spread(shard=parse_shard(shard)))
     print("merged")
 except PartDone as done:
     print(done.phase is not None)
@@ -327,10 +350,10 @@ def test_parts_that_are_killed_twenty_times(
     for shard in ("0/2", "1/2"):
         assert start(shard).communicate()[0] == "False\n"
     assert start("merge").communicate()[0] == "merged\n"
-    monkeypatch.setattr(job, "GROUPS_PER_FILE", 1)
-    monkeypatch.setattr(job, "GROUP_ROWS", 16_384)
+    monkeypatch.setattr(row_files, "GROUPS_PER_FILE", 1)
+    monkeypatch.setattr(row_files, "GROUP_ROWS", 16_384)
     inputs = Aliccp(skeleton=places[0], common=places[1])
-    whole = job.build(inputs, load("aliccp"), tmp_path / "whole")
+    whole = build_whole(inputs, load("aliccp"), tmp_path / "whole")
     assert tree(tmp_path / "parts") == tree(whole.out)
 
 
@@ -343,8 +366,8 @@ def test_values_whose_sum_no_float32_holds(tmp_path: Path) -> None:
         name="f1_4", src=1, field="4", encoding="hash", hash_bucket=8, max_len=2, use_value=True
     )
     featuremap = FeatureMap(features=(feature,))
-    whole = job.build(inputs, featuremap, tmp_path / "whole")
+    whole = build_whole(inputs, featuremap, tmp_path / "whole")
     do_parts(inputs, featuremap, tmp_path / "parts", 2)
-    build_in_pieces(inputs, featuremap, tmp_path / "parts", MERGE)
+    job.build(inputs, featuremap, tmp_path / "parts", spread=MERGE)
     assert tree(tmp_path / "parts") == tree(Path(whole.out))
     assert whole.stats["splits"]["train"]["features"]["f1_4"]["value_kept"] == 1.0

@@ -1,4 +1,4 @@
-"""Row groups and files of a split, however its rows come."""
+"""Row groups of a file, however its rows come."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingot.converters.errors import OutputError
-from ingot.converters.recsys.ctr.build import job
-from ingot.converters.recsys.ctr.build.job import SplitWriter
+from ingot.converters.recsys.ctr.build import row_files
+from ingot.converters.recsys.ctr.build.row_files import RowFile
 
 SCHEMA = pa.schema(
     [
@@ -27,15 +27,15 @@ def batch(first: int, rows: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(numbers, pa.int64()), lists], schema=SCHEMA)
 
 
-def write(folder: Path, sizes: list[int]) -> list[Path]:
-    """Write batches of so many rows; gives the files."""
+def write(path: Path, sizes: list[int]) -> Path:
+    """Write batches of so many rows; gives the file."""
     first = 0
-    with SplitWriter(folder, SCHEMA) as writer:
+    with RowFile(path, SCHEMA) as writer:
         for rows in sizes:
             writer.write(batch(first, rows))
             first += rows
         assert writer.rows == first
-    return sorted(folder.iterdir())
+    return path
 
 
 def groups(path: Path) -> list[int]:
@@ -45,40 +45,35 @@ def groups(path: Path) -> list[int]:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Row groups of 5 rows, files of 3 row groups."""
-    monkeypatch.setattr(job, "GROUP_ROWS", 5)
-    monkeypatch.setattr(job, "GROUPS_PER_FILE", 3)
+    """Row groups of 5 rows."""
+    monkeypatch.setattr(row_files, "GROUP_ROWS", 5)
 
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(
     ("sizes", "expected"),
     [
-        ([], [[0]]),
-        ([0, 0], [[0]]),
-        ([4], [[4]]),
-        ([5], [[5]]),
-        ([1] * 6, [[5, 1]]),
-        ([17], [[5, 5, 5], [2]]),
-        ([15], [[5, 5, 5]]),
-        ([3, 0, 9, 4, 16], [[5, 5, 5], [5, 5, 5], [2]]),
-        ([30], [[5, 5, 5], [5, 5, 5]]),
+        ([], [0]),
+        ([0, 0], [0]),
+        ([4], [4]),
+        ([5], [5]),
+        ([1] * 6, [5, 1]),
+        ([3, 0, 9, 4, 16], [5, 5, 5, 5, 5, 5, 2]),
+        ([15], [5, 5, 5]),
     ],
 )
-def test_groups_and_files(tmp_path: Path, sizes: list[int], expected: list[list[int]]) -> None:
-    files = write(tmp_path / "train", sizes)
-    assert [one.name for one in files] == [f"part-{at:05d}.parquet" for at in range(len(expected))]
-    found = [groups(one) for one in files]
-    assert found in (expected, [[]]), "an empty split may have a group of no rows, or none"
-    table = pa.concat_tables([pq.read_table(one) for one in files])
+def test_groups(tmp_path: Path, sizes: list[int], expected: list[int]) -> None:
+    file = write(tmp_path / "rows.parquet", sizes)
+    assert groups(file) in (expected, []), "an empty split may have a group of no rows, or none"
+    table = pq.read_table(file)
     assert table.to_pylist() == pa.Table.from_batches([batch(0, sum(sizes))]).to_pylist()
-    assert all(pq.read_schema(one).equals(SCHEMA, check_metadata=True) for one in files)
+    assert pq.read_schema(file).equals(SCHEMA, check_metadata=True)
 
 
 @pytest.mark.usefixtures("small")
 def test_bytes_do_not_depend_on_the_batches(tmp_path: Path) -> None:
     written = [
-        [one.read_bytes() for one in write(tmp_path / str(number), sizes)]
+        write(tmp_path / str(number), sizes).read_bytes()
         for number, sizes in enumerate(([33], [1] * 33, [7, 0, 20, 6], [5, 5, 5, 5, 5, 5, 3]))
     ]
     assert all(one == written[0] for one in written)
@@ -91,22 +86,16 @@ def test_bytes_of_many_pages_do_not_depend_on_the_batches(tmp_path: Path) -> Non
     whole = pa.RecordBatch.from_arrays([rows, ids], schema=SCHEMA)
     written = []
     for step in (20_000, 3_000, 777):
-        with SplitWriter(tmp_path / str(step), SCHEMA) as writer:
+        with RowFile(tmp_path / str(step), SCHEMA) as writer:
             for first in range(0, 20_000, step):
                 writer.write(whole.slice(first, step))
-        written.append((tmp_path / str(step) / "part-00000.parquet").read_bytes())
+        written.append((tmp_path / str(step)).read_bytes())
     assert all(one == written[0] for one in written)
 
 
-def test_what_is_told_of_a_folder_that_is_there(tmp_path: Path) -> None:
-    (tmp_path / "train").mkdir()
-    with pytest.raises(OutputError, match="cannot be written"):
-        SplitWriter(tmp_path / "train", SCHEMA)
-
-
-def write_then(folder: Path, disturb: Callable[[], object]) -> None:
+def write_then(path: Path, disturb: Callable[[], object]) -> None:
     """Write a row group, do something, and write more."""
-    with SplitWriter(folder, SCHEMA) as writer:
+    with RowFile(path, SCHEMA) as writer:
         writer.write(batch(0, 7))
         disturb()
         writer.write(batch(7, 7))
@@ -115,18 +104,11 @@ def write_then(folder: Path, disturb: Callable[[], object]) -> None:
 @pytest.mark.usefixtures("small")
 def test_a_failure_while_rows_are_made(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
-        write_then(tmp_path / "train", lambda: 1 // 0)
+        write_then(tmp_path / "rows.parquet", lambda: 1 // 0)
 
 
-@pytest.mark.usefixtures("small")
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
-    folder = tmp_path / "train"
+    path = tmp_path / "none" / "rows.parquet"
     with pytest.raises(OutputError, match="cannot be written") as raised:
-        write_without_folder(folder)
-    assert str(folder) in str(raised.value)
-
-
-def write_without_folder(folder: Path) -> None:
-    with SplitWriter(folder, SCHEMA) as writer:
-        folder.rmdir()
-        writer.write(batch(0, 7))
+        RowFile(path, SCHEMA)
+    assert str(path) in str(raised.value)
