@@ -182,7 +182,7 @@ class PathFacts:
 
     @cached_property
     def values(self) -> tuple[tuple[Json, int], ...]:
-        """(value, count), most frequent first, where there are few different ones."""
+        """Return values with their counts, most frequent first, if there are few different ones."""
         return tuple(self._counts.most_common()) if self.distinct <= FEW_VALUES else ()
 
     @cached_property
@@ -318,10 +318,10 @@ _GOLDEN = (5**0.5 - 1) / 2
 
 
 def pick_evenly(items: Sequence[T], most: int) -> Sequence[T]:
-    """At most `most` of some items, one from each of so many runs of them, the first among them.
+    """Pick at most `most` items, one from each of as many equal runs, always the first item of all.
 
-    Where in its run follows the golden ratio: at equal distances items that alternate look all
-    the same.
+    The position within each run follows the golden ratio: at equal distances, alternating items
+    would all look the same.
     """
     if len(items) <= most:
         return items

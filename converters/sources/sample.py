@@ -216,7 +216,7 @@ class _RunThinner:
             self._step *= 2
 
     def chosen(self) -> list[_Item]:
-        """At most the rows that were asked for, in order, spread over all that were added."""
+        """Return at most the requested number of rows, in order, spread over all added ones."""
         if self._open:
             self._close()
         held = [item for run in self._runs for item in run]

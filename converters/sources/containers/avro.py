@@ -129,7 +129,7 @@ class _Frames:
                 yield key, self._read(self._number())
 
     def places(self) -> Iterator[tuple[int, tuple[int, int]]]:
-        """The first row of each block, and its number and place, as far as nothing is damaged."""
+        """Yield the first row of each block with its number and place, up to the first damage."""
         row = 0
         with suppress(SourceError, ValueError, OSError):
             for number in range(_MOST_PLACES):  # a size may lead back
@@ -327,7 +327,7 @@ class _LimitedDecoder(_BlockDecoder):
     is_limited = True
 
     def tables(self) -> None:
-        """There is nothing to say."""
+        """Do nothing: a stream of blocks has no tables to list."""
 
 
 def _is_recursive(schema: Json, inside: tuple[Json, ...] = ()) -> bool:

@@ -135,7 +135,7 @@ class _Shard:
         self._variable = sum(size is None for _, _, size in self._columns)
 
     def rows(self, digest: str, first: int = 0) -> Iterator[tuple[tuple[Json, int], int]]:
-        """Each row with how many of its numbers were read as null, and the bytes that it has."""
+        """Yield each row with its count of numbers read as null, and its size in bytes."""
         if first:
             self._stream.seek(self._offsets[first])
         for number, (start, stop) in enumerate(pairwise(self._offsets[first:]), first):
@@ -226,9 +226,10 @@ _CODECS: Final = ("zstd", "gz", "bz2")  # by which a compressed shard is known f
 
 
 def read_mds_indexes(listing: Listing) -> Listing:
-    """The listing with the shards that the indexes of its folders name; others are `unreadable`.
+    """Return the listing with the shards that the indexes of its folders name.
 
-    Raises SourceError if the listed folder itself lacks one; a folder below it is `closed`.
+    Other files are `unreadable`. A folder without an index is `closed`; if it is the listed folder
+    itself, SourceError is raised.
     """
     if listing.direct:
         return listing

@@ -26,9 +26,10 @@ _READERS: Final[dict[str, Callable[[str], object]]] = {
 
 
 def split_front_matter(text: str) -> tuple[dict[str, Json] | None, str]:
-    """The fields between `---` (YAML) or `+++` (TOML) at the start of a text, and what follows.
+    """Split a text into the fields between `---` (YAML) or `+++` (TOML) at its start, and the rest.
 
-    None and the whole text where there are none, or where they are no object that can be read.
+    Returns None and the whole text if there are no such fields, or if they are not a readable
+    object.
     """
     lines = text[:_HEAD].split("\n")
     mark = lines[0].rstrip()
@@ -55,7 +56,10 @@ _FIELDS: Final = re.compile(rf"\s*^((?:{_FIELD.pattern}\n?)++)", re.M)
 
 
 def split_docinfo(text: str) -> tuple[dict[str, Json] | None, str]:
-    """The fields `:name: value` at the top of reStructuredText or below its title, and the rest."""
+    """Split reStructuredText into the fields `:name: value` near its top, and the rest.
+
+    The fields stand at the top of the text or below its title.
+    """
     head = text[:_HEAD]
     title = next(rst_titles(head), None)
     top = title is not None and _RULE.fullmatch(head[: title.start()].strip() or "==")

@@ -103,7 +103,7 @@ def kind_by_name(name: str) -> tuple[str, str] | None:
 
 
 def document_kind(name: str, head: bytes) -> tuple[str, str] | None:
-    """As `kind_by_name`; of other names a script by its first line, or a web page."""
+    """Return the kind by name; for other names detect a script by its first line, or a web page."""
     if found := kind_by_name(name):
         return found
     if match := _SHEBANG.match(head):
@@ -122,7 +122,7 @@ def unknown_ending(name: str) -> str:
 
 
 def may_be_syntax(name: str) -> bool:
-    """Whether a text of this name may be written for machines: plain text, and what is no code."""
+    """Return whether a text with this name may be written for machines; code is not meant."""
     kind, language = kind_by_name(name) or (TEXT, "")
     return kind == TEXT or language in _DATA_LANGUAGES
 

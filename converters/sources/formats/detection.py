@@ -73,7 +73,7 @@ class FilePeek:
 
     @property
     def archive(self) -> str | None:
-        """`zip` or `tar` where the file is an archive."""
+        """Return `zip` or `tar` if the file is an archive, else None."""
         return archive_kind(self.head)
 
 

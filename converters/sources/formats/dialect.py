@@ -344,7 +344,7 @@ def _header_points(trial: _Trial) -> float:
 
 
 def looks_like_name(cell: str) -> bool:
-    """Short, and no sentence; a nameless first column (a written-out index) is one too."""
+    """Return whether a cell is short and not a sentence; an empty first cell also counts."""
     text = cell.strip()
     return not text or (bool(_IDENTIFIER.fullmatch(text)) and not _SENTENCE.search(text))
 

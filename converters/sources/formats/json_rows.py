@@ -162,7 +162,7 @@ class _ContainerFinder:
         self.missing = False  # the object that is searched ended, or holds something else
 
     def find(self, data: bytes, marks: _Marks) -> int | None:
-        """Number of the mark that opens the container, or None if it is not in this block."""
+        """Return the number of the mark that opens the container, None if not in this block."""
         text = self._before + data
         shift = len(self._before)
         self._before = text[-_KEY_BYTES:]

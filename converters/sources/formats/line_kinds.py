@@ -90,7 +90,7 @@ def _find_syntax(lines: Sequence[str]) -> str | None:
 
 
 def classify_lines(lines: Sequence[str]) -> str:
-    """`text`, or one of LISTS where nearly every line is such a thing."""
+    """Return the kind from LISTS that nearly every line has, or `text`."""
     held = [line.strip() for line in lines if line.strip()][:_JUDGED_LINES]
     if not held:
         return "text"

@@ -94,7 +94,7 @@ def parse_json(data: bytes) -> Json:
 
 
 def parse_counted(data: bytes) -> tuple[Json, int]:
-    """As `parse_json`, with how many numbers that are not finite were read as null."""
+    """Parse JSON as `parse_json` does, and count the non-finite numbers that were read as null."""
     try:
         value, count = load_json(data)
     except orjson.JSONDecodeError as error:
@@ -268,7 +268,7 @@ def parse_row(row: bytes | None) -> tuple[Json, int]:
 def to_batches(
     name: str, stretches: Iterator[RowChunk], fields: Sequence[str] = (), *, first: int = 0
 ) -> Iterator[Batch]:
-    """Number the rows of a file from `first` and give them as batches of at most BATCH_ROWS.
+    """Number the rows of a file from `first` and yield them in batches of at most BATCH_ROWS.
 
     `fields` are the paths of strings that hold JSON; a row whose text does not parse becomes a
     `bad_json` row.

@@ -55,10 +55,11 @@ def read_blocks(stream: BinaryIO, where: str, size: int = BLOCK) -> Iterator[byt
 def read_utf8_blocks(
     stream: BinaryIO, where: str, encoding: str, newline: str = "\n"
 ) -> Iterator[bytes]:
-    """A text file from the beginning of a line, as blocks of UTF-8, lines ending in LF (or CR LF).
+    """Yield a text file, from the beginning of a line, as blocks of UTF-8.
 
-    No line begins with a byte order mark: files that were put together have them inside. Bytes that
-    the encoding does not know come out as bytes that are not valid UTF-8.
+    Lines end in LF or CR LF. A byte order mark at the beginning of any line is removed: files that
+    were concatenated have them inside. Bytes that the encoding does not know are yielded as invalid
+    UTF-8.
     """
     plain = read_blocks(stream, where)
     legible = is_utf8(encoding.removesuffix("-sig"))

@@ -15,7 +15,10 @@ WIDTHS: Final = {"dense": DENSE, "labels": 1, "sparse": SPARSE}
 
 
 def array_name(part: str, kind: str) -> str:
-    """The file of a part's `dense`, `labels` or `sparse`: shape (rows, width of the kind)."""
+    """Return the name of a part's array file, of shape (rows, width of the kind).
+
+    `kind` is `dense`, `labels` or `sparse`.
+    """
     return f"{part}_{kind}.npy"
 
 

@@ -233,7 +233,7 @@ def _count_features(data: bytes, start: int, stop: int) -> int:
 
 
 def instance_kind(data: bytes, start: int, stop: int) -> Kind | None:
-    """`instance`, if a message is one by its fields."""
+    """Return `instance` if the fields of a message are those of an instance."""
     seen: set[int] = set()
     try:
         for number, wire, first, last in read_fields(data, start, stop):
@@ -261,7 +261,7 @@ def _check_part(data: bytes, number: int, start: int, stop: int) -> None:
 
 
 def read_fields(data: bytes, at: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-    """Number, wire type and place of each field, as far as the bytes at hand go."""
+    """Yield number, wire type, start and end of each field that the bytes hold completely."""
     try:
         while at < stop:
             tag, at = _read_varint(data, at, stop)

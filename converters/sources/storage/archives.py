@@ -34,7 +34,7 @@ MAX_MEMBERS = 1_000_000
 
 
 def archive_kind(head: bytes) -> str | None:
-    """`zip` or `tar` by the first bytes (of the decompressed file, at least 512), else None."""
+    """Return `zip` or `tar` by the first 512 or more bytes of the decompressed file, else None."""
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return "zip"
     padded = b"\0" in head[:512]  # as every header is; a text may have `ustar` in its place
@@ -221,7 +221,7 @@ class _MemberStream(RawStream):
 
 
 def open_window(raw: BinaryIO, start: int, size: int, where: str) -> BinaryIO:
-    """`size` bytes of a stream from `start` as a stream of their own."""
+    """Open `size` bytes of a stream from `start` as a stream of their own."""
     raw.seek(start)
     return cast(BinaryIO, io.BufferedReader(_FileWindow(raw, size, where)))
 

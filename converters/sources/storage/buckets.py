@@ -70,11 +70,11 @@ class BucketFileSystem(ArrowFSWrapper):  # type: ignore[misc] # fsspec has no ty
         return path
 
     def unstrip_protocol(self, name: str) -> str:
-        """The URL of a path."""
+        """Return the URL of a path."""
         return self.root + name
 
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - fsspec's
-        """Size, type and time of change of a path."""
+        """Return the size, type and modification time of a path."""
         with translate_s3_errors(self.unstrip_protocol(path)):
             return dict(super().info(path, **kwargs))
 
@@ -86,7 +86,7 @@ class BucketFileSystem(ArrowFSWrapper):  # type: ignore[misc] # fsspec has no ty
         detail: bool = False,
         **kwargs: Any,  # noqa: ANN401 - fsspec's
     ) -> dict[str, dict[str, Any]] | list[str]:
-        """Everything below a path, in one listing."""
+        """List everything below a path in one listing."""
         with translate_s3_errors(self.unstrip_protocol(path)):
             selector = pafs.FileSelector(path, recursive=maxdepth != 1, allow_not_found=True)
             infos = list(map(self._make_entry, self.fs.get_file_info(selector)))
@@ -100,7 +100,7 @@ class BucketFileSystem(ArrowFSWrapper):  # type: ignore[misc] # fsspec has no ty
         return found if detail else list(found)
 
     def read_from(self, path: str) -> "BucketFile":
-        """An open file. Raises OSError, SourceError."""
+        """Open a file for reading. Raises OSError, SourceError."""
         with translate_s3_errors(self.unstrip_protocol(path)):
             return BucketFile(self.reader.open_input_file(path), self.unstrip_protocol(path))
 
@@ -121,7 +121,7 @@ class BucketFile:
             self.mtime_ns = entry_mtime_ns({"mtime": changed})
 
     def read(self, start: int, size: int) -> bytearray:
-        """`size` bytes from `start` on, all of which lie in the file."""
+        """Read exactly `size` bytes from `start`; all of them have to be in the file."""
         with translate_s3_errors(self._url):
             data = self._read_marked(start, size, 0x5A)
             if data[-1] == 0x5A and self._read_marked(start + size - 1, 1, 0xA5)[0] != 0x5A:
@@ -163,7 +163,7 @@ def translate_s3_errors(url: str) -> Iterator[None]:
 
 
 def bucket_file_system(url: str, scheme: str) -> tuple[BucketFileSystem, str]:
-    """The file system of an `s3://`, `gs://` or `hdfs://` URL, and the path inside it."""
+    """Return the file system of an `s3://`, `gs://` or `hdfs://` URL, and the path inside it."""
     rest = url.partition("://")[2]
     netloc, _, path = rest.partition("/")
     if scheme == "hdfs":

@@ -34,7 +34,7 @@ def check_growth(where: str, given: int, stored: int, what: str = "") -> None:
 
 
 def detect_compression(head: bytes) -> str | None:
-    """`gz`, `zst`, `bz2` or `xz` by the first bytes (at least 6 of them), else None."""
+    """Return `gz`, `zst`, `bz2` or `xz` by the first 6 or more bytes of a file, else None."""
     if not head.startswith(_ANY_MAGIC):
         return None
     return next(name for magic, name in _MAGIC.items() if head.startswith(magic))
@@ -60,7 +60,7 @@ def open_decompressed(raw: BinaryIO, where: str) -> BinaryIO:
 
 
 def open_as(raw: BinaryIO, where: str, codec: str | None) -> BinaryIO:
-    """As `open_decompressed` of a stream whose compression is known."""
+    """Open a stream of a known compression as `open_decompressed` does."""
     return raw if codec is None else open_unpacked(raw, where, codec, _CODECS[codec])
 
 
@@ -206,7 +206,7 @@ class RawStream(io.RawIOBase):
         self._raw = raw
 
     def readable(self) -> bool:
-        """It can be read."""
+        """Return True: every raw stream can be read."""
         return True
 
     def read(self, size: int = -1) -> bytes:

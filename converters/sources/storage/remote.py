@@ -44,7 +44,7 @@ _FIRST_WAIT = 0.2  # seconds; each is three times the one before, and 15 at most
 
 
 def call_with_retries(url: str, act: Callable[[], T], most: int = 86_400) -> T:
-    """What `act` gives; it is called again after a failure that may pass."""
+    """Return the result of `act`, which is called again after a temporary failure."""
     from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_exponential
 
     def may_pass(tried: RetryCallState) -> bool:
@@ -113,12 +113,12 @@ class RemoteFile:
 
     @property
     def commit(self) -> str | None:
-        """The commit of its repository on the Hub, None elsewhere."""
+        """Return the commit of the file's repository on the Hub, None elsewhere."""
         found = _HF_COMMIT.match(self.url)
         return found[1] if found else None
 
     def open(self) -> BinaryIO:
-        """The bytes from the start, seekable where the storage can."""
+        """Open the file from its start, seekable if the storage allows it."""
         return cast(BinaryIO, io.BufferedReader(_RemoteStream(self), _BUFFER))
 
 
@@ -250,7 +250,7 @@ class _RemoteStream(io.RawIOBase):
 
 
 def open_remote_file(url: str) -> _OpenFile:
-    """The open file behind a URL; errors are the storage's own."""
+    """Open the file behind a URL; errors are the storage's own."""
     file_system, path = find_file_system(url)
     if hasattr(file_system, "read_from"):
         return cast(_OpenFile, file_system.read_from(path))
@@ -283,7 +283,7 @@ class _FsspecFile:
         self.etag, self.mtime_ns = entry_etag(told), entry_mtime_ns(told)
 
     def read(self, start: int, size: int) -> bytes:
-        """Up to `size` bytes from `start` on, at least one before the end."""
+        """Read up to `size` bytes from `start`, at least one unless the file ends there."""
         if self.seekable:
             self._file.seek(start)
         while not self.seekable and self._at < start:
@@ -300,7 +300,7 @@ class _FsspecFile:
 
 
 def find_file_system(url: str) -> tuple[Any, str]:
-    """The fsspec file system of a URL and the path inside it; errors are the storage's own."""
+    """Return the fsspec file system of a URL and the path in it; errors are the storage's own."""
     scheme = _BUCKET_SCHEMES.get(url.partition("://")[0].lower())
     own = scheme == "gs" and find_spec("gcsfs")
     if scheme and "::" not in url and not own:
@@ -317,7 +317,7 @@ def find_file_system(url: str) -> tuple[Any, str]:
 
 
 def pin_revision(file_system: Any, path: str) -> str:  # noqa: ANN401
-    """A path of the Hub at the commit that its revision is now; any other path as it is."""
+    """Return a path on the Hub at the current commit of its revision; other paths as they are."""
     at: Any = file_system.resolve_path(path) if "hf" in file_system.protocol else None
     if not hasattr(at, "revision"):
         return path

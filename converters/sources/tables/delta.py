@@ -41,10 +41,10 @@ _MOST_LOG: Final = 4 << 30
 def read_delta_table(
     folder: TableFolder, version: str | None = None
 ) -> tuple[TableVersion, list[Entry]]:
-    """The current version of a table (or that of a number or time), and its files by name.
+    """Return a version of a table, by default the current one, and its files by name.
 
-    Raises SourceError: the log is damaged or has gaps, there is no such version, the table has a
-    feature that the package does not know, a file is gone.
+    `version` is a number or a time. Raises SourceError: the log is damaged or has gaps, the version
+    does not exist, the table uses a feature that the package does not support, a file is missing.
     """
     from deltalake import DeltaTable
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 def read_hudi_table(
     folder: TableFolder, version: str | None = None
 ) -> tuple[TableVersion, list[Entry]]:
-    """The latest instant of a table (or the one that is named), and its files by name.
+    """Return an instant of a table, by default the latest one, and its files by name.
 
-    Raises SourceError: the timeline is damaged, there is no such
-    instant, rows lie in log files, the package lacks a feature of the table, a file is gone.
+    Raises SourceError: the timeline is damaged, the instant does not exist, rows are in log files,
+    the table uses a feature that the package does not support, a file is missing.
     """
     from hudi import HudiReadOptions, HudiTableBuilder
 

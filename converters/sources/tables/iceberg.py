@@ -39,10 +39,11 @@ _ROWS = 65_536  # of a file of deleted rows that are read at a time
 def read_iceberg_table(
     folder: TableFolder, version: str | None = None
 ) -> tuple[TableVersion, list[Entry]]:
-    """The current snapshot of a table (or that of an id or time), and its files by name.
+    """Return a snapshot of a table, by default the current one, and its files by name.
 
-    Raises SourceError: the metadata is damaged or not clear, there is no such snapshot, rows are
-    deleted in a way that the package cannot read, a file is gone.
+    `version` is a snapshot id or a time. Raises SourceError: the metadata is damaged or ambiguous,
+    the snapshot does not exist, rows are deleted in a way that the package cannot read, a file is
+    missing.
     """
     with translate_library_errors(folder.where, "cannot read the metadata of the Iceberg table"):
         table = _open_table(folder)
@@ -177,14 +178,14 @@ class _TableFiles:
         self._deleted: dict[str, dict[str, list[npt.NDArray[np.int64]]]] = {}
 
     def find(self, file: "DataFile") -> Entry:
-        """Where a file lies. Raises SourceError if that is elsewhere, or for another format."""
+        """Return the entry of a file. Raises SourceError if its place or format is another."""
         if file.file_format.name not in ("PARQUET", "PUFFIN"):
             problem = f"files of the Iceberg table are {file.file_format.name}, not Parquet"
             raise SourceError(self._folder.where, problem, "write the table again as Parquet")
         return self._folder.find(file.file_path, self._location)
 
     def deleted_rows(self, task: "FileScanTask") -> npt.NDArray[np.bool_]:
-        """Which rows of a data file are deleted. Raises SourceError."""
+        """Return which rows of a data file are deleted. Raises SourceError."""
         data = task.file
         found = [self._deletes(file).get(data.file_path, []) for file in task.delete_files]
         places = np.concatenate([np.zeros(0, np.int64), *chain.from_iterable(found)])

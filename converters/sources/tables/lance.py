@@ -13,10 +13,10 @@ _FIRST_NUMBER = (1 << 64) - 1  # from which later versions count down, so that t
 def read_lance_table(
     folder: TableFolder, version: str | None = None
 ) -> tuple[TableVersion, list[Entry]]:
-    """The current version of a table (or that of a number, tag or time), and its fragments.
+    """Return a version of a table, by default the current one, and its fragments.
 
-    Raises SourceError: the version is damaged or not there, the table has a feature that is not
-    read, a file is gone.
+    `version` is a number, a tag or a time. Raises SourceError: the version is damaged or does not
+    exist, the table uses a feature that is not supported, a file is missing.
     """
     folder.require_local()
     found = find_lance_version(FindVersion(folder.where, version))

@@ -19,9 +19,9 @@ _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 def read_partitions(files: Sequence[SourceFile]) -> tuple[SourceFile, ...]:
-    """The files with the columns that their folders name, where all have the same ones.
+    """Return the files with the columns in their folder names, if all files have the same ones.
 
-    A column is of whole numbers (32 bits) where Arrow reads every value as one, else of texts.
+    A column has 32-bit whole numbers if Arrow reads every value as one, else texts.
     """
     found = [_named_folders(file.name) for file in files]
     names = [[name for name, _ in one] for one in found]
@@ -52,7 +52,7 @@ def _typed(values: list[str | None]) -> list[Any]:
 
 
 def add_partitions(file: SourceFile, chunks: Iterator[RowChunk]) -> Iterator[RowChunk]:
-    """The rows of a file with the columns of its folders; a column of its own stays as it is."""
+    """Yield the rows of a file with the columns of its folders; the file's own columns win."""
     wanted = dict(file.facts.partitions)
     return (_add(chunk, wanted) for chunk in chunks)
 

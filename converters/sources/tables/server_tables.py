@@ -81,7 +81,7 @@ class ServerTable:
         return redact_urls(self.url)
 
     def open(self) -> BinaryIO:
-        """The rows as lines of JSON, read once from the start. Raises SourceError."""
+        """Open the rows as lines of JSON, read once from the start. Raises SourceError."""
         return cast(BinaryIO, io.BufferedReader(_RowStream(self), _BUFFER))
 
     def take_digest(self) -> str | None:

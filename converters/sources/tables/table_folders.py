@@ -75,7 +75,10 @@ class TableVersion:
     id: str
 
     def text(self, source: str) -> str:
-        """As people read it, `Delta table users, version 12`; `source` is the source's name."""
+        """Return the version for people, such as `Delta table users, version 12`.
+
+        `source` is the source's name.
+        """
         name = source if self.folder == "." else self.folder
         return f"{self.kind.capitalize()} table {name}, version {self.version}"
 
@@ -92,7 +95,7 @@ class TableFile:
         return str(self.places[0])
 
     def open(self) -> BinaryIO:
-        """The bytes from the start, or what stands for those of a fragment. Raises SourceError."""
+        """Open the file, or what stands for a fragment, from the start. Raises SourceError."""
         from ingot.converters.columnar.table_view import FragmentStream, TableStream, TableView
 
         if isinstance(self.view, TableView):
@@ -121,7 +124,7 @@ class TableFolder:
 
     @property
     def is_local(self) -> bool:
-        """Whether all of it lies on this machine."""
+        """Return whether all files are on this machine."""
         return all(is_local(one.place) for one in self.entries.values())
 
     def require_local(self) -> None:
@@ -131,9 +134,9 @@ class TableFolder:
             raise SourceError(self.where, problem, "copy the table to a disk")
 
     def find(self, path: str, location: str = "") -> Entry:
-        """The file that a log tells by its path from the table's folder, or its location.
+        """Return the file that a log names by its path from the table's folder, or by its location.
 
-        Raises SourceError where that is outside of the table, or not there.
+        Raises SourceError if it is outside of the table, or missing.
         """
         path = path.removeprefix(f"{location.rstrip('/')}/") if location else path
         inner = PurePosixPath(path)
@@ -148,7 +151,7 @@ class TableFolder:
         return found
 
     def former_files(self) -> Iterator[Entry]:
-        """The data files that the version does not have, after it was read."""
+        """Yield the data files that do not belong to the version that was read."""
         for name, entry in self.entries.items():
             parts = name.split("/")
             is_own = any(part.startswith(("_", ".")) and "=" not in part for part in parts)
@@ -157,19 +160,19 @@ class TableFolder:
                 yield entry
 
     def data_entry(self, file: Entry, table: TableVersion, view: "TableView") -> Entry:
-        """A data file of the table; its mark of content is also what the table says of it."""
+        """Return a data file of the table; its content mark includes what the table says of it."""
         place = TableFile((file.place,), table, view)
         etag = f"{file.etag}:{view.digest()}" if file.etag else view.digest()
         return replace(file, place=place, etag=etag)
 
 
 def tables_read(places: Iterable[Place]) -> list[TableVersion]:
-    """The tables that places are of, each once."""
+    """Return the tables to which the places belong, each once."""
     return list(dict.fromkeys(one.table for one in places if isinstance(one, TableFile)))
 
 
 def table_folders(entries: Iterable[Entry]) -> dict[str, str]:
-    """The folders of a listing that are tables, "" for the listed one, each with its kind."""
+    """Return the folders of a listing that are tables, and their kinds; "" is the listed one."""
     tables: dict[str, str] = {}
     for entry in entries:
         folder, _, base = entry.name.rpartition("/")
@@ -213,7 +216,7 @@ def refuse_table_files(folders: Iterable[Path]) -> None:
 
 
 def split_version(location: str) -> tuple[str, str | None]:
-    """A location without the version of a table (`users@12`, `users@2026-11-01T00:00:00Z`)."""
+    """Split a location from its table version (`users@12`, `users@2026-11-01T00:00:00Z`)."""
     base, mark, version = location.rpartition("@")
     if "://" in location and not location.startswith("file://"):
         if not mark or not _URL_VERSION.fullmatch(version) or base.startswith("hf://"):
@@ -228,9 +231,9 @@ def split_version(location: str) -> tuple[str, str | None]:
 
 
 def list_tables(location: str) -> Listing:
-    """As `list_location`, with tables read; `FOLDER@VERSION`, a metadata file, a catalog's table.
+    """List a location as `list_location` does, and replace each table by the files of one version.
 
-    Raises SourceError.
+    A location may be `FOLDER@VERSION`, a metadata file or a table of a catalog. Raises SourceError.
     """
     named, version = split_version(location)
     found = named
@@ -279,10 +282,10 @@ def find_in_catalog(location: str) -> str:
 
 
 def read_tables(listing: Listing, version: str | None = None, metadata: str = "") -> Listing:
-    """The listing with the files of one version in the place of all that lie below a table.
+    """Return the listing with the files of one version in place of everything below a table.
 
-    The others are in `unreadable`; tables that cannot be read are in `closed`. Raises SourceError
-    where the location itself is a table that cannot be read, or is to be read at a version.
+    The other files are in `unreadable`, tables that cannot be read in `closed`. Raises SourceError
+    if the location itself is a table that cannot be read, or if a version is requested.
     """
     if any(entry.name.rpartition("/")[2] == "index.json" for entry in listing.entries):
         listing = _read_mds_indexes(listing)
@@ -314,7 +317,7 @@ def _one_of(kind: str) -> str:
 
 
 def part_of_table(kind: str) -> str:
-    """What the files of a table are that are left out."""
+    """Return what to call the files of a table that are left out."""
     return f"part of {_one_of(kind)}"
 
 
@@ -351,7 +354,7 @@ def _with_current_files(listing: Listing, folder: TableFolder, version: str | No
 
 
 def table_reason(name: str, closed: Mapping[str, tuple[str, str]]) -> NoData | None:
-    """Why a file is not read: it belongs to a table that is not; None where it does not."""
+    """Return why a file is not read if it belongs to a table that is not read, else None."""
     folders = ("", *enclosing_folders(name)) if closed else ()
     found = (NoData.unread(*closed[folder]) for folder in folders if folder in closed)
     return next((replace(one, kind="table") for one in found), None)
