@@ -203,7 +203,7 @@ class _FoundTokens:
 
 
 def read_tokens(column: pa.Array, how: CellFormat, where: str) -> RawTokens:
-    """The tokens of n cells.
+    """Read the tokens of n cells.
 
     A list's elements are tokens, or objects of a token and its value (`token`, `id` or `key`, and
     `value`, `weight` or `score`), or the entries of a map. A text is one token, or, with `many`,

@@ -93,11 +93,11 @@ def _refuse_other_files(path: str, file: SourceFile) -> None:
 
 
 def with_columns(file: SourceFile, wanted: Sequence[str]) -> TableFile:
-    """The file with the names of its columns, as they are known to who wants some of them.
+    """Return the file with its column names, as the wanted names suggest.
 
-    Whether the first line of a CSV holds names is a guess of the readers'. The wanted names know
-    better: where they stand in the first line it is a header, and where they are `c0`, `c1`, ...,
-    which no header holds, there is none. Columns that are wanted need not be there.
+    Whether the first line of a CSV holds names is a guess of the readers. The wanted names decide:
+    if they are in the first line, it is a header; if they are `c0`, `c1`, ..., which no header
+    holds, there is no header. A wanted column may be missing.
     """
     facts = file.facts
     guessed = TableFile(file=file, columns=facts.columns, header=facts.header)
@@ -195,7 +195,7 @@ class _CsvReader:
         )
 
     def read(self, blocks: Iterator[bytes], first: int) -> Iterator[Piece]:
-        """The rows of blocks; one that ends inside of a quoted cell is read with the next."""
+        """Yield the rows of blocks; a block that ends inside a quoted cell is read on."""
         held = b""
         for block in blocks:
             held += block

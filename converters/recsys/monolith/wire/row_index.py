@@ -361,11 +361,11 @@ _SLOT_BITS: Final = 54  # below the slot of a fid of version 1
 
 
 def index_instances(records: Records, lost: Counter[str]) -> tuple[Rows, list[Bad]]:
-    """The rows of records that are Instances, as Monolith makes Examples of them.
+    """Return the rows of records that are Instances, as Monolith makes Examples of them.
 
-    `value` becomes a float_list, fids go into `fc_slot_<slot>` by their slots (version 1), each
-    feature becomes the kind of value that it has, an instance_weight that is not there 1; ids of
-    features count from 0. `lost` counts the Instances by fields that an Example has no place for.
+    `value` becomes a float_list, fids go to `fc_slot_<slot>` by their slots (version 1), each
+    feature becomes the kind of its value, a missing instance_weight becomes 1; ids of features
+    count from 0. `lost` counts the Instances by fields for which an Example has no place.
     """
     found = [_convert_instance(records, at, lost) for at in range(len(records))]
     messages = {at: message for at, message in enumerate(found) if message is not None}
