@@ -372,7 +372,7 @@ class _LakeFolder:
             spec=SourceSpec(),
             files=read_partitions(files),
             left_out=tuple(sorted(left_out, key=lambda one: one.name)),
-            guessed=guessed_spec(files, others=[one for one in others if one not in held]),
+            guessed=guessed_spec(files, other_names=[one for one in others if one not in held]),
             roots=(),
             listing=Listing(base=name, direct=False, entries=entries),
         )

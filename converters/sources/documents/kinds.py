@@ -30,7 +30,7 @@ _LANGUAGES: Final = (
     "systemverilog=sv svh, tcl=tcl, tex=sty cls, toml=toml, typescript=ts tsx, vhdl=vhd vhdl, "
     "vim script=vim, visual basic=vb, vue=vue, yaml=yaml yml, zig=zig, =d m v"
 )
-_CODE: Final = dict(one.split("=") for one in _LANGUAGES.split(", "))
+_CODE: Final = dict(pair.split("=") for pair in _LANGUAGES.split(", "))
 _OF_ENDING: Final = {
     **{ending: (kind, "") for kind, endings in _PROSE.items() for ending in endings.split()},
     **{ending: (CODE, name) for name, endings in _CODE.items() for ending in endings.split()},
@@ -104,8 +104,8 @@ def kind_by_name(name: str) -> tuple[str, str] | None:
 
 def document_kind(name: str, head: bytes) -> tuple[str, str] | None:
     """Return the kind by name; for other names detect a script by its first line, or a web page."""
-    if found := kind_by_name(name):
-        return found
+    if kind := kind_by_name(name):
+        return kind
     if match := _SHEBANG.match(head):
         return CODE, _INTERPRETERS.get(match[1].decode(), "")
     return (HTML, "") if PAGE.match(head) else None

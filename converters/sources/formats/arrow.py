@@ -189,7 +189,7 @@ def _struct_converter(kind: pa.DataType) -> ValueConverter:
 
 def _map_converter(kind: pa.DataType) -> ValueConverter:
     key, item = value_converter(kind.key_type), _nullable_converter(kind.item_type)
-    return lambda value: {str(key(name)): item(held) for name, held in value}
+    return lambda value: {str(key(name)): item(content) for name, content in value}
 
 
 def binary_text(value: bytes) -> str:

@@ -174,10 +174,10 @@ def _cut_sharing(batches: Iterator[ValidBatch], where: str) -> Iterator[ValidBat
         if not any(map(shares_values, batch.schema.types)):
             yield batch, valid
             continue
-        given = 0
+        read = 0
         for part, size in small_slices(batch, TABLE_ROWS):
-            given += size
-            check_growth(where, given, batch.nbytes, "the rows of a record batch are ")
+            read += size
+            check_growth(where, read, batch.nbytes, "the rows of a record batch are ")
             yield part, valid
 
 

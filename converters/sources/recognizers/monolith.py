@@ -129,18 +129,18 @@ def messages_kind(data: bytes, framing: str, records: int) -> Kind | None:
 
     None if one of the first is not a message.
     """
-    found: list[Kind] = []
+    kinds: list[Kind] = []
     try:
         for start, stop, sort_id in islice(_message_frames(data, framing), records):
             if sort_id and message_kind(sort_id, 0, len(sort_id)):
                 return None  # a stream without sort_ids, read with them
             kind = message_kind(data, start, stop)
-            if kind is None or (found and found[0] != kind):
+            if kind is None or (kinds and kinds[0] != kind):
                 return None
-            found.append(kind)
+            kinds.append(kind)
     except NotAMessageError:
         return None
-    return found[0] if found else None
+    return kinds[0] if kinds else None
 
 
 def _message_frames(data: bytes, framing: str) -> Iterator[tuple[int, int, bytes]]:

@@ -98,12 +98,12 @@ def read_directory(raw: BinaryIO) -> list[ZipInfo]:
     places = [*(info.header_offset for info in placed), start]
     _check_unlisted(raw, 0, places[0])
     for info, (begin, stop) in zip(placed, pairwise(places), strict=True):
-        told = begin + _LENGTHS.size + len(info.orig_filename) + info.compress_size
-        if stop - told >= _SMALLEST:
+        end = begin + _LENGTHS.size + len(info.orig_filename) + info.compress_size
+        if stop - end >= _SMALLEST:
             raw.seek(begin)
-            told = begin + _LENGTHS.size + info.compress_size
-            told += sum(_LENGTHS.unpack(raw.read(_LENGTHS.size).ljust(_LENGTHS.size)))
-            _check_unlisted(raw, told + (_DESCRIPTOR if info.flag_bits & 8 else 0), stop)
+            end = begin + _LENGTHS.size + info.compress_size
+            end += sum(_LENGTHS.unpack(raw.read(_LENGTHS.size).ljust(_LENGTHS.size)))
+            _check_unlisted(raw, end + (_DESCRIPTOR if info.flag_bits & 8 else 0), stop)
     return infos
 
 

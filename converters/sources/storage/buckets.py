@@ -91,13 +91,13 @@ class BucketFileSystem(ArrowFSWrapper):  # type: ignore[misc] # fsspec has no ty
             selector = pafs.FileSelector(path, recursive=maxdepth != 1, allow_not_found=True)
             infos = list(map(self._make_entry, self.fs.get_file_info(selector)))
         top = path.rstrip("/")
-        found = {
+        entries = {
             info["name"]: info
             for info in infos
             if (withdirs or info["type"] == "file")
             and info["name"].removeprefix(top).strip("/").count("/") < (maxdepth or 1e9)
         }
-        return found if detail else list(found)
+        return entries if detail else list(entries)
 
     def read_from(self, path: str) -> "BucketFile":
         """Open a file for reading. Raises OSError, SourceError."""
@@ -112,12 +112,14 @@ class BucketFile:
 
     def __init__(self, file: pa.NativeFile, url: str) -> None:
         self._file, self._url = file, url
-        told = {name: value.decode("utf-8", "replace") for name, value in file.metadata().items()}
+        metadata = {
+            name: value.decode("utf-8", "replace") for name, value in file.metadata().items()
+        }
         self.size: int | None = int(file.size())
-        self.etag = told.get("ETag")
+        self.etag = metadata.get("ETag")
         self.mtime_ns: int | None = None
         with suppress(KeyError, ValueError):
-            changed = dt.datetime.fromisoformat(told["Last-Modified"])
+            changed = dt.datetime.fromisoformat(metadata["Last-Modified"])
             self.mtime_ns = entry_mtime_ns({"mtime": changed})
 
     def read(self, start: int, size: int) -> bytearray:

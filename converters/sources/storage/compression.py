@@ -26,9 +26,9 @@ FREE_BYTES = 1 << 30
 MAX_RATIO = 1_100
 
 
-def check_growth(where: str, given: int, stored: int, what: str = "") -> None:
+def check_growth(where: str, produced: int, stored: int, what: str = "") -> None:
     """Raise SourceError where more bytes come of those that are stored than of any real data."""
-    if given > FREE_BYTES and given > MAX_RATIO * stored:
+    if produced > FREE_BYTES and produced > MAX_RATIO * stored:
         problem = f"{what}over {MAX_RATIO} times its size unpacked"
         raise SourceError(where, problem, "refused: it looks like a decompression bomb")
 

@@ -84,10 +84,10 @@ def _translate_error(url: str, error: BaseException) -> BaseException:
     if is_unresolved(error):
         problem = "cannot be reached: the name of its server is not known here"
         return StorageError(redact_urls(url), problem, "check the network and the name")
-    said = redact_urls(error_text(error))
+    cause = redact_urls(error_text(error))
     for part in filter(None, (urlsplit(url).username, urlsplit(url).password)):
-        said = said.replace(part, "***")
-    return StorageError(redact_urls(url), f"cannot be reached: {said}", STORAGE_HINT)
+        cause = cause.replace(part, "***")
+    return StorageError(redact_urls(url), f"cannot be reached: {cause}", STORAGE_HINT)
 
 
 FIRST_BLOCK: Final = 128 << 10  # a small file, or the first glance at a long one
@@ -114,8 +114,8 @@ class RemoteFile:
     @property
     def commit(self) -> str | None:
         """Return the commit of the file's repository on the Hub, None elsewhere."""
-        found = _HF_COMMIT.match(self.url)
-        return found[1] if found else None
+        match = _HF_COMMIT.match(self.url)
+        return match[1] if match else None
 
     def open(self) -> BinaryIO:
         """Open the file from its start, seekable if the storage allows it."""
@@ -222,7 +222,7 @@ class _RemoteStream(io.RawIOBase):
     def _open(self) -> None:
         """Open the file, and see that it is the one that is known."""
         file, known = open_remote_file(self._place.url), self._known
-        seconds = [one.mtime_ns and one.mtime_ns // NS_PER_SECOND for one in (known, file)]
+        seconds = [state.mtime_ns and state.mtime_ns // NS_PER_SECOND for state in (known, file)]
         pairs = ((known.size, file.size), (known.etag, file.etag), seconds)
         if any(None not in pair and pair[0] != pair[1] for pair in pairs):
             file.close()
@@ -275,12 +275,12 @@ class _FsspecFile:
 
     def __init__(self, file: Any, *, seekable: bool) -> None:  # noqa: ANN401
         self._file, self._at, self.seekable = file, 0, seekable
-        size, told = getattr(file, "size", None), getattr(file, "details", None)
-        told = told if isinstance(told, dict) and seekable else {}
+        size, details = getattr(file, "size", None), getattr(file, "details", None)
+        details = details if isinstance(details, dict) and seekable else {}
         self.size = size if isinstance(size, int) else None
         if self.size is None and seekable:
             self.size = int(file.seek(0, 2))
-        self.etag, self.mtime_ns = entry_etag(told), entry_mtime_ns(told)
+        self.etag, self.mtime_ns = entry_etag(details), entry_mtime_ns(details)
 
     def read(self, start: int, size: int) -> bytes:
         """Read up to `size` bytes from `start`, at least one unless the file ends there."""
@@ -302,8 +302,8 @@ class _FsspecFile:
 def find_file_system(url: str) -> tuple[Any, str]:
     """Return the fsspec file system of a URL and the path in it; errors are the storage's own."""
     scheme = _BUCKET_SCHEMES.get(url.partition("://")[0].lower())
-    own = scheme == "gs" and find_spec("gcsfs")
-    if scheme and "::" not in url and not own:
+    native = scheme == "gs" and find_spec("gcsfs")
+    if scheme and "::" not in url and not native:
         from ingot.converters.sources.storage.buckets import bucket_file_system
 
         return bucket_file_system(url, scheme)
@@ -324,5 +324,5 @@ def pin_revision(file_system: Any, path: str) -> str:  # noqa: ANN401
     from huggingface_hub import HfApi
 
     ask = HfApi(endpoint=file_system.endpoint, token=file_system.token)
-    told = ask.repo_info(at.repo_id, repo_type=at.repo_type, revision=at.revision)
-    return str(replace(at, revision=told.sha, _raw_revision=None).unresolve())
+    repository = ask.repo_info(at.repo_id, repo_type=at.repo_type, revision=at.revision)
+    return str(replace(at, revision=repository.sha, _raw_revision=None).unresolve())

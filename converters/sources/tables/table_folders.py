@@ -125,7 +125,7 @@ class TableFolder:
     @property
     def is_local(self) -> bool:
         """Return whether all files are on this machine."""
-        return all(is_local(one.place) for one in self.entries.values())
+        return all(is_local(entry.place) for entry in self.entries.values())
 
     def require_local(self) -> None:
         """Raise SourceError where the table is behind a URL."""
@@ -144,11 +144,11 @@ class TableFolder:
             problem = f"a file of the {self.kind} lies elsewhere: {redact_urls(path[:200])}"
             hint = "copy the table as a whole, not as a shallow clone"
             raise SourceError(self.where, problem, hint)
-        if (found := self.entries.get(inner.as_posix())) is None:
+        if (entry := self.entries.get(inner.as_posix())) is None:
             problem = f"a file of this version of the table is gone: {path[:200]}"
             raise SourceError(self.where, problem, "read a later version, or restore it")
         self.used.add(inner.as_posix())
-        return found
+        return entry
 
     def former_files(self) -> Iterator[Entry]:
         """Yield the data files that do not belong to the version that was read."""
@@ -168,7 +168,7 @@ class TableFolder:
 
 def tables_read(places: Iterable[Place]) -> list[TableVersion]:
     """Return the tables to which the places belong, each once."""
-    return list(dict.fromkeys(one.table for one in places if isinstance(one, TableFile)))
+    return list(dict.fromkeys(place.table for place in places if isinstance(place, TableFile)))
 
 
 def table_folders(entries: Iterable[Entry]) -> dict[str, str]:
@@ -210,7 +210,7 @@ def refuse_table_files(folders: Iterable[Path]) -> None:
     """Raise SourceError for the folder of a table, unless all of its files are of one version."""
     for folder in sorted(folders):
         kind, log = _kind_of_folder(folder), folder / _KINDS["Delta table"].log
-        if kind is not None and [one.name for one in log.glob("*")] != [f"{0:020}.json"]:
+        if kind is not None and [file.name for file in log.glob("*")] != [f"{0:020}.json"]:
             problem = f"{kind}: its folder holds files of former versions and deleted rows too"
             raise SourceError(str(folder), problem, "convert it first, and build from the records")
 
@@ -236,16 +236,18 @@ def list_tables(location: str) -> Listing:
     A location may be `FOLDER@VERSION`, a metadata file or a table of a catalog. Raises SourceError.
     """
     named, version = split_version(location)
-    found = named
+    tables = named
     if named.startswith(_CATALOG):
-        found = find_in_catalog(named)
-    if (metadata := _METADATA.fullmatch(found)) is None:
-        if found != named:
-            problem = f"its metadata file does not lie in a folder `metadata`: {redact_urls(found)}"
+        tables = find_in_catalog(named)
+    if (metadata := _METADATA.fullmatch(tables)) is None:
+        if tables != named:
+            problem = (
+                f"its metadata file does not lie in a folder `metadata`: {redact_urls(tables)}"
+            )
             raise SourceError(named, problem, "name the folder of the table")
-        return read_tables(drop_own_results(list_location(found), found), version)
+        return read_tables(drop_own_results(list_location(tables), tables), version)
     listing = read_tables(list_location(metadata[1]), version, metadata[2])
-    return replace(listing, base=named.rpartition(".")[2]) if found != named else listing
+    return replace(listing, base=named.rpartition(".")[2]) if tables != named else listing
 
 
 def find_in_catalog(location: str) -> str:
@@ -260,7 +262,7 @@ def find_in_catalog(location: str) -> str:
         hint = "name the table as iceberg://CATALOG/NAMESPACE.TABLE"
         raise SourceError(redact_urls(location), "no table of a catalog", hint)
     homes = filter(None, [os.environ.get("PYICEBERG_HOME"), str(Path.home())])
-    if Path(_SETTINGS).is_file() and not any(Path(one, _SETTINGS).is_file() for one in homes):
+    if Path(_SETTINGS).is_file() and not any(Path(home, _SETTINGS).is_file() for home in homes):
         problem = f"{_SETTINGS} of this folder may say where the catalog is"
         raise SourceError(location, problem, "name the folder in PYICEBERG_HOME if that is right")
     try:
@@ -269,16 +271,16 @@ def find_in_catalog(location: str) -> str:
             from pyiceberg.utils.config import Config
 
             # As it is now, not at the import.
-            told: dict[str, Any] = dict(Config().get_catalog_config(catalog) or {})
-            return str(load_catalog(catalog, **told).load_table(table).metadata_location)
+            settings: dict[str, Any] = dict(Config().get_catalog_config(catalog) or {})
+            return str(load_catalog(catalog, **settings).load_table(table).metadata_location)
     except ValueError as error:
         hint = f"check the name, and PYICEBERG_CATALOG__{catalog.upper()}__URI in the environment"
         # The error may quote what the environment tells of catalogs.
-        said = redact_urls(error_text(error))[:500]
+        cause = redact_urls(error_text(error))[:500]
         for name, value in os.environ.items():
             if name.startswith("PYICEBERG_") and len(value) > 3:
-                said = said.replace(value, "***")
-        raise SourceError(location, f"not found: {said}", hint) from None
+                cause = cause.replace(value, "***")
+        raise SourceError(location, f"not found: {cause}", hint) from None
 
 
 def read_tables(listing: Listing, version: str | None = None, metadata: str = "") -> Listing:
@@ -289,11 +291,11 @@ def read_tables(listing: Listing, version: str | None = None, metadata: str = ""
     """
     if any(entry.name.rpartition("/")[2] == "index.json" for entry in listing.entries):
         listing = _read_mds_indexes(listing)
-    found = _find_tables(listing)
-    if version is not None and "" not in found:
+    tables = _find_tables(listing)
+    if version is not None and "" not in tables:
         problem = f"no table with a log: it has no version {version}"
         raise SourceError(listing.base, problem, "leave @VERSION out")
-    for name, kind in sorted(found.items()):
+    for name, kind in sorted(tables.items()):
         problem = ""
         try:
             if folder := _whole_folder(listing, name, kind):
@@ -325,15 +327,15 @@ def _whole_folder(listing: Listing, name: str, kind: str) -> TableFolder | None:
     """The folder of a table that is listed as a whole."""
     inner = f"{name}/" if name else ""
     log = f"{inner}{_KINDS[kind].log}/"
-    first = next((one for one in listing.entries if one.name.startswith(log)), None)
+    first = next((entry for entry in listing.entries if entry.name.startswith(log)), None)
     if first is None:
         return None
-    below = (one for one in listing.entries if one.name.startswith(inner))
+    below = (entry for entry in listing.entries if entry.name.startswith(inner))
     return TableFolder(
         name=name or ".",
         kind=kind,
         where=str(first.place).removesuffix(first.name.removeprefix(inner)).rstrip("/"),
-        entries={one.name.removeprefix(inner): one for one in below},
+        entries={entry.name.removeprefix(inner): entry for entry in below},
     )
 
 
@@ -343,12 +345,12 @@ def _with_current_files(listing: Listing, folder: TableFolder, version: str | No
     read = LateFunction(f"ingot.converters.sources.tables.{name}:read_{name}_table")
     table, files = read(folder, version)
     why = f"not in version {table.version} of its {folder.kind}"
-    below = {one.name for one in folder.entries.values()}
-    kept = [one for one in listing.entries if one.name not in below]
-    gone = tuple((one.name, why) for one in folder.former_files())
+    below = {entry.name for entry in folder.entries.values()}
+    kept_entries = [entry for entry in listing.entries if entry.name not in below]
+    gone = tuple((entry.name, why) for entry in folder.former_files())
     return replace(
         listing,
-        entries=tuple(sorted([*kept, *files], key=lambda one: one.name)),
+        entries=tuple(sorted([*kept_entries, *files], key=lambda entry: entry.name)),
         unreadable=(*listing.unreadable, *gone),
     )
 
@@ -356,5 +358,5 @@ def _with_current_files(listing: Listing, folder: TableFolder, version: str | No
 def table_reason(name: str, closed: Mapping[str, tuple[str, str]]) -> NoData | None:
     """Return why a file is not read if it belongs to a table that is not read, else None."""
     folders = ("", *enclosing_folders(name)) if closed else ()
-    found = (NoData.unread(*closed[folder]) for folder in folders if folder in closed)
-    return next((replace(one, kind="table") for one in found), None)
+    reasons = (NoData.unread(*closed[folder]) for folder in folders if folder in closed)
+    return next((replace(reason, kind="table") for reason in reasons), None)
