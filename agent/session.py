@@ -153,11 +153,11 @@ class Session:
         return self._go_on(lambda run: answer(run, reply))
 
     def is_waiting(self) -> bool:
-        """Whether the run stands before its review."""
+        """Return whether the run waits for its review."""
         return self.run.step == "review"
 
     def is_at_rest(self) -> bool:
-        """Whether the run stopped before a question: a budget is used up, or the model is gone."""
+        """Return whether the run stopped before a question: a budget or the model is gone."""
         return self.run.step == "pause"
 
     def forget(self) -> None:
@@ -184,7 +184,7 @@ class KeptRun(NamedTuple):
 
 @contextmanager
 def open_session(order: Order, context: Context, *, home: Path | None = None) -> Iterator[Session]:
-    """The run of an order, over those that are kept in the user's state folder."""
+    """Open the run of an order, over those that are kept in the user's state folder."""
     source = context.source(order.source, order.spec)
     key = session_key(order, source, context.asking.endpoint if context.asking else None)
     with open_runs(home) as runs:
@@ -220,7 +220,7 @@ def _run_name(order: Order) -> str:
 
 
 def session_key(order: Order, source: Source, endpoint: "Endpoint | None" = None) -> str:
-    """A hash of the order, of this version, of the model, and of the input's place and files."""
+    """Return a hash of the order, this version, the model, and the input's place and files."""
     document = {key: value for key, value in encode(order).items() if key not in _FREE}
     document |= {"source": absolute_location(source.location), "version": __version__}
     document["model"] = [endpoint.url, endpoint.model] if endpoint else None

@@ -133,7 +133,7 @@ class Change:
 
     @property
     def values_text(self) -> str:
-        """Before and after in parentheses."""
+        """Return the values before and after in parentheses."""
         if self.before and self.after:
             return f"({self.before} → {self.after})"
         return f"({self.before or self.after})"

@@ -291,7 +291,7 @@ def convert_conversation(conversation: Conversation, context: Context) -> State:
 
 
 def conclude_conversation(conversation: Conversation, state: State) -> Conversation:
-    """The conversation after a conversion: done, or with what a person has to approve yet."""
+    """Return the conversation after a conversion: done, or with what has to be approved."""
     if result := state.get("result"):
         return replace(conversation, done=result.out)
     steps, at = list(conversation.steps), conversation.at

@@ -52,7 +52,7 @@ _QUIET = ("system", "drop")  # speakers whose messages may be notices
 
 
 def constant_text(value: Value) -> str | None:
-    """The text of a value that is the same for every record, None where the data has a say."""
+    """Return the text of a value that is the same for every record, None if it depends on data."""
     if value.kind == "concat":
         parts = list(map(constant_text, value.parts))
         return None if None in parts else "\n".join(part or "" for part in parts)
@@ -96,9 +96,9 @@ def fold_text(text: str) -> str:
 
 
 def invented_metadata(trial: Trial) -> Iterator[str]:
-    """Values of metadata that do not come from their paths, as the records hold them.
+    """Yield metadata values, as the records hold them, that do not come from their paths.
 
-    Constants that a mapping says plainly have gates of their own.
+    Constants that a mapping states plainly have gates of their own.
     """
     plain = _change_layouts(trial.mapping, _with_plain_meta)
     if plain == trial.mapping:
@@ -193,7 +193,7 @@ def _odd_languages(values: Values, records: Sequence[Record]) -> Values:
 
 
 def dropped_messages(trial: Trial, rules: Mapping | None) -> Iterator[str]:
-    """Messages that a mapping leaves out and the rules do not, of speakers who say something."""
+    """Yield messages with content that a mapping leaves out and the rules keep."""
     quiet = _quiet_values(trial)
     theirs = select_messages(rules) if rules else []
     spoken = _change_messages(trial.mapping, _let_speak(theirs, quiet))
@@ -287,7 +287,7 @@ def _only_quiet(condition: Condition, quiet: Sequence[str]) -> Condition:
 
 
 def leaves_bad_rows_out(condition: Condition) -> bool | None:
-    """Whether a condition is about deleted, rejected or accepted rows, and keeps the good ones."""
+    """Return whether a condition keeps good rows, None if it is not about good and bad ones."""
     name = last_name(taken_path(condition.path).text)
     told = {_is_good(name, str(value)) for value in condition.values}
     return None if not told or None in told else told == {condition.op == "in"}

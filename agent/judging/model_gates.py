@@ -184,7 +184,7 @@ def _text_pieces(value: Value) -> Iterator[str]:
 
 
 def meta_faults(mapping: Mapping) -> list[Problem]:
-    """Constants that can be no value of their meta key; pointers are into the document."""
+    """Return constants that are invalid for their metadata key; pointers lead into the document."""
     return [problem for place in _meta_constants(mapping) for problem in _meta_fault(*place)]
 
 
@@ -208,13 +208,13 @@ def _meta_fault(pointer: str, key: str, said: str) -> Iterator[Problem]:
 
 
 def foreign_languages(mapping: Mapping, known: str | None) -> list[str]:
-    """Literal languages that are not the one asked for, or found in the texts; None = unknown."""
+    """Return literal languages that differ from the requested or detected one; None = unknown."""
     found = [said for _, key, said in _meta_constants(mapping) if key == "language"]
     return [said for said in found if known and said != known]
 
 
 def foreign_sources(mapping: Mapping, known: Sequence[str | None]) -> list[str]:
-    """Literal sources that are neither the data set's name nor what was asked for."""
+    """Return literal sources that are neither the data set's name nor the requested one."""
     names = {fold_text(name) for name in known if name}
     found = [said for _, key, said in _meta_constants(mapping) if key == "source"]
     return [said for said in found if fold_text(said) not in names] if names else []
@@ -241,7 +241,7 @@ def _in_messages(
 
 @_in_messages
 def swapped_sides(message: Message) -> Iterator[str]:
-    """Speakers and fields whose name says one side and that the mapping puts on the other."""
+    """Yield speakers and fields whose name says one side and that the mapping puts on the other."""
     named = speaker_roles(message.role)
     letters = {"q", "a"} <= {name.casefold() for name in named}  # else `A` is a person
     for name, given in named.items():
@@ -256,7 +256,7 @@ def swapped_sides(message: Message) -> Iterator[str]:
 
 @_in_messages
 def odd_masks(message: Message) -> Iterator[str]:
-    """Fixed `loss_mask`s against their role, and those read from fields that are no weights."""
+    """Yield fixed `loss_mask`s that contradict their role, and those not read from weights."""
     mask = message.loss_mask
     if isinstance(mask, bool):
         roles = [role for role in possible_roles(message.role) if role]
@@ -273,7 +273,7 @@ def _role_text(role: MessageRole) -> str:
 
 
 def odd_system_texts(mapping: Mapping) -> list[str]:
-    """Fields and speakers that the mapping takes for system texts and whose name says no such."""
+    """Return fields and speakers that are mapped to system texts, but are not named so."""
     return [said for _, layout in mapping_layouts(mapping) for said in _odd_systems_of(layout)]
 
 
@@ -290,7 +290,7 @@ def _odd_systems_of(layout: Layout) -> Iterator[str]:
 
 @_in_messages
 def crossed_messages(message: Message) -> Iterator[str]:
-    """Messages of nothing but fields named for the other side, and sides that are left out."""
+    """Yield messages of fields that are all named for the other side, and sides left out."""
     role, names = message.role, [*_field_names(message.content)]
     for name, given in speaker_roles(role).items():
         if given is None and speaker_role(name) in ("user", "assistant"):

@@ -31,7 +31,7 @@ _SHOWN_DOUBTS = ("ends open", "marks")
 
 
 def find_signals(mapping: Mapping, report: CheckReport) -> tuple[str, ...]:
-    """The traces, each as one sentence."""
+    """Return the signals, each as one sentence."""
     examples = report.examples[:ROWS]
     records = [record for _, record in examples]
     if not records:
@@ -84,13 +84,13 @@ def _unused_paths(examples: Sequence[Example]) -> Iterator[str]:
 
 
 def record_texts(record: Record) -> list[str]:
-    """Every text of a unified record."""
+    """Return every text of a unified record."""
     said = [message["content"] for message in record.get("messages", ())]
     return [*said, *(record[key] for key in ("text", "system") if record.get(key))]
 
 
 def texts_inside(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
-    """Every text anywhere in a value, with its path."""
+    """Yield every text in a value, with its path."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, list):
@@ -147,11 +147,11 @@ class Taken:
         return cls(leaves=leaves, grouped=grouped)
 
     def rows(self) -> set[int]:
-        """The rows that give a record."""
+        """Return the rows that give a record."""
         return {leaf.row for leaf in self.leaves.values() if leaf.held is not None}
 
     def share(self, path: str, rows: set[int]) -> float | None:
-        """The share of the texts at a path that the records hold; None of too few."""
+        """Return the share of the texts at a path that the records hold, None if they are few."""
         found = [leaf.held for leaf in self.leaves.values() if leaf.path == path]
         if not self.grouped:
             inside = (leaf for leaf in self.leaves.values() if leaf.row in rows)
@@ -159,7 +159,7 @@ class Taken:
         return sum(map(bool, found)) / len(found) if len(found) >= _FEWEST else None
 
     def paths(self) -> list[str]:
-        """Every path that has a text."""
+        """Return every path that has a text."""
         return list(dict.fromkeys(leaf.path for leaf in self.leaves.values()))
 
 
@@ -174,19 +174,19 @@ def _prose_texts(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def is_prose(text: str) -> bool:
-    """Whether a text has some words: more than a name, a number or a key."""
+    """Return whether a text has several words: more than a name, a number or a key."""
     head = text[:_LOOK]
     dense = sum(len(word) == 1 and word > "\u3000" for word in WORDS.findall(head))
     return len(head.split()) >= _FEWEST or dense >= _FEWEST
 
 
 def words_of(text: str) -> str:
-    """The words of a text, by which it is found whatever stands between them."""
+    """Return the words of a text, by which it is found despite other separators."""
     return " ".join(WORDS.findall(text.casefold()))
 
 
 def texts_left_out(model: Taken, rules: Taken | None) -> Iterator[str]:
-    """Paths of which a model takes less than the rules, or nothing of what is named so."""
+    """Yield paths of which a model takes less than the rules, or nothing if the name says text."""
     grouped = model.grouped or bool(rules and rules.grouped)
     rows = model.rows() if rules is None or grouped else model.rows() & rules.rows()
     for path in model.paths():
@@ -205,7 +205,7 @@ def _is_named(path: str) -> bool:
 
 
 def other_texts(model: Taken, rules: Taken | None) -> Iterator[str]:
-    """Paths of which the rules take some texts, and the model others."""
+    """Yield paths of which the rules take some texts and the model others."""
     if rules is None or model.grouped or rules.grouped:
         return
     for path in model.paths():
@@ -221,7 +221,7 @@ def other_texts(model: Taken, rules: Taken | None) -> Iterator[str]:
 
 
 def texts_taken_twice(model: Taken, rules: Taken | None) -> Iterator[str]:
-    """Long texts that stand twice in their record, where those of the rules do not."""
+    """Yield long texts that occur twice in their record, but not in that of the rules."""
     counts = [
         sum((leaf.held or 0) > 1 for leaf in taken.leaves.values()) if taken else 0
         for taken in (model, rules)
@@ -231,7 +231,7 @@ def texts_taken_twice(model: Taken, rules: Taken | None) -> Iterator[str]:
 
 
 def rows_without_record(model: Taken, rules: Taken | None) -> int:
-    """How many rows only the rules make a record of; none where they are a tenth or fewer."""
+    """Count the rows of which only the rules make a record; 0 if they are a tenth or fewer."""
     if rules is None or model.grouped or rules.grouped:
         return 0
     lost = len(rules.rows() - model.rows())

@@ -129,7 +129,7 @@ class SetResult:
 
 
 def work_on_set(task: SetTask) -> SetResult:
-    """Map, gate and convert one data set; what goes wrong is in its facts."""
+    """Map, gate and convert one data set; errors are recorded in its facts."""
     known = _known_facts(task.data_set)
     try:
         done = _process_set(task, known)

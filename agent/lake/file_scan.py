@@ -175,7 +175,7 @@ class _Scan(NamedTuple):
     counted: Counted
 
     def key(self, entry: Entry) -> str:
-        """The name under which it is remembered what a file holds when it is read so."""
+        """Return the key under which the scan remembers what a file holds when read this way."""
         return f"{entry.name}//document" if self.spec.format else entry.name
 
 

@@ -97,7 +97,7 @@ class LakeOrder:
 
     @property
     def state(self) -> "LakeState":
-        """What the lake remembers."""
+        """Return what the lake remembers."""
         from ingot.agent.lake.lake_state import LakeState
 
         alone = self.shard is None and self.runner != "ray"
@@ -115,7 +115,7 @@ class LakeOrder:
 
     @property
     def has_corpus(self) -> bool:
-        """Whether a corpus is written beside the results; tokens are made from it then."""
+        """Return whether a corpus is written beside the results, from which tokens are made."""
         return self.dedup or self.splits is not None
 
     def place(self, *names: str) -> Path | str:
@@ -139,7 +139,7 @@ class LakeOrder:
         return self.state.folder / RUNS / name
 
     def data_set_order(self, data_set: "DataSet") -> Order:
-        """The order of one data set, as its graph gets it; nobody is asked on its way."""
+        """Return the order of one data set for its graph, which asks nobody."""
         return Order(
             source=data_set.source.location,
             out=str(self.out / SETS / data_set.name),  # beside it lies a proposal that waits

@@ -270,7 +270,7 @@ class TurnQueue:
 
     @property
     def runs_alone(self) -> bool:
-        """Whether all blocked each other when several had their turn at a time."""
+        """Return whether sets run alone: all blocked each other when several ran at a time."""
         return self._stuck == 1
 
     def next(self) -> list[QueuedSet]:

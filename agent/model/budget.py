@@ -90,7 +90,7 @@ class Price:
     as_of: str | None = None
 
     def of(self, tokens_in: int, tokens_out: int) -> float:
-        """USD for so many tokens."""
+        """Return the price of so many tokens in USD."""
         whole = tokens_in * self.usd_per_million_in + tokens_out * self.usd_per_million_out
         return whole / 1e6
 
@@ -121,19 +121,19 @@ class Ledger:
         return self._count_spent["data set"]
 
     def open_set(self, before: Spent) -> None:
-        """The next data set begins; `before` is what earlier processes spent on it."""
+        """Begin the next data set; `before` is what earlier processes spent on it."""
         with self._adding:
             self._count_spent = {**self._count_spent, "data set": before}
 
     def check(self, tokens_in: int, tokens_out: int) -> None:
-        """Whether one more request of at most so many tokens is within every limit."""
+        """Check that one more request of at most so many tokens is within every limit."""
         for scope, limits in self._limits.items():
             check_request_limits(
                 scope, limits, self._count_spent[scope], self.price, tokens_in, tokens_out
             )
 
     def check_wait(self, seconds: float) -> None:
-        """Whether so long a wait leaves time to ask again."""
+        """Check that a wait of so many seconds leaves time to ask again."""
         for scope, limits in self._limits.items():
             spent = self._count_spent[scope].seconds
             if limits.seconds is not None and spent + seconds >= limits.seconds:
@@ -144,14 +144,14 @@ class Ledger:
                 raise _budget_error(scope, "seconds", problem)
 
     def add(self, spent: Spent) -> None:
-        """Counts what one request or wait spent, for the run and for the data set."""
+        """Count what one request or wait spent, for the run and for the data set."""
         with self._adding:
             self._count_spent = {
                 scope: before + spent for scope, before in self._count_spent.items()
             }
 
     def cost(self, tokens_in: int, tokens_out: int) -> float | None:
-        """USD for so many tokens, None = price unknown."""
+        """Return the cost of so many tokens in USD, None if the price is unknown."""
         return self.price.of(tokens_in, tokens_out) if self.price else None
 
     def seconds_left(self) -> float | None:
@@ -229,7 +229,7 @@ def _price_table() -> dict[str, Json]:
 def check_request_limits(
     scope: str, limits: Limits, spent: Spent, price: Price | None, tokens_in: int, tokens_out: int
 ) -> None:
-    """Whether one more request of at most so many tokens is within the limits of a scope."""
+    """Check that one more request of at most so many tokens is within the limits of a scope."""
     if limits.calls is not None and spent.calls + 1 > limits.calls:
         problem = f"{spent.calls} of {limits.calls} calls of this {scope} are spent"
         raise _budget_error(scope, "calls", problem)

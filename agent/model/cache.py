@@ -63,7 +63,7 @@ class Store:
         return None if found is None else _parse_known(found)
 
     def remember_form(self, endpoint: Endpoint, known: KnownForm) -> None:
-        """Keeps how the endpoint's model is asked best, for 30 days."""
+        """Store for 30 days in which form the endpoint's model answers best."""
         self._write("endpoints", _endpoint_key(endpoint), encode(known))
 
     def reply(self, key: str) -> dict[str, Json] | None:
@@ -71,7 +71,7 @@ class Store:
         return self._read("replies", key, None)
 
     def keep(self, key: str, document: dict[str, Json]) -> None:
-        """Keeps an accepted reply under that key; a former one is replaced."""
+        """Store an accepted reply under the key; it replaces an earlier one."""
         self._write("replies", key, document)
 
     def _read(self, table: str, key: str, most_s: float | None) -> dict[str, Json] | None:

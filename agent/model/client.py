@@ -45,11 +45,11 @@ class ReplyListener:
         self._former = False
 
     def begin(self) -> None:
-        """A request begins: what it says takes the place of what was heard."""
+        """Begin a request, whose text replaces that of an earlier one."""
         self._former = True
 
     def say(self, text: str) -> None:
-        """More of the reply."""
+        """Take more text of the reply."""
         if self._former:
             self._former = False
             self._forget()
@@ -57,12 +57,12 @@ class ReplyListener:
         self._hear(text)
 
     def take_back(self) -> None:
-        """What this request said is no reply."""
+        """Drop the text of this request: it is not the reply."""
         if not self._former:
             self._forget()
 
     def settle(self, text: str) -> None:
-        """The reply is this text, whatever of it was heard."""
+        """Replace the streamed text by the final reply, if they differ."""
         if "".join(self._heard) != text:
             self._forget()
             self._heard.append(text)

@@ -90,10 +90,10 @@ def configured_endpoint(
     preset: str | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> Endpoint | None:
-    """The endpoint that options and environment describe; None if no model could be asked.
+    """Return the endpoint that options and environment describe, None if no model can be asked.
 
-    `INGOT_MODEL`, `OPENAI_BASE_URL` and `INGOT_PRESET` stand in for the options. A base URL wins
-    over a preset's. Besides the model a key, a base URL or a preset is needed, as local servers
+    `INGOT_MODEL`, `OPENAI_BASE_URL` and `INGOT_PRESET` replace missing options. A base URL wins
+    over that of a preset. Besides the model, a key, a base URL or a preset is needed: local servers
     want no key.
     """
     preset = preset or environment.get("INGOT_PRESET") or None

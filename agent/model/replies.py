@@ -259,13 +259,13 @@ class ChunkReader:
         self._ended = False
 
     def take(self, piece: bytes) -> bool:
-        """Reads on; whether more is wanted."""
+        """Read a piece of the stream and return whether more is needed."""
         for event in self._events.feed(piece):
             self._take(event)
         return not self._ended
 
     def end(self) -> None:
-        """The stream is over, with or without a word of that."""
+        """Finish the reply at the end of the stream, whether or not an end was announced."""
         for event in self._events.end():
             self._take(event)
         held, self._held = self._held, ""

@@ -13,7 +13,7 @@ DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 
 
 def open_database(file: Path, *, journal: str = "WAL") -> sqlite3.Connection:
-    """A connection to the file, in WAL mode so that several processes may write; any thread's.
+    """Open the file in WAL mode, so that several processes can write; any thread may use it.
 
     Processes of several machines need the journal `DELETE`: WAL works in one machine's memory.
     """

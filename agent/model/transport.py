@@ -76,7 +76,7 @@ class Post:
 
 
 def check_url(endpoint: Endpoint) -> None:
-    """Whether the base URL can be asked at all."""
+    """Check that the base URL can be asked at all."""
     try:
         url = httpx2.URL(endpoint.url)
         url.host.encode("idna")
@@ -91,9 +91,9 @@ def check_url(endpoint: Endpoint) -> None:
 
 @contextmanager
 def connect_endpoint(endpoint: Endpoint) -> Iterator[Post]:
-    """What posts to the endpoint.
+    """Yield the function that posts to the endpoint.
 
-    Redirects are not followed: neither rows nor a key wander to another host. Proxies are used.
+    Redirects are not followed, so that rows and keys reach no other host. Proxies are used.
     """
     with _open_client(endpoint) as (client, watch):
         yield Post(client.chat.completions.with_raw_response, watch)
@@ -199,7 +199,7 @@ class _Watch:
             done.set()
 
     def hear(self) -> None:
-        """An event of a stream came."""
+        """Note that an event of a stream arrived."""
         self._heard = True
         silent = time.monotonic() + self._times.silence
         self._until = min(silent, self._begun + self._times.whole)

@@ -38,7 +38,7 @@ _VERSION = re.compile(
 
 
 def find_emails(text: str) -> Iterator[tuple[int, int]]:
-    """E-mail addresses, `%40` for the sign included; the local part ends where its letters end."""
+    """Yield e-mail addresses, also with `%40` as the sign; the local part ends with its letters."""
     for at in _AT_SIGN.finditer(text):
         domain = _DOMAIN.match(text, at.end())
         if domain is None or domain[0].rpartition(".")[2].lower() in _FILE_ENDINGS:
@@ -51,7 +51,7 @@ def find_emails(text: str) -> Iterator[tuple[int, int]]:
 
 
 def find_url_credentials(text: str) -> Iterator[tuple[int, int]]:
-    """`user:password` before the host of a URL; a user alone where it is as long as a key."""
+    """Yield `user:password` before the host of a URL, or a lone user as long as a key."""
     place = text.find("://")
     while place >= 0:
         start = place + 3
@@ -71,7 +71,7 @@ def find_query_secrets(text: str) -> Iterator[tuple[int, int]]:
 
 
 def find_ip_addresses(text: str) -> Iterator[tuple[int, int]]:
-    """IPv4 and IPv6 addresses that say which machine it is; no versions, loopbacks and masks."""
+    """Yield IPv4 and IPv6 addresses of machines; versions, loopbacks and masks are left out."""
     for match in _V4.finditer(text):
         if _identifies_machine(match[0]) and not _VERSION.search(
             text[max(0, match.start() - 12) : match.start()]

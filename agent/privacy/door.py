@@ -89,7 +89,7 @@ class Door:
 
     @cached_property
     def secrets(self) -> dict[str, str]:
-        """Text -> placeholder, of what the data set's names and neighbours make a secret."""
+        """Return each secret text that names and neighbours reveal, with its placeholder."""
         lines = _key_lines([*self.rows], _DEEPEST) if self._named.begins_key else ()
         found = dict.fromkeys(lines, _KEY_MARK) | self._named.found
         # Inside JSON that is a text they are spelled with its escapes, inside its texts twice.
@@ -107,9 +107,9 @@ class Door:
         return SafeValue(redaction.convert_scalars(value, self._scalar, hide=self._key))
 
     def sample(self, sample: "Sample") -> "Sample":
-        """A sample redacted, with `none` its types; the same one where there is nothing to hide.
+        """Return a redacted sample, with `none` its types; the same one if it holds no secret.
 
-        What a mapping makes of it may be shown.
+        Records that a mapping makes of it may be shown.
         """
         if self.share == "raw":
             return sample
@@ -145,7 +145,7 @@ class Door:
         return shown
 
     def stand_in(self, placeholder: str, secret: str) -> str:
-        """`[email]` for the first secret of a kind, `[email b]`, ... for others."""
+        """Return `[email]` for the first secret of a kind, `[email b]`, ... for later ones."""
         number = self.count(placeholder, secret)
         return placeholder if number == 1 else f"{placeholder[:-1]} {_letters(number)}]"
 

@@ -65,7 +65,7 @@ def _longest_end(
 
 
 def find_payment_cards(text: str) -> Iterator[tuple[int, int]]:
-    """Payment cards: an issuer's range and length, and the Luhn check digit."""
+    """Yield payment card numbers, by the issuer's range, the length and the Luhn check digit."""
     return _search_numbers(text, _CARD, lambda match: _longest_end(match, _DIGITS, _is_card), 4)
 
 
@@ -77,7 +77,7 @@ def _is_card(number: str) -> bool:
 
 
 def find_ibans(text: str) -> Iterator[tuple[int, int]]:
-    """International bank account numbers, by country structure and check digits."""
+    """Yield international bank account numbers, by country structure and check digits."""
     return _search_numbers(
         text, _IBAN, lambda match: _longest_end(match, _ALPHANUMERICS, _is_iban), 4
     )
@@ -196,7 +196,7 @@ def is_phone_like(text: str) -> bool:
 
 
 def find_phones(text: str) -> Iterator[tuple[int, int]]:
-    """Phone numbers; no dates, sums, versions, and no bare ids but those spelled as mobiles are."""
+    """Yield phone numbers; dates, sums, versions and bare ids that are not mobiles are left out."""
     yield from _search_numbers(text, _INTERNATIONAL, _international_end, len(text))
     yield from (match.span() for match in _AMERICAN.finditer(text))
     yield from (match.span() for match in _OTHER_FORMS.finditer(text))

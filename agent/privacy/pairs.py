@@ -22,7 +22,10 @@ _COMPOUND = re.compile(r"[A-Za-z]\w{0,39}(?:[_.-]|(?<=[a-z])(?=[A-Z]))[\w.-]{1,4
 
 
 def find_pairs(value: Json) -> Iterator[Pair]:
-    """What one object or list holds beside the name of a secret, itself and its elements alone."""
+    """Yield the values that one object or list holds beside the name of a secret.
+
+    Only the value itself and its elements are searched.
+    """
     if isinstance(value, list):
         if value and isinstance(value[0], list):
             yield from find_below_header(value)

@@ -139,7 +139,7 @@ def redact(text: str) -> Safe:
 
 
 def joined(parts: Iterable[Safe], between: str = "\n\n") -> Safe:
-    """Safe texts as one."""
+    """Join safe texts to one."""
     return Safe(between.join(parts))
 
 
@@ -236,9 +236,10 @@ def is_telling(name: str) -> bool:
 
 
 def outer_name(value: dict[str, Json], name: str) -> str:
-    """The name that counts inside an object as well, "" for most: `"password": {"value": "x"}`.
+    """Return the name that also counts inside an object, "" for most: `"password": {"value": "x"}`.
 
-    The JSON schema of a parameter `password` holds none; what has other keys is no schema.
+    The JSON schema of a parameter `password` holds no password; an object with other keys is not a
+    schema.
     """
     if not is_telling(name):
         return ""
@@ -403,7 +404,7 @@ def bound_text(text: str) -> str:
 
 
 def cut_middle(text: str, head: int, tail: int, length: int | None = None) -> str:
-    """Head and tail of a text."""
+    """Return the head and the tail of a text, with a mark between them."""
     left_out = len(text) - head - tail
     if left_out <= len(_DOTS) * 4:
         return text

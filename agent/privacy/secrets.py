@@ -323,7 +323,7 @@ _BASIC = re.compile(
 
 
 def find_private_keys(text: str) -> Iterator[tuple[int, int]]:
-    """PEM and PGP blocks of private keys, also those that are cut off before their end."""
+    """Yield PEM and PGP blocks of private keys, also those that are cut off before their end."""
     begins = list(_BEGIN.finditer(text))
     after = [*(one.start() for one in begins[1:]), len(text)]
     for begin, most in zip(begins, after, strict=False):
@@ -368,7 +368,7 @@ def find_key_lines(texts: Iterable[str]) -> Iterator[str]:
 
 
 def find_jwts(text: str) -> Iterator[tuple[int, int]]:
-    """JSON Web Tokens: two or more parts of base64url, the first a JSON object."""
+    """Yield JSON Web Tokens: two or more parts of base64url, the first of them a JSON object."""
     for match in _JWT.finditer(text):
         header, _, rest = match[0].partition(".")
         before = text[match.start() - 1] if match.start() else ""

@@ -38,7 +38,10 @@ _MOST_FRONT = 1_000  # lines
 
 
 def split_front_matter(text: str) -> tuple[str, str]:
-    """The YAML between two lines of `---` at the beginning ("" = there is none), and the rest."""
+    """Split a text into the YAML between two lines of `---` at its start, and the rest.
+
+    The YAML is "" if there is none.
+    """
     lines = text.lstrip("\ufeff").splitlines(keepends=True)
     if not lines or lines[0].rstrip() != "---":
         return "", text
@@ -162,7 +165,7 @@ def read_front_matter(document: Json) -> CardText:
 
 
 def read_dataset_infos(document: Json) -> CardText:
-    """`dataset_infos.json` (configurations by name) or `dataset_info.json` (one)."""
+    """Read `dataset_infos.json` (configurations by name) or `dataset_info.json` (one)."""
     known = _as_object(document)
     nested = [one for one in list(known.values())[:_MOST] if isinstance(one, dict)]
     infos = [known] if "features" in known else [one for one in nested if "features" in one]
@@ -178,7 +181,7 @@ def read_dataset_infos(document: Json) -> CardText:
 
 
 def read_croissant(document: Json) -> CardText:
-    """Croissant's JSON-LD: record sets with fields."""
+    """Read the record sets and fields of Croissant's JSON-LD."""
     known = _as_object(document)
     records = [_as_object(one) for one in _as_list(known.get("recordSet"))]
     found = (_as_object(field) for one in records for field in _as_list(one.get("field")))

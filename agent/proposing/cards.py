@@ -76,11 +76,11 @@ class Card:
 
 
 def find_card(entries: Sequence[Entry]) -> Card | None:
-    """The card among the files of a data set and those beside it, None if none says anything.
+    """Return the card among the files of a data set and those beside it, None if there is none.
 
-    Of several files the first says what it says, by `_NAMES` and then the nearest; the others add
-    what it leaves out. A file that cannot be read or understood says nothing: a broken card does
-    not make data unreadable.
+    Of several files the first one counts, in the order of `_NAMES` and then the nearest; the others
+    add what it leaves out. A file that cannot be read or parsed is ignored: a broken card does not
+    make data unreadable.
     """
     named = [(rank, one) for one in entries if (rank := _name_rank(one.name)) is not None]
     nearest = sorted(named, key=lambda found: (found[0], found[1].name.count("/"), found[1].name))

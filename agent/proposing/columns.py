@@ -192,7 +192,7 @@ class Column:
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
-        """Per row the text, several hits joined by a line break."""
+        """Return the text of each row; several hits are joined by a line break."""
         return tuple("\n".join(text_of(v) for v in row if text_of(v)) for row in self.values)
 
     @cached_property

@@ -119,7 +119,7 @@ class Order:
 
     @cached_property
     def spec(self) -> "SourceSpec":
-        """The facts about the files that the user or their mapping file states."""
+        """Return the facts about the files that the user or their mapping file states."""
         from ingot.converters.mapping.bind import parse
         from ingot.converters.sources.facts import SourceSpec
 
@@ -130,11 +130,11 @@ class Order:
 
     @property
     def seen_share(self) -> str:
-        """How people see values: as those that a model may see, at least redacted."""
+        """Return how values are shown to people: as to the model, but at least redacted."""
         return "raw" if self.share_values == "raw" else "redacted"
 
     def request(self) -> "Request":
-        """The part that a mapper may know."""
+        """Return the part of the order that a mapper may know."""
         from ingot.agent.proposing.proposal import Request
 
         return Request(

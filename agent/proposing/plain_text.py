@@ -46,7 +46,7 @@ _STOPS = re.compile(r"[.!?。！？…\"'”’」』)）:：;；]$")
 def plain_text_readings(
     source: Source, sample: Sample, lines: Reading
 ) -> tuple[Reading, list[Reading]]:
-    """Rows as they are, trusted as far as lines can be, and files of plain text as one row each."""
+    """Return the rows with a score for plain lines, and readings of text files as one row each."""
     formats = {file.facts.format for file in source.files}
     if formats != {"text"} or source.spec.root or not sample.rows:
         return lines, []
@@ -71,7 +71,7 @@ _SETTINGS_MOST = 0.5  # of YAML alone: it may hold data that a text of it hides
 
 
 def document_draft(source: Source) -> Draft | None:
-    """The draft of files that are one document each: what they are is known, not told by values."""
+    """Return the draft of files that are one document each, as their formats say."""
     if not source.files or any(one.facts.format not in DOCUMENTS for one in source.files):
         return None
     whole = sum(file.bytes for file in source.files)

@@ -19,12 +19,12 @@ from ingot.converters.sources.sample import Sample
 
 
 def value_strings(value: Json) -> Iterator[str]:
-    """Return every text anywhere in a value: paths, literals and names; keys aside."""
+    """Return every text in a value: paths, literals and names, but not keys."""
     return (one for one in leaves(value) if isinstance(one, str))
 
 
 def value_forms(value: Json) -> Iterator[MappingDocument]:
-    """The objects in a value, itself among them."""
+    """Yield the objects in a value, itself included."""
     if isinstance(value, dict):
         yield value
     if isinstance(value, list | dict):
@@ -33,7 +33,7 @@ def value_forms(value: Json) -> Iterator[MappingDocument]:
 
 
 def document_decision(document: MappingDocument) -> str:
-    """What a schema-valid mapping document decides."""
+    """Return the decision of a schema-valid mapping document."""
     alternatives = [document, *document.get("any_of", [])]
     if any(one.get("messages") for one in alternatives):
         return "sft"
@@ -132,7 +132,7 @@ def correct_proposal(proposal: SafeProposal, mapping: MappingDocument) -> SafePr
 
 
 def redacted_proposal(proposal: Proposal, door: Door) -> SafeProposal:
-    """The proposal as it may be kept and shown."""
+    """Return the proposal as it may be stored and shown."""
     evidence = decode(tuple[Evidence, ...], door.value(encode(proposal)["evidence"]).json)
     return SafeProposal(replace(proposal, reason=door.text(proposal.reason), evidence=evidence))
 
@@ -212,7 +212,7 @@ ANSWERED_KINDS = ("refused", "blank", "too_large")
 
 
 def auto_mapper(rules: Mapper, model: Mapper | None) -> Mapper:
-    """The rules, and where one is configured, a model where they are unsure."""
+    """Return a mapper that uses the rules, and a configured model if they are unsure."""
 
     def ask(source: Source, sample: Sample, request: Request, history: History) -> Turn:
         turn = rules(source, sample, request, ())
@@ -233,7 +233,7 @@ def auto_mapper(rules: Mapper, model: Mapper | None) -> Mapper:
 
 
 def model_first_mapper(model: Mapper, rules: Mapper) -> Mapper:
-    """The model, and the rules where its answers do not serve."""
+    """Return a mapper that uses the model, and the rules if its answers are no use."""
 
     def ask(source: Source, sample: Sample, request: Request, history: History) -> Turn:
         ask_rules = partial(rules, source, sample, request, ())
@@ -251,7 +251,7 @@ def model_first_mapper(model: Mapper, rules: Mapper) -> Mapper:
 
 
 def exhausted_reason(history: Sequence[Attempt]) -> str:
-    """Why a model is not asked again, "" if it may be."""
+    """Return why a model is not asked again, "" if it may be asked."""
     asked = [one for one in history if one.level]
     if len(asked) < MOST_ANSWERS:
         return ""
@@ -269,7 +269,7 @@ def _or_fallback(turn: Turn, rules: Turn) -> Turn:
 
 
 def fallback_turn(turn: Turn, why: str) -> Turn:
-    """The rules' turn as the fallback that it is."""
+    """Return the turn of the rules, marked as a fallback."""
     if turn.proposal is None:
         return replace(turn, fallback=why)
     found = turn.proposal

@@ -221,7 +221,7 @@ class Draft:
 
     @cached_property
     def tree(self) -> Mapping:
-        """The mapping of its body alone."""
+        """Return the mapping of its body alone."""
         return read_tree({"version": 2, **self.body})
 
     def times(self, factor: float) -> "Draft":
@@ -235,9 +235,9 @@ def join_parts(parts: list[Json]) -> Json:
 
 
 def thought_part(path: str, name: str) -> Json:
-    """What was thought before it was said: between marks, so that nobody takes it for the answer.
+    """Return the reasoning before an answer between marks, so that it is not part of the answer.
 
-    These are the marks that chat templates look for; a text without thoughts has none.
+    These are the marks that chat templates look for; a text without reasoning has none.
     """
     if name_strength(name, "thought") < NAMED:
         return path
@@ -362,7 +362,7 @@ def short_list_places(view: View, element: str) -> list[Field]:
 
 
 def field_sequences(view: View, element: str, inner: str) -> list[list[str]]:
-    """Per row the texts of a field of its elements, in order."""
+    """Return the texts of a field of the elements of each row, in order."""
     return view.places.texts(join_inner_path(element, inner))
 
 

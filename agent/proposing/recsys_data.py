@@ -49,23 +49,23 @@ T = TypeVar("T")
 
 
 def read_head(place: Place, size: int) -> bytes:
-    """The first bytes of a file, decompressed."""
+    """Return the first bytes of a file, decompressed."""
     with keep_archive_open(), place.open() as raw, translate_read_errors(str(place)):
         return open_decompressed(raw, str(place)).read(size)
 
 
 def is_archive_member(file: SourceFile, source: Source) -> bool:
-    """Whether a file is one of an archive."""
+    """Return whether a file is a member of an archive."""
     return all(file.place != entry.place for entry in source.listing.entries)
 
 
 def unpack_advice(name: str, command: str) -> str:
-    """What is to be done with a file that lies in an archive."""
+    """Return what to do with a file that lies in an archive."""
     return f"{redact(name)} lies in an archive: unpack it, and see {command} --help"
 
 
 def recognize_place(recognize: Callable[[bytes], T | None], place: Place, size: int) -> T | None:
-    """What a file is by its first bytes; what is damaged is told where it is read."""
+    """Return the kind of a file by its first bytes; damage is reported when it is read."""
     try:
         return recognize(read_head(place, size))
     except SourceError:
@@ -73,12 +73,12 @@ def recognize_place(recognize: Callable[[bytes], T | None], place: Place, size: 
 
 
 def shell_name(name: str | None) -> str:
-    """A name as it can be given on the command line."""
+    """Return a name as it can be typed on the command line."""
     return "FILE" if name is None else shlex.quote(redact(name))
 
 
 def irrelevant_proposal(reason: str, why: str) -> Proposal:
-    """The proposal that nothing is converted."""
+    """Return the proposal that nothing is converted."""
     evidence = Evidence(target="decision", choice="irrelevant", why=why)
     return Proposal(
         decision="irrelevant", mapping=None, confidence=1.0, reason=reason, evidence=(evidence,)
@@ -171,7 +171,7 @@ def _aliccp_proposal(source: Source) -> Proposal | None:
 
 
 def click_log_hint(source: Source, rows: Sequence[Json]) -> str:
-    """What builds a table that plainly is a log of clicks, "" where that is not plain."""
+    """Return the command that builds from a table if it is clearly a click log, else ""."""
     from ingot.converters.recsys.ctr.draft.feature_choice import names_click, names_user
 
     tables = [row for row in rows if isinstance(row, dict)]
@@ -269,7 +269,7 @@ _PROPOSALS: Final[dict[str, Callable[[Source], Proposal | None]]] = {
 
 
 def raw_data_proposal(source: Source) -> Proposal | None:
-    """That a source holds what a target reads itself; None for all else."""
+    """Return the proposal for data that a target reads itself, None for other data."""
     for name, recognizer in RECOGNIZERS.items():
         propose = _PROPOSALS.get(name, partial(_plain_proposal, name, recognizer))
         if (proposal := propose(source)) is not None:

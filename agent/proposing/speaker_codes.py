@@ -33,7 +33,7 @@ class Sides:
 
 
 def find_sides(talks: Sequence[Sequence[Turn]]) -> Sides | None:
-    """The two codes that answer each other in nearly every conversation, as user and assistant."""
+    """Return the codes of user and assistant, who alternate in nearly every conversation."""
     counts = Counter(code for talk in talks for code, *_ in talk)
     if not 2 <= len(counts) <= MOST_CODES or not all(code.strip() for code in counts):
         return None

@@ -40,7 +40,7 @@ _OTHER = {"user": "assistant", "assistant": "user"}
 
 
 def flag_roles(name: str, values: Iterable[str]) -> dict[str, str | None] | None:
-    """The roles of yes and no, where a field's name asks whether one side speaks."""
+    """Return the roles of yes and no if a field's name asks whether one side speaks."""
     side = _asked_role(spell_name(name))
     answers = {value: says_yes(value) for value in values} if side in _OTHER else {}
     if side is None or None in answers.values() or len(answers) != 2:
@@ -49,7 +49,7 @@ def flag_roles(name: str, values: Iterable[str]) -> dict[str, str | None] | None
 
 
 def speaking_role(name: str) -> str | None:
-    """The role of those who speak, None for what is said."""
+    """Return the role that a speaker's name means, None for a name of content."""
     return _SIDE_NAMES.get(name) or (None if name in _THING_NAMES else speaker_role(name))
 
 
@@ -87,14 +87,14 @@ class Speakers:
 
     @property
     def strangers(self) -> str:
-        """The values that are not understood, as people read them."""
+        """Return the values that are not understood, for people."""
         shown = [f"{value[:40]!r} ({count} times)" for value, count in self.unknown.items()]
         more = [f"{len(shown) - SHOWN_NAMES} more"] if len(shown) > SHOWN_NAMES else []
         return ", ".join([*shown[:SHOWN_NAMES], *more])
 
 
 def find_speakers(view: View, element: str, fields: Iterable[Field]) -> Speakers | None:
-    """The field that seems to say who speaks: text in every element, few values, that change."""
+    """Return the field that seems to name the speaker: few values, one per element, that change."""
     found = [s for one in fields if (s := _speakers_in_field(view, element, one))]
 
     def rank(one: Speakers) -> tuple[bool, float]:
@@ -171,7 +171,7 @@ def roles_of_values(
 
 
 def speakers_alternate(said: list[list[str]], nearly: float = 0.9) -> bool:
-    """Whether two speakers, whoever they are, take strict turns in nearly every conversation."""
+    """Return whether two speakers alternate strictly in nearly every conversation."""
     longer = [s for s in said if len(s) > 1]
     strict = sum(len(set(s)) == 2 and all(a != b for a, b in itertools.pairwise(s)) for s in longer)
     return bool(longer) and strict >= nearly * len(longer)
@@ -184,7 +184,7 @@ def _first_speaker(said: list[list[str]]) -> str | None:
 
 
 def act_as_speakers(said: list[list[str]]) -> bool:
-    """Whether values act as two speakers: the same one begins, and they answer each other."""
+    """Return whether values act as two speakers: the same one begins, and they alternate."""
     longer = [s for s in said if len(s) > 1]
     both = sum(len(set(s)) == 2 for s in longer)
     if not longer or both < 0.9 * len(longer) or _first_speaker(said) is None:
@@ -194,7 +194,7 @@ def act_as_speakers(said: list[list[str]]) -> bool:
 
 
 def map_roles(values: dict[str, int], said: list[list[str]]) -> dict[str, str | None] | None:
-    """Speakers to roles: by what their names stand for, else two strangers by who begins."""
+    """Map speakers to roles by the meaning of their names, or two strangers by who begins."""
     named = _named_roles(values)
     if set(named.values()) == {"user", "system"} and len(values) == 2 and _is_machine(named, said):
         return {value: "user" if role == "user" else "assistant" for value, role in named.items()}
@@ -244,7 +244,7 @@ _NUMBERED = re.compile(r"(.*?)_?(?<!\d)(\d++)(?:_([^\d]+))?")
 
 
 def parallel_list_talk(view: View) -> list[Talk]:
-    """Two lists of the same lengths, questions in one and answers in the other."""
+    """Find two lists of the same lengths, questions in one and answers in the other."""
     columns = [
         c for c in view.columns if c.many and c.nature in ("text", "letter", "label", "number")
     ]
@@ -322,7 +322,7 @@ def _parallel_talk(view: View, question: Column, answer: Column) -> Talk:
 
 
 def numbered_column_talk(view: View) -> list[Talk]:
-    """Turns in columns of their own: `user_1`, `bot_1`, `user_2`, ... or `turn1`, `turn2`, ..."""
+    """Find turns in columns of their own: `user_1`, `bot_1`, `user_2`, ... or `turn1`, ..."""
     found: dict[int, dict[str, Column]] = {}
     for column in view.columns:
         name = _numbered_name(column)
@@ -396,7 +396,7 @@ def _alternating_stems(
 
 
 def parallel_speaker_talks(view: View) -> list[Talk]:
-    """Lists of texts beside which another list of the same lengths says who speaks."""
+    """Find lists of texts beside another list of the same lengths that names the speakers."""
     lists = [c for c in view.columns if c.many and c.path.endswith("[*]")]
     texts = [c for c in lists if c.text and has_several(c)]
     return [
@@ -433,7 +433,7 @@ def _roles_of_list(who: Column) -> tuple[dict[str, str | None], float] | None:
 
 
 def has_other_speakers(view: View, path: str) -> bool:
-    """Whether a list beside the texts at a path names speakers who do not take strict turns."""
+    """Return whether a list beside the texts names speakers who do not alternate strictly."""
     said = view.column(path)
     lists = [c for c in view.columns if said and c.many and c is not said and c.sizes == said.sizes]
     named = [c for c in lists if name_strength(_list_own_name(c), "speaker") >= NAMED]

@@ -62,7 +62,7 @@ def describe(mapping: Mapping) -> Iterator[tuple[str, str]]:
 
 
 def mapping_lines(mapping: Mapping, door: Door) -> Iterator[tuple[Safe, Safe]]:
-    """The lines of `describe` as they may be shown: speakers may be addresses."""
+    """Yield the lines of `describe` as they may be shown: speakers may be addresses."""
     hide = _hide_words(mapping, door)
     yield from ((hide(target), hide(source)) for target, source in describe(mapping))
 

@@ -59,7 +59,7 @@ def preview(state: State, context: Context, *, examples: int = EXAMPLES) -> Prev
 
 
 def path_reach(paths: Iterable[PathReach], door: Door) -> Iterator[tuple[Safe, Safe, Safe]]:
-    """(path, pointer, "196/200 rows, 4 null") for every path of a checked mapping."""
+    """Yield (path, pointer, "196/200 rows, 4 null") for every path of a checked mapping."""
     for one in paths:
         rows = one.resolved + one.null + one.missing
         counts = {"null": one.null, "missing": one.missing}

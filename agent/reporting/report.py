@@ -271,7 +271,7 @@ def markdown_table(head: Sequence[str], rows: Iterable[Iterable[Safe]]) -> Itera
 
 
 def markdown_line(text: Safe) -> Safe:
-    """Text of unknown origin on one line of Markdown: no control characters, no markup."""
+    """Return any text as one line of Markdown without control characters and markup."""
     plain = _CONTROL.sub(" ", text)
     return Safe(re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", plain))
 
@@ -382,7 +382,7 @@ _STATUS = {
 
 
 def run_outcome(state: State) -> Outcome:
-    """The run as it stands, for people and programs."""
+    """Return the current outcome of the run, for people and programs."""
     proposal = state.get("proposal")
     stopped, review = state.get("stopped"), state.get("review")
     said = stopped.why if stopped else review.why if review else EMPTY_TEXT
@@ -407,7 +407,7 @@ def run_outcome(state: State) -> Outcome:
 
 
 def run_notes(state: State) -> list[str]:
-    """What people should look at although the gates let it pass."""
+    """Return what people should look at although the gates let the run pass."""
     order, proposal, review = state["order"], state.get("proposal"), state.get("review")
     approved = order.yes and review is not None and review.decision == "approve"
     if not approved or proposal is None:
@@ -420,7 +420,7 @@ def run_notes(state: State) -> list[str]:
 
 
 def run_status(state: State) -> str:
-    """How a run ended.
+    """Return how a run ended.
 
     `done`, `already_done`, `dry_run`, `irrelevant`, `unmappable`, `blocked` (a gate failed),
     `waiting` (only a person may approve), `budget` (one is used up), `rejected` (a person did not

@@ -271,7 +271,7 @@ def shrunken_sample(was: Extent | None, now: Extent | None) -> tuple[str, str] |
 def mapping_files(
     old: Path | MappingDocument, new: Path | MappingDocument
 ) -> Iterator[tuple[Path, Path]]:
-    """The files of two mappings: as named, or of documents in a folder that is removed."""
+    """Yield the files of two mappings by name, or of the documents in a removed folder."""
     with TemporaryDirectory(prefix="ingot-") as folder:
         files = {"old": Path(folder, "old.json"), "new": Path(folder, "new.json")}
         for name, one in (("old", old), ("new", new)):

@@ -21,7 +21,7 @@ auth = Auth()
 
 @auth.authenticate
 async def authenticate(headers: Mapping[bytes, bytes]) -> dict[str, str]:
-    """The one user that there is."""
+    """Return the one user that exists."""
     why = refusal_reason(_header_text(headers, b"host"), _header_text(headers, b"origin"))
     if why:
         raise Auth.exceptions.HTTPException(status_code=403, detail=why)
@@ -29,7 +29,7 @@ async def authenticate(headers: Mapping[bytes, bytes]) -> dict[str, str]:
 
 
 def refusal_reason(host: str, origin: str) -> str:
-    """Why a request is refused, "" if it is not."""
+    """Return why a request is refused, "" if it is not."""
     if not _LOCAL_HOST.fullmatch(host):
         return f"asked as {host!r}: this server answers under localhost only"
     if origin and origin != STUDIO and url_host(origin) not in LOCAL:

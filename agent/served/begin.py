@@ -63,7 +63,7 @@ def _typed_order(words: str, given: Channels, context: Context) -> tuple[Channel
 
 
 def check_allowed(order: Order, context: Context) -> Order:
-    """The order, if this run may do it."""
+    """Return the order if this run may do it; refuse it otherwise."""
     context.check_mapper(order)
     if context.served:
         order_input.refuse_unexpanded(order)
@@ -101,7 +101,7 @@ def _empty_value(hint: Any) -> Json:  # noqa: ANN401
 
 
 def asked_words(messages: Sequence[Message]) -> str | None:
-    """The words that a person said last; None where they are answered, or nobody said any."""
+    """Return the last words of a person, None if they were answered, or nobody said any."""
     last = messages[-1] if messages else {}
     if last.get("type", last.get("role")) not in _PERSON:
         return None

@@ -35,7 +35,7 @@ SERVE_ROOT = "INGOT_SERVE_ROOT"
 
 
 def context_from_environment() -> Context:
-    """The context of a graph that is run without one."""
+    """Return the context of a graph that is run without one."""
     endpoint, root = configured_endpoint(None, None), os.environ.get(SERVE_ROOT)
     if endpoint:
         from ingot.agent.proposing.llm.mapper import ModelAccess

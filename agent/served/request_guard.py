@@ -23,13 +23,13 @@ _HEADERS = [
 
 
 def has_token(scope: Scope, token: str) -> bool:
-    """Whether a request shows `Authorization: Bearer TOKEN`."""
+    """Return whether a request has the header `Authorization: Bearer TOKEN`."""
     given = header_value(scope, b"authorization") or b""
     return hmac.compare_digest(given, f"Bearer {token}".encode())
 
 
 def header_value(scope: Scope, name: bytes) -> bytes | None:
-    """The value of a header of a request; two of one name are refused by giving neither."""
+    """Return the value of a request's header; None if it is missing or occurs twice."""
     found = [value for key, value in scope.get("headers", ()) if key == name]
     return found[0] if len(found) == 1 else None
 
@@ -44,7 +44,7 @@ async def send_refusal(
 
 
 def require_token(app: App, token: str) -> App:
-    """The application behind its token; other requests get status 401."""
+    """Return the application behind its token; other requests get status 401."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan" or (scope["type"] == "http" and has_token(scope, token)):
@@ -57,10 +57,11 @@ def require_token(app: App, token: str) -> App:
 
 
 def guard_requests(app: App, place: str, token: str) -> App:
-    """The application behind its address, its own pages and its token; other requests are refused.
+    """Return the application behind its address, its own pages and its token.
 
-    A page of another origin cannot ask: it neither knows the token nor may send the header. A host
-    name that was made to lead here (DNS rebinding) is refused by its name.
+    Other requests are refused. A page of another origin cannot ask: it neither knows the token nor
+    may send the header. A host name that was made to lead here (DNS rebinding) is refused by its
+    name.
     """
     own = {f"http://{place}".encode()}
 

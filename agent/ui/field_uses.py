@@ -71,7 +71,7 @@ class Target(NamedTuple):
 
 
 def list_targets(mapping: Mapping) -> list[Target]:
-    """All parts that a field can become, as the mapping is now."""
+    """Return all parts of the current mapping that a field can become."""
     group, variants = bool(mapping.group), mapping.any_of
     made: list[Target] = []
     for number, variant in enumerate(variants, start=1):
@@ -122,9 +122,9 @@ def _message_start(message: Message, around: str, grouped: str) -> tuple[str, st
 
 
 def message_target(messages: Sequence[Message], number: int) -> str:
-    """The name of a message: its role where no other has it, else its number too.
+    """Return the name of a message: its role if it is unique, else with the number too.
 
-    `messages` is the only one, whose roles are read from the data.
+    `messages` names the only message whose roles are read from the data.
     """
     roles = [one.role for one in messages]
     role = roles[number]
@@ -143,7 +143,7 @@ def _path_of_each(each: Sequence[Path]) -> str:
 def view_uses(
     facts: PathFacts, targets: Sequence[Target], fields: dict[str, PathFacts], held: set[str]
 ) -> list[dict[str, Any]]:
-    """What a field can be used as: the target, the line that does it, and the line that adds it.
+    """Return what a field can be used as: target, the line for it, and the line that adds it.
 
     `fields` are all fields by their paths, `held` the targets that have a field.
     """
@@ -265,10 +265,11 @@ def path_segments(path: str) -> list[str]:
 def view_choices(
     facts: PathFacts, real: PathFacts | None, mapping: Mapping
 ) -> dict[str, Any] | None:
-    """For each value whether it is kept, the lines that change that, and those that keep only it.
+    """Return for each value whether it is kept, and the lines that change or isolate it.
 
-    The choice is about messages where the field is one of their elements, else about rows. A value
-    that is hidden, and so none of the `real` ones, has no line. None: none can be left out.
+    The choice is about messages if the field is one of their elements, else about rows. A value
+    that is hidden, and so not one of the `real` values, has no line. Returns None if no value can
+    be left out.
     """
     found = None if mapping.kind == "irrelevant" else _condition_place(facts, mapping)
     if found is None or not facts.values:

@@ -35,7 +35,7 @@ def is_valid_batch(batch: pa.RecordBatch, number: int, where: str) -> bool:
 
 
 def text_mask(column: pa.Array) -> NDArray[np.bool_]:
-    """bool[N]: whether texts, or byte strings, are UTF-8; null is."""
+    """Return bool[N]: whether each text or byte string is valid UTF-8; null counts as valid."""
     cells = column.cast(pa.large_binary())
     try:
         cells.cast(pa.large_string())

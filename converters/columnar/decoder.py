@@ -120,7 +120,7 @@ def decode_files(inbox: Inbox, send: Send) -> int:
 
 
 def decode_lance(inbox: Inbox, send: Send) -> int:
-    """As `decode_files`, in processes of their own: Lance takes memory once it is loaded."""
+    """Decode like `decode_files`, but in separate processes: Lance keeps memory once loaded."""
     return decode_files(inbox, send)
 
 

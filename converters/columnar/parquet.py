@@ -37,7 +37,7 @@ ValidBatch: TypeAlias = tuple[pa.RecordBatch, bool]
 
 @contextmanager
 def open_random_access(stream: BinaryIO) -> Iterator[BinaryIO]:
-    """The stream itself, or an unnamed temporary copy of one that cannot go back."""
+    """Yield the stream itself, or an unnamed temporary copy of one that cannot seek."""
     if stream.seekable():
         yield stream
         return
@@ -49,7 +49,7 @@ def open_random_access(stream: BinaryIO) -> Iterator[BinaryIO]:
 
 @contextmanager
 def open_parquet(stream: BinaryIO, where: str, form: str = "parquet") -> Iterator["ParquetFile"]:
-    """A Parquet file, or one of `OTHER_FORMS` (one row group); the stream stays open."""
+    """Yield a Parquet file, or one of `OTHER_FORMS` (one row group); the stream stays open."""
     fragment = isinstance(stream, FragmentStream)
     with nullcontext(stream) if fragment else open_random_access(stream) as source:
         view = stream.view if isinstance(stream, TableStream) else None
@@ -105,9 +105,9 @@ class ParquetFile:
         columns: Sequence[str] | None = None,
         size: int | None = None,
     ) -> Iterator[ValidBatch]:
-        """Checked batches of at most so many rows, and about `size` bytes if that is given.
+        """Yield checked batches of at most so many rows, and of about `size` bytes if it is given.
 
-        They are read one after another: who asks again gives up those asked for before.
+        Only one iteration can be open: starting another one ends those that were started before.
         """
         if self._view is None:
             yield from self._stored_batches(rows, groups, columns, size)

@@ -38,9 +38,10 @@ _BLOCK: Final = 4 << 20
 def plan_shards(
     source: Source, *, cut: bool = True, shard: JobShard | None = None, work: Path | None = None
 ) -> list[tuple[SourceFile, ...]]:
-    """The files of each shard, in order; large ones in pieces if `cut`. Raises SourceError.
+    """Return the files of each shard, in order; large ones in pieces if `cut`.
 
-    With `work`, the parts of a job count the rows of large files together: each once.
+    Raises SourceError. With `work`, the parts of a job share the counting of rows in large files:
+    each file is counted once.
     """
     known: dict[str, list[SourceFile]] = {}
     if cut and work is not None:
@@ -62,7 +63,7 @@ def plan_shards(
 
 
 def stored_bytes(file: SourceFile) -> int:
-    """The bytes of a file, or of the piece of it."""
+    """Return the size in bytes of a file, or of a piece of it."""
     return file.piece.size if file.piece else file.bytes
 
 

@@ -189,7 +189,7 @@ class Counts:
         self.first_rejects += shard.get("first_rejects", [])[:room]
 
     def to_document(self) -> CountsDocument:
-        """The counts as JSON, in the order in which a file of sorted keys gives them back."""
+        """Return the counts as JSON, with sorted keys."""
         names = ("rows", "records", "rejects", "meta", "paths")
         document = {
             **{name: dict(sorted(getattr(self, name).items())) for name in names},
@@ -199,7 +199,7 @@ class Counts:
         return cast("CountsDocument", document)
 
     def rare_entries(self) -> dict[str, object]:
-        """What most results have none of."""
+        """Return the entries that most results do not have."""
         entries = {"non_finite": self.non_finite, "signs": dict(sorted(self.signs.items()))}
         return {name: one for name, one in entries.items() if one}
 
@@ -321,7 +321,7 @@ def _real_path(path: str, real: Callable[[str], str]) -> str:
 
 
 def options_document(options: ConvertOptions, source_name: str) -> OptionsDocument:
-    """The options that decide bytes, as the manifest holds them."""
+    """Return the options that decide bytes, as the manifest holds them."""
     return {
         "records": options.records,
         "language": options.language,

@@ -116,7 +116,7 @@ _FACTS: Final = tuple(one.name for one in fields(FileFacts))
 
 
 def shard_key(source: Source, files: Sequence[SourceFile]) -> str | None:
-    """What a shard is known by; None where a change of a file would not show."""
+    """Return the key of a shard, None if a change of a file would not show."""
     if any(file.mtime_ns is None and file.etag is None for file in files):
         return None
     known = [
@@ -145,7 +145,7 @@ _COUNTS: Final = CountsDocument.__annotations__.keys() - {"first_rejects"}
 
 
 def reusable_shards(keys: Sequence[str | None], shards: Sequence[ShardDocument]) -> list[Piece]:
-    """The pieces of a result, for run.json: of each shard its key and what came of it."""
+    """Return the pieces of a result for run.json: the key and the outcome of each shard."""
     return [
         {
             "key": key,
@@ -161,7 +161,7 @@ def reusable_shards(keys: Sequence[str | None], shards: Sequence[ShardDocument])
 
 
 def former_shards(former: FinishedResult | None, identity: RunIdentity) -> dict[str, FormerShard]:
-    """The shards of a finished result that a run may take over, by their keys."""
+    """Return by key the shards of a finished result that a run may reuse."""
     if former is None:
         return {}
     try:
@@ -280,14 +280,14 @@ class _LimitedRows:
         return batch
 
     def whole_files(self) -> list[SourceFile]:
-        """The files that were read to their end."""
+        """Return the files that were read to their end."""
         files = list(self._task.source.files)
         names = [file.name for file in files]
         return files if self.stopped_in is None else files[: names.index(self.stopped_in)]
 
 
 def first_rows(batch: Batch, count: int) -> Batch:
-    """The first `count` rows of a batch, readable or not, in the order of the file."""
+    """Return the first `count` rows of a batch, readable or not, in the order of the file."""
     numbers = sorted([*batch.rows, *(bad.row for bad in batch.bad)])
     if count >= len(numbers):
         return batch

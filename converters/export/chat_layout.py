@@ -56,7 +56,7 @@ class Chat:
 
     @property
     def trained(self) -> tuple[bool, ...]:
-        """For each turn whether the record trains on it."""
+        """Return for each turn whether the record trains on it."""
         return tuple([turn.trained for turn in self.turns])
 
 
@@ -120,7 +120,7 @@ def cut_tail(chat: Chat) -> FittedChat:
 
 
 def end_with_assistant(chat: Chat) -> FittedChat:
-    """Nothing after the assistant's last turn."""
+    """Drop everything after the assistant's last turn."""
     roles = [turn.role for turn in chat.turns]
     if "assistant" not in roles or roles[-1] == "assistant":
         return keep_if("assistant" in roles, chat, "roles")
@@ -129,7 +129,7 @@ def end_with_assistant(chat: Chat) -> FittedChat:
 
 
 def merge_system(chat: Chat) -> FittedChat:
-    """At most one system turn, in front."""
+    """Merge the system turns to at most one, at the beginning."""
     systems = [turn.role == "system" for turn in chat.turns]
     leading = len(list(itertools.takewhile(bool, systems)))
     if sum(systems) > leading or leading < 2:
@@ -167,7 +167,7 @@ def _join_turns(turns: tuple[Turn, ...]) -> Turn:
 
 
 def begin_with_user(chat: Chat) -> FittedChat:
-    """No assistant before anybody else has spoken."""
+    """Drop turns of the assistant before anybody else has spoken."""
     start = 1 if chat.turns[0].role == "system" else 0
     opening = chat.turns[start : start + 1]
     if not opening or opening[0].role != "assistant":
@@ -202,7 +202,7 @@ def is_tool_list(text: str) -> bool:
 
 
 def move_tools_to_system(chat: Chat) -> FittedChat:
-    """Tool definitions in the system turn, as docs/tokens.md renders them."""
+    """Put tool definitions in the system turn, as docs/tokens.md renders them."""
     if chat.tools is None:
         return FittedChat(chat=chat)
     systems = [turn for turn in chat.turns[:1] if turn.role == "system"]
@@ -272,7 +272,7 @@ class WrittenFiles:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """Of the way, if there is one."""
+        """Return the settings of the layout, if there are any."""
         return self.way.settings if self.way else {}
 
 

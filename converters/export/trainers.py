@@ -69,9 +69,10 @@ def _reason_counts(counts: Counter[str]) -> dict[str, int]:
 
 
 def fitter(trainer: Trainer) -> Callable[[Chat], FittedChat]:
-    """What the trainer's steps make of a chat, quick for chats of a shape that came out unchanged.
+    """Return a function that applies the trainer's steps to a chat.
 
-    Without tools, roles and masks decide; data sets have few of their combinations.
+    Chats of a shape that came out unchanged are done at once: without tools, roles and masks
+    decide, and data sets have few of their combinations.
     """
     unchanged: set[tuple[tuple[str, bool], ...]] = set()
 

@@ -335,7 +335,7 @@ _MEMORY_FORMAT: Final = 1
 def find_or_recall(
     files: Mapping[str, Path], memory: Path, drops: Path | None = None
 ) -> Duplicates:
-    """As `duplicates.find`; what was found is kept in the file `memory`."""
+    """Find duplicates as `duplicates.find` does, and keep the result in the file `memory`."""
     asked: object = {"format": _MEMORY_FORMAT, "version": __version__, "files": _stamps(files)}
     known = _load_recalled(memory, asked, drops)
     if known is not None:

@@ -181,7 +181,7 @@ def table_facts(one: SetFacts) -> dict[str, object]:
 
 
 def set_details(sets: Sequence[SetFacts]) -> list[dict[str, object]]:
-    """What is shown of each data set once it is opened, samples and mappings within bounds."""
+    """Return what the page shows of each opened data set, with bounded samples and mappings."""
     mappings = [  # as texts, so that their numbers are shown as they are
         "" if one.mapping is None else json.dumps(one.mapping, ensure_ascii=False, indent=2)
         for one in sets
@@ -228,7 +228,7 @@ def fair_share(sizes: Iterable[int], budget: int) -> int:
 
 
 def fitting_samples(samples: Sequence[object], room: int) -> tuple[list[object], int]:
-    """The first samples that fit into some bytes, at least a shortened one where one can be."""
+    """Return the first samples that fit into some bytes, or at least a shortened one."""
     sums = accumulate(map(_json_bytes, samples))
     whole = sum(1 for _ in takewhile(lambda size: size <= room, sums))
     if whole or not samples:

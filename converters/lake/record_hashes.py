@@ -55,7 +55,7 @@ def hash_records(batch: pa.RecordBatch) -> Hashes:
 
 
 def hash_heads(hashed: Hashes, start: int = 0) -> Numbers:
-    """Eight bytes of each hash, from `start` on, as a number, the greatest byte first."""
+    """Return eight bytes of each hash, from `start` on, as a big-endian number."""
     return hashed[:, start : start + 8].copy().view(">u8")[:, 0].astype(np.uint64)
 
 
@@ -159,17 +159,17 @@ class Splits:
     fractions: tuple[str, ...]
 
     def bounds(self) -> tuple[int, ...]:
-        """Of all but the last: the least `v` that is beyond it, at most 2**64 - 1."""
+        """Return the upper bounds of `v` of all splits but the last, each at most 2**64 - 1."""
         ends = itertools.accumulate(Fraction(one) for one in self.fractions[:-1])
         return tuple(min(math.ceil(end * 2**64), 2**64 - 1) for end in ends)
 
     def places(self, begin: Numbers) -> npt.NDArray[np.int64]:
-        """For each `v` the place of its split."""
+        """Return the number of the split of each `v`."""
         bounds = np.array(self.bounds(), np.uint64)
         return np.searchsorted(bounds, begin, "right").astype(np.int64)
 
     def to_json(self) -> list[dict[str, str]]:
-        """As a manifest holds them."""
+        """Return the splits as a manifest holds them."""
         pairs = zip(self.names, self.fractions, strict=True)
         return [{"name": name, "fraction": fraction} for name, fraction in pairs]
 

@@ -32,7 +32,7 @@ _CHARACTERS: Final = 16_000  # of a text, or of each message
 
 
 def record_text(batch: pa.RecordBatch, place: int) -> str:
-    """What a record says, to tell its language: its text or its messages, as far as they begin."""
+    """Return the beginning of a record's text or messages, to detect its language."""
     if "text" in batch.schema.names:
         text: str = batch.column("text")[place].as_py() or ""
         return text[:_CHARACTERS]

@@ -77,7 +77,7 @@ def is_card(entry: Entry) -> bool:
 
 
 def card_folders(entries: Iterable[Entry]) -> frozenset[str]:
-    """The folders below the root that a card, or a README with front matter, makes one data set."""
+    """Return the folders below the root that a card or a README with front matter makes a set."""
     found = set()
     for entry in entries:
         folder, _, base = entry.name.rpartition("/")
@@ -95,7 +95,7 @@ def _has_front_matter(entry: Entry) -> bool:
 
 
 def set_folder(name: str, carded: frozenset[str]) -> str:
-    """The place of a file: the nearest folder with a card, else its folder less its parts."""
+    """Return the data set's folder of a file: the nearest with a card, else its own less parts."""
     folders = name.split("/")[:-1]
     for depth in range(len(folders), 0, -1):
         if "/".join(folders[:depth]) in carded:
@@ -224,7 +224,7 @@ def mark_records(seen: Sequence[SeenFile]) -> None:
 
 
 def document_folders(seen: Sequence[SeenFile]) -> dict[str, str]:
-    """The highest folders of documents, without structured data, by the files in or below them."""
+    """Return the highest folders of documents without structured data, by the files below them."""
     sets = {set_folder(one.entry.name, frozenset()) for one in seen if one.looked.files}
     return dict(_find_document_folders(seen, "", sets))
 
@@ -372,7 +372,7 @@ class _LakeFolder:
             spec=SourceSpec(),
             files=read_partitions(files),
             left_out=tuple(sorted(left_out, key=lambda one: one.name)),
-            guessed=guessed_spec(files, others=[one for one in others if one not in held]),
+            guessed=guessed_spec(files, other_names=[one for one in others if one not in held]),
             roots=(),
             listing=Listing(base=name, direct=False, entries=entries),
         )

@@ -20,7 +20,7 @@ def short_json(value: Json) -> str:
 
 
 def is_scalar(value: Json) -> bool:
-    """True for text, numbers, booleans and null."""
+    """Return whether a value is a text, a number, a boolean or null."""
     return value is None or isinstance(value, str | int | float)
 
 

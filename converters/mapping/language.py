@@ -212,12 +212,12 @@ class Value:
 
     @property
     def is_bare(self) -> bool:
-        """True where no modifier is set."""
+        """Return whether no modifier is set."""
         return not self.modifiers()
 
     @property
     def is_spelled_short(self) -> bool:
-        """True where a document says only what the value holds: a path, or a list of parts."""
+        """Return whether a document writes only what the value holds: a path or a list of parts."""
         joined = self.kind == "concat" and len(self.parts) > 1
         return self.is_bare and (self.kind == "path" or joined)
 
@@ -243,7 +243,7 @@ class Value:
         return {one.key: value for one, value in self.modifiers().items() if one.kind == "value"}
 
     def paths(self) -> list[Path]:
-        """Every path that is evaluated in the scope of this value, not inside `each` or a tree."""
+        """Return every path evaluated in the scope of this value, not inside `each` or a tree."""
         own = [*self.each] if self.each else self._form_paths()
         return own + [path for one in self.picking_values().values() for path in one.paths()]
 
@@ -359,7 +359,7 @@ class Mapping:
         return layouts_kind((self.outer, *self.any_of))
 
     def alternatives(self) -> tuple[Layout, ...]:
-        """The whole layouts in order: the alternatives laid over the outer keys, or those alone."""
+        """Return the whole layouts in order: alternatives merged with the outer keys, or these."""
         return tuple(merge_layout(self.outer, variant) for variant in self.any_of) or (self.outer,)
 
 
@@ -371,7 +371,7 @@ def layouts_kind(layouts: tuple[Layout, ...]) -> MappingKind:
 
 
 def merge_layout(outer: Layout, variant: Layout) -> Layout:
-    """An alternative over the outer keys: `meta` key by key, `where` both, all else replaces."""
+    """Merge an alternative with the outer keys: `meta` by key, `where` both, the rest replaces."""
     return Layout(
         each=variant.each or outer.each,
         where=outer.where + variant.where,
@@ -384,14 +384,14 @@ def merge_layout(outer: Layout, variant: Layout) -> Layout:
 
 
 def path_document(path: Path) -> Json:
-    """A path, or a lookup in its place, as it stands in a document."""
+    """Return a path, or a lookup in its place, as a document holds it."""
     if isinstance(path, Lookup):
         return {name: part.text for name, part in path.parts.items()}
     return path.text
 
 
 def value_document(value: Value) -> Json:
-    """The shortest spelling of a value in a version 2 document."""
+    """Return the shortest spelling of a value in a version 2 document."""
     body = _form_document(value)
     if value.is_spelled_short:
         return body
@@ -467,7 +467,7 @@ def part_document(part: object) -> Json:
 
 
 def to_document(mapping: Mapping) -> MappingDocument:
-    """The version 2 document of a mapping: unambiguous, in a fixed order, defaults left out."""
+    """Return a mapping's version 2 document: unambiguous, in fixed order, without defaults."""
     stated = {
         "version": 2,
         "source": part_document(mapping.source),

@@ -240,7 +240,7 @@ def _pad_item(item: Item, size: int, pad_id: int) -> Item:
 
 
 def collate(items: Sequence[Item], pad_id: int = 0) -> Item:
-    """Items as one batch: tensors of shape (items, longest item), padded at the end.
+    """Return items as one batch: tensors of shape (items, longest item), padded at the end.
 
     Padding: `pad_id`, label -100, loss mask 0, position 0, segment -1.
     """

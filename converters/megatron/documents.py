@@ -47,7 +47,7 @@ class DocumentRules:
 
     @staticmethod
     def from_options(options: BuildOptions, **facts: Any) -> "DocumentRules":  # noqa: ANN401
-        """The rules that options state; `facts` are what the tokenizer and the input give."""
+        """Return the rules of the options; `facts` come from the tokenizer and the input."""
         return DocumentRules(
             empty_docs=options.empty_docs,
             min_tokens=options.min_tokens,
@@ -84,7 +84,7 @@ class ShapedDocuments:
 
 
 def cast_ids(ids: Tokens, dtype: TokenDtype) -> Tokens:
-    """The ids in the type that is written."""
+    """Convert the ids to the type that is written."""
     kind = np.dtype(DTYPES[WRITTEN_CODES[dtype]])
     limit = np.iinfo(kind).max
     if len(ids) and int(ids.max()) > limit:
@@ -361,7 +361,7 @@ class PendingShard:
 
 
 def slice_shards(whole: Shard, parts: int) -> Iterator[Shard]:
-    """Shards of about `SHARD_BYTES`, or smaller ones where that makes fewer than `parts`.
+    """Yield shards of about `SHARD_BYTES`, or smaller ones if that gives fewer than `parts`.
 
     A document is never in two of them.
     """
@@ -379,7 +379,7 @@ def slice_shards(whole: Shard, parts: int) -> Iterator[Shard]:
 
 
 def attach_rejects(shards: Iterable[Shard], rejects: Sequence[Reject]) -> Iterator[Shard]:
-    """Rejects with the shard that holds the rows around them, so that they stay in order."""
+    """Yield each shard with the rejects of the rows around its own, so that they stay in order."""
     left = list(rejects)
     for shard in shards:
         last = max([*shard.rows[-1:], *(reject.row for reject in shard.rejects)], default=-1)
@@ -393,5 +393,5 @@ def attach_rejects(shards: Iterable[Shard], rejects: Sequence[Reject]) -> Iterat
 
 
 def reject_row(name: str, row: int, reason: str, found: str) -> Reject:
-    """A row of the file `name` that ends here."""
+    """Return the reject of a row of the file `name`."""
     return Reject(file=name, row=row, element=None, reason=reason, path=None, found=found)

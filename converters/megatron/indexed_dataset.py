@@ -47,16 +47,16 @@ Lengths: TypeAlias = npt.NDArray[np.int64]
 
 
 def token_dtype(vocabulary: int, largest_id: int | None = None) -> TokenDtype:
-    """The type Megatron takes for a vocabulary of that size: uint16 below 65,500, else int32.
+    """Return Megatron's type for a vocabulary of that size: uint16 below 65,500, else int32.
 
-    `largest_id` guards vocabularies with holes, whose ids go beyond their size.
+    `largest_id` guards vocabularies with holes, whose ids exceed their size.
     """
     largest = vocabulary - 1 if largest_id is None else largest_id
     return "uint16" if vocabulary < UINT16_VOCABULARY and largest < 2**16 else "int32"
 
 
 def index_paths(prefix: Path) -> tuple[Path, Path, Path]:
-    """`PREFIX.bin`, `PREFIX.idx`, `PREFIX.meta.json`; a dot in the prefix is part of its name."""
+    """Return `PREFIX.bin`, `PREFIX.idx` and `PREFIX.meta.json`; the prefix may have a dot."""
     bin_path, idx_path, meta_path = (
         prefix.with_name(prefix.name + end) for end in (".bin", ".idx", ".meta.json")
     )
@@ -166,17 +166,17 @@ class IndexedReader:
 
     @property
     def documents(self) -> int:
-        """Number of documents, the empty ones included."""
+        """Return the number of documents, empty ones included."""
         return len(self.document_indices) - 1
 
     def document(self, number: int) -> Tokens:
-        """Ids of one document: its sequences, one after another."""
+        """Return the ids of one document: its sequences, one after another."""
         first, end = self.document_indices[number : number + 2]
         return np.concatenate([np.empty(0, self.dtype), *[self[i] for i in range(first, end)]])
 
     @property
     def counts(self) -> IndexCounts:
-        """Documents, sequences and tokens."""
+        """Return the numbers of documents, sequences and tokens."""
         tokens = int(self.tokens.size)
         return IndexCounts(documents=self.documents, sequences=len(self), tokens=tokens)
 
@@ -208,19 +208,19 @@ class IndexedDataSet:
 
     @property
     def packed(self) -> bool:
-        """Whether a document is a pack, whose sequences are texts of their own."""
+        """Return whether a document is a pack, whose sequences are separate texts."""
         options = self.meta.get("options")
         return bool(isinstance(options, dict) and options.get("pack"))
 
     @property
     def tokenizer(self) -> dict[str, Json]:
-        """What its facts say of the tokenizer; {} if they say nothing."""
+        """Return the facts about the tokenizer, {} if there are none."""
         facts = self.meta.get("tokenizer")
         return facts if isinstance(facts, dict) else {}
 
 
 def mask_prefix(prefix: Path) -> Path:
-    """Where the loss masks of a data set lie."""
+    """Return the prefix of the loss masks of a data set."""
     return prefix.with_name(prefix.name + ".loss_mask")
 
 
@@ -239,7 +239,7 @@ def open_data_set(prefix: Path) -> IndexedDataSet:
 
 
 def read_meta(prefix: Path) -> dict[str, Json]:
-    """What `PREFIX.meta.json` holds; {} if there is none, as beside what other tools wrote."""
+    """Return the content of `PREFIX.meta.json`, {} if there is none, as for other tools' files."""
     path = index_paths(prefix)[2]
     if not path.is_file():
         return {}
@@ -252,13 +252,16 @@ def read_meta(prefix: Path) -> dict[str, Json]:
 def number_stretches(
     numbers: IntegerArray, *, overlap: int = 0
 ) -> Iterator[tuple[int, IntegerArray]]:
-    """Views of at most `STRETCH_NUMBERS`, each with its place and `overlap` numbers of the next."""
+    """Yield views of at most `STRETCH_NUMBERS`, each with its position and some overlap.
+
+    `overlap` is how many of the next numbers each view also holds.
+    """
     for start in range(0, len(numbers) - overlap, STRETCH_NUMBERS):
         yield start, numbers[start : start + STRETCH_NUMBERS + overlap]
 
 
 def sequence_starts(tokens: IndexedReader, sequences: IntegerArray) -> npt.NDArray[np.int64]:
-    """Where sequences start in the `.bin`, in tokens; one past the last starts at the end."""
+    """Return where sequences start in the `.bin`, in tokens, and where the last one ends."""
     if not len(tokens):
         return np.zeros(len(sequences), np.int64)
     places = tokens.offsets[np.minimum(sequences, len(tokens) - 1)] // tokens.dtype.itemsize
@@ -266,7 +269,7 @@ def sequence_starts(tokens: IndexedReader, sequences: IntegerArray) -> npt.NDArr
 
 
 def document_token_counts(tokens: IndexedReader) -> Iterator[npt.NDArray[np.int64]]:
-    """Tokens per document, in stretches."""
+    """Yield the tokens per document in arrays of bounded size."""
     for _, indices in number_stretches(tokens.document_indices, overlap=1):
         yield np.diff(sequence_starts(tokens, indices))
 
@@ -313,10 +316,10 @@ def _index_error(path: Path, problem: str) -> ConversionError:
 
 
 def index_bytes(tokens: IndexedReader) -> int:
-    """Size of an `.idx` that holds these sequences and documents and nothing else."""
+    """Return the size of an `.idx` with these sequences and documents and nothing else."""
     return HEADER_BYTES + 12 * len(tokens) + 8 * len(tokens.document_indices)
 
 
 def dtype_code(tokens: IndexedReader) -> int:
-    """Megatron's code of the type of the ids."""
+    """Return Megatron's code of the type of the ids."""
     return next(code for code, name in DTYPES.items() if np.dtype(name) == tokens.dtype)

@@ -148,10 +148,10 @@ def _read_chat_template(path: Path, config: dict[str, Json]) -> str | None:
 
 
 def find_eod(loaded: TokenizerFile) -> int:
-    """The id that ends a document.
+    """Return the id that ends a document.
 
-    The `eos_token` of the configuration beside the tokenizer, else the end-of-sentence piece of a
-    `.model`, else the first of `EOD_TOKENS` that is a special token.
+    It is the `eos_token` of the configuration beside the tokenizer, else the end-of-sentence piece
+    of a `.model`, else the first of `EOD_TOKENS` that is a special token.
     """
     stated = special_texts(loaded.config).get("eos_token")
     if stated is not None:
@@ -175,7 +175,7 @@ def find_eod(loaded: TokenizerFile) -> int:
 
 
 def special_texts(config: Mapping[str, Json]) -> dict[str, str]:
-    """The texts that a configuration states for its special tokens, such as `eos_token`."""
+    """Return the texts of special tokens that a configuration states, such as `eos_token`."""
     texts = {
         name: token.get("content") if isinstance(token, dict) else token
         for name, token in config.items()
@@ -185,7 +185,7 @@ def special_texts(config: Mapping[str, Json]) -> dict[str, str]:
 
 
 def token_id(loaded: TokenizerFile, text: str) -> int | None:
-    """The id of a token by its text as the vocabulary spells it; None if there is none."""
+    """Return the id of a token by its text in the vocabulary, None if there is none."""
     if not is_unicode(text):
         return None  # the libraries take no lone surrogates
     if loaded.kind == "huggingface":
@@ -218,7 +218,7 @@ def tokenizer_frame(loaded: TokenizerFile) -> tuple[list[int], list[int]]:
 
 
 def decode_ids(loaded: TokenizerFile, ids: Sequence[int]) -> str:
-    """A text to look at: special tokens by their names, `<id N>` for an id of no token."""
+    """Return readable text: special tokens by their names, `<id N>` for an id without a token."""
     token: Callable[[int], str | None]
     join: Callable[[list[int]], str]
     if loaded.kind == "huggingface":
@@ -263,7 +263,7 @@ class SpecialCheck:
     odd: tuple[tuple[str, int], ...] = ()
 
     def to_document(self) -> dict[str, Json]:
-        """The section `special_tokens_check` of `.meta.json`."""
+        """Return the section `special_tokens_check` of `.meta.json`."""
         return {
             "tokenizer_path": self.tokenizer_path,
             "strict": self.strict,
@@ -276,7 +276,7 @@ class SpecialCheck:
         }
 
     def warnings(self) -> Iterator[tuple[str, dict[str, Json]]]:
-        """Events for the log, level `warn` and component `tokenizer`, and their fields."""
+        """Yield events for the log, level `warn` and component `tokenizer`, and their fields."""
         events: dict[str, Mapping[str, tuple[int, int | None]]] = {
             "special_token_missing": {token: (n, None) for token, n in self.missing.items()},
             "special_token_mismatch": self.mismatched,

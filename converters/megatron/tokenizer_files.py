@@ -44,7 +44,7 @@ _CAUSE_CHARACTERS: Final = 200
 
 
 def wrong_file_error(where: str, data: bytes, cause: str) -> ConversionError:
-    """The error for a file that neither library takes."""
+    """Return the error for a file that neither library can load."""
     line = (cause.strip().splitlines() or ["it is damaged"])[0][:_CAUSE_CHARACTERS]
     problem, hint = _describe_data(data) or (line, TOKENIZER_HINT)
     return ConversionError(where, f"not a tokenizer: {problem}", hint)
@@ -84,7 +84,7 @@ class UnloadableError(Exception):
 
 
 def read_bounded_file(path: Path, limit: int, hint: str = TOKENIZER_HINT) -> bytes:
-    """The bytes of a regular file."""
+    """Return the bytes of a regular file of at most `limit` bytes."""
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
@@ -97,7 +97,7 @@ def read_bounded_file(path: Path, limit: int, hint: str = TOKENIZER_HINT) -> byt
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text of a JSON document has no lone surrogates."""
+    """Return whether a text of a JSON document has no lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -107,7 +107,7 @@ def is_unicode(text: str) -> bool:
 
 @lru_cache(maxsize=1)
 def load_huggingface(data: bytes) -> "Tokenizer":
-    """The tokenizer of a `tokenizer.json`; one object for all who ask, not to be changed."""
+    """Load the tokenizer of a `tokenizer.json`; callers share one object and must not change it."""
     from tokenizers import Tokenizer
 
     with translate_native_errors(UnloadableError):
@@ -119,7 +119,7 @@ def load_huggingface(data: bytes) -> "Tokenizer":
 
 @lru_cache(maxsize=1)
 def load_sentencepiece(data: bytes) -> "SentencePieceProcessor":
-    """The processor of a `.model`; one object for all who ask, not to be changed."""
+    """Load the processor of a `.model`; callers share one object and must not change it."""
     from sentencepiece import SentencePieceProcessor
 
     model = SentencePieceProcessor()
@@ -143,7 +143,7 @@ class _UnencodableError(Exception):
 
 
 def common_frame(tokenizer: "Tokenizer") -> Frame | None:
-    """The ids before and behind, the same for every text; None if there is no one such pair."""
+    """Return the ids before and behind every text, None if they are not the same for all."""
     common: list[Frame] | None = None
     for text in _probe_texts(tokenizer):
         try:

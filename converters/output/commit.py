@@ -80,7 +80,7 @@ def _own_manifest(folder: Path) -> dict[str, Json] | None:
 
 
 def own_manifest(manifest: dict[str, Json] | None) -> dict[str, Json] | None:
-    """The manifest where ingot wrote it, else None."""
+    """Return the manifest if ingot wrote it, else None."""
     versions = manifest.get("versions") if manifest else None
     return manifest if isinstance(versions, dict) and "ingot" in versions else None
 
@@ -93,7 +93,7 @@ def _has_all_files(folder: Path, manifest: dict[str, Json]) -> bool:
 
 
 def has_counts(manifest: dict[str, Json]) -> bool:
-    """Whether the manifest of records holds what everybody reads of it; of others nothing is."""
+    """Return whether a manifest of records has the counts that readers expect; others pass."""
     if manifest.get("decision") not in ("pt", "sft", "irrelevant"):
         return True
     parts = {name: manifest.get(name) for name in _PARTS}
@@ -104,7 +104,7 @@ def has_counts(manifest: dict[str, Json]) -> bool:
 
 
 def find_finished(folder: Path) -> FinishedResult | None:
-    """The finished result in a folder; None if there is none or a file of it is gone or cut."""
+    """Return the finished result in a folder, None if there is none or a file is missing or cut."""
     manifest = _own_manifest(folder)
     if manifest is None or not has_counts(manifest) or not _has_all_files(folder, manifest):
         return None
@@ -125,13 +125,13 @@ class _Destination:
         return self.sibling("old")
 
     def stages(self) -> list[Path]:
-        """Unfinished runs; a folder with anything else in it is somebody else's."""
+        """Return the unfinished runs; a folder that holds anything else is not ours."""
         own = {"work", "result"}
         found = self._siblings("stage-")
         return [path for path in found if {one.name for one in path.iterdir()} <= own]
 
     def parts(self, own: Path | None) -> list[Path]:
-        """Those where the parts of a job work, but this one."""
+        """Return the folders where the other parts of the job work."""
         return [one for one in self.stages() if one != own and _has_parts(one)]
 
     def trash(self) -> list[Path]:
@@ -164,12 +164,12 @@ class StagedResult:
 
     @property
     def place(self) -> Path | str:
-        """The destination as people know it."""
+        """Return the destination as people know it."""
         return self.out
 
     @property
     def pieces(self) -> PiecePlace:
-        """Where the pieces of the job go."""
+        """Return where the pieces of the job go."""
         return PieceFolders(self.work)
 
     def take_part(self, piece_file: Path, name: str, etag: str | None = None) -> None:
@@ -181,7 +181,7 @@ class StagedResult:
         return {"resumed": self.resumed}
 
     def list_files(self, known: Iterable[FileEntry]) -> list[FileEntry]:
-        """The files of the result but its manifest and run.json; `known` are not hashed again."""
+        """Return the result's files without manifest and run.json; `known` ones are not hashed."""
         with output_errors(self.out):
             return list_files(self.result, known)
 

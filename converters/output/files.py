@@ -71,12 +71,12 @@ class InputStamp(InputLabels):
 
 
 def is_store_url(place: Path | str) -> bool:
-    """Whether a destination is a URL of an object store: a text such as `s3://BUCKET/FOLDER`."""
+    """Return whether a destination is a URL of an object store, such as `s3://BUCKET/FOLDER`."""
     return isinstance(place, str) and "://" in place and not place.startswith("file://")
 
 
 def cache_folder(name: str) -> Path | None:
-    """Where this user's commands keep what can be made again; None for a user without a home."""
+    """Return this user's folder for what can be made again; None for a user without a home."""
     if home := os.environ.get("INGOT_HOME"):
         return Path(home) / name
     cached = Path(os.environ.get("XDG_CACHE_HOME", ""))

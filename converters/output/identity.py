@@ -140,7 +140,7 @@ class PutResult(StagedResult):
 
     @property
     def place(self) -> str:
-        """The URL."""
+        """Return the URL."""
         return self.store.url
 
     def commit(self, manifest: dict[str, Json], run: dict[str, Json]) -> None:

@@ -74,7 +74,7 @@ class StoredFile:
 
 
 def check_url(url: str) -> str:
-    """A URL of a destination without a slash at its end. Raises OutputError for an unfit one."""
+    """Return a destination's URL without a slash at its end. Raises OutputError if it is unfit."""
     scheme, _, rest = url.rstrip("/").partition("://")
     if _USER.search(url):
         hint = "give them in the environment"
@@ -119,7 +119,7 @@ def put_bytes(data: bytes, url: str, *, if_absent: bool = False) -> None:
 
 
 def read_json(url: str) -> dict[str, Json] | None:
-    """The JSON object behind a URL; None where there is no such file, or it holds none."""
+    """Return the JSON object behind a URL, None if there is no such file or it holds none."""
     system, path = _open_store(url)
     try:
         document = json.loads(cast(bytes, _ask(url, lambda: system.cat_file(path))))
@@ -129,7 +129,7 @@ def read_json(url: str) -> dict[str, Json] | None:
 
 
 def list_names(url: str) -> dict[str, StoredFile]:
-    """Every file below a URL, by its name relative to it, in order."""
+    """Return every file below a URL by its relative name, in order."""
     system, path = _open_store(url)
     try:
         found = _ask(url, lambda: system.find(path, detail=True))
@@ -153,7 +153,7 @@ def delete(url: str, names: Iterable[str]) -> None:
 
 
 def holds_sha256(url: str, sha256: str) -> bool:
-    """Whether the content of a file has this hash; it is read."""
+    """Return whether the content of a file has this hash; the file is read."""
     system, path = _open_store(url)
 
     def read() -> str:
@@ -190,11 +190,11 @@ def fetch_file(url: str, local: Path) -> None:
 
 
 def fetch_result(url: str) -> Path:
-    """A local copy of a finished result, in the user's cache until somebody deletes it there.
+    """Return a local copy of a finished result, kept in the user's cache until somebody deletes it.
 
-    Every file is got once, and compared with the manifest. Several processes may do this at a time.
-
-    Raises SourceError: there is no finished result, or a file is not what the manifest lists.
+    Every file is downloaded once and compared with the manifest. Several processes may do this at
+    the same time. Raises SourceError: there is no finished result, or a file is not what the
+    manifest lists.
     """
     url = check_url(url)
     with _read_errors(url):
@@ -216,7 +216,7 @@ def fetch_result(url: str) -> Path:
 
 
 def local_folder(place: str | os.PathLike[str]) -> Path:
-    """A folder itself, or the local copy of the finished result at a URL; see `fetch_result`."""
+    """Return a folder itself, or the local copy of the result at a URL; see `fetch_result`."""
     place = os.fspath(place)
     return fetch_result(place) if is_store_url(place) else Path(place)
 
@@ -239,7 +239,7 @@ def _fetch_listed(url: str, folder: Path, file: FileEntry) -> None:
 
 
 def holds_file(there: StoredFile, url: str, local: Path) -> bool:
-    """Whether a file that was listed holds what a local one holds."""
+    """Return whether a file that was listed holds what a local one holds."""
     return _is_same(there, url, local, by_size=False)
 
 

@@ -33,12 +33,12 @@ SHARED_HINT: Final = "use storage that all machines share, or an object store"
 
 
 def piece_name(number: int) -> str:
-    """The name of a finished piece's folder."""
+    """Return the name of a finished piece's folder."""
     return f"{number:06d}"
 
 
 def find_piece(folder: Path) -> Any:  # noqa: ANN401 - what its maker returned
-    """What a finished piece says; None where it is not finished."""
+    """Return the document of a finished piece, None if it is not finished."""
     done = folder / PIECE_FILE
     return load_json(done, own=True) if done.exists() else None
 
@@ -193,7 +193,7 @@ def run_phase(
 def part_done(
     out: Path | str, shard: JobShard | None, sizes: Sequence[int], phase: str | None = None
 ) -> PartDone:
-    """What says that a part of a job with pieces of these sizes in bytes is done."""
+    """Return the document that says that a part of a job is done; `sizes` are its pieces' bytes."""
     shard = shard or JobShard(0, 1)
     return PartDone(str(out), str(shard), len(shard.own(sizes)), len(sizes), phase)
 
@@ -203,7 +203,7 @@ class PieceTask(Protocol):
 
     @property
     def folder(self) -> Path:
-        """Where its piece appears."""
+        """Return where its piece appears."""
 
 
 APiece = TypeVar("APiece", bound=PieceTask)

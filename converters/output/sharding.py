@@ -35,7 +35,7 @@ class JobShard:
 
     @property
     def merges(self) -> bool:
-        """Whether nothing is to be done but to put parts together."""
+        """Return whether the job only merges finished parts."""
         return not self.count
 
     def __str__(self) -> str:
@@ -131,7 +131,7 @@ class Spread:
 
     @property
     def is_any(self) -> bool:
-        """Whether the job is done in pieces; else this process does it as a whole."""
+        """Return whether the job is done in pieces; else this process does it as a whole."""
         return self.runner != "local" or self.shard is not None
 
 
@@ -164,7 +164,7 @@ def note_job(folder: Path, document: Mapping[str, object]) -> None:
 
 
 def command_document() -> bytes:
-    """The command line of this process and its folder, as JSON."""
+    """Return the command line of this process and its folder as JSON."""
     from ingot.converters.output.files import encode_json
 
     return encode_json({"arguments": sys.argv[1:], "folder": str(Path.cwd())})

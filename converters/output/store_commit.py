@@ -93,29 +93,29 @@ class ShardStore:
 
     @property
     def where(self) -> str:
-        """The destination as it may be shown."""
+        """Return the destination as it may be shown."""
         return redact_urls(self.url)
 
     @property
     def folder(self) -> str:
-        """Where the shards of this result are entered."""
+        """Return where the shards of this result are entered."""
         return f"{STORE_WORK}/{self.key[:_KEY_CHARS]}"
 
     def committed_error(self) -> CommittedElsewhereError:
-        """The error for a result that is there now, and was not when this run began."""
+        """Return the error for a result that appeared after this run began."""
         hint = "run again to see whether its result is the same"
         return CommittedElsewhereError(self.where, "another run committed first", hint)
 
     def find_shard(self, name: str) -> dict[str, Json] | None:
-        """What came of a shard, None where nobody has finished it."""
+        """Return the document of a finished shard, None if nobody has finished it."""
         return read_json(f"{self.url}/{self.folder}/{name}.json")
 
     def finished(self) -> set[str]:
-        """The names of the shards that are finished."""
+        """Return the names of the finished shards."""
         return self.shards_among(list_names(self.url))
 
     def shards_among(self, names: Iterable[str]) -> set[str]:
-        """The names of the shards that files of the destination enter."""
+        """Return the names of the shards to which files of the destination belong."""
         own = (Path(name) for name in names if name.startswith(f"{self.folder}/"))
         return {name.stem for name in own if name.name not in _NOTES}
 
@@ -171,12 +171,12 @@ class StoredResult(StagedResult):
 
     @property
     def place(self) -> Path | str:
-        """The URL; it holds no secret, for those are refused."""
+        """Return the URL; it holds no secret, for such URLs are refused."""
         return self.store.url
 
     @property
     def pieces(self) -> ShardStore:
-        """Where the shards go."""
+        """Return where the shards go."""
         return self.store
 
     def take_part(self, piece_file: Path, name: str, etag: str | None = None) -> None:
@@ -189,7 +189,7 @@ class StoredResult(StagedResult):
         return {"resumed": self.resumed, "shards_found": self.shards_found}
 
     def list_files(self, known: Iterable[FileEntry]) -> list[FileEntry]:
-        """The files of the result: the `known` ones are in the store, the others here."""
+        """Return the result's files: the `known` ones are in the store, the others here."""
         with output_errors(self.out):
             files = [*list_files(self.result), *known]
         return sorted(files, key=lambda one: Path(one["path"]))
@@ -262,7 +262,7 @@ def check_store(url: str) -> str:
 
 
 def find_result(place: Path | str) -> FinishedResult | None:
-    """As `find_finished`, in a folder or at the URL of an object store. Raises OutputError."""
+    """Find a finished result in a folder or at the URL of an object store. Raises OutputError."""
     if isinstance(place, Path):
         return find_finished(place)
     manifest = own_manifest(read_json(f"{place}/{MANIFEST}"))
@@ -293,7 +293,7 @@ def _find_finished(
 def find_equal(
     store: ShardStore, identity: ResultIdentity, *, overwrite: bool
 ) -> tuple[dict[str, StoredFile], FinishedResult | None]:
-    """The files that are there, and the equal result; refuse what is not to be replaced."""
+    """Return the existing files and the equal result; refuse to replace what must stay."""
     there = list_names(store.url)
     manifest = own_manifest(read_json(f"{store.url}/{MANIFEST}")) if MANIFEST in there else None
     found = _find_finished(store, there, manifest)

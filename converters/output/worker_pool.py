@@ -165,7 +165,7 @@ class WorkerProcess:
             raise WorkerDiedError(f"ended by {self.wait_for_end()}") from None
 
     def receive_bytes(self, size: int) -> bytearray:
-        """The bytes that were sent behind a message. Raises WorkerDiedError."""
+        """Return the bytes that were sent behind a message."""
         data = bytearray(size)
         left = memoryview(data)
         while left and (count := os.readv(self.received.fileno(), [left])):
@@ -252,10 +252,10 @@ def results_in_order(
     window: int,
     here: Callable[[Task], Done] | None = None,
 ) -> Iterator[Done]:
-    """The result of `work` for each task, in the order of the tasks; so is the first error.
+    """Yield the result of `work` for each task, in the order of the tasks; so is the first error.
 
     At most `window` tasks are under way or waiting to be taken, so memory does not grow with their
-    number; with `here` this thread does the next one meanwhile, and waits for none it need not.
+    number. With `here` this thread does the next task meanwhile, and never waits if it can work.
     """
     waiting: deque[Future[Done]] = deque()
     most = window if here is None else _MOST_RESULTS

@@ -71,7 +71,7 @@ def read_records(location: Path | Sequence[Path]) -> Iterator[Record]:
 
 
 def kind_of_schema(schema: pa.Schema) -> RecordKind | None:
-    """`pt` or `sft` as the Parquet metadata key `ingot.record` says, else None."""
+    """Return `pt` or `sft` as the Parquet metadata key `ingot.record` says, else None."""
     stated = (schema.metadata or {}).get(RECORD_KEY, b"")
     return next((kind for kind in KINDS if kind.encode() == stated), None)
 

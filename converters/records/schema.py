@@ -123,7 +123,7 @@ class Kind:
 
     @property
     def brief(self) -> list[str]:
-        """Leaf columns (Parquet paths) that are not `long`."""
+        """Return the leaf columns (Parquet paths) that are not `long`."""
         leaves = (leaf for f in self.schema for leaf in _leaf_paths(f.name, f.type))
         return [leaf for leaf in leaves if leaf not in self.long]
 

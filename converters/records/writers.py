@@ -281,9 +281,10 @@ _SHOWN_CHARS: Final = 100
 
 
 def part_name(part: int, record_format: str, further: int = 0) -> str:
-    """File name of a part: `part-00000.parquet`, also of a Delta table; `part-00000_001.parquet`.
+    """Return the file name of a part: `part-00000.parquet`, further ones `part-00000_001.parquet`.
 
-    In a result `part` is the number of a shard and `further` counts the parts behind its first.
+    In a result `part` is the number of a shard and `further` counts the parts behind its first. A
+    Delta table has the same names.
     """
     more = f"_{further:03d}" if further else ""
     return f"part-{part:05d}{more}.{'parquet' if record_format == 'delta' else record_format}"

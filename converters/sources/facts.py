@@ -152,7 +152,7 @@ class FilePiece:
     row: int
 
 
-_ENTRY_FIELDS: Final = tuple(one.name for one in fields(Entry))
+_ENTRY_FIELDS: Final = tuple(entry_field.name for entry_field in fields(Entry))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -195,9 +195,11 @@ class LeftOut:
         return self.kind in ("unread", "table")
 
     @classmethod
-    def of(cls, entry: Entry, said: NoData) -> "LeftOut":
+    def of(cls, entry: Entry, reason: NoData) -> "LeftOut":
         """Return an entry that is not read."""
-        return cls(name=entry.name, why=said.why, bytes=entry.bytes, kind=said.kind, form=said.form)
+        return cls(
+            name=entry.name, why=reason.why, bytes=entry.bytes, kind=reason.kind, form=reason.form
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -248,8 +250,8 @@ def input_entry(
 
 def _hash_once(file: Entry) -> str:
     """Return the SHA-256 of a file; that of a container once for the tables read in a row."""
-    taken = getattr(file.place, "take_digest", None)  # of rows that a server gave
-    if taken is not None and (digest := taken()) is not None:
+    take_digest = getattr(file.place, "take_digest", None)  # of rows that a server gave
+    if take_digest is not None and (digest := take_digest()) is not None:
         return str(digest)
     if not isinstance(file.place, TableMember) or not file.tells_changes:
         return hash_input(file)

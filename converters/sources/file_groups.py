@@ -111,15 +111,15 @@ def select_main_group(
     if not groups:
         return (), []
     main = max(groups, key=lambda group: group.weight)
-    for texts in (one for one in groups if one.family == "text" and main.family in _BESIDE):
+    for texts in (group for group in groups if group.family == "text" and main.family in _BESIDE):
         main = texts if _are_texts_beside(texts.files, main.files) else main
-    kept = {file.name for file in main.files}
+    main_names = {file.name for file in main.files}
     if names_files(spec.files):
-        kept |= {file.name for file in files if _family(file) == main.family}
-    others = [file for file in files if file.name not in kept]
+        main_names |= {file.name for file in files if _family(file) == main.family}
+    others = [file for file in files if file.name not in main_names]
     shares = _table_shares(files)
     left_out = [_leave_out(file, "another shape than the main files", shares) for file in others]
-    return tuple(file for file in files if file.name in kept), left_out
+    return tuple(file for file in files if file.name in main_names), left_out
 
 
 def group_files(
@@ -133,7 +133,7 @@ def group_files(
     """
     files, groups = _make_groups(files, SourceSpec())
     groups.sort(key=lambda group: -group.weight)
-    kept: list[dict[str, SourceFile]] = [{} for _ in groups]
+    chosen: list[dict[str, SourceFile]] = [{} for _ in groups]
     left_out: list[LeftOut] = []
     archive_groups: dict[str, int] = {}
     for number, group in enumerate(groups):
@@ -145,10 +145,10 @@ def group_files(
                 why = "another shape than the other files"
                 left_out.append(_leave_out(file, why, group.shares))
             else:
-                kept[number][file.name] = file
+                chosen[number][file.name] = file
     order = {file.name: place for place, file in enumerate(files)}
-    made = [tuple(sorted(one.values(), key=lambda file: order[file.name])) for one in kept]
-    return [group for group in made if group], left_out
+    tables = [tuple(sorted(group.values(), key=lambda file: order[file.name])) for group in chosen]
+    return [group for group in tables if group], left_out
 
 
 def _make_groups(
@@ -198,8 +198,8 @@ def _leave_out(file: SourceFile, why: str, shares: Mapping[str, float]) -> LeftO
     size = round(shares.get(file.name, file.bytes))
     strange = strange_text(file.facts.shape) if file.facts.format == "text" else ""
     shape = NoData(f"{why}: {described}", "shape", file.facts.format)
-    said = NoData.unread(strange) if strange else shape
-    return replace(LeftOut.of(file, said), bytes=size)
+    reason = NoData.unread(strange) if strange else shape
+    return replace(LeftOut.of(file, reason), bytes=size)
 
 
 def _change_facts(file: SourceFile, **facts: Any) -> SourceFile:  # noqa: ANN401
@@ -291,39 +291,39 @@ def names_files(patterns: Sequence[str] | None) -> bool:
 
 
 def guessed_spec(
-    files: Sequence[SourceFile], spec: SourceSpec = SourceSpec(), others: Sequence[str] = ()
+    files: Sequence[SourceFile], spec: SourceSpec = SourceSpec(), other_names: Sequence[str] = ()
 ) -> SourceSpec:
     """Return the facts that a later run could guess otherwise, where all files agree on them.
 
     What is stated of the format or a query is one: without it the files would not be read so. So
-    is which files are read: `others`, of another shape, may look alike once facts are stated.
+    is which files are read: `other_names`, of another shape, may look alike once facts are stated.
     """
     facts = ("format", "encoding", "delimiter", "quote", "header_rows")
     agreed: dict[str, Any] = {fact: _agreed_fact(files, fact) for fact in facts}
     if all("columns" in file.facts.guessed for file in files):
         agreed["columns"] = _agreed_fact(files, "columns")
     agreed |= {"format": spec.format or agreed["format"], "query": spec.query}
-    if files and others and spec.files is None and spec.query is None:
-        agreed["files"] = _chosen_files([file.name for file in files], others)
+    if files and other_names and spec.files is None and spec.query is None:
+        agreed["files"] = _chosen_files([file.name for file in files], other_names)
     return SourceSpec(**agreed)
 
 
 _MOST_NAMED = 200
 
 
-def _chosen_files(read: Sequence[str], others: Sequence[str]) -> tuple[str, ...] | None:
+def _chosen_files(read: Sequence[str], other_names: Sequence[str]) -> tuple[str, ...] | None:
     """The patterns that leave other files out, or name those that are read; None for too many."""
-    excluding = tuple(f"!{_anchored_glob(name, read)}" for name in others[: _MOST_NAMED + 1])
+    excluding = tuple(f"!{_anchored_glob(name, read)}" for name in other_names[: _MOST_NAMED + 1])
     exact = all(matches_globs(name, excluding) for name in read)
     if exact and len(excluding) <= _MOST_NAMED:
         return excluding
-    naming = tuple(_anchored_glob(name, others) for name in read[: _MOST_NAMED + 1])
+    naming = tuple(_anchored_glob(name, other_names) for name in read[: _MOST_NAMED + 1])
     return naming if len(naming) <= _MOST_NAMED else None
 
 
-def _anchored_glob(name: str, beside: Sequence[str]) -> str:
+def _anchored_glob(name: str, other_names: Sequence[str]) -> str:
     """A glob for one file, which begins with a slash where a file in a folder has its name."""
-    same = any(other.endswith(f"/{name}") for other in beside)
+    same = any(other.endswith(f"/{name}") for other in other_names)
     return f"/{literal_glob(name)}" if same else literal_glob(name)
 
 

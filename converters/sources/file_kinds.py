@@ -72,8 +72,8 @@ _DATA_NAME = re.compile(
 # What a file is by its first bytes. A magic of plain letters has a control byte behind it in a file
 # of its format, and none in a text that begins with these letters.
 _MAGIC = [
-    (re.compile(pattern, re.DOTALL), said)
-    for pattern, said in (
+    (re.compile(pattern, re.DOTALL), advice)
+    for pattern, advice in (
         (rb"\x89PNG", NoData("a PNG image", "media", "an image")),
         (rb"\xff\xd8\xff", NoData("a JPEG image", "media", "an image")),
         (
@@ -167,15 +167,17 @@ def blank_verdict(*, whole: bool) -> NoData:
 
 def damaged_text(files: Sequence[LeftOut]) -> str:
     """Return the first files that are empty, or named as data and hold none, with reasons."""
-    found = [
-        f"{one.name}: {one.why}" for one in files if one.kind in ("empty", "unfetched", "binary")
+    lines = [
+        f"{file.name}: {file.why}"
+        for file in files
+        if file.kind in ("empty", "unfetched", "binary")
     ]
-    return "; ".join(found[:3]) + (f"; and {len(found) - 3:,} more" if len(found) > 3 else "")
+    return "; ".join(lines[:3]) + (f"; and {len(lines) - 3:,} more" if len(lines) > 3 else "")
 
 
 def unread_text(files: Sequence[LeftOut]) -> str:
     """Return the first of some files in formats that are not read, each with its format."""
-    first = ", ".join(f"{one.name} is {one.form or one.why}" for one in files[:3])
+    first = ", ".join(f"{file.name} is {file.form or file.why}" for file in files[:3])
     return first + (f", and {len(files) - 3:,} more" if len(files) > 3 else "")
 
 
@@ -199,7 +201,7 @@ def may_hold_documents(
     if any(map(_is_lost_data, left_out)):
         return False
     documents: dict[str, int] = {}  # their bytes
-    notes, objects, others = 0, 0, []
+    notes, objects, rest = 0, 0, []
     for name, form, size in read:
         if form in ("text", "csv") and _is_document(name):
             documents[name] = size
@@ -209,12 +211,12 @@ def may_hold_documents(
             return False
         else:
             notes += size
-    for one in left_out:
-        page = one.form == kinds.HTML_PAGE or _is_document(one.name)
-        if page and not_a_document(one.name) is None:
-            documents[one.name] = one.bytes
-        elif one.kind not in ("hidden", "note") and not one.is_unread:
-            others.append(one.bytes)
+    for file in left_out:
+        page = file.form == kinds.HTML_PAGE or _is_document(file.name)
+        if page and not_a_document(file.name) is None:
+            documents[file.name] = file.bytes
+        elif file.kind not in ("hidden", "note") and not file.is_unread:
+            rest.append(file.bytes)
     size = sum(documents.values())
     all_code = all(map(kinds.is_code, documents))
     if objects and (
@@ -225,14 +227,14 @@ def may_hold_documents(
     return (
         len(documents) >= (fewest_code if all_code else fewest)
         and (not notes or size > _TIMES_TEXT * notes)
-        and (size >= sum(others) or 3 * len(documents) >= len(others))
+        and (size >= sum(rest) or 3 * len(documents) >= len(rest))
     )
 
 
-def _is_lost_data(one: LeftOut) -> bool:
+def _is_lost_data(file: LeftOut) -> bool:
     """Whether a file that holds no rows was to hold some, or belongs to a table."""
-    empty = one.kind in ("empty", "binary") and kinds.kind_by_name(one.name) is None
-    return one.kind in ("unfetched", "table") or (empty and bool(_DATA_NAME.search(one.name)))
+    empty = file.kind in ("empty", "binary") and kinds.kind_by_name(file.name) is None
+    return file.kind in ("unfetched", "table") or (empty and bool(_DATA_NAME.search(file.name)))
 
 
 def _is_document(name: str) -> bool:
@@ -258,11 +260,11 @@ _OTHER_ADVICE = "convert such files to JSON, CSV, Parquet, Arrow or text first"
 
 def unread_hint(forms: Iterable[str]) -> str:
     """Return what to do with files that are left out for their formats, of each kind once."""
-    found = {
-        next((said for kind, said in _ADVICE.items() if re.search(kind, one)), _OTHER_ADVICE): None
-        for one in forms
+    advice = {
+        next((text for kind, text in _ADVICE.items() if re.search(kind, form)), _OTHER_ADVICE): None
+        for form in forms
     }
-    return "; ".join(found) or _OTHER_ADVICE
+    return "; ".join(advice) or _OTHER_ADVICE
 
 
 def describe_magic(head: bytes) -> NoData | None:
@@ -272,4 +274,4 @@ def describe_magic(head: bytes) -> NoData | None:
     """
     if not _ANY_MAGIC.match(head):
         return None
-    return next(said for magic, said in _MAGIC if magic.match(head))
+    return next(kind for magic, kind in _MAGIC if magic.match(head))

@@ -182,15 +182,15 @@ class PathFacts:
 
     @cached_property
     def values(self) -> tuple[tuple[Json, int], ...]:
-        """(value, count), most frequent first, where there are few different ones."""
+        """Return values with their counts, most frequent first, if there are few different ones."""
         return tuple(self._counts.most_common()) if self.distinct <= FEW_VALUES else ()
 
     @cached_property
     def looks(self) -> dict[str, float]:
         """Return the share of the judged texts per look (`url`, `prose`, ...; see `text_kinds`)."""
         judged = pick_evenly(self.texts, self.judged)
-        found = (_kept_looks(t) if len(t) <= SHORT_CHARS else text_looks(t) for t in judged)
-        return _shares(Counter(chain.from_iterable(found)), max(1, len(judged)))
+        looks = (_kept_looks(t) if len(t) <= SHORT_CHARS else text_looks(t) for t in judged)
+        return _shares(Counter(chain.from_iterable(looks)), max(1, len(judged)))
 
     @cached_property
     def scripts(self) -> dict[str, float]:
@@ -239,15 +239,15 @@ class _Walk:
         self.keyed = keyed
         top = PathFacts((), keyed=() in keyed)
         top.hits, top.hit_rows = list(values), list(range(len(values)))
-        waiting = found = [top] if values else []
+        waiting = nodes = [top] if values else []
         while waiting:
             waiting = [inside for slot in waiting for inside in self._inside(slot)]
-            found = [*found, *waiting]
-        self.slots = {slot.segments: slot for slot in sorted(found, key=PathFacts.order)}
+            nodes = [*nodes, *waiting]
+        self.slots = {slot.segments: slot for slot in sorted(nodes, key=PathFacts.order)}
 
     def _inside(self, slot: PathFacts) -> list[PathFacts]:
         """The places right below another one."""
-        found: dict[str, PathFacts | None] = {}
+        paths: dict[str, PathFacts | None] = {}
         for number, value in enumerate(slot.hits):
             if value.__class__ is dict:
                 steps = repeat(".*") if slot.keyed else value
@@ -257,14 +257,14 @@ class _Walk:
             else:
                 continue
             row = slot.hit_rows[number]
-            for step, one in pairs:
-                if step not in found:
-                    found[step] = self._below(slot, step)
-                if (inside := found[step]) is not None:
-                    inside.hits.append(one)
+            for step, child in pairs:
+                if step not in paths:
+                    paths[step] = self._below(slot, step)
+                if (inside := paths[step]) is not None:
+                    inside.hits.append(child)
                     inside.hit_rows.append(row)
                     inside.inside_of.append(number)
-        return [inside for inside in found.values() if inside is not None]
+        return [inside for inside in paths.values() if inside is not None]
 
     def _below(self, slot: PathFacts, step: str) -> PathFacts | None:
         place = slot.segments
@@ -302,15 +302,15 @@ def _walk_values(values: Sequence[Json]) -> _Walk:
     keyed: frozenset[Place] = frozenset()
     for _ in range(4):
         walk = _Walk(values, keyed)
-        found = frozenset(
+        kinds = frozenset(
             place
             for place, slot in walk.slots.items()
             if slot.keys and place not in keyed and _are_data(slot, walk.slots)
         )
-        if not found:
+        if not kinds:
             break
-        shallow = min(len(place) for place in found)
-        keyed |= {place for place in found if len(place) == shallow}
+        shallow = min(len(place) for place in kinds)
+        keyed |= {place for place in kinds if len(place) == shallow}
     return walk
 
 
@@ -318,10 +318,10 @@ _GOLDEN = (5**0.5 - 1) / 2
 
 
 def pick_evenly(items: Sequence[T], most: int) -> Sequence[T]:
-    """At most `most` of some items, one from each of so many runs of them, the first among them.
+    """Pick at most `most` items, one from each of as many equal runs, always the first item of all.
 
-    Where in its run follows the golden ratio: at equal distances items that alternate look all
-    the same.
+    The position within each run follows the golden ratio: at equal distances, alternating items
+    would all look the same.
     """
     if len(items) <= most:
         return items
@@ -341,21 +341,21 @@ def _choose_slots(slots: dict[Place, PathFacts]) -> list[PathFacts]:
     if len(slots) <= MAX_PATHS:
         return list(slots.values())
     chars = {place: sum(map(len, slot.texts)) for place, slot in slots.items()}
-    kept: set[Place] = set()
+    places: set[Place] = set()
     for place in sorted(slots, key=lambda place: -chars[place]):
         heads = {place[:n] for n in range(len(place) + 1)}
-        if len(kept | heads) <= MAX_PATHS:
-            kept |= heads
-    return [slot for place, slot in slots.items() if place in kept]
+        if len(places | heads) <= MAX_PATHS:
+            places |= heads
+    return [slot for place, slot in slots.items() if place in places]
 
 
 def profile_values(values: Sequence[Json]) -> Profile:
     """Take the inventory of rows, or of what stands at some place in each of them."""
     slots = _walk_values(values).slots
-    kept = _choose_slots(slots)
-    for one in kept:
-        one.judged = max(50, min(JUDGED_TEXTS, JUDGED_IN_ALL // len(slots)))
-    return Profile(rows=len(values), paths=tuple(kept), cut=len(slots) - len(kept))
+    chosen = _choose_slots(slots)
+    for slot in chosen:
+        slot.judged = max(50, min(JUDGED_TEXTS, JUDGED_IN_ALL // len(slots)))
+    return Profile(rows=len(values), paths=tuple(chosen), cut=len(slots) - len(chosen))
 
 
 def all_facts(values: Sequence[Json]) -> tuple[PathFacts, ...]:

@@ -244,7 +244,7 @@ TABLE_CONTAINERS: Final = {
         b"SQLite format 3\0", "containers.sqlite_files", "sqlite_tables", "read_sqlite_table"
     ),
 }
-_ANY_TABLES: Final = b"|".join(one.begins for one in TABLE_CONTAINERS.values())
+_ANY_TABLES: Final = b"|".join(container.begins for container in TABLE_CONTAINERS.values())
 # In the order in which they are tried: a workbook is a zip file, too.
 CONTAINERS: Final = {
     **TABLE_CONTAINERS,
@@ -294,12 +294,12 @@ def find_container(entry: Entry, seen: FilePeek, spec: SourceSpec) -> Container 
     if _binary_facts("webdataset", entry, seen, spec):
         return None  # the parts of a shard are no files
     for name, container in CONTAINERS.items():
-        found = _begins(container.begins, seen) and container.detect(entry, seen)
-        if isinstance(found, NoData):
-            return found
-        if found and name in TABLE_CONTAINERS and spec.format not in (None, name):
+        detected = _begins(container.begins, seen) and container.detect(entry, seen)
+        if isinstance(detected, NoData):
+            return detected
+        if detected and name in TABLE_CONTAINERS and spec.format not in (None, name):
             return NoData(f"its format is {name}, and {spec.format} is stated")
-        if found:
+        if detected:
             return container
     return None
 
@@ -343,8 +343,8 @@ def sniff_file(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | No
         raise SourceError(str(entry.place), f"not a {spec.format} file")
     if spec.format is None and (known := file_kinds.describe_magic(seen.head)):
         return known
-    found = detection.stated_encoding(entry, spec)
-    encoding = found or text.detect_encoding([seen.head, *seen.windows], seen.whole)
+    stated = detection.stated_encoding(entry, spec)
+    encoding = stated or text.detect_encoding([seen.head, *seen.windows], seen.whole)
     if encoding is None:
         return _binary_verdict(entry, seen)
     return _text_facts(entry, seen, spec, encoding)
@@ -388,7 +388,9 @@ def _text_facts(
         name=name, data=data, lines=lines, whole=seen.whole, base=base, goes_on=seen.goes_on
     )
     facts = _format_facts(head, spec, str(entry.place))
-    known = next((one.what for one in RECOGNIZERS.values() if one.recognize(data)), None)
+    known = next(
+        (recognizer.what for recognizer in RECOGNIZERS.values() if recognizer.recognize(data)), None
+    )
     # Raw data of one kind belongs together, however many cells the lines of each file have.
     return replace(facts, shape=frozenset({known})) if known and not facts.header else facts
 

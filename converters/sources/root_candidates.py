@@ -56,8 +56,8 @@ def root_candidates(
         points = (1.4 if len(objects) > 2 else 0.0) + (0.8 if text else 0.0) + 0.4
         whole = RootCandidate(path="$", rows=1, why="the file as one row")
         tables = tables and file.facts.format == "json"
-        found = _find_table(value, len(objects)) if tables else ()
-        ranked = [*found, *_find_roots(value, (), 1), (points, whole)]
+        table = _find_table(value, len(objects)) if tables else ()
+        ranked = [*table, *_find_roots(value, (), 1), (points, whole)]
         return tuple(root for _, root in sorted(ranked, key=lambda item: (-item[0], item[1].path)))
     large = type(value) is BrokenRow and len(head) > MAX_HEAD
     return tuple(_head_candidates(head)) if large else ()
@@ -75,11 +75,11 @@ def _find_table(
 
 def _head_candidates(head: bytes) -> Iterator[RootCandidate]:
     """The candidates of a file that is too large, from its first megabytes."""
-    held = top_level_containers(head)
-    if len(held) > _MOST_CANDIDATES and all(is_object for _, is_object in held):
+    containers = top_level_containers(head)
+    if len(containers) > _MOST_CANDIDATES and all(is_object for _, is_object in containers):
         yield RootCandidate(path="*", rows=None, why="objects keyed by id")
         return
-    for key, is_object in held:
+    for key, is_object in containers:
         mark, why = (".*", "an object") if is_object else ("[*]", "a list")
         yield RootCandidate(path=join_path(key, mark), rows=None, why=f"{why} in a large file")
 
@@ -99,21 +99,21 @@ def _find_roots(
         # Of many lists under ids each may be a record.
         points = 1.4 if _id_key_reason(value) else 1.8
         yield points - depth * 0.25, RootCandidate(path=path, rows=rows, why="lists of equal rows")
-    for key, held in value.items():
+    for key, content in value.items():
         here = (*keys, key)
-        if isinstance(held, dict) and {"columns", "data"} <= held.keys():
-            yield from _find_table(held, 1, join_path(*here))
-        if isinstance(held, dict) and depth < _MOST_DEPTH and len(value) < 100:
-            yield from _find_roots(held, here, depth + 1)
-        if not isinstance(held, list) or not held:
+        if isinstance(content, dict) and {"columns", "data"} <= content.keys():
+            yield from _find_table(content, 1, join_path(*here))
+        if isinstance(content, dict) and depth < _MOST_DEPTH and len(value) < 100:
+            yield from _find_roots(content, here, depth + 1)
+        if not isinstance(content, list) or not content:
             continue
-        path, long = join_path(*here, "[*]"), len(held) >= _FEW_VALUES
-        if all(isinstance(item, dict) for item in held):
-            root = RootCandidate(path=path, rows=len(held), why="a list of objects")
-            points = 0.2 if _take_turns(held) else 1.5 if long else 0.9
+        path, long = join_path(*here, "[*]"), len(content) >= _FEW_VALUES
+        if all(isinstance(item, dict) for item in content):
+            root = RootCandidate(path=path, rows=len(content), why="a list of objects")
+            points = 0.2 if _take_turns(content) else 1.5 if long else 0.9
             yield points - depth * 0.25, root
-        elif long and all(isinstance(item, str) for item in held):
-            root = RootCandidate(path=path, rows=len(held), why="a list of texts")
+        elif long and all(isinstance(item, str) for item in content):
+            root = RootCandidate(path=path, rows=len(content), why="a list of texts")
             yield 0.1 - depth * 0.25, root
 
 
@@ -122,56 +122,56 @@ def _take_turns(rows: list[dict[str, Json]]) -> bool:
     if len(rows) < _FEWEST_TURNS:
         return False
     for key in rows[0]:
-        said = [row.get(key) for row in rows]
-        if not all(isinstance(one, str) for one in said):
+        texts = [row.get(key) for row in rows]
+        if not all(isinstance(text, str) for text in texts):
             continue
-        changes = sum(one != other for one, other in pairwise(said))
-        if changes >= _TURN_SHARE * (len(rows) - 1) and 2 * len(set(said)) <= len(rows):
+        changes = sum(text != other for text, other in pairwise(texts))
+        if changes >= _TURN_SHARE * (len(rows) - 1) and 2 * len(set(texts)) <= len(rows):
             return True
     return False
 
 
 def _count_alike_rows(value: dict[str, Json]) -> int:
     """How many rows the lists of an object hold, where nearly all values are lists of one kind."""
-    lists = [held for held in value.values() if isinstance(held, list) and held]
+    lists = [rows for rows in value.values() if isinstance(rows, list) and rows]
     rows = sum(map(len, lists))
     if len(lists) < 2 or _MOST_OTHERS * (len(value) - len(lists)) > rows:
         return 0
-    if all(isinstance(row, str) for held in lists for row in held):
+    if all(isinstance(row, str) for rows in lists for row in rows):
         return rows if len(set(map(len, lists))) > 1 else 0  # else they may be columns
-    if not all(isinstance(row, dict) for held in lists for row in held):
+    if not all(isinstance(row, dict) for rows in lists for row in rows):
         return 0
-    keys = [set().union(*held[:_LOOKED_AT]) for held in lists]
+    keys = [set().union(*rows[:_LOOKED_AT]) for rows in lists]
     common, every = set.intersection(*keys), set[str]().union(*keys)
     return rows if common and 2 * len(common) >= len(every) else 0
 
 
 def _id_key_reason(value: dict[str, Json]) -> str | None:
     """Whether the values are records of one kind: objects with the same keys, or long texts."""
-    held = list(value.values())
+    values = list(value.values())
     numbered = all(any(map(str.isdigit, key)) for key in value)
     # Few plain words without a digit read like names of fields.
     named = len(value) < 10 and all(
         key.isidentifier() and not any(map(str.isdigit, key)) for key in value
     )
-    if all(isinstance(item, dict) for item in held):
-        shared = set(held[0]).intersection(*held[:100])
+    if all(isinstance(item, dict) for item in values):
+        shared = set(values[0]).intersection(*values[:100])
         return "objects keyed by id" if shared and not named else None
-    if all(isinstance(item, str) for item in held):
-        long = sum(len(item) > 40 for item in held) * 2 > len(held)
-        return "texts keyed by id" if len(held) > 20 or (long and not named) else None
-    if all(isinstance(item, list) for item in held) and (len(held) > 20 or numbered):
+    if all(isinstance(item, str) for item in values):
+        long = sum(len(item) > 40 for item in values) * 2 > len(values)
+        return "texts keyed by id" if len(values) > 20 or (long and not named) else None
+    if all(isinstance(item, list) for item in values) and (len(values) > 20 or numbered):
         return "lists keyed by id"
     return None
 
 
 def _count_keyed_twice(value: dict[str, Json]) -> int:
     """How many records lie below two levels of ids, 0 where these are no ids."""
-    held = list(value.values())
-    if len(held) < 2 or not all(isinstance(item, dict) and item for item in held):
+    values = list(value.values())
+    if len(values) < 2 or not all(isinstance(item, dict) and item for item in values):
         return 0
-    inner = [record for item in held for record in item.values()]
+    inner = [record for item in values for record in item.values()]
     kinds = {key for record in inner[:100] if isinstance(record, dict) for key in record}
-    shared = set(held[0]).intersection(*held[1:100])
+    shared = set(values[0]).intersection(*values[1:100])
     alike = all(isinstance(r, dict) and 2 * len(kinds & set(r)) > len(kinds) for r in inner)
-    return len(inner) if kinds and alike and not shared and len(inner) >= 2 * len(held) else 0
+    return len(inner) if kinds and alike and not shared and len(inner) >= 2 * len(values) else 0

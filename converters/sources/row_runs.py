@@ -137,10 +137,10 @@ def _element_rows(
 ) -> Iterator[RowChunk]:
     data = _read_bytes_at(file, place.start, min(size, place.stop - place.start))
     if place.start:
-        found = _find_elements(data, seen, last=place.stop >= file.bytes)
+        elements = _find_elements(data, seen, last=place.stop >= file.bytes)
     else:
-        found = _complete_elements(data, seen.root)
-    rows = flatten_elements(found, seen.root)
+        elements = _complete_elements(data, seen.root)
+    rows = flatten_elements(elements, seen.root)
     if file.facts.format == "chat_tree":
         from ingot.converters.sources.interchange.chat_trees import show_branches
 
@@ -157,19 +157,19 @@ def _read_bytes_at(file: SourceFile, start: int, size: int) -> bytes:
 
 def _complete_elements(data: bytes, root: RowRoot) -> list[Element]:
     """The elements that end in the data; what is wrong behind them is not looked at."""
-    found: list[Element] = []
+    elements: list[Element] = []
     try:
         for group in read_elements(iter([data]), replace(root, rest=None), ""):
-            found += group
+            elements += group
     except SourceError:
         pass
-    return found
+    return elements
 
 
 def _read_beginning(file: SourceFile, root: RowRoot) -> _FileBeginning | None:
     data = _read_bytes_at(file, 0, _HEAD)
-    held = _complete_elements(data, root)[:_BEGINNING_ELEMENTS]
-    values = [value for value in parse_elements(held).values if type(value) is not BrokenRow]
+    elements = _complete_elements(data, root)[:_BEGINNING_ELEMENTS]
+    values = [value for value in parse_elements(elements).values if type(value) is not BrokenRow]
     if not values:
         return None
     keys = frozenset(key for value in values if isinstance(value, dict) for key in value)
@@ -188,10 +188,10 @@ def _find_elements(data: bytes, seen: _FileBeginning, *, last: bool) -> list[Ele
     top = RowRoot(text="*" if seen.root.keyed else "[*]", keyed=seen.root.keyed)
     opener = b"{" if seen.root.keyed else b"["
     for start in islice(_element_starts(data, seen), _TRIES):
-        found = _complete_elements(opener + data[start:], top)
-        goes_on = sum(len(one.data) for one in found) > (len(data) - start) // 2
-        if found and (goes_on or last) and _resembles_beginning(found, seen):
-            return found
+        elements = _complete_elements(opener + data[start:], top)
+        goes_on = sum(len(element.data) for element in elements) > (len(data) - start) // 2
+        if elements and (goes_on or last) and _resembles_beginning(elements, seen):
+            return elements
     return []
 
 
@@ -203,8 +203,8 @@ def _element_starts(data: bytes, seen: _FileBeginning) -> Iterator[int]:
         yield from (match.end() for match in _ELEMENT_BREAK[sign].finditer(data))
 
 
-def _resembles_beginning(found: Sequence[Element], seen: _FileBeginning) -> bool:
-    values = parse_elements(found[:_JUDGED]).values
+def _resembles_beginning(elements: Sequence[Element], seen: _FileBeginning) -> bool:
+    values = parse_elements(elements[:_JUDGED]).values
     if any(type(value) is BrokenRow or _opening_sign(value) not in seen.opens for value in values):
         return False
     return all(

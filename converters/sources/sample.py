@@ -106,29 +106,29 @@ def draw_sample(
 def _find_main_texts(source: Source, sample: Sample) -> Sample:
     from ingot.converters.sources.interchange.web_archives import find_main_texts
 
-    texts = find_main_texts(source.location, (one.value for one in sample.rows))
-    rows = [replace(one, value=row) for one, row in zip(sample.rows, texts, strict=True)]
+    texts = find_main_texts(source.location, (row.value for row in sample.rows))
+    rows = [replace(sampled, value=row) for sampled, row in zip(sample.rows, texts, strict=True)]
     bad = [
-        SampledBad(file=one.file, bad=to_bad_row(one.row, one.value))
-        for one in rows
-        if type(one.value) is BrokenRow
+        SampledBad(file=row.file, bad=to_bad_row(row.row, row.value))
+        for row in rows
+        if type(row.value) is BrokenRow
     ]
-    kept = tuple(one for one in rows if type(one.value) is not BrokenRow)
-    return replace(sample, rows=kept, bad=(*sample.bad, *bad))
+    readable = tuple(row for row in rows if type(row.value) is not BrokenRow)
+    return replace(sample, rows=readable, bad=(*sample.bad, *bad))
 
 
 def _read_whole(source: Source, max_bytes: int) -> list[_Item] | None:
     """Every row of a source that is no larger than `max_bytes`, else None."""
     if stored_bytes(source.files) > max_bytes:
         return None
-    held: list[_Item] = []
+    items: list[_Item] = []
     size = 0
     for batch in source.batches():
-        held += _sampled_items(batch)
+        items += _sampled_items(batch)
         size += _batch_bytes(batch)
         if size > 2 * max_bytes:  # compressed
             return None
-    return held
+    return items
 
 
 def _sampled_items(batch: Batch) -> list[_Item]:
@@ -165,15 +165,15 @@ def _build_sample(items: Sequence[_Item], *, complete: bool, total: int | None) 
     )
 
 
-def _pick_runs(held: list[_Item], rows: int, chance: random.Random) -> list[_Item]:
+def _pick_runs(items: list[_Item], rows: int, chance: random.Random) -> list[_Item]:
     """`rows` of more items, in runs of neighbours at even distances, each shifted by chance."""
     count = max(1, rows // _RUN_ROWS)
     out: list[_Item] = []
     for number in range(count):
-        start, stop = len(held) * number // count, len(held) * (number + 1) // count
+        start, stop = len(items) * number // count, len(items) * (number + 1) // count
         size = rows * (number + 1) // count - rows * number // count
         first = chance.randint(start, max(start, stop - size))
-        out += held[first : first + size]
+        out += items[first : first + size]
     return out
 
 
@@ -216,11 +216,11 @@ class _RunThinner:
             self._step *= 2
 
     def chosen(self) -> list[_Item]:
-        """At most the rows that were asked for, in order, spread over all that were added."""
+        """Return at most the requested number of rows, in order, spread over all added ones."""
         if self._open:
             self._close()
-        held = [item for run in self._runs for item in run]
-        return held if len(held) <= self._rows else _pick_runs(held, self._rows, self._chance)
+        items = [item for run in self._runs for item in run]
+        return items if len(items) <= self._rows else _pick_runs(items, self._rows, self._chance)
 
 
 class _Sampler:
@@ -255,25 +255,25 @@ class _Sampler:
         file = self._source.files[place]
         spec = self._source.spec
         count = max(1, -(-rows // _RUN_ROWS))
-        found: list[_Item] = []
+        items: list[_Item] = []
         used = 0
         plan = spread_row_runs(file, spec, count, most_bytes, self._chance)
         if plan is not None:
-            found, used = self._from_runs(file, plan, rows, most_bytes)
-        if not found:  # it cannot be entered, or its rows are larger than what is read of each run
+            items, used = self._from_runs(file, plan, rows, most_bytes)
+        if not items:  # it cannot be entered, or its rows are larger than what is read of each run
             whole = RowRun(first_row=0, stretches=partial(read_file, file, spec))
-            found, used = self._from_runs(file, [whole], rows, most_bytes)
+            items, used = self._from_runs(file, [whole], rows, most_bytes)
         self._bytes -= used
-        self._found[place] = found
+        self._found[place] = items
 
     def _from_runs(
         self, file: SourceFile, plan: Sequence[RowRun], rows: int, most_bytes: int
     ) -> tuple[list[_Item], int]:
-        found: list[_Item] = []
+        items: list[_Item] = []
         used, fields = 0, self._source.spec.json_fields or ()
         for number, run in enumerate(plan):
             left = len(plan) - number
-            share = -(-(rows - len(found)) // left)
+            share = -(-(rows - len(items)) // left)
             thinned = _RunThinner(share, max(1, (most_bytes - used) // left), self._chance)
             unread = SKIM_FACTOR * most_bytes // len(plan)
             for batch in to_batches(file.name, with_partitions(file, run.stretches()), fields):
@@ -281,11 +281,11 @@ class _Sampler:
                 unread -= _estimate_bytes(batch)
                 if unread <= 0:
                     break
-            found += [_renumber_item(item, run.first_row) for item in thinned.chosen()]
+            items += [_renumber_item(item, run.first_row) for item in thinned.chosen()]
             used += thinned.size
             if used >= most_bytes:
                 break
-        return found, used
+        return items, used
 
 
 def _renumber_item(item: _Item, first_row: int | None) -> _Item:
@@ -306,5 +306,5 @@ def _estimate_bytes(batch: Batch) -> int:
 def spread_order(count: int) -> list[int]:
     """Return all numbers below `count` in an order of which every beginning is evenly spread."""
     width = max(1, count - 1).bit_length()
-    turned = (int(f"{number:0{width}b}"[::-1], 2) for number in range(1 << width))
-    return [number for number in turned if number < count]
+    reversed_bits = (int(f"{number:0{width}b}"[::-1], 2) for number in range(1 << width))
+    return [number for number in reversed_bits if number < count]

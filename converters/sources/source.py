@@ -120,15 +120,15 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
     if any(file.facts.layout in _TREES for file in files):
         from ingot.converters.sources.interchange.yaml_toml import find_records
 
-        files = find_records(files, (one.name for one in left_out))
+        files = find_records(files, (file.name for file in left_out))
     read = [(file.name, read_form(file), file.bytes) for file in files]
-    found = not (_states_files(spec) or (listing.direct and files))
-    if found and may_hold_documents(read, left_out):
+    undecided = not (_states_files(spec) or (listing.direct and files))
+    if undecided and may_hold_documents(read, left_out):
         asked = replace(spec, format=kinds.DOCUMENT)
         files, left_out = _inspect_listing(location, listing, asked, frozenset())
     left_out += [LeftOut(name=name, why=results.OWN_RESULT) for name in listing.results]
     left_out += [LeftOut(name=name, why=why) for name, why in listing.unreadable]
-    main, others = select_main_group(files, spec)
+    main, others_left = select_main_group(files, spec)
     if main and "=" in main[0].name:
         from ingot.converters.sources.tables.partitions import read_partitions
 
@@ -149,8 +149,8 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
         name=re.sub(r"[*?\[\]]+", "", listing.base) or "data",
         spec=spec,
         files=main,
-        left_out=tuple(sorted([*left_out, *others], key=lambda item: item.name)),
-        guessed=guessed_spec(main, spec, [one.name for one in others]),
+        left_out=tuple(sorted([*left_out, *others_left], key=lambda item: item.name)),
+        guessed=guessed_spec(main, spec, [other.name for other in others_left]),
         roots=root_candidates(objects, tables=spec.root is None) if objects else (),
         listing=listing,
     )
@@ -177,7 +177,7 @@ def _inspect_twice(
     looked = inspect(frozenset())
     if looked.files:
         return looked
-    alone = names_alone(one.name.removeprefix(prefix) for one in looked.left_out)
+    alone = names_alone(file.name.removeprefix(prefix) for file in looked.left_out)
     return inspect(alone) if alone else looked
 
 
@@ -201,8 +201,8 @@ def names_alone(names: Iterable[str]) -> frozenset[str]:
         folders.setdefault(name.rpartition("/")[0], []).append(name)
     return frozenset(
         name
-        for held in folders.values()
-        if (alone := list(filter(may_be_data_alone, held))) and all(map(side_file_reason, held))
+        for names in folders.values()
+        if (alone := list(filter(may_be_data_alone, names))) and all(map(side_file_reason, names))
         for name in alone
     )
 
@@ -234,26 +234,26 @@ def _select_entries(
     """The entries that may hold data by name and by the globs that were stated."""
     if listing.direct:
         return list(listing.entries)
-    kept = []
+    places = []
     for entry in listing.entries:
         why = _exclusion_reason(entry.name, spec, listing.closed, alone)
         if why is None or holds_rows_anyway(entry, why):
-            kept.append(entry)
+            places.append(entry)
         else:
             left_out.append(LeftOut.of(entry, why))
     archives_there = any(_ARCHIVE_NAME.search(entry.name) for entry in listing.entries)
-    if spec.files is not None and not (kept or listing.closed or archives_there):
+    if spec.files is not None and not (places or listing.closed or archives_there):
         raise SourceError(location, f"no file matches {list(spec.files)}", "check `source.files`")
-    return kept
+    return places
 
 
 _ROWS_BEGIN = re.compile(rb"\s*(?:\{\s*\"|\[\s*[\[{])|PAR1|ARROW1")
 _ROW_FORMATS = ("jsonl", "json", "parquet", "arrow")
 
 
-def holds_rows_anyway(entry: Entry, said: NoData) -> bool:
+def holds_rows_anyway(entry: Entry, reason: NoData) -> bool:
     """Return whether a file that its ending calls a script or document holds rows."""
-    if said.kind not in ("aside", "prose") or kinds.kind_by_name(entry.name) == (
+    if reason.kind not in ("aside", "prose") or kinds.kind_by_name(entry.name) == (
         kinds.NOTEBOOK,
         "",
     ):
@@ -280,10 +280,10 @@ def _exclusion_reason(
 ) -> NoData | None:
     if (why := table_reason(name, closed)) or name in alone:
         return why
-    named = [one for one in spec.files or () if not one.startswith("!")]
+    named = [name for name in spec.files or () if not name.startswith("!")]
     # Its tables may be named: `*.xlsx/Sheet1`.
-    around = [one.rpartition("/")[0] for one in named]
-    around = [one for one in around if "." in one.rpartition("/")[2]]
+    around = [name.rpartition("/")[0] for name in named]
+    around = [folder for folder in around if "." in folder.rpartition("/")[2]]
     chosen = matches_globs(name, spec.files, f"{prefix}{name}")
     if not chosen and not matches_globs(name, around or ["!**"]):
         return NOT_SELECTED
@@ -345,10 +345,10 @@ def _is_selected(
     """Whether `source.files` selects a table; None if it says nothing, or names all of them."""
     if files is None:
         return None
-    name, chosen = f"{container}/{table}", [one for one in files if not one.startswith("!")]
+    name, chosen = f"{container}/{table}", [name for name in files if not name.startswith("!")]
     if chosen and (matches_globs(name, files) or (direct and matches_globs(table, files))):
         return True
-    excluding = [one for one in files if one.startswith("!")]
+    excluding = [name for name in files if name.startswith("!")]
     excluded = not matches_globs(name, excluding, table if direct else "")
     return False if excluded or not matches_globs(container, chosen or None) else None
 
@@ -359,8 +359,8 @@ def _inspect_members(
     looked = EntryFiles([], [])
     wants = partial(_is_selected, entry.name, spec.files, not prefix)
     members = list(container.members(entry, spec, wants))
-    found = table_folders(member for member in members if isinstance(member, Entry))
-    closed = {folder: (part_of_table(kind), "") for folder, kind in found.items()}
+    folders = table_folders(member for member in members if isinstance(member, Entry))
+    closed = {folder: (part_of_table(kind), "") for folder, kind in folders.items()}
     for member in members:
         if not isinstance(member, Entry):
             name, why = member

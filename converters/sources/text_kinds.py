@@ -137,11 +137,11 @@ def script_counts(text: str) -> Counter[str]:
     if text.isascii():
         latin = count_letters(text)
         return Counter(latin=latin) if latin else Counter()
-    found = dict.fromkeys(_SCRIPTS, 0)
+    counts = dict.fromkeys(_SCRIPTS, 0)
     for sign, times in Counter(text).items():
         if script := _script_of(sign):
-            found[script] += times
-    return Counter({name: times for name, times in found.items() if times})
+            counts[script] += times
+    return Counter({name: times for name, times in counts.items() if times})
 
 
 EMBEDS = ";base64,"  # what stands before a file in a text
@@ -258,7 +258,7 @@ def text_looks(text: str) -> tuple[str, ...]:
         "json": bare[-1:] in ("]", "}") and _JSON_START.match(bare),
         "option": _OPTION.fullmatch(bare),
     }
-    return tuple(look for look, found in looks.items() if found)
+    return tuple(look for look, share in looks.items() if share)
 
 
 LANGUAGE_CHARS: Final = 1500  # characters of a text that are looked at
@@ -348,9 +348,9 @@ def count_content(records: Sequence[Record]) -> Content:
     stamps = [stamp for record in records if (stamp := record.get("meta", {}).get("timestamp"))]
     return Content(
         records=len(records),
-        trained_records=sum(any(on for _, on in one) for one in lengths),
-        chars=sum(size for one in lengths for size, _ in one),
-        trained_chars=sum(size for one in lengths for size, on in one if on),
+        trained_records=sum(any(on for _, on in turns) for turns in lengths),
+        chars=sum(size for turns in lengths for size, _ in turns),
+        trained_chars=sum(size for turns in lengths for size, on in turns if on),
         usual={side: _most_frequent(texts) for side, texts in sides.items()},
         numbers={side: sum(map(is_numbers, texts)) for side, texts in sides.items()},
         wordless=sum(any(map(is_wordless, record_texts(record))) for record in records),
@@ -400,7 +400,10 @@ def _side_texts(record: Record) -> Iterator[tuple[str, str]]:
         return
     messages = record["messages"]
     for side, roles in (("prompts", ("user", "tool")), ("answers", ("assistant",))):
-        yield side, "\n".join(one["content"] for one in messages if one["role"] in roles)
+        yield (
+            side,
+            "\n".join(message["content"] for message in messages if message["role"] in roles),
+        )
 
 
 def _text_lengths(record: Record) -> Iterator[tuple[int, bool]]:

@@ -212,7 +212,7 @@ _FRAMED = re.compile(r"\[[^\[\]]{4,60}\]|<[^<>]{4,60}>|【[^【】]{2,60}】|\{[
 
 
 def masked_share(records: Sequence[Record]) -> float:
-    """Share of what is said that was masked: signs without words, or the same frame each time."""
+    """Return the share of messages that are masked: signs without words, or a repeated frame."""
     texts = [m["content"].strip() for record in records for m in record.get("messages", ())]
     framed = [re.sub(r"\d+", "0", text) for text in texts if _FRAMED.fullmatch(text)]
     again = sum(count for count in Counter(framed).values() if count > 1)
@@ -383,7 +383,7 @@ def path_evidence(
 
 
 def order_evidence(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """The evidence as people read a mapping: the files, the texts, who speaks, the metadata."""
+    """Sort the evidence as people read a mapping: files, texts, speakers, metadata."""
     places = {kind: place for place, kind in enumerate(_TARGET_ORDER)}
     return sorted(evidence, key=lambda one: places.get(one.target.partition(".")[0], 0))
 

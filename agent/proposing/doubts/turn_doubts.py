@@ -59,7 +59,7 @@ def turn_doubts(whole: View, reading: Reading, draft: Draft) -> list[Doubt]:
 
 
 def message_lists(mapping: Mapping) -> set[str]:
-    """The lists that a mapping makes messages of, one element or one step each."""
+    """Return the lists that a mapping converts to messages, one per element or step."""
     return {path.text for one in select_messages(mapping) for path in one.each}
 
 
@@ -73,7 +73,7 @@ class TurnList:
 
 
 def turn_lists(view: View) -> list[TurnList]:
-    """Lists of objects with a text each, beside which a field of few values changes as turns do."""
+    """Return the lists of objects with a text and a field whose few values change as turns do."""
     found = []
     for facts in view.facts.paths:
         steps = compile_path(facts.path).steps

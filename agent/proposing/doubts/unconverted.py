@@ -19,7 +19,7 @@ _EVENT_MARKS = ("timestamp", "ts", "time", "uuid", "id", "sessionId", "session_i
 
 
 def unconverted_reason(rows: Sequence[Json]) -> str:
-    """Why rows may hold what is to be converted although no mapping was found, "" where none."""
+    """Return why rows without a mapping may hold something to convert, "" if nothing says so."""
     some = [row for row in rows[:_LOOKED_AT] if isinstance(row, dict)]
     literals = Counter(key for row in some for key, text in row.items() if _is_python(text))
     found = [key for key, times in literals.items() if times >= _SHARE * len(some)]

@@ -75,11 +75,11 @@ class SeenFiles:
 
     @property
     def rows(self) -> list[Json]:
-        """The rows that were seen."""
+        """Return the rows that were seen."""
         return [*chain(*(cells for _, cells in self.beginning)), *(row for _, row in self.roots)]
 
     def through(self, door: Door) -> "SafeFiles":
-        """The same redacted, its names too."""
+        """Return the same redacted, names included."""
         source, facts = self.source, self.source.files[0].facts
         shown = [_show_record(door, text, cells, facts) for text, cells in self.beginning]
         return SafeFiles(
@@ -182,7 +182,7 @@ def _hide_cells(text: str, cells: Sequence[Json], facts: FileFacts) -> str:
 
 
 def file_lines(seen: SafeFiles, size: Size) -> list[str]:
-    """The files, how they were read, the beginning as it lies there, and other roots."""
+    """Return the files, how they were read, their raw beginning, and other roots."""
     told = [_file_names(seen, size), *_left_out_lines(seen), seen.read_as]
     if seen.beginning and size.lines and (seen.doubtful or size.words):
         told += ["Raw beginning of the first file:", *_raw_lines(seen, size)]
@@ -227,7 +227,7 @@ def _format_line(source: Source, root: str | None, share: str) -> str:
 
 
 def are_data_like_names(names: Sequence[str]) -> bool:
-    """Whether the names of columns look like values of a row: numbers, times, long texts."""
+    """Return whether column names look like values of a row: numbers, times, long texts."""
     looks = {look for name in names if name.strip() for look in text_looks(name)}
     long = any(len(name) > _LONG_NAME or count_words(name) > 7 for name in names)
     return long or bool(looks & set(_NO_NAMES)) or len(set(names)) < len(names)
@@ -250,7 +250,7 @@ def _read_beginning(file: SourceFile) -> str:
 
 
 def best_root(source: Source) -> str | None:
-    """The root that a JSON object is shown with: the best candidate, None = the file as it is."""
+    """Return the root with which a JSON object is shown: the best one, None = the file as it is."""
     if source.spec.root is not None:
         return source.spec.root
     best = source.roots[0].path if source.roots else "$"
@@ -293,11 +293,11 @@ class ShownData:
 
     @property
     def rows(self) -> list[Json]:
-        """The rows."""
+        """Return the rows."""
         return [node.value for node in self.view.nodes]
 
     def through(self, door: Door) -> "SafeData":
-        """The same made of redacted rows; nothing is computed anew where none has a secret."""
+        """Return the same for redacted rows; nothing is recomputed if no row has a secret."""
         nodes = [Node(door.value(one.value).json, one.key) for one in self.view.nodes]
         same = all(a.value == b.value for a, b in zip(nodes, self.view.nodes, strict=True))
         texts = (text for node in self.view.nodes for text in value_strings(node.value))
@@ -322,12 +322,12 @@ class SafeData:
 
     @property
     def rows(self) -> list[Json]:
-        """The rows."""
+        """Return the rows."""
         return [node.value for node in self.view.nodes]
 
 
 def read_data(source: Source, sample: Sample) -> ShownData:
-    """The reading that is shown."""
+    """Return the reading that is shown."""
     known = sample
     if source.roots and source.roots[0].orient:
         source = source.with_spec(replace(source.spec, **source.roots[0].facts))
@@ -351,10 +351,10 @@ def read_data(source: Source, sample: Sample) -> ShownData:
 
 
 def choose_rows(rows: Sequence[Json], most: int) -> list[int]:
-    """Numbers of at most `most` rows that cover the most shapes, and speakers; most telling first.
+    """Return the numbers of at most `most` rows that cover the most shapes and speakers.
 
-    A shape is a path with a JSON type (blank texts are one of their own), or with the name of who
-    speaks there. The same rows give the same choice.
+    The most telling row comes first. A shape is a path with a JSON type (blank texts are a type of
+    their own), or with the name of the speaker there. The same rows give the same choice.
     """
     left = [frozenset(_row_features(row, "", 0)) for row in rows]
     picked: list[int] = []
@@ -397,7 +397,7 @@ def dataset_lines(
     small: bool,
     card: Card | None = None,
 ) -> Safe:
-    """The data block, as rich as it may be; what a card says takes only the room that is left."""
+    """Return the data block, as rich as it may be; a card takes only the room that is left."""
     sizes = inventory.size_ladder(small=small)
     seen = look_at_files(one.source, one.root, sizes[0].roots)
     door = Door.of(share, one.source, one.sample, *one.rows, *seen.rows)

@@ -58,7 +58,7 @@ _POOR_SIZES = (
 
 
 def size_ladder(*, small: bool) -> tuple[Size, ...]:
-    """The sizes to try, rich ones first; with `small` inventory lines are terse."""
+    """Return the sizes to try, rich ones first; with `small` inventory lines are terse."""
     if not small:
         return (*_FULL_SIZES, *_POOR_SIZES)
     return tuple(replace(size, words=False) for size in (*_FULL_SIZES[-4:], *_POOR_SIZES))
@@ -69,14 +69,14 @@ MOST_DEPTH = 10
 
 
 def keys_are_data_in(value: dict[str, Json]) -> bool:
-    """Whether the keys of one object are data: numbered turns, or many ids."""
+    """Return whether the keys of one object are data: numbered turns, or many ids."""
     kinds = {type(inside) for inside in value.values()} - {type(None)}
     one_shape = len(kinds) == 1 and kinds <= {dict, list}
     return len(value) > 3 and keys_are_data(Counter(value.keys()), 1, one_shape)
 
 
 def render_value(value: SafeValue, size: Size, share: str) -> Safe:
-    """A value as one line of JSON, cut; what is invisible in a key stands as its escape."""
+    """Return a value as one line of JSON, cut; invisible signs in a key are escaped."""
     kept = cut_value(value.json, size, share)
     return Safe(redaction.escape_hidden(json.dumps(kept, ensure_ascii=False, default=str)))
 
@@ -149,7 +149,7 @@ _KINDS = (
 
 
 def inventory_lines(rows: Sequence[Json], facts: Profile, size: Size, share: str) -> list[str]:
-    """The paths in the order of the fields, of too many the telling ones; what is fixed apart."""
+    """Return the paths in the order of the fields; of too many, the most telling ones."""
     told = [one for one in _order_paths(facts.paths) if _needs_line(one)]
     roles = {one.path: found for one in told if (found := role_values(rows, one))}
     empty = [one for one in told if not one.filled or (one.items and not one.items.high)]
@@ -269,7 +269,7 @@ def _names_line(label: str, names: list[str], most: int, sign: str) -> list[str]
 
 
 def role_values(rows: Sequence[Json], facts: PathFacts) -> dict[str, int] | None:
-    """Every value of a field that may say who speaks, with its count; None for other fields."""
+    """Return the values of a field that may name speakers, with counts; None for other fields."""
     short = facts.chars is not None and facts.chars.high <= _ROLE_CHARS
     if not (short and 1 <= facts.distinct <= _ROLE_VALUES and not facts.unique):
         return None
@@ -343,7 +343,7 @@ def _spread_text(spread: Spread, size: Size) -> str:
 
 
 def role_shares(counts: Counter[str], share: str, most: int = _ROLE_VALUES) -> str:
-    """Who speaks, with shares; with nothing shared only the known spellings of a role."""
+    """Return who speaks, with shares; if nothing is shared, only known spellings of a role."""
     told = {v: n for v, n in counts.items() if share != "none" or _is_plain_role(v)}
     first = Counter(told).most_common(most)
     parts = [f'"{short_text(v)}"{_share_note(n, counts.total())}' for v, n in first]
@@ -394,7 +394,7 @@ def _value_text(facts: PathFacts, value: Json) -> str:
 
 
 def short_text(text: str) -> str:
-    """A redacted value in one short line."""
+    """Return a redacted value in one short line."""
     return redaction.cut_middle(
         redaction.clean_text(redaction.bound_text(text)).replace("\n", "\\n"), 30, 10
     )

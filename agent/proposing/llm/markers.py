@@ -44,7 +44,7 @@ class _Mark:
 
 
 def marker_lines(view: View, share: str, own: Collection[str] = ()) -> list[str]:
-    """A line per column of texts that have such marks; `own` are placeholders of the data's own."""
+    """Return a line per column of texts with such marks; `own` are the data's placeholders."""
     found = []
     for column in (*view.columns, *view.deep):
         present = (v for row in column.values for v in row[:20] if isinstance(v, str) and v.strip())

@@ -57,7 +57,7 @@ _MODES = {
 def opening_messages(
     source: Source, sample: Sample, request: Request, card: Card | None = None
 ) -> list[Message]:
-    """What is sent first: the instructions, and the data set."""
+    """Return the first messages: the instructions and the data set."""
     tokens = request.tokens
     task = load_prompt(_task_prompt(tokens)).text
 
@@ -84,7 +84,7 @@ def opening_messages(
 def correction_message(
     problems: Sequence[SafeProblem], shown: SafeData, *, prompt: str = "correction"
 ) -> Message:
-    """What was wrong with the last answer, at most five problems, and the paths that there are."""
+    """Return at most five problems of the last answer, and the existing paths."""
     said = [problem_line(one, shown.share) for one in problems[:MOST_PROBLEMS]]
     paths = [share_path(one.path, shown.share) for one in shown.view.facts.paths]
     near = _most_similar(paths, problems)
@@ -96,7 +96,7 @@ def correction_message(
 def record_check_message(
     records: Sequence[tuple[SafeValue, SafeValue]], signals: Sequence[Safe], share: str
 ) -> Message:
-    """The question whether records are right, beside the rows they were made of."""
+    """Return the question whether records are right, beside the rows they were made of."""
     parts = []
     for row, record in records:
         parts += [f"Row: {render_value(row, _RECORD_SIZE, share)}"]
@@ -107,13 +107,13 @@ def record_check_message(
 
 
 def prompt_hash(tokens: int) -> str:
-    """Hash of the prompt files and the schema behind a conversation of this size."""
+    """Return a hash of the prompt files and the schema behind a conversation of this size."""
     files = prompts_hash(_task_prompt(tokens), "question", "correction", "second_look")
     return hashlib.sha256(files.encode() + json_yaml.schema_text("llm")).hexdigest()
 
 
 def shown_inventory(source: Source, sample: Sample) -> Profile:
-    """The inventory that `opening` shows: of the rows of the best root, texts of JSON parsed."""
+    """Return the inventory that is shown first: rows of the best root, JSON texts parsed."""
     return read_data(source, sample).view.facts
 
 
@@ -173,11 +173,11 @@ def _fold_fact(value: Json) -> Json:
 
 
 def complete_document(document: MappingDocument, source: Source, sample: Sample) -> MappingDocument:
-    """A lowered document with the facts that are no matter of judgement.
+    """Return a lowered document with the facts that need no judgement.
 
-    Paths of the inventory start at the root or table that it was taken with, said or not; paths
-    that lead into texts of JSON need these fields parsed; tool definitions beside a conversation
-    go with it unless the mapping uses them.
+    Paths of the inventory start at the root or table with which it was made, whether stated or not;
+    paths that lead into JSON texts need these fields parsed; tool definitions beside a conversation
+    are added unless the mapping uses them.
     """
     return add_file_facts(document, source, sample) | _tools_entry(
         document, read_data(source, sample)
@@ -185,7 +185,7 @@ def complete_document(document: MappingDocument, source: Source, sample: Sample)
 
 
 def add_file_facts(document: MappingDocument, source: Source, sample: Sample) -> MappingDocument:
-    """A document with the facts about the files that the paths of the inventory need."""
+    """Return a document with the facts about the files that the paths of the inventory need."""
     one, used = read_data(source, sample), _used_paths(document)
     needed = [
         field for field in one.json_fields if any(is_path_inside(text, field) for text in used)
@@ -234,9 +234,9 @@ def _task_prompt(tokens: int) -> str:
 
 
 def fence_line(data: Safe) -> Safe:
-    """A line that the data cannot hold: it would have to hold its own hash.
+    """Return a line that the data cannot hold: it would have to hold its own hash.
 
-    Thus a prompt can be shown before it is sent, and is sent as it was shown.
+    So a prompt can be shown before it is sent, and is sent as it was shown.
     """
     return Safe(f"===== data {hashlib.sha256(data.encode()).hexdigest()[:32]} =====")
 
@@ -251,7 +251,7 @@ _NAMED = re.compile(r"(/(?:map|split|replace))/.*", re.DOTALL)  # by values of t
 
 
 def problem_line(one: SafeProblem, share: str) -> str:
-    """One problem as a line; with `none` what was found is left out, since it may be a value."""
+    """Return a problem as one line; with `none` the value that was found is left out."""
     text = one.detail
     if share == "none":
         near = f"; nearest: {one.nearest}" if one.nearest and one.code in _PATH_CODES else ""
@@ -288,19 +288,19 @@ class Prompt:
     sha256: str
 
     def render(self, **values: Safe) -> Safe:
-        """The text with every variable filled in."""
+        """Return the text with every variable filled in."""
         return Safe(_VARIABLE.sub(lambda found: values[found[1]], self.text))
 
 
 @cache
 def load_prompt(name: str) -> Prompt:
-    """The prompt `prompts/NAME.md` of the package."""
+    """Load the prompt `prompts/NAME.md` of the package."""
     content = (resources.files("ingot.prompts") / f"{name}.md").read_bytes()
     _, _, text = content.decode().partition("\n---\n")
     return Prompt(text=Safe(text.strip() + "\n"), sha256=hashlib.sha256(content).hexdigest())
 
 
 def prompts_hash(*names: str) -> str:
-    """One hash over prompt files, so that a mapping can say what its model was told."""
+    """Return one hash over all prompt files, so that a mapping can state what its model saw."""
     joined = "".join(load_prompt(name).sha256 for name in names)
     return hashlib.sha256(joined.encode()).hexdigest()

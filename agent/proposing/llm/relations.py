@@ -129,7 +129,7 @@ T = TypeVar("T", str, list[str])
 
 
 def relation_lines(rows: Sequence[Json], view: View, share: str) -> list[str]:
-    """What was found, the most useful first: paths, shares, and the names of who speaks."""
+    """Return what was found, the most useful first: paths, shares, and names of speakers."""
     columns = view.columns[:_MOST_COLUMNS]
     found = [
         *_row_kind_lines(rows),

@@ -57,7 +57,7 @@ _FEWEST_KEYS = 5  # of an object whose keys are ids
 
 
 def source_readings(source: Source, sample: Sample) -> Iterator[Reading]:
-    """Every way to read the source: its own first, then other roots, each with what follows."""
+    """Yield every way to read the source: its own first, then other roots, with variants."""
     table = bool(source.roots and source.roots[0].orient)
     few = len(sample.rows) <= _FEW_FILES or _share_no_keys(sample)
     inside = bool(source.roots) and source.roots[0].path != "$"
@@ -135,7 +135,7 @@ def _is_table(read: Reading) -> bool:
 
 
 def view_drafts(view: View, modes: Sequence[str]) -> list[Draft]:
-    """The drafts of one view for the modes that are open, best first."""
+    """Return the drafts of one view for the open modes, best first."""
     found: list[Draft] = []
     if "sft" in modes:
         found += conversation_drafts(view)
@@ -175,7 +175,7 @@ def _mixed_shape_drafts(reading: Reading, modes: Sequence[str]) -> Iterator[Draf
 
 
 def candidate_document(draft: Draft, reading: Reading, meta: dict[str, Json]) -> MappingDocument:
-    """The mapping document of a draft in its reading, facts about the files included."""
+    """Return the mapping document of a draft in its reading, with the facts about the files."""
     paths = [*draft.used, *value_strings(draft.body), *value_strings(meta)]
     source = _needed_facts(reading.source, paths)
     head: dict[str, Json] = {"version": 2} | ({"source": source} if source else {})
@@ -192,7 +192,7 @@ def _needed_facts(source: dict[str, Json], paths: Sequence[str]) -> dict[str, Js
 
 
 def find_candidates(source: Source, sample: Sample, modes: Sequence[str]) -> list[Candidate]:
-    """Drafts of every reading as mappings, best first, not yet run."""
+    """Return the drafts of every reading as mappings that were not run yet, best first."""
     if draft := document_draft(source):
         facts = source.guessed.to_document()
         reading = plain_reading(sample, facts, 1.0, "a file is a row")
@@ -270,7 +270,7 @@ _OFTEN = 2  # rows of a thing, on average
 
 
 def attribute_drafts(view: View) -> list[Draft]:
-    """The draft that takes the rows of the attribute that holds the text."""
+    """Return the draft that takes the rows of the attribute that holds the text."""
     plain = [c for c in view.columns if not c.many and c.fill == 1]
     value = max((c for c in view.columns if not c.many), key=lambda c: c.chars, default=None)
     found = [
@@ -324,7 +324,7 @@ _ASKS = 0.5  # of the posts that ask
 
 
 def thread_readings(reading: Reading) -> Iterator[Reading]:
-    """Rows gathered by a key, where the first of each group asks and another one is marked."""
+    """Yield readings of rows grouped by a key: the first of each group asks, another is marked."""
     columns = [c for c in reading.view.columns if not c.many and c.fill == 1]
     able = sorted(filter(row_groups.is_sortable_time, columns), key=lambda c: c.numeric)
     able += [c for c in columns if c.numeric and c not in able]
@@ -356,7 +356,7 @@ def _asks_in_groups(rows: set[int], by: Column, groups: int) -> bool:
 
 
 def thread_drafts(view: View) -> list[Draft]:
-    """The one row of a group that asks, and the one among the others that was accepted."""
+    """Draft a conversation of the row of a group that asks and the accepted one of the others."""
     if not all(isinstance(node.value, list) for node in view.nodes):
         return []
     return [

@@ -39,7 +39,7 @@ _MOST_FLAGGED = 0.7  # of the rows; what flags more of them is a kind, not a fau
 
 
 def persona_system_value(columns: Sequence[Column]) -> Json:
-    """The value of `system` from the columns beside a conversation; None where none tells it."""
+    """Return the value of `system` from columns beside a conversation, None if there is none."""
     told = [
         c
         for c in columns
@@ -110,7 +110,7 @@ class ColumnRoles:
 
 
 def system_column(columns: Sequence[Column], taken: set[str]) -> Column | None:
-    """Standing instructions or a persona, in a column of their own."""
+    """Return the column of standing instructions or of a persona."""
     found = [
         c
         for c in columns
@@ -124,7 +124,10 @@ def system_column(columns: Sequence[Column], taken: set[str]) -> Column | None:
 
 
 def rationale_column(columns: Sequence[Column], answer: Column, taken: set[str]) -> Column | None:
-    """The reasoning that leads to the answer, unless the answer holds it; none of several marks."""
+    """Return the column of the reasoning before the answer, unless the answer holds it.
+
+    A column with rivals of the same name is not returned.
+    """
     found = [
         c
         for c in columns
@@ -144,9 +147,9 @@ _PLACES = ("task", "context", "title")  # before the question, in this order
 def user_turn_columns(
     columns: Sequence[Column], cast: ColumnRoles, taken: set[str]
 ) -> tuple[list[Column], list[Column]]:
-    """Columns of the user's turn: before the question, and after it.
+    """Return the columns of the user's turn before the question, and those after it.
 
-    Several columns of one list are left out: all of one before all of the other tears elements up.
+    Several columns of one list are left out: the elements would be torn apart.
     """
     before, after = list[tuple[int, Column]](), list[Column]()
     for column in columns:
@@ -297,7 +300,7 @@ def _is_record_title(column: Column) -> bool:
 
 
 def tools_value(view: View) -> Json:
-    """Tool definitions beside a conversation, as JSON text; None where there are none."""
+    """Return the tool definitions beside a conversation as JSON text, None if there are none."""
     for facts in view.facts.paths:
         plain = len(compile_path(facts.path).steps) == 1
         if plain and name_strength(last_name(facts.path), "tools") >= CLEAR:
@@ -314,7 +317,7 @@ def good_rows_condition(
     worse: Sequence[str] = ("bad", "gone"),
     answer: Column | None = None,
 ) -> list[Json] | None:
-    """Conditions on the rows that a person or a program has judged: the good ones are taken."""
+    """Return conditions that keep the rows that a person or a program has judged good."""
     beside = {tuple(outer_names(path)) for path in used} | {()}
     found: list[Json] = []
     for column in view.columns:
@@ -341,7 +344,7 @@ def _is_told_apart(column: Column) -> bool:
 
 
 def truth_condition(column: Column) -> list[Json]:
-    """The value of rows that are not to be used: yes or no in any language, by the field's name."""
+    """Return the yes or no, in any language, of the rows not to be used, by the field's name."""
     values = sorted(set(column.present))
     truths = {value: says_yes(value) for value in values}
     if len(values) != 2 or set(truths.values()) != {True, False}:

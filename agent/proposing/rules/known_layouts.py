@@ -59,11 +59,11 @@ class KnownLayout:
 
     @property
     def kind(self) -> str:
-        """`pt` or `sft`."""
+        """Return `pt` or `sft`."""
         return "pt" if "text" in self.mapping else "sft"
 
     def fits(self, rows: Sequence[Json]) -> bool:
-        """Whether most rows have all that is required, and none has what is forbidden."""
+        """Return whether most rows have all that is required and none has what is forbidden."""
         if any(_has(row, path) for row in rows for path in self.forbidden):
             return False
         others = sum(not all(_has(row, one) for one in self.required) for row in rows)
@@ -72,7 +72,7 @@ class KnownLayout:
 
 @cache
 def known_layouts() -> tuple[KnownLayout, ...]:
-    """Every layout, by name."""
+    """Return all layouts by name."""
     folder = files("ingot.schemas").joinpath("known").iterdir()
     texts = [one.read_bytes() for one in folder if one.name.endswith(".json")]
     found = (decode(KnownLayout, orjson.loads(text)) for text in texts)
@@ -90,7 +90,7 @@ def _has(row: Json, wanted: Json) -> bool:
 def propose_known(
     source: Source, sample: Sample, request: Request
 ) -> tuple[Proposal | None, tuple[Evidence, ...]]:
-    """The proposal of the layout that the rows have; else what speaks against the nearest one."""
+    """Return the proposal of the layout that fits, else what contradicts the nearest one."""
     hits = [
         (layout, read)
         for layout in known_layouts()
@@ -194,10 +194,10 @@ def _doubt_layout(proposal: Proposal, others: Sequence[str]) -> Proposal:
 def drop_absent_parts(
     document: MappingDocument, sample: Sample
 ) -> tuple[MappingDocument, list[str]]:
-    """The mapping without what no sampled row has: a mapping names nothing that is nowhere.
+    """Return the mapping without parts that no sampled row has, and the paths of these parts.
 
-    Gives the paths, too. A condition that holds for what is missing goes by itself; else what it is
-    the condition of. Raises MappingError if nothing is left.
+    A condition that is true for a missing value is dropped alone, any other one with the part that
+    it belongs to. Raises MappingError if nothing is left.
     """
     document, gone = copy.deepcopy(document), []
     values = [row.value for row in sample.rows]

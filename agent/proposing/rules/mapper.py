@@ -334,9 +334,9 @@ def propose(source: Source, sample: Sample, request: Request) -> Proposal:
 def propose_with_doubts(
     source: Source, sample: Sample, request: Request
 ) -> tuple[Proposal, dict[str, float]]:
-    """The proposal, and what speaks against it by name: what its confidence is made of.
+    """Return the proposal and its doubts by name, from which its confidence is computed.
 
-    A known layout comes first; one whose mapping does not fit the rows is told in the evidence.
+    A known layout comes first; if its mapping does not fit the rows, the evidence says so.
     """
     known, unfit = propose_known(source, sample, request)
     if known is not None:

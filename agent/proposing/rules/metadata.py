@@ -255,7 +255,7 @@ def _is_beside(path: str, used: frozenset[str]) -> bool:
 
 
 def find_meta(view: View, used: frozenset[str]) -> tuple[dict[str, Json], tuple[Evidence, ...]]:
-    """The columns of the meta keys that the data has."""
+    """Return the columns of the metadata keys that the data has, with evidence."""
     meta: dict[str, Json] = {}
     evidence: list[Evidence] = []
     free = [c for c in view.columns if c.present and not _is_inside_text(c.path, used)]
@@ -314,7 +314,7 @@ def _detect_texts_language(records: Sequence[Record]) -> tuple[str | None, float
 def mapping_language(
     records: Sequence[Record], asked: str | None, meta: dict[str, Json]
 ) -> tuple[Json, dict[str, Json], float]:
-    """The language of the mapping: its column, what was asked for, or what the texts show."""
+    """Return the mapping's language: a column, the requested one, or the one detected in texts."""
     if "language" in meta:
         return meta["language"], {}, 1.0
     if asked:

@@ -34,7 +34,7 @@ class Passages:
 
 
 def find_passages(view: View) -> Passages | None:
-    """The passages that a record lists beside its question, None where there are none."""
+    """Return the passages that a record lists beside its question, None if there are none."""
     for facts in view.facts.paths:
         if facts.path == "$" or "[*]" in facts.path:
             continue

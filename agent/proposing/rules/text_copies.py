@@ -41,7 +41,7 @@ def _paired_words(a: "Column", b: "Column") -> list[tuple[str, str]]:
 
 
 def holds_words(found: str, start: str, part: str) -> bool:
-    """Whether bare words hold those of a part, or its beginning, which may be marked as cut."""
+    """Return whether bare words hold those of a part, or its beginning if it is marked as cut."""
     inside = start[:_START]
     if "&" in part or any(mark in part for mark in ("...", "…", "]")):
         start = bare_words(_CUT_MARK.sub("", unescape(part)))
@@ -59,7 +59,7 @@ def _shares_pairs(whole: str, part: str) -> bool:
 
 
 def shared_share(one: str, other: str) -> float:
-    """Share of the pairs of words of the shorter of two texts that the longer one has too."""
+    """Return the share of the shorter text's pairs of words that the longer text also has."""
     return _shared_pairs(bare_words(one), bare_words(other))
 
 
@@ -87,7 +87,7 @@ _last_pairs = lru_cache(maxsize=1)(_pairs_of_words)
 
 
 def is_more_than(share: float, hits: Iterable[bool], count: int) -> bool:
-    """Whether more than a share of so many tests hold; no more of them are made than decide it."""
+    """Return whether more than a share of the tests hold; only as many are made as needed."""
     found, left = 0, count
     for hit in hits:
         found, left = found + hit, left - 1
@@ -97,7 +97,7 @@ def is_more_than(share: float, hits: Iterable[bool], count: int) -> bool:
 
 
 def holds_column(body: Column, column: Column, share: float) -> bool:
-    """Whether in more than a share of the rows the body holds a column's text or its beginning."""
+    """Return whether the body holds a column's text or beginning in more than a share of rows."""
     rows = _paired_rows(body, column)
     if column.named("title") >= NAMED:
         hits = (body.bare_texts[n].startswith(column.bare_texts[n]) for n in rows)
@@ -109,10 +109,10 @@ def holds_column(body: Column, column: Column, share: float) -> bool:
 
 
 def restates(column: Column, body: Column) -> bool:
-    """Whether sentences say what the body says again: a summary, or another wording.
+    """Return whether a column repeats in sentences what the body says: a summary or a rewording.
 
-    Much of what they say, beside the words that come in every row, stands in their own body, and
-    not in those of other rows.
+    Much of what the sentences say, apart from words that every row has, is in the body of the same
+    row and not in the bodies of other rows.
     """
     if column.named("title") >= _SAME:
         return False
@@ -149,7 +149,7 @@ def _median_share(parts: Sequence[set[str]], wholes: Sequence[set[str]]) -> floa
 
 
 def is_marked_copy(column: Column, columns: Sequence[Column]) -> bool:
-    """Whether a column is the text of another one with more markup around it."""
+    """Return whether a column is the text of another column with more markup around it."""
     level = column.markup
     plain = [c for c in columns if c is not column and c.markup < level] if level else []
     if any(_is_same_text(column, c) for c in plain):
@@ -187,7 +187,7 @@ def _is_same_text(column: Column, plain: Column) -> bool:
 
 @judged_once
 def is_filled_template(column: Column) -> bool:
-    """Whether nearly the same words come in every row, with a name or number filled in."""
+    """Return whether nearly the same words occur in every row, with a name or number filled in."""
     texts = [_word_pairs(bare_words(text)) for text in dict.fromkeys(column.present[:100])]
     counts = Counter(pair for pairs in texts for pair in pairs)
     common = {pair for pair, n in counts.items() if n > 0.5 * len(texts)}
@@ -197,14 +197,14 @@ def is_filled_template(column: Column) -> bool:
 
 @judged_once
 def ends_in_site_name(column: Column) -> bool:
-    """Titles of web pages: after a stroke comes the name of the site, the same in every row."""
+    """Return whether page titles end with a dash or bar and the name of the site in every row."""
     ends = [pieces[-1] for t in column.present if len(pieces := _SITE.split(t)) > 1]
     usual = Counter(ends).most_common(1)
     return len(ends) >= _LEAST and usual[0][1] > _SAME * len(column.present)
 
 
 def is_about_text(column: Column, body: Column) -> bool:
-    """Whether the name calls it a machine's text, a note of the staff, or a preview of the body."""
+    """Return whether names say machine-made text, a note of the staff, or a preview of the body."""
     names = [spell_name(name) for name in column.names]
     words = {word for name in names for word in name.split("_")} | set(names)
     around = {word for n in outer_names(column.path) for word in spell_name(n).split("_")}
@@ -214,7 +214,7 @@ def is_about_text(column: Column, body: Column) -> bool:
 
 
 def have_same_words(a: Column, b: Column) -> bool:
-    """Whether two columns hold the same words, one of them perhaps cut into tokens."""
+    """Return whether two columns hold the same words; one of them may be split into tokens."""
     rows = _paired_rows(a, b)
     unlike = 0
     for n in rows:
@@ -234,14 +234,14 @@ def _letters_only(column: Column, row: int) -> str:
 
 
 def containment_share(outer: Column, inner: Column) -> float:
-    """Share of the rows in which one text contains the other."""
+    """Return the share of the rows in which one text contains the other."""
     both = _paired_texts(outer, inner)
     inside = sum(y.strip() in x and len(y.strip()) < len(x) for x, y in both)
     return inside / max(1, len(both))
 
 
 def drop_copies(columns: Sequence[Column]) -> list[Column]:
-    """The columns without those that repeat another: cut into tokens, in HTML, or cut short."""
+    """Return the columns without copies: split into tokens, as HTML, or cut short."""
     texts = [c for c in columns if c.text and not c.many and c.words >= 1.5]
     copies = [b for a in texts for b in texts if a is not b and (_is_copy(b, a) or _is_cut(b, a))]
     return [c for c in columns if c not in copies]
@@ -279,7 +279,7 @@ _OPEN_END = re.compile(r"[\w,;]\s*$")
 
 
 def find_cut_text(view: View, body: Column) -> list[str]:
-    """The paths of the pieces of one text in their order, [] where a column holds a whole one."""
+    """Return the ordered paths of the pieces of a text, [] if one column holds a whole text."""
     numbers = {f.path: _number_of(f.path) for f in view.facts.paths}
     stem = numbers.get(body.path, ("", 0))[0]
     if not stem:  # body, then body_cont1, body_cont2

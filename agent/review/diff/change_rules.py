@@ -47,7 +47,7 @@ class Change:
 
     @property
     def identity(self) -> tuple[str, str, str | None, str | None]:
-        """What it says, wherever it stands."""
+        """Return what the change says, without its position."""
         return self.target, self.rule, self.old, self.new
 
 

@@ -152,7 +152,7 @@ def as_mask(booleans: pa.Array) -> Mask:
 
 
 def spread_each(ways: list[ColumnPath], frame: Frame) -> tuple[Frame, Places]:
-    """The elements of the lists that some ways lead to, one after the other, and their owners."""
+    """Return the elements of the lists of some paths, one after the other, and their owners."""
     owners = np.arange(frame.size)
     for way in ways:
         empty = pa.nulls(frame.size, pa.list_(pa.null()))

@@ -160,7 +160,7 @@ def field_names(kind: pa.DataType) -> list[str]:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """True for the list types whose elements lie in one array."""
+    """Return whether an Arrow type is a list whose elements lie in one array."""
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 

@@ -246,10 +246,11 @@ RoleT = TypeVar("RoleT", bound=str)
 def compile_split(
     markers: Mapping[str, RoleT | None],
 ) -> Callable[[str], tuple[list[RoleT], list[str]] | None]:
-    """A function that cuts a transcript at markers; it gives None if a text has none in front.
+    """Return a function that splits a transcript at markers into roles and contents.
 
-    Of markers the leftmost is taken, there the longest; at the very start its leading white space
-    may be absent. Gives roles and what they say, but nothing that is left out or blank.
+    It returns None if a text does not begin with a marker. The leftmost marker is taken, of several
+    there the longest; at the very start its leading white space may be missing. Roles that are left
+    out and blank contents are dropped.
     """
     at_start = {marker.lstrip(): spoken for marker, spoken in reversed([*markers.items()])}
     whole = sorted(markers, key=len, reverse=True)

@@ -81,7 +81,7 @@ def _enclose_entries(
 
 
 def is_blank(text: str | None) -> bool:
-    """True for nothing, and for white space only."""
+    """Return whether a text is empty or only white space."""
     return not text or text.isspace()
 
 

@@ -47,7 +47,7 @@ class TrainedSpans(NamedTuple):
 
     @classmethod
     def of_texts(cls, texts: Sequence[str], spans: Sequence[Sequence[TextSpan]]) -> "TrainedSpans":
-        """The trained ones of the spans of each text."""
+        """Return the spans of each text that are trained on."""
         found = [[one for one in own if one.trained] for own in spans]
         flat = [(at, one.start, one.end) for at, own in enumerate(found) for one in own]
         last = (max((one.end for one in own), default=None) for own in found)
@@ -57,13 +57,13 @@ class TrainedSpans(NamedTuple):
         return cls(owners, starts, ends, np.array(closing, np.bool_))
 
     def slice(self, begin: int, end: int) -> "TrainedSpans":
-        """Those of the texts from `begin` to `end`."""
+        """Return the spans of the texts from `begin` to `end`."""
         own = slice(*np.searchsorted(self.owners, (begin, end)))
         closing = self.closing[begin:end]
         return TrainedSpans(self.owners[own] - begin, self.starts[own], self.ends[own], closing)
 
     def of_text(self, place: int) -> tuple[TextSpan, ...]:
-        """Those of one text."""
+        """Return the spans of one text."""
         own = self.slice(place, place + 1)
         pairs = zip(own.starts.tolist(), own.ends.tolist(), strict=True)
         return tuple(TextSpan(start, end, True) for start, end in pairs)
@@ -78,9 +78,10 @@ class TokenBytes:
     def place(
         self, texts: pa.LargeStringArray, encoded: Encoded
     ) -> tuple[TokenPlaces, TokenPlaces, _Flags]:
-        """Where tokens begin and end in the bytes of all texts, and whether that is sure, per text.
+        """Return where tokens begin and end in the bytes of all texts, and whether that is sure.
 
-        A space that was put before a text has no width there; both kinds of places never fall.
+        Certainty is given per text. A space that was put before a text has no width; both kinds of
+        positions never fall.
         """
         borders, firsts = byte_offsets(texts) - byte_offsets(texts)[0], id_offsets(encoded.lengths)
         spelled = self.spellings.take(pa.array(np.minimum(encoded.ids, len(self.spellings) - 1)))
@@ -110,7 +111,7 @@ class TokenBytes:
 
 
 def read_token_bytes(loaded: "TokenizerFile") -> TokenBytes:
-    """The table of a tokenizer."""
+    """Return the table of the bytes of each token of a tokenizer."""
     tokens = (
         _huggingface_bytes(loaded) if loaded.kind == "huggingface" else _sentencepiece_bytes(loaded)
     )
@@ -188,7 +189,7 @@ class LossMasker:
         *,
         engine: str = "the engine",
     ) -> LossMask:
-        """One byte per id of `encoded`, 1 = trained on."""
+        """Return one byte per id of `encoded`, 1 = trained on."""
         mask = np.zeros(len(encoded.ids), np.uint8)
         owners = spans.owners
         if not len(owners) or not len(mask):

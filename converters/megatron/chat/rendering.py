@@ -54,7 +54,7 @@ _FREE_POINTS: Final = range(0xFDD0, 0xFDF0, 4)  # which Unicode keeps free of ch
 
 
 def choose_marks(texts: Sequence[str]) -> MarkSet:
-    """Marks that occur in none of the texts."""
+    """Return marks that occur in none of the texts."""
     used = {
         one for text in texts if not text.isascii() for one in re.findall("[\ufdd0-\ufdef]", text)
     }
@@ -66,13 +66,13 @@ def choose_marks(texts: Sequence[str]) -> MarkSet:
 
 
 def mark_text(text: str, number: int, marks: MarkSet) -> str:
-    """A text between an opening and a closing mark that carry a number."""
+    """Return a text between an opening and a closing mark that carry a number."""
     a, b, c, d = marks
     return f"{a}{number}{b}{text}{c}{number}{d}"
 
 
 def read_marks(text: str, marks: MarkSet) -> tuple[str, dict[int, TextRange]]:
-    """A text without its marks, and the places that were marked once, by their numbers."""
+    """Return a text without its marks, and by number the ranges that were marked once."""
     a, b, c, d = marks
     pieces: list[str] = []
     opened: dict[int, list[int]] = {}
@@ -135,7 +135,7 @@ class SpanSearch:
         self._places = self._locate(self.render, len(self._messages), False, self.text, wanted)
 
     def span(self, number: int) -> TextSpan:
-        """The span of a trained message, by its position. Raises TemplateError."""
+        """Return the span of a trained message, by its position. Raises TemplateError."""
         place = self._places.get(number)
         start, end = self._start(number, place), self._end(number, place)
         if start is None or end is None or not start <= end <= self._limit(place):

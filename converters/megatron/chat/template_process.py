@@ -165,7 +165,7 @@ class _Rendering:
         return self.program.run(variables, chars=self.chars, marks=marks)
 
     def without_eos(self, text: str) -> "_Rendering | None":
-        """The same with an empty EOS token; None if there is none, or the text holds it."""
+        """Return the same with an empty EOS token; None if there is none, or the text holds it."""
         eos = self.special.get("eos_token")
         if not eos or eos in text:
             return None

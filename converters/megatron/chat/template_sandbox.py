@@ -40,7 +40,7 @@ class _Generation(Extension):
         return nodes.CallBlock(self.call_method("mark"), [], [], body).set_lineno(line)
 
     def mark(self, caller: Callable[[], str]) -> str:
-        """The text of the block, between marks where they are asked for."""
+        """Return the text of the block, between marks if they are requested."""
         text = caller()
         if self.marks is None:
             return text

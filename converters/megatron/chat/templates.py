@@ -188,7 +188,7 @@ class ChatTemplate:
 
     @property
     def is_chatml(self) -> bool:
-        """Whether it is ChatML as made here, for which no template runs."""
+        """Return whether it is the ChatML of ingot, for which no template runs."""
         return not self._sources
 
     def render_table(
@@ -221,7 +221,7 @@ class ChatTemplate:
 
 
 def load_template(given: str | None, loaded: "TokenizerFile") -> ChatTemplate:
-    """The template of a build."""
+    """Return the template of a build."""
     special = _special_tokens(loaded.config)
     if given == CHATML or (given is None and loaded.chat_template is None):
         digest = hashlib.sha256(f"{CHATML} {_RULES}".encode()).hexdigest()

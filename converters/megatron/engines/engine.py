@@ -61,7 +61,7 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """`hf`, `sentencepiece`, `gigatoken` or `fastokens`."""
+        """Return `hf`, `sentencepiece`, `gigatoken` or `fastokens`."""
         ...
 
     def encode(self, texts: pa.LargeStringArray) -> Encoded:
@@ -92,18 +92,18 @@ class RefusedCallError(Exception):
 
 
 def join_rows(rows: Sequence[npt.NDArray[np.uint32]]) -> Encoded:
-    """Texts whose ids stand in an array each."""
+    """Join texts whose ids are in one array each."""
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     return Encoded(ids=np.concatenate([np.empty(0, np.uint32), *rows]), lengths=lengths)
 
 
 def id_offsets(lengths: IdCounts) -> IdCounts:
-    """Where the ids of each text begin and, one more, where the last ones end; int64."""
+    """Return where the ids of each text begin and, as one more, where the last ones end; int64."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
 
 def are_same_results(one: Encoded, other: Encoded) -> bool:
-    """Whether two results hold the same ids, text by text, and fail on the same texts."""
+    """Return whether two results hold the same ids, text by text, and fail on the same texts."""
     return (
         np.array_equal(one.lengths, other.lengths)
         and np.array_equal(one.ids, other.ids)
@@ -112,7 +112,7 @@ def are_same_results(one: Encoded, other: Encoded) -> bool:
 
 
 def differing_texts(one: Encoded, other: Encoded) -> list[int]:
-    """Positions of the texts on which two results of the same texts differ, ascending."""
+    """Return the ascending positions of the texts on which two results differ."""
     if are_same_results(one, other):
         return []
     both = (one, other)
@@ -126,7 +126,7 @@ def differing_texts(one: Encoded, other: Encoded) -> list[int]:
 
 
 def merge_parts(count: int, parts: Sequence[tuple[npt.NDArray[np.int64], Encoded]]) -> Encoded:
-    """The results of parts of a batch as the result of the batch."""
+    """Merge the results of the parts of a batch to the result of the batch."""
     lengths = np.zeros(count, np.int64)
     for positions, encoded in parts:
         lengths[positions] = encoded.lengths
@@ -155,7 +155,7 @@ def _place_ids(ids: Ids, starts: IdCounts, encoded: Encoded) -> None:
 
 
 def text_runs(texts: pa.LargeStringArray, size: int) -> list[pa.LargeStringArray]:
-    """The texts in runs of about `size` bytes; a longer text is a run by itself."""
+    """Return the texts in runs of about `size` bytes; a longer text is a run by itself."""
     starts = byte_offsets(texts)
     found: list[pa.LargeStringArray] = []
     first = 0
@@ -168,7 +168,7 @@ def text_runs(texts: pa.LargeStringArray, size: int) -> list[pa.LargeStringArray
 
 
 def byte_offsets(texts: pa.LargeStringArray) -> IdCounts:
-    """Where the texts begin in their buffer of bytes and, one more, where the last ends; int64."""
+    """Return where the texts begin in their buffer and, as one more, where the last ends; int64."""
     first = texts.offset
     if not len(texts):
         return np.zeros(1, np.int64)
@@ -179,7 +179,10 @@ FIRST_BYTE: Final = np.int8(-64)  # of a character; what follows it in UTF-8 is 
 
 
 def texts_buffer(texts: pa.LargeStringArray) -> npt.NDArray[np.uint8]:
-    """The bytes of all texts, without a copy; `offsets` tells where each begins, less the first."""
+    """Return the bytes of all texts without a copy.
+
+    `byte_offsets` tells where each text begins, less the first offset.
+    """
     starts = byte_offsets(texts)
     buffer = texts.buffers()[2] if len(texts) else None
     if buffer is None:
@@ -188,7 +191,7 @@ def texts_buffer(texts: pa.LargeStringArray) -> npt.NDArray[np.uint8]:
 
 
 def join_results(parts: Sequence[Encoded]) -> Encoded:
-    """Results of runs of texts as the result of all."""
+    """Join the results of runs of texts to the result of all texts."""
     if len(parts) == 1:
         return parts[0]
     starts = id_offsets(np.array([len(part.lengths) for part in parts], np.int64)).tolist()
@@ -199,7 +202,7 @@ def join_results(parts: Sequence[Encoded]) -> Encoded:
 def encode_by_halves(
     texts: pa.LargeStringArray, call: Callable[[pa.LargeStringArray], Encoded]
 ) -> Encoded:
-    """Encode; a call that is refused is halved until the text that is the reason stands alone."""
+    """Encode texts; a refused call is halved until the text that causes it stands alone."""
     try:
         return call(texts)
     except RefusedCallError as error:
@@ -291,7 +294,7 @@ class SentencePiece(Library):
 
 
 def open_reference(loaded: TokenizerFile, *, plain: bool = False, threads: int = 1) -> Engine:
-    """Hugging Face `tokenizers` for a `tokenizer.json`, sentencepiece itself for a `.model`."""
+    """Open Hugging Face `tokenizers` for a `tokenizer.json`, sentencepiece for a `.model`."""
     if loaded.kind == "sentencepiece":
         return SentencePiece(load_sentencepiece(loaded.data), threads)
     if threads > 1:

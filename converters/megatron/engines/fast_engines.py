@@ -58,7 +58,7 @@ _LOADING: Final = threading.Lock()
 
 @lru_cache(maxsize=1)
 def load_fastokens(data: bytes) -> "fastokens.Tokenizer":
-    """The engine's tokenizer of a `tokenizer.json`: slow to load, but threads can share it."""
+    """Load the engine's tokenizer of a `tokenizer.json`: slow, but threads can share it."""
     from fastokens import Tokenizer
 
     with translate_native_errors(UnloadableError):
@@ -212,7 +212,7 @@ class NotOfferedError(Exception):
 
 
 def installed_version(distribution: str) -> str | None:
-    """The version of an installed package; None where it is not."""
+    """Return the version of an installed package, None if it is not installed."""
     try:
         return version(distribution)
     except PackageNotFoundError:
@@ -287,12 +287,12 @@ class VerdictCase:
     plain: bool
 
     def key(self) -> dict[str, str | bool | int]:
-        """The case as plain JSON."""
+        """Return the case as plain JSON."""
         return {**asdict(self), "trials": _CHECKS}
 
 
 def make_verdict_case(engine: FastEngine, loaded: TokenizerFile, *, plain: bool) -> VerdictCase:
-    """The case of an engine and a tokenizer with what is installed."""
+    """Return the case of an engine and a tokenizer with the installed packages."""
     return VerdictCase(
         tokenizer=loaded.sha256,
         engine=engine.name,
@@ -303,7 +303,7 @@ def make_verdict_case(engine: FastEngine, loaded: TokenizerFile, *, plain: bool)
 
 
 def failed_verdict(text: str) -> Verdict:
-    """The verdict on an engine that gives other ids than the reference on a text."""
+    """Return the verdict on an engine whose ids for a text differ from the reference."""
     return Verdict(passed=False, problem=f"other ids than the reference on {text[:_SHOWN]!r}")
 
 

@@ -63,7 +63,7 @@ class LengthFigures:
 
 
 def measure_lengths(lengths: NumberStretches) -> LengthFigures:
-    """Figures of lengths."""
+    """Return the figures of some lengths."""
     count, total, least, most = 0, 0, 0, 0
     powers = np.zeros(_BITS + 1, np.int64)
     edges = 1 << np.arange(_BITS, dtype=np.int64)
@@ -134,7 +134,7 @@ class DocumentSample:
 def read_samples(
     data: IndexedDataSet, chosen: Sequence[int], loaded: "TokenizerFile | None", *, whole: bool
 ) -> Iterator[DocumentSample]:
-    """Documents as they are read."""
+    """Yield samples of documents in the order in which they are read."""
     from ingot.converters.megatron.tokenizer import decode_ids
 
     def reads(ids: Sequence[int]) -> str:
@@ -285,7 +285,7 @@ def _choose_documents(data: IndexedDataSet, samples: int, document: int | None) 
 def open_tokenizer(
     data: IndexedDataSet, given: str | None
 ) -> "tuple[TokenizerFile | None, list[str]]":
-    """The tokenizer, and what is to be said about it."""
+    """Return the tokenizer, and notes about it."""
     from ingot.converters.megatron.tokenizer import load_tokenizer
 
     stated = data.tokenizer.get("sha256")

@@ -85,10 +85,10 @@ def _data_set_files(prefix: Path) -> list[Path]:
 
 
 def local_data_set(place: Path | str) -> Path:
-    """The prefix of a data set on this machine.
+    """Return the prefix of a data set on this machine.
 
-    One in a store, named by its URL, is copied into the user's cache, with its shards as one data
-    set. Raises SourceError, where none is there.
+    A data set in a store, named by its URL, is copied to the user's cache, with its shards as one
+    data set. Raises SourceError if there is none.
     """
     if not is_store_url(place):
         return Path(place)

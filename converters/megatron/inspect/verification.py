@@ -82,7 +82,7 @@ class RawSource:
     def remake(
         self, file: SourceFile, chosen: npt.NDArray[np.int64]
     ) -> Iterator[tuple[int, RemadeDocument]]:
-        """Documents of a file, made once more."""
+        """Yield the chosen documents of a file, made again from its rows."""
         there, wanted = self._locate_documents(file), set(chosen.tolist())
         if self.data.packed:
             yield from self._packs(there, chosen)
@@ -153,7 +153,7 @@ class RawSource:
 
 
 def stored_sequences(data: IndexedDataSet, number: int) -> Iterator[StoredSequence]:
-    """Ids and mask of each sequence of a document, as they are in the data set."""
+    """Yield ids and mask of each sequence of a document, as stored in the data set."""
     first, end = data.tokens.document_indices[number : number + 2]
     for sequence in range(int(first), int(end)):
         yield data.tokens[sequence], None if data.masks is None else data.masks[sequence]
@@ -180,7 +180,7 @@ def _sequence_digest(sequence: StoredSequence) -> bytes:
 
 
 def open_source(data: IndexedDataSet, folder: Path, loaded: "TokenizerFile") -> RawSource:
-    """The raw data of a data set, to be read the way its facts say that it was built."""
+    """Open the raw data of a data set, read as its facts say that it was built."""
     where, meta = str(index_paths(data.prefix)[2]), data.meta
     try:
         options = BuildOptions.from_document(meta["options"])

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def name_to_text(name: str | Path) -> str:
-    """A name or path, one character for each of its bytes."""
+    """Return a name or path as text with one character for each of its bytes."""
     return os.fsencode(name).decode("latin-1")
 
 
 def text_to_name(text: str) -> str:
-    """The name or path that `text_of` made the text of."""
+    """Return the name or path of which `name_to_text` made the text."""
     return os.fsdecode(text.encode("latin-1"))
 
 
@@ -80,7 +80,7 @@ def scan(folder: Path, pattern: str = "*.parquet", *, recursive: bool = True) ->
 def match_names(
     names: Iterable[str], place: str, pattern: str, *, recursive: bool = True
 ) -> list[str]:
-    """The names below a place that `scan` takes, sorted. Raises SourceError if none fits."""
+    """Return the sorted names below a place that `scan` takes. Raises SourceError if none fits."""
     wanted, whole = pattern.removeprefix("./"), "/" in pattern
     found = sorted(
         name
@@ -126,7 +126,7 @@ def fetch_input(file: InputFile, to: Path) -> InputFile:
 
 
 def stamp_files(files: Iterable[Path]) -> list[InputFile]:
-    """Files given one by one, in that order, under their own names."""
+    """Return files given one by one, in that order, under their own names."""
     return [_stamp_file(file.name, file) for file in files]
 
 
@@ -141,13 +141,13 @@ def _stamp_file(name: str, path: Path) -> InputFile:
 
 @contextmanager
 def open_file(file: InputFile) -> Iterator[ParquetFile]:
-    """A Parquet file. Raises OSError and SourceError."""
+    """Yield a Parquet file. Raises OSError and SourceError."""
     with file.path.open("rb") as stream, open_parquet(stream, str(file.path)) as parquet:
         yield parquet
 
 
 def group_neighbours(items: Iterable[InputFile], most: float) -> list[list[InputFile]]:
-    """Neighbours in groups of at most so many bytes; a larger one is a group of its own."""
+    """Group neighbours up to so many bytes; a larger file is a group of its own."""
     groups: list[list[InputFile]] = []
     size = 0
     for one in items:
@@ -160,7 +160,7 @@ def group_neighbours(items: Iterable[InputFile], most: float) -> list[list[Input
 
 
 def plan_units(files: Sequence[InputFile], *, whole_files: bool) -> list[Unit]:
-    """The units of the files, in order."""
+    """Return the units of the files, in order."""
     units: list[Unit] = []
     for number, file in enumerate(files):
         for groups, row, size in _unit_ranges(file, whole_files):
@@ -222,7 +222,7 @@ _RECORD_LAYOUTS: Final[dict[str, InputLayout]] = {
 
 
 def find_layout(files: Sequence[InputFile], text_cols: tuple[str, ...] | None) -> InputLayout:
-    """What to read, by the first file that serves: ingot records, or columns that are texts."""
+    """Return what to read, by the first readable file: ingot records, or columns that are texts."""
     first: SourceError | None = None
     for file in files:
         try:

@@ -91,7 +91,7 @@ class Preparer:
     shards: int = 1  # parts that the texts of a batch are cut into at least
 
     def prepare(self, name: str, batches: Iterable[RowBatch]) -> Iterator[Shard]:
-        """The shards of all rows of a unit, in order."""
+        """Yield the shards of all rows of a unit, in order."""
         if self.options.doc_boundary == "file":
             yield from self._file(name, batches)
             return

@@ -53,7 +53,7 @@ class RowBatch:
 def read_rows(
     file: InputFile, unit: Unit, layout: InputLayout, *, batch_size: int, ahead: int = 1
 ) -> Generator[RowBatch, None, None]:
-    """The rows of a unit, in order."""
+    """Yield the rows of a unit, in order."""
     check_same_file(file)
     if file.path.suffix == ".jsonl":
         yield from _jsonl_rows(file, layout, batch_size)

@@ -58,13 +58,13 @@ class Journal:
 
 
 def lane_file(base: Path, lane: int, kind: str) -> Path:
-    """A file of a lane: `BASE.bin.tmp` in the first, `BASE.bin-1.tmp` in the next."""
+    """Return a file of a lane: `BASE.bin.tmp` of the first, `BASE.bin-1.tmp` of the next."""
     number = f"-{lane}" if lane else ""
     return base.with_name(f"{base.name}.{kind}{number}.tmp")
 
 
 def lane_numbers(base: Path) -> list[int]:
-    """Numbers of the lanes that there are."""
+    """Return the numbers of the existing lanes."""
     head, tail = f"{base.name}.journal", ".tmp"
     found = [0] if lane_file(base, 0, "journal").exists() else []
     for path in base.parent.iterdir():
@@ -122,7 +122,7 @@ def recover_lanes(base: Path, *, again: bool = True) -> None:
 
 
 def wrong_engines(base: Path) -> frozenset[str]:
-    """The engines that were found to be wrong in any lane."""
+    """Return the engines that were found to be wrong in any lane."""
     lines = (
         line
         for lane in lane_numbers(base)
@@ -132,7 +132,7 @@ def wrong_engines(base: Path) -> frozenset[str]:
 
 
 def drop_engine(base: Path, lane: int, engine: str) -> None:
-    """Note, on the disk, that what an engine tokenized in a lane has to be done again."""
+    """Record on disk that what an engine tokenized in a lane has to be done again."""
     _append_line(base, lane, {"wrong_engine": engine})
 
 
@@ -146,7 +146,7 @@ def _append_line(base: Path, lane: int, line: JournalLine) -> None:
 
 
 def encode_line(line: JournalLine) -> bytes:
-    """A line of JSON; names of files that are no Unicode are escaped in it."""
+    """Encode a line of JSON; names of files that are not Unicode are escaped in it."""
     return json.dumps(line).encode() + b"\n"
 
 
@@ -196,7 +196,7 @@ def _is_content_there(
 
 
 def file_blocks(path: Path, start: int, end: int) -> Iterator[bytes]:
-    """A stretch of a file, piece by piece."""
+    """Yield a byte range of a file in blocks."""
     if start == end:
         return
     with path.open("rb") as file:

@@ -110,7 +110,7 @@ class Staging:
     beside: str = ""
 
     def file(self, kind: str) -> Path:
-        """An unfinished file: `BASE.KIND.tmp`."""
+        """Return the path of an unfinished file: `BASE.KIND.tmp`."""
         return _unfinished_file(self.base, kind)
 
     def take_lanes(self, count: int) -> Sequence[int]:
@@ -246,9 +246,9 @@ def _list_unfinished(base: Path) -> list[Path]:
 
 @contextmanager
 def open_staging(prefix: Path, tmp_dir: Path | None, *, shared: bool = False) -> Iterator[Staging]:
-    """The locked place of the unfinished data set of a prefix; its folder is made.
+    """Yield the locked place of a prefix's unfinished data set; its folder is made.
 
-    An unfinished build is found where its files lie, whatever `tmp_dir` is now.
+    An unfinished build is found where its files lie, even if `tmp_dir` is another one now.
     """
     _check_name(prefix)
     own = _unfinished_file(prefix, _LOCK)
@@ -329,7 +329,7 @@ def _stored_numbers(
 
 
 def finished_units(base: Path) -> dict[int, LaneStretch]:
-    """All units that are finished in any lane."""
+    """Return all units that are finished in any lane."""
     return {
         number: stretch
         for lane in lane_numbers(base)
@@ -338,7 +338,7 @@ def finished_units(base: Path) -> dict[int, LaneStretch]:
 
 
 def sum_counts(stretches: Sequence[LaneStretch]) -> Counter[str]:
-    """The counts of several units together."""
+    """Sum the counts of several units."""
     return sum((Counter(stretch.facts) for stretch in stretches), Counter())
 
 

@@ -61,7 +61,7 @@ class Packer:
         return finished
 
     def finish(self) -> list[ShapedDocuments]:
-        """The packs that are still open, in the order in which they were opened."""
+        """Return the packs that are still open, in the order in which they were opened."""
         self._open.sort(key=lambda entry: entry[1])
         return [self._close(0) for _ in range(len(self._open))]
 

@@ -64,7 +64,7 @@ def row_bytes(kind: str) -> int:
 
 
 def create_array(path: Path, kind: str, rows: int) -> None:
-    """A file with room for so many rows; what is there stays."""
+    """Create a file with room for so many rows; existing content stays."""
     with open_in_place(path) as file:
         file.write(npy_header(DTYPES[kind].str, (rows, WIDTHS[kind])))
         file.truncate(HEADER + rows * row_bytes(kind))
@@ -127,7 +127,7 @@ class Selection:
 
     @property
     def rows(self) -> int:
-        """Of all stretches."""
+        """Return the number of rows of all ranges."""
         return sum(one.stop - one.start for one in self.stretches)
 
     @property

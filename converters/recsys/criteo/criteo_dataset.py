@@ -86,18 +86,18 @@ class Plan(BatchPlan):
 
     @cached_property
     def full(self) -> int:
-        """Batches of B rows that any place may have, of all ranks; W or more times a rank's."""
+        """Return the number of full batches of all ranks, at least W times that of a rank."""
         taken = self.batch_size * self.world_size
         return (self.rows - self._left) // taken * self.world_size
 
     @property
     def batches(self) -> int:
-        """Batches of a rank."""
+        """Return the number of batches of a rank."""
         return self.full // self.world_size + (self._left > 0)
 
     @property
     def dropped(self) -> int:
-        """Rows that no rank delivers."""
+        """Return the number of rows that no rank delivers."""
         return self.rows - self.full * self.batch_size if self.drop_last else 0
 
     def epoch_plan(self, data: Mapping[str, Any], sizes: tuple[int, ...] | None) -> EpochPlan:
@@ -113,7 +113,7 @@ class Plan(BatchPlan):
         )
 
     def positions(self, batch: int, order: npt.NDArray[np.int64] | None = None) -> tuple[int, int]:
-        """The rows start..stop-1 that a batch of this rank has, as positions of the epoch."""
+        """Return the rows start..stop-1 of a batch of this rank as positions of the epoch."""
         number = batch * self.world_size + self.rank
         if number < self.full:
             start = self.batch_size * (number if order is None else int(order[number]))
@@ -123,11 +123,11 @@ class Plan(BatchPlan):
         return start, start + size + (self.rank < more)
 
     def batch_order(self, epoch: int) -> npt.NDArray[np.int64]:
-        """int64[full], the full batches of all ranks in the order of an epoch."""
+        """Return int64[full]: the full batches of all ranks in the order of an epoch."""
         return permutation(self.full, self.seed, epoch, _BATCHES)
 
     def row_order(self, epoch: int) -> npt.NDArray[Any]:
-        """uint32[rows] (uint64 from 2**32 on), the row at each position of an epoch.
+        """Return the row at each position of an epoch: uint32[rows], uint64 from 2**32 rows on.
 
         In epoch 0 it is the order of torchrec's `shuffle_training_set` with the same seed; twice
         its memory is needed while it is made.

@@ -27,28 +27,28 @@ class JaggedTensor:
         self._values, self._lengths, self._offsets = values, lengths, offsets
 
     def values(self) -> "torch.Tensor":
-        """[sum of lengths], example after example."""
+        """Return [sum of lengths]: example after example."""
         return self._values
 
     def lengths(self) -> "torch.Tensor":
-        """[B]."""
+        """Return [B]."""
         return self._lengths
 
     def offsets(self) -> "torch.Tensor":
-        """[B + 1], from 0."""
+        """Return [B + 1], from 0."""
         return self._offsets
 
     _length, _offset = property(lengths), property(offsets)
 
     def to_dense(self) -> "list[torch.Tensor]":
-        """The values of each example: B tensors."""
+        """Return the values of each example: B tensors."""
         torch = import_torch()
         return list(torch.split(self._values, self._lengths.tolist()))
 
     def to_padded_dense(
         self, desired_length: int | None = None, padding_value: float = 0
     ) -> "torch.Tensor":
-        """[B, desired_length], values cut or filled up at their ends."""
+        """Return [B, desired_length]: values cut or padded at their ends."""
         arange = import_torch().arange
         width = desired_length
         if width is None:
@@ -125,7 +125,7 @@ class KeyedJaggedTensor:
         single: bool = False,
         offset_per_key: list[int] | None = None,
     ) -> Self:
-        """Of fields that are known to fit together; `single`: every cell holds one value."""
+        """Make one of fields that are known to fit; `single` says that every cell has one value."""
         made = cls.__new__(cls)
         made._keys, made._values, made._stride = keys, values, stride
         made._lengths, made._offsets = lengths, offsets
@@ -140,7 +140,7 @@ class KeyedJaggedTensor:
         *,
         keys: Sequence[str] | None = None,
     ) -> Self:
-        """One id a cell, from a row for each example.
+        """Make one with one id a cell from a matrix with a row for each example.
 
         Args:
             sparse: int32 or int64 [B, F], such as a slice of `day_0_sparse.npy`; it is copied.
@@ -164,7 +164,7 @@ class KeyedJaggedTensor:
         *,
         keys: Sequence[str] | None = None,
     ) -> Self:
-        """One id a cell, as `from_matrix`, of int32 or int64 [F, B] that are taken over.
+        """Make one as `from_matrix` does, from int32 or int64 [F, B] that it takes over.
 
         `num_embeddings` change them.
         """
@@ -181,55 +181,55 @@ class KeyedJaggedTensor:
 
     @property
     def value(self) -> "torch.Tensor":
-        """`values()`."""
+        """Return `values()`."""
         return self._values
 
     @property
     def offset(self) -> "torch.Tensor":
-        """`offsets()`."""
+        """Return `offsets()`."""
         return self.offsets()
 
     @property
     def length(self) -> "torch.Tensor":
-        """`lengths()`."""
+        """Return `lengths()`."""
         return self.lengths()
 
     @property
     def key(self) -> list[str]:
-        """`keys()`."""
+        """Return `keys()`."""
         return self._keys
 
     def keys(self) -> list[str]:
-        """The F names."""
+        """Return the F names."""
         return self._keys
 
     def values(self) -> "torch.Tensor":
-        """[V]: feature by feature, then example by example."""
+        """Return [V]: feature by feature, then example by example."""
         return self._values
 
     def lengths(self) -> "torch.Tensor":
-        """[F * B]: values of each cell; int32 ones where each holds one id."""
+        """Return [F * B]: the values of each cell; int32 ones if each holds one id."""
         if self._lengths is None:
             offsets = self.offsets()
             self._lengths = offsets[1:] - offsets[:-1]
         return self._lengths
 
     def offsets(self) -> "torch.Tensor":
-        """[F * B + 1]: where each cell's values begin, and V."""
+        """Return [F * B + 1]: where each cell's values begin, and V."""
         if self._offsets is None:
             self._offsets = kjt_fields.lengths_to_offsets(self.lengths())
         return self._offsets
 
     def stride(self) -> int:
-        """B, the examples of the batch."""
+        """Return B, the examples of the batch."""
         return self._stride
 
     def length_per_key(self) -> list[int]:
-        """F numbers of values: B each where every cell holds one id."""
+        """Return F numbers of values: B each if every cell holds one id."""
         return [stop - start for start, stop in pairwise(self.offset_per_key())]
 
     def offset_per_key(self) -> list[int]:
-        """F + 1: where each key's values begin, and V."""
+        """Return F + 1 numbers: where each key's values begin, and V."""
         if self._offset_per_key is None:
             if self._single:
                 self._offset_per_key = [i * self._stride for i in range(len(self._keys) + 1)]
@@ -240,15 +240,15 @@ class KeyedJaggedTensor:
         return self._offset_per_key
 
     def one_each(self) -> bool:
-        """Whether every cell holds one value."""
+        """Return whether every cell holds one value."""
         return self._single or bool((self.lengths() == 1).all())
 
     def index_per_key(self) -> dict[str, int]:
-        """The place of each key."""
+        """Return the index of each key."""
         return {key: place for place, key in enumerate(self._keys)}
 
     def device(self) -> "torch.device":
-        """Where the tensors are."""
+        """Return the device of the tensors."""
         return self._values.device
 
     def __getitem__(self, key: str) -> JaggedTensor:
@@ -266,7 +266,7 @@ class KeyedJaggedTensor:
         return JaggedTensor(values, self.lengths()[cells], offsets)
 
     def to_dict(self) -> dict[str, JaggedTensor]:
-        """Each key's values, lengths and offsets; `values` and `lengths` are views."""
+        """Return each key's values, lengths and offsets; `values` and `lengths` are views."""
         keys, stride, starts = self._keys, self._stride, self.offset_per_key()
         if not stride:
             return {key: self._feature(place) for place, key in enumerate(keys)}
@@ -278,7 +278,7 @@ class KeyedJaggedTensor:
         return dict(zip(keys, features, strict=True))
 
     def to(self, device: "torch.device | str | int", *, non_blocking: bool = False) -> Self:
-        """The same on a device; itself where it is there."""
+        """Return the same on a device; itself if it is there."""
         values = self._values.to(device, non_blocking=non_blocking)
         if values is self._values:
             return self
@@ -293,7 +293,7 @@ class KeyedJaggedTensor:
         return self.from_checked(*fields, offset_per_key=self.offset_per_key())
 
     def pin_memory(self) -> Self:
-        """A copy in page-locked memory, as a `DataLoader` asks for; needs CUDA."""
+        """Return a copy in page-locked memory, as a `DataLoader` asks for; needs CUDA."""
         lengths, offsets = (
             one if self._single or one is None else one.pin_memory()
             for one in (self._lengths, self._offsets)
@@ -309,7 +309,7 @@ class KeyedJaggedTensor:
                 tensor.record_stream(stream)
 
     def to_torchrec(self) -> Any:  # noqa: ANN401 - a class of an optional package
-        """The `KeyedJaggedTensor` of torchrec, of the same tensors.
+        """Return the `KeyedJaggedTensor` of torchrec, of the same tensors.
 
         Raises:
             ConversionError: torchrec is not installed, or does not fit torch.
@@ -370,11 +370,11 @@ class CriteoBatch(NamedTuple):
     labels: "torch.Tensor"
 
     def to(self, device: "torch.device | str | int", non_blocking: bool = False) -> "CriteoBatch":
-        """The same on a device."""
+        """Return the same on a device."""
         return CriteoBatch._make(one.to(device, non_blocking=non_blocking) for one in self)
 
     def pin_memory(self) -> "CriteoBatch":
-        """A copy in page-locked memory."""
+        """Return a copy in page-locked memory."""
         return CriteoBatch._make(one.pin_memory() for one in self)
 
     def record_stream(self, stream: Any) -> None:  # noqa: ANN401 - of any accelerator
@@ -383,7 +383,7 @@ class CriteoBatch(NamedTuple):
             one.record_stream(stream)
 
     def to_torchrec(self) -> Any:  # noqa: ANN401 - a class of an optional package
-        """Torchrec's `Batch` of the same tensors, as its modules and pipelines take it."""
+        """Return torchrec's `Batch` of the same tensors, as its modules and pipelines take it."""
         sparse = self.sparse_features.to_torchrec()  # says what is missing
         from torchrec.datasets.utils import Batch
 

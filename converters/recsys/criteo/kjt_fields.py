@@ -24,7 +24,7 @@ def check_sizes(
     most: int = MOST_EMBEDDINGS,
     owner: str = "",
 ) -> list[int]:
-    """The sizes of an argument, one for each feature; by default the rows of embedding tables."""
+    """Return the sizes of an argument, one for each feature; by default the rows of its tables."""
     if len(sizes) != features:
         said = f"{len(sizes)} sizes, and {owner}{features} features"
         raise ArgumentError(name, f"{said}: give one for each")
@@ -40,7 +40,7 @@ def check_matrix(shape: Sequence[int], dtype: object, types: tuple[object, objec
 
 
 def check_keys(keys: Sequence[str]) -> list[str]:
-    """The names of features."""
+    """Check and return the names of features."""
     names = list(keys)
     if not names or isinstance(keys, str) or len(set(names)) != len(names):
         raise ValueError(f"keys: {keys!r}: names are needed, each once")
@@ -55,7 +55,7 @@ def check_one_dimension(name: str, tensor: "torch.Tensor") -> None:
 
 
 def check_cells(lengths: "torch.Tensor | None", offsets: "torch.Tensor | None") -> int:
-    """F * B, as lengths and offsets have it."""
+    """Return F * B, as lengths and offsets have it."""
     torch = import_torch()
     cells = set()
     for name, tensor, more in (("lengths", lengths, 0), ("offsets", offsets, 1)):
@@ -101,7 +101,7 @@ _CACHED_SIZES: Final = 16
 def single_id_fields(
     keys: list[str], columns: "torch.Tensor"
 ) -> "tuple[list[str], torch.Tensor, torch.Tensor, torch.Tensor, int]":
-    """The fields of ids [F, B]: see `KeyedJaggedTensor.from_checked`."""
+    """Return the fields of ids [F, B]: see `KeyedJaggedTensor.from_checked`."""
     cells = columns.numel()
     lengths, offsets = (
         _cached_lengths(cells) if columns.is_cpu else _make_lengths(cells, columns.device)
@@ -124,14 +124,14 @@ def _make_lengths(cells: int, device: "torch.device | str") -> "tuple[torch.Tens
 
 
 def lengths_to_offsets(lengths: "torch.Tensor") -> "torch.Tensor":
-    """The offsets that lengths add up to, of the same type."""
+    """Return the offsets that lengths add up to, of the same type."""
     offsets: torch.Tensor = lengths.new_zeros(len(lengths) + 1)
     import_torch().cumsum(lengths, 0, dtype=lengths.dtype, out=offsets[1:])
     return offsets
 
 
 def transpose_ids(sparse: "npt.NDArray[Any] | torch.Tensor") -> "torch.Tensor":
-    """Ids [B, F] as [F, B] in memory of their own."""
+    """Return ids [B, F] as [F, B] in memory of their own."""
     loaded = import_torch()
     columns: torch.Tensor
     if isinstance(sparse, loaded.Tensor):
@@ -146,7 +146,7 @@ def transpose_ids(sparse: "npt.NDArray[Any] | torch.Tensor") -> "torch.Tensor":
 
 
 def take_tensor_modulo(columns: "torch.Tensor", sizes: Sequence[int]) -> None:
-    """Ids [F, B] modulo the tables' sizes, in place."""
+    """Take ids [F, B] modulo the tables' sizes, in place."""
     if columns.is_cpu:
         take_modulo_of(columns.numpy(), sizes)
     else:

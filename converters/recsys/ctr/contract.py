@@ -146,12 +146,12 @@ _RANGE = 2.0**64
 
 
 def entity_hashes(entities: Iterable[bytes | None], seed: int) -> NDArray[np.uint64]:
-    """xxh64 of "seed:entity", uint64; of null that of the empty text."""
+    """Return xxh64 of "seed:entity", uint64; null hashes as the empty text."""
     prefix, digest = b"%d:" % seed, xxhash.xxh64_intdigest
     return np.fromiter((digest(prefix + (one or b"")) for one in entities), np.uint64)
 
 
 def splits_of(hashes: NDArray[np.uint64], train_fraction: float) -> NDArray[np.uint8]:
-    """uint8: TRAIN where the hash of an entity / 2^64 is below the fraction, else VALID."""
+    """Return TRAIN where an entity's hash / 2^64 is below the fraction, else VALID: uint8."""
     in_train = hashes.astype(np.float64) / _RANGE < train_fraction
     return np.where(in_train, np.uint8(TRAIN), np.uint8(VALID))

@@ -36,7 +36,7 @@ def read_arrow(
     filters: Filters | None = None,
     skip_bad: bool = False,
 ) -> pa.RecordBatchReader:
-    """Rows as record batches, with the columns of `docs/monolith.md`, Tables.
+    """Read rows as record batches, with the columns of `docs/monolith.md`, Tables.
 
     The streams are read twice, first for the columns; memory holds some blocks and one batch.
 

@@ -38,7 +38,7 @@ def bad_record_error(
     *,
     of_table: bool = False,
 ) -> SourceError:
-    """What is wrong with a record, or a row of a table, as an error that says where."""
+    """Return the error for a bad record, or a bad row of a table, with its position."""
     row = "" if bad.row is None else f", row {bad.row}"
     place = f"record {bad.record}{row}, at byte {bad.offset}"
     if of_table:
@@ -63,7 +63,7 @@ class _StreamSource:
         self.compression, self.skip_bad = compression, skip_bad
 
     def records(self) -> Iterator[tuple[RecordReader, Records]]:
-        """The records of all streams, each with what reads its stream."""
+        """Yield the records of all streams, each with the reader of its stream."""
         for name, stream in _open_streams(self.where):
             with stream:
                 data = open_decompressed(stream, name, self.compression, self.kind)
@@ -217,7 +217,7 @@ class ExampleBatchReader(Iterator["ExampleBatch"]):
         return next(self._batches)
 
     def examples(self) -> ExampleReader:
-        """Their rows as Examples, from the beginning; counted in the same `rejects`."""
+        """Return a reader of the rows as Examples, from the beginning, with the same `rejects`."""
         return ExampleReader(self._door)
 
 

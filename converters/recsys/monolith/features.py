@@ -50,7 +50,7 @@ class Features(NamedTuple):
 
 
 def read_features(rows: Rows) -> Features:
-    """What the features of rows hold."""
+    """Return what the features of rows hold."""
     found = _measure(rows.data, rows.start, rows.stop, rows.raw)
     if found.strange.any():
         found = _rewrite_odd_features(rows, found)
@@ -176,6 +176,6 @@ def _count_list_values(data: Bytes, at: int, stop: int, values: int) -> int:
 
 @kernel
 def count_lists(data: Bytes, start: Places, stop: Places, values: int, counts: Places) -> None:
-    """How many values lists of one kind hold, which are as protobuf writes them."""
+    """Count the values of lists of one kind that are encoded as protobuf writes them."""
     for one in range(len(start)):
         counts[one] = _count_list_values(data, start[one], stop[one], values)

@@ -37,7 +37,7 @@ def pack_v1(slot: IntegerArray, signature: Integers) -> Fids: ...
 @overload
 def pack_v1(slot: int, signature: IntegerArray) -> Fids: ...
 def pack_v1(slot: Integers, signature: Integers) -> int | Fids:
-    """Fids of version 1; slots and signatures are broadcast against each other.
+    """Pack slots and signatures, which are broadcast, into fids of version 1.
 
     Raises:
         ConversionError: a slot is not below 2^10 or a signature not below 2^54.
@@ -52,7 +52,7 @@ def pack_v2(slot: IntegerArray, signature: Integers) -> Fids: ...
 @overload
 def pack_v2(slot: int, signature: IntegerArray) -> Fids: ...
 def pack_v2(slot: Integers, signature: Integers) -> int | Fids:
-    """Fids of version 2; slots and signatures are broadcast against each other.
+    """Pack slots and signatures, which are broadcast, into fids of version 2.
 
     Raises:
         ConversionError: a slot is not below 2^15 or a signature not below 2^48.
@@ -65,7 +65,7 @@ def unpack_v1(fids: int) -> tuple[int, int]: ...
 @overload
 def unpack_v1(fids: IntegerArray) -> tuple[Fids, Fids]: ...
 def unpack_v1(fids: Integers) -> tuple[int, int] | tuple[Fids, Fids]:
-    """Slots and signatures of fids of version 1.
+    """Unpack fids of version 1 into slots and signatures.
 
     Raises:
         ConversionError: a fid is no number of 64 bits.
@@ -78,7 +78,7 @@ def unpack_v2(fids: int) -> tuple[int, int]: ...
 @overload
 def unpack_v2(fids: IntegerArray) -> tuple[Fids, Fids]: ...
 def unpack_v2(fids: Integers) -> tuple[int, int] | tuple[Fids, Fids]:
-    """Slots and signatures of fids of version 2.
+    """Unpack fids of version 2 into slots and signatures.
 
     Raises:
         ConversionError: a fid is not below 2^63: its top bit is set.
@@ -91,7 +91,7 @@ def v1_to_v2(fids: int) -> tuple[int, bool]: ...
 @overload
 def v1_to_v2(fids: IntegerArray) -> tuple[Fids, NDArray[np.bool_]]: ...
 def v1_to_v2(fids: Integers) -> tuple[int, bool] | tuple[Fids, NDArray[np.bool_]]:
-    """Fids of version 2 with the slots of version 1 and the low 48 bits of their signatures.
+    """Convert fids to version 2 with the same slots and the low 48 bits of their signatures.
 
     Returns:
         The fids, and where signature bits were lost: two fids may have become one there.
@@ -110,7 +110,7 @@ def switch_slot(fids: int, slot: int, version: Version) -> int: ...
 @overload
 def switch_slot(fids: IntegerArray, slot: int, version: Version) -> Fids: ...
 def switch_slot(fids: Integers, slot: Integers, version: Version) -> int | Fids:
-    """Fids with the same signatures in another slot.
+    """Return fids with the same signatures in another slot.
 
     Raises:
         ConversionError: a fid or the slot is out of the version's range, or there is no such
@@ -125,7 +125,7 @@ def from_values(
     version: Version = "v2",
     hash: Literal["none", "xxh64"] = "none",
 ) -> Fids:
-    """Fids of one slot for raw values.
+    """Make fids of one slot from raw values.
 
     Without a hash, whole numbers are the signatures themselves. `xxh64` takes the low bits (54 or
     48) of xxh64, seed 0, over a value's UTF-8 bytes; a number is hashed as its decimal digits, so
@@ -160,7 +160,7 @@ def from_values(
 
 
 def xxh64_hashes(values: Sequence[bytes]) -> Fids:
-    """xxh64, seed 0, of byte strings, all 64 bits: uint64[N]."""
+    """Return xxh64, seed 0, of byte strings, all 64 bits: uint64[N]."""
     from xxhash import xxh64_intdigest
 
     return np.fromiter(map(xxh64_intdigest, values), np.uint64, len(values))

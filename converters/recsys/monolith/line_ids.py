@@ -264,17 +264,17 @@ class LineIds:
 
     @property
     def lists(self) -> dict[str, tuple[Places, NDArray[np.int32]]]:
-        """By field of `LISTS`, int64[R + 1] values before each row, and int32 values."""
+        """Return by field of `LISTS` int64[R + 1] values before each row, and int32 values."""
         return self._filled[0]
 
     @property
     def rest(self) -> Bytes:
-        """Serialized fields that are none of these, and text that is not UTF-8, of all rows."""
+        """Return the serialized other fields of all rows, and text that is not UTF-8."""
         return self._filled[1]
 
     @property
     def rest_first(self) -> Places:
-        """int64[R + 1] bytes of `rest` before each row."""
+        """Return int64[R + 1]: the bytes of `rest` before each row."""
         return self._filled[2]
 
     @cached_property
@@ -293,7 +293,7 @@ class LineIds:
 
 
 def decode_line_ids(rows: Rows) -> LineIds:
-    """What the LineIds of rows say."""
+    """Decode the LineIds of rows."""
     data, start, stop = rows.data, rows.line_start, rows.line_stop
     found = _read_arrays(data, start, stop)
     if found.odd.any():
@@ -340,16 +340,16 @@ def _read_arrays(data: Bytes, start: Places, stop: Places) -> LineArrays:
 
 
 def find_incomplete(lines: LineIds) -> NDArray[np.bool_]:
-    """bool[R], which rows lack one of `MANDATORY`, or the LineId."""
+    """Return bool[R]: which rows lack one of `MANDATORY`, or the LineId."""
     complete = [lines.present, *(lines.given[name] for name in MANDATORY)]
     lacks: NDArray[np.bool_] = ~np.all(complete, axis=0)
     return lacks
 
 
 def with_sample_rate(rows: Rows, rate: NDArray[np.float32], where: NDArray[np.bool_]) -> Rows:
-    """Rows with another `sample_rate` in some of their LineIds.
+    """Return rows with another `sample_rate` in some of their LineIds.
 
-    It stands at the end of them, the rest is as it was; a row without a LineId gets one.
+    It is at the end of the LineId, the rest is unchanged; a row without a LineId gets one.
     """
     which = np.flatnonzero(where)
     start, stop = rows.line_start[which], rows.line_stop[which]

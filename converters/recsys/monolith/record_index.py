@@ -35,24 +35,24 @@ class Records:
         return len(self.start)
 
     def message(self, at: int) -> bytes:
-        """The bytes of message `at`."""
+        """Return the bytes of message `at`."""
         return self.data[self.start[at] : self.stop[at]].tobytes()
 
     def sort_id(self, at: int) -> bytes:
-        """The sort_id of record `at`."""
+        """Return the sort_id of record `at`."""
         return self.data[self.sort_start[at] : self.sort_stop[at]].tobytes()
 
     def part(self, first: int, last: int) -> "Records":
-        """Records first..last-1."""
+        """Return records first..last-1."""
         return self.select(slice(first, last))
 
     def select(self, which: _Which) -> "Records":
-        """Some of the records."""
+        """Return some of the records."""
         arrays = {name: array[which] for name, array in vars(self).items() if name != "data"}
         return replace(self, **arrays)
 
     def with_messages(self, messages: dict[int, bytes]) -> "Records":
-        """The same records, some of them with other messages."""
+        """Return the same records, some of them with other messages."""
         data, begin, end = append_pieces(self.data, list(messages.values()))
         which = np.fromiter(messages, np.int64, len(messages))
         start, stop = self.start.copy(), self.stop.copy()
@@ -60,7 +60,7 @@ class Records:
         return replace(self, data=data, start=start, stop=stop)
 
     def bad(self, at: int, reason: str, detail: str) -> "Bad":
-        """What is wrong with record `at`."""
+        """Return what is wrong with record `at`."""
         offset, record = int(self.offset[at]), int(self.record[at])
         return Bad(offset=offset, record=record, reason=reason, detail=detail)
 
@@ -71,7 +71,7 @@ def records_of_messages(
     sources: Sequence[int] | None = None,
     first: int = 0,
 ) -> Records:
-    """Messages that come from no stream, each behind its sort_id, numbered from `first`."""
+    """Return messages of no stream as records behind their sort_ids, numbered from `first`."""
     pairs = zip(sort_ids or [b""] * len(messages), messages, strict=True)
     data, start, stop = append_pieces(
         np.zeros(0, np.uint8), [one for pair in pairs for one in pair]
@@ -89,7 +89,7 @@ def records_of_messages(
 
 
 def append_pieces(data: Bytes, pieces: Sequence[bytes]) -> tuple[Bytes, Places, Places]:
-    """Bytes with others behind them, and where each of these begins and ends."""
+    """Return bytes with others appended, and where each of these begins and ends."""
     sizes = np.array([len(piece) for piece in pieces], np.int64)
     stop = len(data) + np.cumsum(sizes)
     more = np.frombuffer(b"".join(pieces), np.uint8)
@@ -177,29 +177,29 @@ class Rows:
 
     @property
     def entry_row(self) -> Places:
-        """int64[E], the row of each entry."""
+        """Return int64[E]: the row of each entry."""
         return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.first))
 
     def line_id(self, at: int) -> bytes | None:
-        """The LineId of row `at`, serialized; None where it has none."""
+        """Return the serialized LineId of row `at`, None if it has none."""
         start, stop = int(self.line_start[at]), int(self.line_stop[at])
         return None if start < 0 else self.data[start:stop].tobytes()
 
     def feature(self, entry: int) -> bytes:
-        """The content of the `Feature` message of an entry, serialized."""
+        """Return the serialized content of the `Feature` message of an entry."""
         return self.data[self.start[entry] : self.stop[entry]].tobytes()
 
     def labels(self, at: int) -> NDArray[np.float32]:
-        """float32[K], the labels of row `at`."""
+        """Return the labels of row `at`: float32[K]."""
         return self.label[self.label_first[at] : self.label_first[at + 1]]
 
     def row_in_batch(self, at: int) -> int | None:
-        """The number of row `at` in its batch; None where its record is no batch."""
+        """Return the number of row `at` in its batch, None if its record is not a batch."""
         row = int(self.row[at])
         return None if row < 0 else row
 
     def bad(self, at: int, reason: str, detail: str) -> Bad:
-        """What is wrong with row `at`."""
+        """Return what is wrong with row `at`."""
         return Bad(
             offset=int(self.offset[at]),
             record=int(self.record[at]),
@@ -209,7 +209,7 @@ class Rows:
         )
 
     def part(self, begin: int, end: int) -> "Rows":
-        """Rows begin..end-1, in the same bytes."""
+        """Return rows begin..end-1, in the same bytes."""
         first, last = int(self.first[begin]), int(self.first[end])
         labels = slice(int(self.label_first[begin]), int(self.label_first[end]))
         entries, ends = self.first[begin : end + 1], self.label_first[begin : end + 1]
@@ -217,7 +217,7 @@ class Rows:
         return self._some(slice(first, last), slice(begin, end), labels, before)
 
     def chosen(self, keep: NDArray[np.bool_], features: NDArray[np.bool_] | None = None) -> "Rows":
-        """Some of the rows, in the same bytes."""
+        """Return some of the rows, in the same bytes."""
         counts = np.diff(self.first)
         entries = np.repeat(keep, counts)
         if features is not None:
@@ -242,7 +242,7 @@ class Rows:
 
 
 def prefix_sums(counts: NDArray[Any] | list[int]) -> Places:
-    """int64[N + 1], the sums of the counts before each, and of all."""
+    """Return int64[N + 1]: the sum of the counts before each position, and of all."""
     first = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=first[1:])
     return first
@@ -295,7 +295,7 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def describe_bad(bad: Bad) -> str:
-    """Where it is, what is wrong and what was found."""
+    """Describe a bad record: where it is, what is wrong and what was found."""
     row = "" if bad.row is None else f", row {bad.row:,}"
     if bad.reason == "unreadable":  # it has no place
         return f"{REASONS[bad.reason]}, {bad.detail}"

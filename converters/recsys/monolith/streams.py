@@ -64,7 +64,7 @@ def _is_auxiliary(name: str) -> bool:
 
 @contextmanager
 def standard_input(beside: Path | None) -> Iterator[Inputs]:
-    """Standard input as a source."""
+    """Yield standard input as a source."""
     if beside is None:
         yield _stdin_inputs(cast("Place", _Stdin()))
         return
@@ -87,14 +87,14 @@ class _Stdin:
         return "standard input"
 
     def open(self) -> BinaryIO:
-        """What is left of it; closing leaves it open."""
+        """Return the rest of standard input; closing it leaves standard input open."""
         return cast("BinaryIO", os.fdopen(os.dup(sys.stdin.fileno()), "rb"))
 
 
 def read_rows(
     parts: Iterable[Records | Bad], kind: Kind, lost: Counter[str] | None = None
 ) -> Iterator[Rows | Bad]:
-    """The rows of records, some at a time, and what cannot be used, in the order of the stream."""
+    """Yield the rows of records in batches, and what cannot be used, in the order of the stream."""
     for part in parts:
         if isinstance(part, Bad):
             yield part
@@ -106,7 +106,7 @@ def read_rows(
 
 
 def read_until_error(reader: "RecordReader") -> Iterator[Records | Bad]:
-    """The parts that a reader gives; that it cannot be read on is a `Bad` at its end."""
+    """Yield the parts of a reader; an error that ends the reading is yielded as a last `Bad`."""
     from ingot.converters.recsys.monolith.frames.record_io import OtherKindError
 
     number = 0
@@ -125,7 +125,7 @@ def read_until_error(reader: "RecordReader") -> Iterator[Records | Bad]:
 def read_table_rows(
     stream: BinaryIO, where: str, table: "TableFile | None" = None, fid: "Version" = "v2"
 ) -> Iterator[Rows | Bad]:
-    """The rows of a Parquet file, and those that cannot be Examples; see `tables.plan`."""
+    """Yield the rows of a Parquet file, and those that cannot be Examples; see `tables.plan`."""
     from ingot.converters.recsys.monolith.tables.rows_to_arrow import open_table
 
     with open_table(stream, where) as (schema, batches):
@@ -139,7 +139,7 @@ def convert_batches(
     table: "TableFile | None" = None,
     fid: "Version" = "v2",
 ) -> Iterator[Rows | Bad]:
-    """The same for the rows of record batches."""
+    """Yield the rows of record batches, and those that cannot be Examples."""
     from ingot.converters.recsys.monolith.tables.arrow_to_examples import encode_batch
     from ingot.converters.recsys.monolith.tables.column_plan import plan_columns
 

@@ -34,7 +34,7 @@ class RowSequence:
 
     @property
     def rows(self) -> int:
-        """The positions that there are."""
+        """Return the number of positions."""
         return int(self._ends[-1]) if len(self._ends) else 0
 
     def spans(self, start: int, stop: int) -> Iterator[Span]:
@@ -90,7 +90,7 @@ class EpochProgress:
 
     @property
     def numbers(self) -> list[int]:
-        """The batches of the pass, in the order of delivery."""
+        """Return the batches of the pass, in the order of delivery."""
         return [number for run in self.runs for number in range(*run)]
 
 

@@ -30,12 +30,12 @@ class BatchPlan(ABC):
     @property
     @abstractmethod
     def batches(self) -> int:
-        """Batches of an epoch, the same number on every rank."""
+        """Return the batches of an epoch, the same number on every rank."""
 
     @property
     @abstractmethod
     def dropped(self) -> int:
-        """Rows of an epoch that no rank delivers."""
+        """Return the rows of an epoch that no rank delivers."""
 
 
 class ReadingOptions(TypedDict, total=False):
@@ -168,7 +168,7 @@ class TrainingLoader(Generic[BatchT]):
 
     @property
     def epoch(self) -> int:
-        """The epoch of the pass under way, else of the next one."""
+        """Return the epoch of the pass under way, else of the next one."""
         return self._progress.epoch
 
     def __len__(self) -> int:

@@ -115,7 +115,7 @@ class _Frames:
         try:
             schema = parse_json(self.schema)
             fields = schema.get("fields") if isinstance(schema, dict) else None
-            self.columns = tuple(str(one["name"]) for one in fields or ())
+            self.columns = tuple(str(field["name"]) for field in fields or ())
             self.is_safe = _is_safe(schema)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise self._damage(f"its Avro schema is invalid: {error!r}"[:300]) from error
@@ -129,7 +129,7 @@ class _Frames:
                 yield key, self._read(self._number())
 
     def places(self) -> Iterator[tuple[int, tuple[int, int]]]:
-        """The first row of each block, and its number and place, as far as nothing is damaged."""
+        """Yield the first row of each block with its number and place, up to the first damage."""
         row = 0
         with suppress(SourceError, ValueError, OSError):
             for number in range(_MOST_PLACES):  # a size may lead back
@@ -186,12 +186,12 @@ def _is_safe(schema: Any, in_union: bool = False) -> bool:  # noqa: ANN401 - JSO
     Raises ValueError if one of two values would be lost.
     """
     if isinstance(schema, list):
-        return all(_is_safe(one, True) for one in schema)
+        return all(_is_safe(part, True) for part in schema)
     if isinstance(schema, str):
         return schema in _PRIMITIVES or (schema == "null" and in_union)
     kind = schema["type"]
     if kind == "record":
-        fields = {one["name"]: one["type"] for one in schema["fields"]}
+        fields = {field["name"]: field["type"] for field in schema["fields"]}
         if len(fields) < len(schema["fields"]):
             raise ValueError("two fields of one name")
         return bool(fields) and all(map(_is_safe, fields.values()))
@@ -254,10 +254,10 @@ class _BlockDecoder:
 
         self._write = fastavro.schemaless_writer
         self._stream = io.BytesIO()
-        own = orjson.dumps(json.loads(schema, object_hook=_rename_logical_type))
-        self._has_binary = b'"bytes"' in own or b'"fixed"' in own
-        self._has_floats = b'"float"' in own or b'"double"' in own
-        meta = {"avro.schema": own, "avro.codec": b"null"}
+        plain = orjson.dumps(json.loads(schema, object_hook=_rename_logical_type))
+        self._has_binary = b'"bytes"' in plain or b'"fixed"' in plain
+        self._has_floats = b'"float"' in plain or b'"double"' in plain
+        meta = {"avro.schema": plain, "avro.codec": b"null"}
         self._stream.write(AVRO)
         self._write(self._stream, {"type": "map", "values": "bytes"}, meta)
         self._stream.write(bytes(_SYNC_BYTES))
@@ -275,8 +275,8 @@ class _BlockDecoder:
     def rows(self, blocks: Sequence[Block]) -> Iterator[RowChunk | str]:
         """Yield the rows of blocks, some at a time, and what is wrong behind them."""
         rows: list[Json] = []
-        for number, told, data in blocks:
-            block, done = self._load(told, data), 0
+        for number, row_count, data in blocks:
+            block, done = self._load(row_count, data), 0
             try:
                 for row in block:
                     rows.append(row)
@@ -284,12 +284,12 @@ class _BlockDecoder:
                     if len(rows) == TABLE_ROWS:
                         yield self._to_chunk(rows)
                         rows = []
-                problem = f"{len(data) - block.bytes_.tell():,} bytes behind the {told:,} rows"
+                problem = f"{len(data) - block.bytes_.tell():,} bytes behind the {row_count:,} rows"
             except MemoryError:
                 problem = f"row {done} makes too much of its bytes, which is not read"
             except Exception as error:  # noqa: BLE001 - fastavro raises nothing more precise
                 problem = f"cannot decode row {done}: {error_text(error)}"
-            if done < told or block.bytes_.tell() < len(data):
+            if done < row_count or block.bytes_.tell() < len(data):
                 yield self._to_chunk(rows)
                 yield f"block {number}: {problem}"
                 return
@@ -327,17 +327,17 @@ class _LimitedDecoder(_BlockDecoder):
     is_limited = True
 
     def tables(self) -> None:
-        """There is nothing to say."""
+        """Do nothing: a stream of blocks has no tables to list."""
 
 
 def _is_recursive(schema: Json, inside: tuple[Json, ...] = ()) -> bool:
     """Whether a type holds itself, by a schema in which all names are full."""
     if isinstance(schema, dict):
         inner = [schema["type"], schema.get("items"), schema.get("values")]
-        inner += [one["type"] for one in schema.get("fields", ())]
-        return any(_is_recursive(one, (*inside, schema.get("name"))) for one in inner if one)
+        inner += [field["type"] for field in schema.get("fields", ())]
+        return any(_is_recursive(part, (*inside, schema.get("name"))) for part in inner if part)
     if isinstance(schema, list):
-        return any(_is_recursive(one, inside) for one in schema)
+        return any(_is_recursive(branch, inside) for branch in schema)
     return schema in inside
 
 

@@ -84,9 +84,9 @@ class Database:
 
     def describe(self, table: int | str) -> tuple[list[str], int | None]:
         """Return the names of the columns, and the number of rows (None of a view or query)."""
-        found = self._select(table)
+        query = self._select(table)
         counted = isinstance(table, int) and not self._found[table][2]
-        return found.columns, found.count("*").fetchall()[0][0] if counted else None
+        return query.columns, query.count("*").fetchall()[0][0] if counted else None
 
     def rows(self, table: int | str) -> Iterator[pa.RecordBatch]:
         """Yield the rows in the order in which they are stored, or of a query.
@@ -108,15 +108,15 @@ class Database:
             sent -= min(sent, batch.num_rows)
 
     def _batches(self, table: int | str, most: int) -> Iterator[pa.RecordBatch]:
-        found = self._select(table)
+        query = self._select(table)
         # Arrow's intervals have no text of their own.
         texts = [
             f"CAST({name} AS VARCHAR) AS {name}"
-            for name, kind in zip(map(quoted_name, found.columns), found.types, strict=True)
+            for name, kind in zip(map(quoted_name, query.columns), query.types, strict=True)
             if str(kind) == "INTERVAL"
         ]
-        found = found.project(f"* REPLACE ({', '.join(texts)})") if texts else found
-        return iter(found.to_arrow_reader(most))
+        query = query.project(f"* REPLACE ({', '.join(texts)})") if texts else query
+        return iter(query.to_arrow_reader(most))
 
     def _select(self, table: int | str) -> Any:  # noqa: ANN401
         """A relation, which streams; what `execute` gives is held as a whole."""

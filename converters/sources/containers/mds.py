@@ -135,7 +135,7 @@ class _Shard:
         self._variable = sum(size is None for _, _, size in self._columns)
 
     def rows(self, digest: str, first: int = 0) -> Iterator[tuple[tuple[Json, int], int]]:
-        """Each row with how many of its numbers were read as null, and the bytes that it has."""
+        """Yield each row with its count of numbers read as null, and its size in bytes."""
         if first:
             self._stream.seek(self._offsets[first])
         for number, (start, stop) in enumerate(pairwise(self._offsets[first:]), first):
@@ -226,9 +226,10 @@ _CODECS: Final = ("zstd", "gz", "bz2")  # by which a compressed shard is known f
 
 
 def read_mds_indexes(listing: Listing) -> Listing:
-    """The listing with the shards that the indexes of its folders name; others are `unreadable`.
+    """Return the listing with the shards that the indexes of its folders name.
 
-    Raises SourceError if the listed folder itself lacks one; a folder below it is `closed`.
+    Other files are `unreadable`. A folder without an index is `closed`; if it is the listed folder
+    itself, SourceError is raised.
     """
     if listing.direct:
         return listing
@@ -239,18 +240,18 @@ def read_mds_indexes(listing: Listing) -> Listing:
         if shards is None:
             continue
         try:
-            found, others = _named_files(folder, shards, by_name)
+            shard_files, unread = _named_files(folder, shards, by_name)
         except ValueError as error:
             if not folder:
                 raise SourceError(str(entry.place), str(error), "copy the folder again") from error
             closed = {**listing.closed, folder: ("part of an MDS data set", f": {error}")}
             listing = replace(listing, closed=closed)
             continue
-        by_name |= found
-        for name in others:
+        by_name |= shard_files
+        for name in unread:
             by_name.pop(name, None)
-        listing = replace(listing, unreadable=(*listing.unreadable, *others.items()))
-    entries = tuple(by_name[one.name] for one in listing.entries if one.name in by_name)
+        listing = replace(listing, unreadable=(*listing.unreadable, *unread.items()))
+    entries = tuple(by_name[entry.name] for entry in listing.entries if entry.name in by_name)
     return replace(listing, entries=entries)
 
 
@@ -267,8 +268,10 @@ def _read_index(entry: Entry) -> list[dict[str, Json]] | None:
     shards = index.get("shards") if isinstance(index, dict) else None
     if not isinstance(shards, list) or not shards:
         return None
-    found = [one for one in shards if isinstance(one, dict) and one.get("format") == "mds"]
-    return found if len(found) == len(shards) else None
+    mds_shards = [
+        shard for shard in shards if isinstance(shard, dict) and shard.get("format") == "mds"
+    ]
+    return mds_shards if len(mds_shards) == len(shards) else None
 
 
 def _named_files(
@@ -276,30 +279,30 @@ def _named_files(
 ) -> tuple[dict[str, Entry], dict[str, str]]:
     """The shards to read, and why other files are left out. Raises ValueError."""
     inner = f"{folder}/" if folder else ""
-    found: dict[str, Entry] = {}
-    others = {inner + _INDEX: "auxiliary file (index of MDS shards)"}
+    entries: dict[str, Entry] = {}
+    unread = {inner + _INDEX: "auxiliary file (index of MDS shards)"}
     for shard in shards:
-        told = {key: one if isinstance(one := shard.get(key), dict) else {} for key in _FORMS}
-        names = {key: f"{inner}{one.get('basename')}" for key, one in told.items()}
+        forms = {key: form if isinstance(form := shard.get(key), dict) else {} for key in _FORMS}
+        names = {key: f"{inner}{form.get('basename')}" for key, form in forms.items()}
         present = [(key, by_name[name]) for key, name in names.items() if name in by_name]
         if not present:
-            problem = f"shard {told['raw_data'].get('basename')!r} is gone"
+            problem = f"shard {forms['raw_data'].get('basename')!r} is gone"
             raise ValueError(problem[:200])
         (key, entry), *copies = present
         codec = str(shard.get("compression")).partition(":")[0]
         if key == "zip_data" and codec not in _CODECS:
             raise ValueError(f"shards compressed by {codec[:40]}")
-        size = told[key].get("bytes")
+        size = forms[key].get("bytes")
         if size not in (None, entry.bytes):
             problem = f"shard {entry.name} has {entry.bytes:,} bytes and not {size}"
             raise ValueError(problem[:200])
-        mark = _content_mark(told["raw_data"].get("hashes"))
-        found[entry.name] = replace(entry, etag=mark or entry.etag)
-        others |= {copy.name: f"a copy of {entry.name}" for _, copy in copies}
+        mark = _content_mark(forms["raw_data"].get("hashes"))
+        entries[entry.name] = replace(entry, etag=mark or entry.etag)
+        unread |= {copy.name: f"a copy of {entry.name}" for _, copy in copies}
     for name in by_name:
-        if name.rpartition("/")[0] == folder and ".mds" in name and name not in found:
-            others.setdefault(name, "an MDS shard that index.json does not name")
-    return found, others
+        if name.rpartition("/")[0] == folder and ".mds" in name and name not in entries:
+            unread.setdefault(name, "an MDS shard that index.json does not name")
+    return entries, unread
 
 
 def _content_mark(hashes: Json) -> str | None:

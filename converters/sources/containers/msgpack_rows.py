@@ -105,11 +105,11 @@ def _rows(blocks: Iterator[bytes], is_list: bool, where: str) -> Iterator[RowChu
         left = int.from_bytes(first[1 : 1 + width], "big") if width else first[0] & 0xF
         blocks = chain([first[1 + width :]], blocks)
     skipper = msgpack.Unpacker(max_buffer_size=MAX_ROW_BYTES + 2 * _BLOCK)
-    held = bytearray()  # what is not whole yet
+    unread = bytearray()  # what is not whole yet
     start = count = 0
     for block in blocks:
         skipper.feed(block)
-        held += block
+        unread += block
         bounds, problem = [0], ""
         try:
             while len(bounds) <= left:
@@ -120,18 +120,18 @@ def _rows(blocks: Iterator[bytes], is_list: bool, where: str) -> Iterator[RowChu
         except ValueError as error:  # of the package all are
             deep = isinstance(error, msgpack.StackError)
             problem = f"damaged: {'nested too deeply' if deep else 'no MessagePack'}"
-        yield _decode(bytes(held[: bounds[-1]]), bounds)
-        del held[: bounds[-1]]
+        yield _decode(bytes(unread[: bounds[-1]]), bounds)
+        del unread[: bounds[-1]]
         start += bounds[-1]
         count += len(bounds) - 1
         left -= len(bounds) - 1
-        if not left and held:
+        if not left and unread:
             problem = "after the list of rows comes more"
-        if len(held) > MAX_ROW_BYTES:
+        if len(unread) > MAX_ROW_BYTES:
             problem = f"a value of more than {MAX_ROW_BYTES >> 20} MiB"
         if problem:
             raise SourceError(where, f"{problem} (value {count})", "fetch or copy it again")
-    if held or 0 < left < inf:
+    if unread or 0 < left < inf:
         raise truncated_error(where, f"the file ends inside value {count}")
 
 
@@ -147,9 +147,11 @@ def _decode(data: bytes, bounds: list[int]) -> RowChunk:
     except (TypeError, ValueError):
         return chunk_of_counted([_decode_value(data[a:b]) for a, b in pairwise(bounds)])
     signs = _NOT_FINITE if b"null" in text else ()
-    found = {bisect_right(bounds, one.start()) - 1 for sign in signs for one in sign.finditer(data)}
+    lengths = {
+        bisect_right(bounds, match.start()) - 1 for sign in signs for match in sign.finditer(data)
+    }
     counts = {}
-    for place in sorted(found):
+    for place in sorted(lengths):
         values[place], counts[place] = _decode_value(data[bounds[place] : bounds[place + 1]])
     return RowChunk(values=values, sound=True, non_finite={p: n for p, n in counts.items() if n})
 
@@ -182,10 +184,10 @@ def _refuse_extension(code: int, _: bytes) -> None:
 
 
 def _to_object(pairs: list[tuple[Any, Json]]) -> dict[str, Json]:
-    made = {_key_text(key): value for key, value in pairs}
-    if len(made) < len({(type(key), key) for key, _ in pairs}):
+    row = {_key_text(key): value for key, value in pairs}
+    if len(row) < len({(type(key), key) for key, _ in pairs}):
         raise ValueError("two keys of a map are the same as text")
-    return made
+    return row
 
 
 def _key_text(key: Any) -> str:  # noqa: ANN401

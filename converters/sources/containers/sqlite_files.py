@@ -73,8 +73,8 @@ class _Database:
                 hint = "run again when nothing writes to it"
                 raise SourceError(self._where, "changed while it was read", hint)
             # What is to be recovered from a journal is recovered in the copy.
-            how = "" if before else "?mode=ro&immutable=1"
-            uri = f"file:{quote(str(path))}{how}"
+            mode = "" if before else "?mode=ro&immutable=1"
+            uri = f"file:{quote(str(path))}{mode}"
             self._base = sqlite3.connect(uri, uri=True, check_same_thread=False)
             stack.callback(self._base.close)
             self._base.text_factory = _text
@@ -96,25 +96,25 @@ class _Database:
         try:
             yield
         except (sqlite3.Error, UnicodeError, MemoryError) as error:
-            said = "it takes too long" if self._steps > _MOST_STEPS else error_text(error)
-            said = "a row takes too much memory" if isinstance(error, MemoryError) else said
-            problem = f"cannot read the SQLite database: {said}"
+            cause = "it takes too long" if self._steps > _MOST_STEPS else error_text(error)
+            cause = "a row takes too much memory" if isinstance(error, MemoryError) else cause
+            problem = f"cannot read the SQLite database: {cause}"
             raise SourceError(self._where, problem, hint) from error
 
-    def fetch(self, query: str, *given: str) -> list[tuple[Any, ...]]:
+    def fetch(self, query: str, *arguments: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query. Raises SourceError."""
         with self._translated():
-            return self._base.execute(query, given).fetchall()
+            return self._base.execute(query, arguments).fetchall()
 
     def columns(self, query: str, hint: str = _HINT) -> tuple[str, ...]:
         """Return the names of the columns of a query. Raises SourceError."""
         with self._translated(hint):
-            return tuple(one[0] for one in self._base.execute(query).description)
+            return tuple(column[0] for column in self._base.execute(query).description)
 
     def row_lists(self, query: str, most: int, stored: int) -> Iterator[list[tuple[Any, ...]]]:
         """Yield the rows of a query, `most` at a time, those before an error before it."""
         with self._translated():
-            cursor, given = self._base.execute(query), 0
+            cursor, read = self._base.execute(query), 0
             while True:
                 rows: list[tuple[Any, ...]] = []
                 self._steps = size = 0
@@ -127,8 +127,8 @@ class _Database:
                     raise
                 if not rows:
                     return
-                given += size
-                check_growth(self._where, given, stored, "its rows are ")
+                read += size
+                check_growth(self._where, read, stored, "its rows are ")
                 yield rows
 
     def close(self) -> None:
@@ -150,13 +150,13 @@ def _authorize(action: int, _: str | None, name: str | None, *__: str | None) ->
 
 def _journal_states(place: Place) -> dict[str, tuple[int, int]]:
     """The endings, sizes and times of the journals beside a local database, without empty ones."""
-    found = {}
+    columns = {}
     for ending in ("-wal", "-journal") if isinstance(place, LocalFile) else ():
         path = Path(f"{place}{ending}")
         with translate_read_errors(str(path)):
             if path.is_file() and (facts := path.stat()).st_size:
-                found[ending] = (facts.st_size, facts.st_mtime_ns)
-    return found
+                columns[ending] = (facts.st_size, facts.st_mtime_ns)
+    return columns
 
 
 def sqlite_tables(entry: Entry, spec: SourceSpec, wants: Wants) -> Iterator[Entry | LeftMember]:
@@ -164,9 +164,9 @@ def sqlite_tables(entry: Entry, spec: SourceSpec, wants: Wants) -> Iterator[Entr
     state = _journal_states(entry.place)
     etag = f"{entry.etag or ''}{state}" if state else entry.etag
     with open_container(_Database, entry.place) as base:
-        found = [(QUERY, None, True)] if spec.query else _table_kinds(base)
+        tables = [(QUERY, None, True)] if spec.query else _table_kinds(base)
         yield from selected_tables(
-            entry, found, wants, lambda _, name: _table_facts(base, name, spec.query), etag
+            entry, tables, wants, lambda _, name: _table_facts(base, name, spec.query), etag
         )
 
 
@@ -191,8 +191,8 @@ def _describe_table(
     # As it is stored, which is in the order of its keys.
     origin = f"FROM main.{quoted_name(name)} AS t NOT INDEXED"
     columns = base.columns(f"SELECT t.* {origin} LIMIT 0")
-    is_table, taken = ("table",) in kinds, {column.lower() for column in columns}
-    number = next((f"t.{one}" for one in _ROW_NUMBERS if one not in taken), None)
+    is_table, names = ("table",) in kinds, {column.lower() for column in columns}
+    number = next((f"t.{name}" for name in _ROW_NUMBERS if name not in names), None)
     if is_table and number:
         with suppress(SourceError):  # a table WITHOUT ROWID
             base.columns(f"SELECT {number} {origin} LIMIT 0")

@@ -32,26 +32,26 @@ def serve_tables(inbox: Inbox, send: Send) -> int:
     file: Any = None
     opened: object = None
     rows: Iterator[Any] = iter(())
-    for what, given in inbox:
+    for what, argument in inbox:
         reply: Any = None
         try:
             if what in ("open", "rows"):
                 limit_process(memory=MEMORY, seconds=_SECONDS)
             if what == "open":
-                if given != opened:
+                if argument != opened:
                     file = opened = None  # before there is another one
-                    kind, content, *_ = given
+                    kind, content, *_ = argument
                     file = kind(content)
-                    opened = given
+                    opened = argument
                 reply = file.tables()
             elif what == "describe":
-                reply = file.describe(given)
+                reply = file.describe(argument)
             elif what == "close":
                 rows = iter(())
-                if not given:  # whether the file is kept
+                if not argument:  # whether the file is kept
                     file = opened = None
             else:
-                rows = file.rows(given) if what == "rows" else rows
+                rows = file.rows(argument) if what == "rows" else rows
                 reply = next(rows, None)
         except BaseException as error:  # noqa: BLE001 - a panic of Rust is no Exception
             send((None, f"{type(error).__name__}: {error_text(error)}"))
@@ -89,12 +89,12 @@ class Workbook:
 
         if self._book is None:
             return None
-        found = []
-        for one in self._book.sheets_metadata:
-            aside = None if one.visible == SheetVisibleEnum.Visible else _HIDDEN
-            is_sheet = one.typ == SheetTypeEnum.WorkSheet
-            found.append((one.name, aside if is_sheet else "no sheet of cells", is_sheet))
-        return found
+        sheets = []
+        for sheet in self._book.sheets_metadata:
+            aside = None if sheet.visible == SheetVisibleEnum.Visible else _HIDDEN
+            is_sheet = sheet.typ == SheetTypeEnum.WorkSheet
+            sheets.append((sheet.name, aside if is_sheet else "no sheet of cells", is_sheet))
+        return sheets
 
     def describe(
         self, asked: tuple[int, int]

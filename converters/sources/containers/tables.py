@@ -50,7 +50,7 @@ def quoted_name(name: str, mark: str = '"') -> str:
 
 def selected_tables(
     entry: Entry,
-    found: Iterable[FoundTable],
+    tables: Iterable[FoundTable],
     wants: Wants,
     describe: Callable[[int, str], FileFacts | NoData],
     etag: str | None = None,
@@ -60,7 +60,7 @@ def selected_tables(
     `describe` gives the facts of a table by its number and name, or why it is not read.
     """
     seen: set[str] = set()
-    for number, (name, aside, may_be_named) in enumerate(found):
+    for number, (name, aside, may_be_named) in enumerate(tables):
         wanted = wants(name)
         if not name.strip() or is_unsafe_name(name) or not name.isprintable():
             yield ascii(name), "its name is blank, or no path below its file"
@@ -77,18 +77,18 @@ def selected_tables(
             yield SourceFile.of(table, facts) if isinstance(facts, FileFacts) else (name, facts)
 
 
-def local_copy(stack: ExitStack, place: Place, beside: Iterable[str] = ()) -> Path:
+def local_copy(stack: ExitStack, place: Place, companions: Iterable[str] = ()) -> Path:
     """Return the path of a file, or of a temporary copy with those beside it, until the end."""
     where = str(place)
     with place.open() as raw, translate_read_errors(where):
         packed = detect_compression(peek_first_bytes(raw))
-        if packed is None and isinstance(place, LocalFile) and not beside:
+        if packed is None and isinstance(place, LocalFile) and not companions:
             return Path(place.path).absolute()
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ingot-"))
         copy = Path(folder, "data")
         with copy.open("wb") as out:
             shutil.copyfileobj(open_decompressed(raw, where), out, 1 << 20)
-        for ending in beside:
+        for ending in companions:
             shutil.copyfile(f"{where}{ending}", f"{copy}{ending}")
         return copy
 
@@ -106,16 +106,16 @@ class OpenTables:
         self._is_kept = False
         require_package(self._where, *kind.NEEDS)
         with ExitStack() as stack:
-            given: tuple[Any, ...] = kind, content
+            arguments: tuple[Any, ...] = kind, content
             if content is None:
                 path = local_copy(stack, archive)
                 facts, is_own = path.stat(), path == Path(self._where).absolute()
                 self._is_kept = is_own and facts.st_size <= getattr(kind, "KEPT_BYTES", 0)
-                given = kind, str(path), facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino
+                arguments = kind, str(path), facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino
             with translate_read_errors(self._where):
                 self._process = take_process(serve_tables)
             stack.callback(self._end_process)
-            self.tables = self._ask("open", given)
+            self.tables = self._ask("open", arguments)
             self._stack = stack.pop_all()
 
     def describe(self, table: Any) -> Any:  # noqa: ANN401
@@ -143,9 +143,9 @@ class OpenTables:
         else:
             self._process.end()
 
-    def _ask(self, what: str, given: object = None) -> Any:  # noqa: ANN401
+    def _ask(self, what: str, argument: object = None) -> Any:  # noqa: ANN401
         self.sound = False
-        self._process.send((what, given))
+        self._process.send((what, argument))
         try:
             reply, failed = self._process.receive()
         except WorkerDiedError as error:
@@ -155,7 +155,7 @@ class OpenTables:
         self.sound = True
         if failed:
             hint = "is the file complete? fetch or copy it again"
-            hint = "check the query" if isinstance(given, str) else hint
+            hint = "check the query" if isinstance(argument, str) else hint
             raise SourceError(self._where, f"cannot read it: {failed}", hint)
         return reply
 
@@ -163,8 +163,8 @@ class OpenTables:
 @contextmanager
 def open_container(kind: type[Any], archive: Place, *more: Any) -> Iterator[Any]:  # noqa: ANN401
     """Open a container, or take the one that is kept open; it is given back if it is sound."""
-    held = take_open(kind, archive) or kind(archive, *more)
+    container = take_open(kind, archive) or kind(archive, *more)
     try:
-        yield held
+        yield container
     finally:
-        (give_back_open if held.sound else kind.close)(held)
+        (give_back_open if container.sound else kind.close)(container)

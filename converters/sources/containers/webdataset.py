@@ -80,13 +80,15 @@ def _looks_like_webdataset(members: Sequence[tuple[str, int]]) -> bool:
     """Whether most members are small parts of rows, and none is a data file of its own."""
     parts = [part for name, _ in members if (part := _split_name(name))]
     rows = [[ending for _, ending in row] for _, row in groupby(parts, key=lambda part: part[0])]
-    beside = sum(len(row) for row in rows if len(set(row)) > 1)
+    shared = sum(len(row) for row in rows if len(set(row)) > 1)
     kinds = {_last_ending(ending) for _, ending in parts}
     sizes = [size for name, size in members if not _BINARY.fullmatch(_last_ending(name))]
-    read = [kind for kind in kinds for one in (_JSON, _INTEGERS, _TEXTS) if one.fullmatch(kind)]
+    read = [
+        kind for kind in kinds for pattern in (_JSON, _INTEGERS, _TEXTS) if pattern.fullmatch(kind)
+    ]
     return (
         len(rows) > 1
-        and beside >= _SHARE * len(members)
+        and shared >= _SHARE * len(members)
         and bool(read)
         and not any(map(_DATA_FILES.fullmatch, kinds))
         and not any(_SPLITS.fullmatch(key.rpartition("/")[2].lower()) for key, _ in parts)
@@ -96,8 +98,8 @@ def _looks_like_webdataset(members: Sequence[tuple[str, int]]) -> bool:
 
 def _split_name(name: str) -> tuple[str, str] | None:
     """The key of a member and the ending behind it; None of a member that is no part."""
-    found = _PART.fullmatch(name.removeprefix("./"))
-    return (found[1], found[2].lower()) if found else None
+    match = _PART.fullmatch(name.removeprefix("./"))
+    return (match[1], match[2].lower()) if match else None
 
 
 def _last_ending(name: str) -> str:

@@ -102,8 +102,8 @@ def _find_zip_kind(whole: BinaryIO) -> tuple[NoData | bool, int]:
         names = parts.namelist()
         size = sum(info.file_size for info in parts.infolist())
         mime = parts.open("mimetype").read(100) if "mimetype" in names else b""
-    if found := _OPEN_DOCUMENT.fullmatch(mime.strip()):
-        kind = found[1].decode()
+    if match := _OPEN_DOCUMENT.fullmatch(mime.strip()):
+        kind = match[1].decode()
         other = NoData.unread(f"an OpenDocument file ({kind})", ": save it as text")
         return kind.startswith("spreadsheet") or other, size
     return next((kind for name, kind in _PARTS.items() if name in names), False), size

@@ -109,8 +109,8 @@ def read_document(file: SourceFile, spec: SourceSpec, stream: BinaryIO) -> Itera
     if not isinstance(row, BrokenRow):
         row = _read_fields(file, spec, row["text"].replace("\r\n", "\n"))
     if not isinstance(row, BrokenRow):
-        told = {key: value for key, value in row.items() if value not in (None, "")}
-        row = {"text": row["text"], "path": file.name, "kind": facts.layout, **told}
+        present = {key: value for key, value in row.items() if value not in (None, "")}
+        row = {"text": row["text"], "path": file.name, "kind": facts.layout, **present}
     if facts.format != kinds.CHAPTERS or isinstance(row, BrokenRow):
         yield RowChunk(values=[row])
         return
@@ -135,8 +135,8 @@ def _read_fields(file: SourceFile, spec: SourceSpec, text: str) -> dict[str, Jso
         title = headers.latex_title(text) if kind == kinds.LATEX else None
         head = text[:_KIND_HEAD].encode("utf-8", "replace")
         _, language = kinds.document_kind(file.name, head) or ("", "")
-        told = {"text": text, "title": title, "programming_language": language}
-        return {**told, "license": headers.find_licence(text)}
+        row = {"text": text, "title": title, "programming_language": language}
+        return {**row, "license": headers.find_licence(text)}
     return {"text": text}
 
 
@@ -164,9 +164,9 @@ def _read_notebook(data: bytes) -> dict[str, Json] | BrokenRow:
         return BrokenRow("a notebook without cells", row_excerpt(data))
     # The language of the kernel; of format 3 that of the first cell of code.
     paths = ("metadata.language_info.name", "metadata.kernelspec.language")
-    told = [hit.value for path in paths for hit in compile_path(path).nodes(Node(document))]
-    told += [cell.get("language") for cell in cells]
-    language = next((one.lower() for one in told if isinstance(one, str) and one), None)
+    values = [hit.value for path in paths for hit in compile_path(path).nodes(Node(document))]
+    values += [cell.get("language") for cell in cells]
+    language = next((value.lower() for value in values if isinstance(value, str) and value), None)
     parts = [(kind, text) for cell in cells for kind, text in _cell_text(cell, language or "")]
     titles = (markdown_title(text) for kind, text in parts if kind != "code")
     return {
@@ -181,8 +181,8 @@ def _list_cells(document: Json) -> list[dict[str, Json]] | None:
     if not isinstance(document, dict):
         return None
     sheets = document.get("worksheets")
-    held = [document] if "cells" in document else sheets if isinstance(sheets, list) else []
-    lists: list[Json] = [one.get("cells") for one in held if isinstance(one, dict)]
+    cell_lists = [document] if "cells" in document else sheets if isinstance(sheets, list) else []
+    lists: list[Json] = [sheet.get("cells") for sheet in cell_lists if isinstance(sheet, dict)]
     if not lists or not all(isinstance(cells, list) for cells in lists):
         return None
     return [cell for cells in lists for cell in cells if isinstance(cell, dict)]
@@ -219,11 +219,11 @@ def _split_chapters(text: str, kind: str) -> Iterator[dict[str, str | int | None
     A chapter begins at a heading of the highest level that has more than one. What stands before
     the first one is a row without these fields, and so is a document without chapters.
     """
-    found = list(_FINDERS[kind](text)) if kind in _FINDERS else []
-    counts = Counter(one.level for one in found)
+    headings = list(_FINDERS[kind](text)) if kind in _FINDERS else []
+    counts = Counter(heading.level for heading in headings)
     level = min((level for level, count in counts.items() if count > 1), default=None)
-    chapters = [one for one in found if one.level == level]
-    bounds = [0, *(one.start for one in chapters), len(text)]
+    chapters = [heading for heading in headings if heading.level == level]
+    bounds = [0, *(chapter.start for chapter in chapters), len(text)]
     for number, (start, end) in enumerate(pairwise(bounds)):
         body = text[start:end].rstrip()
         if number:
@@ -235,19 +235,19 @@ def _split_chapters(text: str, kind: str) -> Iterator[dict[str, str | int | None
 
 def _markdown_headings(text: str) -> Iterator[_Heading]:
     blanked = FENCED.sub(lambda block: " " * len(block[0]), text)
-    for one in MD_HEADING.finditer(blanked):
-        line = one[0].lstrip()
+    for match in MD_HEADING.finditer(blanked):
+        line = match[0].lstrip()
         under = 1 if line.endswith("=") else 2
         level = len(line) - len(line.lstrip("#")) if line.startswith("#") else under
-        yield _Heading(one.start(), level, title_text(one[2] or one[1].rstrip().rstrip("#")))
+        yield _Heading(match.start(), level, title_text(match[2] or match[1].rstrip().rstrip("#")))
 
 
 def _rst_headings(text: str) -> Iterator[_Heading]:
     signs: list[str] = []  # the first one is that of the highest level
-    for one in rst_titles(text):
-        if one[3] not in signs:
-            signs.append(one[3])
-        yield _Heading(one.start(), signs.index(one[3]), title_text(one[1]))
+    for title in rst_titles(text):
+        if title[3] not in signs:
+            signs.append(title[3])
+        yield _Heading(title.start(), signs.index(title[3]), title_text(title[1]))
 
 
 _LATEX: Final = re.compile(r"^[ \t]{0,99}\\(part|chapter|section)\*?\{([^{}\n]{0,300})\}", re.M)
@@ -263,14 +263,14 @@ _TEXT: Final = re.compile(
 
 
 def _latex_headings(text: str) -> Iterator[_Heading]:
-    for one in _LATEX.finditer(text):
-        level = ("chapter", "section", "part").index(one[1])
-        yield _Heading(one.start(), level, title_text(one[2]))
+    for match in _LATEX.finditer(text):
+        level = ("chapter", "section", "part").index(match[1])
+        yield _Heading(match.start(), level, title_text(match[2]))
 
 
 def _text_headings(text: str) -> Iterator[_Heading]:
-    for one in _TEXT.finditer(text):
-        yield _Heading(one.start(1), 1, title_text(one[1]))
+    for match in _TEXT.finditer(text):
+        yield _Heading(match.start(1), 1, title_text(match[1]))
 
 
 _FINDERS: Final[dict[str, Callable[[str], Iterator[_Heading]]]] = {

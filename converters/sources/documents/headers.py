@@ -26,9 +26,10 @@ _READERS: Final[dict[str, Callable[[str], object]]] = {
 
 
 def split_front_matter(text: str) -> tuple[dict[str, Json] | None, str]:
-    """The fields between `---` (YAML) or `+++` (TOML) at the start of a text, and what follows.
+    """Split a text into the fields between `---` (YAML) or `+++` (TOML) at its start, and the rest.
 
-    None and the whole text where there are none, or where they are no object that can be read.
+    Returns None and the whole text if there are no such fields, or if they are not a readable
+    object.
     """
     lines = text[:_HEAD].split("\n")
     mark = lines[0].rstrip()
@@ -39,8 +40,8 @@ def split_front_matter(text: str) -> tuple[dict[str, Json] | None, str]:
     try:
         fields = _READERS[mark]("\n".join(lines[1:end]))
         # Piece by piece: aliases may stand for more than can be held.
-        told = json.JSONEncoder(default=methodcaller("isoformat")).iterencode(fields)
-        fields = json.loads("".join(islice(told, _MOST_PIECES)), parse_constant=lambda _: None)
+        parts = json.JSONEncoder(default=methodcaller("isoformat")).iterencode(fields)
+        fields = json.loads("".join(islice(parts, _MOST_PIECES)), parse_constant=lambda _: None)
         if not isinstance(fields, dict) or is_deep(fields):
             return None, text
     except (ValueError, OverflowError, RecursionError, TypeError, AttributeError):
@@ -55,18 +56,21 @@ _FIELDS: Final = re.compile(rf"\s*^((?:{_FIELD.pattern}\n?)++)", re.M)
 
 
 def split_docinfo(text: str) -> tuple[dict[str, Json] | None, str]:
-    """The fields `:name: value` at the top of reStructuredText or below its title, and the rest."""
+    """Split reStructuredText into the fields `:name: value` near its top, and the rest.
+
+    The fields stand at the top of the text or below its title.
+    """
     head = text[:_HEAD]
     title = next(rst_titles(head), None)
     top = title is not None and _RULE.fullmatch(head[: title.start()].strip() or "==")
-    found = _FIELDS.match(head, title.end() if title and top else 0)
-    if found is None or (found.end() == len(head) and len(text) > _HEAD):
+    match = _FIELDS.match(head, title.end() if title and top else 0)
+    if match is None or (match.end() == len(head) and len(text) > _HEAD):
         return None, text
     fields: dict[str, Json] = {
-        one[1].strip(): "\n".join(map(str.strip, one[2].split("\n"))).strip()
-        for one in _FIELD.finditer(found[1])
+        field[1].strip(): "\n".join(map(str.strip, field[2].split("\n"))).strip()
+        for field in _FIELD.finditer(match[1])
     }
-    return fields, (text[: found.start(1)] + text[found.end() :].lstrip("\n")).lstrip("\n")
+    return fields, (text[: match.start(1)] + text[match.end() :].lstrip("\n")).lstrip("\n")
 
 
 # --- titles
@@ -86,8 +90,8 @@ MD_HEADING: Final = re.compile(
 
 def markdown_title(text: str) -> str | None:
     """Return the first heading of Markdown that stands in no block of code."""
-    found = MD_HEADING.finditer(FENCED.sub("", text[:_HEAD]))
-    titles = (title_text(one[2] or one[1].rstrip().rstrip("#")) for one in found)
+    headings = MD_HEADING.finditer(FENCED.sub("", text[:_HEAD]))
+    titles = (title_text(heading[2] or heading[1].rstrip().rstrip("#")) for heading in headings)
     return next(filter(None, titles), None)
 
 
@@ -97,15 +101,15 @@ _RST_TITLE: Final = re.compile(r"^[ \t]*(\S[^\n]*)\n(([^\w\s])\3+)[ \t]*$", re.M
 
 def rst_title(text: str) -> str | None:
     """Return the first title of reStructuredText: a line with a line of one sign below it."""
-    return next((title_text(one[1]) for one in rst_titles(text[:_HEAD])), None)
+    return next((title_text(title[1]) for title in rst_titles(text[:_HEAD])), None)
 
 
 def rst_titles(text: str) -> Iterator[re.Match[str]]:
     """Yield the titles of reStructuredText: group 1 is the title, group 3 the sign below it."""
-    for one in _RST_TITLE.finditer(text):
-        bare = one[1].rstrip()
-        if len(bare) <= len(one[2]) and not _RULE.fullmatch(bare):
-            yield one
+    for match in _RST_TITLE.finditer(text):
+        bare = match[1].rstrip()
+        if len(bare) <= len(match[2]) and not _RULE.fullmatch(bare):
+            yield match
 
 
 _LATEX_TITLE: Final = re.compile(
@@ -117,8 +121,8 @@ _LATEX_TITLE: Final = re.compile(
 
 def latex_title(text: str) -> str | None:
     r"""Return what stands in the braces of `\title`."""
-    found = _LATEX_TITLE.search(text, 0, _HEAD)
-    return title_text(found[1].replace("\\\\", " ")) if found else None
+    match = _LATEX_TITLE.search(text, 0, _HEAD)
+    return title_text(match[1].replace("\\\\", " ")) if match else None
 
 
 # --- licences
@@ -158,9 +162,9 @@ def find_licence(text: str) -> str | None:
         which = {"lesser ": "LGPL", "affero ": "AGPL"}.get(match["which"] or "", "GPL")
         version = match["version"] if "." in match["version"] else f"{match['version']}.0"
         return f"{which}-{version}-{'or-later' if 'any later version' in match['rest'] else 'only'}"
-    found = next((name for said, name in _HEADINGS.items() if said in plain), None)
-    if found or _BSD not in plain:
-        return found
+    manual = next((name for heading, name in _HEADINGS.items() if heading in plain), None)
+    if manual or _BSD not in plain:
+        return manual
     if "advertising materials" in plain:
         return "BSD-4-Clause"
     return "BSD-3-Clause" if "endorse or promote" in plain else "BSD-2-Clause"

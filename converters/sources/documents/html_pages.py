@@ -63,8 +63,8 @@ def declared_encoding(head: bytes) -> str | None:
     """
     if head.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
         return None
-    found = _DECLARED.search(head[:_PRESCAN])
-    codec = text_codec(found[1].decode("ascii", "replace")) if found else None
+    match = _DECLARED.search(head[:_PRESCAN])
+    codec = text_codec(match[1].decode("ascii", "replace")) if match else None
     # Who can read the declaration reads no UTF-16.
     return "utf-8" if codec and codec.startswith(("utf-16", "utf-32")) else codec
 
@@ -85,8 +85,8 @@ def read_page(text: str, where: str, *, raw: bool) -> dict[str, str | None] | Br
     The main text is broken where the page is too large or takes too long.
     """
     if raw:
-        found = _RAW_TITLE.search(text, 0, 64 << 10)
-        return {"text": text, "title": title_text(found and found[1])}
+        match = _RAW_TITLE.search(text, 0, 64 << 10)
+        return {"text": text, "title": title_text(match and match[1])}
     if len(text) > MOST_PAGE:
         problem = f"a web page of more than {MOST_PAGE >> 20} Mi characters: state source.html: raw"
         return BrokenRow(problem, row_excerpt(text))
@@ -142,5 +142,5 @@ def _find_main_text(text: str) -> dict[str, str | None]:
 
     tree = parse_page(text).root
     title, language = title_text(tree.findtext(".//title")), title_text(tree.get("lang"))
-    found = extract(tree, include_comments=False, include_links=False, include_tables=True)
-    return {"text": found or "", "title": title, "language": language}
+    body = extract(tree, include_comments=False, include_links=False, include_tables=True)
+    return {"text": body or "", "title": title, "language": language}

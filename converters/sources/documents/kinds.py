@@ -30,7 +30,7 @@ _LANGUAGES: Final = (
     "systemverilog=sv svh, tcl=tcl, tex=sty cls, toml=toml, typescript=ts tsx, vhdl=vhd vhdl, "
     "vim script=vim, visual basic=vb, vue=vue, yaml=yaml yml, zig=zig, =d m v"
 )
-_CODE: Final = dict(one.split("=") for one in _LANGUAGES.split(", "))
+_CODE: Final = dict(pair.split("=") for pair in _LANGUAGES.split(", "))
 _OF_ENDING: Final = {
     **{ending: (kind, "") for kind, endings in _PROSE.items() for ending in endings.split()},
     **{ending: (CODE, name) for name, endings in _CODE.items() for ending in endings.split()},
@@ -103,9 +103,9 @@ def kind_by_name(name: str) -> tuple[str, str] | None:
 
 
 def document_kind(name: str, head: bytes) -> tuple[str, str] | None:
-    """As `kind_by_name`; of other names a script by its first line, or a web page."""
-    if found := kind_by_name(name):
-        return found
+    """Return the kind by name; for other names detect a script by its first line, or a web page."""
+    if kind := kind_by_name(name):
+        return kind
     if match := _SHEBANG.match(head):
         return CODE, _INTERPRETERS.get(match[1].decode(), "")
     return (HTML, "") if PAGE.match(head) else None
@@ -122,7 +122,7 @@ def unknown_ending(name: str) -> str:
 
 
 def may_be_syntax(name: str) -> bool:
-    """Whether a text of this name may be written for machines: plain text, and what is no code."""
+    """Return whether a text with this name may be written for machines; code is not meant."""
     kind, language = kind_by_name(name) or (TEXT, "")
     return kind == TEXT or language in _DATA_LANGUAGES
 

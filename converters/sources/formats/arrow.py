@@ -99,7 +99,7 @@ def time_text_array(column: pa.Array) -> pa.Array:
 
 
 def storage_array(column: pa.Array) -> pa.Array:
-    """Without extension types, dictionaries, run ends and views at the top."""
+    """Return a column without extension types, dictionaries, run ends and views at the top."""
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         return storage_array(column.storage)
@@ -189,7 +189,7 @@ def _struct_converter(kind: pa.DataType) -> ValueConverter:
 
 def _map_converter(kind: pa.DataType) -> ValueConverter:
     key, item = value_converter(kind.key_type), _nullable_converter(kind.item_type)
-    return lambda value: {str(key(name)): item(held) for name, held in value}
+    return lambda value: {str(key(name)): item(content) for name, content in value}
 
 
 def binary_text(value: bytes) -> str:
@@ -255,7 +255,7 @@ def _clock_text(value: int, per_second: int) -> str:
 
 
 def duration_text(value: int, per_second: int) -> str:
-    """ISO 8601 text of a duration."""
+    """Return a duration as ISO 8601 text."""
     seconds, part = divmod(abs(value), per_second)
     return f"{'-' if value < 0 else ''}PT{seconds}{_fraction_text(part, per_second)}S"
 

@@ -83,14 +83,17 @@ def rows_that_fit(rows: int, size: int) -> int:
 def open_arrow(
     stream: BinaryIO, where: str
 ) -> Iterator[tuple[tuple[str, ...], Iterator[ValidBatch]]]:
-    """The column names and checked batches of an Arrow IPC file or stream. Raises SourceError."""
+    """Yield the column names and checked batches of an Arrow IPC file or stream.
+
+    Raises SourceError.
+    """
     with open_ipc(stream, where) as reader:
         yield column_names(reader.schema.names), valid_batches(reader, where)
 
 
 @contextmanager
 def open_ipc(stream: BinaryIO, where: str) -> Iterator[Any]:
-    """A reader of an Arrow IPC file or stream, not checked yet. Raises SourceError."""
+    """Yield a reader of an Arrow IPC file or stream that is not checked yet. Raises SourceError."""
     with open_random_access(stream) as source:
         with translate_read_errors(where, "cannot read its Arrow schema"):
             is_file = source.read(len(ARROW_FILE)) == ARROW_FILE
@@ -171,10 +174,10 @@ def _cut_sharing(batches: Iterator[ValidBatch], where: str) -> Iterator[ValidBat
         if not any(map(shares_values, batch.schema.types)):
             yield batch, valid
             continue
-        given = 0
+        read = 0
         for part, size in small_slices(batch, TABLE_ROWS):
-            given += size
-            check_growth(where, given, batch.nbytes, "the rows of a record batch are ")
+            read += size
+            check_growth(where, read, batch.nbytes, "the rows of a record batch are ")
             yield part, valid
 
 

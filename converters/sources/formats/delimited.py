@@ -74,14 +74,14 @@ def split_line(
             cells.append(line[place:] if end < 0 else line[place:end])
             place = -1 if end < 0 else end + len(delimiter)
             continue
-        found = quoted.match(line, place)
-        assert found, "it may take nothing"
-        text, behind, mark = found.groups()
+        match = quoted.match(line, place)
+        assert match, "it may take nothing"
+        text, behind, mark = match.groups()
         field.append(text.replace(quote * 2, quote))
         if behind is None:
             return OpenRecord(cells, field)
         cells.append("".join([*field, behind]))
-        field, place = None, found.end() if mark else -1
+        field, place = None, match.end() if mark else -1
     return cells
 
 
@@ -170,9 +170,9 @@ class RecordReader:
 
     def _give_back(self, out: list[Json], pending: list[Line]) -> None:
         """Drop the first line of the open record as a bad row; the others are read again."""
-        first, *others = self._raw
+        first, *rest = self._raw
         out.append(BrokenRow("a quoted field does not end", row_excerpt(first.text or "")))
-        pending.extend(reversed(others))
+        pending.extend(reversed(rest))
         self._open, self._raw = None, []
 
 

@@ -73,7 +73,7 @@ class FilePeek:
 
     @property
     def archive(self) -> str | None:
-        """`zip` or `tar` where the file is an archive."""
+        """Return `zip` or `tar` if the file is an archive, else None."""
         return archive_kind(self.head)
 
 
@@ -225,15 +225,15 @@ def _is_json_lines(head: TextHead) -> bool:
     values = [_parse_or_none(line.encode("utf-8", "replace")) for line in lines]
     whole = [isinstance(value, dict | list) for value in values]
     # A broken row still looks like one, but does not make a file of lines by itself.
-    held = sum(map(operator.or_, whole, map(_looks_whole, lines))) if any(whole) else 0
+    shape = sum(map(operator.or_, whole, map(_looks_whole, lines))) if any(whole) else 0
     if len(lines) == 1 and isinstance(values[0], list):
         return False
     if head.name.endswith(_LINES_NAMES):
-        return held * 2 >= len(lines) or all(value is not None for value in values)
+        return shape * 2 >= len(lines) or all(value is not None for value in values)
     if len(lines) >= 2:
         texts = sum(isinstance(value, str) for value in values)
         table = head.name.endswith(tuple(_USUAL))
-        return held * 2 > len(lines) or (texts == len(lines) and not table)
+        return shape * 2 > len(lines) or (texts == len(lines) and not table)
     return False
 
 
@@ -263,13 +263,13 @@ def _parse_head_lines(head: TextHead) -> list[Json]:
 
 
 def _json_list_facts(head: TextHead) -> FileFacts | None:
-    found = _first_elements(head, "[*]")
-    if found is None:
+    elements = _first_elements(head, "[*]")
+    if elements is None:
         return None
-    values = [value for value in found if value is not None]
-    if found and len(values) * 2 < len(found):
+    values = [value for value in elements if value is not None]
+    if elements and len(values) * 2 < len(elements):
         return None
-    if not found and not head.whole and not re.match(rb'\s*\[\s*["{\[\dtfn-]', head.data):
+    if not elements and not head.whole and not re.match(rb'\s*\[\s*["{\[\dtfn-]', head.data):
         return None
     return replace(head.base, format="json", layout="list", shape=rows_shape(values))
 
@@ -299,13 +299,13 @@ def _json_object_facts(head: TextHead, *, table: bool) -> FileFacts | None:
 def _partial_shape(head: TextHead) -> frozenset[str]:
     """The shape of an object from its beginning: as that of a whole one, where its keys are few."""
     elements, _ = _head_elements(_read_root(head, "*"))
-    held = {one.key or "": _parse_or_none(one.data) for one in elements}
-    keys = {*held, *(key for key, _ in top_level_containers(head.data))}
+    values = {element.key or "": _parse_or_none(element.data) for element in elements}
+    keys = {*values, *(key for key, _ in top_level_containers(head.data))}
     if len(keys) >= _SHAPE_ROWS:
         return frozenset({"*"})
-    inner = [value for value in held.values() if isinstance(value, dict)]
-    if len(inner) == len(held) and len(inner) >= 2:
-        return _object_shape(held)
+    inner = [value for value in values.values() if isinstance(value, dict)]
+    if len(inner) == len(values) and len(inner) >= 2:
+        return _object_shape(values)
     return frozenset(keys) or frozenset({"*"})
 
 
@@ -346,12 +346,14 @@ def rows_shape(values: Iterable[Json]) -> frozenset[str]:
 
 def _object_shape(value: dict[str, Json]) -> frozenset[str]:
     """The keys of an object; of one keyed by id those of its values, marked `*.`."""
-    held = list(value.values())
-    inner = [item for item in held if isinstance(item, dict)]
-    by_id = bool(held) and all(any(map(str.isdigit, key)) for key in value)  # of a small split too
-    if len(inner) == len(held) and (len(inner) >= 3 or by_id):
+    values = list(value.values())
+    inner = [item for item in values if isinstance(item, dict)]
+    by_id = bool(values) and all(
+        any(map(str.isdigit, key)) for key in value
+    )  # of a small split too
+    if len(inner) == len(values) and (len(inner) >= 3 or by_id):
         return frozenset(f"*.{key}" for key in set[str]().union(*inner))
-    if len(held) >= 3 and all(isinstance(item, str) for item in held) and len(held) > 20:
+    if len(values) >= 3 and all(isinstance(item, str) for item in values) and len(values) > 20:
         return frozenset({"*"})
     return frozenset(value)
 
@@ -421,8 +423,8 @@ def _table_header(
         return Header()
     rows = list(dialect.numbered_records(lines, table))
     if stated is None:
-        found = find_header(rows) if rows else Header()
-        return replace(found, rows=()) if rows and found.rows == (rows[0][0],) else found
+        detected = find_header(rows) if rows else Header()
+        return replace(detected, rows=()) if rows and detected.rows == (rows[0][0],) else detected
     header = stated_header(rows, stated, ())
     if header is None:
         problem = f"it has no table with a header in line {stated[-1]}"

@@ -140,8 +140,8 @@ def _delimiter_candidates(lines: Sequence[str]) -> list[str]:
     marks = [
         mark
         for mark in _SINGLE
-        if (held := sum(mark in line for line in sample))
-        and (held * 2 > len(sample) or _joins_lines(lines, mark))
+        if (hits := sum(mark in line for line in sample))
+        and (hits * 2 > len(sample) or _joins_lines(lines, mark))
     ]
     counts = Counter(run for line in sample for run in dict.fromkeys(_RUN.findall(line)))
     often = [run for run, count in counts.items() if count >= 0.9 * len(sample)]
@@ -211,8 +211,8 @@ def _uses_apostrophes(lines: Sequence[str], delimiter: str) -> bool:
     judged = [line for line in lines[:_JUDGED_LINES] if line.strip()]
     mark = re.escape(delimiter)
     cell = re.compile(rf"(?:^|{mark})'(?:[^']|'')*'(?={mark}|\s*$)")
-    held = sum(bool(cell.search(line)) for line in judged)
-    return held > 0.8 * len(judged) and _quotes_close(lines, delimiter, "'")
+    hits = sum(bool(cell.search(line)) for line in judged)
+    return hits > 0.8 * len(judged) and _quotes_close(lines, delimiter, "'")
 
 
 def _quotes_close(lines: Sequence[str], delimiter: str, quote: str = '"') -> bool:
@@ -344,24 +344,24 @@ def _header_points(trial: _Trial) -> float:
 
 
 def looks_like_name(cell: str) -> bool:
-    """Short, and no sentence; a nameless first column (a written-out index) is one too."""
+    """Return whether a cell is short and not a sentence; an empty first cell also counts."""
     text = cell.strip()
     return not text or (bool(_IDENTIFIER.fullmatch(text)) and not _SENTENCE.search(text))
 
 
 def _column_points(cell: str, body: Sequence[str]) -> float:
     """How much a column's first value differs from the others the way a name does."""
-    held = [value for value in body if value]
-    if not held:
+    filled = [value for value in body if value]
+    if not filled:
         return 0.0
-    if all(_is_number(value) for value in held):
+    if all(_is_number(value) for value in filled):
         return 2.0
-    if cell in held:
+    if cell in filled:
         return -3.0
-    questions = sum(value.rstrip().endswith(_QUESTION_MARKS) for value in held)
-    if cell.rstrip().endswith(_QUESTION_MARKS) and questions * 2 > len(held):
+    questions = sum(value.rstrip().endswith(_QUESTION_MARKS) for value in filled)
+    if cell.rstrip().endswith(_QUESTION_MARKS) and questions * 2 > len(filled):
         return -2.0
-    lengths = sorted(len(value) for value in held)
+    lengths = sorted(len(value) for value in filled)
     middle = lengths[len(lengths) // 2]
     if middle > 3 * len(cell) and middle > 20 and looks_like_name(cell):
         return 1.0

@@ -56,10 +56,10 @@ def find_header(rows: Sequence[Numbered], merged: Sequence[Merged] = ()) -> Head
     first = next(place for place, count in enumerate(filled) if count > 1 and usual <= 2 * count)
     if first > MOST_ABOVE:
         first = 0
-    found = _header_at(rows, _best_place(rows, filled, first), merged)
-    if not found.rows and first and not found.unclear:
+    header = _header_at(rows, _best_place(rows, filled, first), merged)
+    if not header.rows and first and not header.unclear:
         return Header(unclear=f"rows above row {rows[first][0]} look like a title")
-    return found
+    return header
 
 
 def _best_place(rows: Sequence[Numbered], filled: Sequence[int], first: int) -> int:
@@ -68,8 +68,8 @@ def _best_place(rows: Sequence[Numbered], filled: Sequence[int], first: int) -> 
     for place in range(first + 1, min(MOST_ABOVE, len(rows))):
         gap = rows[place][0] > rows[place - 1][0] + 1
         wider = filled[place] > max(filled[:place])
-        if wider and (found := _points(rows, place)) > max(0.0, points if gap else points + _SURE):
-            best, points = place, found
+        if wider and (score := _points(rows, place)) > max(0.0, points if gap else points + _SURE):
+            best, points = place, score
     return best
 
 

@@ -125,8 +125,8 @@ def _list_rows(value: dict[str, Json], where: str) -> _Rows:
     sizes = {len(column): name for name, column in value.items()}
     if len(sizes) > 1:
         (most, long), (fewest, short) = max(sizes.items()), min(sizes.items())
-        said = f"{row_excerpt(long)!r} has {most} values, {row_excerpt(short)!r} has {fewest}"
-        raise _not_a_table(where, "list", f"column {said}")
+        mismatch = f"{row_excerpt(long)!r} has {most} values, {row_excerpt(short)!r} has {fewest}"
+        raise _not_a_table(where, "list", f"column {mismatch}")
     cells = zip(*value.values(), strict=True)
     return (dict(zip(value, row, strict=True)) for row in cells), None
 
@@ -167,17 +167,19 @@ def guess_orient(value: Json) -> tuple[str, int] | None:
     if {"columns", "data"} <= value.keys():
         return ("split", len(value["data"])) if _is_split(value) else None
     columns = list(value.values())
-    if len(columns) < 2 or not all(isinstance(one, list | dict) and one for one in columns):
+    if len(columns) < 2 or not all(
+        isinstance(column, list | dict) and column for column in columns
+    ):
         return None
     orient = "list" if isinstance(columns[0], list) else "columns"
-    if any(isinstance(one, list) != (orient == "list") for one in columns):
+    if any(isinstance(column, list) != (orient == "list") for column in columns):
         return None
     rows = len(columns[0])
     if orient == "list":
-        even = all(len(one) == rows for one in columns)
+        even = all(len(column) == rows for column in columns)
     else:
-        even = all(one.keys() == columns[0].keys() for one in columns)
-    kinds = [_cell_types(one if orient == "list" else one.values()) for one in columns]
+        even = all(column.keys() == columns[0].keys() for column in columns)
+    kinds = [_cell_types(column if orient == "list" else column.values()) for column in columns]
     mixed = len(set[type]().union(*kinds)) > 1
     if orient == "columns":
         # Rows have numbers as names, and columns words: so pandas names rows by itself.
@@ -200,4 +202,4 @@ def _is_split(value: dict[str, Json]) -> bool:
 
 def _cell_types(cells: Iterable[Json]) -> set[type]:
     """The types of cells that are not null; all numbers are one."""
-    return {float if type(one) is int else type(one) for one in cells if one is not None}
+    return {float if type(cell) is int else type(cell) for cell in cells if cell is not None}

@@ -162,7 +162,7 @@ class _ContainerFinder:
         self.missing = False  # the object that is searched ended, or holds something else
 
     def find(self, data: bytes, marks: _Marks) -> int | None:
-        """Number of the mark that opens the container, or None if it is not in this block."""
+        """Return the number of the mark that opens the container, None if not in this block."""
         text = self._before + data
         shift = len(self._before)
         self._before = text[-_KEY_BYTES:]
@@ -193,11 +193,11 @@ class _ContainerFinder:
         """Whether the bracket at `place` opens the next value on the way; takes its names."""
         if self._level == 0:
             return True
-        found, keys = _key_before(text, place), self._root.keys
+        key, keys = _key_before(text, place), self._root.keys
         for stop in range(len(keys), self._used, -1):
             run = keys[self._used : stop]
             quoted = len(run) > 1 and any(exact for _, exact in run)
-            if not quoted and found == ".".join(name for name, _ in run):
+            if not quoted and key == ".".join(name for name, _ in run):
                 self._used = stop
                 return True
         return False
@@ -239,13 +239,13 @@ def read_elements(parts: Iterator[bytes], root: RowRoot, where: str) -> Iterator
 def read_concatenated_values(parts: Iterator[bytes], where: str) -> Iterator[list[Element]]:
     """Yield the lists and objects at the top of a file, whatever separates them."""
     structure = _MarkFinder()
-    held: list[bytes] = []
+    unfinished: list[bytes] = []
     for data, marks in structure.blocks(parts):
         ends = marks.places[(marks.kinds == _CLOSE) & (marks.depths == 0)] + 1
-        pieces, rest = _cut_pieces(data, 0, ends.tolist(), held)
+        pieces, rest = _cut_pieces(data, 0, ends.tolist(), unfinished)
         yield from _group_elements([Element(piece.strip(_SPACE + b",")) for piece in pieces])
-        held = _append_unfinished(held if not pieces else [], rest, where)
-    if b"".join(held).strip(_SPACE + b","):
+        unfinished = _append_unfinished(unfinished if not pieces else [], rest, where)
+    if b"".join(unfinished).strip(_SPACE + b","):
         raise truncated_error(where, "the last JSON value is not complete")
 
 
@@ -255,24 +255,24 @@ def _group_elements(found_elements: list[Element]) -> Iterator[list[Element]]:
 
 
 def _cut_pieces(
-    data: bytes, start: int, ends: list[int], held: list[bytes], gap: int = 0
+    data: bytes, start: int, ends: list[int], unfinished: list[bytes], gap: int = 0
 ) -> tuple[list[bytes], bytes]:
     """Cut a block at `ends`, what was held before the first piece; gives pieces and the rest."""
     pieces = []
     for end in ends:
         pieces.append(data[start:end])
         start = end + gap
-    if pieces and held:
-        pieces[0] = b"".join([*held, pieces[0]])
+    if pieces and unfinished:
+        pieces[0] = b"".join([*unfinished, pieces[0]])
     return pieces, data[start:]
 
 
-def _append_unfinished(held: list[bytes], rest: bytes, where: str) -> list[bytes]:
-    held.append(rest)
-    if sum(map(len, held)) > MAX_ROW_BYTES:
+def _append_unfinished(unfinished: list[bytes], rest: bytes, where: str) -> list[bytes]:
+    unfinished.append(rest)
+    if sum(map(len, unfinished)) > MAX_ROW_BYTES:
         problem = f"an element of more than {MAX_ROW_BYTES >> 20} MiB"
         raise SourceError(where, problem, "check it for a missing quote or bracket")
-    return held
+    return unfinished
 
 
 class _ElementCutter:

@@ -28,17 +28,17 @@ def text_shape(name: str, lines: Sequence[str]) -> str:
     If the name of the file says nothing that is known: its ending.
     """
     shape = classify_lines(lines)
-    found = _find_syntax(lines) if kinds.may_be_syntax(name) else None
-    if shape == "text" or (found == TIMED and _hold_words(lines)):
-        shape = found or shape
+    syntax = _find_syntax(lines) if kinds.may_be_syntax(name) else None
+    if shape == "text" or (syntax == TIMED and _hold_words(lines)):
+        shape = syntax or shape
     ending = kinds.unknown_ending(name)
     return f"{UNKNOWN}{ending}" if ending else shape
 
 
 def _hold_words(lines: Sequence[str]) -> bool:
     """Whether most lines have words behind their numbers, as those of logs."""
-    held = [line[:_LONG_LINE] for line in lines if line.strip()][:_JUDGED_LINES]
-    return sum(len(_WORDS.findall(line)) > 2 for line in held) > len(held) / 2
+    judged = [line[:_LONG_LINE] for line in lines if line.strip()][:_JUDGED_LINES]
+    return sum(len(_WORDS.findall(line)) > 2 for line in judged) > len(judged) / 2
 
 
 def strange_text(shape: Iterable[str]) -> str:
@@ -46,11 +46,11 @@ def strange_text(shape: Iterable[str]) -> str:
 
     "" of others.
     """
-    for one in shape:
-        if one.startswith(UNKNOWN):
-            return f"text of an unknown kind ({one})"
-    told = {SYNTAX: "lines written for machines", TIMED: "lines that begin with a time"}
-    return next((told[one] for one in shape if one in told), "")
+    for kind in shape:
+        if kind.startswith(UNKNOWN):
+            return f"text of an unknown kind ({kind})"
+    texts = {SYNTAX: "lines written for machines", TIMED: "lines that begin with a time"}
+    return next((texts[kind] for kind in shape if kind in texts), "")
 
 
 # How lines begin or end that are written for machines: two texts with a tab between them, a name
@@ -74,42 +74,42 @@ _WORDS = re.compile(r"[^\W\d_]{2,}")
 
 def _find_syntax(lines: Sequence[str]) -> str | None:
     """Whether most lines are written for machines, or begin with a time; comments count nowhere."""
-    held = [line.strip()[:_LONG_LINE] for line in lines if line.strip()][: 4 * _JUDGED_LINES]
-    held = [line for line in held if not _COMMENT_LINE.match(line)]
-    if len(held) < _LEAST_WORDS:
+    judged = [line.strip()[:_LONG_LINE] for line in lines if line.strip()][: 4 * _JUDGED_LINES]
+    judged = [line for line in judged if not _COMMENT_LINE.match(line)]
+    if len(judged) < _LEAST_WORDS:
         return None
     cues, timed, marked = (
-        sum(bool(match(line)) for line in held)
+        sum(bool(match(line)) for line in judged)
         for match in (_CUE.match, _TIMED_LINE.match, _SYNTAX_LINE.match)
     )
-    if cues >= _CUE_SHARE * len(held):
+    if cues >= _CUE_SHARE * len(judged):
         return SYNTAX
-    if timed >= _SYNTAX_SHARE * len(held):
+    if timed >= _SYNTAX_SHARE * len(judged):
         return TIMED
-    return SYNTAX if marked >= _SYNTAX_SHARE * len(held) else None
+    return SYNTAX if marked >= _SYNTAX_SHARE * len(judged) else None
 
 
 def classify_lines(lines: Sequence[str]) -> str:
-    """`text`, or one of LISTS where nearly every line is such a thing."""
-    held = [line.strip() for line in lines if line.strip()][:_JUDGED_LINES]
-    if not held:
+    """Return the kind from LISTS that nearly every line has, or `text`."""
+    judged = [line.strip() for line in lines if line.strip()][:_JUDGED_LINES]
+    if not judged:
         return "text"
-    if _holds_for_most(bool(_ADDRESS.fullmatch(line)) for line in held):
+    if _holds_for_most(bool(_ADDRESS.fullmatch(line)) for line in judged):
         return "addresses"
-    signs = "".join("".join(line[:_SIGN_CHARACTERS].split()) for line in held[:_SIGN_LINES])
+    signs = "".join("".join(line[:_SIGN_CHARACTERS].split()) for line in judged[:_SIGN_LINES])
     if sum(sign.isalpha() for sign in signs) < _LETTER_SHARE * len(signs) and _holds_for_most(
-        any(sign.isdigit() for sign in line) for line in held
+        any(sign.isdigit() for sign in line) for line in judged
     ):
         return "numbers"
-    if len(held) >= _LEAST_ROWS and _looks_like_columns(held):
+    if len(judged) >= _LEAST_ROWS and _looks_like_columns(judged):
         return "columns"
-    words = len(held) >= _LEAST_WORDS and _holds_for_most(_is_word(line) for line in held)
+    words = len(judged) >= _LEAST_WORDS and _holds_for_most(_is_word(line) for line in judged)
     return "words" if words else "text"
 
 
 def _holds_for_most(verdicts: Iterable[bool]) -> bool:
-    found = list(verdicts)
-    return sum(found) >= _SHARE * len(found)
+    kinds = list(verdicts)
+    return sum(kinds) >= _SHARE * len(kinds)
 
 
 def _looks_like_columns(lines: Sequence[str]) -> bool:

@@ -77,15 +77,15 @@ def nullify_non_finite(data: bytes) -> tuple[bytes, int]:
     """Return a JSON text with null for `NaN` and infinities, and how many there were."""
     if b"NaN" not in data and b"Infinity" not in data:
         return data, 0
-    found = [one.span() for one in _NON_FINITE.finditer(data) if not one[0].startswith(b'"')]
-    ends = [0, *(end for _, end in found)]
-    starts = [*(start for start, _ in found), len(data)]
-    kept = [data[end:start] for end, start in zip(ends, starts, strict=True)]
-    return b"null".join(kept), len(found)
+    spans = [match.span() for match in _NON_FINITE.finditer(data) if not match[0].startswith(b'"')]
+    ends = [0, *(end for _, end in spans)]
+    starts = [*(start for start, _ in spans), len(data)]
+    between = [data[end:start] for end, start in zip(ends, starts, strict=True)]
+    return b"null".join(between), len(spans)
 
 
-def _same_length_number(found: re.Match[bytes]) -> bytes:
-    return found[0] if found[0].startswith(b'"') else b"0".rjust(len(found[0]))
+def _same_length_number(match: re.Match[bytes]) -> bytes:
+    return match[0] if match[0].startswith(b'"') else b"0".rjust(len(match[0]))
 
 
 def parse_json(data: bytes) -> Json:
@@ -94,7 +94,7 @@ def parse_json(data: bytes) -> Json:
 
 
 def parse_counted(data: bytes) -> tuple[Json, int]:
-    """As `parse_json`, with how many numbers that are not finite were read as null."""
+    """Parse JSON as `parse_json` does, and count the non-finite numbers that were read as null."""
     try:
         value, count = load_json(data)
     except orjson.JSONDecodeError as error:
@@ -206,27 +206,27 @@ def rows_of_columns(names: Iterable[str], columns: Sequence[Sequence[Json]]) -> 
 
 def chunk_sized_rows(
     rows: Iterator[tuple[Any, int]],
-    to_chunk: Callable[[list[Any]], RowChunk] = lambda held: RowChunk(values=held),
+    to_chunk: Callable[[list[Any]], RowChunk] = lambda items: RowChunk(values=items),
 ) -> Iterator[RowChunk]:
     """Yield chunks of rows that come with their sizes.
 
     Rows before an error are given before it is raised.
     """
-    held: list[Any] = []
+    items: list[Any] = []
     size = 0
     try:
         for row, cost in rows:
-            held.append(row)
+            items.append(row)
             size += cost
-            if size > CHUNK_BYTES or len(held) == BATCH_ROWS:
-                yield to_chunk(held)
-                held, size = [], 0
+            if size > CHUNK_BYTES or len(items) == BATCH_ROWS:
+                yield to_chunk(items)
+                items, size = [], 0
     except SourceError:
-        if held:
-            yield to_chunk(held)
+        if items:
+            yield to_chunk(items)
         raise
-    if held:
-        yield to_chunk(held)
+    if items:
+        yield to_chunk(items)
 
 
 def parse_sound_rows(rows: Sequence[bytes], text: bytes) -> RowChunk | None:
@@ -268,7 +268,7 @@ def parse_row(row: bytes | None) -> tuple[Json, int]:
 def to_batches(
     name: str, stretches: Iterator[RowChunk], fields: Sequence[str] = (), *, first: int = 0
 ) -> Iterator[Batch]:
-    """Number the rows of a file from `first` and give them as batches of at most BATCH_ROWS.
+    """Number the rows of a file from `first` and yield them in batches of at most BATCH_ROWS.
 
     `fields` are the paths of strings that hold JSON; a row whose text does not parse becomes a
     `bad_json` row.
@@ -311,10 +311,10 @@ def _number_batch(name: str, first: int, part: RowChunk) -> Batch:
     if not broken:
         return whole
     gone = frozenset(broken)
-    kept = [place for place in range(len(values)) if place not in gone]
+    places = [place for place in range(len(values)) if place not in gone]
     bad = [to_bad_row(first + place, values[place]) for place in broken]
-    table = None if part.table is None else part.table.take(np.array(kept, dtype=np.int64))
-    return replace(whole.take(kept, bad), table=table, non_finite=non_finite)
+    table = None if part.table is None else part.table.take(np.array(places, dtype=np.int64))
+    return replace(whole.take(places, bad), table=table, non_finite=non_finite)
 
 
 def to_bad_row(row: int, broken: BrokenRow) -> BadRow:

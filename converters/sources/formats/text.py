@@ -55,10 +55,11 @@ def read_blocks(stream: BinaryIO, where: str, size: int = BLOCK) -> Iterator[byt
 def read_utf8_blocks(
     stream: BinaryIO, where: str, encoding: str, newline: str = "\n"
 ) -> Iterator[bytes]:
-    """A text file from the beginning of a line, as blocks of UTF-8, lines ending in LF (or CR LF).
+    """Yield a text file, from the beginning of a line, as blocks of UTF-8.
 
-    No line begins with a byte order mark: files that were put together have them inside. Bytes that
-    the encoding does not know come out as bytes that are not valid UTF-8.
+    Lines end in LF or CR LF. A byte order mark at the beginning of any line is removed: files that
+    were concatenated have them inside. Bytes that the encoding does not know are yielded as invalid
+    UTF-8.
     """
     plain = read_blocks(stream, where)
     legible = is_utf8(encoding.removesuffix("-sig"))
@@ -84,9 +85,9 @@ _MARKS = re.compile(b"\n(?:" + _BOM + b")+")
 
 def _drop_line_marks(parts: Iterator[bytes]) -> Iterator[bytes]:
     """The blocks without byte order marks at the beginning of lines."""
-    held, begins = b"", True
+    rest, begins = b"", True
     for part in parts:
-        data = held + part if held else part
+        data = rest + part if rest else part
         while begins and data.startswith(_BOM):
             data = data[len(_BOM) :]
         if _BOM in data:
@@ -94,14 +95,14 @@ def _drop_line_marks(parts: Iterator[bytes]) -> Iterator[bytes]:
         cut = next((size for size in (2, 1) if data.endswith(_BOM[:size])), 0)
         before = data[: len(data) - cut]
         if cut and (before.endswith(b"\n") or (begins and not before)):
-            data, held = before, data[len(before) :]  # the mark may go on in the next block
+            data, rest = before, data[len(before) :]  # the mark may go on in the next block
         else:
-            held = b""
+            rest = b""
         if data:
             yield data
             begins = data.endswith(b"\n")
-    if held:
-        yield held
+    if rest:
+        yield rest
 
 
 def _transcode_blocks(parts: Iterator[bytes], where: str, encoding: str) -> Iterator[bytes]:
@@ -119,7 +120,7 @@ def _transcode_blocks(parts: Iterator[bytes], where: str, encoding: str) -> Iter
 def read_line_blocks(parts: Iterator[bytes]) -> Iterator[bytes | None]:
     """Yield blocks of whole lines without the last LF; `TOO_LONG` for a line past MAX_ROW_BYTES."""
     carry: list[bytes] = []
-    held = 0
+    size = 0
     skipping = False
     ready: bytes | None = None
     for part in parts:
@@ -133,10 +134,10 @@ def read_line_blocks(parts: Iterator[bytes]) -> Iterator[bytes | None]:
                 ready = part[begin:end] if begin <= end else None
             else:
                 ready = b"".join([*carry, memoryview(part)[:end]])
-            carry, held, skipping = [], 0, False
+            carry, size, skipping = [], 0, False
         last = part[end + 1 :]
-        held += len(last)
-        skipping = skipping or held > MAX_ROW_BYTES
+        size += len(last)
+        skipping = skipping or size > MAX_ROW_BYTES
         carry = [] if skipping else [*carry, last]
     rest = b"".join(carry)
     if ready is not None:
@@ -232,12 +233,12 @@ def detect_encoding(samples: Sequence[bytes], whole: bool) -> Encoding | None:
             return Encoding(name)
     if b"\0" in head:
         lines = head.split(b"\n")
-        kept = [line for line in lines if b"\0" not in line]
+        texts = [line for line in lines if b"\0" not in line]
         # Where these are UTF-8 and nine of ten, the others are damaged.
-        sound = len(kept) >= 0.9 * len(lines) and _decodes(b"\n".join(kept[:-1]), "utf-8")
+        sound = len(texts) >= 0.9 * len(lines) and _decodes(b"\n".join(texts[:-1]), "utf-8")
         if (wide := _detect_utf16(head)) is not None or not sound:
             return wide
-        head = b"\n".join(kept)
+        head = b"\n".join(texts)
         samples = [head, *samples[1:]]
     # A text has hardly any control characters (separators, 1 to 3, are none).
     controls = len(head) - len(head.translate(None, _CONTROLS))

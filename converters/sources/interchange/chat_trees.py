@@ -45,8 +45,10 @@ class _TreeError(ValueError):
 
 def chat_tree_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts | None:
     """Return the facts of a JSON file of chats that are trees."""
-    told = (key for key, marks in _TREES.items() if all(re.search(one, head.data) for one in marks))
-    key = next(told, None)
+    names = (
+        key for key, marks in _TREES.items() if all(re.search(mark, head.data) for mark in marks)
+    )
+    key = next(names, None)
     if key is None or spec.root or spec.orient:
         return None
     facts = json_facts(head, spec, where)
@@ -74,11 +76,11 @@ def _shown_chat(chat: Json) -> Json:
     if type(chat) is BrokenRow:
         return chat
     try:
-        held = chat if isinstance(chat, dict) else {}
-        if isinstance(nodes := held.get("mapping"), dict):
-            return _shown_nodes(held, nodes)
-        if isinstance(said := held.get("chat_messages"), list):
-            return _shown_messages(held, said)
+        fields = chat if isinstance(chat, dict) else {}
+        if isinstance(nodes := fields.get("mapping"), dict):
+            return _shown_nodes(fields, nodes)
+        if isinstance(messages := fields.get("chat_messages"), list):
+            return _shown_messages(fields, messages)
         raise _TreeError("no `mapping` and no `chat_messages`")
     except _TreeError as error:
         return BrokenRow(f"not a chat: {error}", row_excerpt(found_text(chat)))
@@ -90,23 +92,27 @@ def _shown_nodes(chat: dict[str, Json], nodes: dict[str, Json]) -> Json:
     if nodes and leaf is None:
         raise _TreeError("no `current_node`, which names the branch that was shown")
     branch = [node.get("message") for node in _follow_parents(nodes, leaf, "parent")]
-    said = [message for message in branch if message is not None]
-    for message in said:
+    messages = [message for message in branch if message is not None]
+    for message in messages:
         if not isinstance(message, dict):
             raise _TreeError(f"a message is {found_text(message)}")
-    for message in said:  # in place, as the rows are nobody else's
+    for message in messages:  # in place, as the rows are nobody else's
         facts = message.get("metadata")
         hidden = isinstance(facts, dict) and facts.get("is_visually_hidden_from_conversation")
         message["hidden"] = hidden is True
-    every = [one.get("message") for one in nodes.values() if isinstance(one, dict)]
+    every = [node.get("message") for node in nodes.values() if isinstance(node, dict)]
     rest = {key: value for key, value in chat.items() if key != "mapping"}
-    return {**rest, "messages": said, "other_messages": len(every) - every.count(None) - len(said)}
+    return {
+        **rest,
+        "messages": messages,
+        "other_messages": len(every) - every.count(None) - len(messages),
+    }
 
 
-def _shown_messages(chat: dict[str, Json], said: list[Json]) -> Json:
+def _shown_messages(chat: dict[str, Json], messages: list[Json]) -> Json:
     """A chat of Claude. One whose messages name no parents is the list that it is."""
     nodes: dict[str, Json] = {}
-    for message in said:
+    for message in messages:
         key = message.get("uuid") if isinstance(message, dict) else None
         if not isinstance(key, str) or key in nodes:
             raise _TreeError(f"{found_text(key)} as the `uuid` of a message, or of two")
@@ -115,18 +121,18 @@ def _shown_messages(chat: dict[str, Json], said: list[Json]) -> Json:
         return {**chat, "other_messages": 0}
     leaf = chat.get("current_leaf_message_uuid") or next(reversed(nodes))
     branch = _follow_parents(nodes, leaf, "parent_message_uuid")
-    return {**chat, "chat_messages": branch, "other_messages": len(said) - len(branch)}
+    return {**chat, "chat_messages": branch, "other_messages": len(messages) - len(branch)}
 
 
 def _follow_parents(nodes: dict[str, Json], leaf: Json, parent: str) -> list[dict[str, Json]]:
     """The nodes from the first one to the leaf. Raises _TreeError."""
-    found: dict[str, dict[str, Json]] = {}
+    branch: dict[str, dict[str, Json]] = {}
     while leaf not in _NO_PARENT:
         node = nodes.get(leaf) if isinstance(leaf, str) else None
         if not isinstance(node, dict):
             raise _TreeError(f"there is no message {found_text(leaf)}, which another one names")
-        if leaf in found:
+        if leaf in branch:
             raise _TreeError(f"message {found_text(leaf)} follows on itself")
-        found[leaf] = node
+        branch[leaf] = node
         leaf = node.get(parent)
-    return [*reversed(found.values())]
+    return [*reversed(branch.values())]

@@ -125,23 +125,23 @@ def _cut_messages(blocks: Iterator[bytes | None]) -> Iterator[tuple[list[bytes],
     A line parts messages if it begins with `From `, has a year, and stands between a blank line and
     a header; others belong to the text, though programs ought to have quoted them.
     """
-    held: list[bytes] = []
+    lines: list[bytes] = []
     size, parting, after_blank = 0, b"", True
     for block in blocks:
         size += MAX_MESSAGE + 1 if block is None else 0  # a line that is too long itself
         for line in block.split(b"\n") if block is not None else ():
             if parting and _HEADER.match(line):
                 if size:
-                    yield held, size
-                held, size = [], 0
+                    yield lines, size
+                lines, size = [], 0
             elif parting:
-                held.append(parting)
+                lines.append(parting)
             parting = line if after_blank and _FROM.match(line) else b""
             after_blank = line in (b"", b"\r")
             size += len(line) + 1 if not parting else 0
             if not parting and size <= MAX_MESSAGE:
-                held.append(line)
-    yield [*held, parting], size
+                lines.append(line)
+    yield [*lines, parting], size
 
 
 class BadContentError(ValueError):
@@ -163,16 +163,16 @@ def message_row(data: bytes) -> Json:
         return BrokenRow(str(error), row_excerpt(data))
     headers = parts[0][0]
     text = "\n".join(texts["text/plain"] or map(strip_tags, texts["text/html"]))
-    own, above, references = (
+    message_id, above, references = (
         list(dict.fromkeys(_ID.findall(_clean(_raw_header(headers, name)))))
         for name in ("message-id", "in-reply-to", "references")
     )
     date = _header(headers, "date") or ""
     return {
-        "message_id": next(iter(own), None),
+        "message_id": next(iter(message_id), None),
         "in_reply_to": next(iter(above), None),
         "references": references,
-        "thread": next(iter((*references, *above[:1], *own)), None),
+        "thread": next(iter((*references, *above[:1], *message_id)), None),
         "date": _try(lambda: email.utils.parsedate_to_datetime(date).isoformat()) or date or None,
         **{name: _header(headers, name) for name in ("from", "to", "cc", "subject")},
         "text": text.replace("\r\n", "\n").strip("\r\n") or None,

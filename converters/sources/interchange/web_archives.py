@@ -59,8 +59,8 @@ def warc_facts(_: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
     """Return the facts of a web archive; pages and texts are of two shapes."""
     if spec.format not in (None, "warc") or not seen.head.startswith(b"WARC/"):
         return None
-    types = [found.decode().lower() for found in _TYPE.findall(seen.head)]
-    kind = next((one for one in types if one in _ROWS), "response")
+    types = [kind.decode().lower() for kind in _TYPE.findall(seen.head)]
+    kind = next((kind for kind in types if kind in _ROWS), "response")
     fields = ("text", "language") if kind == "conversion" else ("title", "status", "content_type")
     return FileFacts(format="warc", compression=seen.compression, shape=frozenset(fields))
 
@@ -88,11 +88,11 @@ def _main_text_row(where: str, row: Json) -> Json:
     if page is None:
         return {**row, "title": None}
     html_pages.check_installed(where)
-    found = html_pages.read_page(page, where, raw=False)
-    if isinstance(found, BrokenRow):
-        return replace(found, found=row["url"] or "")
-    language = row["language"] or found["language"]
-    return {**row, "language": language, "title": found["title"], "text": found["text"] or None}
+    content = html_pages.read_page(page, where, raw=False)
+    if isinstance(content, BrokenRow):
+        return replace(content, found=row["url"] or "")
+    language = row["language"] or content["language"]
+    return {**row, "language": language, "title": content["title"], "text": content["text"] or None}
 
 
 def _rows(stream: BinaryIO, where: str) -> Iterator[tuple[Json, int]]:
@@ -192,8 +192,8 @@ def _text_fields(content: bytes, stated: str, kind: str, record: str) -> dict[st
         return {"charset": None, "html": None, "text": None}
     label = "utf-8" if record == "conversion" else None
     label = html_pages.declared_encoding(content) if page else label
-    found = _CHARSET.search(stated)
-    text, charset = decode_text(content, found[1] if found else label)
+    match = _CHARSET.search(stated)
+    text, charset = decode_text(content, match[1] if match else label)
     return {"charset": charset, "html": text if page else None, "text": None if page else text}
 
 
@@ -202,9 +202,9 @@ def _has_digest(content: bytes, digest: str) -> bool:
     name, _, value = digest.lower().replace("-", "").partition(":")
     if name not in ("md5", "sha1", "sha256", "sha384", "sha512"):
         return True
-    found = hashlib.new(name, content, usedforsecurity=False).digest()
-    coded = base64.b32encode(found).decode().lower()
-    return value.strip().rstrip("=") in (found.hex(), coded.rstrip("="))
+    actual = hashlib.new(name, content, usedforsecurity=False).digest()
+    coded = base64.b32encode(actual).decode().lower()
+    return value.strip().rstrip("=") in (actual.hex(), coded.rstrip("="))
 
 
 def _read_response(content: bytes, where: str) -> tuple[int | None, dict[str, str], bytes]:
@@ -224,13 +224,13 @@ def _join_chunks(body: bytes) -> bytes:
     """The data of chunks; many programs write them joined and keep the header."""
     parts: list[bytes] = []
     at = 0
-    while found := _CHUNK.match(body, at):
-        at = found.end() + int(found[1], 16)
-        if at == found.end():
+    while match := _CHUNK.match(body, at):
+        at = match.end() + int(match[1], 16)
+        if at == match.end():
             return b"".join(parts)
         if not body.startswith((b"\r\n", b"\n"), at):
             break
-        parts.append(body[found.end() : at])
+        parts.append(body[match.end() : at])
     if parts:
         raise BadContentError("a chunk of its body is not as long as it says, or they do not end")
     return body

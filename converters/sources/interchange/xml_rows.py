@@ -57,14 +57,14 @@ _OPENS = re.compile(r"\s*+<(?:[A-Za-z_:\u0080-\uffff]|\?xml\s|!--|!DOCTYPE\s)")
 def _named_characters() -> str:
     """Declare the characters that HTML names, which DTDs declare that are not read."""
     return "".join(
-        f'<!ENTITY {name[:-1]} "{"".join(f"&#{ord(one)};" for one in text)}">'
+        f'<!ENTITY {name[:-1]} "{"".join(f"&#{ord(sign)};" for sign in text)}">'
         for name, text in html.entities.html5.items()
         if name.endswith(";") and name not in ("amp;", "lt;", "gt;", "quot;", "apos;")
     )
 
 
-def _declare_characters(found: re.Match[str]) -> str:
-    return f"{found[1]}<!DOCTYPE {found[2]} [{_named_characters()}{'' if found[3] else ']'}"
+def _declare_characters(match: re.Match[str]) -> str:
+    return f"{match[1]}<!DOCTYPE {match[2]} [{_named_characters()}{'' if match[3] else ']'}"
 
 
 def _refuse_entity(name: str, is_parameter: bool, *_: object) -> None:
@@ -151,8 +151,8 @@ def _is_syntax(attribute: str) -> bool:
 def _xml_encoding(head: bytes, stated: str | None) -> str:
     """Return the encoding that the byte order mark or the declaration says; else UTF-8."""
     if b"\0" in head[:4] or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        found = detect_encoding([head], whole=False)
-        return found.name if found else "utf-8"
+        encoding = detect_encoding([head], whole=False)
+        return encoding.name if encoding else "utf-8"
     declared = _DECLARED.match(head.removeprefix(codecs.BOM_UTF8))
     codec = text_codec(stated or (declared[1].decode() if declared else ""), exact=True) or "utf-8"
     return "utf-8" if codec.startswith(("utf-16", "utf-32")) else codec  # it can be read so far
@@ -199,14 +199,14 @@ def xml_roots(file: SourceFile, files: int) -> tuple[RootCandidate, ...]:
     Where there are more than two files, of which the largest is small, each is a document: `$`.
     """
     head = _scan_head(_read_head(file), file.facts.encoding)
-    found = [path for path in head.counts if f"{path}[]" in head.forms]
+    lists = [path for path in head.counts if f"{path}[]" in head.forms]
     roots = [
         RootCandidate(
             path=_root_path(path, head),
             rows=head.counts[path] if head.whole else None,
             why="an element that repeats",
         )
-        for path in sorted(found, key=lambda path: (-head.sizes[path], path))[:_MOST_CANDIDATES]
+        for path in sorted(lists, key=lambda path: (-head.sizes[path], path))[:_MOST_CANDIDATES]
     ]
     whole = RootCandidate(path="$", rows=1, why="the file as one row")
     return (whole, *roots) if files > 2 and head.whole else (*roots, whole)
@@ -307,8 +307,8 @@ class _RowReader:
                 value[name].append(inner)
             else:
                 value[name] = [value[name], inner]
-        own = [element.text or "", *(child.tail or "" for child in element)]
-        has_text = bool("".join(own).strip())
+        texts = [element.text or "", *(child.tail or "" for child in element)]
+        has_text = bool("".join(texts).strip())
         text = "".join(element.itertext()) if has_text or not value else ""
         self._charge(len(text) if value else 0, "")  # it is there again in what is around it
         text = text if keep_space else text.strip()

@@ -86,8 +86,8 @@ class _YamlReader:
         while not type(event := next(self._events)).__name__.endswith("EndEvent"):
             yield event
 
-    def _break(self, detail: str, found: str = "") -> None:
-        self._fault = self._fault or BrokenRow(detail, row_excerpt(found))
+    def _break(self, detail: str, sign: str = "") -> None:
+        self._fault = self._fault or BrokenRow(detail, row_excerpt(sign))
 
     def _value(self, event: Any) -> Json:  # noqa: ANN401
         kind, before = type(event).__name__, self._size
@@ -131,8 +131,8 @@ class _YamlReader:
         if not _are_objects(merged):
             self._break("a merge (<<) of something that is not a mapping")
             return value
-        for one in merged:
-            value.update({key: inner for key, inner in one.items() if key not in value})
+        for part in merged:
+            value.update({key: inner for key, inner in part.items() if key not in value})
         return value
 
     def _scalar(self, event: Any) -> Json:  # noqa: ANN401
@@ -214,7 +214,7 @@ def _load_toml(text: str, where: str) -> Iterator[_Document]:
             return None
         return value if isinstance(value, str | int | float) else value.isoformat()
 
-    if any(found[0].count(".") > _MOST_KEYS for found in _DOTTED.finditer(text)):
+    if any(match[0].count(".") > _MOST_KEYS for match in _DOTTED.finditer(text)):
         raise SourceError(where, f"a key of more than {_MOST_KEYS:,} keys joined by dots")
     try:
         value = map_leaves(tomllib.loads(text), to_json)
@@ -247,8 +247,8 @@ def read_documents(
     row = decode_text_row(data)
     if isinstance(row, BrokenRow):
         raise SourceError(where, row.detail, "state `source.encoding`")
-    for found, are_elements in _load(form, row["text"], where):
-        rows = [(_DEEP if is_deep(value) else value, count) for value, count in found]
+    for document, are_elements in _load(form, row["text"], where):
+        rows = [(_DEEP if is_deep(value) else value, count) for value, count in document]
         if root is None:
             yield chunk_of_counted(rows)
             continue
@@ -282,8 +282,8 @@ def _tree_facts(form: str, head: TextHead, spec: SourceSpec, where: str) -> File
         text = text[: max(text.rfind("\n- "), text.rfind("\n---"), 0)]
     rows: list[Json] = []
     with suppress(SourceError):
-        for found, _ in _load(form, text, where):
-            rows += [value for value, _ in found]
+        for document, _ in _load(form, text, where):
+            rows += [value for value, _ in document]
     if not (stated or _look_like_records(rows)):  # one record of many, or settings
         keys = frozenset(rows[0] if len(rows) == 1 and isinstance(rows[0], dict) else ())
         if not head.whole:
@@ -298,20 +298,20 @@ def _tree_facts(form: str, head: TextHead, spec: SourceSpec, where: str) -> File
     return replace(head.base, format=form, layout="object" if single else "list", shape=shape)
 
 
-def find_records(files: Sequence[SourceFile], beside: Iterable[str]) -> list[SourceFile]:
-    """Return the files, those of one mapping as rows where many have one shape.
+def find_records(files: Sequence[SourceFile], other_names: Iterable[str]) -> list[SourceFile]:
+    """Return the files; those that hold one mapping become rows if many have the same shape.
 
-    They are more than all else, the documents among the files with the names `beside` too: else
-    they are settings, and stay texts.
+    They have to outnumber all other files, documents among `other_names` included; otherwise they
+    are settings and stay texts.
     """
-    single = {one.name: one for one in files if one.facts.layout in MAX_DOCUMENT}
-    times = Counter(key for one in single.values() for key in one.facts.forms)
+    single = {file.name: file for file in files if file.facts.layout in MAX_DOCUMENT}
+    times = Counter(key for file in single.values() for key in file.facts.forms)
     usual = {key for key, count in times.items() if 2 * count > len(single)}
-    alike = sum(2 * len(usual & one.facts.forms) > len(usual) for one in single.values())
-    others = len(files) - alike + sum(kind_by_name(name) is not None for name in beside)
-    if len(usual) < _FEWEST_KEYS or alike < max(_FEWEST_RECORDS, others + 1):
+    alike = sum(2 * len(usual & file.facts.forms) > len(usual) for file in single.values())
+    rest = len(files) - alike + sum(kind_by_name(name) is not None for name in other_names)
+    if len(usual) < _FEWEST_KEYS or alike < max(_FEWEST_RECORDS, rest + 1):
         return list(files)
-    return [_as_record(one) if one.name in single else one for one in files]
+    return [_as_record(file) if file.name in single else file for file in files]
 
 
 def _as_record(file: SourceFile) -> SourceFile:

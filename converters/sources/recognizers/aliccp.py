@@ -30,5 +30,5 @@ def recognize_aliccp(head: bytes) -> str | None:
 
 
 def _is_aliccp_kind(kind: str, lines: Sequence[bytes]) -> bool:
-    held = sum(bool(_KINDS[kind].match(line)) for line in lines)
-    return held > 0 and held >= _SHARE * len(lines)
+    hits = sum(bool(_KINDS[kind].match(line)) for line in lines)
+    return hits > 0 and hits >= _SHARE * len(lines)

@@ -15,7 +15,10 @@ WIDTHS: Final = {"dense": DENSE, "labels": 1, "sparse": SPARSE}
 
 
 def array_name(part: str, kind: str) -> str:
-    """The file of a part's `dense`, `labels` or `sparse`: shape (rows, width of the kind)."""
+    """Return the name of a part's array file, of shape (rows, width of the kind).
+
+    `kind` is `dense`, `labels` or `sparse`.
+    """
     return f"{part}_{kind}.npy"
 
 
@@ -50,9 +53,9 @@ def recognize_criteo(head: bytes) -> Literal["labelled", "unlabelled"] | None:
 
 
 def _is_criteo_kind(pattern: re.Pattern[bytes], lines: Sequence[bytes]) -> bool:
-    found = [match[1] for line in lines if (match := pattern.fullmatch(line))]
-    held = sum(map(_has_hashes, found))
-    return held > 0 and held >= _SHARE * len(lines)
+    matches = [match[1] for line in lines if (match := pattern.fullmatch(line))]
+    hits = sum(map(_has_hashes, matches))
+    return hits > 0 and hits >= _SHARE * len(lines)
 
 
 def _has_hashes(fields: bytes) -> bool:
@@ -65,7 +68,7 @@ def _has_hashes(fields: bytes) -> bool:
 
 def count_array_rows(stream: BinaryIO, kind: str) -> int | None:
     """Return the rows of a preprocessed array; None for any other file."""
-    found = _HEADER.match(stream.read(_HEADER_BYTES))
-    if found is None or int(found["width"]) != WIDTHS[kind]:
+    match = _HEADER.match(stream.read(_HEADER_BYTES))
+    if match is None or int(match["width"]) != WIDTHS[kind]:
         return None
-    return int(found["rows"]) if found["kind"] == (b"f" if kind == "dense" else b"i") else None
+    return int(match["rows"]) if match["kind"] == (b"f" if kind == "dense" else b"i") else None

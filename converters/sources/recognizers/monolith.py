@@ -129,18 +129,18 @@ def messages_kind(data: bytes, framing: str, records: int) -> Kind | None:
 
     None if one of the first is not a message.
     """
-    found: list[Kind] = []
+    kinds: list[Kind] = []
     try:
         for start, stop, sort_id in islice(_message_frames(data, framing), records):
             if sort_id and message_kind(sort_id, 0, len(sort_id)):
                 return None  # a stream without sort_ids, read with them
             kind = message_kind(data, start, stop)
-            if kind is None or (found and found[0] != kind):
+            if kind is None or (kinds and kinds[0] != kind):
                 return None
-            found.append(kind)
+            kinds.append(kind)
     except NotAMessageError:
         return None
-    return found[0] if found else None
+    return kinds[0] if kinds else None
 
 
 def _message_frames(data: bytes, framing: str) -> Iterator[tuple[int, int, bytes]]:
@@ -233,7 +233,7 @@ def _count_features(data: bytes, start: int, stop: int) -> int:
 
 
 def instance_kind(data: bytes, start: int, stop: int) -> Kind | None:
-    """`instance`, if a message is one by its fields."""
+    """Return `instance` if the fields of a message are those of an instance."""
     seen: set[int] = set()
     try:
         for number, wire, first, last in read_fields(data, start, stop):
@@ -261,7 +261,7 @@ def _check_part(data: bytes, number: int, start: int, stop: int) -> None:
 
 
 def read_fields(data: bytes, at: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-    """Number, wire type and place of each field, as far as the bytes at hand go."""
+    """Yield number, wire type, start and end of each field that the bytes hold completely."""
     try:
         while at < stop:
             tag, at = _read_varint(data, at, stop)

@@ -61,14 +61,14 @@ def open_tar(stream: BinaryIO, *, forwards: bool) -> tarfile.TarFile:
 
 
 def next_header(tar: tarfile.TarFile) -> tarfile.TarInfo | None:
-    """The header that follows, which the tar does not keep: an archive may hold a million."""
+    """Return the next header without keeping it in the tar: an archive may hold a million."""
     info = tar.next()
     tar.members = []  # type: ignore[attr-defined]
     return info
 
 
 def whole_headers(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """All headers of an archive, one after another. Raises tarfile.ReadError behind the last."""
+    """Yield all headers of an archive. Raises tarfile.ReadError behind the last."""
     while (info := next_header(tar)) is not None:
         yield info
     place = tar.offset  # of the end mark, of which a block is read
@@ -90,7 +90,7 @@ _BLOCK: Final = 1 << 20
 
 
 def read_directory(raw: BinaryIO) -> list[ZipInfo]:
-    """The members of an archive, each of which its directory lists. Raises BadZipFile."""
+    """Return the members that the archive's directory lists. Raises BadZipFile."""
     with zipfile.ZipFile(raw) as archive:
         infos, start = archive.infolist(), archive.start_dir
     _check_end(raw, len(infos))
@@ -98,12 +98,12 @@ def read_directory(raw: BinaryIO) -> list[ZipInfo]:
     places = [*(info.header_offset for info in placed), start]
     _check_unlisted(raw, 0, places[0])
     for info, (begin, stop) in zip(placed, pairwise(places), strict=True):
-        told = begin + _LENGTHS.size + len(info.orig_filename) + info.compress_size
-        if stop - told >= _SMALLEST:
+        end = begin + _LENGTHS.size + len(info.orig_filename) + info.compress_size
+        if stop - end >= _SMALLEST:
             raw.seek(begin)
-            told = begin + _LENGTHS.size + info.compress_size
-            told += sum(_LENGTHS.unpack(raw.read(_LENGTHS.size).ljust(_LENGTHS.size)))
-            _check_unlisted(raw, told + (_DESCRIPTOR if info.flag_bits & 8 else 0), stop)
+            end = begin + _LENGTHS.size + info.compress_size
+            end += sum(_LENGTHS.unpack(raw.read(_LENGTHS.size).ljust(_LENGTHS.size)))
+            _check_unlisted(raw, end + (_DESCRIPTOR if info.flag_bits & 8 else 0), stop)
     return infos
 
 

@@ -34,7 +34,7 @@ MAX_MEMBERS = 1_000_000
 
 
 def archive_kind(head: bytes) -> str | None:
-    """`zip` or `tar` by the first bytes (of the decompressed file, at least 512), else None."""
+    """Return `zip` or `tar` by the first 512 or more bytes of the decompressed file, else None."""
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return "zip"
     padded = b"\0" in head[:512]  # as every header is; a text may have `ustar` in its place
@@ -173,8 +173,8 @@ def keep_archive_open() -> Iterator[None]:
 
 def take_open(kind: type[Opened], archive: Place) -> Opened | None:
     """Take the container that is kept open, if it is this one: one reader at a time uses it."""
-    kept = _thread.kept.get(kind)
-    if kept is None or kept.archive != archive:
+    opened = _thread.kept.get(kind)
+    if opened is None or opened.archive != archive:
         return None
     return cast(Opened, _thread.kept.pop(kind))
 
@@ -221,7 +221,7 @@ class _MemberStream(RawStream):
 
 
 def open_window(raw: BinaryIO, start: int, size: int, where: str) -> BinaryIO:
-    """`size` bytes of a stream from `start` as a stream of their own."""
+    """Open `size` bytes of a stream from `start` as a stream of their own."""
     raw.seek(start)
     return cast(BinaryIO, io.BufferedReader(_FileWindow(raw, size, where)))
 
@@ -254,8 +254,8 @@ class _FileWindow(RawStream):
 def archive_members(entry: Entry, kind: str) -> Iterator[Entry | tuple[str, str]]:
     """Yield the members of an archive as entries, or (name, why) for those that are left out."""
     with translate_read_errors(str(entry.place), f"not a whole {kind} archive"):
-        found = _zip_members(entry) if kind == "zip" else _tar_members(entry)
-        for number, member in enumerate(found):
+        members = _zip_members(entry) if kind == "zip" else _tar_members(entry)
+        for number, member in enumerate(members):
             if number >= MAX_MEMBERS:
                 raise SourceError(str(entry.place), f"more than {MAX_MEMBERS} members")
             yield member
@@ -305,15 +305,15 @@ def _tar_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
         with open_tar(stream, forwards=packed) as tar:
             infos = [info for info in enumerate(whole_headers(tar)) if not info[1].isdir()]
     last = {info.name: number for number, info in infos}
-    found = [
+    members = [
         _tar_member(entry, info, number, packed)
         if last[info.name] == number
         else (info.name, _REPLACED)
         for number, info in infos
     ]
     if not packed:
-        found.sort(key=lambda one: one.name if isinstance(one, Entry) else one[0])
-    yield from found
+        members.sort(key=lambda member: member.name if isinstance(member, Entry) else member[0])
+    yield from members
 
 
 def _tar_member(

@@ -70,11 +70,11 @@ class BucketFileSystem(ArrowFSWrapper):  # type: ignore[misc] # fsspec has no ty
         return path
 
     def unstrip_protocol(self, name: str) -> str:
-        """The URL of a path."""
+        """Return the URL of a path."""
         return self.root + name
 
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - fsspec's
-        """Size, type and time of change of a path."""
+        """Return the size, type and modification time of a path."""
         with translate_s3_errors(self.unstrip_protocol(path)):
             return dict(super().info(path, **kwargs))
 
@@ -86,21 +86,21 @@ class BucketFileSystem(ArrowFSWrapper):  # type: ignore[misc] # fsspec has no ty
         detail: bool = False,
         **kwargs: Any,  # noqa: ANN401 - fsspec's
     ) -> dict[str, dict[str, Any]] | list[str]:
-        """Everything below a path, in one listing."""
+        """List everything below a path in one listing."""
         with translate_s3_errors(self.unstrip_protocol(path)):
             selector = pafs.FileSelector(path, recursive=maxdepth != 1, allow_not_found=True)
             infos = list(map(self._make_entry, self.fs.get_file_info(selector)))
         top = path.rstrip("/")
-        found = {
+        entries = {
             info["name"]: info
             for info in infos
             if (withdirs or info["type"] == "file")
             and info["name"].removeprefix(top).strip("/").count("/") < (maxdepth or 1e9)
         }
-        return found if detail else list(found)
+        return entries if detail else list(entries)
 
     def read_from(self, path: str) -> "BucketFile":
-        """An open file. Raises OSError, SourceError."""
+        """Open a file for reading. Raises OSError, SourceError."""
         with translate_s3_errors(self.unstrip_protocol(path)):
             return BucketFile(self.reader.open_input_file(path), self.unstrip_protocol(path))
 
@@ -112,16 +112,18 @@ class BucketFile:
 
     def __init__(self, file: pa.NativeFile, url: str) -> None:
         self._file, self._url = file, url
-        told = {name: value.decode("utf-8", "replace") for name, value in file.metadata().items()}
+        metadata = {
+            name: value.decode("utf-8", "replace") for name, value in file.metadata().items()
+        }
         self.size: int | None = int(file.size())
-        self.etag = told.get("ETag")
+        self.etag = metadata.get("ETag")
         self.mtime_ns: int | None = None
         with suppress(KeyError, ValueError):
-            changed = dt.datetime.fromisoformat(told["Last-Modified"])
+            changed = dt.datetime.fromisoformat(metadata["Last-Modified"])
             self.mtime_ns = entry_mtime_ns({"mtime": changed})
 
     def read(self, start: int, size: int) -> bytearray:
-        """`size` bytes from `start` on, all of which lie in the file."""
+        """Read exactly `size` bytes from `start`; all of them have to be in the file."""
         with translate_s3_errors(self._url):
             data = self._read_marked(start, size, 0x5A)
             if data[-1] == 0x5A and self._read_marked(start + size - 1, 1, 0xA5)[0] != 0x5A:
@@ -163,7 +165,7 @@ def translate_s3_errors(url: str) -> Iterator[None]:
 
 
 def bucket_file_system(url: str, scheme: str) -> tuple[BucketFileSystem, str]:
-    """The file system of an `s3://`, `gs://` or `hdfs://` URL, and the path inside it."""
+    """Return the file system of an `s3://`, `gs://` or `hdfs://` URL, and the path inside it."""
     rest = url.partition("://")[2]
     netloc, _, path = rest.partition("/")
     if scheme == "hdfs":

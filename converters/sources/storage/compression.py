@@ -26,15 +26,15 @@ FREE_BYTES = 1 << 30
 MAX_RATIO = 1_100
 
 
-def check_growth(where: str, given: int, stored: int, what: str = "") -> None:
+def check_growth(where: str, produced: int, stored: int, what: str = "") -> None:
     """Raise SourceError where more bytes come of those that are stored than of any real data."""
-    if given > FREE_BYTES and given > MAX_RATIO * stored:
+    if produced > FREE_BYTES and produced > MAX_RATIO * stored:
         problem = f"{what}over {MAX_RATIO} times its size unpacked"
         raise SourceError(where, problem, "refused: it looks like a decompression bomb")
 
 
 def detect_compression(head: bytes) -> str | None:
-    """`gz`, `zst`, `bz2` or `xz` by the first bytes (at least 6 of them), else None."""
+    """Return `gz`, `zst`, `bz2` or `xz` by the first 6 or more bytes of a file, else None."""
     if not head.startswith(_ANY_MAGIC):
         return None
     return next(name for magic, name in _MAGIC.items() if head.startswith(magic))
@@ -60,7 +60,7 @@ def open_decompressed(raw: BinaryIO, where: str) -> BinaryIO:
 
 
 def open_as(raw: BinaryIO, where: str, codec: str | None) -> BinaryIO:
-    """As `open_decompressed` of a stream whose compression is known."""
+    """Open a stream of a known compression as `open_decompressed` does."""
     return raw if codec is None else open_unpacked(raw, where, codec, _CODECS[codec])
 
 
@@ -206,7 +206,7 @@ class RawStream(io.RawIOBase):
         self._raw = raw
 
     def readable(self) -> bool:
-        """It can be read."""
+        """Return True: every raw stream can be read."""
         return True
 
     def read(self, size: int = -1) -> bytes:

@@ -67,8 +67,8 @@ def _list_local(text: str, location: str, whole: bool) -> Listing:
             return Listing(base=file_stem(path.name), direct=True, entries=(entry,))
         if path.is_dir():
             closed: list[tuple[str, str]] = []
-            found = _walk_folder(str(path), "", frozenset(), None if whole else closed)
-            entries = tuple(sorted(found, key=lambda entry: entry.name))
+            walked = _walk_folder(str(path), "", frozenset(), None if whole else closed)
+            entries = tuple(sorted(walked, key=lambda entry: entry.name))
             base, shut = path.resolve().name, tuple(closed)
             listing = Listing(base=base, direct=False, entries=entries, unreadable=shut)
             return _require_entries(listing, location)
@@ -102,8 +102,8 @@ def _walk_folder(
     try:
         if len(above) >= _MOST_FOLDERS:
             raise OSError(errno.ENAMETOOLONG, "")
-        with os.scandir(folder) as found:
-            children = sorted(found, key=lambda child: child.name)
+        with os.scandir(folder) as scanned:
+            children = sorted(scanned, key=lambda child: child.name)
     except OSError as error:
         if error.errno not in _CLOSED or not prefix:
             raise
@@ -134,8 +134,8 @@ def _ask_entry(asked: Callable[[], bool]) -> bool:
 def _local_glob(text: str, location: str) -> Listing:
     top = Path(_fixed_part(text)).expanduser()
     pattern = str(Path(text).expanduser())
-    found = [Path(hit) for hit in glob.glob(pattern, recursive=True)]  # noqa: PTH207 - absolute too
-    entries = {entry.name: entry for path in found for entry in _matched_entries(top, path)}
+    paths = [Path(hit) for hit in glob.glob(pattern, recursive=True)]  # noqa: PTH207 - absolute too
+    entries = {entry.name: entry for path in paths for entry in _matched_entries(top, path)}
     if not entries:
         raise SourceError(location, "no file matches", "quote the pattern and check the spelling")
     ordered = tuple(entries[name] for name in sorted(entries))
@@ -162,25 +162,25 @@ def _list_remote(url: str) -> Listing:
     path = call_with_retries(url, lambda: pin_revision(file_system, path), FIRST_RETRIES)
     if _GLOB_MARKS & set(_strip_query(url, path)):
         top = _fixed_part(path).rstrip("/")
-        found = call_with_retries(url, lambda: file_system.glob(path, detail=True), FIRST_RETRIES)
-        _require_bucket(file_system, url, path, found)
-        return _remote_listing(file_system, url, top, found)
+        hits = call_with_retries(url, lambda: file_system.glob(path, detail=True), FIRST_RETRIES)
+        _require_bucket(file_system, url, path, hits)
+        return _remote_listing(file_system, url, top, hits)
     info = call_with_retries(url, lambda: _remote_info(file_system, path), FIRST_RETRIES)
     if info is not None and info["type"] == "file":
         entry = _remote_entry(file_system, info, _strip_query(url, path).rpartition("/")[0])
         return Listing(base=file_stem(entry.name), direct=True, entries=(entry,))
     top = path.rstrip("/")
-    found = call_with_retries(url, lambda: file_system.find(path, detail=True), FIRST_RETRIES)
-    if not found and info is None:
-        _require_bucket(file_system, url, path, found)
+    hits = call_with_retries(url, lambda: file_system.find(path, detail=True), FIRST_RETRIES)
+    if not hits and info is None:
+        _require_bucket(file_system, url, path, hits)
         raise SourceError(redact_urls(url), "no such file or folder", "check the spelling")
-    return _remote_listing(file_system, url, top, found)
+    return _remote_listing(file_system, url, top, hits)
 
 
-def _require_bucket(file_system: Any, url: str, path: str, found: object) -> None:  # noqa: ANN401
+def _require_bucket(file_system: Any, url: str, path: str, hits: object) -> None:  # noqa: ANN401
     """Refuse a bucket that is not there, where nothing was found in it."""
     bucket = path.partition("/")[0]
-    if found or not url.startswith(("s3://", "gs://")):
+    if hits or not url.startswith(("s3://", "gs://")):
         return
     if call_with_retries(url, lambda: _remote_info(file_system, bucket), FIRST_RETRIES) is None:
         raise SourceError(redact_urls(url), "no such bucket", "check the spelling")
@@ -204,9 +204,9 @@ def _remote_listing(
     file_system: Any,  # noqa: ANN401
     url: str,
     top: str,
-    found: dict[str, dict[str, Json]],
+    hits: dict[str, dict[str, Json]],
 ) -> Listing:
-    infos = [info for info in found.values() if info["type"] == "file"]
+    infos = [info for info in hits.values() if info["type"] == "file"]
     listed = [_remote_entry(file_system, info, top) for info in infos]
     entries = sorted(listed, key=lambda entry: entry.name)
     listing = Listing(
@@ -336,12 +336,12 @@ def drop_own_results(listing: Listing, location: str) -> Listing:
         problem = "is an unfinished result of ingot: it has no manifest"
         hint = "wait for the run that writes it, or run that command again"
         raise SourceError(redact_urls(location), problem, hint)
-    found = set(_own_folders(entries))
-    if not found:
+    folders = set(_own_folders(entries))
+    if not folders:
         return listing
-    outer = {folder for folder in found if found.isdisjoint(enclosing_folders(folder))}
-    kept = tuple(entry for entry in entries if outer.isdisjoint(enclosing_folders(entry.name)))
-    return replace(listing, entries=kept, results=tuple(sorted(outer)))
+    outer = {folder for folder in folders if folders.isdisjoint(enclosing_folders(folder))}
+    outside = tuple(entry for entry in entries if outer.isdisjoint(enclosing_folders(entry.name)))
+    return replace(listing, entries=outside, results=tuple(sorted(outer)))
 
 
 def enclosing_folders(name: str) -> list[str]:

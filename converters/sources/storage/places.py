@@ -42,12 +42,12 @@ def storage_places(place: Place) -> tuple[Place, ...]:
     """Return the stored files that hold the bytes of a place: an archive, files of a table."""
     archive = getattr(place, "archive", None)
     inner = getattr(place, "places", ()) if archive is None else (archive,)
-    return tuple(one for each in inner for one in storage_places(each)) or (place,)
+    return tuple(place for each in inner for place in storage_places(each)) or (place,)
 
 
 def is_local(place: Place) -> bool:
     """Return whether the bytes of a place lie on this machine."""
-    return all(isinstance(one, LocalFile) for one in storage_places(place))
+    return all(isinstance(place, LocalFile) for place in storage_places(place))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,15 +79,17 @@ class Listing:
     closed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
-def entry_etag(told: dict[str, Json]) -> str | None:
+def entry_etag(details: dict[str, Json]) -> str | None:
     """Return the mark of the content in what a storage says about a file."""
-    return next((str(told[key]) for key in ("ETag", "etag", "blob_id") if told.get(key)), None)
+    return next(
+        (str(details[key]) for key in ("ETag", "etag", "blob_id") if details.get(key)), None
+    )
 
 
-def entry_mtime_ns(told: dict[str, Json]) -> int | None:
+def entry_mtime_ns(details: dict[str, Json]) -> int | None:
     """Return the time of the last change in what a storage says about a file."""
     for key in ("mtime", "LastModified", "last_modified", "updated"):
-        value = told.get(key)
+        value = details.get(key)
         if isinstance(value, dt.datetime):
             return int(value.timestamp() * NS_PER_SECOND)
         if isinstance(value, int | float):

@@ -44,7 +44,7 @@ _FIRST_WAIT = 0.2  # seconds; each is three times the one before, and 15 at most
 
 
 def call_with_retries(url: str, act: Callable[[], T], most: int = 86_400) -> T:
-    """What `act` gives; it is called again after a failure that may pass."""
+    """Return the result of `act`, which is called again after a temporary failure."""
     from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_exponential
 
     def may_pass(tried: RetryCallState) -> bool:
@@ -84,10 +84,10 @@ def _translate_error(url: str, error: BaseException) -> BaseException:
     if is_unresolved(error):
         problem = "cannot be reached: the name of its server is not known here"
         return StorageError(redact_urls(url), problem, "check the network and the name")
-    said = redact_urls(error_text(error))
+    cause = redact_urls(error_text(error))
     for part in filter(None, (urlsplit(url).username, urlsplit(url).password)):
-        said = said.replace(part, "***")
-    return StorageError(redact_urls(url), f"cannot be reached: {said}", STORAGE_HINT)
+        cause = cause.replace(part, "***")
+    return StorageError(redact_urls(url), f"cannot be reached: {cause}", STORAGE_HINT)
 
 
 FIRST_BLOCK: Final = 128 << 10  # a small file, or the first glance at a long one
@@ -113,12 +113,12 @@ class RemoteFile:
 
     @property
     def commit(self) -> str | None:
-        """The commit of its repository on the Hub, None elsewhere."""
-        found = _HF_COMMIT.match(self.url)
-        return found[1] if found else None
+        """Return the commit of the file's repository on the Hub, None elsewhere."""
+        match = _HF_COMMIT.match(self.url)
+        return match[1] if match else None
 
     def open(self) -> BinaryIO:
-        """The bytes from the start, seekable where the storage can."""
+        """Open the file from its start, seekable if the storage allows it."""
         return cast(BinaryIO, io.BufferedReader(_RemoteStream(self), _BUFFER))
 
 
@@ -222,7 +222,7 @@ class _RemoteStream(io.RawIOBase):
     def _open(self) -> None:
         """Open the file, and see that it is the one that is known."""
         file, known = open_remote_file(self._place.url), self._known
-        seconds = [one.mtime_ns and one.mtime_ns // NS_PER_SECOND for one in (known, file)]
+        seconds = [state.mtime_ns and state.mtime_ns // NS_PER_SECOND for state in (known, file)]
         pairs = ((known.size, file.size), (known.etag, file.etag), seconds)
         if any(None not in pair and pair[0] != pair[1] for pair in pairs):
             file.close()
@@ -250,7 +250,7 @@ class _RemoteStream(io.RawIOBase):
 
 
 def open_remote_file(url: str) -> _OpenFile:
-    """The open file behind a URL; errors are the storage's own."""
+    """Open the file behind a URL; errors are the storage's own."""
     file_system, path = find_file_system(url)
     if hasattr(file_system, "read_from"):
         return cast(_OpenFile, file_system.read_from(path))
@@ -275,15 +275,15 @@ class _FsspecFile:
 
     def __init__(self, file: Any, *, seekable: bool) -> None:  # noqa: ANN401
         self._file, self._at, self.seekable = file, 0, seekable
-        size, told = getattr(file, "size", None), getattr(file, "details", None)
-        told = told if isinstance(told, dict) and seekable else {}
+        size, details = getattr(file, "size", None), getattr(file, "details", None)
+        details = details if isinstance(details, dict) and seekable else {}
         self.size = size if isinstance(size, int) else None
         if self.size is None and seekable:
             self.size = int(file.seek(0, 2))
-        self.etag, self.mtime_ns = entry_etag(told), entry_mtime_ns(told)
+        self.etag, self.mtime_ns = entry_etag(details), entry_mtime_ns(details)
 
     def read(self, start: int, size: int) -> bytes:
-        """Up to `size` bytes from `start` on, at least one before the end."""
+        """Read up to `size` bytes from `start`, at least one unless the file ends there."""
         if self.seekable:
             self._file.seek(start)
         while not self.seekable and self._at < start:
@@ -300,10 +300,10 @@ class _FsspecFile:
 
 
 def find_file_system(url: str) -> tuple[Any, str]:
-    """The fsspec file system of a URL and the path inside it; errors are the storage's own."""
+    """Return the fsspec file system of a URL and the path in it; errors are the storage's own."""
     scheme = _BUCKET_SCHEMES.get(url.partition("://")[0].lower())
-    own = scheme == "gs" and find_spec("gcsfs")
-    if scheme and "::" not in url and not own:
+    native = scheme == "gs" and find_spec("gcsfs")
+    if scheme and "::" not in url and not native:
         from ingot.converters.sources.storage.buckets import bucket_file_system
 
         return bucket_file_system(url, scheme)
@@ -317,12 +317,12 @@ def find_file_system(url: str) -> tuple[Any, str]:
 
 
 def pin_revision(file_system: Any, path: str) -> str:  # noqa: ANN401
-    """A path of the Hub at the commit that its revision is now; any other path as it is."""
+    """Return a path on the Hub at the current commit of its revision; other paths as they are."""
     at: Any = file_system.resolve_path(path) if "hf" in file_system.protocol else None
     if not hasattr(at, "revision"):
         return path
     from huggingface_hub import HfApi
 
     ask = HfApi(endpoint=file_system.endpoint, token=file_system.token)
-    told = ask.repo_info(at.repo_id, repo_type=at.repo_type, revision=at.revision)
-    return str(replace(at, revision=told.sha, _raw_revision=None).unresolve())
+    repository = ask.repo_info(at.repo_id, repo_type=at.repo_type, revision=at.revision)
+    return str(replace(at, revision=repository.sha, _raw_revision=None).unresolve())

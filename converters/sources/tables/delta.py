@@ -41,10 +41,10 @@ _MOST_LOG: Final = 4 << 30
 def read_delta_table(
     folder: TableFolder, version: str | None = None
 ) -> tuple[TableVersion, list[Entry]]:
-    """The current version of a table (or that of a number or time), and its files by name.
+    """Return a version of a table, by default the current one, and its files by name.
 
-    Raises SourceError: the log is damaged or has gaps, there is no such version, the table has a
-    feature that the package does not know, a file is gone.
+    `version` is a number or a time. Raises SourceError: the log is damaged or has gaps, the version
+    does not exist, the table uses a feature that the package does not support, a file is missing.
     """
     from deltalake import DeltaTable
 
@@ -55,24 +55,24 @@ def read_delta_table(
         table = DeltaTable(top)
         if version is not None:
             table.load_as_version(_version_number(table, folder, version))
-        number, made = table.version(), str(table.metadata().id)
+        number, identity = table.version(), str(table.metadata().id)
         schema = pa.schema(table.schema().to_arrow())
         added = pa.table(table.get_add_actions(flatten=False)).combine_chunks()
         deleted = dict(_deleted_rows(pa.table(table.deletion_vectors()), top))
         for path, count in _told_counts(top, number).items() if deleted else ():
             if path in deleted and np.count_nonzero(deleted[path]) != count:
                 raise ValueError(f"{count:,} rows of {path} are deleted, and its vector has others")
-    told = TableVersion(folder=folder.name, kind="delta", version=number, id=made)
+    table_version = TableVersion(folder=folder.name, kind="delta", version=number, id=identity)
     entries = []
     for row, path in enumerate(added["path"].to_pylist()):
         file = folder.find(unquote(path))
         gone = deleted.pop(PurePosixPath(unquote(path)).as_posix(), np.zeros(0, np.bool_))
         view = TableView(schema=schema, constants=_constants(added, row), deleted=gone)
-        entries.append(folder.data_entry(file, told, view))
+        entries.append(folder.data_entry(file, table_version, view))
     if deleted:  # a row that was deleted must not come back
         problem = f"the Delta table deletes rows of files that it does not have: {min(deleted)}"
         raise SourceError(folder.where, problem, "restore the log, or write the table again")
-    return told, sorted(entries, key=lambda one: one.name)
+    return table_version, sorted(entries, key=lambda entry: entry.name)
 
 
 def _version_number(table: "DeltaTable", folder: TableFolder, version: str) -> int:
@@ -84,13 +84,17 @@ def _version_number(table: "DeltaTable", folder: TableFolder, version: str) -> i
         return int(version)
     asked = round(read_version_time(version).timestamp() * 1000)
     # As the log says: the times of its files are those of a copy, if it is one.
-    times = {one["version"]: one["timestamp"] for one in table.history() if "timestamp" in one}
+    times = {
+        commit["version"]: commit["timestamp"]
+        for commit in table.history()
+        if "timestamp" in commit
+    }
     if not times:
         raise ValueError("its log tells no times: name a version by its number")
     first = min(times)
     if times[first] > asked:
-        made = dt.datetime.fromtimestamp(times[first] / 1000, dt.UTC)
-        raise ValueError(f"its first version is {first}, of {made.isoformat()}")
+        time = dt.datetime.fromtimestamp(times[first] / 1000, dt.UTC)
+        raise ValueError(f"its first version is {first}, of {time.isoformat()}")
     return int(max(number for number, when in times.items() if when <= asked))
 
 
@@ -100,9 +104,9 @@ def _told_counts(top: Path, version: int) -> dict[str, int]:
     lines = (line for log in logs if log.exists() for line in log.read_bytes().splitlines())
     added = (json.loads(line).get("add") for line in lines if b'"deletionVector"' in line)
     return {
-        PurePosixPath(unquote(one["path"])).as_posix(): one["deletionVector"]["cardinality"]
-        for one in added
-        if one and one.get("deletionVector")
+        PurePosixPath(unquote(action["path"])).as_posix(): action["deletionVector"]["cardinality"]
+        for action in added
+        if action and action.get("deletionVector")
     }
 
 
@@ -114,21 +118,21 @@ def _local_log(folder: TableFolder, version: str | None) -> Iterator[Path]:
         return
     first = _first_needed(folder.entries, version)
     needed = {
-        name: one
-        for name, one in folder.entries.items()
+        name: entry
+        for name, entry in folder.entries.items()
         if _VECTORS.search(name)
         or (name.startswith(f"{_LOG}/") and _log_number(name) >= first and name != _LAST)
     }
-    if sum(one.bytes for one in needed.values()) > _MOST_LOG:
+    if sum(entry.bytes for entry in needed.values()) > _MOST_LOG:
         problem = f"the log of the Delta table has more than {_MOST_LOG >> 30} GiB"
         raise SourceError(folder.where, problem, "write a checkpoint, or read it from a disk")
     with tempfile.TemporaryDirectory(prefix="ingot-log-") as copy:
-        for name, one in needed.items():
+        for name, entry in needed.items():
             target = Path(copy) / name
             target.parent.mkdir(parents=True, exist_ok=True)
             with (
-                translate_read_errors(str(one.place)),
-                one.place.open() as stream,
+                translate_read_errors(str(entry.place)),
+                entry.place.open() as stream,
                 target.open("wb") as out,
             ):
                 shutil.copyfileobj(stream, out)
@@ -139,23 +143,29 @@ def _first_needed(names: Iterable[str], version: str | None) -> int:
     """The number of the newest checkpoint that a version can be read from; a time needs all."""
     if version is not None and not version.isdecimal():
         return 0
-    found = (_log_number(name) for name in names if _CHECKPOINT.fullmatch(name))
-    return max((one for one in found if version is None or one <= int(version)), default=0)
+    numbers = (_log_number(name) for name in names if _CHECKPOINT.fullmatch(name))
+    return max(
+        (number for number in numbers if version is None or number <= int(version)), default=0
+    )
 
 
 def _log_number(name: str) -> int:
     """The version of a file of the log; of others, which any version may need, the greatest."""
-    found = _NUMBER.match(name)
-    return int(found[1]) if found else sys.maxsize
+    match = _NUMBER.match(name)
+    return int(match[1]) if match else sys.maxsize
 
 
 def _deleted_rows(vectors: pa.Table, top: Path) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
     """The files with deleted rows by their paths in the table, and which rows these are."""
-    for place, kept in zip(vectors["filepath"], vectors["selection_vector"], strict=True):
+    for place, selected in zip(vectors["filepath"], vectors["selection_vector"], strict=True):
         path = Path(unquote(urlsplit(place.as_py()).path))
-        tops = (one for one in (top.absolute(), top.resolve()) if path.is_relative_to(one))
-        inner = next((path.relative_to(one) for one in tops), path)
-        yield inner.as_posix(), ~kept.values.to_numpy(zero_copy_only=False)
+        tops = (
+            top_form
+            for top_form in (top.absolute(), top.resolve())
+            if path.is_relative_to(top_form)
+        )
+        inner = next((path.relative_to(prefix) for prefix in tops), path)
+        yield inner.as_posix(), ~selected.values.to_numpy(zero_copy_only=False)
 
 
 def _constants(added: pa.Table, row: int) -> dict[str, pa.Scalar]:
@@ -163,4 +173,4 @@ def _constants(added: pa.Table, row: int) -> dict[str, pa.Scalar]:
     if "partition" not in added.column_names:
         return {}
     parts = added["partition"].chunk(0)
-    return {one.name: parts.field(number)[row] for number, one in enumerate(parts.type)}
+    return {field.name: parts.field(number)[row] for number, field in enumerate(parts.type)}

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 def read_hudi_table(
     folder: TableFolder, version: str | None = None
 ) -> tuple[TableVersion, list[Entry]]:
-    """The latest instant of a table (or the one that is named), and its files by name.
+    """Return an instant of a table, by default the latest one, and its files by name.
 
-    Raises SourceError: the timeline is damaged, there is no such
-    instant, rows lie in log files, the package lacks a feature of the table, a file is gone.
+    Raises SourceError: the timeline is damaged, the instant does not exist, rows are in log files,
+    the table uses a feature that the package does not support, a file is missing.
     """
     from hudi import HudiReadOptions, HudiTableBuilder
 
@@ -36,17 +36,19 @@ def read_hudi_table(
         slices = table.get_file_slices(options) if instants else []
         schema, name = table.get_schema(), table.table_name
     paths = _base_files(slices, folder.where)
-    told = TableVersion(folder=folder.name, kind="hudi", version=int(instant), id=str(name))
+    table_version = TableVersion(
+        folder=folder.name, kind="hudi", version=int(instant), id=str(name)
+    )
     view = TableView(schema=schema)
-    entries = [folder.data_entry(folder.find(path), told, view) for path in paths]
-    return told, sorted(entries, key=lambda one: one.name)
+    entries = [folder.data_entry(folder.find(path), table_version, view) for path in paths]
+    return table_version, sorted(entries, key=lambda entry: entry.name)
 
 
 def _base_files(slices: "list[HudiFileSlice]", where: str) -> list[str]:
     """The files that hold all rows. Raises SourceError where some are held by others."""
-    paths = [one.base_file_relative_path() for one in slices]
+    paths = [file_slice.base_file_relative_path() for file_slice in slices]
     parquet = all(path.endswith(".parquet") for path in paths)
-    if not parquet or any(one.has_log_files() for one in slices):
+    if not parquet or any(file_slice.has_log_files() for file_slice in slices):
         problem = "rows of the Hudi table lie in log files, or its files are not Parquet"
         raise SourceError(where, problem, "run a compaction, or write it as Parquet files")
     return paths
@@ -60,4 +62,4 @@ def _completed_instants(timeline: "HudiTimeline") -> set[str]:
         *timeline.get_completed_replacecommits(),
         *timeline.get_completed_clustering_commits(),
     ]
-    return {str(one.timestamp) for one in done}
+    return {str(instant.timestamp) for instant in done}

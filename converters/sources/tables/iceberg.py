@@ -39,10 +39,11 @@ _ROWS = 65_536  # of a file of deleted rows that are read at a time
 def read_iceberg_table(
     folder: TableFolder, version: str | None = None
 ) -> tuple[TableVersion, list[Entry]]:
-    """The current snapshot of a table (or that of an id or time), and its files by name.
+    """Return a snapshot of a table, by default the current one, and its files by name.
 
-    Raises SourceError: the metadata is damaged or not clear, there is no such snapshot, rows are
-    deleted in a way that the package cannot read, a file is gone.
+    `version` is a snapshot id or a time. Raises SourceError: the metadata is damaged or ambiguous,
+    the snapshot does not exist, rows are deleted in a way that the package cannot read, a file is
+    missing.
     """
     with translate_library_errors(folder.where, "cannot read the metadata of the Iceberg table"):
         table = _open_table(folder)
@@ -52,7 +53,9 @@ def read_iceberg_table(
         tasks = [] if snapshot is None else list(scan.plan_files())
         schema = _table_schema(scan.projection())
         identity = str(table.metadata.table_uuid)
-    told = TableVersion(folder=folder.name, kind="iceberg", version=snapshot or 0, id=identity)
+    table_version = TableVersion(
+        folder=folder.name, kind="iceberg", version=snapshot or 0, id=identity
+    )
     files = _TableFiles(folder, table.metadata.location)
     entries = []
     for task in tasks:
@@ -62,8 +65,8 @@ def read_iceberg_table(
             deleted=files.deleted_rows(task),
             numbered=_NAME_MAPPING not in table.metadata.properties,
         )
-        entries.append(folder.data_entry(files.find(task.file), told, view))
-    return told, sorted(entries, key=lambda one: one.name)
+        entries.append(folder.data_entry(files.find(task.file), table_version, view))
+    return table_version, sorted(entries, key=lambda entry: entry.name)
 
 
 def _open_table(folder: TableFolder) -> "StaticTable":
@@ -115,8 +118,8 @@ def _newest_metadata(folder: TableFolder) -> str:
     """The name of the newest metadata file. Raises ValueError if two are newest."""
     numbers: dict[int, list[str]] = defaultdict(list)
     for name in folder.entries:
-        if found := _METADATA.fullmatch(name):
-            numbers[int(found[1])].append(name)
+        if match := _METADATA.fullmatch(name):
+            numbers[int(match[1])].append(name)
     newest = numbers[max(numbers)]
     if len(newest) > 1:
         names = " and ".join(sorted(name.removeprefix("metadata/") for name in newest))
@@ -128,18 +131,24 @@ def _snapshot_id(table: "StaticTable", version: str | None) -> int | None:
     """The snapshot that is read; None of a table that has none yet. Raises ValueError."""
     if version is None:
         return table.metadata.current_snapshot_id
-    found = table.snapshot_by_name(version)  # a tag, or a branch
-    if found is None and version.isdecimal():
-        found = table.snapshot_by_id(int(version))
-    elif found is None:
+    named = table.snapshot_by_name(version)  # a tag, or a branch
+    if named is None and version.isdecimal():
+        named = table.snapshot_by_id(int(version))
+    elif named is None:
         when = read_version_time(version)
-        found = table.snapshot_as_of_timestamp(round(when.timestamp() * 1000))
-    if found is None:
-        known = sorted((one.timestamp_ms, one.snapshot_id) for one in table.snapshots())
-        made = dt.datetime.fromtimestamp(known[0][0] / 1000, dt.UTC) if known else None
-        first = f"the first is {known[0][1]}, of {made.isoformat()}" if made else "it has none"
+        named = table.snapshot_as_of_timestamp(round(when.timestamp() * 1000))
+    if named is None:
+        known = sorted(
+            (snapshot.timestamp_ms, snapshot.snapshot_id) for snapshot in table.snapshots()
+        )
+        first_time = dt.datetime.fromtimestamp(known[0][0] / 1000, dt.UTC) if known else None
+        first = (
+            f"the first is {known[0][1]}, of {first_time.isoformat()}"
+            if first_time
+            else "it has none"
+        )
         raise ValueError(f"there is no snapshot {version}: {first}")
-    return found.snapshot_id
+    return named.snapshot_id
 
 
 def _table_schema(schema: "Schema") -> pa.Schema:
@@ -150,8 +159,8 @@ def _table_schema(schema: "Schema") -> pa.Schema:
         if schema.find_field(number).initial_default is not None:
             name = schema.find_column_name(number)
             raise ValueError(f"column {name} has a default for former rows")
-    found: pa.Schema = schema_to_pyarrow(schema)
-    return found
+    arrow_schema: pa.Schema = schema_to_pyarrow(schema)
+    return arrow_schema
 
 
 def _partition(
@@ -160,12 +169,12 @@ def _partition(
     """The values of columns that all rows of a file share, in which times are numbers."""
     from pyiceberg.transforms import IdentityTransform
 
-    names = {int(one.metadata[b"PARQUET:field_id"]): one for one in schema}
+    names = {int(field.metadata[b"PARQUET:field_id"]): field for field in schema}
     parts = table.specs()[task.file.spec_id].fields
     return {
-        one.name: pa.scalar(task.file.partition[place], one.type)
+        field.name: pa.scalar(task.file.partition[place], field.type)
         for place, part in enumerate(parts)
-        if isinstance(part.transform, IdentityTransform) and (one := names.get(part.source_id))
+        if isinstance(part.transform, IdentityTransform) and (field := names.get(part.source_id))
     }
 
 
@@ -177,18 +186,18 @@ class _TableFiles:
         self._deleted: dict[str, dict[str, list[npt.NDArray[np.int64]]]] = {}
 
     def find(self, file: "DataFile") -> Entry:
-        """Where a file lies. Raises SourceError if that is elsewhere, or for another format."""
+        """Return the entry of a file. Raises SourceError if its place or format is another."""
         if file.file_format.name not in ("PARQUET", "PUFFIN"):
             problem = f"files of the Iceberg table are {file.file_format.name}, not Parquet"
             raise SourceError(self._folder.where, problem, "write the table again as Parquet")
         return self._folder.find(file.file_path, self._location)
 
     def deleted_rows(self, task: "FileScanTask") -> npt.NDArray[np.bool_]:
-        """Which rows of a data file are deleted. Raises SourceError."""
+        """Return which rows of a data file are deleted. Raises SourceError."""
         data = task.file
-        found = [self._deletes(file).get(data.file_path, []) for file in task.delete_files]
-        places = np.concatenate([np.zeros(0, np.int64), *chain.from_iterable(found)])
-        for file, vectors in zip(task.delete_files, found, strict=True):
+        deletes = [self._deletes(file).get(data.file_path, []) for file in task.delete_files]
+        places = np.concatenate([np.zeros(0, np.int64), *chain.from_iterable(deletes)])
+        for file, vectors in zip(task.delete_files, deletes, strict=True):
             if file.file_format.name == "PUFFIN" and sum(map(len, vectors)) != file.record_count:
                 problem = f"{file.record_count:,} rows are deleted, and its vector has others"
                 raise SourceError(self.find(data).name, problem, "write the table again")
@@ -203,13 +212,16 @@ class _TableFiles:
         """The numbers of rows that a file of deletes names, by data file."""
         if (known := self._deleted.get(file.file_path)) is not None:
             return known
-        where, found = self.find(file), self._deleted.setdefault(file.file_path, defaultdict(list))
+        where, deleted = (
+            self.find(file),
+            self._deleted.setdefault(file.file_path, defaultdict(list)),
+        )
         read = _read_vectors if file.file_format.name == "PUFFIN" else _read_positions
         problem, hint = "cannot read which rows it deletes", "restore it, or write the table again"
         with translate_library_errors(where.name, problem, hint):
             for path, places in read(where.place):
-                found[path].append(places)
-        return found
+                deleted[path].append(places)
+        return deleted
 
 
 def _read_positions(file: Place) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:

@@ -13,20 +13,23 @@ _FIRST_NUMBER = (1 << 64) - 1  # from which later versions count down, so that t
 def read_lance_table(
     folder: TableFolder, version: str | None = None
 ) -> tuple[TableVersion, list[Entry]]:
-    """The current version of a table (or that of a number, tag or time), and its fragments.
+    """Return a version of a table, by default the current one, and its fragments.
 
-    Raises SourceError: the version is damaged or not there, the table has a feature that is not
-    read, a file is gone.
+    `version` is a number, a tag or a time. Raises SourceError: the version is damaged or does not
+    exist, the table uses a feature that is not supported, a file is missing.
     """
     folder.require_local()
-    found = find_lance_version(FindVersion(folder.where, version))
-    told = TableVersion(
-        folder=folder.name, kind="lance", version=found.number, id=_identity(folder, found.number)
+    lance_version = find_lance_version(FindVersion(folder.where, version))
+    table_version = TableVersion(
+        folder=folder.name,
+        kind="lance",
+        version=lance_version.number,
+        id=_identity(folder, lance_version.number),
     )
-    schema = found.schema.to_string(show_field_metadata=True)
-    return told, [
-        _fragment_entry(folder, told, one, number, schema)
-        for number, one in enumerate(found.fragments)
+    schema = lance_version.schema.to_string(show_field_metadata=True)
+    return table_version, [
+        _fragment_entry(folder, table_version, fragment, number, schema)
+        for number, fragment in enumerate(lance_version.fragments)
     ]
 
 
@@ -38,23 +41,23 @@ def _identity(folder: TableFolder, version: int) -> str:
 
 
 def _fragment_entry(
-    folder: TableFolder, table: TableVersion, found: FoundFragment, number: int, schema: str
+    folder: TableFolder, table: TableVersion, fragment: FoundFragment, number: int, schema: str
 ) -> Entry:
     """A fragment: the bytes of its files, one after another.
 
     Its name begins with its place in the table, so that the order of names is that of the rows.
     """
-    files = [folder.find(path) for path in found.files]
-    size, inner = sum(one.bytes for one in files), "" if folder.name == "." else f"{folder.name}/"
-    known = repr([schema, found.files])
+    files = [folder.find(path) for path in fragment.files]
+    size, inner = sum(file.bytes for file in files), "" if folder.name == "." else f"{folder.name}/"
+    known = repr([schema, fragment.files])
     return Entry(
         name=f"{inner}fragment-{number:06d}-{files[0].name.rpartition('/')[2]}",
         place=TableFile(
-            tuple(one.place for one in files),
+            tuple(file.place for file in files),
             table,
-            LanceFragment(folder.where, table.version, found.number, size),
+            LanceFragment(folder.where, table.version, fragment.number, size),
         ),
         bytes=size,
-        mtime_ns=max(one.mtime_ns or 0 for one in files),
+        mtime_ns=max(file.mtime_ns or 0 for file in files),
         etag=hashlib.sha256(known.encode()).hexdigest(),
     )

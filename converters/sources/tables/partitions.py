@@ -19,17 +19,17 @@ _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 def read_partitions(files: Sequence[SourceFile]) -> tuple[SourceFile, ...]:
-    """The files with the columns that their folders name, where all have the same ones.
+    """Return the files with the columns in their folder names, if all files have the same ones.
 
-    A column is of whole numbers (32 bits) where Arrow reads every value as one, else of texts.
+    A column has 32-bit whole numbers if Arrow reads every value as one, else texts.
     """
-    found = [_named_folders(file.name) for file in files]
-    names = [[name for name, _ in one] for one in found]
+    folders = [_named_folders(file.name) for file in files]
+    names = [[name for name, _ in pairs] for pairs in folders]
     if not names or not names[0] or len(set(names[0])) < len(names[0]):
         return tuple(files)
-    if any(one != names[0] for one in names) or isinstance(files[0].place, TableFile):
+    if any(name != names[0] for name in names) or isinstance(files[0].place, TableFile):
         return tuple(files)
-    columns = [_typed([one[place][1] for one in found]) for place in range(len(names[0]))]
+    columns = [_typed([pairs[place][1] for pairs in folders]) for place in range(len(names[0]))]
     rows = zip(*columns, strict=True)
     return tuple(
         replace(file, facts=replace(file.facts, partitions=tuple(zip(names[0], row, strict=True))))
@@ -40,8 +40,8 @@ def read_partitions(files: Sequence[SourceFile]) -> tuple[SourceFile, ...]:
 def _named_folders(name: str) -> list[tuple[str, str | None]]:
     """The names and values of the folders of a file, outermost first."""
     parts = (_FOLDER.fullmatch(part) for part in name.split("/")[:-1])
-    found = [(unquote(part[1]), unquote(part[2])) for part in parts if part]
-    return [(key, None if value == _NULL else value) for key, value in found]
+    pairs = [(unquote(part[1]), unquote(part[2])) for part in parts if part]
+    return [(key, None if value == _NULL else value) for key, value in pairs]
 
 
 def _typed(values: list[str | None]) -> list[Any]:
@@ -52,7 +52,7 @@ def _typed(values: list[str | None]) -> list[Any]:
 
 
 def add_partitions(file: SourceFile, chunks: Iterator[RowChunk]) -> Iterator[RowChunk]:
-    """The rows of a file with the columns of its folders; a column of its own stays as it is."""
+    """Yield the rows of a file with the columns of its folders; the file's own columns win."""
     wanted = dict(file.facts.partitions)
     return (_add(chunk, wanted) for chunk in chunks)
 

@@ -81,7 +81,7 @@ class ServerTable:
         return redact_urls(self.url)
 
     def open(self) -> BinaryIO:
-        """The rows as lines of JSON, read once from the start. Raises SourceError."""
+        """Open the rows as lines of JSON, read once from the start. Raises SourceError."""
         return cast(BinaryIO, io.BufferedReader(_RowStream(self), _BUFFER))
 
     def take_digest(self) -> str | None:
@@ -135,10 +135,10 @@ def state_query(listing: Listing, query: str, where: str) -> Listing:
         problem = "the query has no ORDER BY at its end: equal runs would give other rows"
         raise SourceError(where, problem, "add ORDER BY with a unique key")
     entries = [
-        replace(one, place=replace(one.place, query=query))
-        if isinstance(one.place, ServerTable)
-        else one
-        for one in listing.entries
+        replace(entry, place=replace(entry.place, query=query))
+        if isinstance(entry.place, ServerTable)
+        else entry
+        for entry in listing.entries
     ]
     return replace(listing, entries=tuple(entries))
 
@@ -166,13 +166,13 @@ def _read_rows(place: ServerTable) -> Generator[Sequence[Any], None, None]:
     try:
         yield from read(client, place)
     except (client.Error, OSError) as error:  # its text may quote the user
-        said = redact_urls(error_text(error))
+        cause = redact_urls(error_text(error))
         user = unquote(urlsplit(place.url).username or "")
-        said = said.replace(user, "***") if user else said
+        cause = cause.replace(user, "***") if user else cause
         lost = isinstance(error, client.OperationalError | client.InterfaceError)
         hint = "check the server, the names and the credentials in the environment"
         kind = StorageError if lost else SourceError
-        raise kind(str(place), f"cannot read from the server: {said}", hint) from error
+        raise kind(str(place), f"cannot read from the server: {cause}", hint) from error
 
 
 def _fetch_rows(cursor: Any, query: str) -> Iterator[Sequence[Any]]:  # noqa: ANN401
@@ -186,7 +186,7 @@ def _table_query(place: ServerTable, cursor: Any, key_query: str, mark: str) -> 
     """Select all of a table in the order of its primary key."""
     schema, _, table = (place.table or "").rpartition(".")
     cursor.execute(key_query, {"table": table, "schema": schema or None})
-    key = [[quoted_name(str(name), mark) for name in found] for found in cursor.fetchall()]
+    key = [[quoted_name(str(name), mark) for name in index] for index in cursor.fetchall()]
     if not key:
         problem = f"no table {place.table} with a primary key: its rows have no order"
         hint = "state `query`: SELECT ... ORDER BY a unique key"
@@ -222,14 +222,18 @@ def _read_mysql(client: Any, place: ServerTable) -> Iterator[Sequence[Any]]:  # 
         hint = f"those of a URL are {', '.join(_MYSQL_OPTIONS)}"
         raise SourceError(str(place), f"no option of pymysql: {', '.join(odd)}", hint)
     connection = client.connect(
-        **{name: {"true": True, "false": False}.get(one, one) for name, one in stated.items()},
+        **{
+            name: {"true": True, "false": False}.get(value, value) for name, value in stated.items()
+        },
         host=at.hostname or "localhost",
         port=at.port or 3306,
         user=unquote(at.username) if at.username else None,
         password=os.environ.get("MYSQL_PWD", ""),
         database=unquote(at.path.strip("/")) or None,
         charset="utf8mb4",
-        conv={k: one for k, one in conversions.items() if k != client.FIELD_TYPE.TIME},
+        conv={
+            k: conversion for k, conversion in conversions.items() if k != client.FIELD_TYPE.TIME
+        },
         local_infile=False,
     )
     rows_cursor = connection.cursor(client.cursors.SSCursor)

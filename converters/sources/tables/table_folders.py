@@ -75,7 +75,10 @@ class TableVersion:
     id: str
 
     def text(self, source: str) -> str:
-        """As people read it, `Delta table users, version 12`; `source` is the source's name."""
+        """Return the version for people, such as `Delta table users, version 12`.
+
+        `source` is the source's name.
+        """
         name = source if self.folder == "." else self.folder
         return f"{self.kind.capitalize()} table {name}, version {self.version}"
 
@@ -92,7 +95,7 @@ class TableFile:
         return str(self.places[0])
 
     def open(self) -> BinaryIO:
-        """The bytes from the start, or what stands for those of a fragment. Raises SourceError."""
+        """Open the file, or what stands for a fragment, from the start. Raises SourceError."""
         from ingot.converters.columnar.table_view import FragmentStream, TableStream, TableView
 
         if isinstance(self.view, TableView):
@@ -121,8 +124,8 @@ class TableFolder:
 
     @property
     def is_local(self) -> bool:
-        """Whether all of it lies on this machine."""
-        return all(is_local(one.place) for one in self.entries.values())
+        """Return whether all files are on this machine."""
+        return all(is_local(entry.place) for entry in self.entries.values())
 
     def require_local(self) -> None:
         """Raise SourceError where the table is behind a URL."""
@@ -131,9 +134,9 @@ class TableFolder:
             raise SourceError(self.where, problem, "copy the table to a disk")
 
     def find(self, path: str, location: str = "") -> Entry:
-        """The file that a log tells by its path from the table's folder, or its location.
+        """Return the file that a log names by its path from the table's folder, or by its location.
 
-        Raises SourceError where that is outside of the table, or not there.
+        Raises SourceError if it is outside of the table, or missing.
         """
         path = path.removeprefix(f"{location.rstrip('/')}/") if location else path
         inner = PurePosixPath(path)
@@ -141,14 +144,14 @@ class TableFolder:
             problem = f"a file of the {self.kind} lies elsewhere: {redact_urls(path[:200])}"
             hint = "copy the table as a whole, not as a shallow clone"
             raise SourceError(self.where, problem, hint)
-        if (found := self.entries.get(inner.as_posix())) is None:
+        if (entry := self.entries.get(inner.as_posix())) is None:
             problem = f"a file of this version of the table is gone: {path[:200]}"
             raise SourceError(self.where, problem, "read a later version, or restore it")
         self.used.add(inner.as_posix())
-        return found
+        return entry
 
     def former_files(self) -> Iterator[Entry]:
-        """The data files that the version does not have, after it was read."""
+        """Yield the data files that do not belong to the version that was read."""
         for name, entry in self.entries.items():
             parts = name.split("/")
             is_own = any(part.startswith(("_", ".")) and "=" not in part for part in parts)
@@ -157,19 +160,19 @@ class TableFolder:
                 yield entry
 
     def data_entry(self, file: Entry, table: TableVersion, view: "TableView") -> Entry:
-        """A data file of the table; its mark of content is also what the table says of it."""
+        """Return a data file of the table; its content mark includes what the table says of it."""
         place = TableFile((file.place,), table, view)
         etag = f"{file.etag}:{view.digest()}" if file.etag else view.digest()
         return replace(file, place=place, etag=etag)
 
 
 def tables_read(places: Iterable[Place]) -> list[TableVersion]:
-    """The tables that places are of, each once."""
-    return list(dict.fromkeys(one.table for one in places if isinstance(one, TableFile)))
+    """Return the tables to which the places belong, each once."""
+    return list(dict.fromkeys(place.table for place in places if isinstance(place, TableFile)))
 
 
 def table_folders(entries: Iterable[Entry]) -> dict[str, str]:
-    """The folders of a listing that are tables, "" for the listed one, each with its kind."""
+    """Return the folders of a listing that are tables, and their kinds; "" is the listed one."""
     tables: dict[str, str] = {}
     for entry in entries:
         folder, _, base = entry.name.rpartition("/")
@@ -207,13 +210,13 @@ def refuse_table_files(folders: Iterable[Path]) -> None:
     """Raise SourceError for the folder of a table, unless all of its files are of one version."""
     for folder in sorted(folders):
         kind, log = _kind_of_folder(folder), folder / _KINDS["Delta table"].log
-        if kind is not None and [one.name for one in log.glob("*")] != [f"{0:020}.json"]:
+        if kind is not None and [file.name for file in log.glob("*")] != [f"{0:020}.json"]:
             problem = f"{kind}: its folder holds files of former versions and deleted rows too"
             raise SourceError(str(folder), problem, "convert it first, and build from the records")
 
 
 def split_version(location: str) -> tuple[str, str | None]:
-    """A location without the version of a table (`users@12`, `users@2026-11-01T00:00:00Z`)."""
+    """Split a location from its table version (`users@12`, `users@2026-11-01T00:00:00Z`)."""
     base, mark, version = location.rpartition("@")
     if "://" in location and not location.startswith("file://"):
         if not mark or not _URL_VERSION.fullmatch(version) or base.startswith("hf://"):
@@ -228,21 +231,23 @@ def split_version(location: str) -> tuple[str, str | None]:
 
 
 def list_tables(location: str) -> Listing:
-    """As `list_location`, with tables read; `FOLDER@VERSION`, a metadata file, a catalog's table.
+    """List a location as `list_location` does, and replace each table by the files of one version.
 
-    Raises SourceError.
+    A location may be `FOLDER@VERSION`, a metadata file or a table of a catalog. Raises SourceError.
     """
     named, version = split_version(location)
-    found = named
+    tables = named
     if named.startswith(_CATALOG):
-        found = find_in_catalog(named)
-    if (metadata := _METADATA.fullmatch(found)) is None:
-        if found != named:
-            problem = f"its metadata file does not lie in a folder `metadata`: {redact_urls(found)}"
+        tables = find_in_catalog(named)
+    if (metadata := _METADATA.fullmatch(tables)) is None:
+        if tables != named:
+            problem = (
+                f"its metadata file does not lie in a folder `metadata`: {redact_urls(tables)}"
+            )
             raise SourceError(named, problem, "name the folder of the table")
-        return read_tables(drop_own_results(list_location(found), found), version)
+        return read_tables(drop_own_results(list_location(tables), tables), version)
     listing = read_tables(list_location(metadata[1]), version, metadata[2])
-    return replace(listing, base=named.rpartition(".")[2]) if found != named else listing
+    return replace(listing, base=named.rpartition(".")[2]) if tables != named else listing
 
 
 def find_in_catalog(location: str) -> str:
@@ -257,7 +262,7 @@ def find_in_catalog(location: str) -> str:
         hint = "name the table as iceberg://CATALOG/NAMESPACE.TABLE"
         raise SourceError(redact_urls(location), "no table of a catalog", hint)
     homes = filter(None, [os.environ.get("PYICEBERG_HOME"), str(Path.home())])
-    if Path(_SETTINGS).is_file() and not any(Path(one, _SETTINGS).is_file() for one in homes):
+    if Path(_SETTINGS).is_file() and not any(Path(home, _SETTINGS).is_file() for home in homes):
         problem = f"{_SETTINGS} of this folder may say where the catalog is"
         raise SourceError(location, problem, "name the folder in PYICEBERG_HOME if that is right")
     try:
@@ -266,31 +271,31 @@ def find_in_catalog(location: str) -> str:
             from pyiceberg.utils.config import Config
 
             # As it is now, not at the import.
-            told: dict[str, Any] = dict(Config().get_catalog_config(catalog) or {})
-            return str(load_catalog(catalog, **told).load_table(table).metadata_location)
+            settings: dict[str, Any] = dict(Config().get_catalog_config(catalog) or {})
+            return str(load_catalog(catalog, **settings).load_table(table).metadata_location)
     except ValueError as error:
         hint = f"check the name, and PYICEBERG_CATALOG__{catalog.upper()}__URI in the environment"
         # The error may quote what the environment tells of catalogs.
-        said = redact_urls(error_text(error))[:500]
+        cause = redact_urls(error_text(error))[:500]
         for name, value in os.environ.items():
             if name.startswith("PYICEBERG_") and len(value) > 3:
-                said = said.replace(value, "***")
-        raise SourceError(location, f"not found: {said}", hint) from None
+                cause = cause.replace(value, "***")
+        raise SourceError(location, f"not found: {cause}", hint) from None
 
 
 def read_tables(listing: Listing, version: str | None = None, metadata: str = "") -> Listing:
-    """The listing with the files of one version in the place of all that lie below a table.
+    """Return the listing with the files of one version in place of everything below a table.
 
-    The others are in `unreadable`; tables that cannot be read are in `closed`. Raises SourceError
-    where the location itself is a table that cannot be read, or is to be read at a version.
+    The other files are in `unreadable`, tables that cannot be read in `closed`. Raises SourceError
+    if the location itself is a table that cannot be read, or if a version is requested.
     """
     if any(entry.name.rpartition("/")[2] == "index.json" for entry in listing.entries):
         listing = _read_mds_indexes(listing)
-    found = _find_tables(listing)
-    if version is not None and "" not in found:
+    tables = _find_tables(listing)
+    if version is not None and "" not in tables:
         problem = f"no table with a log: it has no version {version}"
         raise SourceError(listing.base, problem, "leave @VERSION out")
-    for name, kind in sorted(found.items()):
+    for name, kind in sorted(tables.items()):
         problem = ""
         try:
             if folder := _whole_folder(listing, name, kind):
@@ -314,7 +319,7 @@ def _one_of(kind: str) -> str:
 
 
 def part_of_table(kind: str) -> str:
-    """What the files of a table are that are left out."""
+    """Return what to call the files of a table that are left out."""
     return f"part of {_one_of(kind)}"
 
 
@@ -322,15 +327,15 @@ def _whole_folder(listing: Listing, name: str, kind: str) -> TableFolder | None:
     """The folder of a table that is listed as a whole."""
     inner = f"{name}/" if name else ""
     log = f"{inner}{_KINDS[kind].log}/"
-    first = next((one for one in listing.entries if one.name.startswith(log)), None)
+    first = next((entry for entry in listing.entries if entry.name.startswith(log)), None)
     if first is None:
         return None
-    below = (one for one in listing.entries if one.name.startswith(inner))
+    below = (entry for entry in listing.entries if entry.name.startswith(inner))
     return TableFolder(
         name=name or ".",
         kind=kind,
         where=str(first.place).removesuffix(first.name.removeprefix(inner)).rstrip("/"),
-        entries={one.name.removeprefix(inner): one for one in below},
+        entries={entry.name.removeprefix(inner): entry for entry in below},
     )
 
 
@@ -340,18 +345,18 @@ def _with_current_files(listing: Listing, folder: TableFolder, version: str | No
     read = LateFunction(f"ingot.converters.sources.tables.{name}:read_{name}_table")
     table, files = read(folder, version)
     why = f"not in version {table.version} of its {folder.kind}"
-    below = {one.name for one in folder.entries.values()}
-    kept = [one for one in listing.entries if one.name not in below]
-    gone = tuple((one.name, why) for one in folder.former_files())
+    below = {entry.name for entry in folder.entries.values()}
+    kept_entries = [entry for entry in listing.entries if entry.name not in below]
+    gone = tuple((entry.name, why) for entry in folder.former_files())
     return replace(
         listing,
-        entries=tuple(sorted([*kept, *files], key=lambda one: one.name)),
+        entries=tuple(sorted([*kept_entries, *files], key=lambda entry: entry.name)),
         unreadable=(*listing.unreadable, *gone),
     )
 
 
 def table_reason(name: str, closed: Mapping[str, tuple[str, str]]) -> NoData | None:
-    """Why a file is not read: it belongs to a table that is not; None where it does not."""
+    """Return why a file is not read if it belongs to a table that is not read, else None."""
     folders = ("", *enclosing_folders(name)) if closed else ()
-    found = (NoData.unread(*closed[folder]) for folder in folders if folder in closed)
-    return next((replace(one, kind="table") for one in found), None)
+    reasons = (NoData.unread(*closed[folder]) for folder in folders if folder in closed)
+    return next((replace(reason, kind="table") for reason in reasons), None)

@@ -54,7 +54,7 @@ class Answers:
     body: Column
 
     def places(self, taken: Sequence[bool]) -> dict[int, list[int]]:
-        """Per row the elements that are taken, by their numbers among all."""
+        """Return for each row the numbers of the taken elements among all elements."""
         found: dict[int, list[int]] = {}
         for number, row in enumerate(self.rows):
             if taken[number]:
@@ -63,19 +63,19 @@ class Answers:
 
     @property
     def marks(self) -> list[Column]:
-        """The scalars of the elements themselves beside the text."""
+        """Return the columns of scalars that stand beside the text in each element."""
         own = [c for c in self.view.own if not c.many]
         return [c for c in own if c is not self.body and c.present]
 
 
 def find_accepted_answers(view: View) -> list[AcceptedAnswer]:
-    """The accepted answers of the lists of a record, those that a name tells first."""
+    """Find the accepted answer of each list of a record, those that a name marks first."""
     found = [one for answers in list_answers(view) for one in _judge_answers(view, answers)]
     return sorted(found, key=lambda one: (not one.sure, -answer_strength(one.column)))
 
 
 def list_answers(view: View, element: str = "") -> Iterator[Answers]:
-    """Lists of objects of which several stand in a row, each with a text; or this one only."""
+    """Yield the lists of objects with several texts in a row, or only the list at `element`."""
     for facts in view.facts.paths:
         path = facts.path
         other = element not in ("", path)
@@ -214,7 +214,7 @@ def _says_more(answers: Answers, places: dict[int, list[int]]) -> bool:
 
 
 def marked_elements(answers: Answers) -> Iterator[tuple[list[Json], list[bool], bool]]:
-    """Conditions of the accepted element, which ones they take, and whether words say so."""
+    """Yield conditions of the accepted element, what each one takes, and whether words say so."""
     for mark in answers.marks:
         accepted, sure = _accepted_values(mark, answers)
         if not accepted:

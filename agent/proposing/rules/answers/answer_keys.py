@@ -34,7 +34,7 @@ class Options:
 
 
 def answer_reference(options: Options, answer: Column) -> str | None:
-    """How an answer names an option: `key`, `place0`, `place1` or `text`; None if it does not."""
+    """Return how an answer names an option: `key`, `place0`, `place1`, `text` or None."""
     rows = zip(answer.texts, options.texts, options.keys, strict=True)
     void = void_keys(options, answer)
     told = [(a.strip(), o, keys) for a, o, keys in rows if a.strip() and o and a not in void]
@@ -58,7 +58,7 @@ def answer_reference(options: Options, answer: Column) -> str | None:
 
 
 def void_keys(options: Options, answer: Column) -> list[str]:
-    """The few marks of a key of letters that name no option: those of annulled questions."""
+    """Return the few letters that name no option, such as those of annulled questions."""
     last = LETTERS[: max(map(len, options.keys), default=0)][-1:] or "A"
     named = re.compile(rf"[^\w]?[A-{last}](?:[,、\s]*[A-{last}])*[^\w]?", re.IGNORECASE)
     both = [(t, keys) for t, keys in zip(answer.texts, options.keys, strict=True) if t.strip()]
@@ -67,14 +67,14 @@ def void_keys(options: Options, answer: Column) -> list[str]:
 
 
 def other_keys(options: Options, answer: Column, columns: Sequence[Column]) -> list[Column]:
-    """The columns beside an answer's letter that name an option, too."""
+    """Return the other columns whose values also name an option."""
     beside = [c for c in columns if c.path not in (answer.path, *options.paths) and not c.many]
     lettered = [c for c in beside if c.nature in ("letter", "label") and c.distinct > 1]
     return [c for c in lettered if answer_reference(options, c) == "key"]
 
 
 def spell_options_as_answer(options: Options, answer: Column) -> Options:
-    """Options with small letters where the answers name them by small letters."""
+    """Return the options with small letters if the answers use small letters."""
     small = all(text.strip().islower() for text in answer.present)
     if not (small and isinstance(options.shown, dict) and options.shown.get("label") == "A. "):
         return options
@@ -82,7 +82,7 @@ def spell_options_as_answer(options: Options, answer: Column) -> Options:
 
 
 def answer_value(options: Options, answer: Column, how: str) -> Json:
-    """What the assistant says: the answer as it stands, or the text that a number points to."""
+    """Return the assistant's text: the answer as it stands, or the option that a number names."""
     if how in ("key", "text") or options.bare is None:
         return answer.path
     if how == "place0":
@@ -92,7 +92,7 @@ def answer_value(options: Options, answer: Column, how: str) -> Json:
 
 
 def truth_words(asked: Column, answer: Column) -> dict[str, str]:
-    """The words for 1 and 0 as the answers to statements, in the language of these."""
+    """Return the words for 1 and 0 as answers to statements, in the language of the statements."""
     told = {text.strip() for text in answer.present}
     if len(told) != 2 or None in map(truth_of, told) or asked.looks("question") > 0.3:
         return {}

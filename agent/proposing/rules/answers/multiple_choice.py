@@ -37,7 +37,7 @@ _SECOND = re.compile(r"[BbＢ][)）.．、:：]")  # what the text of options is
 
 
 def has_inline_options(texts: Sequence[str]) -> bool:
-    """Whether most texts already hold lettered options."""
+    """Return whether most texts already hold lettered options."""
     filled = [text for text in texts if text.strip()]
     ends = [text[-_OPTIONS_END:] for text in filled]
     held = sum(bool(_SECOND.search(end) and _INSIDE.match(end)) for end in ends)
@@ -49,7 +49,7 @@ _REPLY_WORDS = 5
 
 
 def are_replies(options: Options) -> bool:
-    """Whether options are whole replies of which one was chosen, no choices of a test."""
+    """Return whether options are whole replies, one of which was chosen, not choices of a test."""
     texts = [text for row in options.texts for text in row]
     words = sum(count_words(text[:500]) for text in texts)
     ended = sum(bool(_SENTENCE.fullmatch(text)) for text in texts)
@@ -57,7 +57,7 @@ def are_replies(options: Options) -> bool:
 
 
 def repeats_options(options: Options, question: Column) -> bool:
-    """Whether most questions name their options themselves, without letters."""
+    """Return whether most questions already contain the texts of their options."""
     rows = [
         (asked, texts)
         for asked, texts in zip(question.texts, options.texts, strict=True)
@@ -221,7 +221,7 @@ def _parallel_lists(view: View, path: str) -> Options | None:
 
 
 def find_options(view: View, columns: Sequence[Column]) -> Options | None:
-    """The options of multiple choice rows, None where there are none."""
+    """Return the options of multiple choice rows, None if there are none."""
     objects = _object_options(view)
     if objects:
         return objects
@@ -236,7 +236,10 @@ def find_options(view: View, columns: Sequence[Column]) -> Options | None:
 
 
 def numbered_answer_options(columns: Sequence[Column]) -> Options | None:
-    """A list called answers that holds options: as many in all rows, a label is their number."""
+    """Return a list named `answers` that holds options, one of which a label numbers.
+
+    The list has the same length in all rows.
+    """
     labels = [c for c in columns if c.nature == "number" and c.named("label") >= PLAIN]
     for column in (
         c for c in columns if c.many and not c.nested and c.named_own("answer") >= CLEAR
@@ -259,10 +262,10 @@ def _options_needed(answer: Column) -> int:
 
 
 def find_unnamed_choice(columns: Sequence[Column]) -> tuple[Column, Column, Options] | None:
-    """A question, its options and the answer's letter without names: by order and form.
+    """Find a question, its options and the answer's letter by order and form, without names.
 
-    A column of letters, before it as many columns side by side as the letters count, and before
-    those one with the question.
+    The options are as many columns side by side as there are letters, the question stands before
+    them and the letters behind.
     """
     flat = [c for c in columns if not c.many]
     if any((_column_letter(c) and len(c.name) == 1) or c.named("options") >= NAMED for c in flat):
@@ -284,7 +287,7 @@ _LETTERS = re.compile(r"\s*[A-Ha-h](?:[\s,|;、，/]*[A-Ha-h])*\s*")
 
 
 def find_lettered_text(columns: Sequence[Column]) -> tuple[Column, Column, Options] | None:
-    """A question, a text that lists its lettered options, and the letters of the right ones."""
+    """Find a question, a text that lists its lettered options, and the right letters."""
     flat = [c for c in columns if not c.many]
     listed = [c for c in flat if c.text and has_inline_options(c.texts)]
     told = [
@@ -311,7 +314,7 @@ def find_lettered_text(columns: Sequence[Column]) -> tuple[Column, Column, Optio
 
 
 def option_columns(columns: Sequence[Column]) -> list[Column]:
-    """Columns A, B, C (at least three): options, whatever else their names may mean."""
+    """Return at least three columns A, B, C, ...: options, whatever else their names may mean."""
     found = [c for c in columns if len(c.name) == 1 and _column_letter(c) and not c.many]
     names = "".join(c.name.upper() for c in found)
     return found if len(found) >= 3 and names.startswith("ABC") else []
@@ -320,7 +323,7 @@ def option_columns(columns: Sequence[Column]) -> list[Column]:
 def find_named_choice(
     view: View, columns: Sequence[Column]
 ) -> tuple[Column, Column, Options] | None:
-    """A question with options and a column that says which one is right."""
+    """Find a question with options and a column that says which option is right."""
     options = find_options(view, columns) or numbered_answer_options(columns)
     if options is None:
         return None

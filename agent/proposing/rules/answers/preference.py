@@ -31,7 +31,7 @@ class Verdict:
 
     @property
     def pick(self) -> Json:
-        """The number of the better side, as a value of the mapping."""
+        """Return the number of the better side as a value of the mapping."""
         if (self.first, self.second) == (("0",), ("1",)):
             return self.column.path
         table = {**dict.fromkeys(self.first, 0), **dict.fromkeys(self.second, 1), "*": None}
@@ -53,13 +53,13 @@ def _unlike_words(first: str, second: str) -> tuple[str, str] | None:
 
 
 def are_two_sides(first: str, second: str) -> bool:
-    """Whether two names are those of two sides: `reply_a` and `reply_b`, `b` and `a`."""
+    """Return whether two names are those of two sides: `reply_a` and `reply_b`, `b` and `a`."""
     pairs = ((first, second), (second, first))
     return any(differing_words(a, b) or (a, b) in _SIDE_NAMES for a, b in pairs)
 
 
 def differing_words(first: str, second: str) -> tuple[str, str] | None:
-    """The two words in which two names differ, where these number or letter two sides."""
+    """Return the words in which two names differ, if these number or letter two sides."""
     unlike = _unlike_words(first, second)
     return unlike if unlike in _SIDE_NAMES else None
 
@@ -131,7 +131,7 @@ def _reverse_verdict(verdict: Verdict, rated: tuple[Column, Column] | None) -> V
 
 
 def find_verdict(columns: Sequence[Column], first: str, second: str) -> Verdict | None:
-    """The column that says which of two is better, by the names of the two."""
+    """Find the column that says which of two texts is better, by the names of the two."""
     sides = _unlike_words(first, second)
     if sides is None:
         return None
@@ -149,21 +149,21 @@ def find_verdict(columns: Sequence[Column], first: str, second: str) -> Verdict 
 
 
 def verdict_columns(columns: Sequence[Column]) -> list[Column]:
-    """The columns that only say which of two texts is better."""
+    """Return the columns that only say which of two texts is better."""
     texts = [c for c in columns if c.text and not c.many]
     found = (find_verdict(columns, a.name, b.name) for a in texts for b in texts if a is not b)
     return [verdict.column for verdict in found if verdict]
 
 
 def rival_answer(columns: Sequence[Column], answer: Column) -> Column | None:
-    """The other one of two answers, where this is the first."""
+    """Return the second of two answers if `answer` is the first."""
     texts = [c for c in columns if c.text and not (c.many or c.nameless or c is answer)]
     told = (c for c in texts if find_verdict(columns, answer.name, c.name))
     return next((c for c in texts if differing_words(answer.name, c.name)), next(told, None))
 
 
 def preferred_column(columns: Sequence[Column], answer: Column) -> dict[str, Json] | None:
-    """The better one of two answers in columns of their own, as the rows say."""
+    """Return a value that takes the better of two answer columns, as each row says."""
     other = rival_answer(columns, answer)
     verdict = find_verdict(columns, answer.name, other.name) if other else None
     if other is None or verdict is None:

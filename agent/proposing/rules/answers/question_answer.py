@@ -280,7 +280,7 @@ def _side_evidence(role: str, column: Column, score: float) -> Evidence:
 
 
 def question_answer_drafts(view: View) -> list[Draft]:
-    """Drafts for rows that hold a question and an answer in columns, best first."""
+    """Draft mappings for rows with a question and an answer in columns, best first."""
     if view.each and sides.is_tool_path(view.each):
         return []
     given = [one for c in view.columns if c.present for one in _split_places(c)]

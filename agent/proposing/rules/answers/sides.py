@@ -44,7 +44,7 @@ OF_TESTS = re.compile(r"label|rank|answer|correct")
 
 
 def detect_language(texts: Sequence[str]) -> tuple[str | None, float]:
-    """The language that most texts share, weighted by length, and its share."""
+    """Return the language of most texts, weighted by length, and its share."""
     votes: Counter[str] = Counter()
     short: list[str] = []
     for text in texts[:60]:
@@ -64,7 +64,7 @@ def detect_language(texts: Sequence[str]) -> tuple[str | None, float]:
 
 
 def languages_differ(sides: Sequence[Sequence[str]]) -> bool:
-    """Whether the sides are in different languages; names, numbers and labels are in none."""
+    """Return whether the sides are in different languages; names, numbers and labels have none."""
     known = set()
     for texts in sides:
         code, share = detect_language(texts) if _are_phrases(texts) else (None, 0.0)
@@ -110,7 +110,7 @@ _TO_BOT = re.compile(  # in the second person, as nobody begins who asks
 
 
 def addresses_bot(column: Column) -> bool:
-    """Whether the texts tell an assistant who it is, and come again from row to row."""
+    """Return whether the texts tell an assistant who it is, and repeat from row to row."""
     told = sum(bool(_TO_BOT.match(text)) for text in column.present)
     again = column.distinct <= 0.7 * len(column.present)
     return (
@@ -119,7 +119,7 @@ def addresses_bot(column: Column) -> bool:
 
 
 def question_strength(column: Column) -> float:
-    """How far a column is what the user says, 0..1 and a little more."""
+    """Score how likely a column is what the user says, from 0 to slightly above 1."""
     name = max(weight * column.named(slot) for slot, weight in _ASK.items())
     name = max(name, 0.7 * column.named("history") * (not column.many))
     against = 0.5 * column.named("rejected") + 0.4 * column.looks("code")
@@ -129,7 +129,7 @@ def question_strength(column: Column) -> float:
 
 
 def answer_strength(column: Column) -> float:
-    """How far a column is what the assistant says."""
+    """Score how likely a column is what the assistant says."""
     name = max(weight * column.named(slot) for slot, weight in _ANSWERS.items())
     code = 0.4 * column.looks("code")
     prose = 0.1 * min(1.0, column.words / 12)
@@ -144,13 +144,13 @@ def answer_strength(column: Column) -> float:
 
 
 def is_tool_path(path: str) -> bool:
-    """Whether a path leads into the definitions of tools."""
+    """Return whether a path leads into the definitions of tools."""
     names = (last_name(path), *outer_names(path))
     return any(name_strength(name, "tools") >= NAMED for name in names)
 
 
 def may_be_question(column: Column) -> bool:
-    """Whether a column may be what the user says."""
+    """Return whether a column may be what the user says."""
     if column.nature != "text" or is_tool_path(column.path):
         return False
     return max(question_strength(column), 0.0) > 0.3 or _unspoken_strength(column) < 0.8
@@ -194,7 +194,7 @@ def _pair_score(question: Column, answer: Column) -> float:
 
 
 def is_heading(question: Column, answer: Column) -> bool:
-    """Whether one text is only the title of the other, a summary or a body: nobody asks."""
+    """Return whether one text is only the title of the other, so that nobody asks."""
     asked = max(question.named(slot) for slot in ("question", "instruction", "input"))
     told = max(answer.named(slot) for slot in ("answer", "chosen"))
     body = answer.named("body") >= NAMED and told < 0.8
@@ -211,7 +211,7 @@ def _is_bare_label(column: Column, question: Column) -> bool:
 
 
 def rival_columns(column: Column, columns: Sequence[Column]) -> int:
-    """Columns of the same name in other objects: several tries at one thing."""
+    """Count the columns of the same name in other objects: several attempts at one thing."""
     same = [c for c in columns if c.name == column.name and c.path != column.path]
     return len(same) if outer_names(column.path) else 0
 
@@ -230,7 +230,7 @@ def _contains_other(outer: Column, inner: Column) -> bool:
 
 
 def alternative_answers(column: Column, columns: Sequence[Column]) -> list[Column]:
-    """Several answers that are called alike: `summary1`, `summary2`; `answer_a`, `answer_gpt`."""
+    """Return the answers with similar names: `summary1`, `summary2`; `answer_a`, `answer_gpt`."""
     stem = alternative_stem(column)
     return [c for c in columns if c.text and not c.many and stem and alternative_stem(c) == stem]
 
@@ -241,7 +241,7 @@ def _is_later_alternative(column: Column, columns: Sequence[Column]) -> bool:
 
 
 def alternative_stem(column: Column) -> str:
-    """What names the answers among which this one is a try (`answer` of `answer_gpt`), or ""."""
+    """Return the common name of alternative answers (`answer` of `answer_gpt`), or ""."""
     name = spell_name(column.name)
     match = _NUMBERED.fullmatch(name)
     stem = match[1].rstrip("_") if match else name.rpartition("_")[0]
@@ -258,7 +258,7 @@ def _first_text_only(columns: Sequence[Column]) -> list[Column]:
 
 
 def score_pairs(columns: Sequence[Column]) -> list[tuple[float, Column, Column]]:
-    """Scores with a question and an answer, best first."""
+    """Return scored pairs of a question and an answer, best first."""
     replies = [
         c
         for c in columns
@@ -315,7 +315,7 @@ def _is_unnamed_answer(question: Column, answer: Column, replies: Sequence[Colum
 
 
 def find_translation(columns: Sequence[Column]) -> tuple[Column, Column] | None:
-    """Two columns whose names are languages; or, without names, that are written in two."""
+    """Find two columns named after languages or, without names, written in two languages."""
     spoken = [
         c for c in columns if c.text and language_code(c.name) and len(c.name) < 12 and c.fill > 0.8
     ]
@@ -330,13 +330,13 @@ def find_translation(columns: Sequence[Column]) -> tuple[Column, Column] | None:
 
 
 def is_boilerplate(column: Column) -> bool:
-    """Whether nearly all texts begin alike, as an attribution or a licence does."""
+    """Return whether nearly all texts begin alike, as an attribution or a licence does."""
     starts = Counter(text.strip()[:24] for text in column.present)
     return len(column.present) > 4 and starts.most_common(1)[0][1] > 0.8 * len(column.present)
 
 
 def find_judged_pair(columns: Sequence[Column]) -> tuple[Column, Column] | None:
-    """Two texts and a word that judges them: a premise, a hypothesis, and whether it follows."""
+    """Find two texts and the word that judges them: premise, hypothesis, and whether it follows."""
     texts = [c for c in columns if c.text and not c.many]
     firsts = [a for a in texts if any(judged_partner(b, a) for b in texts if b is not a)]
     words = [
@@ -348,7 +348,7 @@ def find_judged_pair(columns: Sequence[Column]) -> tuple[Column, Column] | None:
 
 
 def judged_partner(column: Column, question: Column) -> bool:
-    """The second of two texts that are judged together: `sentence2`, `text_b`, a hypothesis."""
+    """Return whether this is the second of two texts judged together: `sentence2`, `text_b`."""
     first, second = spell_name(question.name), spell_name(column.name)
     if (first, second) in _JUDGED:
         return True
@@ -358,7 +358,7 @@ def judged_partner(column: Column, question: Column) -> bool:
 
 
 def is_explicit_pair(question: Column, answer: Column) -> bool:
-    """Whether names say who asks and who answers; or, without names, the form of the texts does."""
+    """Return whether names, or else the form of the texts, say who asks and who answers."""
     if question.nameless:
         return question.looks("question") >= 0.6
     asked = max(question.named(slot) for slot in ("question", "instruction", "input"))
@@ -377,7 +377,7 @@ def _has_sentences(question: Column, answer: Column) -> bool:
 
 
 def preferred_list_element(columns: Sequence[Column], answer: Column) -> dict[str, Json] | None:
-    """The answer of a list whose number a column gives: `summaries` and `choice`."""
+    """Return the answer of a list whose number a column gives: `summaries` and `choice`."""
     sizes = [len(row) for row in answer.values]
     if not answer.many or min(sizes, default=0) < 2:
         return None
@@ -402,7 +402,7 @@ def preferred_list_element(columns: Sequence[Column], answer: Column) -> dict[st
 
 
 def find_placeholders(answer: Column) -> list[str]:
-    """What stands in place of an answer that was not given: `(none)`, `-`."""
+    """Return the placeholders for answers that were not given: `(none)`, `-`."""
     seen = Counter(text.strip() for text in answer.present)
     found = sorted(filter(_PLACEHOLDER.fullmatch, seen))
     some = answer.words >= 4 and 1 < sum(seen[t] for t in found) < 0.5 * len(answer.present)
@@ -410,7 +410,7 @@ def find_placeholders(answer: Column) -> list[str]:
 
 
 def is_rewritten(column: Column, answer: Column) -> bool:
-    """Whether a text that somebody wrote over the answer, or an annotation of it, stands beside."""
+    """Return whether a column is an edited version of the answer, or an annotation of it."""
     own = _REWRITTEN.search(column.path) and not _REWRITTEN.search(answer.path)
     long = column.text and 3 * column.words > max(9, answer.words)
     return bool(own) and long and not have_same_words(column, answer)

@@ -271,7 +271,7 @@ def _entry_roles(entry: dict[str, Json]) -> list[str]:
 
 
 def conversation_drafts(view: View) -> list[Draft]:
-    """Drafts for rows that hold a conversation, best first."""
+    """Draft mappings for rows that hold a conversation, best first."""
     found = [
         preferred_conversation_draft(view, d)
         for talk in find_talks(view)
@@ -351,7 +351,7 @@ def _is_in_other_columns(view: View, column: Column, markers: Markers) -> bool:
 
 
 def preferred_conversation_draft(view: View, draft: Draft) -> Draft:
-    """A draft of the first of two conversations, widened to the one that a column prefers."""
+    """Extend the draft of the first of two conversations to the one that a column prefers."""
     lists = sorted(f.path for f in view.facts.paths if f.types.get("list"))
     for first in lists:
         inside = [path for path in draft.used if path.startswith(f"{first}[")]

@@ -290,7 +290,7 @@ def _guessed_talk(talk: Talk) -> Talk:
 
 
 def find_talks(view: View) -> list[Talk]:
-    """Every place that holds a conversation, best first."""
+    """Return every place that holds a conversation, best first."""
     found: list[Talk] = []
     members = _find_members(view)
     for path, element in list_elements(view):

@@ -36,7 +36,7 @@ from ingot.converters.sources.text_kinds import count_words, is_question
 
 
 def step_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
-    """Steps of an agent: what it thinks and does in each, and what it is told by its tools."""
+    """Recognize the steps of an agent: its thoughts and actions, and what its tools return."""
     below = [f for f in view.facts.paths if f.path.startswith(f"{element}.")]
     own = [f for f in below if "." not in path_below(f.path, element)]
     told = [
@@ -81,7 +81,7 @@ _SIDE = 0.8  # how far a key must be named like a question or an answer
 
 
 def attribute_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
-    """Attributes in a list, of which one key holds what is asked and one what is answered."""
+    """Recognize a list of attributes with a key for the question and a key for the answer."""
     inside = view.elements(element)
     for key, value in product(filter(partial(_names_attributes, view, element), fields), fields):
         if key is value or text_weight(value) <= 0:
@@ -179,7 +179,7 @@ class _Kind:
 
 
 def event_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
-    """Events of several kinds, each with its text under a key of its own."""
+    """Recognize events of several kinds, each with its text under a key of its own."""
     events = view.elements(element)
     best: list[_Kind] = []
     kind_field: Field | None = None
@@ -348,7 +348,7 @@ def _side_text(view: View, element: str, one: Field) -> Json:
 
 
 def two_key_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
-    """Elements that hold both sides of a turn under two keys."""
+    """Recognize elements that hold both sides of a turn under two keys."""
     texts = [f for f in fields if f.facts.chars and text_weight(f) > 0]
 
     def pair_strength(pair: tuple[Field, ...]) -> float:
@@ -386,7 +386,7 @@ def two_key_talk(view: View, path: str, element: str, fields: list[Field]) -> Ta
 
 
 def pair_list_talk(view: View, path: str, element: str) -> Talk | None:
-    """Elements that are lists of two texts: a question and its answer."""
+    """Recognize elements that are lists of two texts: a question and its answer."""
     facts, inside = view.facts.get(element), view.facts.get(f"{element}[*]")
     if not facts or not inside or not facts.items or not inside.chars:
         return None

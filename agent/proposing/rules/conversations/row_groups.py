@@ -35,7 +35,7 @@ _IN_TURN = 0.8  # of the rows answer the one before, where nothing else tells a 
 
 
 def grouped_reading(reading: Reading) -> Iterator[Reading]:
-    """Rows that are single turns, gathered into conversations."""
+    """Yield the reading that groups rows, each of which is a single turn, into conversations."""
     yield from paged_reading(reading)
     by = _find_group_key(reading.view)
     found = (by, _find_order(reading.view, by, list(group_rows(by).values()))) if by else None
@@ -75,7 +75,7 @@ def _names_a_thread(by: Column, sort: Column | None) -> bool:
 
 
 def group_rows(by: Column) -> dict[str, list[int]]:
-    """The numbers of the rows under each value of a column."""
+    """Return the numbers of the rows under each value of a column."""
     groups: dict[str, list[int]] = {}
     for place, key in enumerate(by.texts):
         groups.setdefault(key, []).append(place)
@@ -134,7 +134,7 @@ CUT_SHARE = 0.4  # of the texts begin in the middle of a sentence where they are
 
 
 def paged_reading(reading: Reading) -> Iterator[Reading]:
-    """Rows that are pages or paragraphs of texts, gathered in their order."""
+    """Yield the reading that joins rows, which are pages or paragraphs, to ordered texts."""
     texts = [c for c in reading.view.texts if not c.many and c.words >= 8]
     body = max(texts, key=lambda c: c.chars, default=None)
     if body is None:
@@ -241,7 +241,7 @@ def _order_number(text: str) -> float:
 
 
 def is_single_turn(view: View) -> bool:
-    """Whether each row is one message: a column says who speaks, and there is one text to say."""
+    """Return whether each row is one message: a column names the speaker, another has the text."""
     prose = [c for c in view.texts if c.words >= 3 and not c.constant and c.looks("prose") > 0.3]
     return len(prose) <= MAX_PROSE and any(map(_names_both_sides, view.columns))
 
@@ -290,7 +290,7 @@ class RowOrder:
     factor: float = 1.0
 
     def sorted(self, group: list[int]) -> list[int]:
-        """The places of the rows of a group in this order, as the mapping language sorts."""
+        """Sort the row numbers of a group in this order, as the mapping language sorts."""
         if self.column is None:
             return group
         texts = self.column.texts
@@ -368,7 +368,7 @@ def _time_order(view: View, groups: list[list[int]]) -> list[Column]:
 
 
 def is_sortable_time(column: Column) -> bool:
-    """Years first, so that texts sort as times do; or numbers that a name calls a time."""
+    """Return whether a column has times that sort as text, or numbers whose name means a time."""
     if column.numeric:
         return column.named_own("time") >= NAMED
     return column.nature == "time" and all(text[:4].isdigit() for text in column.present)

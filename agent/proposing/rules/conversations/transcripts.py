@@ -300,7 +300,7 @@ def _judge_markers(
 
 @judged_once
 def find_markers(column: Column) -> Markers | None:
-    """The markers of a column of transcripts, None where it holds none."""
+    """Return the markers of a column of transcripts, None if it holds none."""
     raw = [text for text in column.present if text.strip()][:200]
     seen = Counter(mark for text in raw for mark in set(_ENDS.findall(text)))
     ends = sorted(mark for mark, count in seen.items() if count >= 0.3 * len(raw))
@@ -363,7 +363,7 @@ def _stand_apart(texts: Sequence[str], markers: dict[str, str]) -> bool:
 
 
 def find_step_markers(column: Column) -> dict[str, str]:
-    """The markers of a log in which thoughts and what tools return alternate; {} of other texts."""
+    """Return the markers of a log in which thoughts and tool outputs alternate, else {}."""
     texts = [text.lstrip() for text in column.present[:200] if text.strip()]
     found = [[m["name"] for m in _SPEAKER_LINE.finditer(text)] for text in texts]
     returned = {name for names in found for name in names if speaker_role(name[:-1]) == "tool"}
@@ -375,7 +375,7 @@ def find_step_markers(column: Column) -> dict[str, str]:
 
 
 def entry_content(path: str, markers: Markers) -> Json:
-    """The content of the entry that is cut."""
+    """Return the content of the entry that is split."""
     return {"path": path, "replace": markers.replace} if markers.replace else path
 
 
@@ -386,7 +386,7 @@ _PREFIX = re.compile(
 
 
 def find_wrapping_marks(texts: Sequence[str]) -> list[str]:
-    """Marks that carry nothing: a speaker's mark before every text, an end mark after it."""
+    """Find marks without content: a speaker's mark before every text, an end mark after it."""
     if len(texts) < 3:
         return []
     starts = Counter(m.group() for t in texts if (m := _PREFIX.match(t)))
@@ -400,7 +400,7 @@ def find_wrapping_marks(texts: Sequence[str]) -> list[str]:
 
 
 def texts_begin_with_speaker(texts: Sequence[str]) -> bool:
-    """Whether most texts begin with the mark of a speaker, who need not be guessed then."""
+    """Return whether most texts begin with a speaker's mark, so that nobody is guessed."""
     starts = [next(filter(None, (rule.match(t) for rule in _MARKERS)), None) for t in texts]
     known = sum(bool(start and speaker_role(start["name"])) for start in starts)
     return known >= 0.8 * len(texts)

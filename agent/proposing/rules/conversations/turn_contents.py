@@ -36,7 +36,7 @@ from ingot.converters.rows import Json
 def find_role_field(
     view: View, element: str, fields: list[Field]
 ) -> tuple[Field, dict[str, str | None], float] | None:
-    """The field that says who speaks, its map, and how sure that is."""
+    """Return the field that says who speaks, its map to roles, and a score."""
     best: tuple[float, Field, dict[str, str | None]] | None = None
     for one in fields:
         told = roles_of_values(one.name, one.facts, field_sequences(view, element, one.inner))
@@ -49,7 +49,7 @@ def find_role_field(
 def turns_of(
     view: View, element: str, who: str, content: str, *more: str
 ) -> list[list[tuple[str, ...]]]:
-    """Per row its turns: who speaks, what is said, and more; turns without a text are none."""
+    """Return the turns of each row: speaker, text, and more; turns without a text are left out."""
     inside = view.elements(element)
     turns = zip(*(inside.firsts(path) for path in (who, content, *more)), strict=True)
     rows = [islice(turns, len(row)) for row in view.places.values(element)]
@@ -57,7 +57,7 @@ def turns_of(
 
 
 def open_end_share(view: View, element: str, inner: str, mapping: dict[str, str | None]) -> float:
-    """The share of the conversations that do not end with the assistant."""
+    """Return the share of the conversations that do not end with the assistant."""
     said = [s for s in field_sequences(view, element, inner) if s]
     ends = sum(1 for s in said if mapping.get(s[-1]) != "assistant")
     return ends / max(1, len(said))
@@ -77,7 +77,7 @@ def _plain_weight(view: View, element: str, one: Field) -> float:
 
 
 def find_content(view: View, element: str, fields: list[Field], not_this: str) -> str | None:
-    """The path of what is said, inside an element: a text, or the texts of a list of parts."""
+    """Return the path of the content in an element: a text, or the texts of a list of parts."""
     flat = [(_plain_weight(view, element, f), f.inner) for f in fields if f.inner != not_this]
     best = max(flat, default=(0.0, ""))
     said = any(  # annotations of a text that everybody speaks repeat it, however long they are
@@ -122,7 +122,7 @@ def _first_name(inner: str) -> str:
 
 
 def mask_field(view: View, element: str, fields: list[Field], role: dict[str, Json]) -> str | None:
-    """A field that says which turns are trained on; one that marks the user's says other things."""
+    """Return a field that says which turns are trained on, unless it marks the user's turns."""
     for one in fields:
         values = {value for value, _ in one.facts.values}
         plain = values and values <= {"true", "false", 0, 1}
@@ -143,7 +143,7 @@ def _mark_is_users(view: View, element: str, mark: str, role: dict[str, Json]) -
 
 
 def calls_of(view: View, message: str) -> Iterator[str]:
-    """The fields of messages that hold tool calls."""
+    """Yield the fields of messages that hold tool calls."""
     for facts in view.facts.paths:
         inner = path_below(facts.path, message) if facts.path.startswith(message + ".") else ""
         calls = inner in names.alias_tables()["assistant_calls"] and facts.types.get("list")
@@ -152,7 +152,7 @@ def calls_of(view: View, message: str) -> Iterator[str]:
 
 
 def with_tool_calls(view: View, element: str, content: str, said: Json) -> Json:
-    """What is said, before it the reasoning and after it the tool calls that messages carry."""
+    """Return the content with the reasoning before it and the tool calls after it."""
     parts: list[Json] = [
         said,
         *({"path": inner, "as": "json"} for inner in calls_of(view, element)),
@@ -176,7 +176,7 @@ def _stands_in(view: View, element: str, part: str, whole: str) -> bool:
 def role_entry(
     view: View, element: str, fields: list[Field], role: dict[str, Json], content: str
 ) -> dict[str, Json]:
-    """The entry of the mapping for turns whose role stands beside their text."""
+    """Return the mapping entry for turns whose role stands beside their text."""
     said = with_tool_calls(view, element, content, spoken_text(view, element, content, fields))
     entry: dict[str, Json] = {"each": element, "role": role, "content": said}
     if where := spoken_turns(fields, role["path"]):
@@ -187,7 +187,7 @@ def role_entry(
 
 
 def spoken_turns(fields: list[Field], speaker: str) -> list[Json]:
-    """Conditions on the turns: no notes, no events, nothing that the other side does not see."""
+    """Return conditions that leave out notes, events and turns that the other side does not see."""
     found: list[Json] = []
     for one in fields:
         values = [text_of(value) for value, _ in one.facts.values]
@@ -206,7 +206,7 @@ _SELDOM = 0.2  # of the turns bear a mark that leaves them out
 def turns_out_of_turn(
     view: View, element: str, fields: list[Field], role: dict[str, Json], content: str
 ) -> list[Json]:
-    """A condition without a name: without some marked, short turns the speakers alternate."""
+    """Return a condition that drops short marked turns if the speakers alternate without them."""
     who = role["path"]
     for one in fields:
         told = sorted(one.facts.values, key=lambda value: value[1])
@@ -235,7 +235,7 @@ _EDITED = re.compile(r"edit|revis|correct|amend|rewrit|修订|修改|更正|訂�
 
 
 def spoken_text(view: View, element: str, content: str, fields: list[Field]) -> Json:
-    """The text of a turn: as it stands, of blocks in a list, or either where both occur."""
+    """Return the text of a turn: as it stands, in blocks of a list, or either if both occur."""
     path = join_inner_path(element, content)
     blocks = [
         path_below(f.path, element)
@@ -266,23 +266,23 @@ def spoken_text(view: View, element: str, content: str, fields: list[Field]) -> 
 
 
 def is_below_talk(column: Column, talk: Talk) -> bool:
-    """Whether a column lies inside a talk."""
+    """Return whether a column lies inside a talk."""
     return column.path == talk.path or is_path_inside(column.path, talk.path)
 
 
 def repeats_talk(view: View, column: Column, talk: Talk) -> bool:
-    """Whether a column only repeats what the conversation says."""
+    """Return whether a column only repeats what the conversation says."""
     return any(is_mostly_inside(c, column) for c in view.columns if is_below_talk(c, talk))
 
 
 def is_mostly_inside(outer: Column, inner: Column) -> bool:
-    """Whether the texts of one column hold most of those of another in the same rows."""
+    """Return whether the texts of one column hold most texts of another in the same rows."""
     both = [(a, b) for a, b in zip(outer.texts, inner.texts, strict=True) if a and b]
     return bool(both) and sum(b.strip() in a for a, b in both) > 0.7 * len(both)
 
 
 def with_first_turn(view: View, talk: Talk) -> Talk:
-    """The talk with the message that begins it, where that stands in a field of its own."""
+    """Return the talk with its first message, if that stands in a field of its own."""
     first = _find_first_turn(view, talk)
     if first is None:
         return talk

@@ -21,7 +21,7 @@ _DATED = ("_at", "_on", "_date", "_time", "_am", "_le")
 
 
 def current_rows_condition(view: View, used: frozenset[str]) -> tuple[list[Json], float]:
-    """Conditions that keep the rows that hold now, and the most that a draft may then claim."""
+    """Return conditions for the currently valid rows, and the highest score of a draft then."""
     found: list[Json] = good_rows_condition(view, used, ("gone",)) or []
     if label := _label_row_condition(view):
         found.append(label)

@@ -46,13 +46,13 @@ NOT_TEXT_SLOTS = name_group("slots_of_no_text")
 
 
 def off_text_strength(column: Column) -> float:
-    """How far the name says that a column is about the text rather than text."""
+    """Score how far the name says that a column is about the text instead of being text."""
     return max(column.named(kind) for kind in (*NOT_TEXT_SLOTS, "label"))
 
 
 @judged_once
 def may_be_text(column: Column) -> bool:
-    """Whether a column may be text to read on, by what it holds before what it is called."""
+    """Return whether a column may be running text, by its values first and its name second."""
     if column.nature != "text" or column.constant or not _is_written_in_letters(column):
         return False
     if column.looks("json") > 0.5:
@@ -91,7 +91,7 @@ def _is_keyword_text(column: Column) -> bool:
 
 
 def running_text_share(column: Column) -> float:
-    """Share of the texts that are sentences or several words."""
+    """Return the share of the texts that are sentences or several words."""
     pieces = _ended_share(column) if column.path.count("[*]") > 1 else 0.0
     return max(column.looks("prose"), column.looks("sentence"), column.looks("code"), pieces)
 
@@ -114,14 +114,14 @@ def _is_written_in_letters(column: Column) -> bool:
 
 @judged_once
 def is_names_only(column: Column) -> bool:
-    """Names of people, films, goods: a few words, each with a capital as in a name."""
+    """Return whether the texts are names of people, films or goods: a few capitalized words."""
     words = [word for text in column.present[:200] for word in _WORD.findall(text)]
     capital = sum(word[0].isupper() and word[1:].islower() for word in words)
     return column.words < 8 and capital > 0.95 * len(words)
 
 
 def is_separated(column: Column) -> bool:
-    """Lines with a mark between texts (`<|endoftext|>`, `%`, `-----`): a line is a piece of one."""
+    """Return whether lines such as `<|endoftext|>`, `%` or `-----` separate texts."""
     usual = Counter(text.strip() for text in column.present if _SEPARATOR.fullmatch(text.strip()))
     times = max(usual.values(), default=0)
     return times >= 3 and times >= 0.05 * len(column.present)
@@ -148,7 +148,7 @@ def _is_varied(column: Column) -> bool:
 
 
 def is_prose_part(column: Column) -> bool:
-    """A title, or running text of the record itself."""
+    """Return whether a column is a title, or running text of the record itself."""
     if not may_be_text(column) or not _is_varied(column):
         return False
     title = column.named("title") >= CLEAR and _is_heading_column(column)
@@ -263,7 +263,7 @@ def _body_quality(body: Column) -> float:
 
 
 def joins_documents(view: View, taken: Iterable[str]) -> str:
-    """The list whose elements are taken as one text though each looks like a document, or ""."""
+    """Return the list whose elements are joined though each looks like a document, or ""."""
     if any(c.named_own("title") >= PLAIN and "[*]" not in c.path for c in view.columns):
         return ""  # what has a title as a whole has chapters
     heads = {p[: p.rfind("[*]") + 3] for p in taken if "[*]" in p and not p.endswith("[*]")}
@@ -295,7 +295,7 @@ def _is_cut_elsewhere(pieces: Column, columns: Sequence[Column]) -> bool:
 
 
 def document_drafts(view: View) -> list[Draft]:
-    """Drafts for rows that hold a text of their own (not only around them), best first."""
+    """Draft mappings for rows that hold a text of their own, best first."""
     columns = (*view.columns, *view.deep)
     found = [c for c in columns if may_be_text(c) and not c.path.startswith("^")]
     others = [*found, *(c for c in view.columns if c.looks("json") > _JSON_SHARE)]

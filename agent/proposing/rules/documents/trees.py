@@ -38,7 +38,7 @@ class SectionTree:
 
 
 def find_section_tree(view: View) -> SectionTree | None:
-    """The tree with most text, None where there is none."""
+    """Return the tree of sections with most text, None if there is none."""
     facts = {f.path: f for f in view.facts.paths}
     found = []
     for path, one in facts.items():
@@ -85,7 +85,7 @@ def _has_prose(facts: dict[str, Json], element: str, names: Sequence[str]) -> bo
 
 
 def section_tree_drafts(view: View) -> list[Draft]:
-    """The draft of a document whose text lies in a tree of sections."""
+    """Return the draft of a document whose text lies in a tree of sections."""
     tree = find_section_tree(view)
     if tree is None:
         return []
@@ -174,7 +174,7 @@ def _message_text_key(view: View, head: str) -> str | None:
 
 
 def tree_drafts(view: View) -> list[Draft]:
-    """Drafts for rows that are reply trees."""
+    """Draft mappings for rows that are reply trees."""
     drafts = []
     for head, key in _recursive_places(view):
         text = _message_text_key(view, head)
@@ -202,9 +202,9 @@ def tree_drafts(view: View) -> list[Draft]:
 
 
 def has_branches(view: View, element: str) -> bool:
-    """Whether messages keyed by id name their replies, and some of them have several.
+    """Return whether messages keyed by id name their replies, and some have several.
 
-    Read in the order of the file, such a conversation holds every version of a reply.
+    Read in the order of the file, such a conversation would hold every version of a reply.
     """
     if not element.endswith(".*"):
         return False

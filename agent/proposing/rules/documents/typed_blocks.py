@@ -40,25 +40,25 @@ class TypedBlocks:
 
     @property
     def paths(self) -> list[str]:
-        """The places of the texts in a row."""
+        """Return the paths of the texts in a row."""
         return [join_inner_path(self.element, place) for place in self.places]
 
     def comes_in_pieces(self, view: View) -> bool:
-        """Whether the text of a block is cut in pieces, such as those in bold."""
+        """Return whether the text of a block is split into pieces, such as those in bold."""
         both = zip(self.paths, self.places, strict=True)
         return any(
             "[*]" in p and isinstance(joined_block_pieces(view, q, p), dict) for q, p in both
         )
 
     def value(self, view: View) -> Json:
-        """All texts in the order of the blocks; the pieces of one block without a break."""
+        """Return all texts in the order of the blocks; pieces of one block are joined directly."""
         pieces = self.comes_in_pieces(view)
         parts = [{"path": p, "sep": ""} if pieces and "[*]" in p else p for p in self.places]
         return {"each": self.element, "concat": parts}
 
 
 def joined_block_pieces(view: View, path: str, place: str) -> Json:
-    """The pieces of the text of a block: they carry their own blanks, or are lines."""
+    """Join the pieces of a block's text: they hold their own spaces, or are lines."""
     cut = path.rindex("[*]")
     below = [v for node in view.nodes[:_ROWS] for v in values_at(path[:cut], node)]
     rows = [Node({"parts": one}) for one in below if isinstance(one, list)]
@@ -67,7 +67,7 @@ def joined_block_pieces(view: View, path: str, place: str) -> Json:
 
 
 def find_typed_blocks(view: View, inside: str) -> TypedBlocks | None:
-    """The blocks around a path, None where each block has its text at the same place."""
+    """Return the blocks around a path, None if each block has its text at the same path."""
     if "[*]." not in inside:
         return None
     element = inside[: inside.index("[*]") + 3]
@@ -80,7 +80,7 @@ def find_typed_blocks(view: View, inside: str) -> TypedBlocks | None:
 
 
 def blocks_by_type(blocks: Sequence[Mapping[str, Json]]) -> dict[str, list[Mapping[str, Json]]]:
-    """The blocks of each type; {} where no field names one."""
+    """Return the blocks of each type, {} if no field names a type."""
     known = set(name_group("block_types")) | set(name_group("blocks_of_no_text"))
     for key in blocks[0] if blocks else ():
         values = [block.get(key) for block in blocks]
@@ -139,7 +139,7 @@ _UNCLEAR = 0.55  # the most where it is not understood which elements are text
 
 
 def keep_elements(view: View, value: Json, element: str) -> tuple[Json, float]:
-    """The value without the elements that are no text, and the most that a draft may then claim."""
+    """Return the value without elements that are not text, and a draft's highest score then."""
     held = [v for node in view.nodes[:_FILTERED_ROWS] for v in values_at(element, node)]
     rows = [one for one in held if isinstance(one, dict)]
     if len(rows) < _NEARLY_ALL * len(held) or not rows:

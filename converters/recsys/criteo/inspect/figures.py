@@ -29,7 +29,7 @@ class PartFigures:
 
     @property
     def label_rate(self) -> float | None:
-        """Ones of the rows with 0 or 1; None without any."""
+        """Return the share of ones among the rows with 0 or 1, None without any."""
         return share_of(self.ones, self.ones + self.zeros)
 
 
@@ -58,7 +58,7 @@ class Frequent:
 
     @property
     def raw(self) -> str | None:
-        """The raw value as the files spell it, 8 hex digits."""
+        """Return the raw value as the files spell it, 8 hex digits."""
         return None if self.value is None else f"{self.value:08x}"
 
 
@@ -83,11 +83,11 @@ class SparseFigures:
 
     @property
     def num_embeddings(self) -> int | None:
-        """Rows that a table needs: one more than the largest id."""
+        """Return the rows that a table needs: one more than the largest id."""
         return None if self.largest is None else self.largest + 1
 
     def covered(self, ids: int) -> float | None:
-        """The share of rows of so many most frequent ids; None if not known."""
+        """Return the share of rows of so many most frequent ids, None if unknown."""
         shares = [share for number, share in self.coverage if number <= ids]
         return shares[-1] if shares else None
 
@@ -105,18 +105,18 @@ class Figures:
 
     @property
     def rows(self) -> int:
-        """Of all parts."""
+        """Return the number of rows of all parts."""
         return sum(one.rows for one in self.parts)
 
     @property
     def label_rate(self) -> float | None:
-        """Ones of the rows with 0 or 1, of all parts; None without any."""
+        """Return the share of ones among the rows with 0 or 1 of all parts, None without any."""
         ones = sum(one.ones for one in self.parts)
         return share_of(ones, ones + sum(one.zeros for one in self.parts))
 
     @property
     def rejects(self) -> dict[str, int] | None:
-        """Lines that are no rows, by reason, of all parts; None where not known."""
+        """Return the rejected lines of all parts by reason, None if unknown."""
         counts: Counter[str] = Counter()
         for one in self.parts:
             if one.rejects is None:
@@ -126,11 +126,11 @@ class Figures:
 
     @property
     def num_embeddings(self) -> list[int | None]:
-        """Of the sparse columns, in order."""
+        """Return the table sizes of the sparse columns, in order."""
         return [one.num_embeddings for one in self.sparse]
 
     def to_document(self) -> dict[str, object]:
-        """The figures as JSON."""
+        """Return the figures as JSON."""
         return {
             "folder": self.folder,
             "source": self.source,
@@ -194,16 +194,16 @@ class Frequencies:
 
     @property
     def ids(self) -> int:
-        """How many there are."""
+        """Return the number of ids."""
         return int(self._times.sum())
 
     @property
     def rows(self) -> int:
-        """Of all ids."""
+        """Return the number of rows of all ids."""
         return int((self._counts * self._times).sum())
 
     def top(self) -> tuple[Frequent, ...]:
-        """The most frequent ids."""
+        """Return the most frequent ids."""
         rows = self.rows
         return tuple(
             Frequent(
@@ -216,7 +216,7 @@ class Frequencies:
         )
 
     def coverage(self) -> tuple[tuple[int, float], ...]:
-        """Numbers of ids, 1, 2, 5, 10, ... to all, with the share of the rows they cover."""
+        """Return numbers of ids (1, 2, 5, 10, ... to all) with the share of rows they cover."""
         before = np.concatenate([[0], np.cumsum(self._times[::-1])])
         rows = np.concatenate([[0], np.cumsum((self._counts * self._times)[::-1])])
         whole = int(rows[-1])

@@ -33,9 +33,9 @@ _NOTE: Final = (
 
 
 def inspect(root: Path, top: int = 10) -> f.Figures:
-    """The figures of preprocessed Criteo data.
+    """Return the figures of preprocessed Criteo data.
 
-    Those of stats.json and of the vocabularies; where these are not there, the arrays are counted.
+    They come from stats.json and the vocabularies; if these are missing, the arrays are counted.
     """
     stored = (root / contract.STATS).is_file() and contract.vocabulary_path(
         root, contract.KEYS[0]
@@ -44,7 +44,7 @@ def inspect(root: Path, top: int = 10) -> f.Figures:
 
 
 def count_figures(root: Path, top: int, *, counters: int = _COUNTERS) -> f.Figures:
-    """The figures that the arrays of a folder show."""
+    """Count the figures from the arrays of a folder."""
     parts = [_Part(stretch) for stretch in contract.locate_arrays(root, "all").stretches]
     least = np.min([one.least for one in parts], axis=0)
     most = np.max([one.most for one in parts], axis=0)
@@ -95,7 +95,7 @@ class _Part:
             self.most = np.maximum(self.most, sparse.max(axis=0).astype(np.int64))
 
     def blocks(self, *kinds: str) -> Iterator[tuple[NDArray[Any], ...]]:
-        """Rows [R, width] of these kinds."""
+        """Yield rows [R, width] of these kinds."""
         for start in range(0, self.rows, _ROWS):
             stop = min(self.rows, start + _ROWS)
             yield tuple(self._arrays[kind].span(start, stop) for kind in kinds)

@@ -115,7 +115,7 @@ def _top_ids_text(top: tuple[Frequent, ...], rare: str | None) -> str:
 
 
 def render_inspect_page(told: Figures) -> str:
-    """The page, UTF-8 text. Names and texts of the folder are escaped."""
+    """Return the page as UTF-8 text. Names and texts of the folder are escaped."""
     most = max((one.coverage[-1][0] for one in told.sparse if one.coverage), default=10)
     end = int(10 ** max(1, math.ceil(math.log10(most))))  # all ids fit in
     rows = max((one.rows for one in told.parts), default=0) or 1
@@ -166,13 +166,13 @@ def render_inspect_page(told: Figures) -> str:
 
 
 def coverage_steps(sparse: Sequence[SparseFigures]) -> list[int]:
-    """The numbers of most frequent ids whose coverage is shown: below the most that there are."""
+    """Return the numbers of most frequent ids whose coverage is shown, without the largest."""
     most = max((one.coverage[-1][0] for one in sparse if one.coverage), default=1)
     return [number for number in _COVERED if number <= most]
 
 
 def bucket_label(bound: str, *, counted: bool) -> str:
-    """What a bucket of a histogram holds, by its lower bound."""
+    """Return what a bucket of a histogram holds, by its lower bound."""
     if bound == "negative":
         return "below 0"
     first = int(bound)

@@ -117,14 +117,14 @@ class MultiHot:
 
     @property
     def weight(self) -> "list[torch.Tensor | None]":
-        """int32 [num_embeddings, size] of each feature that is widened; None of the others.
+        """Return int32 [num_embeddings, size] of each widened feature, None for the others.
 
         Column 0 is the id itself. 4a9d018 has zeros there, which it replaces after the lookup.
         """
         return self._weight
 
     def convert(self, features: KeyedJaggedTensor) -> KeyedJaggedTensor:
-        """The features of a batch, widened; of any number of examples.
+        """Widen the features of a batch of any number of examples.
 
         Args:
             features: F keys, one id a cell, on the CPU.
@@ -196,7 +196,7 @@ class MultiHot:
 
     @property
     def frequencies(self) -> Frequencies:
-        """What was counted, all features, before and after: `pre` and `post`."""
+        """Return the counts of all features, before and after: `pre` and `post`."""
         if self._frequencies is None:
             self._frequencies = Frequencies(self.parameters.num_embeddings)
         return self._frequencies

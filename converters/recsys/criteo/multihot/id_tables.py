@@ -47,7 +47,7 @@ class Parameters:
         multi_hot_distribution_type: str = UNIFORM,
         seeding: str = FEATURE,
     ) -> "Parameters":
-        """Parameters as `MultiHot` takes them."""
+        """Make parameters of the arguments of `MultiHot`."""
         rows = check_sizes(num_embeddings, len(num_embeddings))
         if not rows:
             raise ArgumentError("num_embeddings", "give one size for each feature")
@@ -70,21 +70,21 @@ class Parameters:
 
     @property
     def widened(self) -> list[int]:
-        """The features whose cells get more than one id."""
+        """Return the features whose cells get more than one id."""
         return [place for place, size in enumerate(self.sizes) if size > 1]
 
     @property
     def table_bytes(self) -> int:
-        """Of the tables: int32."""
+        """Return the size of the int32 tables in bytes."""
         return sum(4 * self.num_embeddings[place] * self.sizes[place] for place in self.widened)
 
     def to_json(self) -> dict[str, object]:
-        """For a manifest."""
+        """Return the parameters for a manifest."""
         document: dict[str, object] = encode(self)
         return document
 
     def digest(self) -> str:
-        """A name for the tables."""
+        """Return a name for the tables."""
         return json_digest({**self.to_json(), "version": VERSION})
 
 
@@ -111,7 +111,7 @@ _INT_MIN: Final = -(1 << 31)
 
 
 def feature_states(parameters: Parameters) -> Iterator[tuple[int, np.random.RandomState]]:
-    """The features to widen, each with the state that its table is drawn from, in this order."""
+    """Yield the features to widen, each with the random state of its table, in this order."""
     shared = np.random.RandomState(0)  # a table is drawn to its end before the next one
     for place in parameters.widened:
         each = parameters.seeding == FEATURE
@@ -121,7 +121,7 @@ def feature_states(parameters: Parameters) -> Iterator[tuple[int, np.random.Rand
 def draw_blocks(
     state: np.random.RandomState, rows: int, size: int, distribution: str, block: int = BLOCK
 ) -> Iterator[NDArray[np.int32]]:
-    """A table as int32 [n, size] blocks: the id itself, then `size - 1` drawn ones."""
+    """Yield a table as int32 [n, size] blocks: the id itself, then `size - 1` drawn ids."""
     step = max(1, block // (size - 1))
     for start in range(0, rows, step):
         stop = min(start + step, rows)
@@ -156,7 +156,7 @@ _PARAMETERS_FILE: Final = "parameters.json"
 
 
 def draw_tables(parameters: Parameters) -> Tables:
-    """The tables, in memory."""
+    """Draw the tables in memory."""
     tables: Tables = [None] * len(parameters.sizes)
     try:
         for place, state in feature_states(parameters):
@@ -173,7 +173,7 @@ def draw_tables(parameters: Parameters) -> Tables:
 
 
 def open_tables(parameters: Parameters, folder: Path) -> Tables:
-    """The tables, mapped from files that are made where they are not there yet."""
+    """Return the tables, mapped from files that are created if they are missing."""
     # Named after the parameters; who comes while another process makes them waits for it.
     place = folder / f"multihot-{parameters.digest()[:16]}"
     if not place.exists():

@@ -152,7 +152,7 @@ _SPARSE: Final = KINDS.index("sparse")
 
 
 def multi_hot_name(part: str) -> str:
-    """The archive of a part's ids: "0" to "25", each int32 (rows, ids of a cell)."""
+    """Return the archive of a part's ids: "0" to "25", each int32 (rows, ids of a cell)."""
     return f"{part}_sparse_multi_hot.npz"
 
 
@@ -312,11 +312,11 @@ class Member:
 
     @property
     def data(self) -> int:
-        """The offset of the .npy file."""
+        """Return the offset of the .npy file."""
         return self.offset + len(self.local_header(0))
 
     def local_header(self, crc: int) -> bytes:
-        """What stands before the content."""
+        """Return the bytes before the content."""
         is_large, name = self.size > _LIMIT, self.name.encode()
         size = _BEYOND if is_large else self.size
         extra = struct.pack("<HHQQ", 1, 16, self.size, self.size)
@@ -324,7 +324,7 @@ class Member:
         return _LOCAL.pack(*fixed, len(name), len(extra)) + name + extra
 
     def central_header(self, crc: int) -> bytes:
-        """What stands in the directory."""
+        """Return the entry in the directory."""
         name, size, offset, wide = self.name.encode(), self.size, self.offset, []
         if size > _LIMIT:
             wide += [size, size]
@@ -340,7 +340,7 @@ class Member:
 
 
 def place_members(rows: int, widths: Sequence[int]) -> list[Member]:
-    """The members "0.npy", "1.npy", ... of int32 matrices [rows, width], in their places."""
+    """Return the members "0.npy", "1.npy", ... of int32 matrices [rows, width] with offsets."""
     placed: list[Member] = []
     offset = 0
     for place, width in enumerate(widths):
@@ -352,7 +352,7 @@ def place_members(rows: int, widths: Sequence[int]) -> list[Member]:
 
 
 def archive_directory(placed: Sequence[Member], crcs: Sequence[int], start: int) -> bytes:
-    """The end of an archive, which lies at `start`."""
+    """Return the directory of an archive, which begins at `start`."""
     central = b"".join(one.central_header(crc) for one, crc in zip(placed, crcs, strict=True))
     count, size, end = len(placed), len(central), b""
     if start > _LIMIT:

@@ -48,16 +48,16 @@ class Inputs:
 
     @property
     def shuffled(self) -> int:
-        """Parts that are shuffled together: the training days."""
+        """Return the number of parts that are shuffled together: the training days."""
         return len(self.parts) - 1 if self.days else 0
 
     @property
     def place(self) -> str:
-        """`where`, the same from whatever folder it is named."""
+        """Return `where` in a form that does not depend on the current folder."""
         return absolute_location(self.where)
 
     def again(self) -> "Inputs":
-        """The same parts as they are now."""
+        """Return the same parts as they are now."""
         days = [int(part.name.removeprefix("day_")) for part in self.parts] if self.days else None
         return find_inputs(self.where, days)
 
@@ -75,7 +75,7 @@ class Inputs:
 
 
 def parse_days(text: str) -> tuple[int, ...]:
-    """The days of `0-23` or `0,3,5-7`, ascending."""
+    """Return the days of `0-23` or `0,3,5-7`, ascending."""
     days: set[int] = set()
     for piece in text.split(","):
         match = re.fullmatch(r"\s*([0-9]{1,4})\s*(?:-\s*([0-9]{1,4})\s*)?", piece)
@@ -87,7 +87,7 @@ def parse_days(text: str) -> tuple[int, ...]:
 
 
 def find_inputs(where: str, days: Sequence[int] | None = None) -> Inputs:
-    """The day files of a folder, or Kaggle's train.txt and test.txt."""
+    """Return the day files of a folder, or Kaggle's train.txt and test.txt."""
     named = [(entry, entry.name) for entry in list_location(where).entries if "/" not in entry.name]
     by_day = [(int(m[1]), e) for e, name in named if (m := _DAY.fullmatch(name))]
     kaggle = [(m[1], e) for e, name in named if (m := _KAGGLE.fullmatch(name))]
@@ -168,7 +168,7 @@ class OpenedPart:
         self.stream = open_decompressed(self._raw, where)
 
     def sha256(self) -> str:
-        """Of the whole file as stored; reads what is left of it."""
+        """Return the SHA-256 of the whole stored file; what is left of it is read."""
         while self._raw.read(_HASHED):
             pass
         return self._hashed.digest.hexdigest()

@@ -143,7 +143,7 @@ class _Run:
             self._notes.append(said)
 
     def keep_parts(self) -> None:
-        """After a fault of the input: keep what was read of other files, if anything."""
+        """Keep, after a fault of the input, what was read of other files, if anything."""
         pieces = [find_piece(folder) for folder in self._task.read_folders()]
         if self._task.alone and not any(piece and piece["facts"]["rows"] for piece in pieces):
             shutil.rmtree(self._staged.work)

@@ -27,7 +27,7 @@ _Number = TypeVar("_Number", bound=np.generic)
 
 
 def map_values(path: Path, dtype: type[_Number]) -> NDArray[_Number]:
-    """The values of a file, mapped into memory; an empty one as an empty array."""
+    """Map the values of a file into memory; an empty file gives an empty array."""
     return np.memmap(path, dtype, "r") if path.stat().st_size else np.empty(0, dtype)
 
 

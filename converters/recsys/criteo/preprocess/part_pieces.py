@@ -84,20 +84,20 @@ class StepTask:
 
     @property
     def folder(self) -> Path:
-        """Where its piece appears."""
+        """Return where its piece appears."""
         return self.other(self.step, self.number)
 
     def other(self, step: str, number: int) -> Path:
-        """Where the piece of another step appears."""
+        """Return where the piece of another step appears."""
         return self.work / f"{step}-{piece_name(number)}"
 
     def read_folders(self) -> list[Path]:
-        """Where the pieces of all parts appear."""
+        """Return where the pieces of all parts appear."""
         return [self.other("read", number) for number in range(len(self.inputs.parts))]
 
     @property
     def rows(self) -> list[int]:
-        """How many rows each part has, once all are read."""
+        """Return how many rows each part has, once all are read."""
         return [find_piece(folder)["facts"]["rows"] for folder in self.read_folders()]
 
 

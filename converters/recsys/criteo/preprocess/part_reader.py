@@ -61,7 +61,7 @@ class PartCounts:
         self.labels.update({"0": zeros, "1": ones, "other": len(labels) - ones - zeros})
 
     def facts(self) -> PartFacts:
-        """As the marker of a finished part holds them."""
+        """Return the facts as the marker of a finished part holds them."""
         return {
             "rows": self.rows,
             "lines": self.lines,
@@ -77,7 +77,7 @@ class PartCounts:
 
 
 def part_entry(name: str, file: str, facts: PartFacts, *, shuffled: bool) -> dict[str, object]:
-    """A part in stats.json."""
+    """Return the entry of a part in stats.json."""
     return {
         "name": name,
         "file": file,
@@ -96,7 +96,7 @@ def stats_document(
     facts: Sequence[PartFacts],
     columns: Sequence[dict[str, int]],
 ) -> dict[str, object]:
-    """stats.json."""
+    """Return the content of stats.json."""
     rejects: Counter[str] = Counter()
     for one in facts:
         rejects.update(one["rejects"])

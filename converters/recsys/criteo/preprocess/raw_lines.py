@@ -19,7 +19,7 @@ LONGEST: Final = 1 << 20  # bytes of a line; beyond it a file is not what it sho
 
 
 def read_blocks(stream: BinaryIO, size: int, where: str) -> Iterator[NDArray[np.uint8]]:
-    """Whole lines, about `size` bytes at a time; uint8[n] each."""
+    """Yield whole lines, about `size` bytes at a time; uint8[n] each."""
     rest = np.empty(0, np.uint8)
     while True:
         text = np.empty(len(rest) + size, np.uint8)
@@ -47,7 +47,7 @@ def _fill(stream: BinaryIO, text: memoryview, begin: int) -> int:
 
 
 def too_long_error(where: str) -> SourceError:
-    """The error of a line beyond `LONGEST`."""
+    """Return the error for a line beyond `LONGEST`."""
     hint = "lines of Criteo have 40 fields between tabs: is it such a file?"
     return SourceError(where, "a line is longer than 1 MiB", hint)
 
@@ -102,12 +102,12 @@ class Rejects:
         return (self[number] for number in range(len(self)))
 
     def reasons(self) -> dict[str, int]:
-        """How many there are by reason."""
+        """Return the number of rejects by reason."""
         counts = np.bincount(self.told[:, 1], minlength=len(REASONS)).tolist()
         return {name: count for name, count in zip(REASONS, counts, strict=True) if count}
 
     def leading(self) -> int:
-        """Lines before the first row of the block, or before its end."""
+        """Return the number of lines before the first row of the block, or before its end."""
         lines = self.told[:, 0]
         return int(np.argmin(np.append(lines == np.arange(len(lines)), False)))
 
@@ -173,7 +173,10 @@ _ROWS: Final = 1 << 18
 
 
 def ln3(raw: NDArray[np.int32]) -> NDArray[np.float32]:
-    """ln(x + 3) in float32; x + 3 wraps at the end of int32, ln of 0 and below are -inf and NaN."""
+    """Return ln(x + 3) in float32; x + 3 wraps at the end of int32.
+
+    ln of 0 and below are -inf and NaN.
+    """
     raw += 3
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.log(raw, dtype=np.float32)
@@ -195,6 +198,6 @@ def min2_in_place(path: Path, rows: int, offset: int, least: int) -> NDArray[np.
 
 
 def count_nonfinite(values: NDArray[np.float32]) -> NDArray[np.int64]:
-    """int64[13], infinities and NaNs by column."""
+    """Return int64[13]: infinities and NaNs by column."""
     bad: NDArray[np.bool_] = ~np.isfinite(values)
     return bad.sum(axis=0, dtype=np.int64) if bad.any() else np.zeros(DENSE, np.int64)

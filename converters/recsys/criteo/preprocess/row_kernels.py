@@ -40,7 +40,7 @@ _EVERY_2ND, _EVERY_4TH = _U(0x00FF00FF00FF00FF), _U(0x0000FFFF0000FFFF)
 
 
 def words_of(text: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """The eight bytes from each place of a text on, as little-endian words, without a copy."""
+    """Return the eight bytes from each position of a text as little-endian words, not copied."""
     return np.ndarray((max(len(text) - 7, 0),), np.dtype("<u8"), text, strides=(1,))
 
 
@@ -313,7 +313,7 @@ def _bucket_of(value: np.int64) -> np.int64:
 
 @kernel
 def bit_length(value: np.int64) -> int:
-    """The bits of a number from 1 on, without zeros in front."""
+    """Return the number of bits of a positive number, without leading zeros."""
     found = 1
     for power in (32, 16, 8, 4, 2, 1):
         if value >> power:

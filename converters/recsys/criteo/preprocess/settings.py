@@ -112,10 +112,10 @@ class Settings:
 
     @property
     def threshold(self) -> int:
-        """The least count of a value with an id of its own; 0 and 1 say the same."""
+        """Return the least count of a value with an id of its own; 0 and 1 mean the same."""
         return max(self.frequency_threshold, 1)
 
     @property
     def workers(self) -> int:
-        """Threads, counted: more than so many by themselves would only take memory."""
+        """Return the number of threads, by default limited: more would only take memory."""
         return self.threads or min(usable_cores(), _THREADS)

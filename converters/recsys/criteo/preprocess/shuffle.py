@@ -102,7 +102,7 @@ class PartRows:
     def read(
         self, start: int, stop: int
     ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]:
-        """Rows start..stop-1, as bits."""
+        """Read rows start..stop-1, as bits."""
         labels = _read_slice(self.folder / "labels.npy", contract.HEADER, start, stop)
         dense = _read_slice(self.folder / "dense.npy", contract.HEADER, start * DENSE, stop * DENSE)
         if self.rounded:
@@ -110,7 +110,7 @@ class PartRows:
         return labels, dense.reshape(-1, DENSE), self.sparse(start, stop)
 
     def sparse(self, start: int, stop: int) -> NDArray[np.uint32]:
-        """uint32[26, R], the ids of rows start..stop-1."""
+        """Return uint32[26, R]: the ids of rows start..stop-1."""
         sparse = np.empty((SPARSE, stop - start), np.uint32)
         for at, path in enumerate(self.ids):
             ids = _read_slice(path, 0, start, stop)
@@ -161,7 +161,7 @@ _BUCKETS: Final = 64
 
 
 def inverse_permutation(rows: int, seed: int) -> NDArray[np.uint32]:
-    """uint32[rows], the place of each row."""
+    """Return uint32[rows]: the position of each row."""
     if rows > _MOST:
         problem = f"{rows:,} training rows cannot be shuffled, {_MOST:,} can"
         raise ConversionError("", problem, "choose fewer `days`, or no `shuffle_seed`")

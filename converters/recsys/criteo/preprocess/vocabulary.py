@@ -55,13 +55,13 @@ class Ids:
         self.unseen = 0
 
     def restore(self, values: NDArray[np.uint32]) -> None:
-        """Know values, distinct and in the order of their ids, as if seen no time yet."""
+        """Take values, distinct and in the order of their ids, as known but not counted yet."""
         before = self.count
         self._assign(np.ascontiguousarray(values), np.empty(len(values), np.int32))
         self._counts[before : self.count] = 0
 
     def ids(self, values: NDArray[np.uint32]) -> tuple[NDArray[np.int32], NDArray[np.uint32]]:
-        """The ids of values, and the new ones among these, in order."""
+        """Return the ids of values, and the new values among these, in order."""
         self._settle(len(values))
         ids = np.empty(len(values), np.int32)
         if self._grows:
@@ -74,7 +74,7 @@ class Ids:
         self._slots = np.zeros(0, np.uint64)
 
     def counts(self, start: int, stop: int) -> NDArray[np.int64]:
-        """int64[stop - start], how often the values of these numbers were seen."""
+        """Return int64[stop - start]: how often the values of these numbers were counted."""
         counts = self._counts[start:stop].astype(np.int64)
         for number, beyond in self._beyond.items():
             if start <= number < stop:
@@ -144,7 +144,7 @@ _NOTHING: Final = Vocabulary(
 
 
 def load_vocabulary(folder: Path, key: str) -> Vocabulary:
-    """The vocabulary of a column in the folder of a run."""
+    """Load the vocabulary of a column from the folder of a run."""
     path = contract.vocabulary_path(folder, key)
     try:
         with pq.ParquetFile(path) as file:
@@ -173,7 +173,7 @@ def load_vocabulary(folder: Path, key: str) -> Vocabulary:
 
 
 def vocabulary_digest(folder: Path) -> str:
-    """SHA-256 of the vocabularies of a folder, checked against its manifest if there is one."""
+    """Return the SHA-256 of a folder's vocabularies, checked against a manifest if there is one."""
     try:
         files = load_json(folder / MANIFEST, own=True)["files"]
         listed = {one["path"]: one["sha256"] for one in files}
@@ -218,12 +218,12 @@ class Column:
         self._file.close()
 
     def seal(self) -> int:
-        """No more values: frees what finding them takes, and gives the rows that got no id."""
+        """End the counting: free the lookup memory, and return the number of rows without an id."""
         self._map.seal()
         return self._map.unseen
 
     def pieces(self) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.int64]]]:
-        """Values in the order of their numbers, uint32, and how often each was seen, int64."""
+        """Yield values in the order of their numbers, uint32, and their counts, int64."""
         known, count = len(self.prior.values), self._map.count
         logged = map_values(self._log, np.uint32)
         for values, offset in ((self.prior.values, 0), (logged[: count - known], known)):

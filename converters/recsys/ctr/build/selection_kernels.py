@@ -346,7 +346,7 @@ def gather_lists(
     ids: NDArray[np.uint32],
     values: NDArray[np.float32],
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:
-    """The lists of rows, one after the other."""
+    """Copy the lists of rows, one after the other."""
     out_offsets = np.zeros(len(rows) + 1, np.int32)
     for at in range(len(rows)):
         row = rows[at]

@@ -19,7 +19,7 @@ _SHIFT = np.uint64(32)
 
 @kernel
 def hash_bytes(text: NDArray[np.uint8], start: int, length: int, field: int) -> np.uint64:
-    """FNV-1a of a stretch of bytes and a number, mixed; not a cryptographic hash."""
+    """Return a mixed FNV-1a hash of a span of bytes and a number; it is not cryptographic."""
     value = (_BASIS ^ np.uint64(field)) * _MIX
     for at in range(start, start + length):
         value = (value ^ np.uint64(text[at])) * _PRIME
@@ -31,7 +31,7 @@ def hash_bytes(text: NDArray[np.uint8], start: int, length: int, field: int) -> 
 def hash_spans(
     text: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int32]
 ) -> NDArray[np.uint64]:
-    """The hash of every stretch."""
+    """Return the hash of every span."""
     hashes = np.empty(len(starts), np.uint64)
     for at in range(len(starts)):
         hashes[at] = hash_bytes(text, starts[at], lengths[at], 0)
@@ -215,7 +215,7 @@ class TokenArrays(NamedTuple):
     doubtful: NDArray[np.bool_]
 
     def take(self, places: NDArray[np.int64]) -> "TokenArrays":
-        """The tokens at places."""
+        """Return the tokens at some positions."""
         return TokenArrays._make(column[places] for column in self)
 
 

@@ -53,7 +53,7 @@ class Interner:
         lengths: NDArray[np.int32],
         fields: NDArray[np.int16] | int = 0,
     ) -> NDArray[np.int32]:
-        """The codes of tokens, new ones included."""
+        """Return the codes of tokens; unknown tokens get new ones."""
         if isinstance(fields, int):
             fields = np.full(len(starts), fields, np.int16)
         codes = np.empty(len(starts), np.int32)
@@ -74,23 +74,23 @@ class Interner:
         return codes
 
     def add_array(self, tokens: pa.Array, field: int = 0) -> NDArray[np.int32]:
-        """The codes of an Arrow large_binary array without nulls."""
+        """Return the codes of an Arrow large_binary array without nulls."""
         buffers = tokens.buffers()
         offsets = np.frombuffer(buffers[1], np.int64, len(tokens) + 1, tokens.offset * 8)
         text = np.frombuffer(buffers[2] or b"", np.uint8)
         return self.add(text, offsets[:-1], np.diff(offsets).astype(np.int32), field)
 
     def owners(self) -> NDArray[np.int16]:
-        """The field of each code."""
+        """Return the field of each code."""
         return self._table.owners[: self.count]
 
     def arena(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """The bytes of all codes, uint8, and where each code's end, int64[n + 1] from 0."""
+        """Return the bytes of all codes, uint8, and where each code's end, int64[n + 1] from 0."""
         ends = self._table.ends[: self.count + 1]
         return self._table.arena[: ends[-1]], ends
 
     def texts(self) -> pa.LargeBinaryArray:
-        """The bytes of each code, without a copy."""
+        """Return the bytes of each code, without a copy."""
         return join_texts(*self.arena())
 
     def _make_room(self, tokens: int, size: int) -> None:
@@ -117,7 +117,7 @@ class Interner:
 
 
 def join_texts(arena: NDArray[np.uint8], ends: NDArray[np.int64]) -> pa.LargeBinaryArray:
-    """The texts that `Interner.arena` gives, without a copy."""
+    """Return the texts of `Interner.arena`, without a copy."""
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(arena)]
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(ends) - 1, buffers)
 
@@ -126,7 +126,7 @@ _Element = TypeVar("_Element", bound=np.generic)
 
 
 def grow_array(array: NDArray[_Element], size: int) -> NDArray[_Element]:
-    """A copy with zeros behind it, `size` elements in all."""
+    """Return a copy with zeros at its end, `size` elements in all."""
     larger = np.zeros(size, array.dtype)
     larger[: len(array)] = array
     return larger
@@ -154,12 +154,12 @@ class Vocabulary:
 
     @property
     def new_unseen(self) -> int:
-        """How often tokens without a rank are in rows that it was not made of."""
+        """Count the tokens without a rank in rows that the vocabulary was not built from."""
         return int(self.new[self.ranks == _UNSEEN].sum())
 
     @property
     def ranked(self) -> NDArray[np.int64]:
-        """The places of all ranked tokens, by rank."""
+        """Return the positions of all ranked tokens, by rank."""
         places = np.flatnonzero(self.ranks != _UNSEEN)
         return places[np.argsort(self.ranks[places])]
 
@@ -227,7 +227,7 @@ def save_vocabulary(path: Path, table: pa.Table) -> None:
 
 
 def vocabulary_table(vocabulary: Vocabulary, ids: NDArray[np.int64]) -> pa.Table:
-    """What is saved of a vocabulary: its ranked tokens, by rank."""
+    """Return what is saved of a vocabulary: its ranked tokens, by rank."""
     ranked = vocabulary.ranked
     columns = [
         vocabulary.texts.take(pa.array(ranked)).cast(pa.string()),
@@ -317,7 +317,7 @@ def _count_respelled(vocabulary: Vocabulary, saved: pa.Table) -> tuple[int, str]
 
 
 def load_vocabularies(folder: Path, featuremap: FeatureMap) -> dict[str, pa.Table]:
-    """Saved vocabularies, by feature."""
+    """Load saved vocabularies by feature."""
     if (folder / "vocab").is_dir():
         folder = folder / "vocab"
     tables = {}

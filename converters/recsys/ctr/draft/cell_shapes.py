@@ -48,18 +48,18 @@ class Shape:
 
     @property
     def many(self) -> bool:
-        """Whether a cell holds several tokens."""
+        """Return whether a cell holds several tokens."""
         return self.nested or self.separator is not None
 
 
 def words_of(name: str) -> str:
-    """A name of a column in lower case, its words joined by `_` (`userId` = `user_id`)."""
+    """Return a column's name in lower case, its words joined by `_` (`userId` = `user_id`)."""
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     return re.sub(r"\W+", "_", apart).strip("_").lower()
 
 
 def shape_of_cells(name: str, cells: Sequence[str]) -> Shape:
-    """The shape of a column of texts."""
+    """Return the shape of a column of texts."""
     if not cells:
         return Shape(unread="no values in the sample")
     if _share_of(cells, _DAY.fullmatch) >= _MOST:
@@ -85,7 +85,7 @@ def shape_of_cells(name: str, cells: Sequence[str]) -> Shape:
 
 
 def are_times(name: str, pieces: Sequence[str]) -> bool:
-    """Whether the elements of lists are times, as texts or as numbers in a column named so."""
+    """Return whether the elements of lists are times, as texts or as numbers with such a name."""
     if _share_of(pieces, lambda one: _DAY.fullmatch(one) or _CLOCK.fullmatch(one)) >= _MOST:
         return bool(pieces)
     shape = _number_shape(name, pieces) if pieces else None
@@ -93,7 +93,7 @@ def are_times(name: str, pieces: Sequence[str]) -> bool:
 
 
 def value_mark(pieces: Sequence[str]) -> str | None:
-    """The sign between tokens and their values, None if there are no values."""
+    """Return the sign between tokens and their values, None if there are no values."""
     for mark in _VALUE_MARKS:
         parts = [one.rpartition(mark) for one in pieces]
         if not parts or sum(bool(p[1]) and _is_number(p[2]) for p in parts) < _MOST * len(parts):

@@ -81,13 +81,13 @@ class Distinct:
 
     @property
     def exact(self) -> bool:
-        """Whether every token is counted."""
+        """Return whether every token is counted."""
         self._settle()
         return not self._limit
 
     @property
     def distinct(self) -> int:
-        """How many tokens differ; an estimate where not `exact`."""
+        """Return the number of distinct tokens; an estimate if not `exact`."""
         self._settle()
         return round(len(self._hashes) * self._scale)
 
@@ -97,12 +97,12 @@ class Distinct:
 
     @property
     def once(self) -> int:
-        """How many tokens occur once."""
+        """Return the number of tokens that occur once."""
         self._settle()
         return round(int((self._counts == 1).sum()) * self._scale)
 
     def holding(self, share: float) -> int:
-        """The least number of tokens that hold this share of all occurrences together."""
+        """Return the least number of tokens that make up this share of all occurrences."""
         self._settle()
         if not len(self._counts):
             return 0
@@ -137,16 +137,16 @@ class Profile:
 
     @property
     def only_labels(self) -> bool:
-        """Whether every cell is 0 or 1."""
+        """Return whether every cell is 0 or 1."""
         return self.rows > 0 and self.labels[2] == 0
 
     @property
     def is_label(self) -> bool:
-        """Whether every cell is 0 or 1, and both occur."""
+        """Return whether every cell is 0 or 1, and both occur."""
         return self.only_labels and min(self.labels[:2]) > 0
 
     def length(self, share: float) -> int:
-        """The least length that this share of the cells does not pass."""
+        """Return the length that this share of the cells does not exceed."""
         sums = np.cumsum([self.lengths, self.spread_lengths], axis=1)
         return max(int(np.searchsorted(one, share * one[-1])) for one in sums)
 
@@ -177,7 +177,7 @@ class Profile:
         self.spread_lengths += np.bincount(lengths, minlength=_LONGEST + 1)
 
     def cell_format(self) -> read.CellFormat:
-        """How its cells become tokens."""
+        """Return how its cells become tokens."""
         shape = self.shape
         return read.CellFormat(
             many=shape.many,

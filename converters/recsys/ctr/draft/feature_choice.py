@@ -25,7 +25,7 @@ class Decision:
 def draft_yaml(
     path: str, sample: Sample, table: Sequence[tuple[str, Any, str]], decisions: Sequence[Decision]
 ) -> str:
-    """The YAML of a draft; `table` has its keys, with their values and why."""
+    """Return the YAML of a draft; `table` has its keys with values and reasons."""
     features = [one for one in decisions if one.feature is not None]
     left_out = [one for one in decisions if one.role == "left_out"]
     part = "all of its" if sample.whole else "its first"
@@ -84,22 +84,22 @@ _OUTCOME = re.compile(
 
 
 def names_click(name: str) -> bool:
-    """Whether a name says that the column is the click, and nothing else."""
+    """Return whether a name says that the column is the click, and nothing else."""
     return any(words_of(name) in group for group in _CLICKS[:_PLAIN_CLICKS])
 
 
 def names_user(name: str) -> bool:
-    """Whether a name says that the column is a person, or what stands for one."""
+    """Return whether a name says that the column is a person, or an id of one."""
     return any(words_of(name) in group for group in _ENTITIES[:_PLAIN_ENTITIES])
 
 
 def is_outcome(profile: Profile) -> bool:
-    """Whether a 0/1 column seems to tell what happened after the row was shown."""
+    """Return whether a 0/1 column seems to record what happened after the row was shown."""
     return profile.is_label and bool(_OUTCOME.search(words_of(profile.name)))
 
 
 def find_click(profiles: Sequence[Profile]) -> tuple[Profile | None, str]:
-    """The column of the click, and what is doubtful about it."""
+    """Return the column of the click, and what is doubtful about it."""
     found, group = _first_match(_CLICKS, [one for one in profiles if one.is_label])
     if found is None or group < _PLAIN_CLICKS:
         return found, ""
@@ -107,13 +107,13 @@ def find_click(profiles: Sequence[Profile]) -> tuple[Profile | None, str]:
 
 
 def find_conversion(profiles: Sequence[Profile], click: Profile) -> Profile | None:
-    """The column of the conversion."""
+    """Return the column of the conversion."""
     others = [one for one in profiles if one.only_labels and one is not click]
     return _first_match(_CONVERSIONS, others)[0]
 
 
 def unfilled_conversions(profiles: Sequence[Profile], click: Profile) -> Iterator[str]:
-    """What could be done about columns named like a conversion that hold 0, 1 and empty cells."""
+    """Yield advice on columns named like a conversion that hold 0, 1 and empty cells."""
     for one in profiles:
         zeros, ones, others = one.labels
         holes = one is not click and ones and others == one.missing > 0
@@ -123,7 +123,7 @@ def unfilled_conversions(profiles: Sequence[Profile], click: Profile) -> Iterato
 
 
 def find_entity(profiles: Sequence[Profile]) -> tuple[Profile | None, str]:
-    """The column that splits rows, and what is doubtful about it."""
+    """Return the column that splits rows, and what is doubtful about it."""
     able = [one for one in profiles if not one.shape.many and one.tokens.distinct >= 2]
     able = [one for one in able if not one.shape.unread and not one.shape.fraction]
     found, group = _first_match(_ENTITIES, able)
@@ -141,7 +141,7 @@ def find_entity(profiles: Sequence[Profile]) -> tuple[Profile | None, str]:
 
 
 def find_sample(profiles: Sequence[Profile], entity: Profile) -> Profile | None:
-    """The column of the sample's id: named so, never missing, never twice."""
+    """Return the column of the sample's id: named so, never missing and unique."""
     unique = [
         one
         for one in profiles
@@ -193,7 +193,7 @@ class Separators:
 
 
 def separators_of(profiles: Sequence[Profile]) -> Separators:
-    """The separators of a table's lists and values."""
+    """Return the separators of a table's lists and values."""
     shapes = [one.shape for one in profiles if not one.shape.unread]
     marks = [[one.separator for one in shapes], [one.value_separator for one in shapes]]
     counts = [Counter(mark for mark in some if mark) for some in marks]
@@ -202,7 +202,7 @@ def separators_of(profiles: Sequence[Profile]) -> Separators:
 
 
 def cardinality(profile: Profile) -> str:
-    """Distinct tokens and the share of cells without one."""
+    """Return the number of distinct tokens and the share of cells without one, as text."""
     about = "" if profile.tokens.exact else "about "
     said = [f"{about}{profile.tokens.distinct:,} distinct"]
     if profile.missing:
@@ -218,7 +218,7 @@ def choose_features(
     wanted: Sequence[str],
     doubts: list[str],
 ) -> Iterator[Decision]:
-    """What becomes of every column that is no label and no sample's id; `wanted` ones are used."""
+    """Yield a decision on every column that is not a label or an id; `wanted` ones are used."""
     taken: set[str] = set()
     for place, one in enumerate(sample.profiles):
         role, asked = roles.get(one.name), one.name in wanted
@@ -338,7 +338,7 @@ def _expected_tokens(one: Profile, sample: Sample) -> int:
 
 
 def round_up(number: int) -> int:
-    """The next number that people would choose: all up to 20, then 25, 30, 40, 50, ..., 100."""
+    """Return the next round number: all up to 20, then 25, 30, 40, 50, ..., 100."""
     if number <= 20:
         return max(1, number)
     unit = 10 ** (len(str(number)) - 1)
@@ -349,7 +349,7 @@ def round_up(number: int) -> int:
 
 
 def bucket_size(number: int) -> int:
-    """The least power of 2 from 64 on that holds so many; at most the contract's largest."""
+    """Return the least power of 2 from 64 that holds so many; at most the contract's largest."""
     return min(_LARGEST_BUCKET, max(64, 1 << (number - 1).bit_length()))
 
 

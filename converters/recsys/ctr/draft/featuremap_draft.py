@@ -42,7 +42,7 @@ class Draft:
     whole: bool
 
     def to_json(self) -> dict[str, Any]:
-        """The decisions and doubts as plain JSON."""
+        """Return the decisions and doubts as plain JSON."""
         return {
             "rows": self.rows,
             "whole": self.whole,
@@ -248,7 +248,7 @@ class _Column:
                 self.high[place, label] = max(self.high[place, label], known.max())
 
     def reason(self, place: int, label: str, beside: NDArray[np.int8]) -> str | None:
-        """How the column gives a label away; None where it does not."""
+        """Return how the column leaks a label, None if it does not."""
         counts = np.array([(beside == 0).sum(), (beside == 1).sum()])
         if counts.min() < _LEAST or counts.sum() < _LEAST_ROWS:
             return None

@@ -49,7 +49,7 @@ _DAMAGED: Final = "the cache is damaged, delete it"
 def collate_fn(
     rows: Sequence[Row], feature_meta: Mapping[str, Mapping[str, bool]] | None = None
 ) -> Batch:
-    """The batch of rows as `ProcessedIterDataset` gives them.
+    """Collate rows as `ProcessedIterDataset` gives them to a batch.
 
     Args:
         rows: dicts with the contract's columns; lists may be numpy arrays.
@@ -118,7 +118,7 @@ def _to_tensor(array: Array) -> Any:  # noqa: ANN401
 
 
 def feature_meta_of(features: Sequence[StoredFeature]) -> dict[str, dict[str, bool]]:
-    """The features as `collate_fn` takes them."""
+    """Return the features as `collate_fn` takes them."""
     return {
         one.name: {"is_multi_hot": one.is_multi_hot, "use_value": one.use_value} for one in features
     }
@@ -256,7 +256,7 @@ class PackedBatch:
     floats: Any
 
     def pin_memory(self) -> "PackedBatch":
-        """The same in page-locked memory; torch's pinning thread calls it."""
+        """Return the same in page-locked memory; torch's pinning thread calls it."""
         return replace(self, ints=self.ints.pin_memory(), floats=self.floats.pin_memory())
 
 

@@ -82,20 +82,20 @@ class Plan(BatchPlan):
 
     @property
     def batches(self) -> int:
-        """Batches of a rank."""
+        """Return the number of batches of a rank."""
         if self.drop_last:
             return self.rows // self.world_size // self.batch_size
         return -(-self.rows // (self.world_size * self.batch_size))
 
     @cached_property
     def range(self) -> tuple[int, int]:
-        """The positions of this rank; sizes differ by at most one."""
+        """Return the positions of this rank; sizes differ by at most one."""
         start = self.rows * self.rank // self.world_size
         return start, self.rows * (self.rank + 1) // self.world_size
 
     @property
     def dropped(self) -> int:
-        """Rows that no rank delivers."""
+        """Return the number of rows that no rank delivers."""
         if not self.drop_last:
             return 0
         return self.rows - self.batches * self.batch_size * self.world_size
@@ -113,7 +113,7 @@ class Plan(BatchPlan):
         )
 
     def first(self, batch: int) -> int:
-        """The position of a batch's first row; of batch K, the position behind the last."""
+        """Return the position of a batch's first row; of batch K, the position behind the last."""
         start, stop = self.range
         position = start + batch * self.batch_size
         if self.drop_last:
@@ -122,22 +122,22 @@ class Plan(BatchPlan):
 
     @property
     def window(self) -> int:
-        """Batches of a window."""
+        """Return the number of batches of a window."""
         return -(-self.shuffle_buffer // self.batch_size)
 
     def window_of(self, batch: int) -> BatchRun:
-        """The batches of the window that a batch is in."""
+        """Return the batches of the window that a batch is in."""
         start = batch // self.window * self.window
         return start, min(start + self.window, self.batches)
 
     def group_order(self, groups: int, epoch: int) -> npt.NDArray[np.int64]:
-        """int64[groups], the row groups in the order of an epoch."""
+        """Return int64[groups]: the row groups in the order of an epoch."""
         if not self.shuffle:
             return np.arange(groups, dtype=np.int64)
         return permutation(groups, self.seed, epoch, _GROUPS)
 
     def window_order(self, rows: int, epoch: int, window: BatchRun) -> npt.NDArray[np.int64]:
-        """int64[rows], the rows of a window in the order of an epoch."""
+        """Return int64[rows]: the rows of a window in the order of an epoch."""
         return permutation(rows, self.seed, epoch, _WINDOW, self.rank, window[0])
 
 
@@ -318,7 +318,7 @@ def build_dataloader(
     collate_fn: Collate | None = None,
     **reading: Unpack[ReadingOptions],
 ) -> "ProcessedLoader":
-    """Batches of a processed split, as section 4 of the contract has them.
+    """Return batches of a processed split, as section 4 of the contract defines them.
 
     Order: not shuffled, the rows come as the files have them. Shuffled, the row groups are
     permuted and then rows are drawn within windows of `shuffle_buffer` rows, which a worker holds

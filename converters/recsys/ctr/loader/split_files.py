@@ -35,7 +35,7 @@ class StoredFeature:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Its columns in the files."""
+        """Return its columns in the files."""
         index = f"{self.name}{_IDX}"
         return (index, f"{self.name}{_VAL}") if self.use_value else (index,)
 
@@ -65,11 +65,11 @@ class Split:
 
     @property
     def rows(self) -> int:
-        """Rows of all files."""
+        """Return the number of rows of all files."""
         return self.groups[-1].first + self.groups[-1].rows if self.groups else 0
 
     def select(self, names: Sequence[str] | None) -> tuple[StoredFeature, ...]:
-        """The features of these names, in the files' order; all for None."""
+        """Return the features of these names, in the files' order; all for None."""
         if names is None:
             return self.features
         known = {feature.name for feature in self.features}
@@ -82,7 +82,7 @@ class Split:
 
 
 def columns_of(features: Sequence[StoredFeature]) -> list[str]:
-    """The contract's columns with these features, in its order."""
+    """Return the contract's columns with these features, in its order."""
     return [*contract.REQUIRED, *(column for feature in features for column in feature.columns)]
 
 
@@ -173,7 +173,7 @@ def _read_footer(path: Path) -> tuple[_Layout, Any, int, str]:
 
 
 def changed_error(path: Path, what: str = "changed") -> SourceError:
-    """The error of a file that is another one now, or is `removed`."""
+    """Return the error for a file that has changed, or is `removed`."""
     said = f"was {what} after the split was opened"
     return SourceError(str(path), said, "leave the files as they are while they are read")
 

@@ -50,7 +50,7 @@ class Piece:
 
     @cached_property
     def cells(self) -> dict[str, Cells]:
-        """The cells by column, views of the record batch; texts are not among them."""
+        """Return the cells by column, views of the record batch, without texts."""
         columns = zip(self.rows.schema, self.rows.columns, strict=True)
         return {field.name: _cells(column) for field, column in columns if field.name != ENTITY_ID}
 
@@ -210,7 +210,7 @@ class RowBuffer:
 
 
 def join_batches(pieces: Sequence[Any]) -> Any:  # noqa: ANN401
-    """One record batch of several, or the only one as it is."""
+    """Join several record batches, or return the only one as it is."""
     if len(pieces) == 1:
         return pieces[0]
     hint = "take a smaller shuffle_buffer or batch_size"
@@ -224,7 +224,7 @@ def join_batches(pieces: Sequence[Any]) -> Any:  # noqa: ANN401
 
 
 def rows_schema(features: Sequence[StoredFeature], ids: Any = None) -> Any:  # noqa: ANN401
-    """The Arrow schema of what is read: the contract's types, or `ids` of another type."""
+    """Return the Arrow schema of what is read: the contract's types, or `ids` of another type."""
     fields = [pa.field(name, pa.float32()) for name in LABELS]
     fields += [pa.field(ROW_ID, pa.int64()), pa.field(ENTITY_ID, pa.string())]
     for feature in features:
@@ -257,7 +257,7 @@ ID_TYPES: Final = (pa.uint32(), pa.int64())
 
 
 def cache_file(split: Split, folder: Path) -> Path:
-    """Where the cache of a split stands in a folder of caches."""
+    """Return the path of a split's cache in a folder of caches."""
     return folder / f"ctr-{split.fingerprint[:32]}.arrow"
 
 

@@ -56,7 +56,7 @@ class RawBlock:
 
     @property
     def counts(self) -> Counter[str]:
-        """Those of all tokens."""
+        """Return the counts of all tokens."""
         return sum((one.counts for one in self.tokens), Counter[str]())
 
 
@@ -97,7 +97,7 @@ _KINDS: Final = (
 
 
 def cell_kind(kind: pa.DataType) -> str:
-    """What decides the spelling of the tokens in cells of a type."""
+    """Return the kind of a type, which decides how tokens in its cells are spelled."""
     if pa.types.is_dictionary(kind):
         return cell_kind(kind.value_type)
     if pa.types.is_nested(kind) and kind.num_fields == 1:
@@ -107,7 +107,7 @@ def cell_kind(kind: pa.DataType) -> str:
 
 
 def cell_texts(column: pa.Array, where: str) -> pa.LargeBinaryArray:
-    """The cells as text in UTF-8, null where there is none."""
+    """Return the cells as text in UTF-8, null where a cell is empty."""
     column = storage_array(column)
     kind = column.type
     if any(is_kind(kind) for is_kind in _BYTES):
@@ -172,7 +172,7 @@ def _distinct_texts(
 
 
 def read_labels(column: pa.Array, where: str) -> NDArray[np.int8]:
-    """int8[n]: 0, 1, or -1 where a cell is none of the two."""
+    """Return int8[n]: 0, 1, or -1 where a cell is neither."""
     cells = cell_texts(column, where)
     out = np.full(len(cells), -1, dtype=np.int8)
     for label, spellings in enumerate((FALSE, TRUE)):
@@ -181,7 +181,7 @@ def read_labels(column: pa.Array, where: str) -> NDArray[np.int8]:
 
 
 def is_among(cells: pa.LargeBinaryArray, wanted: tuple[bytes, ...]) -> NDArray[np.bool_]:
-    """bool[n]: whether a cell is one of the texts; null is none."""
+    """Return bool[n]: whether a cell is one of the texts; null is not."""
     found = pc.is_in(cells, value_set=pa.array(wanted, pa.large_binary()))
     return cast("NDArray[np.bool_]", found.to_numpy(zero_copy_only=False))
 
@@ -203,7 +203,7 @@ class _FoundTokens:
 
 
 def read_tokens(column: pa.Array, how: CellFormat, where: str) -> RawTokens:
-    """The tokens of n cells.
+    """Read the tokens of n cells.
 
     A list's elements are tokens, or objects of a token and its value (`token`, `id` or `key`, and
     `value`, `weight` or `score`), or the entries of a map. A text is one token, or, with `many`,
@@ -231,7 +231,7 @@ def read_tokens(column: pa.Array, how: CellFormat, where: str) -> RawTokens:
 
 
 def round_to_finite(numbers: NDArray[np.float64]) -> tuple[NDArray[np.float32], int]:
-    """The numbers rounded to float32, what is then NaN or infinite as 0.0, and how many were."""
+    """Round numbers to float32; NaN or infinite ones become 0.0 and are counted."""
     with np.errstate(over="ignore"):
         values = numbers.astype(np.float32)
     odd = ~np.isfinite(values)
@@ -322,7 +322,7 @@ def _split_values(
 
 
 def read_numbers(cells: pa.LargeBinaryArray) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Texts as Python's `float()` reads them."""
+    """Read texts as numbers as Python's `float()` does."""
     if _are_plain_numbers(cells):
         try:
             numbers = cells.cast(pa.large_string()).cast(pa.float64())

@@ -51,12 +51,12 @@ class Piece:
 
     @classmethod
     def of(cls, columns: pa.RecordBatch, first: int) -> "Piece":
-        """Rows that could all be read, numbered from `first`."""
+        """Make a piece of rows that could all be read, numbered from `first`."""
         rows = np.arange(first, first + len(columns), dtype=np.int64)
         return cls(rows=rows, columns=columns, read=len(columns))
 
     def part(self, start: int, stop: int) -> "Piece":
-        """The rows of numbers `start` to `stop`, which is not among them."""
+        """Return the rows of numbers `start` to `stop` - 1."""
         first, last = np.searchsorted(self.rows, [start, stop])
         return Piece(
             rows=self.rows[first:last],
@@ -67,7 +67,7 @@ class Piece:
 
 
 def open_table(path: str) -> Source:
-    """The files of a table: one, or those of a folder, a glob or an archive, in sorted order."""
+    """Open the files of a table: one file, or a folder, a glob or an archive, in sorted order."""
     source = open_source(path)
     if source.files and source.files[0].facts.format in ("csv", "text"):
         _refuse_other_files(path, source.files[0])
@@ -93,11 +93,11 @@ def _refuse_other_files(path: str, file: SourceFile) -> None:
 
 
 def with_columns(file: SourceFile, wanted: Sequence[str]) -> TableFile:
-    """The file with the names of its columns, as they are known to who wants some of them.
+    """Return the file with its column names, as the wanted names suggest.
 
-    Whether the first line of a CSV holds names is a guess of the readers'. The wanted names know
-    better: where they stand in the first line it is a header, and where they are `c0`, `c1`, ...,
-    which no header holds, there is none. Columns that are wanted need not be there.
+    Whether the first line of a CSV holds names is a guess of the readers. The wanted names decide:
+    if they are in the first line, it is a header; if they are `c0`, `c1`, ..., which no header
+    holds, there is no header. A wanted column may be missing.
     """
     facts = file.facts
     guessed = TableFile(file=file, columns=facts.columns, header=facts.header)
@@ -122,7 +122,7 @@ def _first_record(file: SourceFile) -> list[str]:
 
 
 def read_pieces(table: TableFile, wanted: Sequence[str]) -> Iterator[Piece]:
-    """The rows of a file in order."""
+    """Yield the rows of a file in order."""
     with keep_archive_open():
         if table.file.facts.format == "csv":
             yield from _read_delimited(table, wanted)
@@ -195,7 +195,7 @@ class _CsvReader:
         )
 
     def read(self, blocks: Iterator[bytes], first: int) -> Iterator[Piece]:
-        """The rows of blocks; one that ends inside of a quoted cell is read with the next."""
+        """Yield the rows of blocks; a block that ends inside a quoted cell is read on."""
         held = b""
         for block in blocks:
             held += block

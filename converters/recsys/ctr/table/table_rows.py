@@ -53,7 +53,7 @@ class _Plan:
 def read_table(
     path: str, featuremap: FeatureMap, files: Sequence[TableFile] = (), first: int = 0
 ) -> Iterator[RawBlock]:
-    """The rows of a plain table, in order; how they are batched changes nothing else.
+    """Yield the rows of a plain table in order; batching changes nothing else.
 
     Args:
         path: where it is.
@@ -66,7 +66,7 @@ def read_table(
 
 
 def open_table_files(path: str, featuremap: FeatureMap) -> list[TableFile]:
-    """The files of a plain table, each with the columns that a featuremap names."""
+    """Return the files of a plain table, each with the columns that a featuremap names."""
     plan = _make_plan(path, featuremap)
     source = open_table(path)
     files = [with_columns(file, plan.columns) for file in source.files]

@@ -88,7 +88,7 @@ class Figures:
     notes: tuple[str, ...]
 
     def to_document(self) -> dict[str, Json]:
-        """The figures as JSON."""
+        """Return the figures as JSON."""
         return {
             "folder": self.folder,
             "source": "rows" if self.counted else processed_folder.STATS,
@@ -111,7 +111,7 @@ class Figures:
 
 
 def read_figures(root: Path, given: FeatureMap | None = None) -> Figures:
-    """The figures of a processed folder."""
+    """Read the figures of a processed folder."""
     files = processed_folder.find_folder(root)
     path = root / processed_folder.FEATUREMAP
     used = given or (featuremap.load(path) if path.is_file() else None)

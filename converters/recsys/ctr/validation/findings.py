@@ -107,11 +107,11 @@ class Findings:
     skipped: dict[str, str] = field(default_factory=dict)
 
     def add(self, rule: str, place: Place) -> None:
-        """Notes that a rule is broken at a place."""
+        """Note that a rule is broken at a place."""
         self.add_several(rule, 1, [place])
 
     def add_several(self, rule: str, count: int, places: Iterable[Place]) -> None:
-        """Notes that a rule is broken `count` times; no more places are taken than are kept."""
+        """Note that a rule is broken `count` times; no more places are taken than are kept."""
         if not count:
             return
         self.counts[rule] += count
@@ -121,7 +121,7 @@ class Findings:
     def rows(
         self, rule: str, at: "BatchStart", column: str, bad: Mask, found: Callable[[int], object]
     ) -> None:
-        """Notes every row of a batch where `bad` is true."""
+        """Note every row of a batch where `bad` is true."""
         rows = np.flatnonzero(bad)
         places = (
             Place(file=at.file, row=at.row + i, column=column, found=str(found(i)))
@@ -130,7 +130,7 @@ class Findings:
         self.add_several(rule, len(rows), places)
 
     def skip(self, rule: str, why: str) -> None:
-        """Notes that a rule could not be checked; the first reason stays."""
+        """Note that a rule could not be checked; the first reason stays."""
         self.skipped.setdefault(rule, why)
 
 
@@ -165,11 +165,11 @@ class Report:
 
     @property
     def broken(self) -> tuple[Verdict, ...]:
-        """The rules that do not hold."""
+        """Return the rules that do not hold."""
         return tuple(one for one in self.verdicts if one.state == BROKEN)
 
     def to_document(self) -> dict[str, object]:
-        """The report as JSON."""
+        """Return the report as JSON."""
         return {
             "folder": self.folder,
             "profile": self.profile,
@@ -192,7 +192,7 @@ class Report:
 
 
 def rule_verdicts(found: Findings) -> tuple[Verdict, ...]:
-    """A verdict on every rule."""
+    """Return a verdict on every rule."""
     verdicts = []
     for rule in RULES:
         count, why = found.counts[rule.number], found.skipped.get(rule.number, "")

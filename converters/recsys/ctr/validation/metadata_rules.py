@@ -37,7 +37,7 @@ class VocabularyCounts:
 def check_vocabularies(
     root: Path, featuremap: FeatureMap, found: Findings
 ) -> dict[str, VocabularyCounts]:
-    """Checks `vocab/` of a processed folder."""
+    """Check `vocab/` of a processed folder."""
     known = {}
     for feature in featuremap.features:
         name = f"{processed_folder.VOCAB_FOLDER}/{feature.name}.parquet"
@@ -125,7 +125,7 @@ def check_stats(
     vocabularies: dict[str, VocabularyCounts],
     found: Findings,
 ) -> None:
-    """Checks that stats.json adds up, and that its figures are those of the files."""
+    """Check that stats.json adds up, and that its figures are those of the files."""
     stats = _read_document(root, processed_folder.STATS, _STATS, found)
     if stats is None:
         return
@@ -187,7 +187,7 @@ def _add_counts(counts: object, names: Iterable[str] | None = None) -> int:
 
 
 def check_manifest(root: Path, found: Findings) -> None:
-    """Checks that manifest.json lists the folder's files with their bytes and SHA-256."""
+    """Check that manifest.json lists the folder's files with their bytes and SHA-256."""
     manifest = _read_document(root, MANIFEST, _MANIFEST, found)
     if manifest is None:
         return

@@ -43,12 +43,12 @@ class Folder:
 
     @property
     def all_parts(self) -> tuple[Part, ...]:
-        """The files of all splits, those of train first."""
+        """Return the files of all splits, those of train first."""
         return tuple(part for split in contract.SPLITS for part in self.parts.get(split, ()))
 
 
 def find_folder(root: Path) -> Folder:
-    """The processed files under a folder."""
+    """Return the processed files under a folder."""
     if not root.is_dir():
         raise SourceError(str(root), "no such folder", "name the folder that a build wrote")
     splits = [split for split in contract.SPLITS if (root / split).is_dir()]
@@ -69,13 +69,13 @@ def find_folder(root: Path) -> Folder:
 
 
 def read_schema(part: Part) -> pa.Schema:
-    """The Arrow schema of a file with its metadata; SourceError if it cannot be read."""
+    """Return the Arrow schema of a file with its metadata. Raises SourceError if unreadable."""
     with translate_read_errors(part.name, _UNREADABLE):
         return pq.read_schema(part.path)
 
 
 def read_row_count(part: Part) -> int:
-    """The rows of a file as its footer says; SourceError if it cannot be read."""
+    """Return the number of rows in a file's footer. Raises SourceError if it is unreadable."""
     with translate_read_errors(part.name, _UNREADABLE):
         return int(pq.read_metadata(part.path).num_rows)
 
@@ -83,7 +83,7 @@ def read_row_count(part: Part) -> int:
 def read_batches(
     part: Part, columns: list[str] | None = None, rows: int = BATCH_ROWS
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of a file in order, with the number of the first of each batch."""
+    """Yield the rows of a file in order, with the number of the first of each batch."""
     first = 0
     with translate_read_errors(part.name, _UNREADABLE):
         file = pq.ParquetFile(part.path, memory_map=False, pre_buffer=False, buffer_size=1 << 18)
@@ -106,7 +106,7 @@ class Scalars:
     null: Mask | None  # bool[n], or None where no cell is null
 
     def present(self, bad: Mask) -> Mask:
-        """The mask without cells that are null."""
+        """Return the mask without cells that are null."""
         return bad if self.null is None else bad & ~self.null
 
 
@@ -122,20 +122,20 @@ class Lists:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """int64[n]."""
+        """Return int64[n]: the lengths of the lists."""
         return np.diff(self.offsets)
 
     def row_of(self, element: NDArray[np.intp]) -> NDArray[np.intp]:
-        """The rows in which elements stand."""
+        """Return the rows to which elements belong."""
         return np.searchsorted(self.offsets, element, side="right") - 1
 
     def present(self, bad: Mask) -> Mask:
-        """The mask of elements without those that are null."""
+        """Return the mask of elements without those that are null."""
         return bad if self.holes is None else bad & ~self.holes
 
 
 def cell_arrays(column: pa.Array, kind: pa.DataType) -> "Scalars | Lists | None":
-    """A column as arrays."""
+    """Return a column as arrays."""
     try:
         column = column.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -179,11 +179,11 @@ class FeatureCounts:
 
     @property
     def has_tail(self) -> bool:
-        """Whether ids of a tail can be told."""
+        """Return whether ids of a tail can be told from those of the head."""
         return self.feature.encoding == HYBRID and self.tail_ids == "disjoint"
 
     def add(self, ids: Scalars | Lists) -> None:
-        """Takes the `_idx` column of a batch."""
+        """Count the `_idx` column of a batch."""
         missing = ids.present(ids.values == contract.MISSING)
         tokens = ids.present(~missing)
         self.missing += int(np.count_nonzero(missing))
@@ -213,7 +213,7 @@ class SplitCounts:
     funnel_anomalies: int = 0  # rows with y_cvr 1 and y_ctr 0
 
     def add(self, rows: int, columns: dict[str, Scalars | Lists]) -> None:
-        """Takes a batch: its number of rows, and the columns that can be looked into."""
+        """Count a batch: its number of rows, and the columns that can be read."""
         self.rows += rows
         ones = {
             name: columns[name].present(columns[name].values == 1)
@@ -249,7 +249,7 @@ class DeclaredColumn:
 
 
 def declared_columns(featuremap: FeatureMap | None) -> Iterator[DeclaredColumn]:
-    """Every column of the contract; the six of section 1 alone where no featuremap is known."""
+    """Yield every column of the contract; the six of section 1 alone without a featuremap."""
     for one in contract.processed_schema(featuremap or FeatureMap(features=())):
         missing, shape, of_type = "R2.1", "R2.4", "R2.5"
         if one.name in contract.REQUIRED:
@@ -262,7 +262,7 @@ def declared_columns(featuremap: FeatureMap | None) -> Iterator[DeclaredColumn]:
 
 
 def parquet_type(kind: pa.DataType) -> pa.DataType:
-    """The type that Parquet itself knows: large, viewed and dictionary forms are the plain ones."""
+    """Return the type that Parquet stores: large, view and dictionary forms become plain."""
     if pa.types.is_dictionary(kind):
         return parquet_type(kind.value_type)
     if any(is_list(kind) for is_list in _LISTS):
@@ -273,7 +273,7 @@ def parquet_type(kind: pa.DataType) -> pa.DataType:
 def check_columns(
     schema: pa.Schema, featuremap: FeatureMap | None, file: str, found: Findings
 ) -> dict[str, pa.DataType]:
-    """Checks names and types of a file's columns."""
+    """Check names and types of a file's columns."""
     wanted = {one.name: one for one in declared_columns(featuremap)}
     times = Counter(schema.names)
     spare = {contract.value_column(one) for one in featuremap.features} if featuremap else set()

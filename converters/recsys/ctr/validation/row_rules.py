@@ -34,7 +34,7 @@ class RowRules:
         self.profile, self.found, self._last = profile, found, -1
 
     def check(self, columns: Columns, at: BatchStart) -> None:
-        """Checks a batch; batches come in the order of the split."""
+        """Check a batch; batches come in the order of the split."""
         for name in contract.REQUIRED:
             one = columns.get(name)
             if one is not None and one.null is not None:
@@ -122,7 +122,7 @@ class FeatureRules:
     def check(
         self, ids: Scalars | Lists | None, values: Scalars | Lists | None, at: BatchStart
     ) -> None:
-        """Checks a batch."""
+        """Check a batch."""
         names = contract.index_column(self.feature), contract.value_column(self.feature)
         for name, one in zip(names, (ids, values), strict=True):
             if one is not None:
@@ -220,7 +220,7 @@ class _Column:
             self._of_lists("R5.1", self.cells, self.cells.holes, lambda _: "null", "")
 
     def elements(self, rule: str, bad: Mask, why: str = "") -> None:
-        """Notes scalars or elements of lists that are bad; those that are null are not."""
+        """Note bad scalars or elements of lists, unless they are null."""
         bad = self.cells.present(bad)
         if not bad.any():
             return
@@ -257,7 +257,7 @@ _Hashes = NDArray[np.uint64]
 def check_row_ids(
     parts: Iterable[Part], found: Findings, ids_per_pass: int = _IDS_PER_PASS
 ) -> None:
-    """Checks that no row_id stands twice in the files, whatever their order."""
+    """Check that no row_id occurs twice in the files, whatever their order."""
     parts = list(parts)
     passes = max(1, -(-sum(map(_row_batches, parts)) // ids_per_pass))
     for residue in range(passes):
@@ -325,7 +325,7 @@ class Entities:
         self._known = {split: np.zeros(0, np.uint64) for split in contract.SPLITS}
 
     def check(self, split: str, column: pa.Array, at: BatchStart) -> None:
-        """Takes a batch of entities, and checks that each is on its side."""
+        """Count a batch of entities, and check that each is in its split."""
         texts = column.to_pylist()
         hashes = contract.entity_hashes(texts, self.featuremap.split_seed)
         right = contract.SPLITS.index(split)
@@ -355,7 +355,7 @@ class Entities:
             self._settle(0)
 
     def check_splits(self, parts: Iterable[Part]) -> None:
-        """Checks that no entity is in both splits, once all batches were taken."""
+        """Check that no entity is in both splits, once all batches were checked."""
         parts = list(parts)
         self._settle(0)
         for residue in range(self._passes):

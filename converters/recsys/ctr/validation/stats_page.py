@@ -116,7 +116,7 @@ def _new_text(held: dict[str, int], name: str) -> str:
 
 
 def render_stats_page(told: Figures) -> str:
-    """The page, UTF-8 text. Names and texts of the folder are escaped."""
+    """Return the page as UTF-8 text. Names and texts of the folder are escaped."""
     vocabularies = []
     for one in told.features:
         if (held := told.vocab.get(one.name)) is not None:

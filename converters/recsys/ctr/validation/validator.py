@@ -67,7 +67,7 @@ def validate(
     max_shown: int = 3,
     watch: Watch = lambda _done, _all: None,
 ) -> Report:
-    """Checks every rule of the contract."""
+    """Check every rule of the contract."""
     files = processed_folder.find_folder(root)
     found = Findings(max_shown=max_shown)
     for split in contract.SPLITS:

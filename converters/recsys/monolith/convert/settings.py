@@ -152,7 +152,7 @@ class Filters:
 
     @cached_property
     def are_any(self) -> bool:
-        """Whether anything is left out or changed."""
+        """Return whether any row is left out or changed."""
         return self != Filters(seed=self.seed, negative=self.negative)
 
     def unmatched(self) -> tuple[str, ...]:
@@ -255,12 +255,12 @@ class Settings:
 
     @property
     def is_verbatim(self) -> bool:
-        """Whether Examples are written as they came, in other frames."""
+        """Return whether Examples are written as they came, in other frames."""
         same = self.source == self.target == "example"
         return same and not self.filters.are_any and not self.require_line_id
 
     def document(self) -> dict[str, object]:
-        """As a manifest holds it: what decides the bytes that are written."""
+        """Return the settings as a manifest holds them: what decides the bytes that are written."""
         filters = dataclasses.asdict(self.filters)
         del filters["matched"]
         filters["labels"] = [str(test) for test in self.filters.labels]

@@ -178,11 +178,11 @@ SINKS: Final[dict[str, type[ExampleSink] | type[ExampleBatchSink]]] = {
 
 
 def verbatim_records(records: Records) -> tuple[Records, Rows, list[Bad]]:
-    """The records that are Examples, untouched where that is right.
+    """Return the records that are Examples, unchanged if that is correct.
 
-    Those that say their LineId, labels or weight both in fields and in features are written anew,
-    with the fields alone: Monolith's reader would take labels twice. So are those whose
-    data_source_key stands in a lagrangex header and not in the message.
+    Records that have their LineId, labels or weight both in fields and in features are written
+    again with the fields alone: Monolith's reader would take labels twice. So are records whose
+    data_source_key is in a lagrangex header and not in the message.
     """
     rows, wrong, doubled = index_examples_and_doubled(records)
     good = np.searchsorted(records.record, rows.record)
@@ -262,7 +262,7 @@ class StreamConverter:
             yield part if isinstance(part, Bad) else verbatim_records(part)
 
     def rows(self) -> Generator[Rows, None, None]:
-        """Its rows that are left by filters, counted."""
+        """Yield and count the rows that pass the filters."""
         with closing(self._read_rows()) as found, ThreadPoolExecutor(1, "read") as reader:
             for part in read_ahead(found, reader):
                 if isinstance(part, Bad):

@@ -29,9 +29,9 @@ from ingot.converters.sources.storage.compression import (
 
 
 def peek_bytes(raw: BinaryIO, where: str, size: int) -> tuple[bytes, BinaryIO]:
-    """The first bytes of a stream, and the stream with them still to come.
+    """Return the first bytes of a stream, and the stream with them still to come.
 
-    That it ends too early is told where it would have been, not here.
+    A stream that ends too early is reported where it ends, not here.
     """
     head, error = b"", None
     here = raw.tell() if hasattr(raw, "seekable") and raw.seekable() else None
@@ -81,16 +81,16 @@ _DENSEST: Final = 22
 
 
 def compression_by_name(name: str) -> str | None:
-    """The compression that the end of a name or URL promises; None where it says nothing."""
+    """Return the compression in the ending of a name or URL, None if it names none."""
     path = name.partition("?")[0].lower() if "://" in name else name.lower()
     return next((kind for kind, ends in SUFFIXES.items() if path.endswith(ends)), None)
 
 
 def compression_by_content(head: bytes) -> str | None:
-    """`gzip` or `zstd` by the first bytes, else None.
+    """Return `gzip` or `zstd` by the first bytes, else None.
 
-    A size of 559,903 begins like gzip: the byte behind tells them apart, as none of those that
-    gzip has there begins a message.
+    A size of 559,903 begins like gzip: the next byte tells them apart, as no byte that gzip has
+    there begins a message.
     """
     if head.startswith(b"\x28\xb5\x2f\xfd"):
         return "zstd"
@@ -115,7 +115,7 @@ def _detect_compression(where: str, head: bytes) -> str:
 def open_decompressed(
     raw: BinaryIO, where: str, compression: str | None = None, kind: Kind = "example"
 ) -> BinaryIO:
-    """The bytes of a stream, decompressed."""
+    """Open a stream, decompressed."""
     if compression is None:
         head, raw = peek_bytes(raw, where, _HEAD)
         compression = _detect_compression(where, head)

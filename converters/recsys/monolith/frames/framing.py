@@ -43,7 +43,7 @@ class Framing:
 
     @classmethod
     def parse(cls, text: "str | Framing") -> "Framing":
-        """A framing, or the one of a text as `str` gives it: parts with commas between, or `none`.
+        """Parse a framing as `str` writes it: parts separated by commas, or `none`.
 
         Raises:
             ConversionError: an unknown part, or parts that exclude each other.
@@ -63,12 +63,12 @@ class Framing:
 
     @property
     def bits(self) -> int:
-        """The parts as kernels take them: 1, 2, 4 and 8 in the order of the attributes."""
+        """Return the parts as kernels take them: 1, 2, 4 and 8 in the order of the attributes."""
         return sum(getattr(self, field.name) << place for place, field in enumerate(fields(self)))
 
     @property
     def head_bytes(self) -> int:
-        """Bytes before a message, without a sort_id."""
+        """Return the number of bytes before a message, without a sort_id."""
         before = self.lagrangex_header + 2 * self.kafka_dump_prefix + self.kafka_dump
         return 8 * (before + self.sort_id + 1)
 
@@ -153,13 +153,13 @@ def reading_advice(head: bytes, framing: Framing, kind: Kind) -> str:
 
 
 def find_better_framing(head: bytes, framing: Framing, kind: Kind) -> Framing | None:
-    """The framing that bytes are in, where it is not the one they were taken for; else None."""
+    """Return the framing that fits the bytes better than the given one, None if there is none."""
     found = [one for one, _ in likely_framings(head, kind)]
     return found[0] if found and framing not in found else None
 
 
 def message_kind(data: bytes) -> Kind | None:
-    """What bytes are a whole message of, as far as they hold what that is made of; else None."""
+    """Return the kind of message that the bytes are as a whole, None if they are not one."""
     from ingot.converters.recsys.monolith.contract import DecodeError, example_pb2
 
     found = recognition.message_kind(data, 0, len(data)) if data else None

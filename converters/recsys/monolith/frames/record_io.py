@@ -104,7 +104,7 @@ class RecordReader:
             raise self._error
 
     def advice(self) -> str:
-        """What would read the beginning of the stream better; empty where nothing is known."""
+        """Return the option that would read the stream's beginning better, empty if unknown."""
         return reading_advice(self._head, self._framing, self._kind)
 
     def _check_kind(self, records: Records) -> None:
@@ -274,7 +274,7 @@ def _find_other_kind(head: bytes, size: int, kind: Kind) -> Kind | None:
 def find_unwritable(
     records: Records | Rows, sizes: Places, framing: Framing, kind: Kind
 ) -> dict[str, NDArray[np.bool_]]:
-    """bool[R] by reason: large ones, and those whose data_source_key no lagrangex header holds."""
+    """Return bool[R] by reason: too large, or a data_source_key that fits no lagrangex header."""
     lengths = records.sort_stop - records.sort_start
     low = (records.source & np.uint32(255)) != 0
     return {
@@ -285,10 +285,9 @@ def find_unwritable(
 
 
 def frame_records(records: Records, framing: Framing, kind: Kind) -> Bytes:
-    """uint8[N], the records as a stream has them.
+    """Return the records as a stream has them: uint8[N].
 
-    A sort_id is left out where the framing has none, a data_source_key where it has no lagrangex
-    header.
+    A sort_id is dropped if the framing has none, a data_source_key if it has no lagrangex header.
     """
     from ingot.converters.recsys.monolith.frames.kernels import Frames, write_frames
 

@@ -46,7 +46,7 @@ class RowCounter:
         self._first_bad: list[str] = []
 
     def begin(self, where: str, told: str) -> None:
-        """Another stream, and what it is read as."""
+        """Begin another stream; the second value says how it is read."""
         self._end_record()
         self._streams[where] = told
 
@@ -96,7 +96,7 @@ class RowCounter:
             self._open = None
 
     def figures(self) -> f.Figures:
-        """What was counted so far; no rows can be added after it."""
+        """Return the counts so far; no rows can be added after it."""
         self._end_record()
         used = np.flatnonzero(self._signs.sum(axis=1))
         tallies = self._lines.rest, self._record, self._beside
@@ -199,7 +199,7 @@ class _FeatureCounter:
         return f.Slots(v1=v1, v2=v2, beyond=int(self._v2[-1]))
 
     def figures(self, rows: int) -> tuple[f.FeatureFigures, ...]:
-        """Those that have entries, in the order in which their names came."""
+        """Return the figures of features with entries, in the order in which their names came."""
         every = (self._figures_of(*key, at, rows) for key, at in self._numbers.items())
         return tuple(one for one in every if sum(one.kinds.values()))
 

@@ -25,7 +25,7 @@ _SINGLE: Final = ("float_list", "float_lists", "float_value")  # of 32 bits
 def row_documents(
     rows: Rows, first: int = 0, wanted: Collection[str] | None = None
 ) -> Iterator[dict[str, Json]]:
-    """A document for each row."""
+    """Yield a document for each row."""
     names = [name.decode("utf-8", "backslashreplace") for name in rows.names]
     for at in range(len(rows)):
         entries = range(int(rows.first[at]), int(rows.first[at + 1]))
@@ -85,7 +85,7 @@ def _entry_document(rows: Rows, entry: int, name: str) -> dict[str, Json]:
 
 
 def feature_document(serialized: bytes) -> dict[str, Json]:
-    """A `Feature`: its kind, its value, and fids as `slot:signature`."""
+    """Return a `Feature` with its kind, its value, and fids as `slot:signature`."""
     from ingot.converters.recsys.monolith.contract import example_pb2
 
     if not serialized:
@@ -119,7 +119,7 @@ def _kind_values(kind: str, values: Any) -> list[Json]:  # noqa: ANN401 - a cont
 
 
 def format_fids(kind: str, value: Json) -> Json:
-    """Fids, or lists of them, as `slot:signature`; a version 2 fid beyond 2^63 has slots so too."""
+    """Format fids or lists of them as `slot:signature`, also version 2 fids beyond 2^63."""
     if isinstance(value, list):
         return [format_fids(kind, one) for one in value]
     bits = BITS["v1" if kind.startswith("fid_v1") else "v2"].signature
@@ -177,7 +177,7 @@ _FIRST_TIME, _LAST_TIME = 946_684_800, 4_102_444_800  # 2000 and 2100: what else
 
 
 def row_heading(document: dict[str, Json]) -> str:
-    """Which row it is: its number, and its place in the stream."""
+    """Return the number of a row and its position in the stream, for display."""
     told = [f"row {document['row']:,}", f"record {document['record']:,}"]
     if document["row_in_batch"] is not None:
         told.append(f"row {document['row_in_batch']:,} of it")
@@ -185,7 +185,7 @@ def row_heading(document: dict[str, Json]) -> str:
 
 
 def row_cells(document: dict[str, Json]) -> Iterator[CellTexts]:
-    """What the row says, a line each: what it is, its kind, its value."""
+    """Yield one line for each part of a row: what it is, its kind, its value."""
     if document["sort_id"]:
         yield "sort_id", "", _format_text(document["sort_id"])
     yield "LineId", "", _format_line_id(document["line_id"])

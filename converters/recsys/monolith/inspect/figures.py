@@ -130,7 +130,7 @@ class Figures:
     bad: BadFigures
 
     def to_document(self) -> dict[str, object]:
-        """The same as JSON, which has no infinite numbers: these are texts."""
+        """Return the figures as JSON, in which infinite numbers are texts."""
         document: dict[str, object] = map_leaves(
             asdict(self), lambda one: json_number(one) if isinstance(one, float) else one
         )
@@ -138,7 +138,7 @@ class Figures:
 
 
 def json_number(value: float) -> object:
-    """A number, or the name that protobuf's JSON gives it where JSON has none."""
+    """Return a number, or protobuf's JSON name for it if JSON cannot hold it."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
@@ -166,13 +166,13 @@ class LengthTally:
             self._most = max(self._most, int(lengths.max()))
 
     def figures(self) -> Lengths | None:
-        """What was counted; None where nothing was."""
+        """Return the figures of the counted lengths, None if there are none."""
         told = self._count, self._sum, self._least, self._most
         return length_figures(self._buckets, *told) if self._count else None
 
 
 def length_figures(buckets: Places, count: int, total: int, least: int, most: int) -> Lengths:
-    """Figures of int64[BUCKETS] lengths, of which the exact ends and the sum are known."""
+    """Return figures of int64[BUCKETS] lengths, whose exact ends and sum are known."""
     return Lengths(
         count=count,
         least=least,
@@ -217,7 +217,7 @@ class SpreadTally:
                 self._others += count
 
     def figures(self) -> Spread:
-        """What was counted."""
+        """Return the figures that were counted."""
         numbers = number_figures(self._signs[0], self._sums[0])
         values = tuple(
             sorted(self._values.items(), key=lambda pair: (-pair[1], math.isnan(pair[0]), pair[0]))
@@ -226,12 +226,12 @@ class SpreadTally:
 
 
 def empty_sums() -> NDArray[np.float64]:
-    """float64[POSITIONS, 3] sum, least and largest of no number."""
+    """Return float64[POSITIONS, 3]: sum, least and largest of no number."""
     return np.tile(np.array([0.0, math.inf, -math.inf]), (k.POSITIONS, 1))
 
 
 def number_figures(signs: Places, sums: NDArray[np.float64]) -> Numbers:
-    """Figures of what `count_labels` counted at one position."""
+    """Return figures of what `count_labels` counted at one position."""
     positive, zero, negative, no_number = signs.tolist()
     total, least, most = sums.tolist()
     numbers = positive + zero + negative
@@ -272,6 +272,6 @@ class FieldTally:
                 self.unnoted += 1
 
     def figures(self) -> dict[int, int]:
-        """Rows by field number."""
+        """Return the number of rows by field number."""
         found = {int(number): int(self._counts[number]) for number in np.flatnonzero(self._counts)}
         return {**found, **dict(sorted(self._more.items()))}

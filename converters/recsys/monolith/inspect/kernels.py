@@ -30,7 +30,7 @@ FIELDS: Final = 4096  # field numbers below are counted without being noted firs
 
 @inner_kernel
 def bucket_of(length: int) -> int:
-    """The bucket of a length."""
+    """Return the bucket of a length."""
     if length < EXACT:
         return length
     octave = _EXACT_BITS

@@ -48,7 +48,7 @@ class FeatureCells:
     bad_values: NDArray[np.bool_]
 
     def complaint(self, row: int) -> str:
-        """What is wrong with a bad cell."""
+        """Return what is wrong with a bad cell."""
         start, stop = int(self.lists.start[row]), int(self.lists.stop[row])
         found = np.flatnonzero(self.bad_values[start:stop])
         value = self.lists.values[start + int(found[0])].as_py() if len(found) else None
@@ -59,7 +59,7 @@ class FeatureCells:
 
 
 def encode_features(column: FeatureColumn, array: pa.Array) -> FeatureCells:
-    """The features of a column of R cells."""
+    """Encode a column of R cells as features."""
     array = read.plain_array(array)
     if column.kind == c.UNSET:
         nothing, no = empty_spans(len(array)), np.zeros(len(array), np.bool_)
@@ -153,7 +153,7 @@ def _converter(column: FeatureColumn) -> Callable[[pa.Array], read.Numbers]:
 def encode_batch(
     batch: pa.RecordBatch, plan: Plan, number_of_first_row: int
 ) -> tuple[Rows, list[Bad]]:
-    """Rows of a table as the rows of Examples."""
+    """Encode rows of a table as the rows of Examples."""
     encoding, first = _BatchEncoder(batch, plan), number_of_first_row
     rows, wrong = encoding.rows(first), list[Bad]()
     if encoding.must_be_read:
@@ -184,7 +184,7 @@ class _BatchEncoder:
         self.must_be_read = not names.isdisjoint(ROW_FIELDS) or len(names) > MAX_FEATURES
 
     def rows(self, first: int) -> Rows:
-        """The good rows, numbered from `first` on."""
+        """Return the good rows, numbered from `first`."""
         planned = self._plan.features
         (line, has_line), label = self._lines(), self._labels()
         weight = self._numbers(INSTANCE_WEIGHT, INSTANCE_WEIGHT, np.float32)

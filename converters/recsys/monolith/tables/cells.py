@@ -36,7 +36,7 @@ class Lists:
     values: pa.Array
 
     def any(self, of_values: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """bool[N], which lists hold a value of which this is true."""
+        """Return bool[N]: which lists hold a value that `of_values` marks."""
         if not of_values.any():
             return np.zeros(len(self.start), np.bool_)
         before = prefix_sums(of_values)
@@ -45,7 +45,7 @@ class Lists:
 
 
 def plain_array(array: pa.Array) -> pa.Array:
-    """Without dictionary, extension type, and kinds of lists that few know."""
+    """Return an array without dictionaries, extension types and rare kinds of lists."""
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
         return plain_array(array.storage)
@@ -57,7 +57,7 @@ def plain_array(array: pa.Array) -> pa.Array:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type that `plain` gives."""
+    """Return the type of what `plain_array` returns."""
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
     if pa.types.is_dictionary(kind):
@@ -71,12 +71,12 @@ def _is_other_list(kind: pa.DataType) -> bool:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether a plain type is one of lists."""
+    """Return whether a plain type is a list type."""
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def valid_mask(array: pa.Array) -> NDArray[np.bool_]:
-    """bool[N], which values are not null."""
+    """Return bool[N]: which values are not null."""
     if not array.null_count:
         return np.ones(len(array), np.bool_)
     valid: NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)
@@ -84,7 +84,7 @@ def valid_mask(array: pa.Array) -> NDArray[np.bool_]:
 
 
 def column_lists(array: pa.Array) -> Lists:
-    """The lists of a plain column of lists."""
+    """Return the lists of a plain column of lists."""
     offsets = array.offsets.to_numpy().astype(np.int64)
     first, valid = int(offsets[0]) if len(offsets) else 0, valid_mask(array)
     last = int(offsets[-1]) if len(offsets) else 0
@@ -95,7 +95,7 @@ def column_lists(array: pa.Array) -> Lists:
 
 
 def value_lists(array: pa.Array) -> Lists:
-    """The lists of a plain column, or each of its values as a list of itself."""
+    """Return the lists of a plain column, or each of its values as a list of one value."""
     if is_list(array.type):
         return column_lists(array)
     valid, start = valid_mask(array), np.arange(len(array), dtype=np.int64)
@@ -107,7 +107,7 @@ Numbers = tuple[NDArray[Any], NDArray[np.bool_]]
 
 
 def whole_numbers(array: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Whole numbers as int64 or uint64, and which are null or fit neither."""
+    """Return whole numbers as int64 or uint64, and which are null or fit neither."""
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.uint8())
     if pa.types.is_null(array.type):
@@ -132,14 +132,14 @@ def _fill_nulls(array: pa.Array) -> NDArray[Any]:
 
 
 def numbers_in_range(array: pa.Array, low: int, high: int) -> Numbers:
-    """Whole numbers as int64, those outside of low..high bad, and 0."""
+    """Return whole numbers as int64; those outside of low..high are bad, and 0."""
     numbers, bad = whole_numbers(array)
     bad = bad | (numbers < low) | (numbers > high)
     return np.where(bad, 0, numbers).astype(np.int64), bad
 
 
 def float_numbers(array: pa.Array, dtype: type[np.floating[Any]]) -> Numbers:
-    """Numbers as float32 or float64; finite ones that become infinite are bad."""
+    """Return numbers as float32 or float64; finite ones that become infinite are bad."""
     null = ~valid_mask(array)
     if pa.types.is_floating(array.type):
         numbers = _fill_nulls(array)
@@ -154,19 +154,19 @@ def float_numbers(array: pa.Array, dtype: type[np.floating[Any]]) -> Numbers:
 
 
 def uint64_numbers(array: pa.Array) -> Numbers:
-    """Whole numbers of 64 bits; negative ones stand for their bits."""
+    """Return whole numbers of 64 bits; negative ones stand for their bits."""
     numbers, bad = whole_numbers(array)
     return numbers.view(np.uint64), bad
 
 
 def fid_numbers(array: pa.Array) -> Numbers:
-    """Whole numbers below 2^63."""
+    """Return whole numbers below 2^63."""
     numbers, bad = numbers_in_range(array, 0, INT64[1])
     return numbers.view(np.uint64), bad
 
 
 def fid_converter(slot: int, version: fid.Version, hashed: bool) -> Callable[[pa.Array], Numbers]:
-    """What makes fids of one slot from values; see `fid.from_values`."""
+    """Return a function that makes fids of one slot from values; see `fid.from_values`."""
     bits = fid.BITS[version].signature
 
     def convert(array: pa.Array) -> Numbers:
@@ -200,7 +200,7 @@ def _hash_values(array: pa.Array, bits: int) -> Numbers:
 
 
 def byte_strings(array: pa.Array) -> tuple[Spans, NDArray[np.bool_]]:
-    """Texts or byte strings as stretches, and which are null."""
+    """Return texts or byte strings as spans, and which are null."""
     null = ~valid_mask(array)
     array = array.cast(pa.large_binary())
     _, offsets, data = array.buffers()
@@ -216,7 +216,7 @@ _UNPACKED: Final = "special_strategies"  # the list that is not packed
 
 
 def encode_line_field(name: str, array: pa.Array) -> tuple[Spans, NDArray[np.bool_]]:
-    """A field of R LineIds, serialized with its tag."""
+    """Serialize a field of R LineIds with its tag; return the spans, and which are null."""
     array = plain_array(array)
     if pa.types.is_null(array.type):
         array = array.cast(line_type(name))

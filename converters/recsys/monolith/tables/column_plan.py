@@ -39,12 +39,12 @@ def _is_whole_type(kind: pa.DataType) -> bool:
 
 
 def is_number_type(kind: pa.DataType) -> bool:
-    """Whether a plain type is one of numbers."""
+    """Return whether a plain type is a number type."""
     return bool(_is_whole_type(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def type_hint(kind: pa.DataType) -> str:
-    """What to do about a type."""
+    """Return how to convert a column of this type first, "" if there is no such hint."""
     _, kind = _depth_and_values(kind)
     if pa.types.is_temporal(kind):
         return " (cast it to int64 first, of the unit that the model expects)"
@@ -62,7 +62,7 @@ def _depth_and_values(kind: pa.DataType) -> tuple[int, pa.DataType]:
 
 
 def inferred_kind(kind: pa.DataType, fid: Version) -> int | None:
-    """The kind of features that a column of a type becomes if nothing else is said of it."""
+    """Return the kind of features of a column of a type by default, None for no features."""
     depth, values = _depth_and_values(kind)
     ending = {0: "_list", 1: "_list", 2: "_lists"}.get(depth)
     is_fid = pa.types.is_uint64(values) or (pa.types.is_decimal(values) and _is_whole_type(values))
@@ -82,7 +82,7 @@ def inferred_kind(kind: pa.DataType, fid: Version) -> int | None:
 
 
 def kind_of_rule(rule: FeatureRule, kind: pa.DataType, version: Version) -> int | None:
-    """The kind of features that a column of a type becomes by what a file says; None: of none."""
+    """Return the kind of features of a column by the rule of a file, None for no features."""
     if rule.kind is not None:
         return c.KIND_NUMBERS[rule.kind]
     if rule.slot is None and rule.version is None:
@@ -92,7 +92,7 @@ def kind_of_rule(rule: FeatureRule, kind: pa.DataType, version: Version) -> int 
 
 
 def misfit(kind: int, given: pa.DataType, rule: FeatureRule) -> str:
-    """What a column of this kind would have to be, if it is not."""
+    """Return which type a column of this kind must have, "" if its type fits."""
     depth, values = _depth_and_values(given)
     if pa.types.is_null(values):
         return ""
@@ -117,7 +117,7 @@ def misfit(kind: int, given: pa.DataType, rule: FeatureRule) -> str:
 
 
 def line_misfit(name: str, given: pa.DataType) -> str:
-    """What the column of a LineId field would have to be, if it is not."""
+    """Return which type the column of a LineId field must have, "" if its type fits."""
     if name in LINE_LISTS:
         depth, values = _depth_and_values(given)
         good = depth <= 1 and (_is_whole_type(values) or pa.types.is_null(values))
@@ -132,7 +132,7 @@ def line_misfit(name: str, given: pa.DataType) -> str:
 
 
 def special_misfit(name: str, given: pa.DataType) -> str:
-    """What a column that is no feature would have to be, if it is not."""
+    """Return which type a column that is not a feature must have, "" if its type fits."""
     if pa.types.is_null(given):
         return ""
     if name == INSTANCE_WEIGHT:
@@ -181,7 +181,7 @@ class Plan:
 def plan_columns(
     schema: pa.Schema, table_file: TableFile | None, fid: Version = "v2", where: str = "the table"
 ) -> Plan:
-    """What becomes of the columns of a table."""
+    """Return what becomes of each column of a table."""
     planning = _Planner(schema, table_file, fid)
     plan = planning.plan()
     if planning.problems:

@@ -37,7 +37,7 @@ def number_keys(
     table: NDArray[np.int32],
     out: NDArray[np.int32],
 ) -> int:
-    """Number keys in the order in which they are first seen; returns how many there are.
+    """Number keys in the order in which they are first seen; return how many there are.
 
     The key after the one before is tried first: rows mostly repeat the order of the last one.
     """
@@ -102,7 +102,7 @@ def add_keys(
     table: NDArray[np.int32],
     out: NDArray[np.int32],
 ) -> int:
-    """Number keys that are whole, in their order; returns how many there are."""
+    """Number keys that are whole, in their order; return how many there are."""
     for at in range(len(wanted)):
         number = _find_key(keys, count, table, wanted[at])
         if number == len(keys):
@@ -116,7 +116,7 @@ def add_keys(
 def count_reordered(
     first: Places, raw: NDArray[np.bool_], numbers: NDArray[np.int32], places: Places
 ) -> int:
-    """Rows with a feature that stands behind one whose place is behind its own."""
+    """Count the rows with a feature that stands behind one with a later place."""
     count = 0
     for row in range(len(first) - 1):
         before, falls = np.int64(-1), False
@@ -144,7 +144,7 @@ class FeatureKeys:
     def number_features(
         self, rows: Rows, features: Features, strange: NDArray[np.bool_]
     ) -> NDArray[np.int32]:
-        """int32[E], the number of each feature's key; -1 for strange ones."""
+        """Return int32[E]: the number of each feature's key, -1 for strange ones."""
         known = [self.names.setdefault(name, len(self.names)) for name in rows.names]
         of_rows = frozen(rows.name), frozen(rows.ident), frozen(rows.sorted_id)
         parts = KeyParts(*of_rows, frozen(features.kind))
@@ -162,7 +162,7 @@ class FeatureKeys:
         return {"names": names, "keys": self._keys[: self.count].tolist()}
 
     def join(self, found: dict[str, Any]) -> NDArray[np.int32]:
-        """int32[K], the numbers of the keys of such a document; new ones follow those known."""
+        """Return int32[K]: the numbers of such a document's keys; unknown keys are added."""
         known = [self.names.setdefault(name.encode(), len(self.names)) for name in found["names"]]
         wanted = np.array(found["keys"], np.int64).reshape(-1, _PARTS)
         wanted[:, 0] = np.array(known, np.int64)[wanted[:, 0]]
@@ -173,7 +173,7 @@ class FeatureKeys:
         return out
 
     def key(self, number: int) -> tuple[int, int, int, int, int]:
-        """Number of the name, occurrence, `id`, `sorted_id`, kind."""
+        """Return the number of the name, the occurrence, `id`, `sorted_id` and kind of a key."""
         name, nth, ident, sorted_id, kind = map(int, self._keys[number])
         return name, nth, ident, sorted_id, kind
 

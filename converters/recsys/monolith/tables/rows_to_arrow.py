@@ -97,7 +97,7 @@ class TableSink:
 def open_table(
     stream: BinaryIO, where: str
 ) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
-    """The schema of a Parquet file, and its rows in batches; the stream stays open."""
+    """Yield the schema of a Parquet file and its rows in batches; the stream stays open."""
     with open_parquet(stream, where) as file:
         yield file.schema, (batch for batch, _ in file.batches(_batch_rows(file)))
 
@@ -119,13 +119,13 @@ def _split_table(rows: Rows, schema: c.TableSchema) -> Iterator[Rows]:
 
 
 def decode_batches(rows: Rows, schema: c.TableSchema) -> Iterator[pa.RecordBatch]:
-    """Rows as record batches of bounded size."""
+    """Yield rows as record batches of bounded size."""
     for part in _split_table(rows, schema):
         yield decode_batch(part, schema, c.see_rows(part, schema.keys))
 
 
 def decode_batch(rows: Rows, schema: c.TableSchema, seen: c.SeenRows) -> pa.RecordBatch:
-    """Rows as a record batch."""
+    """Decode rows to a record batch."""
     if schema.keys.count > len(schema.column_of):
         raise ConversionError("", "a row has a feature that was not there at first", "start again")
     column = np.append(schema.column_of, np.int32(-1))[seen.numbers]
@@ -207,7 +207,7 @@ class _FeatureColumns:
 
 @kernel
 def split_fields(data: Bytes, start: Places, stop: Places, begins: Places, ends: Places) -> None:
-    """Where the contents of the fields of stretches lie, one behind the other."""
+    """Find where the contents of the fields of spans lie, one behind the other."""
     to = 0
     for one in range(len(start)):
         at = start[one]
@@ -230,7 +230,7 @@ def inner_payloads(data: Bytes, start: Places, stop: Places) -> None:
 
 @kernel
 def read_varints(data: Bytes, start: Places, stop: Places, out: NDArray[np.int64]) -> None:
-    """The varints of stretches, one behind the other."""
+    """Read the varints of spans, one behind the other."""
     to = 0
     for one in range(len(start)):
         at = start[one]

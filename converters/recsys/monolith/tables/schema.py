@@ -71,12 +71,12 @@ It is never Arrow's null type: Spark before 4.2 cannot read a file with such a c
 
 
 def is_fid(kind: int) -> bool:
-    """Whether values of a kind are fids."""
+    """Return whether values of a kind are fids."""
     return kind in _FIDS
 
 
 def line_type(field: str) -> pa.DataType:
-    """The Arrow type of a LineId field's column."""
+    """Return the Arrow type of a LineId field's column."""
     if field in LISTS:
         return pa.list_(pa.int32())
     return pa.string() if field in TEXTS else pa.from_numpy_dtype(np.dtype(NUMBERS[field].dtype))
@@ -94,7 +94,7 @@ class Column:
     null: Null = "absent"
 
     def field(self) -> pa.Field:
-        """The Arrow field that says all of this."""
+        """Return the Arrow field that describes the column."""
         metadata = {
             NAME: self.name,
             KIND: FEATURE_KINDS[self.kind].encode(),
@@ -106,7 +106,7 @@ class Column:
 
 
 def free_name(wanted: Iterable[str], taken: set[str]) -> str:
-    """The first name that is free, or the last with a number behind it; it is taken then."""
+    """Return the first name that is free, or the last one with a number; it is taken then."""
     candidate = ""
     for candidate in wanted:
         if candidate not in taken:
@@ -123,7 +123,7 @@ PART_BYTES: Final = 32 << 20  # bytes of what the rows of a part say, or of one 
 
 
 def split_rows(rows: Rows, most: int = 1 << 62) -> Iterator[Rows]:
-    """Consecutive rows that say no more than `PART_BYTES`, at least one at a time."""
+    """Yield consecutive rows with at most `PART_BYTES` of content, at least one row at a time."""
     spans = [getattr(rows, name) for name in ("start", "stop", "extra_start", "extra_stop")]
     start, stop, extra_start, extra_stop = (int(span.sum()) for span in spans)
     of_features = stop - start + extra_stop - extra_start
@@ -177,7 +177,7 @@ class TableSchema:
     arrow: pa.Schema
 
     def equals(self, other: "TableSchema") -> bool:
-        """Whether tables of both are the same."""
+        """Return whether tables of both schemas are the same."""
         same_keys = np.array_equal(self.column_of, other.column_of)
         return same_keys and self.columns == other.columns and self.arrow.equals(other.arrow)
 
@@ -259,7 +259,7 @@ class TableScan:
             self._group_of.append(of_first)
 
     def schema(self) -> TableSchema:
-        """The columns of the rows that were added."""
+        """Return the columns of the rows that were added."""
         columns, column_of = self._columns()
         if len(columns) > MAX_COLUMNS:
             raise too_many_columns(MAX_COLUMNS)
@@ -333,7 +333,7 @@ def _column_names(base: str, key: tuple[int, int, int, int, int]) -> list[str]:
 
 
 def has_line_rest(lines: LineIds) -> NDArray[np.bool_]:
-    """bool[R], which LineIds say what has no column, or nothing at all."""
+    """Return bool[R]: which LineIds hold something without a column, or nothing at all."""
     lists = (counts > 0 for counts in lines.counts.values())
     says: NDArray[np.bool_] = np.any([*lines.given.values(), *lists], axis=0)
     more: NDArray[np.bool_] = lines.rest_sizes > 0

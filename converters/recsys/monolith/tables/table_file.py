@@ -61,7 +61,7 @@ def load_table_file(path: Path) -> TableFile:
 
 
 def parse_table_file(text: str, where: str) -> TableFile:
-    """Such a file from its text."""
+    """Parse the text of a table file."""
     try:
         document = json_yaml.read_yaml(text)
     except ValueError as error:

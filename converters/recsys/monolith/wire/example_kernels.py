@@ -48,13 +48,13 @@ class Noted(NamedTuple):
 
 @inner_kernel
 def inner_message(fields: NDArray[np.int32], message: int, number: int) -> int:
-    """The number of the message that a field is."""
+    """Return the number of the message that a field is."""
     return fields[message, number] >> MESSAGE_SHIFT
 
 
 @inner_kernel
 def special_number(data: Bytes, start: int, stop: int, special: Bytes, ends: Places) -> int:
-    """The number of a name among the special ones, from 1; 0 for others."""
+    """Return the number of a name among the special ones, from 1; 0 for others."""
     begin = 0
     for at, end in enumerate(ends):
         if equal_bytes(data, start, stop, special, begin, end):
@@ -73,14 +73,14 @@ def find_unsound_messages(
     stack: NDArray[np.int64],
     found: NDArray[np.bool_],
 ) -> None:
-    """Whether stretches are not such a message, or it is not known that they are."""
+    """Find which spans are not such a message, or may not be."""
     for at in range(len(start)):
         found[at] = not is_sound(data, start[at], stop[at], message, fields, stack)
 
 
 @kernel
 def count_entries(data: Bytes, start: Places, stop: Places, counts: Places) -> None:
-    """Fields 1 and 2 of messages; those of a message that is cut off, up to there."""
+    """Count fields 1 and 2 of messages; of one that is cut off, the fields before the cut."""
     for record in range(len(start)):
         at = start[record]
         counts[record] = 0

@@ -25,7 +25,7 @@ _MAX_SMALL_BYTES: Final = 5  # bytes of a tag at most
 
 @inner_kernel
 def read_small_varint(data: Bytes, at: int, stop: int) -> tuple[int, int]:
-    """A tag, or a size of at most five bytes: its value and the next place."""
+    """Read a tag, or a size of at most five bytes; return it and the next position."""
     if at < stop and data[np.uint64(at)] < 0x80:
         return np.int64(data[np.uint64(at)]), np.int64(at + 1)
     value = np.int64(0)
@@ -44,7 +44,7 @@ def read_small_varint(data: Bytes, at: int, stop: int) -> tuple[int, int]:
 
 @inner_kernel
 def read_varint(data: Bytes, at: int, stop: int) -> tuple[int, int]:
-    """A number of at most ten bytes, as the bits of an int64, and the next place."""
+    """Read a number of at most ten bytes as bits of an int64; return it and the next position."""
     value = np.uint64(0)
     shift = np.uint64(0)
     for _ in range(10):
@@ -116,9 +116,9 @@ def _find_group_end(data: Bytes, at: int, stop: int, number: int) -> int:
 
 @inner_kernel
 def read_field(data: Bytes, at: int, stop: int) -> tuple[int, int, int, int]:
-    """A field: its number, wire type, where its value begins, where it ends.
+    """Return the number and wire type of a field, and where its value begins and ends.
 
-    The end is -1 for what is cut off, for field number 0, and for the end of a group.
+    The end is -1 for a field that is cut off, for field number 0, and for the end of a group.
     """
     # Nearly all have a tag and a size of one byte; a small function is built into its callers.
     if stop - at >= 2:
@@ -146,7 +146,7 @@ def _read_any_field(data: Bytes, at: int, stop: int) -> tuple[int, int, int, int
 
 @inner_kernel
 def read_fixed(data: Bytes, at: int, size: int) -> np.uint64:
-    """The bits of a number of four or eight bytes."""
+    """Return the bits of a number of four or eight bytes."""
     bits = np.uint64(0)
     for byte in range(size):
         bits |= np.uint64(data[at + byte]) << np.uint64(8 * byte)
@@ -155,7 +155,7 @@ def read_fixed(data: Bytes, at: int, size: int) -> np.uint64:
 
 @inner_kernel
 def varint_size(value: int) -> int:
-    """Bytes of a number that is not negative, as a varint."""
+    """Return the size in bytes of a non-negative number as a varint."""
     size = 1
     while value >= 0x80:
         value >>= 7
@@ -165,7 +165,7 @@ def varint_size(value: int) -> int:
 
 @inner_kernel
 def signed_size(value: int) -> int:
-    """Bytes of a number as a varint: ten where it is negative."""
+    """Return the size in bytes of a number as a varint: ten if it is negative."""
     return 10 if value < 0 else varint_size(np.int64(value))
 
 
@@ -227,7 +227,7 @@ def put_head(out: Bytes, at: int, number: int, size: int) -> int:
 
 @inner_kernel
 def size_with_head(number: int, size: int) -> int:
-    """Bytes of a field with a length, tag and size included."""
+    """Return the size in bytes of a field with a length, tag and size included."""
     return varint_size(np.int64(number << 3)) + varint_size(size) + size
 
 
@@ -235,7 +235,7 @@ def size_with_head(number: int, size: int) -> int:
 def equal_bytes(
     data: Bytes, start: int, stop: int, other: Bytes, other_start: int, other_stop: int
 ) -> bool:
-    """Whether two stretches of bytes are equal."""
+    """Return whether two spans of bytes are equal."""
     if stop - start != other_stop - other_start:
         return False
     one, two = np.uint64(start), np.uint64(other_start)
@@ -262,7 +262,7 @@ WIRE_SHIFT, MESSAGE_SHIFT = 8, 16
 
 @cache
 def message_shapes() -> tuple[dict[str, int], NDArray[np.int32]]:
-    """The messages of an Example, an ExampleBatch and a LineId."""
+    """Return the message types of an Example, an ExampleBatch and a LineId."""
     from ingot.converters.recsys.monolith.contract import example_pb2
 
     found: dict[str, Any] = {}
@@ -334,7 +334,7 @@ def _special_names() -> tuple[Bytes, Places]:
 
 @kernel
 def is_text(data: Bytes, at: int, stop: int) -> bool:
-    """Whether bytes are UTF-8."""
+    """Return whether bytes are UTF-8."""
     while at < stop:
         byte = data[np.uint64(at)]
         if byte < 0x80:
@@ -368,7 +368,7 @@ def _utf8_sequence(byte: int) -> tuple[int, int, int]:
 
 @inner_kernel
 def count_packed_numbers(data: Bytes, at: int, stop: int, wire: int) -> int:
-    """How many packed numbers of a wire type lie there; -1 where the last one is cut off."""
+    """Count the packed numbers of a wire type in a span; -1 if the last one is cut off."""
     if wire == FIXED64:
         return (stop - at) // 8 if (stop - at) % 8 == 0 else -1
     if wire == FIXED32:
@@ -402,7 +402,7 @@ def is_sound(
     fields: NDArray[np.int32],
     stack: NDArray[np.int64],
 ) -> bool:
-    """Whether bytes are a message as protobuf reads it; False also where that is not known."""
+    """Return whether bytes are a message as protobuf reads it; False also if that is unknown."""
     depth, at = 0, start
     while True:
         while at == stop:
@@ -429,7 +429,7 @@ def is_sound(
 def find_known_fields(
     data: Bytes, start: Places, stop: Places, known: NDArray[np.int32], found: NDArray[np.bool_]
 ) -> None:
-    """Whether unknown fields have numbers that another message knows."""
+    """Find which unknown fields have numbers that another message knows."""
     for at in range(len(start)):
         place, found[at] = start[at], False
         while 0 <= place < stop[at]:

@@ -44,7 +44,7 @@ class ExampleWriter:
         kernels.measure_examples(self._arrays, self._features, self.sizes)
 
     def frames(self, framing: Framing) -> tuple[bytearray, Places]:
-        """The Examples as a stream has them, and where each ends: int64[R]."""
+        """Return the Examples as a stream has them, and where each ends: int64[R]."""
         lengths = self.sizes + framing.head_bytes
         if framing.sort_id:
             lengths += self._rows.sort_stop - self._rows.sort_start
@@ -56,7 +56,7 @@ class ExampleWriter:
 
 
 def example_records(rows: Rows) -> Records:
-    """Rows as Example messages, with the sort_ids and data_source_keys of their frames."""
+    """Return rows as Example messages, with the sort_ids and data_source_keys of their frames."""
     writer = ExampleWriter(rows)
     out, stop = writer.frames(Framing())
     start = stop - writer.sizes
@@ -78,9 +78,9 @@ ROW_FIELDS: Final = tuple(name.encode() for name in (LINE_ID, LABEL, INSTANCE_WE
 
 
 def add_row_fields(rows: Rows) -> Rows:
-    """Rows whose LineIds, labels and weights are features as well, behind the others.
+    """Return rows whose LineIds, labels and weights are also features, behind the others.
 
-    Rows that have no weight get one of 0 where others have one: that is what none reads as.
+    Rows that have no weight get a weight of 0 if others have one: a missing weight reads as 0.
     """
     labels = 4 * rows.label_first
     weight = np.where(rows.weighted, rows.weight, np.float32(0))
@@ -192,7 +192,7 @@ class _GroupedRows:
         return self._end
 
     def batch(self) -> tuple[Records, int, int]:
-        """The batch; how many unset features fill it up; how many sort_ids are lost."""
+        """Return the batch, the number of unset features that fill it up, and of lost sort_ids."""
         rows, count = self._rows, self._end - self._begin
         first, last = int(rows.first[self._begin]), int(rows.first[self._end])
         # Lists that say something of the row itself are never shared.

@@ -100,7 +100,7 @@ class WalkedRows:
     row: Places  # int64[R] as in `Rows`
 
     def content(self, place: int, at: int) -> bytes:
-        """The bytes between two places that are noted of row `at`."""
+        """Return the bytes between two noted positions of row `at`."""
         start, stop = self.rows[place : place + 2, at]
         return self.records.data[start:stop].tobytes()
 
@@ -115,7 +115,7 @@ def _gather_into(data: Bytes, start: Places, stop: Places, out: Bytes) -> None:
 
 
 def gather_spans(data: Bytes, start: Places, stop: Places) -> tuple[Bytes, Places]:
-    """Stretches of bytes one behind the other."""
+    """Copy spans of bytes one behind the other."""
     first = prefix_sums(stop - start)
     out = np.empty(int(first[-1]), np.uint8)
     _gather_into(frozen(data), frozen(start), frozen(stop), out)
@@ -144,7 +144,7 @@ class Spans:
         sized: bool = True,
         empty: bool = True,
     ) -> "Spans":
-        """Each as a field."""
+        """Return each span as a field."""
         which = np.ones(len(self), np.bool_) if given is None else given
         which = which if empty else which & (self.stop > self.start)
         places = np.empty(len(self) + 1, np.int64)
@@ -155,7 +155,7 @@ class Spans:
         return Spans(data=out, start=places[:-1], stop=places[1:])
 
     def join_between(self, start: Places, stop: Places) -> "Spans":
-        """Of stretches that follow one another: those from one to before another, joined."""
+        """Join consecutive spans: those from `start` to before `stop`."""
         places = np.append(self.start, self.stop[-1:] if len(self) else 0)
         return Spans(data=self.data, start=places[start], stop=places[stop])
 
@@ -167,7 +167,7 @@ def empty_spans(count: int) -> Spans:
 
 
 def spans_of_numbers(values: NDArray[np.generic]) -> Spans:
-    """The bytes of each number."""
+    """Return the bytes of each number as spans."""
     width = values.dtype.itemsize
     start = np.arange(len(values), dtype=np.int64) * width
     data = np.ascontiguousarray(values).view(np.uint8)
@@ -175,7 +175,7 @@ def spans_of_numbers(values: NDArray[np.generic]) -> Spans:
 
 
 def spans_of_varints(values: NDArray[np.int64]) -> Spans:
-    """Numbers as varints, negative ones as of 64 bits."""
+    """Return numbers as varints, negative ones as 64 bits."""
     places = np.empty(len(values) + 1, np.int64)
     put_varints(values, places, np.empty(0, np.uint8))
     out = np.empty(int(places[-1]), np.uint8)
@@ -184,7 +184,7 @@ def spans_of_varints(values: NDArray[np.int64]) -> Spans:
 
 
 def stack_spans(parts: list[Spans], pieces: int) -> tuple[Bytes, Places, Places]:
-    """Parts in one piece of data."""
+    """Put parts into one piece of data."""
     offset, start, stop = 0, [], []
     for part in parts:
         start.append(part.start + offset)
@@ -196,7 +196,7 @@ def stack_spans(parts: list[Spans], pieces: int) -> tuple[Bytes, Places, Places]
 
 
 def join_spans(parts: list[Spans]) -> Spans:
-    """The stretches of the same thing in all parts, one behind the other."""
+    """Return the spans of the same thing in all parts, one behind the other."""
     data, start, stop = stack_spans(parts, len(parts))
     out, first = gather_spans(data, start.T.reshape(-1), stop.T.reshape(-1))
     places = first[:: len(parts)]
@@ -204,7 +204,7 @@ def join_spans(parts: list[Spans]) -> Spans:
 
 
 def find_unsound(data: Bytes, start: Places, stop: Places, message: str) -> NDArray[np.bool_]:
-    """Which stretches are not such a message, or it takes protobuf to know that they are."""
+    """Return which spans are not such a message, or need protobuf to decide it."""
     numbers, fields = message_shapes()
     found = np.empty(len(start), np.bool_)
     places = frozen(data), frozen(start), frozen(stop)
@@ -213,10 +213,10 @@ def find_unsound(data: Bytes, start: Places, stop: Places, message: str) -> NDAr
 
 
 def assemble_rows(noted: WalkedRows) -> tuple[Rows, list[Bad], NDArray[np.bool_]]:
-    """The rows that can be used, what is wrong with the others, which rows say something twice.
+    """Return the usable rows, the faults of the others, and which rows hold something twice.
 
-    The third is bool[R] of the rows that can be used: LineId, labels or weight stand in a field and
-    in a feature, and are the same in both.
+    The third is bool[R] of the usable rows: LineId, labels or weight are in a field and in a
+    feature, with the same value.
     """
     said = noted.rows
     doubled = (said[w.LINE] >= 0) & (said[w.LINE_FEATURE] >= 0)
@@ -334,7 +334,7 @@ _PLACES: Final = frozenset(name for span in _SPANS for name in span)
 
 
 def compact_rows(rows: Rows) -> Rows:
-    """The same rows in bytes of their own, without those of others."""
+    """Copy rows into bytes of their own, without those of other rows."""
     starts = np.concatenate([getattr(rows, start) for start, _ in _SPANS])
     stops = np.concatenate([getattr(rows, stop) for _, stop in _SPANS])
     data, first = gather_spans(rows.data, starts, stops)
@@ -350,7 +350,7 @@ def compact_rows(rows: Rows) -> Rows:
 
 
 def join_rows(parts: Sequence[Rows]) -> Rows:
-    """Rows one behind the other."""
+    """Join rows one behind the other."""
     if len(parts) == 1:
         return parts[0]
     numbers = {name: at for at, name in enumerate(parts[0].names)}

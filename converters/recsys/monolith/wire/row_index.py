@@ -37,7 +37,7 @@ from ingot.converters.recsys.monolith.wire.row_assembly import (
 
 
 def find_known(data: Bytes, start: Places, stop: Places, message: str) -> NDArray[np.bool_]:
-    """Which stretches of unknown fields have one that a message knows."""
+    """Return which spans of unknown fields have one that a message knows."""
     numbers, fields = message_shapes()
     found = np.zeros(len(start), np.bool_)
     if (start != stop).any():
@@ -48,14 +48,14 @@ def find_known(data: Bytes, start: Places, stop: Places, message: str) -> NDArra
 def find_known_by_kind(
     data: Bytes, start: Places, stop: Places, raw: NDArray[np.bool_], message: str, of_raw: str
 ) -> NDArray[np.bool_]:
-    """The same for unknown fields of which some go into another message: bool[N]."""
+    """Do the same as `find_known` if some unknown fields go into another message: bool[N]."""
     return np.where(
         raw, find_known(data, start, stop, of_raw), find_known(data, start, stop, message)
     )
 
 
 def find_unfit_for_batches(rows: Rows) -> NDArray[np.bool_]:
-    """bool[R], the rows of which an ExampleBatch would take an unknown field for its own."""
+    """Return bool[R]: rows of which an ExampleBatch would misread an unknown field as its own."""
     wrong = find_known(rows.data, rows.rest_start, rows.rest_stop, "ExampleBatch")
     extra = rows.extra_start, rows.extra_stop
     of_feature = find_known_by_kind(
@@ -72,16 +72,16 @@ _SEED: Final = secrets.randbits(63)
 
 
 def index_examples(records: Records) -> tuple[Rows, list[Bad]]:
-    """The rows of records that are Examples.
+    """Return the rows of records that are Examples, and the bad records.
 
-    Records that are encoded in an unusual way are encoded anew by protobuf first.
+    Records that are encoded in an unusual way are first encoded again by protobuf.
     """
     rows, wrong, _ = index_examples_and_doubled(records)
     return rows, wrong
 
 
 def index_examples_and_doubled(records: Records) -> tuple[Rows, list[Bad], NDArray[np.bool_]]:
-    """The same, and which rows say something both in a field and in a feature: bool[R]."""
+    """Index Examples, and return which rows hold something in a field and in a feature: bool[R]."""
     counts = _count_features(records)
     many = counts > MAX_FEATURES
     wrong = [_too_many_features(records, int(at), int(counts[at])) for at in np.flatnonzero(many)]
@@ -152,7 +152,7 @@ def _reencode_records(
 
 
 def index_batches(records: Records, most: int = _ENTRIES) -> Iterator[tuple[Rows, list[Bad]]]:
-    """The rows of records that are ExampleBatches, some at a time."""
+    """Yield the rows of records that are ExampleBatches, some at a time."""
     taken: list[_Step] = []
     held = 0.0  # of what memory allows
     for one, count in enumerate(_count_features(records).tolist()):
@@ -226,7 +226,7 @@ def _find_batch(records: Records, one: int, count: int) -> "_BatchRows | Bad":
 
 
 def empty_rows() -> Rows:
-    """No row at all."""
+    """Return no rows."""
     return index_examples(records_of_messages([]))[0]
 
 
@@ -252,7 +252,7 @@ class _BatchRows:
         self._size = int(said[b.BATCH_SIZE])
 
     def steps(self, most: int) -> Iterator[tuple[int, int, float]]:
-        """Some rows at a time: the first, how many, and their share of what memory allows."""
+        """Yield some rows at a time: the first, how many, and their share of the memory limit."""
         self._cursors = self._lists[b.FIRST].copy()
         # Rows that stand for few features, and few bytes that each of them repeats.
         lists, said = self._lists, self._said
@@ -267,7 +267,7 @@ class _BatchRows:
             yield row, many, many / each
 
     def find_wrong(self) -> tuple[str, str] | None:
-        """What cannot be used of the batch as a whole: reason and detail."""
+        """Return why the batch as a whole cannot be used: reason and detail; else None."""
         return self._check() or self._check_unknown()
 
     def _check(self) -> tuple[str, str] | None:
@@ -361,11 +361,11 @@ _SLOT_BITS: Final = 54  # below the slot of a fid of version 1
 
 
 def index_instances(records: Records, lost: Counter[str]) -> tuple[Rows, list[Bad]]:
-    """The rows of records that are Instances, as Monolith makes Examples of them.
+    """Return the rows of records that are Instances, as Monolith makes Examples of them.
 
-    `value` becomes a float_list, fids go into `fc_slot_<slot>` by their slots (version 1), each
-    feature becomes the kind of value that it has, an instance_weight that is not there 1; ids of
-    features count from 0. `lost` counts the Instances by fields that an Example has no place for.
+    `value` becomes a float_list, fids go to `fc_slot_<slot>` by their slots (version 1), each
+    feature becomes the kind of its value, a missing instance_weight becomes 1; ids of features
+    count from 0. `lost` counts the Instances by fields for which an Example has no place.
     """
     found = [_convert_instance(records, at, lost) for at in range(len(records))]
     messages = {at: message for at, message in enumerate(found) if message is not None}
