@@ -333,7 +333,7 @@ def test_a_literal_is_one_text():
         parse_parts('"a" b')
 
 
-JSON_OF = {"map": [], "replace": [], "json": True, "sep": None}
+JSON_OF = {"map": [], "replace": [], "json": True, "html": False, "sep": None}
 
 
 def test_a_list_or_an_object_is_typed_as_json():
@@ -345,6 +345,8 @@ def test_a_list_or_an_object_is_typed_as_json():
     assert parse_parts("known as json_text") == ["known as json_text"]
     (made,) = parse_command("set tools t as json", SFT, FIELDS).edits
     assert apply_edits(SFT, [made])["tools"] == {"path": "t", "as": "json"}
+    (made,) = parse_command("set user q text of html", SFT, FIELDS).edits
+    assert apply_edits(SFT, [made])["messages"][0]["content"] == {"path": "q", "text_of": "html"}
     with pytest.raises(CommandSyntaxError, match="no field 'my calls'"):
         parse_command("set user my calls as json", SFT, FIELDS)
 
@@ -352,7 +354,7 @@ def test_a_list_or_an_object_is_typed_as_json():
 @pytest.mark.parametrize(
     ("line", "fits", "misleads"),
     [
-        ("please remove the html", "No command does that (html)", "drop FIELD"),
+        ("please remove the html", "set TARGET VALUE", "No command"),
         ("strip all whitespace from the answers", "No command", "drop FIELD"),
         ("leave out the internal notes", "drop message where FIELD is A", "out DIR"),
         ("remove rows without an answer", "drop FIELD under", "No command"),
