@@ -5,14 +5,14 @@ evidence says so, so that a person decides.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 from ingot.agent.proposing.columns import View, last_name, values_at
 from ingot.agent.proposing.proposal import Evidence, value_strings
 from ingot.converters.mapping.bind import read_tree
-from ingot.converters.mapping.language import Layout, Message, Value, to_document
+from ingot.converters.mapping.language import Message, Value, to_document
 from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.mapping.path_uses import outer_path
 from ingot.converters.paths import Path
@@ -22,7 +22,6 @@ _MOST = 0.5  # of the values of a field have to be HTML
 _FEW = 0.02  # of them, or of what stands beside them, may look like programs
 _FEWEST = 3  # values
 _LOOK = 20_000  # characters of a value
-_VALUES = 500  # of a field that are looked at
 _OPENED = re.compile(r"<([a-zA-Z][a-zA-Z0-9]*)(?=[\s>/])[^<>]*>")
 _CLOSED = re.compile(r"</([a-zA-Z][a-zA-Z0-9]*)\s*>")
 # What editors of texts write; other tags make pages and forms, which somebody has programmed.
@@ -40,16 +39,12 @@ _ABOUT_PROGRAMS = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Field:
-    """A field from which a text is taken: how much of it is HTML, and why that may be programs."""
+    """A field of HTML: the share of its values that are, and why these may be programs."""
 
     path: str
     share: float
     tags: tuple[str, ...]
     doubt: str
-
-    @property
-    def is_shown(self) -> bool:
-        return not self.doubt
 
     def evidence(self, target: str) -> Evidence:
         """Say what is taken of the field, or why that is left to a person."""
@@ -66,32 +61,33 @@ def take_shown_texts(
 ) -> tuple[MappingDocument, tuple[Evidence, ...]]:
     """Return a mapping that takes the texts which HTML shows, with the evidence for it."""
     tree = read_tree(document)
-    fields = {path: one for path, _ in _text_paths(tree.outer) if (one := _judge_field(path, view))}
-    evidence = tuple(
-        fields[path].evidence(target) for path, target in _text_paths(tree.outer) if path in fields
+    found: dict[tuple[str, str], Evidence] = {}
+
+    def change(value: Value, around: tuple[Path, ...], target: str) -> Value:
+        if not _is_plain(value):
+            parts = () if value.each else value.parts
+            changed = tuple(change(one, around, target) for one in parts)
+            return replace(value, parts=changed or value.parts)
+        path = outer_path(around, value.path.text if value.path else "")
+        field = _judge_field(path, view)
+        if field is None:
+            return value
+        found[target, path] = field.evidence(target)
+        return value if field.doubt else replace(value, text_of_html=True)
+
+    def change_message(one: Message) -> Message:
+        target = f"messages.{one.role if isinstance(one.role, str) else 'content'}"
+        return replace(one, content=one.content and change(one.content, one.each, target))
+
+    outer = replace(
+        tree.outer,
+        text=tree.outer.text and change(tree.outer.text, (), "text"),
+        messages=tree.outer.messages and tuple(map(change_message, tree.outer.messages)),
     )
-    shown = {path for path, one in fields.items() if one.is_shown}
-    if not shown:
-        return document, evidence
-    changed = to_document(replace(tree, outer=_change_layout(tree.outer, shown)))
-    return {key: changed[key] for key in document if key in changed}, evidence
-
-
-def _text_paths(layout: Layout) -> Iterator[tuple[str, str]]:
-    """The fields that become texts of a layout by themselves, each with the target of evidence."""
-    for path in _plain_paths(layout.text, ()):
-        yield path, "text"
-    for message in layout.messages or ():
-        role = message.role if isinstance(message.role, str) else "content"
-        for path in _plain_paths(message.content, message.each):
-            yield path, f"messages.{role}"
-
-
-def _plain_paths(value: Value | None, around: tuple[Path, ...]) -> Iterator[str]:
-    for part in value.parts if value and not value.each else ():
-        yield from _plain_paths(part, around)
-    if value and _is_plain(value):
-        yield _whole_path(value, around)
+    if outer != tree.outer:
+        changed = to_document(replace(tree, outer=outer))
+        document = {key: changed[key] for key in document if key in changed}
+    return document, tuple(found.values())
 
 
 def _is_plain(value: Value) -> bool:
@@ -100,40 +96,18 @@ def _is_plain(value: Value) -> bool:
     return bool(value.path) and plain and not isinstance(value.path, Lookup)
 
 
-def _whole_path(value: Value, around: tuple[Path, ...]) -> str:
-    return outer_path(around, value.path.text if value.path else "")
-
-
-def _change_layout(layout: Layout, shown: set[str]) -> Layout:
-    def change(value: Value | None, around: tuple[Path, ...]) -> Value | None:
-        if value is None or value.each:
-            return value
-        if _is_plain(value) and _whole_path(value, around) in shown:
-            return replace(value, text_of_html=True)
-        return replace(value, parts=tuple(change(one, around) or one for one in value.parts))
-
-    def change_message(one: Message) -> Message:
-        return replace(one, content=change(one.content, one.each))
-
-    messages = layout.messages and tuple(map(change_message, layout.messages))
-    return replace(layout, text=change(layout.text, ()), messages=messages)
-
-
 def _judge_field(path: str, view: View) -> _Field | None:
     """What is known of a field of which most values are HTML; None of others."""
-    rows = [(node, [one for one in values_at(path, node) if isinstance(one, str)])
-            for node in view.nodes]  # fmt: skip
-    texts = [text[:_LOOK] for _, held in rows for text in held if text.strip()][:_VALUES]
-    tags = [_paired_tags(text) for text in texts]
-    marked = [found for found in tags if found]
+    rows = [{one for one in values_at(path, node) if isinstance(one, str)} for node in view.nodes]
+    texts = [one[:_LOOK] for row in rows for one in row if one.strip()]
+    marked = [tags for tags in map(_paired_tags, texts) if tags]
     if len(texts) < _FEWEST or len(marked) <= _MOST * len(texts):
         return None
     beside = [
-        text
-        for node, held in rows
-        if held
-        for text in value_strings(node.value)
-        if text not in held
+        one[:_LOOK]
+        for node, row in zip(view.nodes, rows, strict=True)
+        for one in value_strings(node.value)
+        if one not in row
     ]
     return _Field(
         path=path,
@@ -156,7 +130,7 @@ def _program_doubt(path: str, texts: Sequence[str], beside: Sequence[str]) -> st
     tags = ({name.lower() for name in _OPENED.findall(text)} for text in texts)
     if sum(bool(found - _RICH) for found in tags) > _FEW * len(texts):
         return "they have tags of pages and forms"
-    if sum(bool(_ABOUT_PROGRAMS.search(text[:_LOOK])) for text in beside) > _FEW * len(texts):
+    if sum(bool(_ABOUT_PROGRAMS.search(text)) for text in beside) > _FEW * len(texts):
         return "the texts beside them are about HTML"
     if find_spec("lxml") is None:
         return 'the package that reads HTML is not installed: pip install "ingot[html]"'
