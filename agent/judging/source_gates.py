@@ -14,9 +14,10 @@ from ingot.agent.privacy import Safe, redact
 from ingot.agent.proposing.columns import last_name
 from ingot.agent.state import Gate, SafeLeftOut, SourceSummary, UnreadFiles, UnreadKind
 from ingot.converters.errors import SourceError, count_text, translate_read_errors
-from ingot.converters.mapping.language import Mapping
+from ingot.converters.mapping.language import Mapping, Value
 from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.mapping.path_uses import path_uses
+from ingot.converters.mapping.walk import walk
 from ingot.converters.paths import Key, Mark, Names, Path, compile_path
 from ingot.converters.sources import Source, SourceFile, file_kinds
 from ingot.converters.sources.documents.kinds import DOCUMENTS, ISO_639_1, unknown_ending
@@ -255,7 +256,8 @@ def html_gates(trial: Trial) -> Iterator[Gate]:
     uses = path_uses(trial.mapping)
     texts = [one.path for one in uses if _TEXT_PART.search(one.pointer)]
     paths = [one.text for one in texts if isinstance(one, Path)]
-    taken, marked = set(map(last_name, paths)), Counter[str]()
+    shown = [one.path.text for one in walk(trial.mapping, Value) if one.path and one.text_of_html]
+    taken, marked = {*map(last_name, paths)} - {*map(last_name, shown)}, Counter[str]()
     for row in trial.sample.rows:
         held = texts_inside(row.value)
         marked.update({path for path, text in held if path and _HTML.search(text)})

@@ -54,7 +54,10 @@ _UNREADABLE: Final = "unreadable"
 
 
 class CountsDocument(TypedDict):
-    """`Counts` as JSON; `paths` holds looked up, missing and null of each path."""
+    """`Counts` as JSON; `paths` holds looked up, missing and null of each path.
+
+    And `data_uris` how many were taken out of the HTML at each.
+    """
 
     rows: dict[str, int]
     records: dict[str, int]
@@ -64,6 +67,7 @@ class CountsDocument(TypedDict):
     first_rejects: NotRequired[list[str]]
     non_finite: NotRequired[NonFinite]
     signs: NotRequired[dict[str, SignRows]]
+    data_uris: NotRequired[dict[str, int]]
 
 
 class ShardDocument(CountsDocument):
@@ -86,6 +90,7 @@ class ManifestWarnings(TypedDict):
     paths: dict[str, dict[str, int]]
     non_finite: NotRequired[NonFinite]
     signs: NotRequired[dict[str, SignRows]]
+    data_uris: NotRequired[dict[str, int]]
 
 
 class OptionsDocument(TypedDict):
@@ -131,6 +136,7 @@ class Counts:
     first_rejects: list[str] = field(default_factory=list)
     non_finite: NonFinite | None = None
     signs: dict[str, SignRows] = field(default_factory=dict)
+    data_uris: Counter[str] = field(default_factory=Counter)
 
     def add_outcome(self, unified: UnifiedBatch | UnifiedTable) -> None:
         """Count what became of some rows, but for the rejects."""
@@ -169,6 +175,7 @@ class Counts:
     def add_stats(self, stats: PathStats) -> None:
         """Add what the paths of a mapping gave."""
         self.add_paths(stats.counts)
+        self.data_uris.update(stats.data_uris)
 
     def add_paths(self, paths: dict[str, list[int]]) -> None:
         """Add [looked up, missing, null] per path."""
@@ -185,6 +192,7 @@ class Counts:
         self.add_paths(shard["paths"])
         self.non_finite = add_non_finite(self.non_finite, shard.get("non_finite"))
         self.merge_signs(shard.get("signs", {}))
+        self.data_uris.update(shard.get("data_uris", {}))
         room = SHOWN_REJECTS - len(self.first_rejects)
         self.first_rejects += shard.get("first_rejects", [])[:room]
 
@@ -200,7 +208,11 @@ class Counts:
 
     def rare_entries(self) -> dict[str, object]:
         """Return the entries that most results do not have."""
-        entries = {"non_finite": self.non_finite, "signs": dict(sorted(self.signs.items()))}
+        entries = {
+            "non_finite": self.non_finite,
+            "signs": dict(sorted(self.signs.items())),
+            "data_uris": dict(sorted(self.data_uris.items())),
+        }
         return {name: one for name, one in entries.items() if one}
 
 

@@ -170,6 +170,19 @@ class Value:
             gives="the JSON text of a list or an object",
         ),
     )
+    text_of_html: bool = field(
+        default=False,
+        metadata=_declare(
+            "text_of",
+            "flag",
+            "(text of {})",
+            change="HTML becomes the text that it shows, or no more.",
+            taught=("path",),
+            word="html",
+            gives="the text that HTML shows",
+            alters=True,
+        ),
+    )
     replace: dict[str, str] | None = field(
         default=None,
         metadata=_declare(

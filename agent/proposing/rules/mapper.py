@@ -33,6 +33,7 @@ from ingot.agent.proposing.readings import Reading, seen_from_element
 from ingot.agent.proposing.recsys_data import click_log_hint
 from ingot.agent.proposing.rules.candidates import Candidate, candidate_document, find_candidates
 from ingot.agent.proposing.rules.known_layouts import drop_absent_parts, propose_known
+from ingot.agent.proposing.rules.markup_texts import take_shown_texts
 from ingot.agent.proposing.rules.metadata import find_meta, mapping_language
 from ingot.converters.errors import MappingError
 from ingot.converters.mapping.bind import bind, read_tree
@@ -203,6 +204,10 @@ def _make_proposal(
         document, _ = drop_absent_parts(written, chosen.reading.sample)
     except MappingError:  # nothing would be left: the check says what is wrong
         document = written
+    plain = document
+    document, markup = take_shown_texts(plain, chosen.reading.view)
+    if document is not plain:
+        chosen = replace(chosen, run=_run_document(document, chosen.reading, request))
     kept = {f"meta.{key}" for key in document.get("meta", {})}
     evidence = [e for e in found if e.target in kept or not e.target.startswith("meta.")]
     runner = next((o for o in others if o.document != chosen.document), None)
@@ -224,7 +229,7 @@ def _make_proposal(
         for one in told
         if one.share >= (SHOWN_SCORE if one.name == "score" else SHOWN_DOUBT)
     ]
-    given = (*chosen.draft.evidence, *evidence)
+    given = (*chosen.draft.evidence, *evidence, *markup)
     guessed = source.guessed.to_document()
     more = path_evidence(read_tree(document), chosen.reading.view, given, guessed)
     proposal = Proposal(

@@ -31,6 +31,7 @@ from ingot.converters.mapping.rows.values import (
     number_label,
 )
 from ingot.converters.paths import Path
+from ingot.converters.sources.documents import html_text
 
 # A value at every place of a frame that the mask names: an array of scalars, or of text.
 Scalars = Callable[[frames.Frame, frames.Mask], pa.Array]
@@ -214,6 +215,8 @@ def _compile_pick(hits: _HitsOf, pick: Value, scope: Scope) -> _HitsOf:
 def _hit_stages(value: Value) -> Iterator[_Stage]:
     if value.map is not None:
         yield _compile_map(value.map)
+    if value.text_of_html:
+        yield _show_html
     if value.replace:
         swap = compile_replace(value.replace)
         yield lambda _frame, hits: hits._replace(
@@ -224,6 +227,19 @@ def _hit_stages(value: Value) -> Iterator[_Stage]:
     if value.label is not None:
         label = value.label
         yield lambda _frame, hits: hits._replace(array=_labelled(label, hits))
+
+
+def _show_html(frame: frames.Frame, hits: Hits) -> Hits:
+    """The text that HTML shows; the row executor gets what is counted, and what is refused."""
+    shown = [
+        text if text is None or html_text.may_hold_data(text) else html_text.shown_text(text)
+        for text in hits.array.to_pylist()
+    ]
+    refused = np.zeros(frame.size, np.bool_)
+    refused[hits.owners[np.array([isinstance(one, str) for one in shown], np.bool_)]] = True
+    frame.fail(refused)
+    texts = [one.text if isinstance(one, html_text.ShownText) else None for one in shown]
+    return hits._replace(array=pa.array(texts, pa.string()))
 
 
 def _compile_map(table: dict[str, Scalar]) -> _Stage:

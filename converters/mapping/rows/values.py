@@ -6,6 +6,7 @@ that labels and picks count places. Text is made last; one hit keeps its JSON ty
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import zip_longest
@@ -14,6 +15,7 @@ from ingot.converters.json_yaml import found_text
 from ingot.converters.mapping.language import Tree, Value
 from ingot.converters.paths import MISSING, Node, Path, RowNode
 from ingot.converters.rows import Batch, Json, RowError, count_looks
+from ingot.converters.sources.documents import html_text
 from ingot.converters.sources.storage.listing import path_stem
 
 _MAX_DIGITS = 300  # of a place that is spelt as text
@@ -25,10 +27,14 @@ Single = Callable[[Node], Json]
 
 
 class PathStats:
-    """Per path: how often it was looked up, gave nothing (missing), or gave only null."""
+    """Per path: how often it was looked up, gave nothing (missing), or gave only null.
+
+    And how many data URIs were taken out of the HTML that it gave.
+    """
 
     def __init__(self) -> None:
         self.counts: dict[str, list[int]] = {}
+        self.data_uris: Counter[str] = Counter()
 
     def counter(self, path: Path) -> list[int]:
         """Return the counts of a path: [looked up, missing, null]."""
@@ -138,7 +144,7 @@ def compile_hits(value: Value, stats: PathStats) -> Hits:
     if value.pick is not None:
         pick, start = compile_single(value.pick, stats), value.pick.count_from
         hits = _pick_hits(hits, pick, start, _value_name(value))
-    for stage in _hit_stages(value):
+    for stage in _hit_stages(value, stats):
         hits = stage(hits)
     return hits
 
@@ -245,12 +251,15 @@ def choice_index(choice: Json, start: int) -> int | None:
     return int(choice) - start if whole and choice >= start else None
 
 
-def _hit_stages(value: Value) -> Iterator[Callable[[Hits], Hits]]:
+def _hit_stages(value: Value, stats: PathStats) -> Iterator[Callable[[Hits], Hits]]:
     name = _value_name(value)
     if value.map is not None:
         yield _map_hits(_mapper(value.map, name))
     if value.as_json:
         yield _map_hits(lambda hit: _spell_json(hit, name) if isinstance(hit, list | dict) else hit)
+    if value.text_of_html:
+        html_text.check_reader(name or "the mapping")
+        yield _map_hits(lambda hit: _show_html(json_text(hit, name), name, stats))
     if value.replace:
         swap = compile_replace(value.replace)
         yield _map_hits(lambda hit: swap(json_text(hit, name)))
@@ -275,6 +284,15 @@ def _mapper(table: dict[str, Json], name: str | None) -> Callable[[Json], Json]:
         raise RowError("unmapped_value", name, found_text(text))
 
     return look_up
+
+
+def _show_html(text: str, name: str | None, stats: PathStats) -> str:
+    shown = html_text.shown_text(text)
+    if isinstance(shown, str):
+        raise RowError("not_text", name, shown)
+    if shown.data_uris:
+        stats.data_uris[name or ""] += shown.data_uris
+    return shown.text
 
 
 def compile_replace(table: dict[str, str]) -> Callable[[str], str]:

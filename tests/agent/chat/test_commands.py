@@ -17,7 +17,7 @@ from ingot.agent.chat.typed_values import (
 )
 from ingot.converters import json_yaml
 from ingot.converters.mapping.bind import read_tree
-from ingot.converters.mapping.language import value_document
+from ingot.converters.mapping.language import to_document, value_document
 
 FIELDS = ("title", "body", "first name", "lang", "q", "a")
 PT = {"version": 2, "text": ["body"], "where": [{"path": "ok", "in": [True]}]}
@@ -335,7 +335,7 @@ def test_a_literal_is_one_text():
         parse_parts('"a" b')
 
 
-JSON_OF = {"map": [], "replace": [], "json": True, "sep": None}
+JSON_OF = {"map": [], "replace": [], "json": True, "html": False, "sep": None}
 
 
 def test_a_list_or_an_object_is_typed_as_json():
@@ -348,6 +348,9 @@ def test_a_list_or_an_object_is_typed_as_json():
     sft = read_tree(SFT)
     (made,) = parse_command("set tools t as json", sft, FIELDS).edits
     assert value_document(apply_edits(sft, [made]).outer.tools) == {"path": "t", "as": "json"}
+    (made,) = parse_command("set user q text of html", sft, FIELDS).edits
+    changed = to_document(apply_edits(sft, [made]))
+    assert changed["messages"][0]["content"] == {"path": "q", "text_of": "html"}
     with pytest.raises(CommandSyntaxError, match="no field 'my calls'"):
         parse_command("set user my calls as json", sft, FIELDS)
 
@@ -355,7 +358,7 @@ def test_a_list_or_an_object_is_typed_as_json():
 @pytest.mark.parametrize(
     ("line", "fits", "misleads"),
     [
-        ("please remove the html", "No command does that (html)", "drop FIELD"),
+        ("please remove the html", "set TARGET VALUE", "No command"),
         ("strip all whitespace from the answers", "No command", "drop FIELD"),
         ("leave out the internal notes", "drop message where FIELD is A", "out DIR"),
         ("remove rows without an answer", "drop FIELD under", "No command"),

@@ -74,7 +74,12 @@ CASES = {
     ),
     "definitions of tools": (
         SFT,
-        edit("tools", parts=[{"path": "t", "map": [], "replace": [], "json": True, "sep": None}]),
+        edit(
+            "tools",
+            parts=[
+                {"path": "t", "map": [], "replace": [], "json": True, "html": False, "sep": None}
+            ],
+        ),
         {"tools": {"path": "t", "as": "json"}},
     ),
     "first of one": (PT, edit("text", parts=[{"any_of": ["x"]}]), {"text": "x"}),
@@ -88,6 +93,7 @@ CASES = {
                     "map": [{"value": "0", "becomes": "bad"}, {"value": "1", "becomes": None}],
                     "replace": [{"find": "<s>", "put": ""}],
                     "json": True,
+                    "html": False,
                     "sep": ", ",
                 }
             ],
@@ -109,7 +115,12 @@ CASES = {
     ),
     "a modified path without modifiers is a path": (
         PT,
-        edit("text", parts=[{"path": "x", "map": [], "replace": [], "json": False, "sep": None}]),
+        edit(
+            "text",
+            parts=[
+                {"path": "x", "map": [], "replace": [], "json": False, "html": False, "sep": None}
+            ],
+        ),
         {"text": "x"},
     ),
     "a template": (

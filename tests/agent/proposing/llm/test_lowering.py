@@ -43,7 +43,7 @@ def message(
 
 def looked_up(path: str, *, map: Any = (), replace: Any = (), **given: Any) -> Any:
     """A path with modifiers, tables as pairs."""
-    made = {"path": path, "json": False, "sep": None, **given}
+    made = {"path": path, "json": False, "html": False, "sep": None, **given}
     made["map"] = [{"value": value, "becomes": becomes} for value, becomes in map]
     made["replace"] = [{"find": find, "put": put} for find, put in replace]
     return made
@@ -99,6 +99,7 @@ def lowered(given: dict[str, Any]) -> dict[str, Any]:
             [looked_up("k", replace=[("|", "")], json=True, sep="")],
             {"path": "k", "as": "json", "replace": {"|": ""}, "sep": ""},
         ),
+        ([looked_up("k", html=True)], {"path": "k", "text_of": "html"}),
         ([looked_up("k", sep="\n")], "k"),
         (
             [{"any_of": ["a", looked_up("b", json=True)]}],

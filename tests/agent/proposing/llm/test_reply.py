@@ -157,7 +157,7 @@ def test_the_form_of_a_mapping_file_is_understood() -> None:
         {"value": value, "role": role}
         for value, role in (("1", "user"), ("bot", "assistant"), ("log", "drop"))
     ]
-    plain = {"map": [], "replace": [], "json": False, "sep": None}
+    plain = {"map": [], "replace": [], "json": False, "html": False, "sep": None}
     assert first == {
         "each": [],
         "where": [],

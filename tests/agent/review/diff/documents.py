@@ -76,6 +76,7 @@ def _modified(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
             "sep": st.sampled_from(["\n", ", "]),
             "replace": st.sampled_from([{"x": "q"}, {"x": "", "y": "x"}]),
             "as": st.just("json"),
+            "text_of": st.just("html"),
             "each": st.sampled_from(["o[*]", "t[*]", ["o[*]", "t[*]"]]),
             "pick": st.sampled_from(
                 ["w", "b", {"path": "b", "map": {"x": 0}}, {"path": "w", "from": 1}]

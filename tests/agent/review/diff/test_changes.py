@@ -242,6 +242,14 @@ CASES: list[tuple[str, Document, Document, str, str | None, str | None]] = [
     ),
     ("value_as", text("a"), text({"path": "a", "as": "json"}), "text", "a", "a (as json)"),
     (
+        "value_text_of",
+        text("a"),
+        text({"path": "a", "text_of": "html"}),
+        "text",
+        "a",
+        "a (text of html)",
+    ),
+    (
         "value_replace",
         text({"path": "a", "replace": {"<eos>": ""}}),
         text({"path": "a", "replace": {"<eos>": "."}}),

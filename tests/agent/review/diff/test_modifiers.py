@@ -24,6 +24,7 @@ STATED: dict[str, tuple[Json, str]] = {
     "pick": ("right", "picked by right"),
     "map": ({"a": "b"}, "(map 'a' → b)"),
     "as": ("json", "(as json)"),
+    "text_of": ("html", "(text of html)"),
     "replace": ({"a": ""}, "(replace 'a' → \"\")"),
     "label": ("A. ", '(label "A. ")'),
     "sep": ("", '(sep "")'),
