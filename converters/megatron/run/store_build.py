@@ -25,7 +25,7 @@ from ingot.converters.errors import OutputError, SourceError, redact_urls
 from ingot.converters.json_yaml import encode
 from ingot.converters.megatron.engines.engine import EngineChoice
 from ingot.converters.megatron.indexed_dataset import read_meta
-from ingot.converters.megatron.metrics.messages import (
+from ingot.converters.megatron.messages import (
     Message,
     MessageSummary,
     Monitor,
