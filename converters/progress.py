@@ -8,14 +8,23 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from ingot.converters.errors import ConversionError, ExitCode
+
+
+class Latencies(Protocol):
+    """How long batches took, in milliseconds, as a histogram of Prometheus asks for it."""
+
+    total: float
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Return cumulative counts by upper bound, `+Inf` last."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +37,28 @@ class Progress:
     rows: int
     records: int
     rejects: int | None = None  # rows and records; None = not known
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobMeasures:
+    """What only some jobs measure, by the names of metrics."""
+
+    phase: str | None = None  # what a stage of several phases does now
+    amounts: Mapping[str, float] = field(default_factory=dict)  # sums so far
+    values: Mapping[str, float] = field(default_factory=dict)  # as they are now
+    batches: Latencies | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredProgress(Progress):
+    """How far a run is that measures more than rows."""
+
+    measures: JobMeasures
+
+
+def read_measures(progress: Progress | None) -> JobMeasures:
+    """Return what a run measures; nothing of one that counts rows alone."""
+    return progress.measures if isinstance(progress, MeasuredProgress) else JobMeasures()
 
 
 Watch = Callable[[Progress], None]

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from ingot.agent.proposing.llm.mapper import ModelAccess
     from ingot.agent.review.review_document import ReviewDocument
     from ingot.converters.megatron import BuildOptions, TokenStats, WorkOptions
-    from ingot.converters.megatron.metrics.messages import Monitor
+    from ingot.converters.megatron.messages import Monitor
 
 # `object`: frames of libraries that are not imported here.
 SourceLike: TypeAlias = str | os.PathLike[str] | object
@@ -332,7 +332,7 @@ def tokens(
     Raises: see `ingot.converters.megatron.build`.
     """
     from ingot.converters import megatron
-    from ingot.converters.megatron.metrics.messages import ignore_message
+    from ingot.converters.megatron.messages import ignore_message
 
     place = Path(records.out if isinstance(records, Result) else records)
     if find_json(place / "manifest.json") if place.is_dir() else None:

@@ -34,7 +34,7 @@ from ingot.converters.megatron.engines.engine import (
 )
 from ingot.converters.megatron.engines.fast_engines import FAST_ENGINES
 from ingot.converters.megatron.engines.guard import open_engine
-from ingot.converters.megatron.metrics.messages import ignore_message
+from ingot.converters.megatron.messages import ignore_message
 from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
 
 RUN = 1 << 20

@@ -28,7 +28,7 @@ from ingot.converters.convert import plan
 from ingot.converters.convert import result as results
 from ingot.converters.convert.meter import ShardMeter
 from ingot.converters.convert.options import ConvertOptions, check_store_options
-from ingot.converters.convert.record_tokens import TOKENS, TokenCounts, make_tokens
+from ingot.converters.convert.record_tokens import TokenCounts, make_tokens
 from ingot.converters.convert.result import (
     Approved,
     Manifest,
@@ -305,7 +305,7 @@ class _Conversion:
                 folder = self.staged.result / results.RECORDS_FOLDER
                 write_delta_log(folder, parts.records, cast("RecordKind", self.mapping.kind))
         with _time_stage(seconds, "tokens"):
-            tokens = self._tokens(parts, counts)
+            tokens = self._tokens(parts)
         manifest = results.build_manifest(
             self.identity,
             self.source,
@@ -418,18 +418,16 @@ class _Conversion:
         made = (self.mapping.provenance or {}) | ({"approved": passed} if passed else {})
         return dataclasses.replace(self.mapping, provenance=made or None)
 
-    def _tokens(self, parts: results.Parts, counts: results.Counts) -> TokenCounts | None:
+    def _tokens(self, parts: results.Parts) -> TokenCounts | None:
         if self.options.tokenizer is None:
             return None
-        rows, shards = counts.rows["read"], len(parts.records)
-        meter = ShardMeter(watch=self.watch, stage=TOKENS, shards=shards, rows=rows)
         return make_tokens(
             self.staged,
             parts.records,
             self.options.tokenizer,
             name=self.options.source_name or self.source.name,
             rejects=parts.next_rejects(),
-            monitor=meter.hear,
+            watch=self.watch,
         )
 
 

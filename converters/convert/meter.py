@@ -1,22 +1,17 @@
-"""How far a conversion is: shards, rows and records, and what its token build says."""
+"""Count how far a conversion is: shards, rows and records."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ingot.converters.convert.result import ShardDocument
 from ingot.converters.progress import Progress, Watch
 
-if TYPE_CHECKING:
-    from ingot.converters.megatron.metrics.messages import Message
-
 
 @dataclass(kw_only=True)
 class ShardMeter:
-    """Adds shards up and tells the watcher, also what a token build says."""
+    """Adds shards up and tells the watcher."""
 
     watch: Watch
     shards: int
-    stage: str = "convert"
     done: int = 0
     rows: int = 0
     records: int = 0
@@ -35,7 +30,7 @@ class ShardMeter:
         """Tell how far the present shard is."""
         self.watch(
             Progress(
-                stage=self.stage,
+                stage="convert",
                 shards_done=self.done,
                 shards=self.shards,
                 rows=self.rows + rows,
@@ -43,15 +38,3 @@ class ShardMeter:
                 rejects=self.rejects,
             )
         )
-
-    def hear(self, message: "Message") -> None:
-        """Take a message of a token build."""
-        if message["kind"] not in ("plan", "count"):
-            return
-        from ingot.converters.megatron.metrics.messages import message_amounts
-
-        amounts = message_amounts(message)
-        self.done += amounts["units"] if message["kind"] == "count" else 0
-        self.records += amounts["records"]
-        self.rejects += amounts["failed_records"]
-        self.tick(0, 0)

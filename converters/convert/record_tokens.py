@@ -2,13 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, TypedDict, cast
+from typing import Final, TypedDict, cast
 
 from ingot.converters.output.commit import StagedResult
 from ingot.converters.output.files import FileEntry
-
-if TYPE_CHECKING:
-    from ingot.converters.megatron.metrics.messages import Monitor
+from ingot.converters.progress import Watch
 
 TOKENS: Final = "tokens"
 _NAME_BYTES: Final = 100
@@ -34,13 +32,14 @@ def make_tokens(
     *,
     name: str,
     rejects: str,
-    monitor: "Monitor",
+    watch: Watch = lambda _: None,
 ) -> TokenCounts | None:
     """Make the token files of record parts; `rejects` gets the records that are refused.
 
     `name` is that of the source.
     """
     from ingot.converters import megatron
+    from ingot.converters.megatron.messages import BuildMeter
 
     if not records:
         return None
@@ -53,7 +52,7 @@ def make_tokens(
         beside=megatron.SideFiles(
             rejects=staged.result / rejects, run=staged.work / "tokens.run.json"
         ),
-        monitor=monitor,
+        monitor=BuildMeter(watch),
     )
     counts = {name: getattr(stats, name) for name in TokenCounts.__annotations__}
     return cast("TokenCounts", counts)

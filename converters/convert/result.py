@@ -423,7 +423,7 @@ def number_parts(staged: StagedResult, shards: list[ShardDocument]) -> Parts:
             (numbered.rejected, shard["rejected_parts"]),
         ):
             for part, name in final_names(number, parts):
-                staged.take_part(Path(piece_name(number), part["path"]), name, etags.get(name))
+                staged.take_part(piece_name(number), part["path"], name, etags.get(name))
                 entries.append({**part, "path": name})
     return numbered
 

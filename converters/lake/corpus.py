@@ -282,8 +282,6 @@ class _PendingSplit:
 
     def make_tokens(self) -> None:
         """Tokenize what was written, as a conversion does."""
-        from ingot.converters.megatron.metrics.messages import ignore_message
-
         tokenizer, parts = self._corpus.options.tokenizer, self._written["parts"]
         if tokenizer is None or not parts:
             return
@@ -292,9 +290,7 @@ class _PendingSplit:
         rejects = manifests.Parts(records=parts, rejected=[]).next_rejects()
         name = self._corpus.name
         with suppress(NoTokensError):  # a few records may be such that the tokenizer refuses all
-            self._tokens = make_tokens(
-                self._staged, parts, tokenizer, name=name, rejects=rejects, monitor=ignore_message
-            )
+            self._tokens = make_tokens(self._staged, parts, tokenizer, name=name, rejects=rejects)
         with suppress(OSError):  # there are some
             (self._staged.result / manifests.REJECTED_FOLDER).rmdir()
 

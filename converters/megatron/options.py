@@ -2,20 +2,16 @@
 
 import os
 import re
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Final, Literal
+from typing import Annotated, Final, Literal
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.output.sharding import RayAddress, RunnerName, Shard
 from ingot.converters.settings import Level, Setting, limit_problems
-
-if TYPE_CHECKING:
-    from ingot.converters.megatron.metrics.watch import BuildProgress
 
 LongDocs = Literal["filter", "split", "truncate"]
 EmptyDocs = Literal["index", "drop", "eod"]
@@ -301,7 +297,6 @@ class WatchOptions:
     """The settings of a build's log, metrics and alarms."""
 
     log_level: Annotated[Level, _logging("Lowest level that is logged.")] = "info"
-    log_stream: IO[bytes] | None = None  # binary, None = standard output; not closed
     exporter: Annotated[
         Literal["none", "prometheus", "stdout"],
         _logging(
@@ -318,7 +313,6 @@ class WatchOptions:
             minimum=0.1,
         ),
     ] = 5.0
-    host: str = "0.0.0.0"  # of the HTTP server: every interface, as a pod needs it
     port: Annotated[
         int,
         _logging(
@@ -329,8 +323,6 @@ class WatchOptions:
             maximum=65_535,
         ),
     ] = 9464
-    # called with the progress, from one thread; ended by an `OSError` of its own
-    progress: "Callable[[BuildProgress], None] | None" = None
     stall_seconds: Annotated[
         float,
         _logging("Seconds without a finished batch until an alarm.", metavar="SECONDS", minimum=1),
@@ -338,4 +330,3 @@ class WatchOptions:
     error_streak: Annotated[
         int, _logging("Number of consecutive failed rows until an alarm.", metavar="INT", minimum=1)
     ] = 1000
-    clock: Callable[[], float] = time.monotonic  # seconds that only grow

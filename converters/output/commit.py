@@ -172,9 +172,9 @@ class StagedResult:
         """Return where the pieces of the job go."""
         return PieceFolders(self.work)
 
-    def take_part(self, piece_file: Path, name: str, etag: str | None = None) -> None:
-        """Move a file of a piece (below `work`) into the result under its name there."""
-        take_file(self.work / piece_file, self.result / name)
+    def take_part(self, piece: str, path: str, name: str, etag: str | None = None) -> None:
+        """Move a file of a piece into the result under its name there."""
+        take_file(self.work / piece / path, self.result / name)
 
     def found_facts(self) -> dict[str, Json]:
         """Return what run.json says of what the run found of an unfinished one."""

@@ -1,15 +1,14 @@
-"""Watch a long job while it runs: lines of JSON, alarms, and HTTP `/metrics` and `/healthz`."""
+"""Show a long job to machines: lines of JSON, and HTTP `/metrics`, `/healthz` and `/readyz`."""
 
 import json
 import socket
 import sys
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from socketserver import TCPServer, ThreadingMixIn
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, Self, get_args
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, get_args
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import orjson
@@ -27,89 +26,6 @@ if TYPE_CHECKING:
 LogFields = Mapping[str, object]
 MetricKind = Literal["counter", "gauge"]
 LOG_LEVELS: Final[tuple[Level, ...]] = get_args(Level)
-
-
-class StallAlarm:
-    """Notices that a job stands still for more than `limit` seconds; not safe for threads."""
-
-    def __init__(self, limit: float, now: float) -> None:
-        self._limit = limit
-        self._moved = now
-        self._noticed = False
-
-    def move(self, now: float) -> float | None:
-        """Take a sign of life; return the seconds of the noticed stall that it ends, else None."""
-        waited, noticed = now - self._moved, self._noticed
-        self._moved, self._noticed = now, False
-        return waited if noticed else None
-
-    def waited(self, now: float) -> float | None:
-        """Return for how many seconds the job has stood still; None within the limit."""
-        waited = now - self._moved
-        return waited if waited > self._limit else None
-
-    def notice(self, now: float) -> float | None:
-        """Return the same the first time that it is beyond the limit, and None afterwards."""
-        waited = None if self._noticed else self.waited(now)
-        self._noticed = self._noticed or waited is not None
-        return waited
-
-
-class Watcher(ABC):
-    """Watches a long job: a context manager whose thread looks at the time every `pause` seconds.
-
-    It serves `/metrics`, `/healthz` and `/readyz` at an `address`, where one is given.
-    """
-
-    def __init__(self, pause: float, address: tuple[str, int] | None) -> None:
-        self._pause, self._address = pause, address
-        self._lock, self._ended = threading.Lock(), threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
-        self._server: MetricsServer | None = None
-
-    def __enter__(self) -> Self:
-        if self._address is not None:
-            registry = make_registry(self.metrics)
-            self._server = MetricsServer(*self._address, registry, self.trouble, self.ready)
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
-        """Stop the thread, look a last time, and stop the server."""
-        self._ended.set()
-        self._thread.join()
-        self.end(error)
-        if self._server:
-            self._server.close()
-
-    @property
-    def port(self) -> int | None:
-        """The port that is served, None without a server."""
-        return self._server.port if self._server else None
-
-    @abstractmethod
-    def look(self) -> None:
-        """Look at the time: alarms, progress, and what is due."""
-
-    @abstractmethod
-    def end(self, error: BaseException | None) -> None:
-        """Tell how the job ended."""
-
-    @abstractmethod
-    def trouble(self) -> str | None:
-        """Why the job is not healthy, None if it is."""
-
-    @abstractmethod
-    def ready(self) -> bool:
-        """Whether the job has opened its inputs and its destination, and is not asked to end."""
-
-    @abstractmethod
-    def metrics(self) -> Iterable["Metric"]:
-        """Every metric with its value."""
-
-    def _run(self) -> None:
-        while not self._ended.wait(self._pause):
-            self.look()
 
 
 def make_metric(
@@ -174,7 +90,7 @@ class MetricsServer(ThreadingMixIn, WSGIServer):
         host: str,
         port: int,
         registry: "CollectorRegistry",
-        trouble: Callable[[], str | None],
+        trouble: Callable[[], object],
         ready: Callable[[], bool] = lambda: True,
     ) -> None:
         self._open: set[Any] = set()
@@ -225,7 +141,7 @@ class MetricsServer(ThreadingMixIn, WSGIServer):
 
 
 def _make_app(
-    registry: "CollectorRegistry", trouble: Callable[[], str | None], ready: Callable[[], bool]
+    registry: "CollectorRegistry", trouble: Callable[[], object], ready: Callable[[], bool]
 ) -> "WSGIApplication":
     from prometheus_client import make_wsgi_app
 
@@ -243,7 +159,8 @@ def _make_app(
             return [] if method == "HEAD" else found
         elif path == "/healthz":
             reason = trouble()
-            state = {"status": "ok"} if reason is None else {"status": "failing", "reason": reason}
+            failing = {"status": "failing", "reason": str(reason)}
+            state = {"status": "ok"} if reason is None else failing
             status = "200 OK" if reason is None else "503 Service Unavailable"
             kind, body = "application/json", json.dumps(state).encode() + b"\n"
         elif path == "/readyz":
@@ -290,10 +207,11 @@ class LogStream:
         self._torn = False
         self._lock = threading.Lock()
 
-    def heard(self, message: LogFields) -> bool:
-        """Whether the level of a message is high enough; an unknown level is."""
+    def log(self, message: LogFields) -> None:
+        """Write the line of a `log` message if its level is high enough; an unknown level is."""
         level = message.get("level")
-        return level not in LOG_LEVELS or LOG_LEVELS.index(level) >= self._lowest
+        if level not in LOG_LEVELS or LOG_LEVELS.index(level) >= self._lowest:
+            self.write(message)
 
     def write(self, message: LogFields) -> None:
         """Write the line of a `log` message, whatever its level, or count it as lost."""

@@ -167,7 +167,9 @@ class StoredResult(StagedResult):
 
     store: ShardStore
     shards_found: int = 0  # in the store, finished before this run began
-    etags: dict[str, str] = field(default_factory=dict)  # of the parts in the store
+    # Of the parts in the store: which shard each is of, and its ETag.
+    shards: dict[str, str] = field(default_factory=dict)
+    etags: dict[str, str] = field(default_factory=dict)
 
     @property
     def place(self) -> Path | str:
@@ -179,8 +181,9 @@ class StoredResult(StagedResult):
         """Return where the shards go."""
         return self.store
 
-    def take_part(self, piece_file: Path, name: str, etag: str | None = None) -> None:
-        """Note the ETag of a part that its shard has put."""
+    def take_part(self, piece: str, path: str, name: str, etag: str | None = None) -> None:
+        """Note the shard and the ETag of a part that its shard has put."""
+        self.shards[name] = piece
         if etag is not None:  # an unfinished run of before has none
             self.etags[name] = etag
 
@@ -232,8 +235,7 @@ class StoredResult(StagedResult):
             url = f"{self.store.url}/{path}"
             if there.etag == said or holds_sha256(url, part["sha256"]):
                 return
-        number = Path(path).name.partition("-")[2].partition(".")[0].partition("_")[0]
-        delete(self.store.url, [f"{self.store.folder}/{int(number):06d}.json"])
+        delete(self.store.url, [f"{self.store.folder}/{self.shards[path]}.json"])
         problem = f"{path} is not what was written there"
         hint = "make sure that nothing else writes there, then run the command again"
         raise OutputError(self.store.where, problem, hint)

@@ -167,9 +167,12 @@ class JobOptions:
                 log = stack.enter_context(open_log(self.log_file))
             if log is not None or self.metrics_port is not None:
                 from ingot.agent.privacy import redact
-                from ingot.cli.job_watch import JobWatch
+                from ingot.cli.job_watch import JobWatch, Watching
+                from ingot.converters.output.monitoring import LogStream
 
-                job = stack.enter_context(JobWatch(name, self.metrics_port, log, redact))
+                lines = LogStream(log, "info") if log else None
+                watching = Watching(log=lines, port=self.metrics_port, redact=redact)
+                job = stack.enter_context(JobWatch(name, watching))
                 _jobs.append(job)
                 stack.callback(_jobs.remove, job)
             yield

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,11 +20,12 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from ingot.cli import job_watch
-from ingot.cli.job_watch import JobWatch
+from ingot.cli.job_watch import JobState, JobWatch, Pace, Watching
 from ingot.converters import progress
+from ingot.converters.errors import ConversionError
 from ingot.converters.output import monitoring
-from ingot.converters.output.monitoring import make_registry
-from ingot.converters.progress import ProcessUse, Progress
+from ingot.converters.output.monitoring import LogStream, make_registry
+from ingot.converters.progress import JobMeasures, MeasuredProgress, ProcessUse, Progress
 from tests.attack import kills
 
 JOBS = {job.name: job for job in kills.JOBS}
@@ -200,8 +202,21 @@ def far(rows: int, stage: str = "convert") -> Progress:
     return Progress(stage=stage, shards_done=1, shards=4, rows=rows, records=rows, rejects=2)
 
 
-def watch(log: io.BytesIO | None = None) -> JobWatch:
-    return JobWatch("convert", 0, log, lambda text: text.replace("secret", "***"))
+def measured(rows: int, records: int, rejects: int, **amounts: int) -> MeasuredProgress:
+    """A job that measures more than rows."""
+    measures = JobMeasures(phase="read", amounts=amounts, values={"input_bytes": 1000})
+    known = {"rows": rows, "records": records, "rejects": rejects}
+    return MeasuredProgress(stage="tokens", shards_done=0, shards=4, **known, measures=measures)
+
+
+def watch(log: io.BytesIO | None = None, **more: Any) -> JobWatch:
+    lines = LogStream(log, "info") if log else None
+    how: dict[str, Any] = {"port": 0, "redact": lambda text: text.replace("secret", "***"), **more}
+    return JobWatch("convert", Watching(log=lines, **how))
+
+
+def lines_of(log: io.BytesIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.getvalue().splitlines()]
 
 
 @pytest.mark.more
@@ -210,15 +225,14 @@ def test_a_job_without_progress_and_without_work_is_not_healthy(monkeypatch: Any
     monkeypatch.setattr(
         job_watch, "measure_processes", lambda: {(1, 0.0): ProcessUse(busy[0], 0, 0, 1)}
     )
-    monkeypatch.setattr(job_watch, "_STALL", 0.05)
-    with watch() as job:
+    with watch(stall_seconds=0.05) as job:
         time.sleep(0.1)
         assert job.trouble() is None  # nothing has begun
         assert not job.ready()
         job(far(1))
         assert (job.trouble(), job.ready()) == (None, True)
         time.sleep(0.1)
-        assert "no progress" in (job.trouble() or "")
+        assert "no progress" in str(job.trouble())
         busy[0] += 5  # within a large shard
         assert job.trouble() is None
         time.sleep(0.1)
@@ -235,6 +249,7 @@ def test_all_formats_of_metrics_can_be_read() -> None:
     with watch() as job:
         job(far(7))
         job(far(9, "tokens"))
+        assert job.port
         registry = make_registry(job.metrics)
         text = exposition.generate_latest(registry).decode()
         names = {one.name for one in open_metrics(text)}
@@ -273,9 +288,8 @@ def test_a_stall_is_logged_once_and_its_end(monkeypatch: Any) -> None:
     monkeypatch.setattr(
         job_watch, "measure_processes", lambda: {(1, 0.0): ProcessUse(busy[0], 0, 0, 1)}
     )
-    monkeypatch.setattr(job_watch, "_STALL", 0.05)
     log = io.BytesIO()
-    with watch(log) as job:
+    with watch(log, stall_seconds=0.05) as job:
         job(far(1))
         job.look()
         time.sleep(0.1)
@@ -283,7 +297,7 @@ def test_a_stall_is_logged_once_and_its_end(monkeypatch: Any) -> None:
         job.look()
         busy[0] += 5
         job.look()
-    said = [json.loads(line) for line in log.getvalue().splitlines()]
+    said = lines_of(log)
     stalls = [one for one in said if one["event"].startswith("stall")]
     assert [(one["level"], one["event"]) for one in stalls] == [
         ("warn", "stall"),
@@ -291,3 +305,77 @@ def test_a_stall_is_logged_once_and_its_end(monkeypatch: Any) -> None:
     ]
     assert stalls[0]["stage"] == "convert"
     assert stalls[0]["seconds"] > 0.05
+
+
+def test_failures_in_a_row_are_said_once_and_their_end() -> None:
+    log = io.BytesIO()
+    with watch(log, port=None, error_streak=3) as job:
+        job(measured(0, 0, 0, failed_files=0))
+        job(measured(2, 0, 2, failed_files=0))
+        assert job.trouble() is None
+        job(measured(3, 0, 3, failed_files=1))
+        job(measured(3, 0, 3, failed_files=1, tokens=5))
+        assert str(job.trouble()) == "error_rate: 4 rows and files failed in a row"
+        job(measured(13, 0, 12, failed_files=1))
+        assert job.trouble() is None
+        job(measured(16, 0, 15, failed_files=1))
+        job(measured(16, 1, 15, failed_files=1))
+    said = [one for one in lines_of(log) if one["event"].startswith("error_rate")]
+    assert [(one["level"], one["event"], one["error_count"]) for one in said] == [
+        ("error", "error_rate", 4),
+        ("info", "error_rate_over", 4),
+    ]
+
+
+def test_rates_are_those_of_the_last_half_minute() -> None:
+    pace = Pace()
+    assert pace.rates() == {}
+    for second in range(101):
+        slow = 100 * min(second, 50) + 10 * max(second - 50, 0)
+        pace.look(float(second), measured(second, 0, 0, tokens=slow, bytes_read=second))
+    assert pace.rates() == pytest.approx({"rows": 1, "tokens": 10, "bytes_read": 1})
+    assert pace.seconds_left(measured(0, 0, 0, bytes_read=100)) == pytest.approx(900)
+    assert pace.seconds_left(measured(0, 0, 0, bytes_read=1000)) is None
+    assert pace.seconds_left(far(5)) is None
+
+
+def test_a_bar_is_drawn_by_the_thread_and_ends_with_the_terminal() -> None:
+    drawn: list[JobState] = []
+    told = threading.Event()
+
+    def draw(state: JobState) -> None:
+        drawn.append(state)
+        if state.progress:
+            told.set()
+            raise BrokenPipeError
+
+    with watch(port=None, draw=draw) as job:
+        job(measured(3, 3, 0, bytes_read=400, tokens=7))
+        assert told.wait(60)
+        count = len(drawn)
+        job.look()
+    assert len(drawn) == count
+    assert drawn[-1].progress == measured(3, 3, 0, bytes_read=400, tokens=7)
+    assert drawn[-1].trouble is None
+
+
+def test_a_line_of_progress_where_anything_changed() -> None:
+    log = io.BytesIO()
+    with watch(log, port=None) as job:
+        job(far(1))
+        for _ in range(3):
+            job.look()
+        job(measured(3, 3, 0, bytes_read=400, tokens=7))
+        job.look()
+    shown = [one for one in lines_of(log) if one["event"] == "progress"]
+    assert [one["rows"] for one in shown] == [1, 3]
+    assert {"cpu_pct", "mem_rss_bytes", "disk_read_MBps", "disk_write_MBps"} <= shown[0].keys()
+    assert (shown[1]["phase"], shown[1]["tokens"], shown[1]["input_bytes"]) == ("read", 7, 1000)
+    assert {"tokens_per_sec", "bytes_read_per_sec", "eta_seconds"} <= shown[1].keys()
+
+
+def test_a_taken_port_leaves_nothing_behind() -> None:
+    before = set(threading.enumerate())
+    with watch() as job, pytest.raises(ConversionError, match="another port"):
+        watch(port=job.port).__enter__()
+    assert set(threading.enumerate()) <= before

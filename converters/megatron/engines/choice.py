@@ -39,7 +39,7 @@ from ingot.converters.megatron.engines.fast_engines import (
     recall_verdict,
 )
 from ingot.converters.megatron.engines.guard import RoutedEngine, make_routing_rules
-from ingot.converters.megatron.metrics.messages import Monitor, log_event
+from ingot.converters.megatron.messages import Monitor, log_event
 from ingot.converters.megatron.tokenizer import TokenizerFile
 from ingot.converters.megatron.tokenizer_files import load_huggingface, load_sentencepiece
 from ingot.converters.settings import Level

@@ -48,7 +48,7 @@ from ingot.converters.megatron.engines.fast_engines import (
     new_letters,
     open_fast,
 )
-from ingot.converters.megatron.metrics.messages import Monitor, log_event
+from ingot.converters.megatron.messages import Monitor, log_event
 from ingot.converters.megatron.tokenizer import TokenizerFile
 
 

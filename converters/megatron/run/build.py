@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ingot.converters.megatron.metrics.messages import Monitor, ignore_message, log_event
+from ingot.converters.megatron.messages import Monitor, ignore_message, log_event
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
 from ingot.converters.megatron.read.input_files import InputFile
 from ingot.converters.megatron.run.data_set import TokenStats, find_done, make_data_set

@@ -28,7 +28,7 @@ from ingot.converters.megatron.indexed_dataset import (
     index_paths,
     mask_prefix,
 )
-from ingot.converters.megatron.metrics.messages import log_event
+from ingot.converters.megatron.messages import log_event
 from ingot.converters.megatron.read.input_files import (
     InputFile,
     InputKind,
@@ -248,7 +248,7 @@ def _engine_case(recipe: Recipe, engine: str) -> VerdictCase:
 def _forget_engine(build: Build, place: Staging, engine: str, problem: str) -> None:
     """Note that what the engine wrote has to be done again."""
     log_event(build.monitor, "error", "tokenizer", "engine_wrong", engine=engine, error=problem)
-    build.monitor({"kind": "count", "error.engine": 1})
+    build.monitor({"kind": "count", "engine_errors": 1})
     with output_errors(place.prefix):
         for lane in place.own_lanes():
             drop_engine(place.base, lane, engine)
@@ -280,7 +280,7 @@ def _commit(
             log_event(build.monitor, "warn", "tokenizer", name, **facts)
     begun = time.monotonic()
     assembled = assemble(place, good, recipe.rules.dtype, masks=recipe.masks, rejects=build.rejects)
-    build.monitor({"kind": "stage", "stage": "index", "seconds": time.monotonic() - begun})
+    build.monitor({"kind": "count", "index_seconds": time.monotonic() - begun})
     meta = describe_data_set(recipe, *count_results(build.files, plan, finished, failures))
     engines = sorted({stretch.engine for stretch in good} - {""})
     wrong = tuple(sorted(done.wrong))

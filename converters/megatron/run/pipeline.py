@@ -35,7 +35,7 @@ from ingot.converters.megatron.engines.engine import (
     texts_buffer,
 )
 from ingot.converters.megatron.engines.guard import open_engine, trim_memory
-from ingot.converters.megatron.metrics.messages import Monitor, log_event, queue_fields
+from ingot.converters.megatron.messages import Monitor, log_event, queue_fields
 from ingot.converters.megatron.options import WorkOptions
 from ingot.converters.megatron.read.input_files import InputFile, Unit
 from ingot.converters.megatron.read.row_batches import read_rows
@@ -271,8 +271,8 @@ class Pipeline:
         def tell(spent: float) -> None:
             read = sum(reading)
             reading.clear()
-            self._monitor({"kind": "stage", "stage": "reader", "seconds": read})
-            self._monitor({"kind": "stage", "stage": "preprocess", "seconds": spent - read})
+            took = {"reader_seconds": read, "preprocess_seconds": spent - read}
+            self._monitor({"kind": "count", **took})
 
         with closing(read_rows(file, unit, layout, batch_size=size, ahead=ahead)) as rows:
             shards = self._preparer.prepare(file.name, timed_items(rows, reading.append))
@@ -342,12 +342,11 @@ class Pipeline:
         if shard.read:
             row_group, size = shard.row_group, shard.read
             log_event(monitor, "trace", "reader", "rows_read", row_group=row_group, bytes_read=size)
+        took = {}
         if tokenized.seconds:
-            monitor({"kind": "stage", "stage": "write", "seconds": seconds})
-            monitor({"kind": "stage", "stage": "tokenize", "seconds": tokenized.seconds})
-            monitor({"kind": "batch", "ms": 1000 * tokenized.seconds})
-            reader, tokenizer = self._depths.depths()
-            monitor({"kind": "depth", "reader": reader, "tokenizer": tokenizer})
+            took = {"write_seconds": seconds, "tokenize_seconds": tokenized.seconds}
+            depths = queue_fields(self._depths.depths())
+            monitor({"kind": "batch", "ms": 1000 * tokenized.seconds, **depths})
         documents = tokenized.documents
         monitor(
             {
@@ -360,6 +359,7 @@ class Pipeline:
                 "documents": 0 if documents is None else len(documents.sizes),
                 "failed_records": tally.get("rejected", 0),
                 "filtered": tally.get("short", 0) + tally.get("long", 0),
+                **took,
             }
         )
 
@@ -378,5 +378,5 @@ class Pipeline:
             raise problem
         error = str(problem)
         log_event(monitor, "error", "reader", "batch_decode_failed", file_path=name, error=error)
-        monitor({"kind": "count", "error.read": 1})
+        monitor({"kind": "count", "read_errors": 1})
         return writer.fail(unit.number, problem.problem)  # where it lies is not the data's

@@ -17,7 +17,7 @@ from ingot.converters.megatron.engines.choice import choose_engine
 from ingot.converters.megatron.engines.engine import EngineChoice
 from ingot.converters.megatron.engines.guard import trim_memory
 from ingot.converters.megatron.indexed_dataset import TokenDtype, token_dtype
-from ingot.converters.megatron.metrics.messages import Monitor, log_event
+from ingot.converters.megatron.messages import Monitor, log_event
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
 from ingot.converters.megatron.read.input_files import (
     InputFile,

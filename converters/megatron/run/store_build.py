@@ -25,7 +25,7 @@ from ingot.converters.errors import OutputError, SourceError, redact_urls
 from ingot.converters.json_yaml import encode
 from ingot.converters.megatron.engines.engine import EngineChoice
 from ingot.converters.megatron.indexed_dataset import read_meta
-from ingot.converters.megatron.metrics.messages import (
+from ingot.converters.megatron.messages import (
     Message,
     MessageSummary,
     Monitor,
@@ -259,9 +259,9 @@ class _StoreBuild:
         with output_errors(self.staged.result):
             (self.staged.result / BLEND).write_text("".join(blend), "utf-8")
         parts = [part for one in shards for part in one["parts"]]
-        etags = {path: etag for one in shards for path, etag in one["etags"].items()}
-        for path in (part["path"] for part in parts):
-            self.staged.take_part(Path(path), path, etags.get(path))
+        for at, one in enumerate(shards):
+            for path in (part["path"] for part in one["parts"]):
+                self.staged.take_part(piece_name(at), path, path, one["etags"].get(path))
         engines = sorted({name for one in shards for name in one["engines"]})
         run = {"engines": engines, "seconds": round(time.monotonic() - started, 3)}
         run |= self.staged.found_facts()

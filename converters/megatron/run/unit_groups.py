@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from ingot.converters.errors import ConversionError, IngotError
 from ingot.converters.megatron.engines.engine import EngineChoice
-from ingot.converters.megatron.metrics.messages import Message, MessageSummary, Monitor, log_event
+from ingot.converters.megatron.messages import Message, MessageSummary, Monitor, log_event
 from ingot.converters.megatron.options import WorkOptions
 from ingot.converters.megatron.read.input_files import InputFile, Unit
 from ingot.converters.megatron.run.pipeline import FileTally, Pipeline
@@ -156,7 +156,7 @@ class _Groups:
         rest = self._count(group, {number: one.failed is not None for number, one in there.items()})
         monitor = self._build.monitor
         log_event(monitor, "error", "pipeline", "worker_died", worker=lane, error=how)
-        monitor({"kind": "count", "error.worker": 1})
+        monitor({"kind": "count", "worker_errors": 1})
         if lane is not None and lane not in self._begun:
             self._stillborn += 1
             if self._stillborn >= MOST_DEATHS * self._build.work.processes:

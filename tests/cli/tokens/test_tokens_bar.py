@@ -10,60 +10,67 @@ import struct
 import subprocess
 import sys
 import termios
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from ingot.cli.tokens.build import (
+from ingot.cli.job_watch import JobState
+from ingot.cli.tokens.display import (
+    BuildMeasures,
+    BuildSummary,
+    RunSpeed,
+    StageTime,
     amount_text,
     clock_text,
     print_summary,
     progress_text,
     token_meter,
 )
-from ingot.converters.megatron.metrics.messages import MessageTotals
-from ingot.converters.megatron.metrics.summary import BuildMeasures, BuildSummary, summarize_build
-from ingot.converters.megatron.metrics.watch import BuildProgress
+from ingot.converters.progress import JobMeasures, MeasuredProgress
 
 BUILD = """
 import sys, threading
-from ingot.cli.tokens.build import token_meter
-from ingot.converters.megatron.metrics.messages import log_event
-from ingot.converters.megatron.metrics.watch import Watch
-from ingot.converters.megatron.options import WatchOptions
+from ingot.cli.job_watch import JobWatch, Watching
+from ingot.cli.tokens.display import token_meter
+from ingot.converters.megatron.messages import BuildMeter, log_event
+from ingot.converters.output.monitoring import LogStream
 
-with token_meter(shown=sys.argv[1] == "bar") as meter:
+with token_meter(shown=sys.argv[1] == "bar") as bar:
     drawn = threading.Event()
-    if meter.progress:
-        def progress(one, draw=meter.progress):
-            draw(one)
-            if one.records:
+    if bar.draw:
+        def draw(state):
+            bar.draw(state)
+            if state.progress and state.progress.rows:
                 drawn.set()
     else:
-        progress = None
+        draw = None
         drawn.set()
-    options = WatchOptions(exporter="none", progress=progress, log_stream=meter.log_stream)
-    with Watch(options) as watch:
-        watch({"kind": "plan", "bytes": 4_000_000_000, "files": 4, "units": 8})
-        watch({"kind": "phase", "phase": "read"})
+    log = LogStream(bar.log_stream, "warn")
+    with JobWatch("tokens build", Watching(log=log, progress_lines=False, draw=draw)) as watch:
+        meter = BuildMeter(watch, log.log)
+        meter({"kind": "plan", "bytes": 4_000_000_000, "files": 4, "units": 8})
+        meter({"kind": "phase", "phase": "read"})
         counts = {"bytes_read": 1_500_000_000, "records": 12_345, "tokens": 67_890_123}
-        watch({"kind": "count", **counts})
+        meter({"kind": "count", **counts})
         assert drawn.wait(60)
-        log_event(watch, "warn", "reader", "batch_decode_failed", file_path="a\\x1b[31m.parquet")
+        log_event(meter, "warn", "reader", "batch_decode_failed", file_path="a\\x1b[31m.parquet")
 """
 
-PROGRESS = BuildProgress(
-    phase="read",
-    bytes_read=1_500_000_000,
-    bytes_total=4_000_000_000,
-    records=12_345,
-    tokens=67_890_123,
-    tokens_per_sec=1_234_567.8,
-    eta=3723.4,
-    trouble=None,
-)
+
+def state(
+    done: int = 1_500_000_000, total: int = 4_000_000_000, left: float | None = 3723.4
+) -> JobState:
+    """A build on its way."""
+    measures = JobMeasures(
+        phase="read",
+        amounts={"bytes_read": done, "tokens": 67_890_123},
+        values={"input_bytes": total},
+    )
+    amounts = {"rows": 12_345, "records": 12_000, "shards_done": 1, "shards": 8}
+    now = MeasuredProgress(stage="tokens", **amounts, measures=measures)
+    return JobState(now, {"tokens": 1_234_567.8}, left, None)
 
 
 def shown(word: str, width: int, *, stdout: int | None = None) -> str:
@@ -140,19 +147,19 @@ def test_a_log_that_goes_to_a_file_has_no_bar_in_it(tmp_path: Path) -> None:
 
 def test_no_bar_where_there_is_no_terminal(capfd: pytest.CaptureFixture[str]) -> None:
     with token_meter() as meter:
-        assert meter.progress is None
+        assert meter.draw is None
         assert meter.log_stream is None
     assert capfd.readouterr() == ("", "")
 
 
 def test_what_the_bar_says() -> None:
-    assert progress_text(PROGRESS) == (
+    assert progress_text(JobState(None, {}, None, None)) == ""
+    assert progress_text(state()) == (
         "1,500.0/4,000.0 MB  12.3k records  67.9M tokens  1.23M/s  1:02:03 left"
     )
-    unknown = replace(PROGRESS, bytes_read=5_000_000, bytes_total=0, eta=None)
+    unknown = state(5_000_000, 0, None)
     assert progress_text(unknown).startswith("5.0 MB  12.3k records")
-    large = replace(PROGRESS, bytes_total=123_456_789_000_000)
-    assert progress_text(large).startswith("0.0/123.5 TB")
+    assert progress_text(state(total=123_456_789_000_000)).startswith("0.0/123.5 TB")
 
 
 @pytest.mark.parametrize(
@@ -181,17 +188,32 @@ def test_clock(seconds: float, text: str) -> None:
 
 
 def summary() -> BuildSummary:
-    totals = MessageTotals(0.0)
-    totals.take({"kind": "phase", "phase": "read"}, 1.0)
-    amounts = {"bytes_read": 200_000_000, "text_bytes": 600_000_000, "tokens": 150_000_000}
-    others = {"records": 1234, "documents": 1200, "failed_records": 4, "files": 3}
-    totals.take({"kind": "count", **amounts, **others, "error.a\x1b[31m[red]": 4}, 2.0)
-    totals.take({"kind": "stage", "stage": "tokenize", "seconds": 30.0}, 2.0)
-    totals.take({"kind": "stage", "stage": "reader", "seconds": 10.0}, 2.0)
-    totals.take({"kind": "batch", "ms": 40.0}, 2.0)
-    totals.take({"kind": "phase", "phase": "done"}, 11.0)
-    measured = BuildMeasures(engine="fast\x1b]0;x\x07[bold]", disk_mbps=1784.0)
-    return summarize_build(totals, 12.0, measured, peak=800_000_000, lost=0)
+    measured = BuildMeasures(
+        wall_seconds=12.0,
+        engine="fast\x1b]0;x\x07[bold]",
+        disk_mbps=1784.0,
+        peak_rss_bytes=800_000_000,
+    )
+    disk = {"disk_mbps": 1784.0, "disk_share": 0.0112}
+    return BuildSummary(
+        **asdict(measured),
+        **dict.fromkeys(("failed_files", "bytes_written", "filtered"), 0),
+        phases={"start": 1.0, "read": 10.0},
+        files=3,
+        bytes_read=200_000_000,
+        text_bytes=600_000_000,
+        records=1234,
+        documents=1200,
+        tokens=150_000_000,
+        rejected=4,
+        errors={"read": 4},
+        speed=RunSpeed(read_mbps=16.67, text_mbps=50.0, tokens_per_sec=12_500_000.0, **disk),
+        stages=(
+            StageTime(stage="reader", seconds=10.0, share=0.25),
+            StageTime(stage="tokenize", seconds=30.0, share=0.75),
+        ),
+        latency_ms={"p50": 40.0, "p90": 40.0, "p99": None},
+    )
 
 
 def table(width: int, encoding: str = "utf-8") -> str:
@@ -212,7 +234,7 @@ def test_the_summary_on_a_wide_terminal() -> None:
         "(1,784 MB/s)" in lines
     )
     assert "text 600 MB 50.0 MB/s" in lines
-    assert "errors 4 a [31m[red]" in lines
+    assert "errors 4 read" in lines
     assert "time 12.0 s start 1.0 s, read 10.0 s" in lines
     assert "stages 40.0 s of all threads" in lines
     assert "tokenize 30.0 s 75 % ██████████████████" in lines

@@ -123,10 +123,9 @@ def test_the_command_line_of_the_document(corpus, tmp_path):
         done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         lines = [json.loads(one) for one in done.stdout.splitlines()]
-        assert [one["event"] for one in lines if one["event"] != "metrics"] == [
-            *("scanned", "checked", "engine_chosen", "summary")
+        assert [one["event"] for one in lines if one["event"] != "progress"] == [
+            *("started", "scanned", "checked", "engine_chosen", "stage", "summary", "finished")
         ]
-        assert lines[-1]["event"] == "metrics"
         assert "tokens/s by hf" in done.stderr
         assert not any(one.endswith(" ") for one in done.stderr.splitlines())
     assert read(tmp_path / "one") == ids(*JOINED)
@@ -280,7 +279,7 @@ def test_fail_fast_ends_at_the_first(build, corpus, tmp_path, capsys):
     assert failed["file_path"] == "b.parquet"
     build("--input-dir", bad, "--fail-fast", prefix="fast", code=1)
     assert "b.parquet" in capsys.readouterr().err
-    ended = log(tmp_path)[-1 - (log(tmp_path)[-1]["event"] == "metrics")]
+    ended = log(tmp_path)[-1]
     assert (ended["event"], ended["level"]) == ("failed", "error")
     assert not (tmp_path / "fast.idx").exists()
 
@@ -294,24 +293,25 @@ def test_log_lines_from_a_level_on(build, tmp_path):
     events = {str(one["event"]) for one in lines}
     assert {"scanned", "keep_order", "checked", "batch", "rows_read", "unit_done"} <= events
     assert {one["component"] for one in lines} == {
-        *("scanner", "reader", "tokenizer", "writer", "pipeline")
+        *("scanner", "reader", "tokenizer", "writer", "pipeline", "tokens build")
     }
     fields = {name for one in lines for name in one}
     assert fields >= {
         *("ts", "level", "component", "event", "file_path", "row_group", "batch_size"),
         *("bytes_read", "records", "tokens", "latency_ms", "queue_depth_reader"),
         *("queue_depth_tok", "cpu_pct", "mem_rss_bytes", "disk_read_MBps", "disk_write_MBps"),
-        "error_count",
     }
 
 
 @pytest.mark.more
 def test_metrics(build, tmp_path):
     build("--metrics-exporter", "prometheus", "--metrics-port", "0", prefix="served")
-    assert "metrics" not in {one["event"] for one in log(tmp_path)}
+    events = [one["event"] for one in log(tmp_path)]
+    assert "progress" not in events
+    assert events[:2] == ["started", "serving"]
     build("--metrics-interval", "0.1", "--stall-seconds", "60", "--error-streak", "5")
-    last = [one for one in log(tmp_path) if one["event"] == "metrics"][-1]
-    assert (last["records"], last["files"]) == (len(JOINED), 2)
+    last = log(tmp_path)[-1]
+    assert (last["event"], last["rows"], last["files"]) == ("finished", len(JOINED), 2)
 
 
 def test_no_bar_without_a_terminal(build, capsys):

@@ -14,7 +14,7 @@ from ingot.converters.megatron.engines.fast_engines import (
     probe_engine,
 )
 from ingot.converters.megatron.engines.guard import open_engine
-from ingot.converters.megatron.metrics.messages import ignore_message
+from ingot.converters.megatron.messages import ignore_message
 
 LOADED = {
     ("gigatoken", "gpt2"),

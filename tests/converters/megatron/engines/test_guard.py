@@ -19,7 +19,7 @@ from ingot.converters.megatron.engines.fast_engines import (
     recall_verdict,
 )
 from ingot.converters.megatron.engines.guard import open_engine
-from ingot.converters.megatron.metrics.messages import ignore_message
+from ingot.converters.megatron.messages import ignore_message
 
 CHOICE = EngineChoice(engine="planted", version="1")
 

@@ -1,1 +1,0 @@
-"""What a token build reports while it runs."""
