@@ -1,12 +1,14 @@
 """Plants one fault at a time and asks whether the quick suite notices.
 
-    python benchmarks/planted_faults.py                      # all 40, some minutes each
+    python benchmarks/planted_faults.py                      # all 40: half a minute each
     python benchmarks/planted_faults.py --only paths commit  # those whose file says one of these
-    python benchmarks/planted_faults.py --tests all          # the whole quick suite each time
+    python benchmarks/planted_faults.py --rest               # what is missed: the whole quick suite
+    python benchmarks/planted_faults.py --checkout FOLDER    # the tests of another version
 
 Each changes one line in a copy of the checkout, as a slip of the pen would, and runs the folder of
-tests that mirrors the file. A fault that nothing notices is a test that is missing. Prints a line
-for each and how many were caught; ends with 1 where one was not.
+tests that mirrors the file up to the first failure, what names the module first. A fault that
+nothing notices is a test that is missing. Prints a line for each and how many were caught; ends
+with 1 where one was not.
 """
 
 import argparse
@@ -16,13 +18,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LEFT_BEHIND = shutil.ignore_patterns(".git", ".venv", ".peers", ".*_cache", "demo", ".hypothesis")
 PATIENCE = 1800  # seconds for one folder of tests: a fault may be an endless loop
+# What pytest ends with, and whether a test failed: 1 of itself, 2 while it was read, 5 with none.
+ENDS = {0: False, 1: True, 2: True, 5: False}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,6 +227,39 @@ def plant(fault: Fault, checkout: Path) -> None:
     path.write_text(text.replace(fault.right, fault.wrong), "utf-8")
 
 
+@contextmanager
+def planted(fault: Fault, checkout: Path) -> Iterator[None]:
+    """Plant the fault; take it out again, so that what is compiled of other files stays."""
+    path = checkout / fault.file
+    right, times = path.read_bytes(), path.stat()
+    plant(fault, checkout)
+    try:
+        yield
+    finally:
+        path.write_bytes(right)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def mirrored_files(fault: Fault, checkout: Path) -> list[str]:
+    """Return the files of the tests beside a fault: those that name its module come first."""
+    stem = Path(fault.file).stem
+    found = [
+        file
+        for place in fault.tests
+        for file in ([checkout / place] if place.endswith(".py") else _test_files(checkout / place))
+    ]
+
+    def distance(file: Path) -> tuple[bool, bool, int]:
+        text = file.read_text("utf-8")
+        return stem not in file.stem, stem not in text, len(text)
+
+    return [str(file.relative_to(checkout)) for file in sorted(found, key=distance)]
+
+
+def _test_files(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("test_*.py"))
+
+
 def is_noticed(checkout: Path, tests: Sequence[str]) -> bool:
     """Return whether a test fails, or none ends in time."""
     words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
@@ -235,34 +273,40 @@ def is_noticed(checkout: Path, tests: Sequence[str]) -> bool:
         )
     except subprocess.TimeoutExpired:
         return True
-    return done.returncode != 0
+    if done.returncode not in ENDS:
+        raise SystemExit(f"pytest {' '.join(tests)}: {done.stdout.decode()[-2000:]}")
+    return ENDS[done.returncode]
 
 
 def main() -> int:
-    """Plant each fault in a fresh copy and print whether it was caught."""
+    """Plant each fault in a copy and print whether it was caught."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--only", nargs="*", default=[], help="parts of names of files")
-    parser.add_argument("--tests", choices=("mirrored", "all"), default="mirrored")
+    parser.add_argument("--rest", action="store_true", help="the whole suite where one is missed")
+    parser.add_argument("--checkout", type=Path, default=ROOT)
     given = parser.parse_args()
     chosen = [
         one for one in FAULTS if not given.only or any(part in one.file for part in given.only)
     ]
     missed = 0
-    for one in chosen:
-        with tempfile.TemporaryDirectory() as folder:
-            checkout = Path(folder) / "ingot"
-            shutil.copytree(ROOT, checkout, symlinks=True, ignore=LEFT_BEHIND)
-            plant(one, checkout)
+    with tempfile.TemporaryDirectory() as folder:
+        checkout = Path(folder) / "ingot"
+        shutil.copytree(given.checkout, checkout, symlinks=True, ignore=LEFT_BEHIND)
+        for one in chosen:
             begun = time.monotonic()
-            caught = is_noticed(checkout, one.tests if given.tests == "mirrored" else ["tests"])
-        missed += not caught
-        word = "caught" if caught else "MISSED"
-        print(
-            f"{word} {time.monotonic() - begun:6.0f} s  {one.file}: "
-            f"{one.right.strip()!r} -> {one.wrong.strip()!r}"
-        )
+            with planted(one, checkout):
+                caught = is_noticed(checkout, mirrored_files(one, checkout)) or (
+                    given.rest and is_noticed(checkout, ["-n", "auto", "tests"])
+                )
+            missed += not caught
+            word = "caught" if caught else "MISSED"
+            print(
+                f"{word} {time.monotonic() - begun:6.0f} s  {one.file}: "
+                f"{one.right.strip()!r} -> {one.wrong.strip()!r}",
+                flush=True,
+            )
     print(f"{len(chosen) - missed} of {len(chosen)} caught")
     return int(missed > 0)
 

@@ -1,9 +1,10 @@
 """What every test runs under: no network by accident, no state of the user, repeatable examples."""
 
+import gc
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,20 @@ SURE = ("--yes", "--min-confidence=0.6")
 
 if TYPE_CHECKING:
     from tests.s3_server import Storage
+
+
+def first_quick(cases: Iterable[Any], quick: int = 1) -> list[Any]:
+    """Cases for `parametrize` of which the first few are of `make test`, all of `test-more`."""
+    params = [one if hasattr(one, "marks") else _as_param(one) for one in cases]
+    late = [pytest.param(*one.values, id=one.id, marks=[*one.marks, MORE]) for one in params]
+    return [*params[:quick], *late[quick:]]
+
+
+def _as_param(case: Any) -> Any:
+    return pytest.param(*case) if isinstance(case, tuple) else pytest.param(case)
+
+
+MORE = pytest.mark.more
 
 # Tests run side by side: the threads of several trainings would only wait for each other. Read when
 # torch is imported, so it is set here.
@@ -46,6 +61,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Offer to draw all examples of properties."""
     parser.addoption("--all-examples", action="store_true", help="draw all examples of properties")
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected out of the garbage collector's rounds: it stays to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

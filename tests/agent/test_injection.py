@@ -23,7 +23,7 @@ from ingot.agent.session import run_once
 from ingot.agent.state import Order, State
 from ingot.cli.app import app
 from ingot.converters.errors import ModelError
-from tests.conftest import SURE
+from tests.conftest import SURE, first_quick
 
 
 def _beside(name: str) -> Any:
@@ -108,8 +108,7 @@ CASES = [
 ]
 
 
-@pytest.mark.more
-@pytest.mark.parametrize(("order", "names", "wanted"), CASES)
+@pytest.mark.parametrize(("order", "names", "wanted"), first_quick(CASES))
 def test_what_an_obedient_model_says_is_stopped(
     victim: Victim, order: Any, names: tuple[str, str], wanted: str
 ) -> None:
@@ -121,8 +120,9 @@ def test_what_an_obedient_model_says_is_stopped(
     assert victim.files() == victim.before
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("place", poison.PLACES, ids=lambda place: place.name)
+@pytest.mark.parametrize(
+    "place", first_quick(pytest.param(one, id=one.name) for one in poison.PLACES)
+)
 def test_an_order_is_stopped_wherever_it_stands(victim: Victim, chat: Any, place: Any) -> None:
     order = poison.PLANTED
     state = victim.run(place, order, VAGUE)

@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ingot.cli.app import app
+from tests.command_line import ingot
 
 TOKENIZER = str(Path(__file__).parents[2] / "examples/tokenizer/tokenizer.json")
 MAPPING = {"version": 2, "text": "body"}
@@ -36,10 +37,7 @@ SURE = ("--yes", "--min-confidence", "0.6")
 
 def ends(code: int, *words: str) -> str:
     """What is said on stderr by a command that ends with this code; nothing is on stdout."""
-    ran = CliRunner().invoke(app, list(words))
-    if ran.exception and not isinstance(ran.exception, SystemExit):
-        raise ran.exception
-    assert ran.exit_code == code, ran.output
+    ran = ingot(*words, code=code)
     assert "Traceback" not in ran.output
     return ran.stderr
 

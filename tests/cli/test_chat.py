@@ -1,6 +1,5 @@
 """`ingot chat` as a person meets it: piped, at a terminal, with a model and without one."""
 
-import contextlib
 import json
 import os
 import signal
@@ -10,12 +9,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from ingot.cli.app import app
 from tests.agent.conftest import ChatServer
 from tests.cli.conftest import reply
 from tests.cli.test_terminal import Terminal
+from tests.command_line import ingot
 
 PROPOSED = reply("pt", text=["title", "body"])  # as the rules do, who are not quite sure
 LOAF = "Loaf number {} was left in a warm place for two hours. It had doubled by then, and broke."
@@ -30,11 +29,10 @@ def folder(tmp_path):
     return tmp_path
 
 
-def ingot(folder: Path, *words: str, lines: str = "", **environment: str) -> Result:
+def talk(folder: Path, *words: str, lines: str = "", **environment: str) -> Result:
     """The command in this process, its lines piped in; processes of their own stand below."""
-    env = {"INGOT_HOME": str(folder / "home"), **environment}
-    with contextlib.chdir(folder):
-        return CliRunner().invoke(app, words, input=lines, env=env)
+    home = {"INGOT_HOME": str(folder / "home"), **environment}
+    return ingot(*words, code=None, folder=folder, lines=lines, **home)
 
 
 @pytest.fixture
@@ -51,7 +49,7 @@ def asked(server: ChatServer) -> dict[str, str]:
 @pytest.mark.more
 def test_nothing_in_onboarding_needs_a_network(folder):
     lines = "set text body\nundo\ndrop body under 10\nshow 1\nok\nout done\nok\nquit\n"
-    said = ingot(folder, "chat", "raw.jsonl", lines=lines)
+    said = talk(folder, "chat", "raw.jsonl", lines=lines)
     assert said.exit_code == 0, said.stderr
     assert "text  title + body -> body" in said.stdout
     assert "30/30 rows" in said.stdout
@@ -64,7 +62,7 @@ def test_nothing_in_onboarding_needs_a_network(folder):
 
 
 def test_the_forms_of_a_command_are_listed(folder):
-    told = ingot(
+    told = talk(
         folder, "chat", "raw.jsonl", lines="help set\nhelp swap\nhelp nothing\nquit\n"
     ).output
     assert "set messages LIST speaker=F text=F" in told
@@ -78,7 +76,7 @@ def test_records_that_are_joined_are_counted(folder):
     rows = ({"talk": n // 3, "turn": n % 3, "text": LOAF.format(n)} for n in range(60))
     (folder / "lines.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     lines = "set group none\nset text text\nset group talk sort turn\nset text text\nquit\n"
-    told = ingot(folder, "chat", "lines.jsonl", "--mapper", "rules", lines=lines).output
+    told = talk(folder, "chat", "lines.jsonl", "--mapper", "rules", lines=lines).output
     assert "60 -> 20 records\n" in told
     assert "lost" not in told
 
@@ -114,7 +112,7 @@ def both_languages(folder):
 )  # fmt: skip
 def test_the_language_is_that_of_the_texts_unless_a_person_said_it(both_languages, first, language):
     lines = f"{first}set user question_zh\nset assistant answer_zh\nok\nquit\n"
-    said = ingot(both_languages, "chat", "faq.jsonl", "--out", "done", lines=lines)
+    said = talk(both_languages, "chat", "faq.jsonl", "--out", "done", lines=lines)
     assert said.exit_code == 0, said.output
     document = json.loads((both_languages / "done" / "mapping.json").read_text("utf-8"))
     assert document.get("meta", {}).get("language") == language
@@ -123,7 +121,7 @@ def test_the_language_is_that_of_the_texts_unless_a_person_said_it(both_language
 @pytest.mark.more
 def test_doubts_are_not_told_of_the_mapping_that_a_person_made(both_languages):
     lines = "set user question_zh\nset assistant answer_zh\nok\nquit\n"
-    said = ingot(both_languages, "chat", "faq.jsonl", "--out", "done", lines=lines).output
+    said = talk(both_languages, "chat", "faq.jsonl", "--out", "done", lines=lines).output
     before, _, after = said.partition("edited by a person")
     assert "doubts: another mapping fits nearly as well" in before
     assert "doubts:" not in after
@@ -132,27 +130,27 @@ def test_doubts_are_not_told_of_the_mapping_that_a_person_made(both_languages):
 
 def test_a_model_that_is_not_asked_is_not_called_missing(folder, model):
     words = ("chat", "raw.jsonl", "--mapper", "rules")
-    told = ingot(folder, *words, lines="what now?\nquit\n", **asked(model)).output
+    told = talk(folder, *words, lines="what now?\nquit\n", **asked(model)).output
     assert "The mapper is rules and no model is asked" in told
     assert "No model is configured" not in told
 
 
 @pytest.mark.more
 def test_it_goes_on_where_it_was_left(folder):
-    first = ingot(folder, "chat", "raw.jsonl", lines="set text body\n")
+    first = talk(folder, "chat", "raw.jsonl", lines="set text body\n")
     id_ = first.stdout.rsplit("--resume ", 1)[1].strip()
-    listed = ingot(folder, "chat", "--list")
+    listed = talk(folder, "chat", "--list")
     assert [line.split()[:2] for line in listed.stdout.splitlines()] == [
         ["id", "state"],
         [id_, "open"],
     ]
-    again = ingot(folder, "chat", "--resume", id_, "--out", "done", lines="undo\nredo\nok\n")
+    again = talk(folder, "chat", "--resume", id_, "--out", "done", lines="undo\nredo\nok\n")
     assert again.exit_code == 0, again.stderr
     assert json.loads((folder / "done" / "mapping.json").read_text())["text"] == "body"
-    listed = json.loads(ingot(folder, "chat", "--list", "--json").stdout)
+    listed = json.loads(talk(folder, "chat", "--list", "--json").stdout)
     assert [(one["id"], one["state"]) for one in listed] == [(id_, "converted")]
-    assert ingot(folder, "chat", "--forget", id_).exit_code == 0
-    assert "no conversations yet" in ingot(folder, "chat", "--list").stdout
+    assert talk(folder, "chat", "--forget", id_).exit_code == 0
+    assert "no conversations yet" in talk(folder, "chat", "--list").stdout
 
 
 @pytest.mark.more
@@ -163,7 +161,7 @@ def test_plain_language_goes_to_the_model_and_back(folder, model):
         {"say": "Because it is long.", "edits": []},
     ]
     lines = "leave the title out\nwhy the body?\nquit\n"
-    said = ingot(folder, "chat", "raw.jsonl", lines=lines, **asked(model))
+    said = talk(folder, "chat", "raw.jsonl", lines=lines, **asked(model))
     assert said.exit_code == 0, said.stderr
     assert said.stdout.count("Nur noch der Text.") == 1
     assert "text  title + body -> body" in said.stdout
@@ -177,13 +175,13 @@ def test_an_error_ends_a_turn_and_not_the_conversation(folder):
     (folder / "taken").mkdir()
     (folder / "taken" / "something").touch()
     lines = "out taken\nok\nsave raw.jsonl\nsave m.json\nset text body\n"
-    said = ingot(folder, "chat", "raw.jsonl", lines=lines)
+    said = talk(folder, "chat", "raw.jsonl", lines=lines)
     assert said.exit_code == 0, said.stderr
     assert "holds files that ingot did not write" in said.stdout
     assert "error: raw.jsonl: is there already" in said.stdout
     assert "written: m.json" in said.stdout
     assert "title + body -> body" in said.stdout
-    checked = ingot(folder, "check", "m.json", "raw.jsonl")
+    checked = talk(folder, "check", "m.json", "raw.jsonl")
     assert checked.exit_code == 0
 
 
@@ -191,7 +189,7 @@ def test_an_error_ends_a_turn_and_not_the_conversation(folder):
 def test_a_set_without_a_mapping_is_mapped_by_hand(folder):
     rows = "".join(json.dumps({"n": n, "t": f"{n} und mehr"}) + "\n" for n in range(30))
     (folder / "raw.jsonl").write_text(rows)
-    said = ingot(folder, "chat", "raw.jsonl", "--out", "done", lines="set text t\nok\n")
+    said = talk(folder, "chat", "raw.jsonl", "--out", "done", lines="set text t\nok\n")
     assert said.exit_code == 0, said.stderr
     assert "-> pt" in said.stdout
     assert "30 written" in said.stdout
@@ -199,7 +197,7 @@ def test_a_set_without_a_mapping_is_mapped_by_hand(folder):
 
 def test_what_shows_no_record_says_why(folder):
     lines = "show 1\nset text nothing\nkeep id is p99\nshow 1\n"
-    said = ingot(folder, "chat", "raw.jsonl", "--mapper", "rules", lines=lines)
+    said = talk(folder, "chat", "raw.jsonl", "--mapper", "rules", lines=lines)
     assert said.stdout.count("Row 1") >= 1
     assert "No sampled row gives a record: gates shows why." in said.stdout
     assert "in [brackets]" not in said.stdout
@@ -208,17 +206,17 @@ def test_what_shows_no_record_says_why(folder):
 def test_what_is_hidden_on_the_screen_is_said_to_be_in_the_records(folder):
     rows = (folder / "raw.jsonl").read_text().replace("Loaf", "ann@example.com: Loaf")
     (folder / "raw.jsonl").write_text(rows)
-    said = ingot(folder, "chat", "raw.jsonl", "--mapper", "rules", lines="show 1\n")
+    said = talk(folder, "chat", "raw.jsonl", "--mapper", "rules", lines="show 1\n")
     assert "[email]" in said.stdout
     assert "Values in [brackets] are hidden here; the records hold them." in said.stdout
 
 
 @pytest.mark.more
 def test_what_is_said_when_it_goes_on_counts(folder, model):
-    id_ = kept(ingot(folder, "chat", "raw.jsonl", "--out", "done", lines="ok\n"))
+    id_ = kept(talk(folder, "chat", "raw.jsonl", "--out", "done", lines="ok\n"))
     again = ("--records", "jsonl", "--overwrite", "--share-values", "none")
     model.always = {"say": "Aha.", "edits": []}
-    said = ingot(folder, "chat", "--resume", id_, *again, lines="what is it?\nok\n", **asked(model))
+    said = talk(folder, "chat", "--resume", id_, *again, lines="what is it?\nok\n", **asked(model))
     assert said.exit_code == 0, said.stderr
     assert (folder / "done" / "records" / "part-00000.jsonl").is_file()
     assert "doubled" not in json.dumps(model.requests)
@@ -230,14 +228,14 @@ def kept(said: Result) -> str:
 
 @pytest.mark.more
 def test_a_second_process_does_not_convert_what_went_on_elsewhere(folder):
-    id_ = kept(ingot(folder, "chat", "raw.jsonl", "--out", "done"))
+    id_ = kept(talk(folder, "chat", "raw.jsonl", "--out", "done"))
     words = [sys.executable, "-m", "ingot", "chat", "--resume", id_]
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     home = {**os.environ, "INGOT_HOME": str(folder / "home")}
     with subprocess.Popen(words, cwd=folder, env=home, text=True, **streams) as open_one:
         while "help lists" not in open_one.stdout.readline():
             pass
-        ingot(folder, "chat", "--resume", id_, lines="set text body\n")
+        talk(folder, "chat", "--resume", id_, lines="set text body\n")
         _, errors = open_one.communicate("ok\n")
     assert open_one.returncode == 1
     assert "another process has continued" in errors
@@ -263,14 +261,14 @@ def test_a_line_that_is_not_utf8_is_not_read(folder):
 def test_a_wide_row_is_cut(folder):
     row = {f"field_{n}": LOAF.format(n) for n in range(300)}
     (folder / "raw.jsonl").write_text("".join(json.dumps(row) + "\n" for _ in range(5)))
-    said = ingot(folder, "chat", "raw.jsonl", "--mapper", "rules", lines="set text field_7\n")
+    said = talk(folder, "chat", "raw.jsonl", "--mapper", "rules", lines="set text field_7\n")
     assert "more" in said.stdout or "lines)" in said.stdout
     assert len(said.stdout.splitlines()) < 120
 
 
 def test_it_begins_with_a_mapping_that_is_there(folder):
     (folder / "m.json").write_text('{"version": 2, "text": "body"}')
-    said = ingot(folder, "chat", "raw.jsonl", "--mapping", "m.json", lines="set text title,...\n")
+    said = talk(folder, "chat", "raw.jsonl", "--mapping", "m.json", lines="set text title,...\n")
     assert "text  body -> title + body" in said.stdout
 
 
@@ -281,7 +279,7 @@ def test_text_from_the_data_draws_nothing(folder):
             for n in range(20)
         )
     )
-    said = ingot(folder, "chat", "raw.jsonl", lines="fields\nshow\nmapping\nwhy\nalternatives\n")
+    said = talk(folder, "chat", "raw.jsonl", lines="fields\nshow\nmapping\nwhy\nalternatives\n")
     assert said.exit_code == 0, said.stderr
     assert "\x1b" not in said.stdout + said.stderr
     assert "[bold]" in said.stdout
@@ -300,13 +298,13 @@ def test_text_from_the_data_draws_nothing(folder):
     ],
 )
 def test_usage(folder, words, wrong):
-    said = ingot(folder, "chat", *words)
+    said = talk(folder, "chat", *words)
     assert said.exit_code == 2
     assert wrong in said.stderr
 
 
 def test_a_source_that_is_not_there(folder):
-    said = ingot(folder, "chat", "nowhere.jsonl")
+    said = talk(folder, "chat", "nowhere.jsonl")
     assert said.exit_code == 1
     assert said.stderr.splitlines()[-1].startswith("error: nowhere.jsonl")
 

@@ -10,13 +10,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 from ingot import __version__
 from ingot.agent.proposing.proposal import confidence_text
-from ingot.cli.app import app
 from ingot.converters.convert import plan
 from ingot.converters.output import pieces
+from tests.command_line import ingot
 
 MAPPING = {
     "version": 2,
@@ -56,15 +55,6 @@ def mapping(tmp_path: Path) -> Path:
     file = tmp_path / "mapping.json"
     file.write_text(json.dumps(MAPPING))
     return file
-
-
-def ingot(*words: object, code: int = 0, text: str | None = None) -> Any:
-    """Run the command in this process; standard input is no terminal."""
-    ran = CliRunner().invoke(app, [str(word) for word in words], input=text)
-    if ran.exception and not isinstance(ran.exception, SystemExit):
-        raise ran.exception
-    assert ran.exit_code == code, ran.output
-    return ran
 
 
 def test_run_writes_the_whole_result(data: Path, tmp_path: Path) -> None:

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from ingot.cli.app import app
+from tests.command_line import ingot
 
 STEERING = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -65,11 +64,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def doctor(*words: str, code: int = 0) -> Any:
-    ran = CliRunner().invoke(app, ["doctor", *words])
-    if ran.exception and not isinstance(ran.exception, SystemExit):
-        raise ran.exception
-    assert ran.exit_code == code, ran.output
-    return ran
+    return ingot("doctor", *words, code=code)
 
 
 def by_name(ran: Any) -> dict[str, dict[str, Any]]:

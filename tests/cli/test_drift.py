@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from ingot.cli.app import app
+from tests.command_line import ingot
 
 ROWS: list[dict[str, Any]] = [
     {
@@ -38,12 +37,6 @@ def saved() -> dict[str, Any]:
     ingot("map", "raw.jsonl", "--mapper", "rules", "-o", "m.json")
     made: dict[str, Any] = json.loads(Path("m.json").read_text())
     return made
-
-
-def ingot(*words: object, code: int = 0) -> Any:
-    ran = CliRunner().invoke(app, [str(word) for word in words])
-    assert ran.exit_code == code, ran.output
-    return ran
 
 
 def commands(*more: str) -> list[list[str]]:

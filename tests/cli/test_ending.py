@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from ingot.cli.app import app
 from tests.cli.conftest import reply, turns
+from tests.command_line import ingot
 
 TOPICS = ("rivers", "bridges", "clouds", "violins", "bread", "maps", "glass", "salt")
 OUT = ("--out", "out")
@@ -25,12 +24,6 @@ def _own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for n, topic in enumerate(TOPICS * 3)
     )
     Path("raw.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-def ingot(*words: object, code: int = 0) -> Any:
-    ran = CliRunner().invoke(app, [str(word) for word in words])
-    assert ran.exit_code == code, ran.output
-    return ran
 
 
 def asked(url: str) -> tuple[str, ...]:

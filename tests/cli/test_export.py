@@ -3,12 +3,10 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from ingot.cli.app import app
+from tests.command_line import ingot
 
 ROWS = [
     {"q": "What is a river?", "a": "Water that runs.", "b": "It runs to the sea.", "w": True},
@@ -29,12 +27,6 @@ MAPPING = {
 def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INGOT_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
-
-
-def ingot(*words: object, code: int = 0) -> Any:
-    ran = CliRunner().invoke(app, [str(word) for word in words])
-    assert ran.exit_code == code, ran.output
-    return ran
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from ingot.agent.context import Context
 from ingot.agent.state import Order
 from ingot.cli.app import app
 from ingot.converters.sources import open_source
+from tests.command_line import ingot
 from tests.converters.sources.containers.workbook_files import HEADER, catalogue, write_workbook
 
 LOG = ("who", "change", "why", "day", "n", "mark")
@@ -35,10 +36,8 @@ def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def ingot(*words: object, code: int = 0) -> str:
-    ran = CliRunner().invoke(app, [str(word) for word in words])
-    assert ran.exit_code == code, ran.output
-    return ran.output
+def output(*words: object, code: int = 0) -> str:
+    return ingot(*words, code=code).output
 
 
 def table_text(rows: list[Any], delimiter: str) -> str:
@@ -127,7 +126,7 @@ def test_a_mapping_states_what_was_left_out(tmp_path: Path, kind: str) -> None:
     CliRunner().invoke(app, ["map", str(place), "-o", "m.json", "--mapper", "rules"])
     made = json.loads(Path("m.json").read_text())
     assert made["source"]["files"] == [excluded]
-    said = ingot("convert", "m.json", place, "--out", "out", "--records", "jsonl")
+    said = output("convert", "m.json", place, "--out", "out", "--records", "jsonl")
     assert "left out" in said
     assert "Changed since" not in said  # of the data that it was made from
     manifest = json.loads(Path("out/manifest.json").read_text())
@@ -139,7 +138,7 @@ def test_a_mapping_states_what_was_left_out(tmp_path: Path, kind: str) -> None:
 
 def test_files_are_named_before_the_question(tmp_path: Path) -> None:
     place = write_sheets(tmp_path / "data")
-    ingot("run", place, "--out", "out", "--mapper", "rules", code=3)
+    output("run", place, "--out", "out", "--mapper", "rules", code=3)
     report = Path("out.proposal/report.md").read_text()
     assert "- read: qa (40 rows, header in row 2)" in report
     assert "- left out: `log`: another shape than the main files: excel with" in report
@@ -148,7 +147,7 @@ def test_files_are_named_before_the_question(tmp_path: Path) -> None:
 
 def test_what_may_be_a_title_stops_a_run(tmp_path: Path) -> None:
     place = write_workbook(tmp_path / "a.xlsx", {"qa": [("Our catalogue",), *catalogue()]})
-    said = ingot("run", place, "--out", "out", "--mapper", "rules", "--yes",
+    said = output("run", place, "--out", "out", "--mapper", "rules", "--yes",
                  "--min-confidence", 0, code=3)  # fmt: skip
     assert "header" in said
     assert "header row N" in Path("out.proposal/report.md").read_text()

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from ingot.cli.app import app
+from tests.command_line import ingot
 
 ASKED = [
     f"What should a visitor know about {topic} before the tour of the {place} begins?"
@@ -33,12 +32,6 @@ def pairs() -> list[Any]:
         {"question": asked, "answer": f"That it is number {n} of the sights and free on Mondays."}
         for n, asked in enumerate(ASKED)
     ]
-
-
-def ingot(*words: object, code: int | None = 0) -> Any:
-    ran = CliRunner().invoke(app, [str(word) for word in words])
-    assert code in (None, ran.exit_code), ran.output
-    return ran
 
 
 @pytest.mark.parametrize("mode", ["auto", "sft"])

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from ingot.cli.app import app
+from tests.command_line import ingot
 
 ROWS = [
     {
@@ -38,12 +37,6 @@ def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def write(rows: list[Any], name: str = "raw.jsonl") -> None:
     Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-def ingot(*words: object, code: int = 0) -> Any:
-    ran = CliRunner().invoke(app, [str(word) for word in words])
-    assert ran.exit_code == code, ran.output
-    return ran
 
 
 def pinned(*more: str) -> Any:

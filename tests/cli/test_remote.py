@@ -8,9 +8,8 @@ from pathlib import Path
 import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
-from typer.testing import CliRunner
 
-from ingot.cli.app import app
+from tests.command_line import ingot
 from tests.converters.sources.storage.test_storage_faults import FAULTS, ROWS, SETS
 from tests.s3_server import Asked, Fault, Storage, drawn, s3_storage
 
@@ -39,13 +38,9 @@ def mapping(tmp_path: Path) -> Path:
     return file
 
 
-def ingot(*words: object, code: int = 0) -> str:
-    """Run the command in this process; its output, spaces made one."""
-    ran = CliRunner().invoke(app, [str(word) for word in words])
-    if ran.exception and not isinstance(ran.exception, SystemExit):
-        raise ran.exception
-    assert ran.exit_code == code, ran.output
-    return " ".join(ran.output.split())
+def output(*words: object, code: int = 0) -> str:
+    """Run the command; its output, spaces made one."""
+    return " ".join(ingot(*words, code=code).output.split())
 
 
 def files_of(folder: Path, *apart: str) -> dict[str, bytes]:
@@ -69,9 +64,9 @@ def local_copy(kind: str, folder: Path) -> Path:
 def test_a_conversion_gives_the_bytes_of_local_files(
     kind: str, storage: Storage, mapping: Path, tmp_path: Path
 ) -> None:
-    ingot("convert", mapping, local_copy(kind, tmp_path / kind), "--out", tmp_path / "here")
+    output("convert", mapping, local_copy(kind, tmp_path / kind), "--out", tmp_path / "here")
     tally = storage.proxy.begin(drawn(11, 0.5, FAULTS))
-    ingot("convert", mapping, f"s3://data/{kind}", "--out", tmp_path / "there")
+    output("convert", mapping, f"s3://data/{kind}", "--out", tmp_path / "there")
     assert tally.faults.total() >= 1
     there = files_of(tmp_path / "there", "run.json")
     assert there == files_of(tmp_path / "here", "run.json")
@@ -81,9 +76,9 @@ def test_a_conversion_gives_the_bytes_of_local_files(
 @pytest.mark.more
 def test_a_run_gives_the_bytes_of_local_files(storage: Storage, tmp_path: Path) -> None:
     words = ("--mapper", "rules", "--yes", "--min-confidence", "0.8", "--out")
-    ingot("run", local_copy("lines", tmp_path / "lines"), *words, tmp_path / "here")
+    output("run", local_copy("lines", tmp_path / "lines"), *words, tmp_path / "here")
     tally = storage.proxy.begin(drawn(12, 0.5, FAULTS))
-    ingot("run", "s3://data/lines", *words, tmp_path / "there")
+    output("run", "s3://data/lines", *words, tmp_path / "there")
     assert tally.faults.total() >= 1
     apart = ("run.json", "report.md")  # these tell the place and the time
     assert files_of(tmp_path / "there", *apart) == files_of(tmp_path / "here", *apart)
@@ -92,9 +87,9 @@ def test_a_run_gives_the_bytes_of_local_files(storage: Storage, tmp_path: Path) 
 @pytest.mark.more
 def test_a_second_conversion_reads_nothing(storage: Storage, mapping: Path, tmp_path: Path) -> None:
     words = ("convert", mapping, "s3://data/table", "--out", tmp_path / "out")
-    ingot(*words)
+    output(*words)
     tally = storage.proxy.begin()
-    assert "nothing to do" in ingot(*words)
+    assert "nothing to do" in output(*words)
     assert tally.requests["GET"] <= 6  # what it is was looked at, its rows were not read
 
 
@@ -108,12 +103,12 @@ def test_a_conversion_that_was_stopped_by_its_storage_goes_on(
     monkeypatch.setenv("INGOT_STORAGE_RETRIES", "1")
     storage.proxy.begin(failing)
     words = ("convert", mapping, "s3://data/lines", "--out", tmp_path / "out")
-    said = ingot(*words, code=4)
+    said = output(*words, code=4)
     assert "s3://data/lines/a.jsonl.gz: cannot be reached" in said
     assert "check the network" in said
     assert not (tmp_path / "out").exists()
     storage.proxy.begin()
-    ingot(*words)
+    output(*words)
 
 
 @pytest.mark.more
@@ -130,7 +125,7 @@ def test_wrong_keys_are_refused(
             monkeypatch.setenv(name, value)
         words = ("convert", mapping, "s3://data/a.jsonl", "--out", tmp_path / "out")
         tally = guarded.proxy.begin()
-        said = ingot(*words, code=1)
+        said = output(*words, code=1)
         assert "no permission to read it (check AWS_ACCESS_KEY_ID" in said
         assert tally.requests.total() == 1
 
@@ -155,12 +150,12 @@ def test_secrets_in_a_url_are_in_no_message_and_no_file(mapping: Path, tmp_path:
     url = "vault://me:hidden1@house/{}?access_token=hidden2&part=3"
     sure = ("--yes", "--min-confidence", "0.6")
     said = [
-        ingot("convert", mapping, url.format("a.jsonl"), "--out", tmp_path / "a"),
-        ingot("convert", mapping, url.format("nothing"), "--out", tmp_path / "b", code=1),
-        ingot("run", url.format("a.jsonl"), "--mapper", "rules", *sure, "--out", tmp_path / "c"),
-        ingot("run", url.format("a.jsonl"), "--mapper", "rules", "--out", tmp_path / "d", code=3),
-        ingot("check", mapping, url.format("a.jsonl")),
-        ingot("map", url.format("a.jsonl"), "--mapper", "rules", code=3),
+        output("convert", mapping, url.format("a.jsonl"), "--out", tmp_path / "a"),
+        output("convert", mapping, url.format("nothing"), "--out", tmp_path / "b", code=1),
+        output("run", url.format("a.jsonl"), "--mapper", "rules", *sure, "--out", tmp_path / "c"),
+        output("run", url.format("a.jsonl"), "--mapper", "rules", "--out", tmp_path / "d", code=3),
+        output("check", mapping, url.format("a.jsonl")),
+        output("map", url.format("a.jsonl"), "--mapper", "rules", code=3),
     ]
     assert [text for text in said if "hidden" in text] == []
     files = files_of(tmp_path)
@@ -203,14 +198,14 @@ def test_a_destination_that_cannot_be_reached_is_worth_the_same_command_again(
     top = Path(__file__).parents[2]
     places = {one: top / place for one, place in PLACES.items()}
     words = [word.format(mapping=mapping, **places) for word in WRITERS[name]]
-    assert "s3://data/o" in ingot(*words, code=4)
+    assert "s3://data/o" in output(*words, code=4)
 
 
 @pytest.mark.parametrize("place", ["s3://nowhere/a", "s3://nowhere", "s3://nowhere/b/*.jsonl"])
 def test_a_missing_bucket_is_named_as_a_source_and_as_a_destination(
     storage: Storage, mapping: Path, tmp_path: Path, place: str
 ) -> None:
-    assert "no such bucket" in ingot("convert", mapping, place, "--out", tmp_path / "o", code=1)
+    assert "no such bucket" in output("convert", mapping, place, "--out", tmp_path / "o", code=1)
     (tmp_path / "a.jsonl").write_text('{"n": 1, "text": "a"}\n')
     words = ("convert", mapping, tmp_path / "a.jsonl", "--out", "s3://nowhere/o")
-    assert "no such bucket" in ingot(*words, code=1)
+    assert "no such bucket" in output(*words, code=1)

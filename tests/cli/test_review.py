@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from ingot.agent.review.github_comment import MOST_ROWS
 from ingot.agent.review.pinning.pin import pin_sample
-from ingot.cli.app import app
 from ingot.converters.json_yaml import violations
 from ingot.converters.sources import open_source
 from ingot.converters.sources.sample import draw_sample
+from tests.command_line import ingot
 
 ROWS = [
     {
@@ -64,13 +63,6 @@ def new_repository(folder: Path) -> Path:
     folder.mkdir()
     git(folder, "init", "--quiet", "--initial-branch", "main")
     return folder
-
-
-def ingot(*words: object, code: int | None = None) -> Result:
-    ran = CliRunner().invoke(app, [str(word) for word in words])
-    assert ran.exception is None or isinstance(ran.exception, SystemExit), ran.output
-    assert code is None or ran.exit_code == code, ran.output
-    return ran
 
 
 def document(*words: object, code: int | None = None) -> dict[str, Any]:

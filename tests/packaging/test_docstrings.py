@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.house import ROOT, Trees, functions, has_docstring, modules, parse_file
+from tests.packaging.house import ROOT, Trees, functions, has_docstring, parse_modules
 
 # Modules whose docstrings quote columns of data sets: only names with their path are checked.
 QUOTING = (
@@ -73,7 +73,7 @@ def known_words(trees: Trees) -> set[str]:
 
 @pytest.mark.more
 def test_docstrings_name_what_exists() -> None:
-    trees = {name: parse_file(file) for name, file in modules().items()}
+    trees = parse_modules()
     words = known_words(trees)
     files = {file.name for folder in FOLDERS for file in _files(folder)}
     gone = {name: gone_names(name, docstrings(tree), words, files) for name, tree in trees.items()}
@@ -120,7 +120,7 @@ def public_docstrings(trees: Trees) -> list[str]:
 
 
 def test_most_docstrings_begin_with_a_verb() -> None:
-    found = public_docstrings({name: parse_file(file) for name, file in modules().items()})
+    found = public_docstrings(parse_modules())
     share = sum(map(begins_with_verb, found)) / len(found)
     assert share >= SETTINGS["floor"], f"{share:.3f} of {len(found)} docstrings begin with a verb"
 

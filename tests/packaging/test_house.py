@@ -12,7 +12,6 @@ from tests.packaging import house
 from tests.packaging.entered import entered_by_commands
 
 BUDGET = house.read_budget()
-TREES = {name: house.parse_file(file) for name, file in house.modules().items()}
 MOST_LINES, MOST_MODULES = 450, 12
 FLAT = {"agent": 4, "converters": 7}  # modules that stand beside the packages of a folder
 # Words that say nothing of what a function does.
@@ -24,11 +23,16 @@ EMPTY_NAMES = {
 WITH_FLAGS = {"ingot.converters.output.sharding"}
 
 
+@pytest.fixture(scope="module")
+def trees() -> house.Trees:
+    return house.parse_modules()
+
+
 # The budget.
 
 
-def test_the_tree_stays_within_its_budget() -> None:
-    found = house.measure_tree()
+def test_the_tree_stays_within_its_budget(trees: house.Trees) -> None:
+    found = house.measure_tree(trees)
     most = BUDGET["tree"]
     assert house.new_circles(found.pop("circles"), most["circles"]) == []
     assert house.beyond(found, most) == {}
@@ -145,14 +149,14 @@ def flat_modules(folder: Path) -> list[str]:
     return sorted(file.name for file in folder.glob("*.py") if file.name != "__init__.py")
 
 
-def test_functions_have_names_that_say_what_they_do() -> None:
-    assert {name: found for name, tree in TREES.items() if (found := empty_names(tree))} == {}
+def test_functions_have_names_that_say_what_they_do(trees: house.Trees) -> None:
+    assert {name: found for name, tree in trees.items() if (found := empty_names(tree))} == {}
 
 
-def test_few_modules_of_the_converters_name_options() -> None:
+def test_few_modules_of_the_converters_name_options(trees: house.Trees) -> None:
     named = {
         name
-        for name, tree in TREES.items()
+        for name, tree in trees.items()
         # Exports name the options of the trainers that read them.
         if name.startswith("ingot.converters.") and ".export." not in name and flags(tree)
     }

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from ingot.agent.privacy import redact
 from ingot.cli.app import app
-from tests.conftest import SURE
+from tests.conftest import SURE, first_quick
 
 # What must not be found -> a text that it stands in.
 SECRETS = {
@@ -201,8 +201,10 @@ SAID: dict[str, Any] = {
 WITHHELD = [(name, "none") for name in ("right", "a path that is nowhere", "no text", "unsure")]
 
 
-@pytest.mark.more
-@pytest.mark.parametrize(("name", "share"), [*((name, "redacted") for name in ANSWERS), *WITHHELD])
+ASKED = [*first_quick((name, "redacted") for name in ANSWERS), *first_quick(WITHHELD)]
+
+
+@pytest.mark.parametrize(("name", "share"), ASKED)
 def test_no_canary_leaves_with_a_model(aviary: Aviary, chat: Any, name: str, share: str) -> None:
     chat.always = ANSWERS[name]
     words = ("run", "set", "--mode", "sft", "--share-values", share, "--mapper", "llm")
@@ -247,7 +249,8 @@ def mapping(folder: Path, name: str, asks: str = "c1", answers: str = "c2", **mo
     return file
 
 
-COMMANDS: list[tuple[str, list[str], set[int]]] = [
+COMMANDS: list[tuple[str, list[str], set[int]]] = [  # the first one in every run of the tests
+    ("run what is rejected", ["run", "odd", "--out", "out", "--mapping", "good.json"], {3}),
     ("map", ["map", "set", "--mode", "sft", "--explain"], {0, 1, 3}),
     ("map as JSON", ["map", "set", "--json"], {0, 1, 3}),
     ("the prompt", ["map", "set", "--show-prompt"], {0}),
@@ -260,7 +263,6 @@ COMMANDS: list[tuple[str, list[str], set[int]]] = [
     ("a dry run", ["convert", "good.json", "set", "--out", "out", "--dry-run"], {0}),
     ("check what is rejected", ["check", "good.json", "odd"], {1}),
     ("convert what is rejected", ["convert", "good.json", "odd", "--out", "out"], {0}),
-    ("run what is rejected", ["run", "odd", "--out", "out", "--mapping", "good.json"], {3}),
     ("convert nothing", ["convert", "bad.json", "set", "--out", "out"], {1}),
     ("convert no role", ["convert", "roles.json", "set", "--out", "out"], {1}),
     ("run", ["run", "set", "--out", "out", "--mapping", "good.json", "--yes"], {0}),
@@ -274,9 +276,8 @@ COMMANDS: list[tuple[str, list[str], set[int]]] = [
 ]
 
 
-@pytest.mark.more
 @pytest.mark.parametrize(
-    ("words", "codes"), [c[1:] for c in COMMANDS], ids=[c[0] for c in COMMANDS]
+    ("words", "codes"), first_quick(pytest.param(*case[1:], id=case[0]) for case in COMMANDS)
 )
 def test_no_canary_is_left_by_a_command(
     aviary: Aviary, tmp_path: Path, words: list[str], codes: set[int]

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ingot.cli.app import app
+from tests.command_line import ingot
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "criteo"
 COMMAND = "ingot criteo preprocess --input-dir {} --out DIR"
@@ -25,9 +26,7 @@ def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def told(*words: object, code: int = 0) -> Any:
-    ran = CliRunner().invoke(app, [*map(str, words), "--json"])
-    assert ran.exit_code == code, ran.output
-    return json.loads(ran.stdout)
+    return json.loads(ingot(*words, "--json", code=code).stdout)
 
 
 def raw(*names: str) -> Path:

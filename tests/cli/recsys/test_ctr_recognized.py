@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from ingot.cli.app import app
+from tests.command_line import ingot
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "ctr"
 COMMAND = "ingot ctr build --skeleton {} --common {} --featuremap aliccp --out DIR"
@@ -20,12 +19,6 @@ COMMAND = "ingot ctr build --skeleton {} --common {} --featuremap aliccp --out D
 def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INGOT_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
-
-
-def ingot(*words: object, code: int = 0) -> Any:
-    ran = CliRunner().invoke(app, [str(word) for word in words])
-    assert ran.exit_code == code, ran.output
-    return ran
 
 
 def told(*words: object, code: int = 0) -> Any:

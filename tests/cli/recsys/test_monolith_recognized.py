@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ingot.cli.app import app
+from tests.command_line import ingot
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "monolith"
 COMMAND = "ingot monolith convert {} OUT --from {} --to {}"
@@ -26,9 +27,7 @@ def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def told(*words: object) -> Any:
-    ran = CliRunner().invoke(app, [*map(str, words), "--json"])
-    assert ran.exit_code == 0, ran.output
-    return json.loads(ran.stdout)
+    return json.loads(ingot(*words, "--json").stdout)
 
 
 def put(name: str, as_name: str) -> Path:

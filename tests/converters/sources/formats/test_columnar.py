@@ -169,13 +169,6 @@ def test_a_damaged_column_is_an_error_after_the_rows_before(tmp_path: Path) -> N
     assert seen == list(range(len(seen)))
 
 
-def test_a_cut_off_arrow_stream_is_an_error(tmp_path: Path) -> None:
-    path = Path(write_arrow(tmp_path / "a.arrow"))
-    path.write_bytes(path.read_bytes()[:-2000])
-    with pytest.raises(SourceError, match=r"a\.arrow"):
-        values(open_source(str(path)))
-
-
 def test_a_save_to_disk_folder(tmp_path: Path) -> None:
     """What `datasets.Dataset.save_to_disk` leaves: Arrow streams beside their own bookkeeping."""
     for split in ("train", "test"):

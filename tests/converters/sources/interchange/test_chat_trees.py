@@ -110,15 +110,6 @@ def test_what_is_no_tree_is_a_bad_row(tmp_path, chat, why):
     assert why in bad[0].detail
 
 
-def test_damage_is_an_error_after_the_rows_before_it(tmp_path):
-    text = json.dumps([TREE] * 3)
-    (tmp_path / "c.json").write_text(text[:-40], "utf-8")
-    batches = open_source(str(tmp_path / "c.json")).batches()
-    assert len(next(batches).values) == 2
-    with pytest.raises(SourceError, match="element 2"):
-        next(batches)
-
-
 @pytest.mark.parametrize("spec", [SourceSpec(format="json"), SourceSpec(root="[*]")])
 def test_a_mapping_may_read_the_tree_itself(tmp_path, spec):
     (tmp_path / "c.json").write_text(json.dumps([TREE]), "utf-8")
