@@ -22,7 +22,7 @@ JSON = {
         agent/proposing/rules/answers/multiple_choice
         agent/proposing/rules/documents/running_text agent/proposing/speakers
         agent/reporting/preview agent/review/golden_rows agent/review/pinning/pin
-        agent/review/pinning/row_choice agent/review/pinning/sample_redaction
+        agent/review/pinning/sample_redaction
         agent/review/pinning/source_form converters/lake/catalog
         converters/mapping/check converters/mapping/columns/projection
         converters/mapping/lookup converters/mapping/rows/conditions

@@ -5,6 +5,7 @@ delimiter, a root, ...) they are stored in the form of their files, so that a re
 it states. What is written is read again, and has to give the same rows.
 """
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,16 +13,9 @@ from pathlib import Path
 from ingot.agent.privacy import Door, redact
 from ingot.agent.review.pinning import pinned_sample
 from ingot.agent.review.pinning.pinned_sample import DATA, PinnedFile, SampleFacts
-from ingot.agent.review.pinning.row_choice import (
-    MOST_BYTES,
-    MOST_ROW,
-    choose_fitting,
-    list_rows,
-    measure_row,
-    shorten_lists,
-)
 from ingot.agent.review.pinning.sample_redaction import (
     NotRedactableError,
+    PinnableRow,
     SafeBytes,
     SafeRow,
     SampleRedactor,
@@ -34,13 +28,19 @@ from ingot.agent.review.pinning.source_form import (
     write_lines,
 )
 from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.paths import compile_path
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile, open_source
 from ingot.converters.sources.facts import SourceSpec
-from ingot.converters.sources.sample import Sample
+from ingot.converters.sources.formats.row_chunks import change_at
+from ingot.converters.sources.sample import UNKNOWN_ROW, Sample, spread_order
 from ingot.converters.sources.tables.partitions import drop_partitions
 
 ROWS = 200
+_MOST_ROW, _MOST_BYTES = 256 << 10, 2 << 20
+_RUN = 10  # neighbours that are kept or dropped together, as a sample takes them
+_FEWER = (200, 100, 50, 20, 10, 5, 3, 1)  # elements kept of every list of a row that is too large
+_FEW_KEYS = 50
 # Why sampled rows are not pinned; `not_found`: they cannot be read.
 REASONS = ("too_large", "over_limit", "not_redactable", "not_found")
 
@@ -109,8 +109,8 @@ def _choose_rows(
         for file in source.files
         if file.name in sampled
     ]
-    sizes = [[measure_row(row.value) for row in of_file] for _, of_file in found]
-    chosen = choose_fitting(sizes, rows, MOST_BYTES)
+    sizes = [[_measure_row(row.value) for row in of_file] for _, of_file in found]
+    chosen = _choose_fitting(sizes, rows, _MOST_BYTES)
     counts["over_limit"] = sum(map(len, sizes)) - sum(map(len, chosen))
     names = pinned_sample.redact_names([file for file, _ in found], hiding)
     return [
@@ -131,16 +131,16 @@ def _redact_rows(
     """Yield the redacted rows of a file that are not too large, and count the others."""
     whole = file.facts.layout == "object" and source.spec.root in (None, "$")
     line = file.facts.format in ("csv", "text")
-    for row in list_rows(sample, file, source.spec):
-        if whole and measure_row(row.value) > MOST_ROW:
-            row = replace(row, value=shorten_lists(row.value))
+    for row in _list_rows(sample, file, source.spec):
+        if whole and _measure_row(row.value) > _MOST_ROW:
+            row = replace(row, value=_shorten_lists(row.value))
             notes.append(f"{file.name}: one row, whose lists are cut short")
         try:
             hidden = redact_row(row, hiding, line=line)
         except NotRedactableError:
             counts["not_redactable"] += 1
             continue
-        if measure_row(hidden.value) > MOST_ROW:
+        if _measure_row(hidden.value) > _MOST_ROW:
             counts["too_large"] += 1
         else:
             yield hidden
@@ -229,3 +229,68 @@ def _read_rows(source: Source, file: SourceFile) -> list[Json]:
         rows |= zip(batch.rows, batch.values, strict=True)
         rows |= {bad.row: None for bad in batch.bad}
     return [drop_partitions(rows[number], file) for number in sorted(rows)]
+
+
+def _list_rows(sample: Sample, file: SourceFile, spec: SourceSpec) -> list[PinnableRow]:
+    """Return the sampled rows of a file, in the order of the file if that is known."""
+    rows = [one for one in sample.rows if one.file == file.name]
+    if all(one.row != UNKNOWN_ROW for one in rows):
+        rows.sort(key=lambda one: one.row)
+    return [
+        PinnableRow(key=one.key, value=unparse_fields(drop_partitions(one.value, file), spec))
+        for one in rows
+    ]
+
+
+def unparse_fields(value: Json, spec: SourceSpec) -> Json:
+    """Return a row as it was before `json_fields` were parsed; blank fields stay null."""
+    for name in reversed(spec.json_fields or ()):
+        value = change_at(value, compile_path(name).steps, _spell_field)
+    return value
+
+
+def _spell_field(value: Json) -> Json:
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _measure_row(value: Json) -> int:
+    """Return the bytes of a row as JSON."""
+    return len(json.dumps(value, ensure_ascii=False).encode())
+
+
+def _shorten_lists(value: Json) -> Json:
+    """Shorten the lists of a large row until it fits; return it as it is if it never does."""
+    for few in _FEWER:
+        small = _keep_first(value, few)
+        if _measure_row(small) <= _MOST_ROW:
+            return small
+    return value
+
+
+def _keep_first(value: Json, few: int) -> Json:
+    """Keep at most `few` elements of every list, and few keys of objects with many."""
+    if isinstance(value, list):
+        return [_keep_first(inner, few) for inner in value[:few]]
+    if isinstance(value, dict):
+        keys = list(value) if len(value) <= _FEW_KEYS else list(value)[:few]
+        return {key: _keep_first(value[key], few) for key in keys}
+    return value
+
+
+def _choose_fitting(sizes: Sequence[Sequence[int]], rows: int, most_bytes: int) -> list[set[int]]:
+    """Choose rows of each file: no more than `rows` and `most_bytes`, spread evenly."""
+    kept: list[set[int]] = [set() for _ in sizes]
+    runs = [
+        (file, range(start, min(start + _RUN, len(of_file))))
+        for file, of_file in enumerate(sizes)
+        for start in range(0, len(of_file), _RUN)
+    ]
+    for place in spread_order(len(runs)):
+        file, run = runs[place]
+        for number in run:
+            if rows > 0 and sizes[file][number] <= most_bytes:
+                kept[file].add(number)
+                rows, most_bytes = rows - 1, most_bytes - sizes[file][number]
+    return kept

@@ -8,12 +8,12 @@ that rows that are grouped by one still fall into the same groups.
 import json
 import re
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from typing import NewType
 
 from ingot.agent.privacy import Door, redact
 from ingot.agent.privacy.door import Replacer
 from ingot.agent.privacy.redaction import inner_name, name_placeholder, outer_name, spell_value
-from ingot.agent.review.pinning.row_choice import PinnableRow
 from ingot.converters.rows import Json
 from ingot.converters.sources.formats.row_chunks import JsonTextError, parse_json
 
@@ -23,6 +23,14 @@ _ROLES = frozenset(
 )
 # A line of a private key tells nothing by itself, and its lines may be rows of their own.
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}|[A-Za-z0-9+/]{16,}={1,2}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PinnableRow:
+    """A row as it was before `json_fields`, and its key in an object of rows, if it has one."""
+
+    key: str | None
+    value: Json
 
 
 SafeRow = NewType("SafeRow", PinnableRow)

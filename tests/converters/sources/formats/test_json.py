@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from ingot.agent.proposing.proposal import Request
 from ingot.agent.proposing.rules.mapper import propose
-from ingot.agent.review.pinning.row_choice import unparse_fields
+from ingot.agent.review.pinning.pin import unparse_fields
 from ingot.cli.app import app
 from ingot.converters.errors import SourceError
 from ingot.converters.rows import Batch, Json
