@@ -142,13 +142,13 @@ FAULTS = (
     ),
     # Recommendation data.
     _fault(
-        "converters/recsys/ctr/build/vocabulary.py",
+        "converters/recsys/ctr/preprocess/vocabulary.py",
         "if 2 * most > len(table.slots):",
         "if most > 2 * len(table.slots):",
         f"{_CTR}/build",
     ),
     _fault(
-        "converters/recsys/ctr/build/token_kernels.py",
+        "converters/recsys/ctr/preprocess/token_kernels.py",
         "table.owners[code] != field or ",
         "",
         f"{_CTR}/build",

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
@@ -62,6 +62,33 @@ def read_measures(progress: Progress | None) -> JobMeasures:
 
 
 Watch = Callable[[Progress], None]
+
+
+class RowProgress:
+    """Adds the rows that threads of this process do to the progress of a job's pieces."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch, self._lock = watch, threading.Lock()
+        self._progress = Progress(stage="", shards_done=0, shards=0, rows=0, records=0)
+
+    def begin(self, stage: str, shards: int) -> None:
+        """Show that a stage of so many pieces begins."""
+        self.show(Progress(stage=stage, shards_done=0, shards=shards, rows=0, records=0))
+
+    def show(self, progress: Progress) -> None:
+        """Show how many pieces of a stage are done."""
+        with self._lock:
+            rows = self._progress.rows if progress.stage == self._progress.stage else 0
+            self._progress = replace(progress, rows=rows, records=rows)
+            self._watch(self._progress)
+
+    def add(self, rows: int) -> None:
+        """Show that so many more rows of the stage are done."""
+        with self._lock:
+            rows += self._progress.rows
+            self._progress = replace(self._progress, rows=rows, records=rows)
+            self._watch(self._progress)
+
 
 WAITING: Final = "waiting"  # the stage of a job that sleeps on purpose
 _GRACE: Final = 20.0  # seconds; Kubernetes kills after 30

@@ -121,7 +121,7 @@ def test_a_target(tmp_path):
 BUILDS = {
     "records": "ingot.converters.convert.job",
     "megatron": "ingot.converters.megatron.run.build",
-    "ctr": "ingot.converters.recsys.ctr.build.job",
+    "ctr": "ingot.converters.recsys.ctr.preprocess.job",
     "criteo": "ingot.converters.recsys.criteo.preprocess.job",
     "monolith": "ingot.converters.recsys.monolith.convert.job",
 }

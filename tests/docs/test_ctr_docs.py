@@ -132,7 +132,7 @@ def test_every_key_of_stats_json_is_named(tmp_path):
     named = set(re.findall(r"`(\w+)`", part("stats.json")))
     wanted = {*told, *told["rows"], *split, *split["features"]["f0_1"], *vocab}
     assert wanted <= named
-    from ingot.converters.recsys.ctr.build.encoder import TOKENS
+    from ingot.converters.recsys.ctr.preprocess.encoder import TOKENS
 
     assert set(TOKENS) <= named
 

@@ -95,11 +95,11 @@ JSON = {
         converters/megatron/inspect/inspection converters/megatron/inspect/merge
         converters/output/commit converters/output/identity converters/output/object_store
         converters/output/store_commit converters/output/difference
-        converters/recsys/ctr/build/vocabulary
+        converters/recsys/ctr/preprocess/vocabulary
         converters/recsys/criteo/inspect/folder
-        converters/recsys/ctr/build/encoder converters/recsys/ctr/build/fitting
-        converters/recsys/ctr/build/job converters/recsys/ctr/build/row_collector
-        converters/recsys/ctr/build/row_files converters/recsys/ctr/validation/figures
+        converters/recsys/ctr/preprocess/encoder converters/recsys/ctr/preprocess/fitting
+        converters/recsys/ctr/preprocess/job converters/recsys/ctr/preprocess/row_collector
+        converters/recsys/ctr/preprocess/row_files converters/recsys/ctr/validation/figures
         converters/recsys/ctr/validation/stats_page
     """,
 }

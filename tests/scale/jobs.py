@@ -25,7 +25,7 @@ _PROGRAM = (
     "from ingot.__main__ import main; main()"
 )
 _CTR_PROGRAM = (
-    f"from ingot.converters.recsys.ctr.build import job; job.PIECE_BYTES = 1 << 20; {_PROGRAM}"
+    f"from ingot.converters.recsys.ctr.preprocess import job; job.PIECE_BYTES = 1 << 20; {_PROGRAM}"
 )
 RESULT = "o"
 _STREAM = Path(__file__).parents[1] / "golden/monolith/mono_example_sortid.pb"

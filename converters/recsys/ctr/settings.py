@@ -8,8 +8,8 @@ from ingot.converters.errors import ConversionError
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
-    from ingot.converters.recsys.ctr.build.inputs import Aliccp, PlainTable
     from ingot.converters.recsys.ctr.featuremap import FeatureMap
+    from ingot.converters.recsys.ctr.preprocess.inputs import Aliccp, PlainTable
 
 _raw = partial(Setting, metavar="FILE", section="Raw data")
 _override = partial(Setting, section="Overrides of the featuremap")
@@ -33,7 +33,7 @@ class RawFiles:
 
     def inputs(self) -> "Aliccp | PlainTable":
         """Return the inputs of a build."""
-        from ingot.converters.recsys.ctr.build.inputs import Aliccp, PlainTable
+        from ingot.converters.recsys.ctr.preprocess.inputs import Aliccp, PlainTable
 
         if self.skeleton is not None and self.common is not None:
             return Aliccp(skeleton=self.skeleton, common=self.common)

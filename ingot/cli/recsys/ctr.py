@@ -158,8 +158,8 @@ def build(
     as_json: o.Json = False,
 ) -> None:
     """Write train/ and valid/ with the documented schema, vocabularies and statistics."""
-    from ingot.converters.recsys.ctr.build.job import build as build_ctr
     from ingot.converters.recsys.ctr.featuremap import load
+    from ingot.converters.recsys.ctr.preprocess.job import build as build_ctr
 
     inputs, chosen = raw.inputs(), overrides.apply_to(load(featuremap))
     with run_job(watching, "ctr build", as_json=as_json) as progress:

@@ -11,8 +11,8 @@ from typer.testing import CliRunner, Result
 from ingot.cli.command import Command, Commands
 from ingot.cli.recsys.ctr import show_ctr_stats
 from ingot.converters.recsys.ctr import featuremap
-from ingot.converters.recsys.ctr.build.inputs import Aliccp
-from ingot.converters.recsys.ctr.build.job import build
+from ingot.converters.recsys.ctr.preprocess.inputs import Aliccp
+from ingot.converters.recsys.ctr.preprocess.job import build
 
 GOLDEN = Path(__file__).parents[2] / "golden/ctr"
 app = typer.Typer(cls=Commands)

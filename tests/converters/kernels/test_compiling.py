@@ -183,8 +183,8 @@ sys.modules["numba"] = None
 import importlib.util
 known = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *more: None if name == "numba" else known(name, *more)
-import ingot.converters.recsys.ctr.build.job
-from ingot.converters.recsys.ctr.build.vocabulary import Interner
+import ingot.converters.recsys.ctr.preprocess.job
+from ingot.converters.recsys.ctr.preprocess.vocabulary import Interner
 import numpy as np
 try:
     Interner().add(np.zeros(1, np.uint8), np.zeros(1, np.int64), np.ones(1, np.int32))

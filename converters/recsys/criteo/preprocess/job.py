@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
@@ -24,7 +23,7 @@ from ingot.converters.output.files import (
 from ingot.converters.output.identity import CommittedResult, RunIdentity, existing_result
 from ingot.converters.output.pieces import Phases, find_piece, take_file
 from ingot.converters.output.sharding import WHOLE, Spread
-from ingot.converters.progress import Clock, Progress, TerminatedError, Watch, peak_rss
+from ingot.converters.progress import Clock, RowProgress, TerminatedError, Watch, peak_rss
 from ingot.converters.recsys.criteo.contract import KEYS, REJECTS, STATS
 from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, run_identity
 from ingot.converters.recsys.criteo.preprocess.part_pieces import (
@@ -104,7 +103,7 @@ class _Run:
         if not self._here:
             spread = replace(spread, workers=spread.workers or settings.workers)
         self._inputs, self._settings, self._identity = inputs, settings, identity
-        self._staged, self._watch = staged, watch
+        self._staged, self._progress = staged, RowProgress(watch)
         # The first so many parts are shuffled together.
         self._shuffled = 0 if settings.shuffle_seed is None else inputs.shuffled
         self._task = StepTask(
@@ -116,11 +115,10 @@ class _Run:
             shuffled=self._shuffled,
             alone=not spread.is_any,
         )
-        self._phases = Phases(spread, staged.place, 4 if self._shuffled else 3, self._show)
+        self._phases = Phases(spread, staged.place, 4 if self._shuffled else 3, self._progress.show)
         self._clock = Clock()
         self._notes = [*staged.notes, *inputs.notes]
-        self._progress = Progress(stage="", shards_done=0, shards=0, rows=0, records=0)
-        self._showing, self._broken_off = Lock(), False
+        self._broken_off = False
 
     def take_up(self, *, resume: bool) -> None:
         """Find what a run that was broken off left, or clear it away."""
@@ -179,7 +177,7 @@ class _Run:
     def _do(self, step: str, sizes: list[int]) -> list[Any]:
         """Do a step for parts or columns of these sizes, the last one first where it is `write`."""
         self._clock.start(step)
-        self._show(Progress(stage=step, shards_done=0, shards=len(sizes), rows=0, records=0))
+        self._progress.begin(step, len(sizes))
         tasks = [replace(self._task, step=step, number=number) for number in range(len(sizes))]
         work = partial(do_step, tell=self._tell) if self._here else do_step
         if step == "columns" and self._here:
@@ -202,19 +200,10 @@ class _Run:
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _show(self, progress: Progress) -> None:
-        with self._showing:
-            rows = self._progress.rows if progress.stage == self._progress.stage else 0
-            self._progress = replace(progress, rows=rows, records=rows)
-            self._watch(self._progress)
-
     def _tell(self, rows: int) -> None:
         if self._broken_off:
             raise TerminatedError
-        with self._showing:
-            so_far = self._progress.rows + rows
-            self._progress = replace(self._progress, rows=so_far, records=so_far)
-            self._watch(self._progress)
+        self._progress.add(rows)
 
     def _check_rows(self, facts: Sequence[PartFacts], rejects: Sequence[Path]) -> None:
         named = zip(self._inputs.parts, facts, strict=True)

@@ -1,20 +1,18 @@
 """Convert streams of Monolith's messages, and Parquet tables, into each other."""
 
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from itertools import islice
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Final
+from typing import Any, Final
 
 from ingot import __version__
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.output.commit import StagedResult
 from ingot.converters.output.files import (
-    FileEntry,
-    InputEntry,
     InputStamp,
     check_unchanged,
     is_store_url,
@@ -22,14 +20,19 @@ from ingot.converters.output.files import (
     whole_file,
 )
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
+from ingot.converters.output.pieces import Phases, piece_name, take_file
 from ingot.converters.output.sharding import WHOLE, Spread
-from ingot.converters.progress import Clock, Progress, Watch, peak_rss
+from ingot.converters.progress import Clock, RowProgress, Watch, peak_rss
 from ingot.converters.recsys.monolith.convert.settings import Counts, Settings, Target
-from ingot.converters.recsys.monolith.convert.stream import (
-    SINKS,
-    Sink,
-    StreamConverter,
-    reject_writer,
+from ingot.converters.recsys.monolith.convert.stream_pieces import (
+    Columns,
+    StreamResult,
+    StreamTask,
+    convert_stream,
+    find_columns,
+    find_other_columns,
+    read_piece,
+    write_stream,
 )
 from ingot.converters.recsys.monolith.frames.compression import SUFFIXES, compression_by_name
 from ingot.converters.recsys.monolith.streams import (
@@ -45,7 +48,7 @@ from ingot.converters.sources.facts import (
     input_stamp,
     unchanged_files,
 )
-from ingot.converters.sources.storage.listing import Entry, list_location
+from ingot.converters.sources.storage.listing import list_location
 
 FORMAT: Final = 1
 _NAMED: Final = {
@@ -95,155 +98,6 @@ def _input_stamps(inputs: Inputs) -> list[InputStamp]:
     return [input_stamp(file) for file in inputs.files]
 
 
-OutputOpener = Callable[[Entry], BinaryIO]
-"""Opens what a stream is written to, empty; it is complete when the next is asked for."""
-SinkOpener = Callable[[Entry, Counts], Sink]
-
-
-class ConversionRun:
-    """Converts streams one after the other; `counts` are those of all that are converted."""
-
-    def __init__(self, inputs: Inputs, settings: Settings, watch: Watch) -> None:
-        self.inputs, self.settings, self._watch = inputs, settings, watch
-        self._files = self._rows = 0
-        self._done: list[tuple[Entry, Counts, SourceError | None]] = []
-        self.counts, self.reordered = Counts(), 0
-
-    def write(
-        self, out_of: OutputOpener, compression: str, rejects: BinaryIO, *, once: bool = False
-    ) -> None:
-        """Write every stream; `rejects` gets a line for what is bad.
-
-        An output that cannot be written anew is written `once`.
-        """
-        if self.settings.target == "parquet":
-            self._write_tables(out_of, rejects, once=once)
-        else:
-            sink = SINKS[self.settings.target]
-            self._write_streams(
-                lambda file, counts: sink(out_of(file), self.settings, compression, counts), rejects
-            )
-        self._check_any_usable()
-
-    def _write_streams(self, sink_of: SinkOpener, rejects: BinaryIO) -> None:
-        self._done, self.counts, self._rows = [], Counts(), 0
-        reject = reject_writer(rejects)
-        for number, file in enumerate(self.inputs.files):
-            self._files = number
-            stream = StreamConverter(file, self.settings, reject, self._report)
-            stream.write_to(sink_of(file, stream.counts))
-            self._add(file, stream.counts, stream.first_bad)
-        self._files = len(self.inputs.files)
-        self._report(0)
-
-    def _add(self, file: Entry, counts: Counts, bad: SourceError | None) -> None:
-        self._done.append((file, counts, bad))
-        self.counts.add(counts)
-
-    def write_pieces(
-        self, made: dict[str, str], staged: StagedResult, spread: Spread
-    ) -> tuple[list[InputEntry], list[FileEntry]]:
-        """Convert every stream as a piece of the job; return the files read and written."""
-        from ingot.converters.output.pieces import Phases, piece_name, take_file
-        from ingot.converters.recsys.monolith.convert import stream_pieces as pieces
-
-        files, schema = self.inputs.files, staged.work / "schema"
-        tasks = [
-            pieces.StreamTask(
-                file, made[file.name], self.settings, staged.work / piece_name(number), schema
-            )
-            for number, file in enumerate(files)
-        ]
-        sizes, table = [file.bytes for file in files], self.settings.target == "parquet"
-        phases = Phases(spread, staged.place, 1 + table, self._watch)
-        if table:
-            scans = [
-                replace(one, folder=one.folder.with_name(f"scan-{n}"))
-                for n, one in enumerate(tasks)
-            ]
-            pieces.join_scans(phases.run("scan", pieces.scan_stream, scans, sizes), schema)
-        done = phases.run("convert", pieces.convert_stream, tasks, sizes)
-        for file, piece in zip(files, done, strict=True):
-            bad = piece["first_bad"] and SourceError(*piece["first_bad"])
-            self._add(file, decode(Counts, piece["counts"]), bad)
-            self.reordered += piece["reordered"]
-            self.settings.filters.matched.update(piece["matched"])
-        self._check_any_usable()
-        with (staged.result / REJECTS).open("wb") as rejects:
-            for task in tasks:
-                take_file(task.folder / task.made, staged.result / task.made)
-                rejects.write((task.folder / REJECTS).read_bytes())
-        return [piece["input"] for piece in done], [piece["file"] for piece in done]
-
-    def _write_tables(self, out_of: OutputOpener, rejects: BinaryIO, *, once: bool) -> None:
-        """Write tables with the columns that the first rows have; anew where that is not all."""
-        from ingot.converters.recsys.monolith.tables.rows_to_arrow import TableSink
-        from ingot.converters.recsys.monolith.tables.schema import TableScan
-
-        scan = TableScan()
-        if once:
-            for file in self.inputs.files:
-                for rows in StreamConverter(file, self.settings).rows():
-                    scan.add(rows)
-        else:
-            first = TableScan()
-            with closing(StreamConverter(self.inputs.files[0], self.settings).rows()) as parts:
-                for rows in islice(parts, 1):
-                    first.add(rows)
-            guess = first.schema()
-            self._write_streams(
-                lambda file, counts: TableSink(out_of(file), guess, counts, scan), rejects
-            )
-        self.reordered, schema = scan.reordered, scan.schema()
-        if once or not schema.equals(guess):
-            if not once:
-                emptied(rejects)
-            self._write_streams(
-                lambda file, counts: TableSink(out_of(file), schema, counts), rejects
-            )
-
-    def _check_any_usable(self) -> None:
-        first = next((bad for *_, bad in self._done if bad), None)
-        if first is None or self.counts.written or self.counts.filtered:
-            return
-        rejects = sum(self.counts.rejects.values())
-        problem = f"no record can be used: {rejects:,} rejects, the first: {first.problem}"
-        raise SourceError(first.where, problem, "check `source`, `framing` and `compression`")
-
-    def result(
-        self, out: str, rejects: Path | str | None = None, notes: tuple[str, ...] = ()
-    ) -> "ConversionResult":
-        """Return what was converted into `out`."""
-        return ConversionResult(
-            out=out,
-            counts=self.counts,
-            streams=tuple(StreamResult(file.name, counts) for file, counts, _ in self._done),
-            reordered=self.reordered,
-            unmatched=self.settings.filters.unmatched(),
-            rejects=rejects,
-            notes=notes,
-        )
-
-    def _report(self, rows: int) -> None:
-        self._rows += rows
-        far = {"rows": self._rows, "records": self._rows, "shards": len(self.inputs.files)}
-        self._watch(Progress(stage="convert", shards_done=self._files, **far))
-
-
-@dataclass(frozen=True)
-class StreamResult:
-    """What became of one stream; `made` is the file that it became in an output folder."""
-
-    name: str
-    counts: Counts
-    made: str | None = None
-
-    def document(self) -> dict[str, object]:
-        """As manifests and printed JSON have it."""
-        made = {} if self.made is None else {"made": self.made}
-        return {"name": self.name, **encode(self.counts), **made}
-
-
 @dataclass(frozen=True, kw_only=True)
 class ConversionResult:
     """A finished conversion."""
@@ -290,20 +144,20 @@ def convert(
 
     Raises PartDone where `spread` says to do a part.
     """
-    watch = progress or (lambda _: None)
     into = out.endswith("/") or is_store_url(out) or Path(out).is_dir()
     if spread.is_any and (STDIN in (source, out) or (list_location(source).direct and not into)):
         problem = "is one stream, which `shard`, `runner` and `workers` do not divide"
         raise OutputError(out, problem, "name folders, or leave these out")
+    rows = RowProgress(progress or (lambda _: None))
     with _open_inputs(source, out, settings) as inputs:
-        run = ConversionRun(inputs, settings, watch)
+        rows.begin("convert", len(inputs.files))
         if out == STDOUT:
-            return _convert_to_stdout(run)
+            return _convert_to_stdout(inputs, settings, rows)
         if source == STDIN and into:
             raise OutputError(out, "is a folder", "name a file: standard input becomes one file")
         if inputs.direct and not into:
-            return _convert_to_file(run, Path(out), overwrite=overwrite)
-        return _convert_to_folder(run, out, spread, overwrite=overwrite)
+            return _convert_to_file(inputs, settings, Path(out), rows, overwrite=overwrite)
+        return _convert_to_folder(inputs, settings, out, rows, spread, overwrite=overwrite)
 
 
 def _open_inputs(source: str, out: str, settings: Settings) -> AbstractContextManager[Inputs]:
@@ -314,53 +168,150 @@ def _open_inputs(source: str, out: str, settings: Settings) -> AbstractContextMa
     return standard_input(folder if twice else None)
 
 
-def _convert_to_stdout(run: ConversionRun) -> ConversionResult:
-    if run.settings.target == "parquet" and len(run.inputs.files) > 1:
-        problem = f"cannot hold {len(run.inputs.files)} Parquet files"
-        raise OutputError("standard output", problem, "name a folder")
-    stream = sys.stdout.buffer
-    packed = run.settings.out_compression or "none"
-    run.write(lambda _: stream, packed, sys.stderr.buffer, once=True)
-    stream.flush()
-    return run.result(STDOUT)
+def _finish(
+    out: str, settings: Settings, streams: Sequence[StreamResult], notes: tuple[str, ...] = ()
+) -> ConversionResult:
+    """Sum up streams. Raises SourceError where none of their records can be used."""
+    counts = Counts()
+    for one in streams:
+        counts.add(one.counts)
+    first = next((one.first_bad for one in streams if one.first_bad), None)
+    if first is not None and not (counts.written or counts.filtered):
+        rejects = counts.rejects.total()
+        problem = f"no record can be used: {rejects:,} rejects, the first: {first.problem}"
+        raise SourceError(first.where, problem, "check `source`, `framing` and `compression`")
+    return ConversionResult(
+        out=out,
+        counts=counts,
+        streams=tuple(streams),
+        reordered=sum(one.reordered for one in streams),
+        unmatched=settings.filters.unmatched(),
+        notes=notes,
+    )
 
 
-def _convert_to_file(run: ConversionRun, path: Path, *, overwrite: bool) -> ConversionResult:
+def _first_columns(inputs: Inputs, settings: Settings) -> Columns | None:
+    """The columns that the first rows of a table need: mostly those of all rows."""
+    return find_columns(inputs.files[0], settings, 1) if settings.target == "parquet" else None
+
+
+def _convert_to_stdout(inputs: Inputs, settings: Settings, rows: RowProgress) -> ConversionResult:
+    columns = None
+    if settings.target == "parquet":
+        if len(inputs.files) > 1:
+            problem = f"cannot hold {len(inputs.files)} Parquet files"
+            raise OutputError("standard output", problem, "name a folder")
+        columns = find_columns(inputs.files[0], settings)  # it cannot be written anew
+    out, packed = sys.stdout.buffer, settings.out_compression or "none"
+    how: Any = {"compression": packed, "columns": columns, "tell": rows.add}
+    streams = [write_stream(one, settings, out, sys.stderr.buffer, **how) for one in inputs.files]
+    result = _finish(STDOUT, settings, streams)
+    out.flush()
+    return result
+
+
+def _convert_to_file(
+    inputs: Inputs, settings: Settings, path: Path, rows: RowProgress, *, overwrite: bool
+) -> ConversionResult:
     if path.exists() and not overwrite:
         raise OutputError(str(path), "already exists", "set `overwrite` to replace it")
-    source = Path(str(run.inputs.files[0].place))
+    (file,) = inputs.files
+    source = Path(str(file.place))
     if path.exists() and source.exists() and path.samefile(source):
         raise OutputError(str(path), "is the file that is read", "choose another file")
-    compression = run.settings.out_compression or compression_by_name(path.name) or "none"
+    how: Any = {"compression": settings.out_compression or compression_by_name(path.name) or "none"}
+    how |= {"tell": rows.add}
     rejects = path.with_name(f"{path.name}.{REJECTS}")
     with output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as out, whole_file(rejects) as told:
-            run.write(lambda _: emptied(out), compression, told)
-        if not run.counts.rejects:
-            rejects.unlink()
-            return run.result(str(path))
-        return run.result(str(path), rejects)
-
-
-def emptied(stream: BinaryIO) -> BinaryIO:
-    """Return a file without what was written to it."""
-    stream.seek(0)
-    stream.truncate()
-    return stream
+        with whole_file(path) as out, whole_file(rejects) as rejected:
+            columns = _first_columns(inputs, settings)
+            done = write_stream(file, settings, out, rejected, columns=columns, **how)
+            if columns and (others := find_other_columns(columns, [done.columns or {}])):
+                rows.begin("rewrite", 1)
+                for stream in (out, rejected):
+                    stream.seek(0)
+                    stream.truncate()
+                done = write_stream(file, settings, out, rejected, columns=others, **how)
+            result = _finish(str(path), settings, [done])
+        if result.counts.rejects:
+            return replace(result, rejects=rejects)
+        rejects.unlink()
+        return result
 
 
 def _convert_to_folder(
-    run: ConversionRun, out: str, spread: Spread, *, overwrite: bool
+    inputs: Inputs,
+    settings: Settings,
+    out: str,
+    rows: RowProgress,
+    spread: Spread,
+    *,
+    overwrite: bool,
 ) -> ConversionResult:
-    inputs, settings = run.inputs, run.settings
+    identity, clock = conversion_identity(inputs, settings), Clock()
     made = output_names(inputs, settings.target, settings.out_compression or "none")
-    identity = conversion_identity(inputs, settings)
     with identity.stage(out, overwrite=overwrite, spread=spread) as staged:
         if staged.done:
             return _earlier_result(staged)
         with output_errors(staged.result):
-            return _write_folder(run, identity, made, staged, spread)
+            clock.start("convert")
+            with unchanged_files(inputs.files):
+                done = _convert_pieces(inputs, settings, made, staged, rows, spread)
+                for task, _ in done:
+                    take_file(task.folder / task.made, staged.result / task.made)
+            clock.start("finish")
+            streams = [read_piece(task, piece) for task, piece in done]
+            for _, piece in done:
+                settings.filters.matched.update(piece["matched"])
+            result = _finish(str(staged.place), settings, streams, staged.notes)
+            if result.counts.rejects:
+                result = replace(result, rejects=f"{staged.place}/{REJECTS}")
+                with (staged.result / REJECTS).open("wb") as rejects:
+                    for task, _ in done:
+                        rejects.write((task.folder / REJECTS).read_bytes())
+            check_unchanged(_input_stamps(inputs), _input_stamps(find_inputs(inputs.where)))
+            identity.commit(
+                staged,
+                {"inputs": [piece["input"] for _, piece in done], **result.figures()},
+                {"seconds": clock.seconds(), "peak_rss_bytes": peak_rss()},
+                [piece["file"] for _, piece in done],
+            )
+            return result
+
+
+def _convert_pieces(
+    inputs: Inputs,
+    settings: Settings,
+    made: dict[str, str],
+    staged: StagedResult,
+    rows: RowProgress,
+    spread: Spread,
+) -> list[tuple[StreamTask, dict[str, Any]]]:
+    """Convert every stream as a piece of the job; tables anew where they need more columns."""
+    columns = _first_columns(inputs, settings)
+    phases = Phases(spread, staged.place, 2 if columns else 1, rows.show)
+    sizes = [file.bytes for file in inputs.files]
+    folders = [staged.work / f"convert-{piece_name(at)}" for at in range(len(sizes))]
+    tasks = [
+        StreamTask(file, made[file.name], settings, folder, columns)
+        for file, folder in zip(inputs.files, folders, strict=True)
+    ]
+    stage, work = "convert", convert_stream
+    if spread.runner == "local":
+        work = partial(convert_stream, tell=rows.add)
+    done = phases.run(stage, work, tasks, sizes)
+    if columns:
+        if others := find_other_columns(columns, [piece["columns"] for piece in done]):
+            stage = "rewrite"
+            rows.begin(stage, len(tasks))
+            folders = [staged.work / f"rewrite-{piece_name(at)}" for at in range(len(sizes))]
+            tasks = [
+                replace(task, folder=folder, columns=others)
+                for task, folder in zip(tasks, folders, strict=True)
+            ]
+        done = phases.run(stage, work, tasks, sizes)  # else they are found done
+    return list(zip(tasks, done, strict=True))
 
 
 def _earlier_result(staged: StagedResult) -> ConversionResult:
@@ -370,7 +321,7 @@ def _earlier_result(staged: StagedResult) -> ConversionResult:
         out=str(staged.place),
         counts=counts,
         streams=tuple(
-            StreamResult(one["name"], decode(Counts, one), one["made"])
+            StreamResult(name=one["name"], counts=decode(Counts, one), made=one["made"])
             for one in manifest["streams"]
         ),
         reordered=manifest["reordered"],
@@ -379,47 +330,3 @@ def _earlier_result(staged: StagedResult) -> ConversionResult:
         already_done=True,
         notes=(*staged.notes, ALREADY_DONE),
     )
-
-
-def _write_folder(
-    run: ConversionRun,
-    identity: RunIdentity,
-    made: dict[str, str],
-    staged: StagedResult,
-    spread: Spread,
-) -> ConversionResult:
-    clock, opened = Clock(), ExitStack()
-
-    def open_output(file: Entry) -> BinaryIO:
-        """Open the file that a stream becomes, and close the one before it."""
-        opened.close()
-        path = staged.result / made[file.name]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return opened.enter_context(path.open("wb"))
-
-    rejects = staged.result / REJECTS
-    clock.start("convert")
-    known: list[FileEntry] = []
-    with unchanged_files(run.inputs.files):
-        if spread.is_any:
-            entries, known = run.write_pieces(made, staged, spread)
-        else:
-            with rejects.open("wb") as rejected, opened:
-                run.write(open_output, run.settings.out_compression or "none", rejected)
-            clock.start("finish")
-            entries = [input_entry(file) for file in run.inputs.files]
-        if not run.counts.rejects:
-            rejects.unlink()
-    check_unchanged(_input_stamps(run.inputs), _input_stamps(find_inputs(run.inputs.where)))
-    rejects_file = f"{staged.place}/{REJECTS}" if run.counts.rejects else None
-    result = run.result(str(staged.place), rejects_file, staged.notes)
-    result = replace(
-        result, streams=tuple(replace(one, made=made[one.name]) for one in result.streams)
-    )
-    identity.commit(
-        staged,
-        {"inputs": entries, **result.figures()},
-        {"seconds": clock.seconds(), "peak_rss_bytes": peak_rss()},
-        known,
-    )
-    return result

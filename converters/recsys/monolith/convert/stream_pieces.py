@@ -1,21 +1,25 @@
-"""Streams of a conversion as pieces of a job, each done by any process of any machine.
+"""Streams of a conversion as files, and as pieces of a job that any process of any machine does.
 
-    000000/NAME.pb, rejects.jsonl    what the first stream became
-    scan-000000/                     the columns that its rows need, of a table
-    schema/                          the columns that the rows of all streams need
+    convert-000000/NAME.pb, rejects.jsonl         what the first stream became
+    rewrite-000000/NAME.parquet, rejects.jsonl    the same with all columns, where the first rows
+                                                  of the job do not have all
 
 A piece that is there is whole.
 """
 
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from ingot.converters.json_yaml import encode
+from ingot.converters.errors import SourceError
+from ingot.converters.json_yaml import decode, encode
 from ingot.converters.output.files import file_entry
-from ingot.converters.output.pieces import do_piece, find_piece
-from ingot.converters.recsys.monolith.convert.settings import Settings
+from ingot.converters.output.pieces import do_piece
+from ingot.converters.recsys.monolith.convert.settings import Counts, Settings
 from ingot.converters.recsys.monolith.convert.stream import (
     SINKS,
     Sink,
@@ -28,6 +32,78 @@ from ingot.converters.recsys.monolith.tables.schema import TableScan
 from ingot.converters.sources.facts import input_entry, unchanged_files
 from ingot.converters.sources.storage.listing import Entry
 
+Columns = dict[str, Any]
+"""The columns that rows need, as `TableScan.to_document` gives them."""
+ReportRows = Callable[[int], object]
+"""Called with how many rows were read since the last call."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamResult:
+    """What became of one stream; `made` is the file that it became in an output folder."""
+
+    name: str
+    counts: Counts
+    made: str | None = None
+    first_bad: SourceError | None = None
+    reordered: int = 0
+    columns: Columns | None = None  # of a table: those that it was written with, and more it needs
+
+    def document(self) -> dict[str, object]:
+        """As manifests and printed JSON have it."""
+        made = {} if self.made is None else {"made": self.made}
+        return {"name": self.name, **encode(self.counts), **made}
+
+
+def find_columns(file: Entry, settings: Settings, parts: int | None = None) -> Columns:
+    """Find the columns that the rows of a stream need, or only those of its first parts."""
+    scan = TableScan()
+    with closing(StreamConverter(file, settings).rows()) as found:
+        for rows in islice(found, parts):
+            scan.add(rows)
+    return scan.to_document()
+
+
+def find_other_columns(first: Columns, found: Iterable[Columns]) -> Columns | None:
+    """Return the columns of all streams, where these are not those of the first rows."""
+    whole = _join_columns(found)
+    return None if whole.schema().equals(_join_columns([first]).schema()) else whole.to_document()
+
+
+def _join_columns(found: Iterable[Columns]) -> TableScan:
+    whole = TableScan()
+    for one in found:
+        whole.join(one)
+    return whole
+
+
+def write_stream(
+    file: Entry,
+    settings: Settings,
+    out: BinaryIO,
+    rejects: BinaryIO,
+    *,
+    compression: str,
+    columns: Columns | None,
+    tell: ReportRows,
+) -> StreamResult:
+    """Convert a stream; a table has `columns`, and lacks rows where these need others."""
+    stream = StreamConverter(file, settings, reject_writer(rejects), tell)
+    scan = _join_columns([columns]) if columns else None
+    sink: Sink
+    if scan:
+        sink = TableSink(out, scan.schema(), stream.counts, scan)
+    else:
+        sink = SINKS[settings.target](out, settings, compression, stream.counts)
+    stream.write_to(sink)
+    return StreamResult(
+        name=file.name,
+        counts=stream.counts,
+        first_bad=stream.first_bad,
+        reordered=scan.reordered if scan else 0,
+        columns=scan.to_document() if scan else None,
+    )
+
 
 @dataclass(frozen=True)
 class StreamTask:
@@ -37,57 +113,42 @@ class StreamTask:
     made: str  # what the converted stream is named
     settings: Settings
     folder: Path
-    schema: Path  # of a table: the piece with the columns of all streams
+    columns: Columns | None  # of a table
 
 
-def scan_stream(task: StreamTask) -> dict[str, Any]:
-    """Find the columns that the rows of a stream need."""
-
-    def scan(_: Path) -> dict[str, Any]:
-        found = TableScan()
-        with unchanged_files([task.file]):
-            for rows in StreamConverter(task.file, task.settings).rows():
-                found.add(rows)
-        return found.to_document()
-
-    return do_piece(task.folder, scan)
+def convert_stream(task: StreamTask, tell: ReportRows = lambda _: None) -> dict[str, Any]:
+    """Convert a stream into its piece; `read_piece` reads what this returns."""
+    return do_piece(task.folder, partial(_convert_stream, task, tell))
 
 
-def join_scans(scans: list[dict[str, Any]], folder: Path) -> None:
-    """Join the columns of all streams, in the order of these."""
-    whole = TableScan()
-    for one in scans:
-        whole.join(one)
-    do_piece(folder, lambda _: whole.to_document())
-
-
-def convert_stream(task: StreamTask) -> dict[str, Any]:
-    """Convert a stream; returns what became of it, see `ConversionRun.write_pieces`."""
-    return do_piece(task.folder, partial(_convert_stream, task))
-
-
-def _convert_stream(task: StreamTask, draft: Path) -> dict[str, Any]:
+def _convert_stream(task: StreamTask, tell: ReportRows, draft: Path) -> dict[str, Any]:
     filters = replace(task.settings.filters, matched=set())
-    settings, path, scan = replace(task.settings, filters=filters), draft / task.made, TableScan()
+    settings, path = replace(task.settings, filters=filters), draft / task.made
+    compression = settings.out_compression or "none"
     path.parent.mkdir(parents=True, exist_ok=True)
     with unchanged_files([task.file]):
         with path.open("wb") as out, (draft / REJECTS).open("wb") as rejects:
-            stream = StreamConverter(task.file, settings, reject_writer(rejects))
-            sink: Sink
-            if settings.target == "parquet":
-                scan.join(find_piece(task.schema))
-                sink = TableSink(out, scan.schema(), stream.counts, scan)
-            else:
-                packed = settings.out_compression or "none"
-                sink = SINKS[settings.target](out, settings, packed, stream.counts)
-            stream.write_to(sink)
+            how: Any = {"compression": compression, "columns": task.columns, "tell": tell}
+            done = write_stream(task.file, settings, out, rejects, **how)
         entry = input_entry(task.file)
-    bad = stream.first_bad
+    bad = done.first_bad
     return {
-        "counts": encode(stream.counts),
+        "counts": encode(done.counts),
         "matched": sorted(filters.matched),
-        "reordered": scan.reordered,
+        "reordered": done.reordered,
+        "columns": done.columns,
         "first_bad": [bad.where, bad.problem] if bad else None,
         "input": entry,
         "file": file_entry(draft, Path(task.made)),
     }
+
+
+def read_piece(task: StreamTask, piece: dict[str, Any]) -> StreamResult:
+    """Return what a piece says of its stream."""
+    return StreamResult(
+        name=task.file.name,
+        counts=decode(Counts, piece["counts"]),
+        made=task.made,
+        first_bad=piece["first_bad"] and SourceError(*piece["first_bad"]),
+        reordered=piece["reordered"],
+    )

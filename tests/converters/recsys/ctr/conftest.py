@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from ingot.converters.output.identity import CommittedResult
-from ingot.converters.recsys.ctr.build.inputs import Aliccp
-from ingot.converters.recsys.ctr.build.job import build
 from ingot.converters.recsys.ctr.featuremap import load
+from ingot.converters.recsys.ctr.preprocess.inputs import Aliccp
+from ingot.converters.recsys.ctr.preprocess.job import build
 
 GOLDEN = Path(__file__).parents[3] / "golden/ctr"
 

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.recsys.ctr.build.inputs import Aliccp
-from ingot.converters.recsys.ctr.build.job import build
 from ingot.converters.recsys.ctr.contract import processed_schema
 from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap, load
+from ingot.converters.recsys.ctr.preprocess.inputs import Aliccp
+from ingot.converters.recsys.ctr.preprocess.job import build
 from tests.converters.recsys.ctr.raw import FEATUREMAPS, RAW, Raw
 from tests.converters.recsys.ctr.reference import Builder, Expected, token_hash
 

@@ -15,9 +15,9 @@ import pytest
 
 from ingot.converters.errors import SourceError
 from ingot.converters.recsys.ctr import contract, featuremap
-from ingot.converters.recsys.ctr.build.inputs import Aliccp
-from ingot.converters.recsys.ctr.build.job import build
 from ingot.converters.recsys.ctr.featuremap import FeatureMap
+from ingot.converters.recsys.ctr.preprocess.inputs import Aliccp
+from ingot.converters.recsys.ctr.preprocess.job import build
 from ingot.converters.recsys.ctr.validation import row_rules
 from ingot.converters.recsys.ctr.validation.findings import (
     NUMBERS,

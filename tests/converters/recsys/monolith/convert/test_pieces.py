@@ -8,8 +8,9 @@ import pytest
 
 from ingot.converters.errors import OutputError, PartDone, SourceError
 from ingot.converters.output.sharding import JobShard, Spread
+from ingot.converters.progress import Progress
 from ingot.converters.recsys.monolith.convert.job import convert
-from ingot.converters.recsys.monolith.convert.settings import Filters, LabelTest, Settings
+from ingot.converters.recsys.monolith.convert.settings import Filters, LabelTest, Settings, Target
 from ingot.schemas.monolith.example_pb2 import Example
 
 
@@ -107,6 +108,35 @@ def test_processes_make_what_one_run_makes(raw: Path) -> None:
     again = convert(str(raw), f"{out}/", settings, spread=Spread(workers=2))
     assert tree(out) == tree(whole)
     assert again.figures() == expected.figures()
+
+
+@pytest.mark.parametrize("target", ["example", "parquet"])
+def test_a_conversion_that_was_interrupted_goes_on(raw: Path, target: Target) -> None:
+    def interrupt(progress: Progress) -> None:
+        if progress.shards_done == 2:
+            raise KeyboardInterrupt
+
+    settings = Settings(source="example", skip_bad=True, target=target)
+    whole, out, seen = raw.parent / "whole", raw.parent / "out", list[Progress]()
+    expected = convert(str(raw), f"{whole}/", settings)
+    with pytest.raises(KeyboardInterrupt):
+        convert(str(raw), f"{out}/", settings, progress=interrupt)
+    assert not out.exists()
+    again = convert(str(raw), f"{out}/", settings, progress=seen.append)
+    assert tree(out) == tree(whole)
+    assert again.figures() == expected.figures()
+    converted = [one.rows for one in seen if one.stage == "convert"]
+    assert 0 < max(converted) < expected.counts.rows
+
+
+def test_tables_are_written_again_where_the_first_rows_lack_columns(raw: Path) -> None:
+    settings = Settings(source="example", skip_bad=True, target="parquet")
+    for place, stages in (("raw", {"convert", "rewrite"}), ("raw/b.pb", {"convert"})):
+        seen: list[Progress] = []
+        where, out = raw.parent / place, raw.parent / f"out-{len(stages)}"
+        done = convert(str(where), f"{out}/", settings, progress=seen.append)
+        assert {one.stage for one in seen} == stages
+        assert max(one.rows for one in seen) == done.counts.rows
 
 
 def test_what_cannot_be_divided(raw: Path, tmp_path: Path) -> None:

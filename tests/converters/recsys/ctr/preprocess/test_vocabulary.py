@@ -15,15 +15,6 @@ from hypothesis import strategies as st
 
 from ingot.converters.errors import SourceError
 from ingot.converters.output.identity import CommittedResult
-from ingot.converters.recsys.ctr.build.vocabulary import (
-    SCHEMA,
-    Interner,
-    fit_vocabularies,
-    ids_of,
-    load_vocabularies,
-    save_vocabulary,
-    vocabulary_table,
-)
 from ingot.converters.recsys.ctr.contract import (
     TRAIN,
     VALID,
@@ -33,6 +24,15 @@ from ingot.converters.recsys.ctr.contract import (
 )
 from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap
 from ingot.converters.recsys.ctr.featuremap import load as load_featuremap
+from ingot.converters.recsys.ctr.preprocess.vocabulary import (
+    SCHEMA,
+    Interner,
+    fit_vocabularies,
+    ids_of,
+    load_vocabularies,
+    save_vocabulary,
+    vocabulary_table,
+)
 
 TEXTS = st.dictionaries(st.text(max_size=3), st.integers(0, 3), min_size=1, max_size=20)
 VOCAB = Feature(name="f0_1", src=0, field="1", encoding="vocab", vocab_num_tokens=3)

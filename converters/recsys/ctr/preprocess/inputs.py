@@ -17,11 +17,11 @@ from ingot.converters.output.difference import describe_difference
 from ingot.converters.output.files import InputEntry, InputStamp
 from ingot.converters.output.identity import RunIdentity
 from ingot.converters.progress import Progress, Watch
-from ingot.converters.recsys.ctr.build import aliccp
-from ingot.converters.recsys.ctr.build.row_collector import Collector, Rows, encode_block
-from ingot.converters.recsys.ctr.build.vocabulary import Known
 from ingot.converters.recsys.ctr.contract import Profile
 from ingot.converters.recsys.ctr.featuremap import FeatureMap, load, to_document
+from ingot.converters.recsys.ctr.preprocess import aliccp
+from ingot.converters.recsys.ctr.preprocess.row_collector import Collector, Rows, encode_block
+from ingot.converters.recsys.ctr.preprocess.vocabulary import Known
 from ingot.converters.recsys.ctr.table.table_files import TableFile
 from ingot.converters.recsys.ctr.table.table_rows import open_table_files, read_table
 from ingot.converters.sources.facts import hash_input, input_entry, input_stamp

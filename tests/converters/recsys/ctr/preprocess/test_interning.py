@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingot.converters.recsys.ctr.build.vocabulary import Interner
+from ingot.converters.recsys.ctr.preprocess.vocabulary import Interner
 
 TOKENS = st.lists(st.tuples(st.binary(max_size=3), st.integers(0, 2)), max_size=60)
 

@@ -12,10 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingot.converters.errors import SourceError
-from ingot.converters.recsys.ctr.build.aliccp import COMMON, SKELETON, Fields, Layout, read_rows
-from ingot.converters.recsys.ctr.build.row_collector import Rows
-from ingot.converters.recsys.ctr.build.token_kernels import _TENS
-from ingot.converters.recsys.ctr.build.vocabulary import Interner
+from ingot.converters.recsys.ctr.preprocess.aliccp import (
+    COMMON,
+    SKELETON,
+    Fields,
+    Layout,
+    read_rows,
+)
+from ingot.converters.recsys.ctr.preprocess.row_collector import Rows
+from ingot.converters.recsys.ctr.preprocess.token_kernels import _TENS
+from ingot.converters.recsys.ctr.preprocess.vocabulary import Interner
 
 FIELDS = Fields(names=("1", "22"), numbers=np.arange(2, dtype=np.int16))
 

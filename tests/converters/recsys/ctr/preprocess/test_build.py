@@ -19,9 +19,9 @@ import zstandard
 from ingot.converters.errors import ConversionError, FeaturemapError, OutputError, SourceError
 from ingot.converters.output.identity import CommittedResult
 from ingot.converters.progress import Progress
-from ingot.converters.recsys.ctr.build.inputs import Aliccp, PlainTable
-from ingot.converters.recsys.ctr.build.job import build
 from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap, Table
+from ingot.converters.recsys.ctr.preprocess.inputs import Aliccp, PlainTable
+from ingot.converters.recsys.ctr.preprocess.job import build
 from tests.converters.recsys.ctr.reference import token_hash
 
 FEATURES = (
@@ -504,8 +504,8 @@ def test_featuremaps_for_the_other_kind_of_data(place: Place) -> None:
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from ingot.converters.recsys.ctr.build.job import build
-from ingot.converters.recsys.ctr.build.inputs import Aliccp
+from ingot.converters.recsys.ctr.preprocess.job import build
+from ingot.converters.recsys.ctr.preprocess.inputs import Aliccp
 from ingot.converters.recsys.ctr.featuremap import load
 from ingot.converters.errors import OutputError
 folder, limit = Path(sys.argv[1]), int(sys.argv[2])
@@ -552,8 +552,8 @@ def test_a_full_disk_leaves_the_old_result(place: Place, limit: int) -> None:
 MEASURED = """
 import sys
 from pathlib import Path
-from ingot.converters.recsys.ctr.build.job import build
-from ingot.converters.recsys.ctr.build.inputs import Aliccp
+from ingot.converters.recsys.ctr.preprocess.job import build
+from ingot.converters.recsys.ctr.preprocess.inputs import Aliccp
 from ingot.converters.recsys.ctr.featuremap import load
 folder = Path(sys.argv[1])
 names = {role: str(folder / f"{role}.csv") for role in ("skeleton", "common")}

@@ -19,9 +19,9 @@ from ingot.converters.errors import ConversionError, OutputError, PartDone
 from ingot.converters.output.identity import CommittedResult
 from ingot.converters.output.sharding import JobShard, Spread
 from ingot.converters.progress import Progress
-from ingot.converters.recsys.ctr.build import job, row_files
-from ingot.converters.recsys.ctr.build.inputs import Aliccp, Inputs, PlainTable
 from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap, Table, load
+from ingot.converters.recsys.ctr.preprocess import job, row_files
+from ingot.converters.recsys.ctr.preprocess.inputs import Aliccp, Inputs, PlainTable
 
 GENERATOR = str(Path(__file__).parents[5] / "benchmarks" / "ctr" / "generate.py")
 MERGE = Spread(shard=JobShard())
@@ -294,8 +294,8 @@ import sys
 from pathlib import Path
 from ingot.converters.errors import PartDone
 from ingot.converters.output.sharding import parse_shard
-from ingot.converters.recsys.ctr.build import job, row_files
-from ingot.converters.recsys.ctr.build.inputs import Aliccp
+from ingot.converters.recsys.ctr.preprocess import job, row_files
+from ingot.converters.recsys.ctr.preprocess.inputs import Aliccp
 from ingot.converters.recsys.ctr.featuremap import load
 from ingot.converters.errors import PartDone
 from ingot.converters.output.sharding import Spread

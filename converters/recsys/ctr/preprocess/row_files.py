@@ -15,13 +15,18 @@ from numpy.typing import NDArray
 
 from ingot.converters.output.files import FinishedBlock, output_errors
 from ingot.converters.output.pieces import do_piece, piece_name
-from ingot.converters.recsys.ctr.build.encoder import Encoded, Encoder, EntityStore, LabelSums
-from ingot.converters.recsys.ctr.build.fitting import ARRAYS, CODES, STORE, ScannedPiece
-from ingot.converters.recsys.ctr.build.inputs import Order
-from ingot.converters.recsys.ctr.build.row_collector import Codes, Rows, read_spool, split_spool
-from ingot.converters.recsys.ctr.build.vocabulary import join_texts
 from ingot.converters.recsys.ctr.contract import LABELS, SPLITS, processed_schema
 from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap
+from ingot.converters.recsys.ctr.preprocess.encoder import Encoded, Encoder, EntityStore, LabelSums
+from ingot.converters.recsys.ctr.preprocess.fitting import ARRAYS, CODES, STORE, ScannedPiece
+from ingot.converters.recsys.ctr.preprocess.inputs import Order
+from ingot.converters.recsys.ctr.preprocess.row_collector import (
+    Codes,
+    Rows,
+    read_spool,
+    split_spool,
+)
+from ingot.converters.recsys.ctr.preprocess.vocabulary import join_texts
 from ingot.converters.rows import Json
 
 GROUP_ROWS: Final = 16_384

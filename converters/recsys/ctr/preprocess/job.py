@@ -18,14 +18,16 @@ from ingot.converters.output.identity import STATS, CommittedResult, existing_re
 from ingot.converters.output.pieces import Phases, do_piece, piece_name, take_file
 from ingot.converters.output.sharding import WHOLE, Spread, part_of_job
 from ingot.converters.progress import Clock, Watch, peak_rss
-from ingot.converters.recsys.ctr.build.encoder import FeatureSums, LabelSums
-from ingot.converters.recsys.ctr.build.fitting import (
+from ingot.converters.recsys.ctr.contract import SPLITS
+from ingot.converters.recsys.ctr.featuremap import FeatureMap, dump, to_document
+from ingot.converters.recsys.ctr.preprocess.encoder import FeatureSums, LabelSums
+from ingot.converters.recsys.ctr.preprocess.fitting import (
     CODES,
     VOCAB_FOLDER,
     ScannedPiece,
     fit_pieces,
 )
-from ingot.converters.recsys.ctr.build.inputs import (
+from ingot.converters.recsys.ctr.preprocess.inputs import (
     InputPiece,
     Inputs,
     Order,
@@ -34,17 +36,15 @@ from ingot.converters.recsys.ctr.build.inputs import (
     file_stamps,
     list_files,
 )
-from ingot.converters.recsys.ctr.build.row_collector import REJECTS, Collector
-from ingot.converters.recsys.ctr.build.row_files import (
+from ingot.converters.recsys.ctr.preprocess.row_collector import REJECTS, Collector
+from ingot.converters.recsys.ctr.preprocess.row_files import (
     ROWS_FILE,
     WRITE,
     FileTask,
     plan_files,
     write_file,
 )
-from ingot.converters.recsys.ctr.build.vocabulary import Known
-from ingot.converters.recsys.ctr.contract import SPLITS
-from ingot.converters.recsys.ctr.featuremap import FeatureMap, dump, to_document
+from ingot.converters.recsys.ctr.preprocess.vocabulary import Known
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import unchanged_files
 

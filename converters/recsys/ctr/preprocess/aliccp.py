@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from ingot.converters.columnar.batch_checks import is_utf8
 from ingot.converters.errors import SourceError
-from ingot.converters.recsys.ctr.build import token_kernels
-from ingot.converters.recsys.ctr.build.row_collector import Rows, Tokens
-from ingot.converters.recsys.ctr.build.vocabulary import Interner
+from ingot.converters.recsys.ctr.preprocess import token_kernels
+from ingot.converters.recsys.ctr.preprocess.row_collector import Rows, Tokens
+from ingot.converters.recsys.ctr.preprocess.vocabulary import Interner
 from ingot.converters.recsys.ctr.table.table_cells import Reject, round_to_finite
 from ingot.converters.rows import read_ahead
 

@@ -12,9 +12,9 @@ import pytest
 from ingot.converters.errors import ConversionError
 from ingot.converters.output.identity import CommittedResult
 from ingot.converters.output.sharding import JobShard, Spread
-from ingot.converters.recsys.ctr.build.inputs import PlainTable
-from ingot.converters.recsys.ctr.build.job import build
 from ingot.converters.recsys.ctr.featuremap import parse
+from ingot.converters.recsys.ctr.preprocess.inputs import PlainTable
+from ingot.converters.recsys.ctr.preprocess.job import build
 
 ROWS = 400
 ITEMS = np.random.default_rng(0).integers(0, 60, ROWS)

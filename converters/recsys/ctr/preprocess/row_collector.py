@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from ingot.converters.errors import OutputError
 from ingot.converters.output.files import FinishedBlock, output_errors
-from ingot.converters.recsys.ctr.build.token_kernels import count_codes
-from ingot.converters.recsys.ctr.build.vocabulary import Interner, grow_array
 from ingot.converters.recsys.ctr.contract import SPLITS, entity_hashes, splits_of
 from ingot.converters.recsys.ctr.featuremap import FeatureMap
+from ingot.converters.recsys.ctr.preprocess.token_kernels import count_codes
+from ingot.converters.recsys.ctr.preprocess.vocabulary import Interner, grow_array
 from ingot.converters.recsys.ctr.table.table_cells import RawBlock, Reject
 from ingot.converters.rows import Json
 

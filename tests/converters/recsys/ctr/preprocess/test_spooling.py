@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingot.converters.recsys.ctr.build.row_collector import Rows, Spool, Tokens, read_spool
+from ingot.converters.recsys.ctr.preprocess.row_collector import Rows, Spool, Tokens, read_spool
 
 Plain = list[tuple[int, int, int, int, list[tuple[list[int], list[float]]]]]
 

@@ -14,14 +14,16 @@ from numpy.typing import NDArray
 from ingot.converters.errors import ConversionError
 from ingot.converters.output.files import encode_json, output_errors
 from ingot.converters.output.identity import STATS
-from ingot.converters.recsys.ctr.build.encoder import (
+from ingot.converters.recsys.ctr.contract import SPLITS, TRAIN, VALID, ids_of
+from ingot.converters.recsys.ctr.featuremap import FeatureMap
+from ingot.converters.recsys.ctr.preprocess.encoder import (
     TOKENS,
     Encoder,
     EntityStore,
     vocabulary_entry,
 )
-from ingot.converters.recsys.ctr.build.inputs import InputPiece, Order
-from ingot.converters.recsys.ctr.build.row_collector import (
+from ingot.converters.recsys.ctr.preprocess.inputs import InputPiece, Order
+from ingot.converters.recsys.ctr.preprocess.row_collector import (
     COMMON_SPOOL,
     REJECTS,
     SAMPLES,
@@ -31,8 +33,8 @@ from ingot.converters.recsys.ctr.build.row_collector import (
     count_repeats,
     read_spool,
 )
-from ingot.converters.recsys.ctr.build.token_kernels import count_weighted
-from ingot.converters.recsys.ctr.build.vocabulary import (
+from ingot.converters.recsys.ctr.preprocess.token_kernels import count_weighted
+from ingot.converters.recsys.ctr.preprocess.vocabulary import (
     Interner,
     Known,
     Vocabulary,
@@ -40,8 +42,6 @@ from ingot.converters.recsys.ctr.build.vocabulary import (
     save_vocabulary,
     vocabulary_table,
 )
-from ingot.converters.recsys.ctr.contract import SPLITS, TRAIN, VALID, ids_of
-from ingot.converters.recsys.ctr.featuremap import FeatureMap
 from ingot.converters.recsys.ctr.table.table_cells import Reject
 from ingot.converters.recsys.unseen_tokens import refuse_misfits
 from ingot.converters.rows import Json

@@ -15,9 +15,13 @@ from ingot.converters.errors import ConversionError, SourceError
 from ingot.converters.json_yaml import find_json
 from ingot.converters.output.files import output_errors
 from ingot.converters.output.identity import STATS
-from ingot.converters.recsys.ctr.build.token_kernels import TokenTable, intern_tokens, rehash_slots
 from ingot.converters.recsys.ctr.contract import ids_of
 from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap
+from ingot.converters.recsys.ctr.preprocess.token_kernels import (
+    TokenTable,
+    intern_tokens,
+    rehash_slots,
+)
 from ingot.converters.recsys.unseen_tokens import (
     RESPELLED,
     describe_misfit,

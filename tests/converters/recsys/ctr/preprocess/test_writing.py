@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingot.converters.errors import OutputError
-from ingot.converters.recsys.ctr.build import row_files
-from ingot.converters.recsys.ctr.build.row_files import RowFile
+from ingot.converters.recsys.ctr.preprocess import row_files
+from ingot.converters.recsys.ctr.preprocess.row_files import RowFile
 
 SCHEMA = pa.schema(
     [

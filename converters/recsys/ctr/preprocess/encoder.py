@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from ingot.converters.output.files import output_errors
 from ingot.converters.recsys.ctr import contract
-from ingot.converters.recsys.ctr.build import selection_kernels as selection
-from ingot.converters.recsys.ctr.build.row_collector import RowCounts, Rows, Tokens
-from ingot.converters.recsys.ctr.build.vocabulary import Vocabulary
 from ingot.converters.recsys.ctr.featuremap import HASH, HYBRID, VOCAB, Feature
+from ingot.converters.recsys.ctr.preprocess import selection_kernels as selection
+from ingot.converters.recsys.ctr.preprocess.row_collector import RowCounts, Rows, Tokens
+from ingot.converters.recsys.ctr.preprocess.vocabulary import Vocabulary
 from ingot.converters.recsys.ctr.table.table_cells import MALFORMED
 from ingot.converters.rows import Json
 

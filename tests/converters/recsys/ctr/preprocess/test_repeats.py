@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.recsys.ctr.build.row_collector import count_repeats
+from ingot.converters.recsys.ctr.preprocess.row_collector import count_repeats
 
 
 def repeated(folder: Path, parts: list[list[int]], size: int) -> int | None:
