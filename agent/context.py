@@ -2,9 +2,10 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,12 +23,14 @@ from ingot.agent.proposing.proposal import (
 from ingot.converters.errors import ConversionError, ModelError, SourceError
 from ingot.converters.mapping.bind import observed_paths
 from ingot.converters.progress import Watch
+from ingot.converters.rows import Json
 from ingot.converters.sources import Source, open_source
 from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.sample import Sample, draw_sample
 
 if TYPE_CHECKING:
-    from ingot.agent.proposing.llm.mapper import ModelAccess
+    from ingot.agent.model.budget import Ledger
+    from ingot.agent.proposing.llm.mapper import AskSettings, ModelAccess
 
 RUNS_FILE = "runs.sqlite"
 
@@ -43,7 +46,111 @@ def state_home(environment: Mapping[str, str] = os.environ) -> Path:
     return (Path(state) if state else Path.home() / ".local" / "state") / "ingot"
 
 
-OpenedKey = tuple[str, SourceSpec]
+def open_model(
+    asked: "AskSettings",
+    *,
+    ledger: "Ledger | None" = None,
+    shared: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
+) -> "ModelAccess":
+    """Return the access to a model, with the answers that the state folder keeps."""
+    from ingot.agent.model.budget import Ledger
+    from ingot.agent.model.cache import Store
+    from ingot.agent.proposing.llm.mapper import ModelAccess
+
+    return ModelAccess(
+        endpoint=asked.endpoint,
+        store=Store(state_home()),
+        ledger=ledger or Ledger(run=asked.run, data_set=asked.data_set, price=asked.price),
+        remembered=asked.remembered,
+        shared=shared,
+        tell=tell,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OpenedSource:
+    """A source as it is read by one set of facts; all readings of it know each other.
+
+    Attributes:
+        location: how the source was named when it was opened.
+    """
+
+    location: str
+    source: Source
+    _readings: dict[SourceSpec, "OpenedSource"] = field(default_factory=dict)
+    _samples: dict[SourceSpec, Sample] = field(default_factory=dict)
+    _redactors: dict[str, Door] = field(default_factory=dict)
+    _shown: dict[tuple[SourceSpec, str], Sample | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Let the other readings know this one."""
+        self._readings[self.source.spec] = self
+
+    def read_as(self, spec: SourceSpec) -> "OpenedSource":
+        """Return the reading by other facts. Raises SourceError."""
+        if spec not in self._readings:
+            plain = self._readings.get(SourceSpec())
+            source = plain.source.with_spec(spec) if plain else open_source(self.location, spec)
+            replace(self, source=source, _redactors={}, _shown={})
+        return self._readings[spec]
+
+    @cached_property
+    def sample(self) -> Sample:
+        """Rows spread over the source: the same ones for facts that are guessed or stated."""
+        guessed, stated = self.source.guessed.to_document(), self.source.spec.to_document()
+        facts = SourceSpec.from_document({**guessed, **stated})
+        if facts not in self._samples:
+            self._samples[facts] = draw_sample(self.source)
+        return self._samples[facts]
+
+    @cached_property
+    def fields(self) -> tuple[str, ...]:
+        """The paths of the sampled rows as mappings name them, those inside texts of JSON too."""
+        from ingot.agent.proposing.llm.question import shown_inventory
+
+        inside = (one.path for one in shown_inventory(self.source, self.sample).paths)
+        rows = observed_paths(row.value for row in self.sample.rows)
+        return tuple(dict.fromkeys((*rows, *inside)))
+
+    def redactor(self, share: str = "redacted") -> Door:
+        """Return the door that what is kept and shown of the source goes through.
+
+        It knows what ingot's own reading of the files names a secret, whatever this one is.
+        """
+        if share not in self._redactors:
+            spec, known = self.source.spec, list[Json]()
+            own = SourceSpec(files=spec.files)
+            with suppress(SourceError):  # what only the facts of a mapping can read
+                known = [*self.read_as(own).redactor(share).rows] if spec != own else []
+            self._redactors[share] = Door.of(share, self.source, self.sample, *known)
+        return self._redactors[share]
+
+    def shown(self, order: Order, share: str = "redacted") -> Sample | None:
+        """Return the sample with its secrets hidden; None where nothing of it may be shown.
+
+        A reading that cuts or computes values otherwise than the user's or ingot's own is shown
+        only where neither has anything to hide, that of a query never.
+        """
+        files = self.source.spec.files
+        own = SourceSpec(format=order.format, query=order.query, files=files)
+        if (own, share) not in self._shown:
+            self._shown[own, share] = self._hide_sample(own, share)
+        return self._shown[own, share]
+
+    def _hide_sample(self, spec: SourceSpec, share: str) -> Sample | None:
+        hidden = self.redactor(share).sample(self.sample)
+        if share == "raw":
+            return hidden
+        try:
+            own = self.read_as(spec)
+            whole = own.sample
+        except SourceError:
+            return None
+        if is_read_alike(own.source, self.source, self.sample):
+            return hidden
+        bare = own.redactor(share).sample(whole) is whole and hidden is self.sample
+        return hidden if bare and self.source.spec.query is None else None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -59,6 +166,7 @@ class Context:
         store: URL for the result in place of the order's folder; lakes set it.
         cards: what is said beside the data, by the location that is ordered; evidence, see
             `ingot.agent.proposing.cards`.
+        opened: what the run works on, as its order has it read; None = it is not open yet.
     """
 
     asking: "ModelAccess | None" = None
@@ -68,15 +176,8 @@ class Context:
     served: bool = False
     store: str | None = None
     cards: Mapping[str, Card] = field(default_factory=dict)
-    _sources: dict[OpenedKey, Source] = field(default_factory=dict)
-    _samples: dict[OpenedKey, Sample] = field(default_factory=dict)
-    _fields: dict[OpenedKey, tuple[str, ...]] = field(default_factory=dict)
-    _doors: dict[tuple[str, SourceSpec, str], Door] = field(default_factory=dict)
-    _shown: dict[tuple[str, SourceSpec, SourceSpec, str], Sample | None] = field(
-        default_factory=dict
-    )
+    opened: OpenedSource | None = None
     _rules: dict[tuple[int, Request], Turn] = field(default_factory=dict)
-    _tokenizers: set[str] = field(default_factory=set)
 
     def check_mapper(self, order: Order) -> None:
         """Check that there is a mapper of the name that an order gives. Raises ConversionError."""
@@ -96,6 +197,11 @@ class Context:
         }
         return {**known, **self.turns}[name]
 
+    def ask_rules(self, request: Request, read: OpenedSource | None = None) -> Turn:
+        """Return what the rules say of what is open, or of another reading of it."""
+        read = read or self.data
+        return self.mapper_named("rules")(read.source, read.sample, request, ())
+
     def rules(self, source: Source, sample: Sample, request: Request, history: History) -> Turn:
         """The rules' turn, made once per sample and request."""
         from ingot.agent.proposing.rules.mapper import propose
@@ -105,100 +211,30 @@ class Context:
             self._rules[key] = Turn(proposal=propose(source, sample, request), mapper="rules")
         return self._rules[key]
 
-    def source(self, location: str, spec: SourceSpec = SourceSpec()) -> Source:
-        """The source, opened once per set of facts."""
-        if (location, spec) not in self._sources:
-            known = self._sources.get((location, SourceSpec()))
-            found = known.with_spec(spec) if known else open_source(location, spec)
-            self._sources[location, spec] = found
-        return self._sources[location, spec]
+    def open(self, order: Order) -> OpenedSource:
+        """Open what is ordered, unless it is open. Raises SourceError."""
+        if self.opened is None or self.opened.location != order.source:
+            self.forget()
+            self.opened = open_data(order.source, order.spec)
+        self.opened = self.opened.read_as(order.spec)
+        return self.opened
 
-    def use_source(self, source: Source) -> None:
-        """Use a source that was opened elsewhere wherever its location is named."""
-        self._sources[source.location, source.spec] = source
+    @property
+    def data(self) -> OpenedSource:
+        """What is open."""
+        if self.opened is None:
+            raise ValueError("no source is open")
+        return self.opened
 
     def forget(self) -> None:
-        """Open sources and draw samples anew: the data may have changed."""
-        held = (self._sources, self._samples, self._fields, self._doors, self._shown, self._rules)
-        for kept in held:
-            kept.clear()
+        """Close what is open: the data may have changed."""
+        self.opened = None
+        self._rules.clear()
 
-    def check_tokenizer(self, file: str) -> None:
-        """See that a tokenizer serves, once."""
-        from ingot.converters.megatron.tokenizer import find_eod, load_tokenizer
 
-        if file not in self._tokenizers:
-            find_eod(load_tokenizer(file))
-            self._tokenizers.add(file)
-
-    def fields(self, location: str, spec: SourceSpec = SourceSpec()) -> tuple[str, ...]:
-        """The paths of the sampled rows as mappings name them, those inside texts of JSON too."""
-        from ingot.agent.proposing.llm.question import shown_inventory
-
-        if (location, spec) not in self._fields:
-            source, sample = self.source_and_sample(location, spec)
-            inside = (one.path for one in shown_inventory(source, sample).paths)
-            rows = observed_paths(row.value for row in sample.rows)
-            self._fields[location, spec] = tuple(dict.fromkeys((*rows, *inside)))
-        return self._fields[location, spec]
-
-    def source_and_sample(
-        self, location: str, spec: SourceSpec = SourceSpec()
-    ) -> tuple[Source, Sample]:
-        """The source and its sample."""
-        return self.source(location, spec), self.sample(location, spec)
-
-    def sample(self, location: str, spec: SourceSpec = SourceSpec()) -> Sample:
-        """Rows spread over the source, drawn once per set of facts, guessed or stated."""
-        source = self.source(location, spec)
-        facts = SourceSpec.from_document({**source.guessed.to_document(), **spec.to_document()})
-        if (location, facts) not in self._samples:
-            self._samples[location, facts] = draw_sample(source)
-        return self._samples[location, facts]
-
-    def door(self, location: str, spec: SourceSpec = SourceSpec(), share: str = "redacted") -> Door:
-        """What is kept and shown of a source goes through it.
-
-        It knows what ingot's own reading of the files names a secret, whatever other one is asked.
-        """
-        if (location, spec, share) not in self._doors:
-            read, own = self.source_and_sample(location, spec), SourceSpec(files=spec.files)
-            known: list[Door] = []
-            with suppress(SourceError):  # what only the facts of a mapping can read
-                known += [self.door(location, own, share)] if spec != own else []
-            more = (row for one in known for row in one.rows)
-            self._doors[location, spec, share] = Door.of(share, *read, *more)
-        return self._doors[location, spec, share]
-
-    def shown_sample(
-        self, order: Order, spec: SourceSpec, share: str = "redacted"
-    ) -> Sample | None:
-        """The sample of a reading with its secrets hidden; None where nothing of it may be shown.
-
-        A reading that cuts or computes values otherwise than the user's or ingot's own is shown
-        only where neither has anything to hide, that of a query never.
-        """
-        own = SourceSpec(format=order.format, query=order.query, files=spec.files)
-        key = (order.source, spec, own, share)
-        if key not in self._shown:
-            self._shown[key] = self._hide_sample(*key)
-        return self._shown[key]
-
-    def _hide_sample(
-        self, location: str, spec: SourceSpec, own: SourceSpec, share: str
-    ) -> Sample | None:
-        source, sample = self.source_and_sample(location, spec)
-        hidden = self.door(location, spec, share).sample(sample)
-        if share == "raw":
-            return hidden
-        try:
-            known, whole = self.source_and_sample(location, own)
-        except SourceError:
-            return None
-        if is_read_alike(known, source, sample):
-            return hidden
-        bare = self.door(location, own, share).sample(whole) is whole and hidden is sample
-        return hidden if bare and spec.query is None else None
+def open_data(location: str, spec: SourceSpec = SourceSpec()) -> OpenedSource:
+    """Open a source, read by these facts. Raises SourceError."""
+    return OpenedSource(location=location, source=open_source(location, spec))
 
 
 def is_read_alike(known: Source, other: Source, sample: Sample) -> bool:

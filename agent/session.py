@@ -61,7 +61,7 @@ def try_mapping(order: Order, context: Context) -> Run:
     run = Run(state={"order": order}, context=context, step="discover")
     sample = advance(run, until="compare").get("sample")
     if not sample or not (sample.rows or sample.bad):
-        left_out = context.source(order.source, order.spec).left_out
+        left_out = context.data.source.left_out
         hint = "; ".join(f"{one.name}: {one.why}" for one in left_out[:3])
         raise SourceError(order.source, "no row of data in it", hint)
     return run
@@ -183,7 +183,7 @@ class KeptRun(NamedTuple):
 @contextmanager
 def open_session(order: Order, context: Context, *, home: Path | None = None) -> Iterator[Session]:
     """The run of an order, over those that are kept in the user's state folder."""
-    source = context.source(order.source, order.spec)
+    source = context.open(order).source
     key = session_key(order, source, context.asking.endpoint if context.asking else None)
     with open_runs(home) as runs:
 

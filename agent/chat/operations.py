@@ -21,7 +21,7 @@ from ingot.agent.chat.typed_values import (
 from ingot.agent.context import Context
 from ingot.agent.judging.problem_words import typed_name
 from ingot.agent.judging.trial import Trial, try_out
-from ingot.agent.privacy import EMPTY_TEXT, Safe, SafeProblem, SafeValue
+from ingot.agent.privacy import EMPTY_TEXT, Door, Safe, SafeProblem, SafeValue
 from ingot.agent.proposing.columns import values_at
 from ingot.agent.proposing.llm.question import add_file_facts
 from ingot.agent.proposing.proposal import (
@@ -155,9 +155,9 @@ def change_mapping(
     proposal, turn, order = state.get("proposal"), state["turn"], state["order"]
     mapping = (proposal and proposal.mapping) or {"version": 2}
     turn = replace(turn, provenance={**turn.provenance, **(provenance or {})})
-    source, sample = context.source_and_sample(order.source, order.spec)
+    source, sample = context.data.source, context.data.sample
     facts = SourceSpec.from_document(mapping.get("source"))
-    rows = context.sample(order.source, facts) if mapping.get("source") else sample
+    rows = context.data.read_as(facts).sample if mapping.get("source") else sample
     changed = apply_edits(mapping, list(_type_edits(edits, mapping, rows, source)))
     state = {**state, "turn": turn}
     if any(one["set"] in FILE_EDITS for one in edits):
@@ -165,7 +165,7 @@ def change_mapping(
     if any(one["set"] == "root" for one in edits):
         with suppress(SourceError):  # which the trial says
             facts = SourceSpec.from_document(changed.get("source"))
-            changed = _with_own_id(changed, context.sample(order.source, facts))
+            changed = _with_own_id(changed, context.data.read_as(facts).sample)
     changed = add_file_facts(changed, source, sample)
     if proposal and "language" in proposal.detected:
         proposal, changed = _follow_language(proposal, changed, order, context)
@@ -183,10 +183,10 @@ def _read_otherwise(state: State, changed: MappingDocument, context: Context) ->
         return made
     order, facts = state["order"], changed.get("source") or {}
     try:
-        read = context.source_and_sample(order.source, SourceSpec.from_document(facts))
+        read = context.data.read_as(SourceSpec.from_document(facts))
+        proposal = context.ask_rules(order.request(), read).proposal
     except SourceError:  # said as a problem
         return made
-    proposal = context.mapper_named("rules")(*read, order.request(), ()).proposal
     if proposal is None or not proposal.mapping:
         return made
     facts = {**proposal.mapping.get("source", {}), **facts}
@@ -211,7 +211,7 @@ def _follow_language(
     if meta.get("language") != ({"literal": detected} if detected else None):
         return proposal, changed
     try:
-        report = try_out(context, order, changed, where=WHERE, show=_JUDGED_ROWS).report
+        report = try_out(context.data, order, changed, where=WHERE, show=_JUDGED_ROWS).report
     except (MappingError, SourceError):  # said as a problem where the mapping is checked
         return proposal, changed
     language, found, _ = mapping_language([record for _, record in report.examples], None, {})
@@ -257,6 +257,7 @@ def _validated(state: State, context: Context) -> State:
 
 def recheck_conversation(conversation: Conversation, context: Context) -> Conversation:
     """Check the current mapping again on the data and by the order as they are now."""
+    context.open(conversation.order)
     at, steps = conversation.at, list(conversation.steps)
     proposal = steps[at].state.get("proposal")
     if proposal is None or not proposal.mapping:
@@ -298,7 +299,7 @@ def match_states(before: State, after: State, context: Context) -> RecordMatch |
     if old is None or new is None:
         return None
     order = after["order"]
-    return match_trials(context, order, old, new, order.seen_share)
+    return match_trials(order, old, new, order.seen_share)
 
 
 def _try_state(state: State, context: Context) -> Trial | None:
@@ -306,7 +307,7 @@ def _try_state(state: State, context: Context) -> Trial | None:
     if proposal is None or not proposal.mapping or not state.get("check"):
         return None
     try:
-        return try_out(context, state["order"], proposal.mapping, where="the mapping", show=0)
+        return try_out(context.data, state["order"], proposal.mapping, where="the mapping", show=0)
     except MappingError:
         return None
 
@@ -324,9 +325,8 @@ def _stated_mapping(mapping: MappingDocument) -> MappingDocument:
     return mapping if any(key in mapping for key in bodies) else {"version": 2, "text": None}
 
 
-def difference_lines(one: Difference, order: Order, context: Context) -> list[Safe]:
+def difference_lines(one: Difference, door: Door) -> list[Safe]:
     """Show what differs between two records, as lines that begin with `- `, `+ ` or blanks."""
-    door = context.door(order.source, order.spec, order.share_values)
     return _marked_lines(door.value(one.old), door.value(one.new))
 
 

@@ -81,7 +81,7 @@ def respond(
     if not words:
         return Reply(conversation=conversation)
     try:
-        fields = context.fields(conversation.order.source, conversation.spec)
+        fields = context.open(conversation.order).read_as(conversation.spec).fields
         meant = parse_command(words, conversation.mapping, fields)
     except CommandSyntaxError as error:
         if context.asking is None or words.startswith("/"):
@@ -222,10 +222,7 @@ def _ask_model(conversation: Conversation, words: str, context: Context, hear: O
 def _safe_problems(
     problems: Iterable[Problem], conversation: Conversation, context: Context
 ) -> tuple[SafeProblem, ...]:
-    door, mapping = (
-        context.door(conversation.order.source, conversation.order.spec),
-        conversation.tree,
-    )
+    door, mapping = context.data.redactor(), conversation.tree
     return tuple(door.problem(explain_problem(one, mapping)) for one in problems)
 
 
@@ -279,7 +276,7 @@ def _ask_in_turns(
     if context.asking is None:
         raise ValueError("nobody to ask")
     asking, order = context.asking, conversation.order
-    source, sample = context.source_and_sample(order.source, order.spec)
+    source, sample = context.data.source, context.data.sample
     messages = prompt.build_messages(
         conversation,
         words,
@@ -314,9 +311,9 @@ def _example_rows(conversation: Conversation, context: Context) -> prompt.Exampl
     mapping = proposal.mapping if proposal else None
     if not mapping or not conversation.state.get("check"):
         return ()
-    trial = try_out(context, conversation.order, mapping, where="the mapping", show=_EXAMPLES)
+    trial = try_out(context.data, conversation.order, mapping, where="the mapping", show=_EXAMPLES)
     share = conversation.order.share_values
-    return shown_report(context, conversation.order, trial, show=_EXAMPLES, share=share).examples
+    return shown_report(conversation.order, trial, show=_EXAMPLES, share=share).examples
 
 
 def _request_completion(

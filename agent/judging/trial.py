@@ -5,7 +5,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass, fields, replace
 
-from ingot.agent.context import Context
+from ingot.agent.context import OpenedSource
 from ingot.agent.privacy import DIFFERS, NOT_SHOWN, Door
 from ingot.agent.state import Check, Order
 from ingot.converters.errors import Problem
@@ -20,29 +20,33 @@ from ingot.converters.sources.sample import Sample
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
-    """A bound mapping beside the source and sample it was bound to, and what it made of them."""
+    """A bound mapping beside the reading and sample it was bound to, and what it made of them."""
 
-    source: Source
+    reading: OpenedSource
     sample: Sample
     mapping: Mapping
     report: CheckReport
 
+    @property
+    def source(self) -> Source:
+        """The source as it is read."""
+        return self.reading.source
+
 
 def try_out(
-    context: Context, order: Order, document: MappingDocument, *, where: str, show: int = 3
+    data: OpenedSource, order: Order, document: MappingDocument, *, where: str, show: int = 3
 ) -> Trial:
     """Run a document on the sample."""
-    spec = spec_of_document(document, where=where)
-    source = context.source(order.source, spec)
-    sample = context.sample(order.source, spec)
-    stated = state_guesses(document, source)
-    name = order.source_name or source.name
+    reading = data.read_as(spec_of_document(document, where=where))
+    sample = reading.sample
+    stated = state_guesses(document, reading.source)
+    name = order.source_name or reading.source.name
     with limit_looks():
         mapping = bind(stated, [row.value for row in sample.rows], where=where)
         report = check_mapping(
             mapping, sample, source_name=name, language=order.language, show=show
         )
-    return Trial(source=source, sample=sample, mapping=mapping, report=report)
+    return Trial(reading=reading, sample=sample, mapping=mapping, report=report)
 
 
 def spec_of_document(document: MappingDocument, *, where: str) -> SourceSpec:
@@ -79,7 +83,7 @@ _QUOTING = ("unresolved_path", "unmapped_value", "not_text", "ambiguous_lookup",
 
 
 def shown_report(
-    context: Context, order: Order, trial: Trial, *, show: int = 3, share: str = "redacted"
+    order: Order, trial: Trial, *, show: int = 3, share: str = "redacted"
 ) -> CheckReport:
     """The report of a trial as it may be shown: rows, records and quoted values are redacted ones.
 
@@ -87,7 +91,7 @@ def shown_report(
     of redacted rows. Where that is not as much as of the real ones no record is shown, and of files
     that it reads in its own way no row.
     """
-    real, sample = trial.report, context.shown_sample(order, trial.source.spec, share)
+    real, sample = trial.report, trial.reading.shown(order, share)
     if sample is trial.sample:
         return real
     mapping, name = trial.mapping, order.source_name or trial.source.name

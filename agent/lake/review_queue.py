@@ -196,7 +196,7 @@ def try_mapping(
     bound = (state["proposal"] and state["proposal"].mapping) or {}
     made = document.get("provenance")
     if provenance is not None:
-        now = source_shape(*context.source_and_sample(wanted.source, wanted.spec))
+        now = source_shape(context.data.source, context.data.sample)
         made = {**provenance, "fingerprint": shape_fingerprint(now), "shape": now}
     if made:
         bound = {**bound, "provenance": made}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ingot.agent.context import Context
+from ingot.agent.context import Context, open_data
 from ingot.agent.privacy import Door, Safe
 from ingot.agent.privacy.redaction import PLACED, clean_text
 from ingot.agent.proposing.order_schema import check_order
@@ -71,8 +71,9 @@ class ConfinedFolder:
         check_confined(order, self.root)
         context = Context(asking=self.asking, root=self.root)
         with suppress(IngotError):  # before a mapping is read, whose errors may quote values
-            self._door = context.door(order.source)
-        self._door = context.door(order.source, order.spec)
+            context.opened = open_data(order.source)
+            self._door = context.data.redactor()
+        self._door = context.open(order).redactor()
         return order, context
 
     def mapping(self, given: GivenMapping) -> MappingDocument:

@@ -18,8 +18,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
-from ingot.agent.context import Context, state_home
-from ingot.agent.model.cache import Store
+from ingot.agent.context import Context, open_model
 from ingot.agent.model.endpoint import configured_endpoint
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.order_schema import check_order
@@ -38,8 +37,8 @@ def context_from_environment() -> Context:
     """The context of a graph that is run without one."""
     endpoint, root = configured_endpoint(None, None), os.environ.get(SERVE_ROOT)
     if endpoint:
-        from ingot.agent.proposing.llm.mapper import ModelAccess
-    asking = ModelAccess(endpoint=endpoint, store=Store(state_home())) if endpoint else None
+        from ingot.agent.proposing.llm.mapper import AskSettings
+    asking = open_model(AskSettings(endpoint=endpoint)) if endpoint else None
     return Context(asking=asking, root=Path(root) if root else None, served=True)
 
 
@@ -76,9 +75,11 @@ def _step_work(step: Step) -> Callable[[Channels, Context], Channels]:
             if context.served:
                 check_allowed(check_order(channels["order"]), context)
             question = step.ask(state)
-            if question is None:
-                return _channels(step.run(state, context))
-            return _channels(step.answer(state, interrupt(question)))
+            if question is not None:
+                return _channels(step.answer(state, interrupt(question)))
+            if step.reads:
+                context.open(state["order"])
+            return _channels(step.run(state, context))
         except IngotError as error:
             if not (context.served and state.get("messages")):
                 raise

@@ -65,7 +65,7 @@ def _halted_state(state: State, error: CountsReviewNeeded) -> State:
 def _convert_source(state: State, context: Context) -> job.Result:
     """The conversion of an approved proposal; what it quotes of rows has no secrets."""
     order = state["order"]
-    door = context.door(order.source, order.spec)
+    door = context.data.redactor()
     done = _convert_rows(state, order, context, door)
     return replace(done, first_rejects=tuple(map(door.text, done.first_rejects)))
 
@@ -85,11 +85,11 @@ def _convert_rows(state: State, order: Order, context: Context, door: Door) -> j
     if proposal is None:
         raise ConversionError(order.source, "the run has no proposal to convert with")
     if proposal.decision == "irrelevant":
-        source = context.source(order.source, order.spec)
+        source = context.data.source
         return job.finish_irrelevant(
             source, out, proposal.reason, options, extra_files=extra_files, extra_run=extra_run
         )
-    trial = try_out(context, order, proposal.mapping or {}, where="the approved mapping")
+    trial = try_out(context.data, order, proposal.mapping or {}, where="the approved mapping")
     try:
         return job.convert(
             trial.source,

@@ -99,12 +99,14 @@ class Step:
         then: the step that follows, or what tells it from the state.
         ask: the question to a person that comes first, None where nobody has to be asked.
         answer: what an answer changes of the state, in place of `run`.
+        reads: whether it works on the data, which is open then.
     """
 
     run: Callable[[State, Context], State]
     then: str | Callable[[State], str]
     ask: Callable[[State], Question | None] = lambda _: None
     answer: Callable[[State, Reply], State] = lambda _, __: {}
+    reads: bool = False
 
 
 def wait(_: State, __: Context) -> State:
@@ -115,16 +117,16 @@ def wait(_: State, __: Context) -> State:
 COURSE: Final = {
     "begin": Step(begin, "discover"),
     "discover": Step(discover, after_discover),
-    "sample": Step(sample, "propose"),
-    "propose": Step(propose, "validate"),
-    "validate": Step(validate, after_validate),
+    "sample": Step(sample, "propose", reads=True),
+    "propose": Step(propose, "validate", reads=True),
+    "validate": Step(validate, after_validate, reads=True),
     "repair": Step(repair, "propose"),
-    "look": Step(look, after_look),
+    "look": Step(look, after_look, reads=True),
     "pause": Step(wait, after_pause, pause_question, answer_pause),
-    "compare": Step(compare, after_compare),
+    "compare": Step(compare, after_compare, reads=True),
     "review": Step(review, after_review, review_question, answer_review),
     "tell": Step(tell, "review"),
-    "convert": Step(convert, after_convert),
+    "convert": Step(convert, after_convert, reads=True),
     "report": Step(report, END),
 }
 _PLACES: Final = {name: place for place, name in enumerate([*COURSE, END])}
@@ -157,6 +159,8 @@ def advance(run: Run, until: str = END) -> State:
         step = COURSE[run.step]
         if step.ask(run.state) is not None:
             break
+        if step.reads:
+            run.context.open(run.state["order"])
         run.take(step.run(run.state, run.context))
     return run.state
 

@@ -182,4 +182,4 @@ def test_files_and_header_are_chosen_in_conversation(tmp_path: Path) -> None:
     assert (talk.state["source"].files, talk.state["check"].rows) == (1, 40)
     say("read sheets log")
     assert talk.state["check"].rows == 20
-    assert "why" in context.fields(str(place), talk.spec)
+    assert "why" in context.data.read_as(talk.spec).fields

@@ -62,7 +62,7 @@ def end_run(state: "State", context: "Context", *, as_json: bool, gates_hold: bo
         harmless = not gates_hold or outcome.status in ("done", "already_done")
         display.show_problems(stdout_console(), outcome.problems, harmless=harmless)
         if outcome.status == "dry_run" and outcome.check:
-            display.show_preview(stdout_console(), preview(state, context))
+            display.show_preview(stdout_console(), preview(state, context.data))
     stop_unless_done(state, context)
 
 
@@ -106,7 +106,7 @@ def _write_down_proposal(state: "State", context: "Context") -> tuple[str, str]:
     if order.out is None or order.dry_run:  # nothing is written, so nothing can be resumed
         instead = "the rules' own proposal: --mapper rules" if alternative_mapping(state) else ""
         return order.source, stopped.hint if stopped and stopped.hint else instead
-    door = context.door(order.source, order.spec)
+    door = context.data.redactor()
     folder = write_proposal(state, order.out, door)
     return f"{folder}/", next_steps(state, folder)
 
@@ -251,7 +251,7 @@ def _show_prompt(order: Order, *, as_json: bool) -> None:
     if settled := advance(run, until="sample").get("proposal"):
         note_line(f"no model would be asked: {settled.decision}: {settled.reason}")
         return
-    source, sample = context.source_and_sample(order.source, order.spec)
+    source, sample = context.data.source, context.data.sample
     messages = conversation_messages(source, sample, order.request())
     if as_json:
         print_json(messages)
@@ -287,19 +287,18 @@ def _pin_rows(state: "State", context: "Context", out: Path, *, overwrite: bool)
         why = "no mapping was proposed" if document is None else "nothing of the data is converted"
         note_line(f"no sample is pinned: {why}")
         return
-    spec = spec_of_document(document, where=str(out))
-    source, sample = context.source_and_sample(order.source, spec)
+    read = context.data.read_as(spec_of_document(document, where=str(out)))
     folder, share = pinned_folder(out), order.share_values
-    if context.shown_sample(order, spec, share) is None:
+    if read.shown(order, share) is None:
         note_line(f"no sample is pinned {NOT_SHOWN}")
         return
     pin_sample(
-        source,
-        sample,
+        read.source,
+        read.sample,
         folder,
         share=share,
         keep=named_values(document),
-        known=context.door(order.source, spec, share).rows,
+        known=read.redactor(share).rows,
         overwrite=overwrite,
     )
     how = "as they are" if share == "raw" else "redacted"
@@ -331,6 +330,6 @@ def _explain(state: "State", context: "Context", *, full: bool, on_stdout: bool)
         display.show_evidence(console, proposal, check)
         if check:
             share = f"{check.ok_rows}/{check.rows} rows"
-            door = context.door(state["order"].source, state["order"].spec)
+            door = context.data.redactor()
             display.show_sample(console, share, path_reach(check.paths, door))
             display.show_gates(console, gates_of_state(state))

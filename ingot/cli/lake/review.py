@@ -265,7 +265,7 @@ def _list_proposal(
         if data_set is None:
             raise SourceError(facts.name, _GONE)
         shown = load_proposal(order, data_set)
-        for row, record in preview(shown.state, shown.context, examples=1).examples:
+        for row, record in preview(shown.state, shown.context.data, examples=1).examples:
             texts = (
                 f"{name}: {' '.join(text.split())}" for name, text in record_lines(record, most=80)
             )
@@ -373,10 +373,10 @@ def _discuss(
     """Converse about a proposal, with the model that the environment names, if it names one."""
     from ingot.agent.model.endpoint import ModelSettings
     from ingot.cli.commands.chat import discuss_mapping
-    from ingot.cli.model_options import run_context
+    from ingot.cli.model_options import find_model
 
     order = replace(shown.state["order"], mapper="auto", share_values=share or "redacted")
-    shown.context.asking = run_context(ModelSettings(), order.mapper).asking
+    shown.context.asking = find_model(ModelSettings(), order.mapper)
     return discuss_mapping(shown.state, shown.context, order, former)
 
 

@@ -54,9 +54,10 @@ def told(tmp_path: Path) -> Any:
         lines = data if isinstance(data, list) else [data]
         name = "set.jsonl" if isinstance(data, list) else "set.json"
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in lines))
-        order, context = Order(source=str(tmp_path / name)), Context()
+        order = Order(source=str(tmp_path / name))
+        data = Context().open(order)
         sides = [
-            one and Side.of(bind(one), try_out(context, order, one, where="here"))
+            one and Side.of(bind(one), try_out(data, order, one, where="here"))
             for one in (model, rules)
         ]
         return set(unbacked_choices(sides[0], sides[1]))

@@ -105,7 +105,7 @@ WAYS_OUT = {
 }
 
 # Ways to raw rows: the terminal shows what the agent made of them.
-RAW_ROWS = r"\bsample\.rows\b|\bdraw_sample\(|\.open_raw\(|\.sample\(|\bsource_and_sample\("
+RAW_ROWS = r"\bsample\.rows\b|\bdraw_sample\(|\.open_raw\(|\.sample\(|\b(data|read)\.sample\b"
 SHOWS_RAW_ROWS = {
     "ingot/cli/commands/chat_terminal",  # fields, through the door
     "ingot/cli/commands/run",  # gives them to what builds a prompt or pins rows

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.context import Context
+from ingot.agent.context import open_data
 from ingot.agent.proposing.fingerprint import source_shape
 from ingot.agent.review.changed_mappings import ChangedMapping
 from ingot.agent.review.diff.change_rules import CLASSES, worst_class
@@ -178,7 +178,8 @@ def test_coverage_that_falls_is_told(tmp_path: Path) -> None:
 
 
 def test_drift(raw: str, tmp_path: Path) -> None:
-    kept = {**TEXT, "provenance": {"shape": source_shape(*Context().source_and_sample(raw))}}
+    data = open_data(raw)
+    kept = {**TEXT, "provenance": {"shape": source_shape(data.source, data.sample)}}
     assert "drift" not in {one.rule for one in judged(raw, TEXT, kept)}
     other = tmp_path / "other.jsonl"
     other.write_text("".join(json.dumps({**row, "id": "x"}) + "\n" for row in ROWS))
