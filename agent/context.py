@@ -1,4 +1,4 @@
-"""What the steps of a run work with and no kept run holds."""
+"""What the steps of a run work with: opened sources, samples, caches. It is never stored."""
 
 import os
 import sys

@@ -1,4 +1,6 @@
-"""Runs as the doors want them: once, by a mapping file, or kept until a person has answered.
+"""Start, keep and resume runs for the command line, Python, chat and lake.
+
+A run is done at once, made by a mapping file, or kept until a person has answered.
 
 There is one kept run per destination. It is known by what was ordered and by the state of its
 input, so the same command finds the run that waits for its review or was killed; a changed input or

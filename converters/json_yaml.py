@@ -141,10 +141,7 @@ def validator(name: str) -> "Draft202012Validator":
 
 
 def violations(name: str, instance: Json) -> list[tuple[str, str]]:
-    """Return every violation as (JSON Pointer into the instance, message), by place.
-
-    Empty = valid.
-    """
+    """Return every violation as (JSON Pointer, message), by position; none if it is valid."""
     found = sorted(validator(name).iter_errors(instance), key=lambda error: error.json_path)
     return [(reduce(pointer_to, error.absolute_path, ""), error.message) for error in found]
 

@@ -151,9 +151,9 @@ _LEFT: ContextVar[list[int] | None] = ContextVar("places left to look at", defau
 
 @contextmanager
 def limit_looks() -> Iterator[None]:
-    """Bound what paths look at inside: `l[*].^.l[*]` of a stranger multiplies any list.
+    """Bound how much paths may visit inside: a hostile `l[*].^.l[*]` multiplies any list.
 
-    Raises MappingError if it is too much.
+    Raises MappingError if they visit too much.
     """
     token = _LEFT.set([_MOST_LOOKED_AT])
     try:

@@ -15,7 +15,7 @@ def main(name: str = "ingot") -> None:
 
         command = app if name == "ingot" else TOKENS["build"].load(name)
         command(prog_name=name)
-    except KeyboardInterrupt:  # before or after a command had the word
+    except KeyboardInterrupt:  # outside a command
         from ingot.converters.errors import ExitCode
 
         sys.exit(ExitCode.INTERRUPTED)

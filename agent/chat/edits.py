@@ -16,7 +16,7 @@ from ingot.agent.proposing.columns import is_path_inside
 from ingot.agent.proposing.llm import lowering
 from ingot.converters.errors import MappingError, Problem
 from ingot.converters.mapping.bind import read_tree
-from ingot.converters.mapping.language import ROLES
+from ingot.converters.mapping.language import ROLES, Mapping, to_document
 from ingot.converters.rows import Json, MappingDocument
 
 Edit = dict[str, Json]
@@ -299,10 +299,18 @@ def _set_group(document: MappingDocument, edit: Edit) -> MappingDocument:
     if group and not group["sort"]:
         group = {"by": group["by"]}
     if group and not document.get("group"):
-        document = enter_group(document)
+        document = _change_tree(document, enter_group)
     elif document.get("group") and not group:
-        document = leave_group(document)
+        document = _change_tree(document, leave_group)
     return _with_key(document, "group", group)
+
+
+def _change_tree(
+    document: MappingDocument, change: Callable[[Mapping], Mapping]
+) -> MappingDocument:
+    """Change the tree of a document; what it does not state yet stays so."""
+    made = to_document(change(read_tree(document)))
+    return {key: one for key, one in made.items() if key in document}
 
 
 def _set_aside(layout: MappingDocument, edit: Edit) -> MappingDocument:

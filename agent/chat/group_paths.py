@@ -6,42 +6,40 @@ first (`[0]`). What cannot be rewritten stays, and the check of the mapping says
 
 import re
 from collections.abc import Callable
-from functools import partial
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
 
-from ingot.converters.mapping.language import PATH_KEYS, PICKING_KEYS, split_template
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.mapping.language import Layout, Mapping, Message, Reach, Tree, Value
+from ingot.converters.mapping.lookup import Lookup
+from ingot.converters.paths import Path, compile_path
 
 _Rewrite = Callable[[str], str]
-_RewriteLayout = Callable[[MappingDocument], MappingDocument]
+_ChangeLayout = Callable[[Layout], Layout]
+_Node = TypeVar("_Node")
 _EVERY, _FIRST = "[*]", "[0]"
 _AT = re.compile(r"\[(?:\*|0)\](?:\.|(?=\[)|$)")
 
 
-def enter_group(document: MappingDocument) -> MappingDocument:
+def enter_group(mapping: Mapping) -> Mapping:
     """Return a mapping of single rows as one of lists of rows."""
-    return _each_layout(document, _enter_layout, _below(_EVERY))
+    return _change_layouts(mapping, _enter_layout, _below(_EVERY))
 
 
-def leave_group(document: MappingDocument) -> MappingDocument:
+def leave_group(mapping: Mapping) -> Mapping:
     """Return a mapping of lists of rows as one of single rows."""
-    text = partial(_rewrite_value, rewrite=_above)
-    return _each_layout(
-        document, lambda one: _rewrite_layout(one, _above, text, _leave_message), _above
-    )
+    return _change_layouts(mapping, lambda layout: _at_start(layout, _above), _above)
 
 
-def _each_layout(
-    document: MappingDocument, rewrite: _RewriteLayout, outer: _Rewrite
-) -> MappingDocument:
-    """Rewrite the mapping and its alternatives; below an outer `each` only its path changes."""
-    around = bool(document.get("each"))
-    made = _with_each(document, outer) if around else rewrite(document)
-    if "any_of" in made:
-        made["any_of"] = [
-            _with_each(one, outer) if around or one.get("each") else rewrite(one)
-            for one in made["any_of"]
-        ]
-    return made
+def _change_layouts(mapping: Mapping, change: _ChangeLayout, outer: _Rewrite) -> Mapping:
+    """Change the outer layout and the alternatives; of those below an `each` only its paths."""
+
+    def change_layout(layout: Layout) -> Layout:
+        if mapping.outer.each or layout.each:
+            return replace(layout, each=_at_start(layout.each, outer))
+        return change(layout)
+
+    variants = tuple(map(change_layout, mapping.any_of))
+    return replace(mapping, outer=change_layout(mapping.outer), any_of=variants)
 
 
 def _below(prefix: str) -> _Rewrite:
@@ -61,105 +59,62 @@ def _above(path: str) -> str:
     return _AT.sub("", path, count=1) or "$" if _AT.match(path) else path
 
 
-def _enter_layout(layout: MappingDocument) -> MappingDocument:
-    made = _rewrite_layout(layout, _below(_FIRST), _value_of_rows, _enter_message)
-    where, messages = layout.get("where"), made.get("messages")
-    if where and messages and all(one.get("each") == _EVERY for one in messages):
+def _enter_layout(layout: Layout) -> Layout:
+    beside = _at_start(replace(layout, text=None, messages=None), _below(_FIRST))
+    messages = layout.messages and tuple(map(_enter_message, layout.messages))
+    if messages and all(_walks_rows(one.each) for one in messages):
         # What held for a row now holds for a message.
-        made["messages"] = [{**one, "where": [*one.get("where", ()), *where]} for one in messages]
-        del made["where"]
-    return made
+        messages = tuple(replace(one, where=one.where + layout.where) for one in messages)
+        beside = replace(beside, where=())
+    text = layout.text and _value_of_rows(layout.text)
+    return replace(beside, text=text, messages=messages)
 
 
-def _rewrite_layout(
-    layout: MappingDocument,
-    rewrite: _Rewrite,
-    rewrite_text: Callable[[Json], Json],
-    rewrite_message: _RewriteLayout,
-) -> MappingDocument:
-    by_key: dict[str, Callable[[Json], Json]] = {
-        **dict.fromkeys(("system", "tools"), lambda value: _rewrite_value(value, rewrite)),
-        "text": rewrite_text,
-        "meta": lambda meta: {key: _rewrite_value(one, rewrite) for key, one in meta.items()},
-        "messages": lambda messages: list(map(rewrite_message, messages)),
-        "where": lambda where: [_with_path(one, rewrite) for one in where],
-    }
-    return {key: by_key[key](one) if one and key in by_key else one for key, one in layout.items()}
+def _walks_rows(each: tuple[Path, ...]) -> bool:
+    return [one.text for one in each] == [_EVERY]
 
 
-def _enter_message(message: MappingDocument) -> MappingDocument:
-    if message.get("each"):
-        return _with_each(message, _below(_EVERY))
-    content = message["content"]
-    if isinstance(content, str) and ("[*]" in content or ".*" in content):  # the short form
-        return _message_paths(message, _below(_EVERY))
-    return {"each": _EVERY, **message}
+def _enter_message(message: Message) -> Message:
+    content = message.content
+    path = content.path if content and content.is_bare else None
+    listed = path and not isinstance(path, Lookup) and ("[*]" in path.text or ".*" in path.text)
+    if message.each or listed:  # a list is the short form of `each`
+        return _at_start(message, _below(_EVERY))
+    return replace(message, each=(compile_path(_EVERY),))
 
 
-def _leave_message(message: MappingDocument) -> MappingDocument:
-    if message.get("each") == _EVERY:
-        return {key: value for key, value in message.items() if key != "each"}
-    if message.get("each"):
-        return _with_each(message, _above)
-    return _message_paths(message, _above)
-
-
-def _message_paths(message: MappingDocument, rewrite: _Rewrite) -> MappingDocument:
-    made = {**message, "content": _rewrite_value(message["content"], rewrite)}
-    if isinstance(message["role"], dict) and "path" in message["role"]:
-        made["role"] = _with_path(message["role"], rewrite)
-    if not isinstance(message.get("loss_mask"), bool | None):
-        made["loss_mask"] = _rewrite_value(message["loss_mask"], rewrite)
-    if message.get("where"):
-        made["where"] = [_with_path(one, rewrite) for one in message["where"]]
-    return made
-
-
-def _with_each(document: MappingDocument, rewrite: _Rewrite) -> MappingDocument:
-    each = document.get("each")
-    if not each:
-        return dict(document)
-    made = rewrite(each) if isinstance(each, str) else list(map(rewrite, each))
-    return {**document, "each": made}
-
-
-def _with_path(document: MappingDocument, rewrite: _Rewrite) -> MappingDocument:
-    """Rewrite the path of a condition or role, which may be a lookup."""
-    return {**document, "path": _rewrite_value(document["path"], rewrite)}
-
-
-def _value_of_rows(value: Json) -> Json:
+def _value_of_rows(value: Value) -> Value:
     """Return a value of a row as the texts of all rows of the group."""
-    if isinstance(value, str):
-        return _below(_EVERY)(value)
-    if isinstance(value, list):
-        return {"concat": value, "each": _EVERY}
-    if any(key in value for key in ("literal", "each", *PICKING_KEYS)):
-        return _rewrite_value(value, _below(_EVERY))
-    return {**({"path": value} if "lookup" in value else value), "each": _EVERY}
+    plain = value.is_bare and value.path and not isinstance(value.path, Lookup)
+    if plain or value.kind == "literal" or value.each or value.picking_values():
+        return _at_start(value, _below(_EVERY))
+    return replace(value, each=(compile_path(_EVERY),))
 
 
-def _rewrite_value(value: Json, rewrite: _Rewrite) -> Json:
-    """Rewrite the paths of a value that start where it stands."""
-    if isinstance(value, str):
-        return rewrite(value)
-    if isinstance(value, list):
-        return [_rewrite_value(one, rewrite) for one in value]
-    if not isinstance(value, dict) or "literal" in value:
-        return value
-    made = dict(value)
-    for key in value.keys() & {*PICKING_KEYS}:
-        made[key] = _rewrite_value(value[key], rewrite)
-    if value.get("each") == _EVERY and rewrite is _above:
-        del made["each"]
-        return made
-    if value.get("each"):
-        return _with_each(made, rewrite)
-    for key in ("lookup", "of", *PATH_KEYS):
-        if key in value and key not in PICKING_KEYS:
-            made[key] = _rewrite_value(value[key], rewrite)
-    if "template" in value:
-        pieces = split_template(value["template"])
-        pieces[1::2] = [f"{{{{{rewrite(path)}}}}}" for path in pieces[1::2]]
-        made["template"] = "".join(pieces)
-    return made
+def _at_start(part: _Node, change: _Rewrite) -> _Node:
+    """Rewrite the paths in a part that start where it stands."""
+    made: Any = part
+    if isinstance(part, Lookup):
+        lookup, key, of, take = part.parts.values()
+        made = Lookup(_at_start(lookup, change), key, _at_start(of, change), take)
+    elif isinstance(part, Path):
+        made = compile_path(change(part.text))
+    elif isinstance(part, tuple):
+        made = tuple(_at_start(one, change) for one in part)
+    elif isinstance(part, dict):
+        made = {key: _at_start(one, change) for key, one in part.items()}
+    elif is_dataclass(part):
+        made = _node_at_start(part, change)
+    rewritten: _Node = made
+    return rewritten
+
+
+def _node_at_start(node: Any, change: _Rewrite) -> Any:  # noqa: ANN401 - any node of the tree
+    """Rewrite the fields of a node that start where it stands; who leaves walks no rows."""
+    each = getattr(node, "each", ())
+    around = bool(each) or isinstance(node, Tree)
+    started = [
+        one.name for one in fields(node) if not around or one.metadata.get(Reach, Reach()).outside
+    ]
+    made = replace(node, **{name: _at_start(getattr(node, name), change) for name in started})
+    return replace(made, each=()) if change is _above and _walks_rows(each) else made

@@ -11,12 +11,7 @@ from typing import NamedTuple
 
 from ingot.agent.chat import operations, prompt
 from ingot.agent.chat.alternatives import Alternative, find_alternatives
-from ingot.agent.chat.commands import (
-    CHANGE,
-    CommandSyntaxError,
-    ParsedCommand,
-    parse_command,
-)
+from ingot.agent.chat.commands import CHANGE, CommandSyntaxError, ParsedCommand, parse_command
 from ingot.agent.chat.conversation import INGOT, MODEL, YOU, Conversation, Step, Utterance
 from ingot.agent.chat.edits import KINDS, Edit
 from ingot.agent.chat.suggestions import suggest_commands

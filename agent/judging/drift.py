@@ -44,9 +44,9 @@ class ComparedPaths:
 
     @classmethod
     def of(cls, shape: Shape, other: Shape) -> "ComparedPaths":
-        """Return the paths of one shape.
+        """Return the paths of one shape, spelled so that two shapes can be compared.
 
-        Objects whose keys are data in either have `.*` in both.
+        Objects whose keys are data in either shape have `.*` in both.
         """
         keyed = _keyed_places(shape) | _keyed_places(other)
         usual = _merge_paths(_split_types(shape.get("paths", {})), keyed)

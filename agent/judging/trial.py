@@ -129,10 +129,7 @@ def _shown_problem(one: Problem, said: dict[tuple[str, str], Problem]) -> Proble
 
 
 def record_hashes(trial: Trial) -> Counter[bytes]:
-    """Return the hashes of the texts that a mapping makes of the sample.
-
-    Metadata and masks aside.
-    """
+    """Return the hashes of the texts of the sample's records, without metadata and masks."""
     unifier = RowExecutor(trial.mapping, source_name="", language=None)
     return Counter(
         hashlib.sha256(json.dumps(_record_texts(record)).encode()).digest()

@@ -35,12 +35,7 @@ from ingot.agent.proposing.columns import (
     start_alike,
     values_at,
 )
-from ingot.agent.proposing.names import (
-    NAMED,
-    name_strength,
-    speaker_role,
-    spell_name,
-)
+from ingot.agent.proposing.names import NAMED, name_strength, speaker_role, spell_name
 from ingot.agent.proposing.proposal import value_strings
 from ingot.agent.proposing.rules.answers.preference import are_two_sides
 from ingot.converters.mapping.check import sample_batches
@@ -335,7 +330,7 @@ def _starts_with_answers(records: Sequence[Record]) -> float:
 
 
 def _odd_picks(model: Side, rules: Side | None) -> Iterator[str]:
-    """Fields that pick an answer, and are not those of the rules, or not named so."""
+    """Yield fields that pick an answer although neither the rules nor their names say so."""
     theirs = _picks(rules.mapping) if rules else []
     for pick in _picks(model.mapping):
         names = [last_name(path) for path in value_paths(pick)]

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from ingot.agent.context import Context, open_data
 from ingot.agent.privacy import Door, Safe
 from ingot.agent.privacy.redaction import PLACED, clean_text
-from ingot.agent.proposing.order_schema import check_order
 from ingot.agent.reporting.mapping_words import cut_text
 from ingot.agent.served.order_input import check_confined, place_below
 from ingot.agent.state import Order
+from ingot.agent.steps.order_schema import check_order
 from ingot.converters.errors import ConversionError, IngotError
 from ingot.converters.mapping.bind import load_mapping
 from ingot.converters.rows import Json, MappingDocument

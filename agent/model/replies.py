@@ -145,7 +145,7 @@ def outermost_objects(
 ) -> Iterator[tuple[dict[str, Json], str]]:
     """Yield every outermost JSON object, with its text.
 
-    Of a text full of brackets the first ones.
+    In a text full of brackets only the first ones are tried.
     """
     place = text.find("{")
     for _ in range(most):

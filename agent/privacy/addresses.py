@@ -64,10 +64,7 @@ def find_url_credentials(text: str) -> Iterator[tuple[int, int]]:
 
 
 def find_query_secrets(text: str) -> Iterator[tuple[int, int]]:
-    """Yield values of `token=`, `key=`, `sig=` and their like in the query of a URL.
-
-    No plain words.
-    """
+    """Yield values of `token=`, `key=`, `sig=` and the like in a URL, but no plain words."""
     for match in _QUERY.finditer(text):
         if not _WORD.match(match[1]):
             yield match.span(1)

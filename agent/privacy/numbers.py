@@ -135,7 +135,7 @@ def _paper_validator(module: str) -> Callable[[str], bool]:
     return lambda number: bool(found.is_valid(number) or found.is_valid(number.replace(" ", "")))
 
 
-# no part of a word and no decimals of a number; 1234567890.13800138000 is none
+# not inside a word or the decimals of a number, as in 1234567890.13800138000
 _NUMBER_START = r"(?<![0-9A-Za-z_])(?<!(?<!\d)\d[.,])(?<!(?<!\d)\d\d[.,])"
 _INTERNATIONAL = re.compile(
     r"(?<![0-9A-Za-z+])(?:\+(?:\([1-9]\d{0,2}\)|[1-9])|\(\+[1-9]|00(?=[1-9]\d[ -]?\d))"

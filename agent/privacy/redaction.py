@@ -350,7 +350,7 @@ def _escape_char(char: str) -> str:
 def display_path(path: str) -> str:
     """Return a path as it can be copied.
 
-    Of one with a name that is too long its beginning, and why.
+    If a name in it is too long: the beginning of the path, and the reason.
     """
     longest = max((len(part) for part in re.split(r"[.\[\]]", path[:_MOST_PATH])), default=0)
     if len(path) > _MOST_PATH:  # a long key with dots in it looks like many names

@@ -343,9 +343,9 @@ _SHORTEST_LINE = 16
 
 
 def may_be_key_line(line: str) -> bool:
-    """Return whether lines of a key may stand around a text.
+    """Return whether a text may be a line of a key.
 
-    Without one such text there are none.
+    A quick test: where no text passes it, there is no key.
     """
     full = len(line) in _FULL_WIDTHS and _KEY_LINE.fullmatch(line) is not None
     return full or "----" in line or "Private-" in line

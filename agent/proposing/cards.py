@@ -65,10 +65,7 @@ class Card:
     text: str = ""
 
     def facts(self) -> dict[str, Json]:
-        """Return what a catalog tells of it: file, title, license, languages, tasks.
-
-        What is said.
-        """
+        """Return what the card states for a catalog: file, title, license, languages, tasks."""
         told = {name: getattr(self, name) for name in ("file", "title", "license")}
         lists = {name: list(getattr(self, name)) for name in ("languages", "tasks")}
         return {name: value for name, value in (told | lists).items() if value}

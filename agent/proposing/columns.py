@@ -99,10 +99,7 @@ def values_at(path: str, node: Node) -> list[Json]:
 
 
 def nodes_at(path: str, node: Node) -> list[Node]:
-    """Return what stands at a path of a record, in its place.
-
-    Nothing where the path does not fit.
-    """
+    """Return what stands at a path of a record, in its place; nothing if it does not fit."""
     try:
         return compile_path(path).nodes(node)
     except RowError:
@@ -237,18 +234,18 @@ class Column:
 
     @cached_property
     def distinct(self) -> int:
-        """Return different texts."""
+        """Return the different texts."""
         return len(set(self.present))
 
     @cached_property
     def words(self) -> float:
-        """Return words of an ordinary text of the column (the mean over the rows that have one)."""
+        """Return the words of an ordinary text, the mean over the rows that have one."""
         sample = self.present[:100]
         return sum(count_words(text[:3000]) for text in sample) / max(1, len(sample))
 
     @cached_property
     def chars(self) -> int:
-        """Return characters of all texts."""
+        """Return the characters of all texts."""
         return sum(len(text) for text in self.present)
 
     def looks(self, look: str) -> float:
@@ -275,19 +272,19 @@ class Column:
 
     @cached_property
     def numeric(self) -> bool:
-        """Return numbers or truth values, as such or as texts."""
+        """Return whether it holds numbers or truth values, as such or as texts."""
         types = self.facts.types
         plain = types.get("integer", 0) + types.get("number", 0) + types.get("boolean", 0)
         return plain > types.get("string", 0) or self.looks("number") > 0.9
 
     @property
     def nameless(self) -> bool:
-        """Return a column of a file without a header."""
+        """Return whether its file has no header."""
         return bool(re.fullmatch(r"c\d+", self.name))
 
     @cached_property
     def constant(self) -> bool:
-        """Return the same text everywhere."""
+        """Return whether it has the same text everywhere."""
         return self.distinct == 1 and len(self.present) > 2
 
     @cached_property

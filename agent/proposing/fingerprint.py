@@ -84,7 +84,7 @@ def fingerprint(source: Source, sample: Sample) -> str:
 
 
 def shape_fingerprint(found: Shape) -> str:
-    """Return the fingerprint of a shape; what lies beside the files that are read is none of it."""
+    """Return the fingerprint of a shape; files that are not read do not count."""
     facts = {key: fact for key, fact in found.get("facts", {}).items() if key != "files"}
     return json_digest([facts, found.get("sha256") or _steady_part(found)])
 

@@ -160,10 +160,7 @@ def has_documents(view: View) -> bool:
 
 
 def rows_by_shape(rows: Sequence[Json]) -> list[list[Json]]:
-    """Return rows parted by their keys, else by those of the objects in their lists.
-
-    Largest first.
-    """
+    """Return rows grouped by their keys, or by the keys in their lists; the largest group first."""
     if not all(isinstance(row, dict) for row in rows):
         return []
     return _rows_by_keys(rows, _filled_keys) or _rows_by_keys(rows, _keys_in_lists)
@@ -331,9 +328,9 @@ def list_elements(view: View) -> Iterator[tuple[str, str]]:
 
 
 def element_fields(view: View, element: str) -> list[Field]:
-    """Return scalars inside the elements, not inside further lists.
+    """Return the scalars inside the elements, but not inside further lists.
 
-    The places of short lists too.
+    The elements of short lists count, by their position.
     """
     found = short_list_places(view, element)
     for facts in view.facts.paths:
@@ -400,7 +397,7 @@ _PIECE_END = re.compile(r"[.!?…。！？:：;；\])）」』\"'”’`}>]$|\n[
 def joined_pieces(view: View, path: str, value: str | None = None) -> Json:
     """Return the texts of a list as one value.
 
-    Where sentences are cut, nothing is put between them.
+    If the texts cut sentences, they are joined without a separator.
     """
     element = path[: path.rfind("[*]") + 3]
     head = element.removesuffix("[*]") or "$"

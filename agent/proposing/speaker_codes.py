@@ -71,7 +71,7 @@ def _stands_aside(code: str, talks: Sequence[Sequence[Turn]], turns: int) -> boo
 
 
 def _stands_for_answer(code: str, talks: Sequence[Sequence[Turn]]) -> bool:
-    """Whether somebody is heard in place of an answer: who spoke before goes on, or nobody."""
+    """Whether another speaker follows where an answer is expected."""
     places = [
         (talk[0][0], talk[at - 1][0], talk[at + 1][0] if at + 1 < len(talk) else talk[0][0])
         for talk in talks

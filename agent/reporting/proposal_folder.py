@@ -26,9 +26,9 @@ _IRRELEVANT_MAPPING: MappingDocument = {"version": 2, "text": None}
 
 
 def proposal_path(out: str) -> Path:
-    """Return where the proposal of a run into `out` lies.
+    """Return the path of the proposal of a run into `out`.
 
-    Of one into an object store in this folder.
+    If `out` is an object store, the proposal lies in the current folder.
     """
     path = Path(PurePosixPath(out).name if is_store_url(out) else out)
     if path.name in ("", ".."):

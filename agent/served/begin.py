@@ -9,7 +9,6 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from ingot.agent.context import Context
 from ingot.agent.privacy import Safe, joined, redact
-from ingot.agent.proposing.order_schema import check_order
 from ingot.agent.reporting.report import (
     DROPPED_RUN,
     IGNORED_WORDS,
@@ -21,6 +20,7 @@ from ingot.agent.served import order_input
 from ingot.agent.served.order_input import HELP, USAGE
 from ingot.agent.state import Channels, Message, Order, State, answer_message
 from ingot.agent.steps.course import Run, advance
+from ingot.agent.steps.order_schema import check_order
 from ingot.converters.errors import IngotError
 from ingot.converters.json_yaml import EMPTY, encode
 from ingot.converters.rows import Json

@@ -21,11 +21,11 @@ from langgraph.types import interrupt
 from ingot.agent.context import Context, open_model
 from ingot.agent.model.endpoint import configured_endpoint
 from ingot.agent.privacy import redact
-from ingot.agent.proposing.order_schema import check_order
 from ingot.agent.reporting.report import outcome_state, run_outcome
 from ingot.agent.served.begin import begin, check_allowed
 from ingot.agent.state import Channels, State
 from ingot.agent.steps.course import COURSE, Step
+from ingot.agent.steps.order_schema import check_order
 from ingot.converters.errors import IngotError
 from ingot.converters.json_yaml import decode, encode
 

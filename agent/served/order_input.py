@@ -11,7 +11,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
-from ingot.agent.proposing.order_schema import (
+from ingot.agent.state import Order
+from ingot.agent.steps.order_schema import (
     CONTROL,
     DECLARED,
     FLAG,
@@ -19,7 +20,6 @@ from ingot.agent.proposing.order_schema import (
     check_order,
     schema_faults,
 )
-from ingot.agent.state import Order
 from ingot.converters.errors import ConversionError
 from ingot.converters.output.files import is_store_url
 from ingot.converters.rows import Json

@@ -111,7 +111,7 @@ def report(state: State, _: Context) -> State:
 
 
 def tell(state: State, _: Context) -> State:
-    """Say it to a person who typed the order; others read it in the next question."""
+    """Answer a person who typed the order; others read it in the next question."""
     review = state.get("review")
     if not state.get("messages") or review is None:
         return {}

@@ -11,10 +11,10 @@ from tempfile import TemporaryDirectory
 from ingot.agent.context import Context
 from ingot.agent.judging.source_gates import row_gates, summarize_source, unreadable_reason
 from ingot.agent.privacy import Door, redact
-from ingot.agent.proposing.order_schema import check_order
 from ingot.agent.proposing.proposal import Proposal, redacted_proposal
 from ingot.agent.proposing.recsys_data import raw_data_proposal
 from ingot.agent.state import SampleSummary, State
+from ingot.agent.steps.order_schema import check_order
 from ingot.converters.convert.options import check_store_options
 from ingot.converters.errors import SourceError
 from ingot.converters.json_yaml import encode

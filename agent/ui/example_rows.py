@@ -61,10 +61,7 @@ def view_rows(
     uses: Sequence[FieldUse],
     wanted: RowFilter = ANY_ROW,
 ) -> Facts:
-    """Return the first of the rows that are asked for, those with a record before others.
-
-    And counts.
-    """
+    """Return the first rows asked for, those with a record before others, and their counts."""
     rows = _tried_rows(conversation, context)
     grouped = bool(conversation.tree.group)
     held = [one for one in rows if _holds_value(one.row, wanted, grouped=grouped)]

@@ -26,10 +26,10 @@ from ingot.agent.judging.policy import failed_gates
 from ingot.agent.lake import review_queue
 from ingot.agent.lake.lake_order import SETS, LakeOrder
 from ingot.agent.lake.lake_state import LakeState
-from ingot.agent.proposing.order_schema import check_order
 from ingot.agent.proposing.proposal import confidence_text
 from ingot.agent.reporting.proposal_folder import save_mapping
 from ingot.agent.served.order_input import check_confined, check_inside, place_below
+from ingot.agent.steps.order_schema import check_order
 from ingot.agent.ui.conversation_view import list_uses, view_conversation, view_reply
 from ingot.agent.ui.example_rows import Facts, RowFilter, view_rows
 from ingot.converters.errors import ConversionError, IngotError, SourceError

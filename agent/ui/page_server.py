@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ingot import __version__
-from ingot.agent.proposing.order_schema import check_order
 from ingot.agent.review.git_repository import ReviewOptions
 from ingot.agent.review.mapping_review import review_files
 from ingot.agent.served.order_input import (
@@ -22,6 +21,7 @@ from ingot.agent.served.order_input import (
     place_below,
 )
 from ingot.agent.served.request_guard import App
+from ingot.agent.steps.order_schema import check_order
 from ingot.agent.ui.example_rows import Facts, RowFilter
 from ingot.agent.ui.folder_view import (
     list_folder,

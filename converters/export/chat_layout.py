@@ -296,12 +296,12 @@ def record_mask(chat: Chat) -> tuple[bool, ...]:
 
 
 def assistant_mask(chat: Chat) -> tuple[bool, ...]:
-    """Return every assistant turn is trained on."""
+    """Return True for every turn of an assistant."""
     return tuple(turn.role == "assistant" for turn in chat.turns)
 
 
 def full_mask(chat: Chat) -> tuple[bool, ...]:
-    """Return every turn is trained on."""
+    """Return True for every turn."""
     return (True,) * len(chat.turns)
 
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from ingot.converters.json_yaml import encode, map_leaves, shorten_text
 from ingot.converters.lake.catalog import STATUSES, SetFacts, Split
-from ingot.converters.output import pages
+from ingot.converters.output.figures import render_page
 
 SAMPLES_BYTES: Final = 6 << 20
 MAPPINGS_BYTES: Final = 4 << 20
@@ -137,9 +137,9 @@ def _spending_totals(sets: Sequence[SetFacts]) -> dict[str, object]:
 
 
 def top_counts(counts: Mapping[str, int]) -> dict[str, object]:
-    """Return the most frequent ones, most first, and in short what stands behind them.
+    """Return the most frequent values first, and a short text for the rest.
 
-    Names are cut.
+    Long names are cut.
     """
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     first, rest = ordered[:TOP_LANGUAGES], ordered[TOP_LANGUAGES:]
@@ -254,7 +254,7 @@ def render_lake_page(sets: Sequence[SetFacts], *, title: str, told: Mapping[str,
     script = _read_files("lake_parts.js", "lake_set.js", "lake.js")
     lake: dict[str, object] = {"title": title, "told": dict(told), "totals": lake_totals(sets)}
     lake |= {"statuses": STATUSES, "sets": list(map(table_facts, sets))}
-    page = pages.render_page(
+    page = render_page(
         _PACKAGE,
         "index.html.j2",
         title=title.encode("utf-8", "backslashreplace").decode("utf-8"),

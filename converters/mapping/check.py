@@ -14,12 +14,11 @@ from typing import NamedTuple
 from ingot.converters.errors import Problem
 from ingot.converters.json_yaml import found_text
 from ingot.converters.mapping.bind import nearest_path, observed_paths
-from ingot.converters.mapping.language import Mapping, Message, RoleFromData, Tree
+from ingot.converters.mapping.language import Mapping, Message, Need, RoleFromData, Tree
 from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.mapping.loss import NO_LOSS, Loss, measure_loss
 from ingot.converters.mapping.path_uses import (
     Around,
-    Need,
     PathUse,
     Scope,
     message_scope,
@@ -109,9 +108,9 @@ class SampleRun:
 
     @property
     def coverage(self) -> float:
-        """Return the share without a hard error.
+        """Return the share of rows without a hard error.
 
-        What could not be read says nothing of a mapping.
+        Rows that could not be read do not count: they say nothing about the mapping.
         """
         hard = sum(count for reason, count in self.failures.items() if reason not in SOFT_REASONS)
         total = len(self.records) + self.failures.total() - self.unreadable

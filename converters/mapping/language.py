@@ -4,8 +4,9 @@ Every form of a value becomes one `Value`; a bare string or a list is only a spe
 docs/mapping.md is the reference of the language.
 """
 
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, get_args
+from collections.abc import Callable
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
+from typing import Annotated, Any, Literal, get_args
 
 from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.paths import Path
@@ -16,6 +17,7 @@ Role = Literal["user", "assistant", "system", "tool"]
 ROLES: tuple[Role, ...] = ("user", "assistant", "system", "tool")
 META_KEYS = ("source", "language", "timestamp", "token_count", "quality_score", "original_id")
 Scalar = str | int | float | bool | None
+Place = Annotated[Path, "or a lookup in its place"]
 Operator = Literal["in", "not_in", "min_chars", "max_chars"]
 MappingKind = Literal["pt", "sft", "irrelevant"]
 ValueKind = Literal["path", "concat", "any_of", "template", "tree", "literal"]
@@ -24,6 +26,27 @@ TREE_KEYS = ("text", "children", "depth")  # beside `tree`
 # What stands at the key of a modifier: a path or paths in step, a value, texts to what they become
 # (`map` looks whole hits up, `texts` replaces inside them), or one text or number.
 ModifierKind = Literal["each", "value", "map", "texts", "plain"]
+# What the absence of a path costs: the record, a part of a text, or an optional value.
+Need = Literal["required", "part", "optional"]
+NEEDS: tuple[Need, ...] = get_args(Need)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reach:
+    """Where the paths of a field start, and what the absence of one costs.
+
+    Attributes:
+        need: what it costs, where what stands around is not needed less.
+        outside: whether they start where the node stands, not at an element of its `each`.
+    """
+
+    need: Need = "required"
+    outside: bool = False
+
+
+_OUTSIDE = {Reach: Reach(outside=True)}
+_IN_PART = {Reach: Reach(need="part")}
+_OPTIONAL = {Reach: Reach(need="optional")}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,9 +79,9 @@ def _declare(key: str, kind: ModifierKind, words: str, **flags: bool) -> dict[ty
 class Tree:
     """Nodes from `path` on, each followed by those at its `children`, down to `depth` levels."""
 
-    path: Path
-    text: "Value"  # of a node itself
-    children: Path
+    path: Path = field(metadata=_OUTSIDE)
+    children: Path = field(metadata=_IN_PART)
+    text: "Value" = field(metadata=_IN_PART)  # of a node itself
     depth: int
 
 
@@ -71,14 +94,18 @@ class Value:
     """
 
     kind: ValueKind
-    path: Path | None = None
-    parts: tuple["Value", ...] = ()
-    template: tuple[str | Path, ...] = ()
+    each: tuple[Path, ...] = field(
+        default=(), metadata=_declare("each", "each", "for each {}") | _OUTSIDE
+    )
+    path: Place | None = None
+    parts: tuple["Value", ...] = field(default=(), metadata=_IN_PART)
+    template: tuple[str | Path, ...] = field(default=(), metadata=_IN_PART)
     tree: Tree | None = None
     literal: str = ""
-    each: tuple[Path, ...] = field(default=(), metadata=_declare("each", "each", "for each {}"))
     pick: "Value | None" = field(
-        default=None, metadata=_declare("pick", "value", "picked by {}", alters=True)
+        default=None,
+        metadata=_declare("pick", "value", "picked by {}", alters=True)
+        | {Reach: Reach(need="part", outside=True)},
     )
     map: dict[str, Scalar] | None = field(
         default=None,
@@ -100,6 +127,12 @@ class Value:
     def is_bare(self) -> bool:
         """True where no modifier is set."""
         return not self.modifiers()
+
+    @property
+    def is_spelled_short(self) -> bool:
+        """True where a document says only what the value holds: a path, or a list of parts."""
+        joined = self.kind == "concat" and len(self.parts) > 1
+        return self.is_bare and (self.kind == "path" or joined)
 
     def modifiers(self) -> dict[Modifier, Any]:
         """Return the modifiers that are set, in the order in which they are applied."""
@@ -140,9 +173,6 @@ class Value:
 MODIFIERS: tuple[Modifier, ...] = tuple(
     one.metadata[Modifier] for one in fields(Value) if Modifier in one.metadata
 )
-# Keys of a value's document with values that start where the value stands.
-PICKING_KEYS = tuple(one.key for one in MODIFIERS if one.kind == "value")
-PATH_KEYS = ("path", "concat", "any_of", "tree", *PICKING_KEYS)
 
 
 def add_pick(value: MappingDocument, choice: Json) -> MappingDocument:
@@ -158,7 +188,7 @@ class RoleFromData:
     `order` in place of a map, the first distinct value of a record has the first role, and so on.
     """
 
-    path: Path
+    path: Place
     map: dict[str, Role | None] | None = None
     order: tuple[Role, ...] = ()
 
@@ -184,7 +214,7 @@ MessageRole = Role | RoleFromData | RoleInTurn | RoleSplit
 class Condition:
     """One condition of `where` on the first hit of a path."""
 
-    path: Path
+    path: Place
     op: Operator
     values: tuple[Scalar, ...] = ()
     limit: int = 0
@@ -194,11 +224,12 @@ class Condition:
 class Message:
     """One entry of `messages`."""
 
+    each: tuple[Path, ...] = field(default=(), metadata=_OUTSIDE)
+    # Elements of `each` for which it does not hold are left out.
+    where: tuple[Condition, ...] = field(default=(), metadata=_IN_PART)
     role: MessageRole
     content: Value | None  # None: that message does not exist in this data set
-    each: tuple[Path, ...] = ()
-    where: tuple[Condition, ...] = ()  # elements of `each` for which it does not hold are left out
-    loss_mask: bool | Value | None = None
+    loss_mask: bool | Value | None = field(default=None, metadata=_OPTIONAL)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -213,13 +244,13 @@ class Group:
 class Layout:
     """How one record is made: an alternative, or the outer keys of the mapping."""
 
-    each: tuple[Path, ...] = ()
-    where: tuple[Condition, ...] = ()
+    each: tuple[Path, ...] = field(default=(), metadata=_OUTSIDE)
+    where: tuple[Condition, ...] = field(default=(), metadata=_IN_PART)
     text: Value | None = None
     messages: tuple[Message, ...] | None = None
-    system: Value | None = None
-    tools: Value | None = None
-    meta: dict[str, Value] = field(default_factory=dict)
+    system: Value | None = field(default=None, metadata=_OPTIONAL)
+    tools: Value | None = field(default=None, metadata=_OPTIONAL)
+    meta: dict[str, Value] = field(default_factory=dict, metadata=_OPTIONAL)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -261,31 +292,19 @@ def path_document(path: Path) -> Json:
 
 def value_document(value: Value) -> Json:
     """The shortest spelling of a value in a version 2 document."""
-    if value.kind == "literal":
-        return {"literal": value.literal}
-    if value.is_bare and value.kind == "path" and value.path:
-        return path_document(value.path)
-    if value.is_bare and value.kind == "concat" and len(value.parts) > 1:
-        return [value_document(part) for part in value.parts]
-    stated = {one.key: _stated_document(one, said) for one, said in value.modifiers().items()}
-    return {value.kind: _form_document(value), **_tree_document(value.tree), **stated}
-
-
-def _stated_document(modifier: Modifier, stated: Any) -> Json:  # noqa: ANN401
-    if modifier.kind == "each":
-        return each_document(stated)
-    if modifier.kind == "value":
-        return value_document(stated)
-    return "json" if stated is True else stated
+    body = _form_document(value)
+    if value.is_spelled_short:
+        return body
+    stated = {one.key: _stated_document(one.key, said) for one, said in value.modifiers().items()}
+    return {value.kind: body, **_tree_document(value.tree), **stated}
 
 
 def _form_document(value: Value) -> Json:
-    path = value.tree.path if value.tree else value.path
-    if value.kind in ("path", "tree"):
-        return path_document(path) if path else ""
+    if value.kind == "literal":
+        return value.literal
     if value.kind == "template":
         return template_text(value)
-    return [value_document(part) for part in value.parts]
+    return part_document(value.parts or (value.tree.path if value.tree else value.path))
 
 
 def template_text(value: Value) -> str:
@@ -300,99 +319,65 @@ def _tree_document(tree: Tree | None) -> MappingDocument:
     return {"text": text, "children": children, "depth": tree.depth}
 
 
-def _drop_none(document: MappingDocument) -> MappingDocument:
-    return {key: value for key, value in document.items() if value is not None}
+def _stated_document(key: str, stated: Any) -> Json:  # noqa: ANN401 - what a field holds
+    """What a field holds as it stands in a document; one path of `each` stands alone."""
+    if key == "each" and len(stated) == 1:
+        return part_document(stated[0])
+    return "json" if key == "as" else part_document(stated)
 
 
-def _optional_document(value: Value | None) -> Json:
-    return value_document(value) if value else None
-
-
-def each_document(each: tuple[Path, ...]) -> Json:
-    """`each` as it stands in a document: nothing, one path, or paths walked in step."""
-    if not each:
-        return None
-    return each[0].text if len(each) == 1 else [path.text for path in each]
-
-
-def _role_document(role: MessageRole) -> Json:
-    if isinstance(role, RoleFromData):
-        order = list(role.order) or None
-        return _drop_none({"path": path_document(role.path), "map": role.map, "order": order})
-    if isinstance(role, RoleInTurn):
-        return list(role.roles)
-    return {"split": role.markers} if isinstance(role, RoleSplit) else role
-
-
-def _message_document(message: Message) -> MappingDocument:
-    each, mask = each_document(message.each), message.loss_mask
+def _node_document(node: Any) -> MappingDocument:  # noqa: ANN401 - any node of the tree
+    stated = {one.name: getattr(node, one.name) for one in fields(node)}
     return {
-        **_drop_none({"each": each, "where": _where_document(message.where)}),
-        "role": _role_document(message.role),
-        "content": _optional_document(message.content),
-        **_drop_none({"loss_mask": value_document(mask) if isinstance(mask, Value) else mask}),
+        one.name: _stated_document(one.name, stated[one.name])
+        for one in fields(node)
+        if _is_required(one) or stated[one.name] not in (None, (), {})
     }
 
 
-def _where_document(where: tuple[Condition, ...]) -> Json:
-    return [_condition_document(one) for one in where] or None
+def _is_required(one: Field[Any]) -> bool:
+    return one.default is MISSING and one.default_factory is MISSING
 
 
 def _condition_document(one: Condition) -> MappingDocument:
     return {"path": path_document(one.path), one.op: list(one.values) if one.values else one.limit}
 
 
-def _group_document(group: Group) -> MappingDocument:
-    sort = group.sort.text if group.sort else None
-    return _drop_none({"by": [path.text for path in group.by], "sort": sort})
+# What is not an object with the fields of its node as keys.
+_SPELLINGS: dict[type, Callable[[Any], Json]] = {
+    Path: path_document,
+    Lookup: path_document,
+    Value: value_document,
+    Condition: _condition_document,
+    RoleInTurn: lambda role: list(role.roles),
+    RoleSplit: lambda role: {"split": role.markers},
+}
 
 
-def _layout_document(layout: Layout) -> MappingDocument:
-    meta = {key: value_document(layout.meta[key]) for key in META_KEYS if key in layout.meta}
-    stated = {
-        "each": each_document(layout.each),
-        "where": _where_document(layout.where),
-        "text": _optional_document(layout.text),
-        "messages": [_message_document(one) for one in layout.messages or ()] or None,
-        "system": _optional_document(layout.system),
-        "tools": _optional_document(layout.tools),
-        "meta": meta or None,
-    }
-    return _drop_none(stated)
+def part_document(part: object) -> Json:
+    """Return a part of a mapping as it stands in a document; what is not a node stays as it is."""
+    if type(part) in _SPELLINGS:
+        return _SPELLINGS[type(part)](part)
+    if is_dataclass(part):
+        return _node_document(part)
+    if isinstance(part, dict):
+        return {key: part_document(one) for key, one in part.items()}
+    return [part_document(one) for one in part] if isinstance(part, tuple) else part
 
 
 def to_document(mapping: Mapping) -> MappingDocument:
     """The version 2 document of a mapping: unambiguous, in a fixed order, defaults left out."""
     stated = {
         "version": 2,
-        "source": mapping.source.to_document() or None,
-        "group": _group_document(mapping.group) if mapping.group else None,
-        **_layout_document(mapping.outer),
-        "any_of": [_layout_document(variant) for variant in mapping.any_of] or None,
+        "source": part_document(mapping.source),
+        "group": part_document(mapping.group),
+        **part_document(mapping.outer),
+        "any_of": part_document(mapping.any_of),
     }
-    document = _drop_none(stated)
+    document = {key: one for key, one in stated.items() if one not in (None, [], {})}
     if not mapping.any_of and mapping.kind == "irrelevant":
         document["text"] = None
-    return document | _drop_none({"provenance": mapping.provenance})
-
-
-def part_document(part: object) -> Json:
-    """Return a part of a mapping as it stands in a document; what is not a node stays as it is."""
-    if isinstance(part, Path):
-        return path_document(part)
-    if isinstance(part, tuple):
-        return [part_document(one) for one in part]
-    if isinstance(part, Condition):
-        return _condition_document(part)
-    if isinstance(part, Group):
-        return _group_document(part)
-    if isinstance(part, Value):
-        return value_document(part)
-    if isinstance(part, Message):
-        return _message_document(part)
-    if isinstance(part, Layout):
-        return _layout_document(part)
-    return _role_document(part) if isinstance(part, RoleFromData | RoleInTurn | RoleSplit) else part
+    return document | ({"provenance": mapping.provenance} if mapping.provenance is not None else {})
 
 
 def possible_roles(role: MessageRole) -> tuple[Role | None, ...]:

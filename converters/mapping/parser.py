@@ -7,7 +7,8 @@ records of two kinds) and says what is wrong in words a person can act on.
 
 import re
 from collections.abc import Callable
-from typing import Any
+from dataclasses import fields
+from typing import Any, get_args
 
 from ingot.converters.errors import Problem
 from ingot.converters.json_yaml import pointer_to
@@ -54,8 +55,9 @@ _SOURCE_KEYS = (
     *("files", "format", "encoding", "delimiter", "quote", "columns", "query", "root"),
     *("header_rows", "orient", "html", "json_fields"),
 )
-_CONDITIONS: tuple[Operator, ...] = ("in", "not_in", "min_chars", "max_chars")
-_VARIANT_KEYS = ("each", "where", "text", "messages", "system", "tools", "meta")
+_CONDITIONS: tuple[Operator, ...] = get_args(Operator)
+_VARIANT_KEYS = tuple(one.name for one in fields(Layout))
+_MESSAGE_KEYS = tuple(one.name for one in fields(Message))
 _V2_KEYS = ("version", "source", "group", *_VARIANT_KEYS, "any_of", "provenance")
 
 
@@ -222,8 +224,7 @@ class Parser(DocumentReader):
         }
 
     def _message(self, document: Json, pointer: str) -> Message | None:
-        keys = ("each", "where", "role", "content", "loss_mask")
-        document = self._object(document, pointer, keys)
+        document = self._object(document, pointer, _MESSAGE_KEYS)
         role = self._required(document, pointer, "role", self._role)
         content = self._required(document, pointer, "content", self._optional)
         each = self._inside(document, pointer, "each", self._each, ())

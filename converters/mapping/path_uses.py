@@ -1,26 +1,25 @@
 """Every path of a mapping in its place, and paths that both sides of a conversation take."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
 
 from ingot.converters.mapping.language import (
+    NEEDS,
     Condition,
     Layout,
     Mapping,
     Message,
-    RoleFromData,
+    Need,
+    Reach,
     Tree,
     Value,
     merge_layout,
-    path_document,
-    value_document,
 )
 from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.paths import Path
 
-Need = Literal["required", "part", "optional"]
 # What lies around a path: an `each`, a tree, or the elements for which a message is said.
 Around = tuple[Path, ...] | Tree | Message
 Scope = tuple[Around, ...]
@@ -39,95 +38,82 @@ class PathUse:
 
 def path_uses(mapping: Mapping) -> Iterator[PathUse]:
     """Yield every path of a mapping with its pointer into the version 2 document."""
-    if mapping.group:
-        keys = {f"/group/by/{n}": path for n, path in enumerate(mapping.group.by)}
-        if mapping.group.sort:
-            keys["/group/sort"] = mapping.group.sort
-        for pointer, path in keys.items():
-            yield PathUse(pointer=pointer, path=path, scope=(), need="required", of_row=True)
-    yield from _layout_uses(mapping.outer, mapping.outer.each, "")
+    for use in _uses(mapping.group, "/group", (), "required"):
+        yield replace(use, of_row=True)
+    yield from _uses(mapping.outer, "", (), "required")
+    outer = mapping.outer.each
     for number, variant in enumerate(mapping.any_of):
-        each = merge_layout(mapping.outer, variant).each
-        yield from _layout_uses(variant, each, f"/any_of/{number}")
+        around: Scope = (outer,) if outer and not variant.each else ()
+        yield from _uses(variant, f"/any_of/{number}", around, "required")
 
 
-def _layout_uses(layout: Layout, each: tuple[Path, ...], pointer: str) -> Iterator[PathUse]:
-    yield from _each_uses(layout.each, pointer, (), "required")
-    scope: Scope = (each,) if each else ()
-    yield from _where_uses(layout.where, pointer, scope)
-    if layout.text:
-        yield from _value_uses(layout.text, f"{pointer}/text", scope, "required")
-    for number, message in enumerate(layout.messages or ()):
-        yield from _message_uses(message, f"{pointer}/messages/{number}", scope)
-    for key in ("system", "tools"):
-        value = getattr(layout, key)
-        if value:
-            yield from _value_uses(value, f"{pointer}/{key}", scope, "optional")
-    for key, value in layout.meta.items():
-        yield from _value_uses(value, f"{pointer}/meta/{key}", scope, "optional")
+def _uses(part: object, pointer: str, scope: Scope, need: Need) -> Iterator[PathUse]:
+    """The paths of what stands at a pointer, field by field; before a lookup its parts."""
+    inner: Iterable[tuple[object, str, Scope, Need]] = ()
+    if isinstance(part, Lookup):
+        inner = _lookup_parts(part, pointer, scope, need)
+    elif is_dataclass(part):
+        inner = _field_parts(part, pointer, scope, need)
+    elif isinstance(part, dict):
+        inner = [(one, f"{pointer}/{key}", scope, need) for key, one in part.items()]
+    elif isinstance(part, tuple):
+        inner = [(one, f"{pointer}/{number}", scope, need) for number, one in enumerate(part)]
+    for one in inner:
+        yield from _uses(*one)
+    if isinstance(part, Path):
+        yield PathUse(pointer=pointer, path=part, scope=scope, need=need)
 
 
-def _message_uses(message: Message, pointer: str, scope: Scope) -> Iterator[PathUse]:
-    yield from _each_uses(message.each, pointer, scope, "required")
-    elements = (*scope, message.each) if message.each else scope
-    yield from _where_uses(message.where, pointer, elements)
-    inner = message_scope(message, scope)
-    if isinstance(message.role, RoleFromData):
-        yield from _place_uses(message.role.path, f"{pointer}/role/path", inner, "required")
-    if message.content:
-        yield from _value_uses(message.content, f"{pointer}/content", inner, "required")
-    if isinstance(message.loss_mask, Value):
-        yield from _value_uses(message.loss_mask, f"{pointer}/loss_mask", inner, "optional")
+def _lookup_parts(
+    path: Lookup, pointer: str, scope: Scope, need: Need
+) -> Iterator[tuple[object, str, Scope, Need]]:
+    for name, part in path.parts.items():
+        inside = scope if name in ("lookup", "of") else (*scope, (path.parts["lookup"],))
+        yield part, f"{pointer}/{name}", inside, need
+
+
+def _field_parts(
+    node: Any,  # noqa: ANN401 - any node of the tree
+    pointer: str,
+    scope: Scope,
+    need: Need,
+) -> Iterator[tuple[object, str, Scope, Need]]:
+    for one in fields(node):
+        reach = one.metadata.get(Reach, Reach())
+        place = f"{pointer}{_field_key(node, one.name)}"
+        inside = scope if reach.outside else _inner_scope(node, one.name, scope)
+        weaker = max(need, reach.need, key=NEEDS.index)
+        stated = getattr(node, one.name)
+        if one.name == "template" or (one.name == "each" and len(stated) == 1):
+            yield from ((piece, place, inside, weaker) for piece in stated)
+        else:
+            yield stated, place, inside, weaker
+
+
+def _field_key(node: object, name: str) -> str:
+    """The step from a node to a field of it; there is none where the node is spelled short."""
+    if isinstance(node, Tree):
+        return "/tree" if name == "path" else f"/{name}"
+    if not isinstance(node, Value):
+        return f"/{name}"
+    if name == "tree" or (name in ("path", "parts") and node.is_spelled_short):
+        return ""
+    return f"/{node.kind}" if name == "parts" else f"/{name}"
+
+
+def _inner_scope(node: object, name: str, scope: Scope) -> Scope:
+    """What lies around a field that starts at the elements of its node."""
+    if isinstance(node, Tree):
+        return (*scope, node)
+    if isinstance(node, Message) and name != "where":
+        return message_scope(node, scope)
+    each = getattr(node, "each", ())
+    return (*scope, each) if each else scope
 
 
 def message_scope(message: Message, scope: Scope) -> Scope:
     """Return the scope of the role and content of a message."""
     return (*scope, message) if message.each or message.where else scope
-
-
-def _where_uses(where: tuple[Condition, ...], pointer: str, scope: Scope) -> Iterator[PathUse]:
-    for number, condition in enumerate(where):
-        place = f"{pointer}/where/{number}/path"
-        yield from _place_uses(condition.path, place, scope, "part")
-
-
-def _each_uses(each: tuple[Path, ...], pointer: str, scope: Scope, need: Need) -> Iterator[PathUse]:
-    for number, path in enumerate(each):
-        place = f"{pointer}/each/{number}" if len(each) > 1 else f"{pointer}/each"
-        yield PathUse(pointer=place, path=path, scope=scope, need=need)
-
-
-def _place_uses(path: Path, pointer: str, scope: Scope, need: Need) -> Iterator[PathUse]:
-    """A path; before a lookup its parts."""
-    if isinstance(path, Lookup):
-        for name, part in path.parts.items():
-            inside = scope if name in ("lookup", "of") else (*scope, (path.parts["lookup"],))
-            yield PathUse(pointer=f"{pointer}/{name}", path=part, scope=inside, need=need)
-    yield PathUse(pointer=pointer, path=path, scope=scope, need=need)
-
-
-def _value_uses(value: Value, pointer: str, scope: Scope, need: Need) -> Iterator[PathUse]:
-    yield from _each_uses(value.each, pointer, scope, need)
-    inner = (*scope, value.each) if value.each else scope
-    spelt = value_document(value)
-    if value.path:
-        place = pointer if spelt == path_document(value.path) else f"{pointer}/path"
-        yield from _place_uses(value.path, place, inner, need)
-    part_need: Need = "part" if need == "required" else need
-    for path in value.template:
-        if isinstance(path, Path):
-            yield PathUse(pointer=f"{pointer}/template", path=path, scope=inner, need=part_need)
-    if value.tree:
-        path, below = value.tree.path, (*inner, value.tree)
-        yield PathUse(pointer=f"{pointer}/tree", path=path, scope=inner, need=need)
-        path = value.tree.children
-        yield PathUse(pointer=f"{pointer}/children", path=path, scope=below, need=part_need)
-        yield from _value_uses(value.tree.text, f"{pointer}/text", below, part_need)
-    base = pointer if isinstance(spelt, list) else f"{pointer}/{value.kind}"
-    for number, part in enumerate(value.parts):
-        yield from _value_uses(part, f"{base}/{number}", inner, part_need)
-    for key, one in value.picking_values().items():
-        yield from _value_uses(one, f"{pointer}/{key}", scope, part_need)
 
 
 _ASKING_ROLES = ("user", "tool")

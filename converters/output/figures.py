@@ -6,17 +6,19 @@
     }
     Section(tabulate(columns, parts), "Parts")
 
-A terminal shows the sections; pages spell numbers in the same units. Cells that are not known are
-empty, and a column that is empty in every row is not shown.
+A terminal shows the sections; an HTML page spells numbers in the same units. Cells that are not
+known are empty, and a column that is empty in every row is not shown.
 """
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from typing import Final, Protocol, TypeAlias, TypeVar
 
 _UNKNOWN: Final = "–"
 _MANY: Final = 1000
+_PAGE: Final = "page.html.j2"
 
 Row = TypeVar("Row")
 Value = TypeVar("Value")
@@ -95,3 +97,31 @@ def format_measure(value: float | None) -> str:
     if value is None or value == int(value) or abs(value) >= _MANY:
         return format_number(value)
     return f"{value:.4g}"
+
+
+def render_page(package: str, template: str, **told: object) -> str:
+    """Return an HTML page with no script and nothing from elsewhere; every text is escaped.
+
+    Its template extends `page.html.j2`: blocks title, style and body.
+    """
+    from jinja2 import DictLoader, Environment, StrictUndefined
+
+    sources = {
+        _PAGE: _read_template("ingot.converters.output", _PAGE),
+        template: _read_template(package, template),
+    }
+    environment = Environment(
+        loader=DictLoader(sources),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        percent=format_percent, count=format_count, number=format_number, measure=format_measure
+    )
+    return environment.get_template(template).render(**told)
+
+
+def _read_template(package: str, name: str) -> str:
+    return (resources.files(package) / name).read_text("utf-8")

@@ -143,7 +143,7 @@ def list_names(url: str) -> dict[str, StoredFile]:
 
 
 def delete(url: str, names: Iterable[str]) -> None:
-    """Delete files below a URL, one after the other; one that is gone is none to delete."""
+    """Delete files below a URL, one after the other; a missing file is ignored."""
     for name in names:
         system, path = _open_store(f"{url}/{name}")
         try:

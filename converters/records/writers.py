@@ -204,9 +204,9 @@ class RecordWriter(_PartFile["ParquetSink | JsonlSink"]):
 
     @property
     def bytes(self) -> int:
-        """Return bytes of the part.
+        """Return the bytes of the part.
 
-        Until it is closed, what is on disk plus what waits in memory.
+        Before it is closed: the bytes on disk and those that wait in memory.
         """
         return self._sink.bytes if self._sink else self._bytes
 
@@ -349,7 +349,7 @@ def reject_text(reject: Reject) -> str:
 def first_reject_texts(files: Iterable[Path], most: int) -> list[str]:
     """Return the first rejects of some parts as texts.
 
-    Not those that are filtered, nor what was found.
+    Filtered rows are left out, and so are the values that were found.
     """
     texts: list[str] = []
     for file in files:

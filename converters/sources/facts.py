@@ -190,7 +190,7 @@ class LeftOut:
     def is_unread(self) -> bool:
         """Return whether it may hold data in a format that is not read.
 
-        Images and sounds are no such.
+        Images and sounds do not count.
         """
         return self.kind in ("unread", "table")
 

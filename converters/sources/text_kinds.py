@@ -169,7 +169,7 @@ def markup_level(texts: Sequence[str]) -> int:
 
 
 def is_time(text: str) -> bool:
-    """Return a date or a point in time in one of the usual spellings (a bare number is none)."""
+    """Return whether a text is a date or a point in time as usually spelled; numbers are not."""
     return len(text) < 45 and bool(_TIME.fullmatch(text.strip()))
 
 

@@ -222,7 +222,7 @@ def _origin_of_value(context: Any, problem: str) -> str:  # noqa: ANN401
 def _error_parts(error: IngotError) -> tuple[str, list[str]]:
     """Return the error, and below it what can be done where that takes several lines.
 
-    What it says of the data is redacted; of the place what the user typed is kept.
+    Quoted data is redacted; the place stays as the user typed it.
     """
     from ingot.agent.privacy import redact
 

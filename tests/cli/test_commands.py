@@ -325,6 +325,14 @@ def test_irrelevant_data_ends_well(tmp_path: Path) -> None:
     assert "irrelevant" in mapped.stderr
 
 
+def test_map_waits_below_the_confidence_that_is_asked_for(data: Path) -> None:
+    sure = json.loads(ingot("map", data, "--json").stdout)["confidence"]
+    waiting = ingot("map", data, "--min-confidence", str(sure + 0.01), code=3)
+    assert "below --min-confidence" in waiting.stderr
+    assert json.loads(waiting.stdout)["version"] == 2
+    assert "below" not in ingot("map", data, "--min-confidence", str(sure)).stderr
+
+
 def test_a_folder_with_side_files_only_is_irrelevant(tmp_path: Path) -> None:
     folder = tmp_path / "set"
     folder.mkdir()

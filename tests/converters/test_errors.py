@@ -19,6 +19,7 @@ SAMPLES = [
     errors.FeaturemapError("map.yaml", (errors.Problem("/features", "schema", "a list", "1"),)),
     errors.ParametersError("hot.json", (errors.Problem("/seeding", "schema", "a word", "1"),)),
     errors.RevisionError("'side'", "no such revision in this repository", "git fetch"),
+    errors.ArgumentError("seed", "is below 0"),
     errors.NoTokensError("tokens/a", "not a single token"),
     errors.CommittedElsewhereError("s3://out", "was written by another run meanwhile"),
     errors.PartDone("out", "1/4", 3, 12, "1/2"),

@@ -55,7 +55,7 @@ JSON = {
         agent/proposing/rules/documents/current_rows
         agent/proposing/rules/documents/typed_blocks
         agent/proposing/rules/passages
-        agent/chat/group_paths agent/chat/typed_values
+        agent/chat/typed_values
         agent/proposing/proposal agent/proposing/rules/context_columns
         agent/proposing/rules/conversations/conversations
         agent/proposing/rules/conversations/dialogue
@@ -76,7 +76,7 @@ JSON = {
         agent/proposing/llm/mapper agent/proposing/llm/question agent/proposing/llm/reply
     """,
     "what clients of a served run send, and the answers of people": """
-        agent/mcp/confined_folder agent/proposing/order_schema
+        agent/mcp/confined_folder agent/steps/order_schema
         agent/steps/review
         agent/served/begin agent/served/order_input agent/session agent/state
         agent/ui/conversation_view agent/ui/field_uses

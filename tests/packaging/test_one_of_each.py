@@ -50,7 +50,7 @@ ONCE = {
         'text if len(text) <= 40 else f"{text[:40]}..."',
     ),
     "step of a run by hand": Once(
-        r"agent\.steps(\.(?!course\b)\w+)? import",
+        r"agent\.steps(\.(?!(?:course|order_schema)\b)\w+)? import",
         {
             "agent/steps/course.py",
             "agent/steps/review.py",  # the rules are asked as the mapper is

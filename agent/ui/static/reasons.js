@@ -31,6 +31,8 @@ export const REASONS = {
   "confidence {0} is below --min-confidence {1}": "置信度 {0} 低于 --min-confidence {1}",
   "{0} is below --min-confidence {1}": "{0} 低于 --min-confidence {1}",
   "confidence {0}": "置信度 {0}",
+  "{0} bytes": "{0} 字节",
+  ", header in row {0}": "，表头在第 {0} 行",
   "confidence {0} is below --min-confidence {1}: {2}": "置信度 {0} 低于 --min-confidence {1}：{2}",
   "the rules propose something else ({0}, {1})": "规则提出了别的方案（{0}，{1}）",
   "{0} and are sure of it": "{0}，并且很有把握",

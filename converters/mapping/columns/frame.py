@@ -64,9 +64,9 @@ class Frame:
     file: str = ""  # what `@file` gives
 
     def look(self, way: ColumnPath, counter: list[int], active: Mask) -> pa.Array:
-        """Return the plain scalars that a way finds.
+        """Return the plain scalars that a path finds.
 
-        Noted as evaluated for the places of `active`.
+        The places of `active` are noted as evaluated.
         """
         array, there = self.scalars(way)
         valid = valid_mask(array) if array.null_count else None

@@ -31,7 +31,7 @@ class Projection:
     dotted: set[str] = field(default_factory=set)  # keys, taken before a path of several names
 
     def table(self, rows: Sequence[Json]) -> pa.RecordBatch:
-        """Return the columns of some rows, of lists one.
+        """Return the columns of rows; rows that are lists have one.
 
         Raises NotColumnarError if they have none.
         """

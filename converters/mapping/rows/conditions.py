@@ -31,7 +31,7 @@ class CompiledCondition:
 
 
 def same_json(left: Json, right: Json) -> bool:
-    """Return exact JSON equality: true is not 1, 1 is 1.0."""
+    """Return whether two values are equal as JSON: true is not 1, 1 is 1.0."""
     return left == right and isinstance(left, bool) == isinstance(right, bool)
 
 

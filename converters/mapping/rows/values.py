@@ -291,10 +291,7 @@ def compile_replace(table: dict[str, str]) -> Callable[[str], str]:
 
 
 def number_label(label: str, place: int) -> str:
-    """Return the label of the hit at a place from 0: `A.
-
-    ` gives `A. `, `B. `, ... (after Z: AA, AB).
-    """
+    """Return the label of a hit by its position: `A. `, `B. `, ...; after Z come AA, AB."""
     style = next(c for c in label if c in "Aa10")
     if style in "10":
         return label.replace(style, str(place + int(style)), 1)

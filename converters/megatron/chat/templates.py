@@ -297,7 +297,7 @@ TURN_END: Final = "<|im_end|>"
 def render_table(table: pa.RecordBatch) -> tuple[pa.LargeStringArray, TrainedSpans] | None:
     """Render SFT records as `render_chat` does, column by column.
 
-    None where a record has no messages, or a message no role.
+    A record without messages, or with a message without a role, gives None.
     """
     text = pa.large_string()
     lists = table["messages"]

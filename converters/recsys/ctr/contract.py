@@ -63,10 +63,7 @@ def index_column(feature: Feature) -> str:
 
 
 def value_column(feature: Feature) -> str:
-    """Return the column of a feature's values.
-
-    In the files where the featuremap says `use_value`.
-    """
+    """Return the column of a feature's values, which files have if `use_value` is set."""
     return f"{feature.name}_val"
 
 

@@ -181,7 +181,7 @@ class _Frames:
 
 
 def _is_safe(schema: Any, in_union: bool = False) -> bool:  # noqa: ANN401 - JSON
-    """Whether its values are not deeper than itself, nor can there be many in few bytes.
+    """Whether its values nest no deeper than the type, and cannot be many in few bytes.
 
     Raises ValueError if one of two values would be lost.
     """

@@ -58,7 +58,7 @@ def text_codec(label: str, *, exact: bool = False) -> str | None:
 def declared_encoding(head: bytes) -> str | None:
     """Return the codec of the encoding that a page declares at its beginning.
 
-    A mark of the order wins.
+    A byte order mark takes precedence.
     """
     if head.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
         return None

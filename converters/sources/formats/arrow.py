@@ -204,9 +204,9 @@ def to_json_row(
     value: Any,  # noqa: ANN401 - of any package
     convert: ValueConverter = binary_text,  # takes what JSON does not have
 ) -> tuple[Json, int]:
-    """Return a package's value as JSON, `BrokenRow` where it has no form.
+    """Return a package's value as JSON, and how many numbers became null.
 
-    How many numbers became null.
+    A value without a JSON form gives `BrokenRow`.
     """
     try:
         return parse_counted(json.dumps(value, default=convert, ensure_ascii=False).encode())

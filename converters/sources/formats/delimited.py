@@ -204,7 +204,7 @@ class TableReader:
     def chunk(self, block: bytes | None) -> RowChunk:
         """Return the rows that end in a block of whole lines, without its last LF.
 
-        Or in `TOO_LONG`.
+        The block may be `TOO_LONG` instead.
         """
         if block is None:
             return RowChunk(values=self.rows([Line(None)]))

@@ -25,7 +25,7 @@ _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
 def text_shape(name: str, lines: Sequence[str]) -> str:
     """Return what the lines of a text are.
 
-    Of one that nobody knows by its name, that name's ending.
+    If the name of the file says nothing that is known: its ending.
     """
     shape = classify_lines(lines)
     found = _find_syntax(lines) if kinds.may_be_syntax(name) else None

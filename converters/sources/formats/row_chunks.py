@@ -210,7 +210,7 @@ def chunk_sized_rows(
 ) -> Iterator[RowChunk]:
     """Yield chunks of rows that come with their sizes.
 
-    Those before an error are given before it.
+    Rows before an error are given before it is raised.
     """
     held: list[Any] = []
     size = 0

@@ -125,9 +125,9 @@ class _OutOfBytes(Exception):  # noqa: N818 - never seen outside
 
 
 def messages_kind(data: bytes, framing: str, records: int) -> Kind | None:
-    """Return what the messages are, read with a framing.
+    """Return the kind of the messages, read with a framing.
 
-    None if one of the first ones is none.
+    None if one of the first is not a message.
     """
     found: list[Kind] = []
     try:

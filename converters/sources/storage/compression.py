@@ -50,9 +50,9 @@ def peek_first_bytes(raw: BinaryIO) -> bytes:
 
 
 def open_decompressed(raw: BinaryIO, where: str) -> BinaryIO:
-    """Return the decompressed bytes of a stream, which may raise SourceError.
+    """Return the decompressed bytes of a stream; reading them may raise SourceError.
 
-    Itself if not compressed.
+    A stream that is not compressed is returned as it is.
     """
     with translate_read_errors(where):
         codec = detect_compression(peek_first_bytes(raw))

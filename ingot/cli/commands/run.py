@@ -198,7 +198,8 @@ def map_data(
     order: Annotated[
         Order,
         Only(
-            "source format query mode mapper language source_name share_values prompt_tokens",
+            "source format query mode mapper language source_name share_values prompt_tokens "
+            "min_confidence",
             dry_run=True,
         ),
     ],

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.proposing.order_schema import TYPED_OPTIONS, check_order
 from ingot.agent.served.order_input import (
     HELP,
     check_confined,
@@ -15,6 +14,7 @@ from ingot.agent.served.order_input import (
     wants_help,
 )
 from ingot.agent.state import Order
+from ingot.agent.steps.order_schema import TYPED_OPTIONS, check_order
 from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import encode
 

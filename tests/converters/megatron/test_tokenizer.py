@@ -328,7 +328,7 @@ def test_the_chat_template(
         ("tokenizer_config.json", b"\xff", "not JSON"),
         ("tokenizer_config.json", b"[" * 100_000, "not JSON"),
         ("tokenizer_config.json", b"[]", "not a JSON object"),
-        ("tokenizer_config.json", b'{"chat_template": "\\ud800"}', "no valid Unicode"),
+        ("tokenizer_config.json", b'{"chat_template": "\\ud800"}', "not valid Unicode"),
         ("chat_template.jinja", b"\xff", "not UTF-8"),
     ],
 )

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from ingot.converters.output import pages
 from ingot.converters.output.figures import (
     Columns,
     Section,
@@ -13,6 +12,7 @@ from ingot.converters.output.figures import (
     format_measure,
     format_percent,
     list_facts,
+    render_page,
     share_of,
     tabulate,
 )
@@ -122,7 +122,7 @@ def render_inspect_page(told: Figures) -> str:
     rate = max((one.label_rate or 0 for one in told.parts), default=0) or 1
     counts = told.rejects or {}
     largest = max((one.distinct or 1 for one in told.sparse), default=1)
-    return pages.render_page(
+    return render_page(
         "ingot.converters.recsys.criteo.inspect",
         "inspect.html.j2",
         told=told,

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from ingot.converters.output import pages
 from ingot.converters.output.figures import (
     Columns,
     Section,
@@ -13,6 +12,7 @@ from ingot.converters.output.figures import (
     format_number,
     format_percent,
     list_facts,
+    render_page,
     share_of,
     tabulate,
 )
@@ -124,7 +124,7 @@ def render_stats_page(told: Figures) -> str:
             share = kept / every if every and one.encoding != HASH else None
             said = {"name": one.name, "encoding": one.encoding, "covered": share}
             vocabularies.append(said | held)
-    return pages.render_page(
+    return render_page(
         "ingot.converters.recsys.ctr.validation",
         "stats.html.j2",
         told=told,

@@ -101,7 +101,7 @@ class LineIds:
 
 @dataclass(frozen=True, kw_only=True)
 class BadFigures:
-    """What is none, or cannot be used."""
+    """Records that are no Examples or cannot be used, by reason."""
 
     reasons: dict[str, int]  # how often, by reason (`contract.REASONS`)
     bytes: int

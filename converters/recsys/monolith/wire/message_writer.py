@@ -123,7 +123,7 @@ class BatchBuilder:
     A batch has `size` rows; fewer where rows differ in what a batch says once (data_source_key,
     unknown fields, the ids of a feature, whether there is a LineId), where it would be larger than
     Monolith's reader takes or have more than `MAX_BATCH_FEATURES`, and at the end. `early` counts
-    the former, `filled` unset features that stand for features that a row does not have.
+    the former, `filled` unset features, added for those that a row does not have.
     """
 
     def __init__(self, size: int, *, shared: bool = True) -> None:

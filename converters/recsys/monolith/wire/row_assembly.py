@@ -161,7 +161,7 @@ class Spans:
 
 
 def empty_spans(count: int) -> Spans:
-    """No bytes for each of so many things."""
+    """Return `count` empty spans."""
     nothing = np.zeros(count, np.int64)
     return Spans(data=np.zeros(0, np.uint8), start=nothing, stop=nothing)
 

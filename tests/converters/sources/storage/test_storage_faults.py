@@ -244,7 +244,7 @@ def test_what_is_not_allowed_is_asked_for_once(where: str, storage: Storage) -> 
 
 def test_wrong_settings_are_named(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INGOT_STORAGE_TIMEOUT", "soon")
-    with pytest.raises(SourceError, match="INGOT_STORAGE_TIMEOUT: 'soon' is no number"):
+    with pytest.raises(SourceError, match="INGOT_STORAGE_TIMEOUT: 'soon' is not a number"):
         open_source("s3://data/a.jsonl")
 
 

@@ -160,7 +160,7 @@ def test_it_says_what_it_found(quick: Path) -> None:
     scene.stop_when_read(1)
     done = scene.check(expected)
     assert done.notes == ("resumed a run that had read 1 of 3 files",)
-    assert "went on" in json.loads((scene.out / "run.json").read_bytes())["notes"][0]
+    assert "resumed" in json.loads((scene.out / "run.json").read_bytes())["notes"][0]
 
 
 @pytest.mark.more
@@ -338,7 +338,7 @@ def test_another_thread_or_way_takes_up_what_is_there(quick: Path) -> None:
     expected = scene.fresh()
     scene.stop_when_read(2)
     scene.settings |= {"threads": 1, "block_bytes": 1 << 20, "bucket_rows": 7}
-    assert "went on" in scene.check(expected).notes[0]
+    assert "resumed" in scene.check(expected).notes[0]
 
 
 def test_named_from_another_folder(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,7 +347,7 @@ def test_named_from_another_folder(quick: Path, monkeypatch: pytest.MonkeyPatch)
     scene.stop_when_read(2)
     monkeypatch.chdir(quick)
     scene.raw = Path("raw")
-    assert "went on" in scene.check(expected).notes[0]
+    assert "resumed" in scene.check(expected).notes[0]
 
 
 @pytest.mark.more
