@@ -1,17 +1,17 @@
-"""What the steps of a run work with: opened sources, samples, caches. It is never stored."""
+"""What the steps of a run work with: the opened source, who answers. It is never stored."""
 
 import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from ingot.agent.privacy import Door
 from ingot.agent.proposing.cards import Card
-from ingot.agent.proposing.order import Order
+from ingot.agent.proposing.order import Order, Share
 from ingot.agent.proposing.proposal import (
     History,
     Mapper,
@@ -70,63 +70,26 @@ def open_model(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OpenedSource:
-    """A source as it is read by one set of facts; all readings of it know each other.
+    """What one set of facts has ingot read of a location.
 
     Attributes:
-        location: how the source was named when it was opened.
+        source: its files.
+        sample: rows spread over them, the same ones for facts that are guessed or stated.
+        redactor: what is kept and shown of it goes through. It knows what ingot's own reading of
+            the files names a secret, whatever this one is.
+        redactors: the same by how values are shared.
+        readings: what there is of the location beside this.
+        hidden: the samples whose secrets `show_sample` hid, by what it was asked.
     """
 
-    location: str
     source: Source
-    _readings: dict[SourceSpec, "OpenedSource"] = field(default_factory=dict)
-    _samples: dict[SourceSpec, Sample] = field(default_factory=dict)
-    _redactors: dict[str, Door] = field(default_factory=dict)
-    _shown: dict[tuple[SourceSpec, str], Sample | None] = field(default_factory=dict)
+    sample: Sample
+    redactor: Door
+    redactors: Mapping[str, Door]
+    readings: "Readings"
+    hidden: dict[tuple[SourceSpec, str], Sample | None] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        """Let the other readings know this one."""
-        self._readings[self.source.spec] = self
-
-    def read_as(self, spec: SourceSpec) -> "OpenedSource":
-        """Return the reading by other facts. Raises SourceError."""
-        if spec not in self._readings:
-            plain = self._readings.get(SourceSpec())
-            source = plain.source.with_spec(spec) if plain else open_source(self.location, spec)
-            replace(self, source=source, _redactors={}, _shown={})
-        return self._readings[spec]
-
-    @cached_property
-    def sample(self) -> Sample:
-        """Rows spread over the source: the same ones for facts that are guessed or stated."""
-        guessed, stated = self.source.guessed.to_document(), self.source.spec.to_document()
-        facts = SourceSpec.from_document({**guessed, **stated})
-        if facts not in self._samples:
-            self._samples[facts] = draw_sample(self.source)
-        return self._samples[facts]
-
-    @cached_property
-    def fields(self) -> tuple[str, ...]:
-        """The paths of the sampled rows as mappings name them, those inside texts of JSON too."""
-        from ingot.agent.proposing.llm.question import shown_inventory
-
-        inside = (one.path for one in shown_inventory(self.source, self.sample).paths)
-        rows = observed_paths(row.value for row in self.sample.rows)
-        return tuple(dict.fromkeys((*rows, *inside)))
-
-    def redactor(self, share: str = "redacted") -> Door:
-        """Return the door that what is kept and shown of the source goes through.
-
-        It knows what ingot's own reading of the files names a secret, whatever this one is.
-        """
-        if share not in self._redactors:
-            spec, known = self.source.spec, list[Json]()
-            own = SourceSpec(files=spec.files)
-            with suppress(SourceError):  # what only the facts of a mapping can read
-                known = [*self.read_as(own).redactor(share).rows] if spec != own else []
-            self._redactors[share] = Door.of(share, self.source, self.sample, *known)
-        return self._redactors[share]
-
-    def shown(self, order: Order, share: str = "redacted") -> Sample | None:
+    def show_sample(self, order: Order, share: str = "redacted") -> Sample | None:
         """Return the sample with its secrets hidden; None where nothing of it may be shown.
 
         A reading that cuts or computes values otherwise than the user's or ingot's own is shown
@@ -134,23 +97,85 @@ class OpenedSource:
         """
         files = self.source.spec.files
         own = SourceSpec(format=order.format, query=order.query, files=files)
-        if (own, share) not in self._shown:
-            self._shown[own, share] = self._hide_sample(own, share)
-        return self._shown[own, share]
+        if (own, share) not in self.hidden:
+            self.hidden[own, share] = self._hide_sample(own, share)
+        return self.hidden[own, share]
 
     def _hide_sample(self, spec: SourceSpec, share: str) -> Sample | None:
-        hidden = self.redactor(share).sample(self.sample)
+        hidden = self.redactors[share].sample(self.sample)
         if share == "raw":
             return hidden
         try:
-            own = self.read_as(spec)
-            whole = own.sample
+            own = self.readings.read(spec)
         except SourceError:
             return None
         if is_read_alike(own.source, self.source, self.sample):
             return hidden
-        bare = own.redactor(share).sample(whole) is whole and hidden is self.sample
+        bare = own.redactors[share].sample(own.sample) is own.sample and hidden is self.sample
         return hidden if bare and self.source.spec.query is None else None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Readings:
+    """What was found at a location, and read of it, by the facts that were stated; each once.
+
+    Attributes:
+        location: how it was named when it was opened.
+    """
+
+    location: str
+    sources: dict[SourceSpec, Source] = field(default_factory=dict)
+    opened: dict[SourceSpec, OpenedSource] = field(default_factory=dict)
+
+    def find_files(self, spec: SourceSpec) -> Source:
+        """Find the files, of which no row is drawn. Raises SourceError."""
+        if spec not in self.sources:
+            plain = self.sources.get(SourceSpec())
+            source = plain.with_spec(spec) if plain else open_source(self.location, spec)
+            self.sources[spec] = source
+        return self.sources[spec]
+
+    def read(self, spec: SourceSpec) -> OpenedSource:
+        """Find the files, draw their sample, and learn its secrets. Raises SourceError."""
+        if spec not in self.opened:
+            source, own, known = self.find_files(spec), SourceSpec(files=spec.files), list[Json]()
+            with suppress(SourceError):  # what only the facts of a mapping can read
+                known += self.read(own).redactor.rows if spec != own else ()
+            sample = self._draw_sample(source)
+            rows = Door.of("redacted", source, sample, *known).rows
+            doors = {share: Door(share, rows) for share in get_args(Share)}
+            self.opened[spec] = OpenedSource(
+                source=source,
+                sample=sample,
+                redactor=doors["redacted"],
+                redactors=doors,
+                readings=self,
+            )
+        return self.opened[spec]
+
+    def _draw_sample(self, source: Source) -> Sample:
+        facts = _known_facts(source)
+        alike = [one for one in self.opened.values() if _known_facts(one.source) == facts]
+        return alike[0].sample if alike else draw_sample(source)
+
+
+def _known_facts(source: Source) -> SourceSpec:
+    return SourceSpec.from_document({**source.guessed.to_document(), **source.spec.to_document()})
+
+
+def reading_of(source: Source) -> Readings:
+    """Return the readings of a source that was opened elsewhere, under the name of its location."""
+    return Readings(location=source.location, sources={source.spec: source})
+
+
+@lru_cache(maxsize=2)  # a conversation asks again with each line
+def list_fields(data: OpenedSource) -> tuple[str, ...]:
+    """Return the paths of the sampled rows as mappings name them, those inside JSON texts too."""
+    from ingot.agent.proposing.llm.question import shown_inventory
+
+    inside = (one.path for one in shown_inventory(data.source, data.sample).paths)
+    rows = observed_paths(row.value for row in data.sample.rows)
+    return tuple(dict.fromkeys((*rows, *inside)))
 
 
 @dataclass(kw_only=True, eq=False)
@@ -166,7 +191,8 @@ class Context:
         store: URL for the result in place of the order's folder; lakes set it.
         cards: what is said beside the data, by the location that is ordered; evidence, see
             `ingot.agent.proposing.cards`.
-        opened: what the run works on, as its order has it read; None = it is not open yet.
+        readings: what is known of the location that is ordered.
+        data: what is open: the steps work on it.
     """
 
     asking: "ModelAccess | None" = None
@@ -176,7 +202,8 @@ class Context:
     served: bool = False
     store: str | None = None
     cards: Mapping[str, Card] = field(default_factory=dict)
-    opened: OpenedSource | None = None
+    readings: Readings = field(default_factory=lambda: Readings(location=""))
+    data: OpenedSource = field(init=False, repr=False)
     _rules: dict[tuple[int, Request], Turn] = field(default_factory=dict)
 
     def check_mapper(self, order: Order) -> None:
@@ -211,30 +238,22 @@ class Context:
             self._rules[key] = Turn(proposal=propose(source, sample, request), mapper="rules")
         return self._rules[key]
 
-    def open(self, order: Order) -> OpenedSource:
-        """Open what is ordered, unless it is open. Raises SourceError."""
-        if self.opened is None or self.opened.location != order.source:
+    def locate(self, order: Order) -> Readings:
+        """Return what is known of the ordered location, and forget any other one."""
+        if self.readings.location != order.source:
             self.forget()
-            self.opened = open_data(order.source, order.spec)
-        self.opened = self.opened.read_as(order.spec)
-        return self.opened
+            self.readings = Readings(location=order.source)
+        return self.readings
 
-    @property
-    def data(self) -> OpenedSource:
-        """What is open."""
-        if self.opened is None:
-            raise ValueError("no source is open")
-        return self.opened
+    def open(self, order: Order) -> OpenedSource:
+        """Open the data that is ordered. Raises SourceError."""
+        self.data = self.locate(order).read(order.spec)
+        return self.data
 
     def forget(self) -> None:
         """Close what is open: the data may have changed."""
-        self.opened = None
+        self.readings = Readings(location="")
         self._rules.clear()
-
-
-def open_data(location: str, spec: SourceSpec = SourceSpec()) -> OpenedSource:
-    """Open a source, read by these facts. Raises SourceError."""
-    return OpenedSource(location=location, source=open_source(location, spec))
 
 
 def is_read_alike(known: Source, other: Source, sample: Sample) -> bool:

@@ -22,7 +22,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from ingot.agent.context import Context, OpenedSource, open_model
+from ingot.agent.context import Context, open_model, reading_of
 from ingot.agent.judging.policy import review_by_gates
 from ingot.agent.judging.trial import Trial, try_out
 from ingot.agent.privacy import SafeProblem
@@ -176,7 +176,7 @@ def _proposal_of(state: State, context: Context) -> Proposal:
         problems=outcome.problems,
         passes=bool(outcome.check) and review_by_gates(state).decision == "approve",
         mapper=outcome.mapper,
-        preview=preview(state, context.data) if outcome.check else None,
+        preview=preview(state, context.readings) if outcome.check else None,
     )
 
 
@@ -385,8 +385,7 @@ def _open(source: SourceLike) -> Iterator[tuple[Context, str]]:
     from ingot.frames import open_frame
 
     with open_frame(source) as opened:
-        data = OpenedSource(location=opened.location, source=opened)
-        yield Context(opened=data), opened.location
+        yield Context(readings=reading_of(opened)), opened.location
 
 
 def _access(model: str, tokens: int | None) -> "ModelAccess":
@@ -428,7 +427,7 @@ def _check_approved(mapping: MappingLike) -> None:
 
 def _try(context: Context, order: Order) -> Trial:
     return try_out(
-        context.open(order), order, order.mapping or {}, where=order.mapping_file or "mapping"
+        context.locate(order), order, order.mapping or {}, where=order.mapping_file or "mapping"
     )
 
 

@@ -48,7 +48,7 @@ def find_alternatives(
     seen, found = [mapping], []
     for one in _candidate_mappings(state, context, mapping, decision):
         try:
-            trial = try_out(context.data, state["order"], one.mapping, where="an alternative")
+            trial = try_out(context.readings, state["order"], one.mapping, where="an alternative")
         except (MappingError, SourceError):  # it reads the files otherwise, and cannot
             continue
         passed = to_document(trial.mapping)

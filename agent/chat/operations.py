@@ -124,7 +124,7 @@ def begin_conversation(
     id_: str, order: Order, context: Context, tell: Callable[[str], None]
 ) -> Conversation:
     """Begin a conversation about what the mapper proposes."""
-    run = Run(state={"order": _trial_order(order)}, context=context, heard=tell)
+    run = Run(state={"order": _trial_order(order)}, context=context, on_step=tell)
     return discuss_state(id_, order, checked_state(advance(run)))
 
 
@@ -157,7 +157,7 @@ def change_mapping(
     turn = replace(turn, provenance={**turn.provenance, **(provenance or {})})
     source, sample = context.data.source, context.data.sample
     facts = SourceSpec.from_document(mapping.get("source"))
-    rows = context.data.read_as(facts).sample if mapping.get("source") else sample
+    rows = context.readings.read(facts).sample if mapping.get("source") else sample
     changed = apply_edits(mapping, list(_type_edits(edits, mapping, rows, source)))
     state = {**state, "turn": turn}
     if any(one["set"] in FILE_EDITS for one in edits):
@@ -165,7 +165,7 @@ def change_mapping(
     if any(one["set"] == "root" for one in edits):
         with suppress(SourceError):  # which the trial says
             facts = SourceSpec.from_document(changed.get("source"))
-            changed = _with_own_id(changed, context.data.read_as(facts).sample)
+            changed = _with_own_id(changed, context.readings.read(facts).sample)
     changed = add_file_facts(changed, source, sample)
     if proposal and "language" in proposal.detected:
         proposal, changed = _follow_language(proposal, changed, order, context)
@@ -183,7 +183,7 @@ def _read_otherwise(state: State, changed: MappingDocument, context: Context) ->
         return made
     order, facts = state["order"], changed.get("source") or {}
     try:
-        read = context.data.read_as(SourceSpec.from_document(facts))
+        read = context.readings.read(SourceSpec.from_document(facts))
         proposal = context.ask_rules(order.request(), read).proposal
     except SourceError:  # said as a problem
         return made
@@ -211,7 +211,7 @@ def _follow_language(
     if meta.get("language") != ({"literal": detected} if detected else None):
         return proposal, changed
     try:
-        report = try_out(context.data, order, changed, where=WHERE, show=_JUDGED_ROWS).report
+        report = try_out(context.readings, order, changed, where=WHERE, show=_JUDGED_ROWS).report
     except (MappingError, SourceError):  # said as a problem where the mapping is checked
         return proposal, changed
     language, found, _ = mapping_language([record for _, record in report.examples], None, {})
@@ -307,7 +307,9 @@ def _try_state(state: State, context: Context) -> Trial | None:
     if proposal is None or not proposal.mapping or not state.get("check"):
         return None
     try:
-        return try_out(context.data, state["order"], proposal.mapping, where="the mapping", show=0)
+        return try_out(
+            context.readings, state["order"], proposal.mapping, where="the mapping", show=0
+        )
     except MappingError:
         return None
 

@@ -5,7 +5,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass, fields, replace
 
-from ingot.agent.context import OpenedSource
+from ingot.agent.context import OpenedSource, Readings
 from ingot.agent.privacy import DIFFERS, NOT_SHOWN, Door
 from ingot.agent.state import Check, Order
 from ingot.converters.errors import Problem
@@ -23,30 +23,26 @@ class Trial:
     """A bound mapping beside the reading and sample it was bound to, and what it made of them."""
 
     reading: OpenedSource
+    source: Source
     sample: Sample
     mapping: Mapping
     report: CheckReport
 
-    @property
-    def source(self) -> Source:
-        """The source as it is read."""
-        return self.reading.source
-
 
 def try_out(
-    data: OpenedSource, order: Order, document: MappingDocument, *, where: str, show: int = 3
+    readings: Readings, order: Order, document: MappingDocument, *, where: str, show: int = 3
 ) -> Trial:
     """Run a document on the sample."""
-    reading = data.read_as(spec_of_document(document, where=where))
-    sample = reading.sample
-    stated = state_guesses(document, reading.source)
-    name = order.source_name or reading.source.name
+    reading = readings.read(spec_of_document(document, where=where))
+    source, sample = reading.source, reading.sample
+    stated = state_guesses(document, source)
+    name = order.source_name or source.name
     with limit_looks():
         mapping = bind(stated, [row.value for row in sample.rows], where=where)
         report = check_mapping(
             mapping, sample, source_name=name, language=order.language, show=show
         )
-    return Trial(reading=reading, sample=sample, mapping=mapping, report=report)
+    return Trial(reading=reading, source=source, sample=sample, mapping=mapping, report=report)
 
 
 def spec_of_document(document: MappingDocument, *, where: str) -> SourceSpec:
@@ -91,7 +87,7 @@ def shown_report(
     of redacted rows. Where that is not as much as of the real ones no record is shown, and of files
     that it reads in its own way no row.
     """
-    real, sample = trial.report, trial.reading.shown(order, share)
+    real, sample = trial.report, trial.reading.show_sample(order, share)
     if sample is trial.sample:
         return real
     mapping, name = trial.mapping, order.source_name or trial.source.name

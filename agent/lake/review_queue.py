@@ -173,7 +173,9 @@ def load_proposal(order: LakeOrder, data_set: DataSet) -> ShownProposal:
     if state is None:
         raise SourceError(str(folder), "holds no proposal", "run again: ingot lake run")
     proposed = state["proposal"].mapping if state["proposal"] else None
-    return ShownProposal(state=state, context=data_set_context(data_set), document=proposed)
+    context = data_set_context(data_set)
+    context.open(state["order"])
+    return ShownProposal(state=state, context=context, document=proposed)
 
 
 def try_mapping(

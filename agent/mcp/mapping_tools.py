@@ -19,7 +19,7 @@ from ingot.agent.chat.commands import (
 )
 from ingot.agent.chat.operations import change_mapping, refusal_problems, replace_mapping
 from ingot.agent.chat.suggestions import suggest_commands
-from ingot.agent.context import Context
+from ingot.agent.context import Context, list_fields
 from ingot.agent.judging import policy
 from ingot.agent.judging.source_gates import summarize_source
 from ingot.agent.judging.trial import shown_report, try_out
@@ -76,7 +76,7 @@ class MappingTools:
         facts: Facts = {"source": encode(summarize_source(opened))}
         facts["sample"] = {"rows": len(sample.rows), "unreadable": len(sample.bad)}
         if sample.rows:
-            facts["fields"] = list(context.data.fields)
+            facts["fields"] = list(list_fields(context.data))
             read = read_data(opened, sample)
             most = MOST_ANSWER // 4
             lines = dataset_lines(read, "redacted", lambda text: len(text) <= most, small=False)
@@ -141,9 +141,9 @@ class MappingTools:
             raise ConversionError(source, "no mapping that can be run", _problems_text(state))
         document = proposal.mapping or {}
         most = start + rows
-        trial = try_out(context.data, order, document, where="the mapping", show=most)
+        trial = try_out(context.readings, order, document, where="the mapping", show=most)
         tried = shown_report(order, trial, show=most)
-        door = trial.reading.redactor()
+        door = trial.reading.redactor
         pairs = [
             {
                 "row": row_text(door.value(row)),
@@ -281,7 +281,7 @@ class MappingTools:
     def _refuse(self, state: State, reasons: list[str], context: Context) -> str:
         """Write the proposal for a person; the answer names their command."""
         order, proposal = counting_order(state), state.get("proposal")
-        folder = write_proposal(state, order.out or "", context.data.redactor())
+        folder = write_proposal(state, order.out or "", context.open(order).redactor)
         # Without --yes: the terminal shows the mapping and asks, and no client can answer there.
         command = order_command(order, mapping=str(folder / MAPPING)).removesuffix(" --yes")
         facts: Facts = {
@@ -328,7 +328,7 @@ def _changed_state(state: State, line: str, context: Context) -> State:
     proposal = state.get("proposal")
     mapping = _plain(proposal.mapping if proposal else None) or {"version": 2}
     try:
-        meant = parse_command(line, mapping, context.data.fields)
+        meant = parse_command(line, mapping, list_fields(context.data))
     except CommandSyntaxError as error:
         raise ConversionError(
             "changes", f"{line!r}: {error.why}", suggest_commands(line)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple, TypedDict
 
-from ingot.agent.context import OpenedSource, open_data
+from ingot.agent.context import Readings
 from ingot.agent.judging.drift import find_drift, hide_changes, mapping_changes, stored_shape
-from ingot.agent.judging.trial import Trial, shown_report, spec_of_document, try_out
+from ingot.agent.judging.trial import Trial, shown_report, try_out
 from ingot.agent.privacy import DIFFERS, EMPTY_TEXT, Safe, redact
 from ingot.agent.proposing.fingerprint import source_shape
 from ingot.agent.review.changed_mappings import ChangedMapping
@@ -171,7 +171,7 @@ def match_trials(order: Order, old: Trial, new: Trial, share: str = "redacted") 
     """Match the records of two trials; its differences are shown as redacted rows have them."""
     name = order.source_name or new.source.name
     real = _match_samples(old, new, name)
-    samples = [one.reading.shown(order, share) for one in (old, new)]
+    samples = [one.reading.show_sample(order, share) for one in (old, new)]
     if samples[0] is old.sample and samples[1] is new.sample:
         return real
     shown: tuple[Difference, ...] = ()
@@ -224,7 +224,7 @@ class SampleBasis:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SampleRun:
+class TriedMapping:
     """A mapping run on the sample: the trial, and its records by place."""
 
     trial: Trial
@@ -262,8 +262,8 @@ class Replay:
     """
 
     stand: SampleBasis
-    old: SampleRun | None = None
-    new: SampleRun | None = None
+    old: TriedMapping | None = None
+    new: TriedMapping | None = None
     old_fault: str = ""
     problems: tuple[Problem, ...] = ()
     matched: RecordMatch | None = None
@@ -329,10 +329,10 @@ def replay_mappings(
     if stand.kind == "none" or new is None:
         return Replay(stand=stand)
     order = Order(source=stand.location, source_name=stand.source_name)
-    after, problems, error = _run_mapping(None, order, stand, new)
-    opened = after.trial.reading if after else None
+    readings = Readings(location=stand.location)
+    after, problems, error = _run_mapping(readings, order, stand, new)
     before, faults, old_error = (
-        _run_mapping(opened, order, stand, old) if old is not None else (None, (), None)
+        _run_mapping(readings, order, stand, old) if old is not None else (None, (), None)
     )
     if stand.kind == "source" and error and (old is None or old_error):
         raise error
@@ -351,14 +351,12 @@ def replay_mappings(
 
 
 def _run_mapping(
-    opened: OpenedSource | None, order: Order, stand: SampleBasis, document: MappingDocument
-) -> tuple[SampleRun | None, tuple[Problem, ...], SourceError | None]:
+    readings: Readings, order: Order, stand: SampleBasis, document: MappingDocument
+) -> tuple[TriedMapping | None, tuple[Problem, ...], SourceError | None]:
     """Run a mapping; if that fails return the problems, and the reader's error if it is one."""
     document = stand.pinned.fit_mapping(document) if stand.pinned else document
     try:
-        spec = spec_of_document(document, where="the mapping")
-        data = opened or open_data(order.source, spec)
-        trial = try_out(data, order, document, where="the mapping", show=0)
+        trial = try_out(readings, order, document, where="the mapping", show=0)
     except StorageError:
         raise
     except SourceError as error:
@@ -373,12 +371,12 @@ def _run_mapping(
     if not trial.report.rows:
         expected = "facts that the sample can be read by"
         problems = (Problem("/source", "unreadable", expected, "no row"), *problems)
-    return SampleRun(trial=trial, records=records), problems, None
+    return TriedMapping(trial=trial, records=records), problems, None
 
 
 def _provenance_drift(
     document: MappingDocument,
-    ran: SampleRun | None,
+    ran: TriedMapping | None,
     order: Order,
     stand: SampleBasis,
 ) -> tuple[Change, ...]:
@@ -389,5 +387,5 @@ def _provenance_drift(
     changes = mapping_changes(find_drift(kept, now), ran.trial.mapping)
     if stand.pinned and stand.pinned.lines:  # its rows lie in files of another format
         changes = tuple(one for one in changes if one.what != "fact")
-    hidden = ran.trial.reading.shown(order) is None
+    hidden = ran.trial.reading.show_sample(order) is None
     return hide_changes(changes) if hidden else changes

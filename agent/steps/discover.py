@@ -52,7 +52,7 @@ def discover(state: State, context: Context) -> State:
             from ingot.converters.megatron.tokenizer import find_eod, load_tokenizer
 
             find_eod(load_tokenizer(order.tokenizer))
-    source = context.open(order).source
+    source = context.locate(order).find_files(order.spec)
     raw_data = None if order.mapping else raw_data_proposal(source)
     found: State = {
         "source": summarize_source(source, () if raw_data else None),

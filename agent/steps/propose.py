@@ -8,7 +8,7 @@ look: an answer that converts is put to the model once more, with the records th
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 
-from ingot.agent.context import Context
+from ingot.agent.context import Context, list_fields
 from ingot.agent.judging import drift, model_gates
 from ingot.agent.judging.policy import DOUBTED_CONFIDENCE, closed_attempt
 from ingot.agent.judging.problem_words import explain_problem
@@ -55,7 +55,7 @@ def propose(state: State, context: Context) -> State:
         context.asking.ledger.open_set(before.spent if before else Spent())
     turn, stopped = _next_turn(order, context, state)
     proposal = _with_card_evidence(turn.proposal, order, context)
-    door = context.data.redactor()
+    door = context.data.redactor
     provenance = {**turn.provenance, **_turn_cost(turn, context), "mapper": turn.mapper}
     return {
         "proposal": redacted_proposal(proposal, door) if proposal else None,
@@ -95,7 +95,7 @@ def _with_card_evidence(
     card = context.cards.get(order.source)
     if proposal is None or card is None:
         return proposal
-    fields = context.data.fields if card.fields else ()
+    fields = list_fields(context.data) if card.fields else ()
     return replace(proposal, evidence=(*proposal.evidence, *card_evidence(card, proposal, fields)))
 
 
@@ -136,7 +136,7 @@ def _ask_mapper(order: Order, context: Context, state: State) -> Turn:
     history = [*state.get("attempts", ())]
     if looked := state.get("looked"):
         trial = try_out(
-            context.data, order, looked.proposal.mapping or {}, where="the model's mapping"
+            context.readings, order, looked.proposal.mapping or {}, where="the model's mapping"
         )
         shown = shown_report(order, trial, share=order.share_values)
         records = shown.examples[:RENDERED_RECORDS]
@@ -173,7 +173,9 @@ def look(state: State, context: Context) -> State:
     if proposal is None:
         return {"looked": None}
     mapping = proposal.mapping or {}
-    trial = try_out(context.data, state["order"], mapping, where="the model's mapping", show=ROWS)
+    trial = try_out(
+        context.readings, state["order"], mapping, where="the model's mapping", show=ROWS
+    )
     signals = find_signals(trial.mapping, trial.report)
     if not signals and proposal.confidence >= DOUBTED_CONFIDENCE:
         return {"looked": None}
@@ -195,10 +197,10 @@ def validate(state: State, context: Context) -> State:
         return {"check": None}
     where = order.mapping_file or f"the mapping by {proposal.mapper}"
     # A mapper may have said how the files are to be read; a person gets the reader's own error.
-    door = context.data.redactor()
+    door = context.data.redactor
     states_facts = proposal.mapper != "file" and bool(proposal.mapping.get("source"))
     try:
-        trial = try_out(context.data, order, proposal.mapping, where=where)
+        trial = try_out(context.readings, order, proposal.mapping, where=where)
     except MappingError as error:
         if proposal.mapper == "file":
             raise
@@ -284,8 +286,8 @@ def _add_drift(checked: State, trial: Trial, order: Order, context: Context) -> 
         return checked
     now = source_shape(trial.source, trial.sample)
     changes = drift.mapping_changes(drift.find_drift(shape, now), trial.mapping)
-    door = context.data.redactor()
-    if trial.reading.shown(order) is None:
+    door = context.data.redactor
+    if trial.reading.show_sample(order) is None:
         changes = drift.hide_changes(changes)
     stopping = [one for one in changes if one.stops and not order.allow_drift]
     if stopping and order.out is not None:

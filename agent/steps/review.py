@@ -73,17 +73,19 @@ def _ask_rules(state: State, proposal: Proposal, context: Context) -> Opinion | 
     rules = context.ask_rules(order.request()).proposal
     if rules is None:
         return None
-    door = context.data.redactor()
+    door = context.data.redactor
     redacted = redacted_proposal(rules, door)
     if not proposal.mapping:
         return Opinion(agrees=rules.decision == proposal.decision, proposal=redacted)
     try:
-        ours = try_out(context.data, order, proposal.mapping, where="the model's mapping")
+        ours = try_out(context.readings, order, proposal.mapping, where="the model's mapping")
     except MappingError:
         return Opinion(agrees=False, proposal=redacted)
     theirs = None
     with contextlib.suppress(MappingError):
-        theirs = rules.mapping and try_out(context.data, order, rules.mapping, where="the rules'")
+        theirs = rules.mapping and try_out(
+            context.readings, order, rules.mapping, where="the rules'"
+        )
     agrees = bool(theirs and record_hashes(ours) == record_hashes(theirs))
     second = Side.of(read_tree(rules.mapping), theirs) if rules.mapping and theirs else None
     found = unbacked_choices(Side.of(read_tree(proposal.mapping), ours), second, same_texts=agrees)

@@ -57,7 +57,7 @@ def view_conversation(conversation: Conversation, context: Context) -> Facts:
     """Return everything that the page shows of a conversation, but where its files lie."""
     state = conversation.state
     proposal, check = state.get("proposal"), state.get("check")
-    door = context.data.redactor()
+    door = context.data.redactor
     uses = list_uses(conversation)
     held = failed_gates(state.get("problems", ()))
     own = proposal if proposal and proposal.mapper != "edited" else None
@@ -117,7 +117,7 @@ def _view_targets(mapping: Mapping, uses: Sequence[FieldUse]) -> list[Facts]:
 
 def view_reply(reply: Reply, context: Context) -> Facts:
     """Return what a line of a conversation gave, without the view of where it stands now."""
-    door = context.data.redactor()
+    door = context.data.redactor
     listed = "alternatives" in reply.show
     return {
         "say": reply.say,
@@ -158,7 +158,7 @@ def _view_effect(reply: Reply, context: Context, door: Door) -> Facts | None:
     counts = {kind: found.count(kind) for kind in ("changed", "lost", "gained")}
     old, new = (found.same + counts["changed"] + counts[kind] for kind in ("lost", "gained"))
     shown = next(iter(found.differences), None)
-    hidden = context.data.redactor(now.order.share_values)
+    hidden = context.data.redactors[now.order.share_values]
     return {
         "targets": targets,
         "before": old,
@@ -216,7 +216,7 @@ def _view_fields(conversation: Conversation, context: Context, uses: Sequence[Fi
     """The tree of the fields, and the speakers whose roles the mapping sets."""
     order, mapping = conversation.order, conversation.tree
     reading = _shown_reading(order, mapping.source, context.data)
-    door = reading.redactor()
+    door = reading.redactor
     if door not in _READ:
         read = read_data(reading.source, reading.sample)
         _READ[door] = read.through(door).view.facts, read.view.facts
@@ -248,7 +248,10 @@ def _view_fields(conversation: Conversation, context: Context, uses: Sequence[Fi
 def _shown_reading(order: Order, stated: SourceSpec, data: OpenedSource) -> OpenedSource:
     """How the rows are read whose fields are shown: as the mapping says, if that may be shown."""
     with suppress(MappingError, SourceError):
-        if stated != SourceSpec() and (read := data.read_as(stated)).shown(order) is not None:
+        if (
+            stated != SourceSpec()
+            and (read := data.readings.read(stated)).show_sample(order) is not None
+        ):
             return read
     return data
 

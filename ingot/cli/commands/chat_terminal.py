@@ -24,7 +24,7 @@ from ingot.agent.chat.operations import (
     replace_mapping,
 )
 from ingot.agent.chat.responses import Reply, count_usage, reply_to_change, respond
-from ingot.agent.context import Context
+from ingot.agent.context import Context, list_fields
 from ingot.agent.judging.policy import gates_of_state
 from ingot.agent.proposing.llm.data_block import read_data
 from ingot.agent.proposing.proposal import Evidence
@@ -67,8 +67,8 @@ class Talk:
 
     def _complete(self, before: str, word: str) -> list[str]:
         data = self._context.open(self._now.order)
-        door = data.redactor()
-        found = complete_word(before, word, data.read_as(self._now.spec).fields)
+        door = data.redactor
+        found = complete_word(before, word, list_fields(data.readings.read(self._now.spec)))
         return [one for one in found if door.text(one) == one == safe_text(one)]
 
     def _turn(self, line: str) -> bool:
@@ -192,7 +192,7 @@ def show_opening(console: Console, reply: Reply, context: Context) -> None:
 def _show_mapping(console: Console, reply: Reply, context: Context) -> None:
     state = reply.conversation.state
     check = state.get("check")
-    branches = mapping_branches(reply.conversation.tree, check, context.data.redactor())
+    branches = mapping_branches(reply.conversation.tree, check, context.data.redactor)
     decision = reply.conversation.decision
     if not branches:
         console.print(plain_text(f"{decision}: no field is taken"))
@@ -252,10 +252,10 @@ def _show_changes(console: Console, reply: Reply, context: Context) -> None:
     before, now = reply.before or reply.conversation, reply.conversation
     console.print(plain_text("Changed", "bold"))
     if before.decision == now.decision:
-        hide, differs = context.data.redactor().text, compare_targets(before.mapping, now.mapping)
+        hide, differs = context.data.redactor.text, compare_targets(before.mapping, now.mapping)
         display.print_grid(console, [[hide(cell) for cell in row] for row in differs])
     else:  # no target is what it was
-        branches = mapping_branches(now.tree, now.state.get("check"), context.data.redactor())
+        branches = mapping_branches(now.tree, now.state.get("check"), context.data.redactor)
         _draw_tree(console, f"{before.decision} -> {now.decision}", branches)
     _show_effect(console, reply, context)
     _show_sample(console, reply.conversation.state.get("check"))
@@ -279,9 +279,11 @@ def _show_effect(console: Console, reply: Reply, context: Context) -> None:
         line = f"{line}; {display.counts_text(nonzero)}"
     console.print(plain_text(line))
     for one in found.differences[:1]:
-        place = context.data.redactor().text(one.place)
+        place = context.data.redactor.text(one.place)
         console.print(plain_text(f"{place}, before (-) and after (+)", "bold"))
-        _print_marked(console, difference_lines(one, context.data.redactor(now.order.share_values)))
+        _print_marked(
+            console, difference_lines(one, context.data.redactors[now.order.share_values])
+        )
 
 
 def _print_marked(console: Console, lines: Iterable[str]) -> None:
@@ -313,7 +315,7 @@ def _show_examples(
             console.print(plain_text("The mapping cannot be tried: gates shows what is wrong."))
         return
     try:
-        seen = preview(state, context.data, examples=count)
+        seen = preview(state, context.readings, examples=count)
     except MappingError as error:
         console.print(plain_text(str(error), "red"))
         return
@@ -338,8 +340,8 @@ def _show_gates(console: Console, reply: Reply, context: Context) -> None:
 
 def _show_fields(console: Console, reply: Reply, context: Context) -> None:
     """Show the paths of the data: types, number of rows, an example."""
-    data = context.data.read_as(reply.conversation.spec)
-    facts = read_data(data.source, data.sample).through(data.redactor()).view.facts
+    data = context.readings.read(reply.conversation.spec)
+    facts = read_data(data.source, data.sample).through(data.redactor).view.facts
     rows = [("field", "types", "rows", "a value")]
     for one in facts.paths:
         types = "|".join(one.types)[:_TYPES]
@@ -369,7 +371,7 @@ def _names_asked(evidence: Evidence, asked: Sequence[str]) -> bool:
 
 def _show_alternatives(console: Console, reply: Reply, context: Context) -> None:
     for number, one in enumerate(reply.others, start=1):
-        door = context.data.redactor()
+        door = context.data.redactor
         told = f"{one.title}: {one.why}" if one.why else one.title
         console.print(plain_text(f"{number}: {door.text(told)}", "bold"))
         display.print_grid(console, [*mapping_lines(read_tree(one.mapping), door)])

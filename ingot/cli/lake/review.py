@@ -6,7 +6,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
@@ -47,7 +47,6 @@ _CHOICES = {
     "q": "[q]uit",
 }
 Share = Literal["none", "redacted", "raw"]
-_SHARED = ("none", "redacted", "raw")
 _PAGE = 10  # data sets that are listed before a question
 _ENDS = {"y": "approved", "n": "rejected", "s": "skipped", "q": "quit"}
 _GONE = "its files were removed or belong to another data set now"
@@ -87,7 +86,7 @@ def review_lake(
         Setting(
             "Values that a model may see in a conversation (key `c`): none, redacted (no secrets), "
             "or raw.",
-            choices=_SHARED,
+            choices=get_args(Share),
             default="as in the run, else redacted",
         ),
     ] = None,
@@ -265,7 +264,7 @@ def _list_proposal(
         if data_set is None:
             raise SourceError(facts.name, _GONE)
         shown = load_proposal(order, data_set)
-        for row, record in preview(shown.state, shown.context.data, examples=1).examples:
+        for row, record in preview(shown.state, shown.context.readings, examples=1).examples:
             texts = (
                 f"{name}: {' '.join(text.split())}" for name, text in record_lines(record, most=80)
             )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.context import Context
+from ingot.agent.context import Readings
 from ingot.agent.judging.trial import try_out
 from ingot.agent.judging.unbacked import Side, unbacked_choices
 from ingot.agent.proposing.order import Order
@@ -55,9 +55,9 @@ def told(tmp_path: Path) -> Any:
         name = "set.jsonl" if isinstance(data, list) else "set.json"
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in lines))
         order = Order(source=str(tmp_path / name))
-        data = Context().open(order)
+        readings = Readings(location=order.source)
         sides = [
-            one and Side.of(bind(one), try_out(data, order, one, where="here"))
+            one and Side.of(bind(one), try_out(readings, order, one, where="here"))
             for one in (model, rules)
         ]
         return set(unbacked_choices(sides[0], sides[1]))

@@ -100,7 +100,7 @@ WAYS_OUT = {
         "agent/review/pinning/pinned_sample",
         "agent/review/revisions",  # a copy of a revision, removed at the end
     },
-    r"\bextra_files=": {"agent/steps/convert"},  # the report
+    r"\bstaged\.commit\(": {"agent/steps/convert"},  # the report
     r"\bprint\(|std(out|err)\.write\(|\blogging\b|\bwarnings\.warn\(": set(),
 }
 
