@@ -1,16 +1,17 @@
-"""What the steps of a run work with: opened sources, samples, caches. It is never stored."""
+"""What the steps of a run work with: the opened source, who answers. It is never stored."""
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from ingot.agent.privacy import Door
 from ingot.agent.proposing.cards import Card
-from ingot.agent.proposing.order import Order
+from ingot.agent.proposing.order import Order, Share
 from ingot.agent.proposing.proposal import (
     History,
     Mapper,
@@ -22,12 +23,14 @@ from ingot.agent.proposing.proposal import (
 from ingot.converters.errors import ConversionError, ModelError, SourceError
 from ingot.converters.mapping.row_paths import observed_paths
 from ingot.converters.progress import Watch
+from ingot.converters.rows import Json
 from ingot.converters.sources import Source, open_source
 from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.sample import Sample, draw_sample
 
 if TYPE_CHECKING:
-    from ingot.agent.proposing.llm.mapper import ModelAccess
+    from ingot.agent.model.budget import Ledger
+    from ingot.agent.proposing.llm.mapper import AskSettings, ModelAccess
 
 RUNS_FILE = "runs.sqlite"
 
@@ -43,7 +46,136 @@ def state_home(environment: Mapping[str, str] = os.environ) -> Path:
     return (Path(state) if state else Path.home() / ".local" / "state") / "ingot"
 
 
-OpenedKey = tuple[str, SourceSpec]
+def open_model(
+    asked: "AskSettings",
+    *,
+    ledger: "Ledger | None" = None,
+    shared: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
+) -> "ModelAccess":
+    """Return the access to a model, with the answers that the state folder keeps."""
+    from ingot.agent.model.budget import Ledger
+    from ingot.agent.model.cache import Store
+    from ingot.agent.proposing.llm.mapper import ModelAccess
+
+    return ModelAccess(
+        endpoint=asked.endpoint,
+        store=Store(state_home()),
+        ledger=ledger or Ledger(run=asked.run, data_set=asked.data_set, price=asked.price),
+        remembered=asked.remembered,
+        shared=shared,
+        tell=tell,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OpenedSource:
+    """What one set of facts has ingot read of a location.
+
+    Attributes:
+        source: its files.
+        sample: rows spread over them, the same ones for facts that are guessed or stated.
+        redactor: what is kept and shown of it goes through. It knows what ingot's own reading of
+            the files names a secret, whatever this one is.
+        redactors: the same by how values are shared.
+        readings: what there is of the location beside this.
+        hidden: the samples whose secrets `show_sample` hid, by what it was asked.
+    """
+
+    source: Source
+    sample: Sample
+    redactor: Door
+    redactors: Mapping[str, Door]
+    readings: "Readings"
+    hidden: dict[tuple[SourceSpec, str], Sample | None] = field(default_factory=dict)
+
+    def show_sample(self, order: Order, share: str = "redacted") -> Sample | None:
+        """Return the sample with its secrets hidden; None where nothing of it may be shown.
+
+        A reading that cuts or computes values otherwise than the user's or ingot's own is shown
+        only where neither has anything to hide, that of a query never.
+        """
+        files = self.source.spec.files
+        own = SourceSpec(format=order.format, query=order.query, files=files)
+        if (own, share) not in self.hidden:
+            self.hidden[own, share] = self._hide_sample(own, share)
+        return self.hidden[own, share]
+
+    def _hide_sample(self, spec: SourceSpec, share: str) -> Sample | None:
+        hidden = self.redactors[share].sample(self.sample)
+        if share == "raw":
+            return hidden
+        try:
+            own = self.readings.read(spec)
+        except SourceError:
+            return None
+        if is_read_alike(own.source, self.source, self.sample):
+            return hidden
+        bare = own.redactors[share].sample(own.sample) is own.sample and hidden is self.sample
+        return hidden if bare and self.source.spec.query is None else None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Readings:
+    """What was found at a location, and read of it, by the facts that were stated; each once.
+
+    Attributes:
+        location: how it was named when it was opened.
+    """
+
+    location: str
+    sources: dict[SourceSpec, Source] = field(default_factory=dict)
+    opened: dict[SourceSpec, OpenedSource] = field(default_factory=dict)
+
+    def find_files(self, spec: SourceSpec) -> Source:
+        """Find the files, of which no row is drawn. Raises SourceError."""
+        if spec not in self.sources:
+            plain = self.sources.get(SourceSpec())
+            source = plain.with_spec(spec) if plain else open_source(self.location, spec)
+            self.sources[spec] = source
+        return self.sources[spec]
+
+    def read(self, spec: SourceSpec) -> OpenedSource:
+        """Find the files, draw their sample, and learn its secrets. Raises SourceError."""
+        if spec not in self.opened:
+            source, own, known = self.find_files(spec), SourceSpec(files=spec.files), list[Json]()
+            with suppress(SourceError):  # what only the facts of a mapping can read
+                known += self.read(own).redactor.rows if spec != own else ()
+            sample = self._draw_sample(source)
+            rows = Door.of("redacted", source, sample, *known).rows
+            doors = {share: Door(share, rows) for share in get_args(Share)}
+            self.opened[spec] = OpenedSource(
+                source=source,
+                sample=sample,
+                redactor=doors["redacted"],
+                redactors=doors,
+                readings=self,
+            )
+        return self.opened[spec]
+
+    def _draw_sample(self, source: Source) -> Sample:
+        facts = _known_facts(source)
+        alike = [one for one in self.opened.values() if _known_facts(one.source) == facts]
+        return alike[0].sample if alike else draw_sample(source)
+
+
+def _known_facts(source: Source) -> SourceSpec:
+    return SourceSpec.from_document({**source.guessed.to_document(), **source.spec.to_document()})
+
+
+def reading_of(source: Source) -> Readings:
+    """Return the readings of a source that was opened elsewhere, under the name of its location."""
+    return Readings(location=source.location, sources={source.spec: source})
+
+
+@lru_cache(maxsize=2)  # a conversation asks again with each line
+def list_fields(data: OpenedSource) -> tuple[str, ...]:
+    """Return the paths of the sampled rows as mappings name them, those inside JSON texts too."""
+    from ingot.agent.proposing.llm.question import shown_inventory
+
+    inside = (one.path for one in shown_inventory(data.source, data.sample).paths)
+    rows = observed_paths(row.value for row in data.sample.rows)
+    return tuple(dict.fromkeys((*rows, *inside)))
 
 
 @dataclass(kw_only=True, eq=False)
@@ -59,6 +191,8 @@ class Context:
         store: URL for the result in place of the order's folder; lakes set it.
         cards: what is said beside the data, by the location that is ordered; evidence, see
             `ingot.agent.proposing.cards`.
+        readings: what is known of the location that is ordered.
+        data: what is open: the steps work on it.
     """
 
     asking: "ModelAccess | None" = None
@@ -68,15 +202,9 @@ class Context:
     served: bool = False
     store: str | None = None
     cards: Mapping[str, Card] = field(default_factory=dict)
-    _sources: dict[OpenedKey, Source] = field(default_factory=dict)
-    _samples: dict[OpenedKey, Sample] = field(default_factory=dict)
-    _fields: dict[OpenedKey, tuple[str, ...]] = field(default_factory=dict)
-    _doors: dict[tuple[str, SourceSpec, str], Door] = field(default_factory=dict)
-    _shown: dict[tuple[str, SourceSpec, SourceSpec, str], Sample | None] = field(
-        default_factory=dict
-    )
+    readings: Readings = field(default_factory=lambda: Readings(location=""))
+    data: OpenedSource = field(init=False, repr=False)
     _rules: dict[tuple[int, Request], Turn] = field(default_factory=dict)
-    _tokenizers: set[str] = field(default_factory=set)
 
     def check_mapper(self, order: Order) -> None:
         """Check that there is a mapper of the name that an order gives. Raises ConversionError."""
@@ -96,6 +224,11 @@ class Context:
         }
         return {**known, **self.turns}[name]
 
+    def ask_rules(self, request: Request, read: OpenedSource | None = None) -> Turn:
+        """Return what the rules say of what is open, or of another reading of it."""
+        read = read or self.data
+        return self.mapper_named("rules")(read.source, read.sample, request, ())
+
     def rules(self, source: Source, sample: Sample, request: Request, history: History) -> Turn:
         """The rules' turn, made once per sample and request."""
         from ingot.agent.proposing.rules.mapper import propose
@@ -105,100 +238,22 @@ class Context:
             self._rules[key] = Turn(proposal=propose(source, sample, request), mapper="rules")
         return self._rules[key]
 
-    def source(self, location: str, spec: SourceSpec = SourceSpec()) -> Source:
-        """The source, opened once per set of facts."""
-        if (location, spec) not in self._sources:
-            known = self._sources.get((location, SourceSpec()))
-            found = known.with_spec(spec) if known else open_source(location, spec)
-            self._sources[location, spec] = found
-        return self._sources[location, spec]
+    def locate(self, order: Order) -> Readings:
+        """Return what is known of the ordered location, and forget any other one."""
+        if self.readings.location != order.source:
+            self.forget()
+            self.readings = Readings(location=order.source)
+        return self.readings
 
-    def use_source(self, source: Source) -> None:
-        """Use a source that was opened elsewhere wherever its location is named."""
-        self._sources[source.location, source.spec] = source
+    def open(self, order: Order) -> OpenedSource:
+        """Open the data that is ordered. Raises SourceError."""
+        self.data = self.locate(order).read(order.spec)
+        return self.data
 
     def forget(self) -> None:
-        """Open sources and draw samples anew: the data may have changed."""
-        held = (self._sources, self._samples, self._fields, self._doors, self._shown, self._rules)
-        for kept in held:
-            kept.clear()
-
-    def check_tokenizer(self, file: str) -> None:
-        """See that a tokenizer serves, once."""
-        from ingot.converters.megatron.tokenizer import find_eod, load_tokenizer
-
-        if file not in self._tokenizers:
-            find_eod(load_tokenizer(file))
-            self._tokenizers.add(file)
-
-    def fields(self, location: str, spec: SourceSpec = SourceSpec()) -> tuple[str, ...]:
-        """The paths of the sampled rows as mappings name them, those inside texts of JSON too."""
-        from ingot.agent.proposing.llm.question import shown_inventory
-
-        if (location, spec) not in self._fields:
-            source, sample = self.source_and_sample(location, spec)
-            inside = (one.path for one in shown_inventory(source, sample).paths)
-            rows = observed_paths(row.value for row in sample.rows)
-            self._fields[location, spec] = tuple(dict.fromkeys((*rows, *inside)))
-        return self._fields[location, spec]
-
-    def source_and_sample(
-        self, location: str, spec: SourceSpec = SourceSpec()
-    ) -> tuple[Source, Sample]:
-        """The source and its sample."""
-        return self.source(location, spec), self.sample(location, spec)
-
-    def sample(self, location: str, spec: SourceSpec = SourceSpec()) -> Sample:
-        """Rows spread over the source, drawn once per set of facts, guessed or stated."""
-        source = self.source(location, spec)
-        facts = SourceSpec.from_document({**source.guessed.to_document(), **spec.to_document()})
-        if (location, facts) not in self._samples:
-            self._samples[location, facts] = draw_sample(source)
-        return self._samples[location, facts]
-
-    def door(self, location: str, spec: SourceSpec = SourceSpec(), share: str = "redacted") -> Door:
-        """What is kept and shown of a source goes through it.
-
-        It knows what ingot's own reading of the files names a secret, whatever other one is asked.
-        """
-        if (location, spec, share) not in self._doors:
-            read, own = self.source_and_sample(location, spec), SourceSpec(files=spec.files)
-            known: list[Door] = []
-            with suppress(SourceError):  # what only the facts of a mapping can read
-                known += [self.door(location, own, share)] if spec != own else []
-            more = (row for one in known for row in one.rows)
-            self._doors[location, spec, share] = Door.of(share, *read, *more)
-        return self._doors[location, spec, share]
-
-    def shown_sample(
-        self, order: Order, spec: SourceSpec, share: str = "redacted"
-    ) -> Sample | None:
-        """The sample of a reading with its secrets hidden; None where nothing of it may be shown.
-
-        A reading that cuts or computes values otherwise than the user's or ingot's own is shown
-        only where neither has anything to hide, that of a query never.
-        """
-        own = SourceSpec(format=order.format, query=order.query, files=spec.files)
-        key = (order.source, spec, own, share)
-        if key not in self._shown:
-            self._shown[key] = self._hide_sample(*key)
-        return self._shown[key]
-
-    def _hide_sample(
-        self, location: str, spec: SourceSpec, own: SourceSpec, share: str
-    ) -> Sample | None:
-        source, sample = self.source_and_sample(location, spec)
-        hidden = self.door(location, spec, share).sample(sample)
-        if share == "raw":
-            return hidden
-        try:
-            known, whole = self.source_and_sample(location, own)
-        except SourceError:
-            return None
-        if is_read_alike(known, source, sample):
-            return hidden
-        bare = self.door(location, own, share).sample(whole) is whole and hidden is sample
-        return hidden if bare and spec.query is None else None
+        """Close what is open: the data may have changed."""
+        self.readings = Readings(location="")
+        self._rules.clear()
 
 
 def is_read_alike(known: Source, other: Source, sample: Sample) -> bool:

@@ -63,7 +63,7 @@ def try_mapping(order: Order, context: Context) -> Run:
     run = Run(state={"order": order}, context=context, step="discover")
     sample = advance(run, until="compare").get("sample")
     if not sample or not (sample.rows or sample.bad):
-        left_out = context.source(order.source, order.spec).left_out
+        left_out = context.locate(order).find_files(order.spec).left_out
         hint = "; ".join(f"{one.name}: {one.why}" for one in left_out[:3])
         raise SourceError(order.source, "no row of data in it", hint)
     return run
@@ -144,7 +144,7 @@ class Session:
         else:
             self.forget()
         if self.is_at_rest():  # a budget may have been raised: the model is asked again
-            self.run.take({"stopped": None, "problems": ()})
+            self.run.apply({"stopped": None, "problems": ()})
         return self._go_on(advance)
 
     def answer(self, reply: Json, changed: State | None = None) -> State:
@@ -185,7 +185,7 @@ class KeptRun(NamedTuple):
 @contextmanager
 def open_session(order: Order, context: Context, *, home: Path | None = None) -> Iterator[Session]:
     """Open the run of an order, over those that are kept in the user's state folder."""
-    source = context.source(order.source, order.spec)
+    source = context.locate(order).find_files(order.spec)
     key = session_key(order, source, context.asking.endpoint if context.asking else None)
     with open_runs(home) as runs:
 
@@ -194,7 +194,7 @@ def open_session(order: Order, context: Context, *, home: Path | None = None) ->
             with runs:
                 runs.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?)", row)
 
-        run = Run(state={"order": order}, context=context, heard=keep)
+        run = Run(state={"order": order}, context=context, on_step=keep)
         yield Session(runs=runs, run=run, key=key)
 
 

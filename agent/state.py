@@ -5,7 +5,7 @@ The messages of a served run are plain objects, as clients send them, each with 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, NewType, TypedDict
+from typing import Annotated, Literal, NewType, TypeAlias, TypedDict
 
 from ingot.agent.model.budget import Usage
 from ingot.agent.privacy import EMPTY_TEXT, Safe, SafeProblem
@@ -269,11 +269,28 @@ class Result:
     first_rejects: tuple[Safe, ...]
 
 
+# How a run ended: `blocked` by a gate, `waiting` as only a person may approve, a `budget` used up,
+# `rejected` by a person, `unusable` where no mapping could be run, or `failed` at a server.
+RunStatus: TypeAlias = Literal[
+    "done",
+    "already_done",
+    "dry_run",
+    "irrelevant",
+    "unmappable",
+    "blocked",
+    "waiting",
+    "budget",
+    "rejected",
+    "unusable",
+    "failed",
+]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """The run as it stands, for people and programs; `status` as `run_status` says."""
+    """The run as it stands, for people and programs."""
 
-    status: str
+    status: RunStatus
     why: Safe
     source: Annotated[SourceSummary | None, EMPTY]
     decision: str | None

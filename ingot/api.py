@@ -22,7 +22,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from ingot.agent.context import Context, state_home
+from ingot.agent.context import Context, open_model, reading_of
 from ingot.agent.judging.policy import review_by_gates
 from ingot.agent.judging.trial import Trial, try_out
 from ingot.agent.privacy import SafeProblem
@@ -176,7 +176,7 @@ def _proposal_of(state: State, context: Context) -> Proposal:
         problems=outcome.problems,
         passes=bool(outcome.check) and review_by_gates(state).decision == "approve",
         mapper=outcome.mapper,
-        preview=preview(state, context) if outcome.check else None,
+        preview=preview(state, context.readings) if outcome.check else None,
     )
 
 
@@ -379,29 +379,26 @@ def review(
 @contextmanager
 def _open(source: SourceLike) -> Iterator[tuple[Context, str]]:
     """The working set of a call, and how the source is named in it."""
-    context = Context()
     if isinstance(source, str | os.PathLike):
-        yield context, os.fspath(source)
+        yield Context(), os.fspath(source)
         return
     from ingot.frames import open_frame
 
     with open_frame(source) as opened:
-        context.use_source(opened)
-        yield context, opened.location
+        yield Context(readings=reading_of(opened)), opened.location
 
 
 def _access(model: str, tokens: int | None) -> "ModelAccess":
-    from ingot.agent.model.budget import Ledger, Limits, list_price
-    from ingot.agent.model.cache import Store
+    from ingot.agent.model.budget import Limits, list_price
     from ingot.agent.model.endpoint import configured_endpoint
-    from ingot.agent.proposing.llm.mapper import ModelAccess
+    from ingot.agent.proposing.llm.mapper import AskSettings
 
     endpoint = configured_endpoint(model, None)
     if endpoint is None:
         hint = "set OPENAI_API_KEY, OPENAI_BASE_URL or INGOT_PRESET"
         raise ModelError(model, "no endpoint is configured", hint)
-    ledger = Ledger(run=Limits(tokens=tokens), price=list_price(model))
-    return ModelAccess(endpoint=endpoint, store=Store(state_home()), ledger=ledger)
+    limits = Limits(tokens=tokens)
+    return open_model(AskSettings(endpoint=endpoint, run=limits, price=list_price(model)))
 
 
 def _order(location: str, mapping: MappingLike, **settings: Any) -> Order:  # noqa: ANN401
@@ -429,7 +426,9 @@ def _check_approved(mapping: MappingLike) -> None:
 
 
 def _try(context: Context, order: Order) -> Trial:
-    return try_out(context, order, order.mapping or {}, where=order.mapping_file or "mapping")
+    return try_out(
+        context.locate(order), order, order.mapping or {}, where=order.mapping_file or "mapping"
+    )
 
 
 def _json_text(value: Json) -> str:

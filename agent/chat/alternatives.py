@@ -48,7 +48,7 @@ def find_alternatives(
     seen, found = [mapping], []
     for one in _candidate_mappings(state, context, mapping, decision):
         try:
-            trial = try_out(context, state["order"], one.mapping, where="an alternative")
+            trial = try_out(context.readings, state["order"], one.mapping, where="an alternative")
         except (MappingError, SourceError):  # it reads the files otherwise, and cannot
             continue
         passed = to_document(trial.mapping)
@@ -68,10 +68,9 @@ def _candidate_mappings(
 ) -> Iterator[Alternative]:
     order, opinion, first = state["order"], state.get("opinion"), state.get("proposal")
     proposals: list[Proposal | None] = [opinion.proposal] if opinion else []
-    source, sample = context.source_and_sample(order.source, order.spec)
     for mode in ("auto", _OTHER_MODE.get(decision, "sft")):
         request = replace(order.request(), mode=mode)
-        proposals.append(context.mapper_named("rules")(source, sample, request, ()).proposal)
+        proposals.append(context.ask_rules(request).proposal)
     for one in proposals:
         if one and one.mapping:
             sure = f"{one.decision}, confidence {confidence_text(one.confidence)}"

@@ -21,7 +21,7 @@ from ingot.agent.chat.typed_values import (
 from ingot.agent.context import Context
 from ingot.agent.judging.problem_words import explain_problem, typed_name
 from ingot.agent.judging.trial import Trial, try_out
-from ingot.agent.privacy import EMPTY_TEXT, Safe, SafeProblem, SafeValue
+from ingot.agent.privacy import EMPTY_TEXT, Door, Safe, SafeProblem, SafeValue
 from ingot.agent.proposing.columns import values_at
 from ingot.agent.proposing.llm.question import add_file_facts
 from ingot.agent.proposing.proposal import (
@@ -123,7 +123,7 @@ def begin_conversation(
     id_: str, order: Order, context: Context, tell: Callable[[str], None]
 ) -> Conversation:
     """Begin a conversation about what the mapper proposes."""
-    run = Run(state={"order": _trial_order(order)}, context=context, heard=tell)
+    run = Run(state={"order": _trial_order(order)}, context=context, on_step=tell)
     return discuss_state(id_, order, checked_state(advance(run)))
 
 
@@ -155,16 +155,16 @@ def change_mapping(
     before = (proposal and proposal.mapping) or {"version": 2}
     mapping = read_tree(before)
     turn = replace(turn, provenance={**turn.provenance, **(provenance or {})})
-    source, sample = context.source_and_sample(order.source, order.spec)
+    source, sample = context.data.source, context.data.sample
     facts = mapping.source
-    rows = sample if facts == SourceSpec() else context.sample(order.source, facts)
+    rows = sample if facts == SourceSpec() else context.readings.read(facts).sample
     typed = list(_type_edits(edits, mapping, rows, source))
     try:
         made = apply_edits(mapping, typed)
     except MappingError as error:
         if any(one.code == EDIT for one in error.problems):
             raise
-        door = context.door(order.source, order.spec)
+        door = context.data.redactor
         wrong = (door.problem(explain_problem(one, mapping)) for one in error.problems)
         return {**state, "turn": turn, "check": None, "problems": tuple(wrong)}
     changed = to_document(made)
@@ -176,7 +176,7 @@ def change_mapping(
     if any(one["set"] == "root" for one in edits):
         with suppress(SourceError):  # which the trial says
             facts = SourceSpec.from_document(changed.get("source"))
-            changed = _with_own_id(changed, context.sample(order.source, facts))
+            changed = _with_own_id(changed, context.readings.read(facts).sample)
     changed = add_file_facts(changed, source, sample)
     if proposal and "language" in proposal.detected:
         proposal, changed = _follow_language(proposal, changed, order, context)
@@ -194,10 +194,10 @@ def _read_otherwise(state: State, changed: MappingDocument, context: Context) ->
         return made
     order, facts = state["order"], changed.get("source") or {}
     try:
-        read = context.source_and_sample(order.source, SourceSpec.from_document(facts))
+        read = context.readings.read(SourceSpec.from_document(facts))
+        proposal = context.ask_rules(order.request(), read).proposal
     except SourceError:  # said as a problem
         return made
-    proposal = context.mapper_named("rules")(*read, order.request(), ()).proposal
     if proposal is None or not proposal.mapping:
         return made
     facts = {**proposal.mapping.get("source", {}), **facts}
@@ -222,7 +222,7 @@ def _follow_language(
     if meta.get("language") != ({"literal": detected} if detected else None):
         return proposal, changed
     try:
-        report = try_out(context, order, changed, where=WHERE, show=_JUDGED_ROWS).report
+        report = try_out(context.readings, order, changed, where=WHERE, show=_JUDGED_ROWS).report
     except (MappingError, SourceError):  # said as a problem where the mapping is checked
         return proposal, changed
     language, found, _ = mapping_language([record for _, record in report.examples], None, {})
@@ -268,6 +268,7 @@ def _validated(state: State, context: Context) -> State:
 
 def recheck_conversation(conversation: Conversation, context: Context) -> Conversation:
     """Check the current mapping again on the data and by the order as they are now."""
+    context.open(conversation.order)
     at, steps = conversation.at, list(conversation.steps)
     proposal = steps[at].state.get("proposal")
     if proposal is None or not proposal.mapping:
@@ -309,7 +310,7 @@ def match_states(before: State, after: State, context: Context) -> RecordMatch |
     if old is None or new is None:
         return None
     order = after["order"]
-    return match_trials(context, order, old, new, order.seen_share)
+    return match_trials(order, old, new, order.seen_share)
 
 
 def _try_state(state: State, context: Context) -> Trial | None:
@@ -317,7 +318,9 @@ def _try_state(state: State, context: Context) -> Trial | None:
     if proposal is None or not proposal.mapping or not state.get("check"):
         return None
     try:
-        return try_out(context, state["order"], proposal.mapping, where="the mapping", show=0)
+        return try_out(
+            context.readings, state["order"], proposal.mapping, where="the mapping", show=0
+        )
     except MappingError:
         return None
 
@@ -334,9 +337,8 @@ def _stated_mapping(mapping: MappingDocument) -> MappingDocument:
     return mapping if any(key in mapping for key in _BODIES) else {"version": 2, "text": None}
 
 
-def difference_lines(one: Difference, order: Order, context: Context) -> list[Safe]:
+def difference_lines(one: Difference, door: Door) -> list[Safe]:
     """Show what differs between two records, as lines that begin with `- `, `+ ` or blanks."""
-    door = context.door(order.source, order.spec, order.share_values)
     return _marked_lines(door.value(one.old), door.value(one.new))
 
 

@@ -15,7 +15,7 @@ from ingot.agent.chat.commands import CHANGE, CommandSyntaxError, ParsedCommand,
 from ingot.agent.chat.conversation import INGOT, MODEL, YOU, Conversation, Step, Utterance
 from ingot.agent.chat.edits import KINDS, Edit
 from ingot.agent.chat.suggestions import suggest_commands
-from ingot.agent.context import Context
+from ingot.agent.context import Context, list_fields
 from ingot.agent.judging.policy import failed_gates
 from ingot.agent.judging.problem_words import explain_problem
 from ingot.agent.judging.trial import shown_report, try_out
@@ -76,7 +76,7 @@ def respond(
     if not words:
         return Reply(conversation=conversation)
     try:
-        fields = context.fields(conversation.order.source, conversation.spec)
+        fields = list_fields(context.open(conversation.order).readings.read(conversation.spec))
         meant = parse_command(words, conversation.tree, fields)
     except CommandSyntaxError as error:
         if context.asking is None or words.startswith("/"):
@@ -217,10 +217,7 @@ def _ask_model(conversation: Conversation, words: str, context: Context, hear: O
 def _safe_problems(
     problems: Iterable[Problem], conversation: Conversation, context: Context
 ) -> tuple[SafeProblem, ...]:
-    door, mapping = (
-        context.door(conversation.order.source, conversation.order.spec),
-        conversation.tree,
-    )
+    door, mapping = context.data.redactor, conversation.tree
     return tuple(door.problem(explain_problem(one, mapping)) for one in problems)
 
 
@@ -274,7 +271,7 @@ def _ask_in_turns(
     if context.asking is None:
         raise ValueError("nobody to ask")
     asking, order = context.asking, conversation.order
-    source, sample = context.source_and_sample(order.source, order.spec)
+    source, sample = context.data.source, context.data.sample
     messages = prompt.build_messages(
         conversation,
         words,
@@ -309,9 +306,11 @@ def _example_rows(conversation: Conversation, context: Context) -> prompt.Exampl
     mapping = proposal.mapping if proposal else None
     if not mapping or not conversation.state.get("check"):
         return ()
-    trial = try_out(context, conversation.order, mapping, where="the mapping", show=_EXAMPLES)
+    trial = try_out(
+        context.readings, conversation.order, mapping, where="the mapping", show=_EXAMPLES
+    )
     share = conversation.order.share_values
-    return shown_report(context, conversation.order, trial, show=_EXAMPLES, share=share).examples
+    return shown_report(conversation.order, trial, show=_EXAMPLES, share=share).examples
 
 
 def _request_completion(
@@ -364,7 +363,7 @@ def _read_reply(text: str, *, cut_off: bool = False) -> JsonObject:
     except UnreadableReply as error:
         problem = Problem("", NOT_JSON, error.expected, shorten_value(error.got))
         raise MappingError(_WHERE, (problem,)) from error
-    reply = {"say": "", "edits": [], **_whole_numbers(found)}
+    reply = {"say": "", "edits": [], **json_yaml.map_leaves(found, _whole_number)}
     if isinstance(reply["edits"], list):
         reply["edits"] = [_complete_edit(one) for one in reply["edits"]]
     problems = list(_schema_problems(reply))
@@ -373,12 +372,8 @@ def _read_reply(text: str, *, cut_off: bool = False) -> JsonObject:
     return reply
 
 
-def _whole_numbers(value: Json) -> Json:
-    """Turn 2.0 into 2, as JSON Schema counts, and numbers that are too large into texts."""
-    if isinstance(value, dict):
-        return {key: _whole_numbers(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_whole_numbers(one) for one in value]
+def _whole_number(value: Json) -> Json:
+    """Turn 2.0 into 2, as JSON Schema counts, and a number that is too large into a text."""
     if isinstance(value, float):
         if not isfinite(value) or abs(value) > _MOST_NUMBER:
             return str(value)

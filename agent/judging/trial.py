@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
-from ingot.agent.context import Context
+from ingot.agent.context import OpenedSource, Readings
 from ingot.agent.privacy import DIFFERS, NOT_SHOWN, Door
 from ingot.agent.state import Check, Order
 from ingot.converters.errors import Problem
@@ -22,8 +22,9 @@ from ingot.converters.sources.sample import Sample
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
-    """A bound mapping beside the source and sample it was bound to, and what it made of them."""
+    """A bound mapping beside the reading and sample it was bound to, and what it made of them."""
 
+    reading: OpenedSource
     source: Source
     sample: Sample
     mapping: Mapping
@@ -31,12 +32,11 @@ class Trial:
 
 
 def try_out(
-    context: Context, order: Order, document: MappingDocument, *, where: str, show: int = 3
+    readings: Readings, order: Order, document: MappingDocument, *, where: str, show: int = 3
 ) -> Trial:
     """Run a document on the sample."""
-    spec = spec_of_document(document, where=where)
-    source = context.source(order.source, spec)
-    sample = context.sample(order.source, spec)
+    reading = readings.read(spec_of_document(document, where=where))
+    source, sample = reading.source, reading.sample
     stated = state_guesses(document, source)
     name = order.source_name or source.name
     with limit_looks():
@@ -44,7 +44,7 @@ def try_out(
         report = check_mapping(
             mapping, sample, source_name=name, language=order.language, show=show
         )
-    return Trial(source=source, sample=sample, mapping=mapping, report=report)
+    return Trial(reading=reading, source=source, sample=sample, mapping=mapping, report=report)
 
 
 def spec_of_document(document: MappingDocument, *, where: str) -> SourceSpec:
@@ -81,7 +81,7 @@ _QUOTING = ("unresolved_path", "unmapped_value", "not_text", "ambiguous_lookup",
 
 
 def shown_report(
-    context: Context, order: Order, trial: Trial, *, show: int = 3, share: str = "redacted"
+    order: Order, trial: Trial, *, show: int = 3, share: str = "redacted"
 ) -> CheckReport:
     """The report of a trial as it may be shown: rows, records and quoted values are redacted ones.
 
@@ -89,7 +89,7 @@ def shown_report(
     of redacted rows. Where that is not as much as of the real ones no record is shown, and of files
     that it reads in its own way no row.
     """
-    real, sample = trial.report, context.shown_sample(order, trial.source.spec, share)
+    real, sample = trial.report, trial.reading.show_sample(order, share)
     if sample is trial.sample:
         return real
     mapping, name = trial.mapping, order.source_name or trial.source.name

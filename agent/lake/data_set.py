@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from ingot.agent.context import Context, state_home
+from ingot.agent.context import Context, open_model, reading_of
 from ingot.agent.judging.policy import dispute_reason, review_by_gates
 from ingot.agent.judging.source_gates import unreadable_reason
-from ingot.agent.judging.trial import shown_report, spec_of_document, try_out
+from ingot.agent.judging.trial import shown_report, try_out
 from ingot.agent.lake.lake_order import LakeOrder
 from ingot.agent.lake.shared_model import LakeLedger, PostponedError, SharedModel
-from ingot.agent.model.cache import Store
 from ingot.agent.privacy import EMPTY_TEXT, NOT_SHOWN, Safe, joined, redact
 from ingot.agent.proposing.cards import find_card
 from ingot.agent.proposing.llm.mapper import AskSettings, ModelAccess
@@ -25,9 +24,7 @@ from ingot.agent.reporting.proposal_folder import (
     write_proposal,
 )
 from ingot.agent.reporting.report import reason_text, run_outcome
-from ingot.agent.review.pinning.pin import pin_sample
-from ingot.agent.review.pinning.pinned_sample import pinned_folder
-from ingot.agent.review.pinning.sample_redaction import named_values
+from ingot.agent.review.pinning.pin import pin_beside
 from ingot.agent.session import Session, convert_mapping, open_session
 from ingot.agent.state import Order, Outcome
 from ingot.agent.state import State as RunState
@@ -190,20 +187,17 @@ def _process_set(task: SetTask, known: SetFacts) -> SetResult:
 
 def data_set_context(data_set: DataSet) -> Context:
     """Return the working set of one data set, with its files as they were found."""
-    context, source = Context(), data_set.source
-    context.use_source(replace(source, roots=root_candidates(source.files)))
-    return context
+    source = replace(data_set.source, roots=root_candidates(data_set.source.files))
+    return Context(readings=reading_of(source))
 
 
 def _open_model(order: LakeOrder) -> ModelAccess | None:
     asked: AskSettings | None = order.asking
     if asked is None or order.mapper == "rules":
         return None
-    return ModelAccess(
-        endpoint=asked.endpoint,
-        store=Store(state_home()),
+    return open_model(
+        asked,
         ledger=LakeLedger(order.state, asked.run, asked.data_set, asked.price),
-        remembered=asked.remembered,
         shared=True,
     )
 
@@ -309,7 +303,7 @@ def _waiting_facts(
     if resting or outcome.status == "budget":
         hint = redact(stopped.hint if stopped else "")
         return replace(facts, status="postponed", why=why, hint=hint)
-    write_proposal(state, out, context.door(order.source, order.spec))
+    write_proposal(state, out, context.open(order).redactor)
     file = _relative_name(proposal_path(out) / MAPPING, task.order.out)
     return replace(facts, status="waiting", why=why, hint=_DECIDE, mapping_file=file)
 
@@ -350,7 +344,7 @@ def _settled_facts(
     remove_proposal(order)
     manifest = done.manifest
     tokens = manifest["tokens"] or {}
-    door = context.door(order.source, order.spec)
+    door = context.open(order).redactor
     facts = replace(
         _proposal_facts(known, run_outcome(state)),
         card=door.value(known.card).json,
@@ -377,9 +371,9 @@ def _settled_facts(
 
 def _shown_records(order: Order, mapping: MappingDocument, context: Context) -> tuple[Record, ...]:
     """The first records for the page, made of redacted rows, without most of what is long."""
-    trial = try_out(context, order, mapping, where=f"the mapping of {order.source_name}")
-    shown = shown_report(context, order, trial, show=_SAMPLES, share=order.share_values)
-    door = context.door(order.source, trial.source.spec, order.share_values)
+    trial = try_out(context.readings, order, mapping, where=f"the mapping of {order.source_name}")
+    shown = shown_report(order, trial, show=_SAMPLES, share=order.share_values)
+    door = trial.reading.redactors[order.share_values]
     return tuple(_begin_record(door.value(record).json) for _, record in shown.examples)
 
 
@@ -402,25 +396,11 @@ def _pin_rows(
 ) -> SetFacts:
     """Pin a sample of the rows beside the mapping; the hint says why if that fails."""
     file = task.order.mapping(facts.name)
-    spec = spec_of_document(mapping, where=str(file))
-    source, sample = context.source_and_sample(task.data_set.source.location, spec)
-    share, kept = task.order.share_values, named_values(mapping)
-    order = Order(source=task.data_set.source.location)
-    if context.shown_sample(order, spec, share) is None:
-        return replace(facts, hint=redact(f"no sample is pinned {NOT_SHOWN}"))
-    known = context.door(order.source, spec, share).rows
+    order = Order(source=task.data_set.source.location, share_values=task.order.share_values)
     try:
         with output_errors(file):
             file.parent.mkdir(parents=True, exist_ok=True)
-        pin_sample(
-            source,
-            sample,
-            pinned_folder(file),
-            share=share,
-            keep=kept,
-            known=known,
-            overwrite=True,
-        )
+        pinned = pin_beside(file, mapping, context.readings, order, overwrite=True)
     except (OutputError, SourceError) as error:
         return replace(facts, hint=redact(f"no sample is pinned: {error}"))
-    return facts
+    return facts if pinned else replace(facts, hint=redact(f"no sample is pinned {NOT_SHOWN}"))

@@ -173,7 +173,9 @@ def load_proposal(order: LakeOrder, data_set: DataSet) -> ShownProposal:
     if state is None:
         raise SourceError(str(folder), "holds no proposal", "run again: ingot lake run")
     proposed = state["proposal"].mapping if state["proposal"] else None
-    return ShownProposal(state=state, context=data_set_context(data_set), document=proposed)
+    context = data_set_context(data_set)
+    context.open(state["order"])
+    return ShownProposal(state=state, context=context, document=proposed)
 
 
 def try_mapping(
@@ -196,7 +198,7 @@ def try_mapping(
     bound = (state["proposal"] and state["proposal"].mapping) or {}
     made = document.get("provenance")
     if provenance is not None:
-        now = source_shape(*context.source_and_sample(wanted.source, wanted.spec))
+        now = source_shape(context.data.source, context.data.sample)
         made = {**provenance, "fingerprint": shape_fingerprint(now), "shape": now}
     if made:
         bound = {**bound, "provenance": made}

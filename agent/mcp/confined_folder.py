@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ingot.agent.context import Context
 from ingot.agent.privacy import Door, Safe
-from ingot.agent.privacy.redaction import PLACED, clean_text
+from ingot.agent.privacy.redaction import PLACED, clean_text, convert_scalars
 from ingot.agent.reporting.mapping_words import cut_text
 from ingot.agent.served.order_input import check_confined, place_below
 from ingot.agent.state import Order
@@ -71,8 +71,8 @@ class ConfinedFolder:
         check_confined(order, self.root)
         context = Context(asking=self.asking, root=self.root)
         with suppress(IngotError):  # before a mapping is read, whose errors may quote values
-            self._door = context.door(order.source)
-        self._door = context.door(order.source, order.spec)
+            self._door = context.open(Order(source=order.source)).redactor
+        self._door = context.open(order).redactor
         return order, context
 
     def mapping(self, given: GivenMapping) -> MappingDocument:
@@ -132,7 +132,7 @@ class ConfinedFolder:
         raise ConversionError("answer", "too long to be shown", "ask for fewer rows")
 
     def _redacted(self, value: Json) -> Json:
-        return _without_controls(self._door.value(value).json)
+        return convert_scalars(self._door.value(value).json, _clean_scalar, hide=clean_text)
 
     def error_text(self, error: IngotError) -> Safe:
         """What a client is told of an error: redacted by all that is known of the data set."""
@@ -174,11 +174,5 @@ def _shortened(value: Json, most: int) -> Json:
     return value
 
 
-def _without_controls(value: Json) -> Json:
-    if isinstance(value, str):
-        return clean_text(value)
-    if isinstance(value, list):
-        return [_without_controls(one) for one in value]
-    if isinstance(value, dict):
-        return {clean_text(key): _without_controls(one) for key, one in value.items()}
-    return value
+def _clean_scalar(value: Json, _: str) -> Json:
+    return clean_text(value) if isinstance(value, str) else value

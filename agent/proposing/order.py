@@ -53,8 +53,9 @@ MinConfidence: TypeAlias = Annotated[
 AllowDrift: TypeAlias = Annotated[
     bool, Setting("Continue even if the schema of the data changed since the mapping was made.")
 ]
+Share: TypeAlias = Literal["none", "redacted", "raw"]
 ShareValues: TypeAlias = Annotated[
-    Literal["none", "redacted", "raw"],
+    Share,
     Setting("Values that a model may see: none, redacted (no secrets), or raw.", section=MODEL),
 ]
 PromptTokens: TypeAlias = Annotated[

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ingot.agent.context import Context
+from ingot.agent.context import Readings
 from ingot.agent.judging.trial import shown_report, try_out
 from ingot.agent.privacy import Door, Safe, SafeValue, redact
 from ingot.agent.reporting.mapping_words import cut_text, mapping_lines
@@ -37,18 +37,15 @@ class Preview:
     masked: bool = False
 
 
-def preview(state: State, context: Context, *, examples: int = EXAMPLES) -> Preview:
-    """Return the preview of the state's proposal.
-
-    Rows are drawn again, since the state holds none.
-    """
+def preview(state: State, readings: Readings, *, examples: int = EXAMPLES) -> Preview:
+    """Return the preview of the state's proposal, on the data that it is for."""
     proposal, order, check = state["proposal"], state["order"], state["check"]
     mapping = (proposal and proposal.mapping) or {}
     where = f"the {proposal.mapper}" if proposal else "the mapping"
-    trial = try_out(context, order, mapping, where=where, show=examples)
+    trial = try_out(readings, order, mapping, where=where, show=examples)
     share = order.seen_share
-    report = shown_report(context, order, trial, show=examples, share=share)
-    door = context.door(order.source, trial.source.spec, share)
+    report = shown_report(order, trial, show=examples, share=share)
+    door = trial.reading.redactors[share]
     return Preview(
         lines=tuple(mapping_lines(trial.mapping, door)),
         sampled=f"{report.ok_rows}/{report.rows} rows",

@@ -28,6 +28,7 @@ from ingot.agent.state import (
     Order,
     Outcome,
     Result,
+    RunStatus,
     SafeChange,
     State,
     answer_message,
@@ -297,7 +298,7 @@ UNREAD_WORDS = Safe(
 
 
 # What the end of a run is called, where nothing was written.
-_ENDING_TEXTS = {
+_ENDING_TEXTS: dict[RunStatus, str] = {
     "done": "Approved. No `--out` was named, so nothing was converted.",
     "already_done": "This was converted before.",
     "rejected": "Rejected.",
@@ -370,7 +371,8 @@ def _result_text(outcome: Outcome, result: Result) -> Safe:
 
 
 # What a review's decision means for the run.
-_STATUS = {
+_UNCONVERTED: dict[str, RunStatus] = {"irrelevant": "irrelevant", "unmappable": "unmappable"}
+_STATUS: dict[str, RunStatus] = {
     "approve": "done",
     "reject": "rejected",
     "edit": "waiting",
@@ -419,19 +421,14 @@ def run_notes(state: State) -> list[str]:
     return [f"{who} unsure ({confidence_text(proposal.confidence)}): look at {where}"]
 
 
-def run_status(state: State) -> str:
-    """Return how a run ended.
-
-    `done`, `already_done`, `dry_run`, `irrelevant`, `unmappable`, `blocked` (a gate failed),
-    `waiting` (only a person may approve), `budget` (one is used up), `rejected` (a person did not
-    approve), or `unusable` (no mapping that could be run).
-    """
+def run_status(state: State) -> RunStatus:
+    """Return how a run ended."""
     if state.get("stopped"):
         return "budget"
     proposal, review, result = state.get("proposal"), state.get("review"), state.get("result")
     decision = review.decision if review else None
-    if decision != "reject" and proposal and proposal.decision in ("irrelevant", "unmappable"):
-        return "waiting" if irrelevance_doubt(state) else proposal.decision
+    if decision != "reject" and proposal and proposal.decision in _UNCONVERTED:
+        return "waiting" if irrelevance_doubt(state) else _UNCONVERTED[proposal.decision]
     if decision is None or (decision == "approve" and not state["check"]):
         return "unusable"
     if decision == "approve" and result and result.already_done:

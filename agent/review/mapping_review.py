@@ -33,7 +33,7 @@ from ingot.agent.review.replay import (
     Difference,
     Kind,
     Replay,
-    SampleRun,
+    TriedMapping,
     choose_sample,
     replay_mappings,
 )
@@ -203,7 +203,7 @@ def _compare_documents(
     return worst_class(found), found, ""
 
 
-def _sampled_values(ran: SampleRun | None) -> list[object]:
+def _sampled_values(ran: TriedMapping | None) -> list[object]:
     return [row.value for row in ran.trial.sample.rows] if ran else []
 
 
@@ -396,7 +396,7 @@ def _row_door(ran: Replay) -> Door:
     return Door("redacted", [row.value for rows in sides for row in rows], numbered=False)
 
 
-def _side_json(ran: SampleRun | None, door: Door) -> SideEntry | None:
+def _side_json(ran: TriedMapping | None, door: Door) -> SideEntry | None:
     if ran is None:
         return None
     paths: list[PathEntry] = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple, TypedDict
 
-from ingot.agent.context import Context
+from ingot.agent.context import Readings
 from ingot.agent.judging.drift import find_drift, hide_changes, mapping_changes, stored_shape
 from ingot.agent.judging.trial import Trial, shown_report, try_out
 from ingot.agent.privacy import DIFFERS, EMPTY_TEXT, Safe, redact
@@ -167,13 +167,11 @@ def _surplus_records(side: Iterable[PlacedRecord], other: Counter[str]) -> Itera
             yield one
 
 
-def match_trials(
-    context: Context, order: Order, old: Trial, new: Trial, share: str = "redacted"
-) -> RecordMatch:
+def match_trials(order: Order, old: Trial, new: Trial, share: str = "redacted") -> RecordMatch:
     """Match the records of two trials; its differences are shown as redacted rows have them."""
     name = order.source_name or new.source.name
     real = _match_samples(old, new, name)
-    samples = [context.shown_sample(order, one.source.spec, share) for one in (old, new)]
+    samples = [one.reading.show_sample(order, share) for one in (old, new)]
     if samples[0] is old.sample and samples[1] is new.sample:
         return real
     shown: tuple[Difference, ...] = ()
@@ -226,7 +224,7 @@ class SampleBasis:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SampleRun:
+class TriedMapping:
     """A mapping run on the sample: the trial, and its records by place."""
 
     trial: Trial
@@ -264,8 +262,8 @@ class Replay:
     """
 
     stand: SampleBasis
-    old: SampleRun | None = None
-    new: SampleRun | None = None
+    old: TriedMapping | None = None
+    new: TriedMapping | None = None
     old_fault: str = ""
     problems: tuple[Problem, ...] = ()
     matched: RecordMatch | None = None
@@ -330,16 +328,17 @@ def replay_mappings(
     """Run both mappings on the sample."""
     if stand.kind == "none" or new is None:
         return Replay(stand=stand)
-    context, order = Context(), Order(source=stand.location, source_name=stand.source_name)
-    after, problems, error = _run_mapping(context, order, stand, new)
+    order = Order(source=stand.location, source_name=stand.source_name)
+    readings = Readings(location=stand.location)
+    after, problems, error = _run_mapping(readings, order, stand, new)
     before, faults, old_error = (
-        _run_mapping(context, order, stand, old) if old is not None else (None, (), None)
+        _run_mapping(readings, order, stand, old) if old is not None else (None, (), None)
     )
     if stand.kind == "source" and error and (old is None or old_error):
         raise error
     matched = None
     if before is not None and after is not None:
-        matched = match_trials(context, order, before.trial, after.trial)
+        matched = match_trials(order, before.trial, after.trial)
     return Replay(
         stand=stand,
         old=before,
@@ -347,17 +346,17 @@ def replay_mappings(
         old_fault="; ".join(map(str, faults)) if before is None else "",
         problems=problems,
         matched=matched,
-        drift=_provenance_drift(new, after, context, order, stand),
+        drift=_provenance_drift(new, after, order, stand),
     )
 
 
 def _run_mapping(
-    context: Context, order: Order, stand: SampleBasis, document: MappingDocument
-) -> tuple[SampleRun | None, tuple[Problem, ...], SourceError | None]:
+    readings: Readings, order: Order, stand: SampleBasis, document: MappingDocument
+) -> tuple[TriedMapping | None, tuple[Problem, ...], SourceError | None]:
     """Run a mapping; if that fails return the problems, and the reader's error if it is one."""
     document = stand.pinned.fit_mapping(document) if stand.pinned else document
     try:
-        trial = try_out(context, order, document, where="the mapping", show=0)
+        trial = try_out(readings, order, document, where="the mapping", show=0)
     except StorageError:
         raise
     except SourceError as error:
@@ -368,17 +367,16 @@ def _run_mapping(
         return None, error.problems, None
     name = order.source_name or trial.source.name
     records = tuple(place_records(trial, source_name=name))
-    problems = shown_report(context, order, trial, show=0).problems
+    problems = shown_report(order, trial, show=0).problems
     if not trial.report.rows:
         expected = "facts that the sample can be read by"
         problems = (Problem("/source", "unreadable", expected, "no row"), *problems)
-    return SampleRun(trial=trial, records=records), problems, None
+    return TriedMapping(trial=trial, records=records), problems, None
 
 
 def _provenance_drift(
     document: MappingDocument,
-    ran: SampleRun | None,
-    context: Context,
+    ran: TriedMapping | None,
     order: Order,
     stand: SampleBasis,
 ) -> tuple[Change, ...]:
@@ -389,5 +387,5 @@ def _provenance_drift(
     changes = mapping_changes(find_drift(kept, now), ran.trial.mapping)
     if stand.pinned and stand.pinned.lines:  # its rows lie in files of another format
         changes = tuple(one for one in changes if one.what != "fact")
-    hidden = context.shown_sample(order, ran.trial.source.spec) is None
+    hidden = ran.trial.reading.show_sample(order) is None
     return hide_changes(changes) if hidden else changes

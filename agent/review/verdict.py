@@ -15,7 +15,7 @@ from ingot.agent.privacy import Safe, redact
 from ingot.agent.review.changed_mappings import ChangedMapping
 from ingot.agent.review.diff.change_rules import RULES, Change
 from ingot.agent.review.golden_rows import GoldenResult
-from ingot.agent.review.replay import Replay, SampleRun
+from ingot.agent.review.replay import Replay, TriedMapping
 from ingot.agent.review.revisions import shrunken_sample
 from ingot.agent.state import Gate
 from ingot.converters.json_yaml import shorten_text
@@ -195,7 +195,7 @@ def _source_reasons(touched: ChangedMapping, replay: Replay) -> Iterator[Reason]
 
 
 def _record_reasons(
-    replay: Replay, old: SampleRun, new: SampleRun, heavy: Level
+    replay: Replay, old: TriedMapping, new: TriedMapping, heavy: Level
 ) -> Iterator[Reason]:
     before, after = old.trial.report.records, new.trial.report.records
     lost, gained = _count_lost_and_gained(replay, before, after)
@@ -253,7 +253,7 @@ def _comparable_record(record: Record, kind: str) -> Record:
     return bare
 
 
-def _gate_reasons(old: SampleRun | None, new: SampleRun) -> Iterator[Reason]:
+def _gate_reasons(old: TriedMapping | None, new: TriedMapping) -> Iterator[Reason]:
     """Yield the gates that warn of the new mapping, and did not of the old one."""
     known = {gate.name for gate in _warning_gates(old)} if old else set()
     for gate in _warning_gates(new):
@@ -261,7 +261,7 @@ def _gate_reasons(old: SampleRun | None, new: SampleRun) -> Iterator[Reason]:
             yield _make_reason("warn", "gate", f"{gate.name}: {gate.figure}, limit: {gate.limit}")
 
 
-def _warning_gates(ran: SampleRun) -> list[Gate]:
+def _warning_gates(ran: TriedMapping) -> list[Gate]:
     if ran.trial.mapping.kind == "irrelevant":
         return []
     return [

@@ -8,29 +8,28 @@ environment.
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache, wraps
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
-from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
-from ingot.agent.context import Context, state_home
-from ingot.agent.model.cache import Store
+from ingot.agent.context import Context, open_model
 from ingot.agent.model.endpoint import configured_endpoint
 from ingot.agent.privacy import redact
-from ingot.agent.reporting.report import outcome_state, run_outcome
+from ingot.agent.reporting.report import edited_reply, outcome_state, run_outcome
 from ingot.agent.served.begin import begin, check_allowed
-from ingot.agent.state import Channels, State
+from ingot.agent.state import Channels, State, answer_message
 from ingot.agent.steps.course import COURSE, Step
 from ingot.agent.steps.order_schema import check_order
 from ingot.converters.errors import IngotError
 from ingot.converters.json_yaml import decode, encode
 
 Graph = CompiledStateGraph[Any, Context, Any, Any]
+Builder = StateGraph[Any, Context, Any, Any]
 SERVE_ROOT = "INGOT_SERVE_ROOT"
 
 
@@ -38,8 +37,8 @@ def context_from_environment() -> Context:
     """Return the context of a graph that is run without one."""
     endpoint, root = configured_endpoint(None, None), os.environ.get(SERVE_ROOT)
     if endpoint:
-        from ingot.agent.proposing.llm.mapper import ModelAccess
-    asking = ModelAccess(endpoint=endpoint, store=Store(state_home())) if endpoint else None
+        from ingot.agent.proposing.llm.mapper import AskSettings
+    asking = open_model(AskSettings(endpoint=endpoint)) if endpoint else None
     return Context(asking=asking, root=Path(root) if root else None, served=True)
 
 
@@ -76,9 +75,11 @@ def _step_work(step: Step) -> Callable[[Channels, Context], Channels]:
             if context.served:
                 check_allowed(check_order(channels["order"]), context)
             question = step.ask(state)
-            if question is None:
-                return _channels(step.run(state, context))
-            return _channels(step.answer(state, interrupt(question)))
+            if question is not None:
+                return _channels(step.answer(state, interrupt(question)))
+            if step.reads:
+                context.open(state["order"])
+            return _channels(step.run(state, context))
         except IngotError as error:
             if not (context.served and state.get("messages")):
                 raise
@@ -93,17 +94,13 @@ def _channels(change: State) -> Channels:
     return channels
 
 
-def _route(step: Step) -> Callable[[Channels], str]:
-    """The step that follows; that of a run which has failed is the last one that it names."""
-    then: Any = step.then
-
-    @wraps(then)
-    def route(channels: Channels) -> str:
-        if channels.get("outcome"):
-            return str(get_args(get_type_hints(then)["return"])[-1])
-        return str(then(decode(State, channels)))
-
-    return route
+def tell(state: State, _: Context) -> State:
+    """Answer a person who typed the order; others read it in the next question."""
+    review = state.get("review")
+    if not state.get("messages") or review is None:
+        return {}
+    text = review.why if review.decision == "again" else edited_reply(state)
+    return {"messages": [answer_message(text)]}
 
 
 def _after_begin(channels: Channels) -> Literal["discover", "__end__"]:
@@ -111,23 +108,35 @@ def _after_begin(channels: Channels) -> Literal["discover", "__end__"]:
     return "discover" if channels.get("order") else "__end__"
 
 
-def keeping_graph(checkpointer: BaseCheckpointSaver[Any]) -> Graph:
-    """Return the graph with a checkpointer: its runs can stop for review and resume."""
-    return graph.copy({"checkpointer": checkpointer})
+def _add_edges(builder: Builder, name: str, step: Step) -> None:
+    """Lead to the step that follows; a run that has failed goes to the last one that is named."""
+    then = step.then
+    if isinstance(then, str):
+        builder.add_edge(name, then)
+        return
+    ways: dict[str, str] = {one: one for one in get_args(get_type_hints(then)["return"])}
+    if name in _TOLD:
+        ways["review"] = "tell"
+
+    def route(channels: Channels) -> str:
+        return ways[[*ways][-1] if channels.get("outcome") else then(decode(State, channels))]
+
+    builder.add_conditional_edges(name, route, [*ways.values()])
+
+
+_TOLD = ("validate", "review")  # what leads from these back to the review is told first
 
 
 def _compiled_graph() -> Graph:
     # No `context_schema`: servers describe it to clients, and nothing of it is theirs to give.
-    builder: StateGraph[Any, Context, Any, Any] = StateGraph(State)
+    builder: Builder = StateGraph(State)
     builder.add_node("begin", _node(begin))
     builder.add_edge(START, "begin")
     builder.add_conditional_edges("begin", _after_begin)
-    for name, step in list(COURSE.items())[1:]:  # what a client sends may be words: see `begin`
+    steps = {**COURSE, "tell": Step(tell, "review")}
+    for name, step in list(steps.items())[1:]:  # what a client sends may be words: see `begin`
         builder.add_node(name, _node(_step_work(step)))
-        if isinstance(step.then, str):
-            builder.add_edge(name, step.then)
-        else:
-            builder.add_conditional_edges(name, _route(step))
+        _add_edges(builder, name, step)
     return builder.compile(name="ingot")
 
 

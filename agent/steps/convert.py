@@ -1,11 +1,9 @@
 """convert: the deterministic part, into a folder that appears whole or not at all.
 
 report: the outcome of a run as one JSON object, which the doors print.
-
-tell: what became of an answer that did not end the review.
 """
 
-from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -13,19 +11,17 @@ from ingot.agent.context import Context
 from ingot.agent.judging.policy import approved_counts
 from ingot.agent.judging.trial import try_out
 from ingot.agent.privacy import Door, redact
-from ingot.agent.reporting.report import edited_reply, outcome_state, report_text, run_outcome
+from ingot.agent.proposing.proposal import SafeProposal
+from ingot.agent.reporting.report import outcome_state, report_text, run_outcome
 from ingot.agent.state import (
     Halted,
-    Order,
     Result,
     Review,
     State,
     Written,
-    answer_message,
 )
 from ingot.converters.convert import job
 from ingot.converters.convert.options import ConvertOptions
-from ingot.converters.convert.result import Manifest
 from ingot.converters.errors import ConversionError, CountsReviewNeeded
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.output.files import is_store_url
@@ -33,7 +29,7 @@ from ingot.converters.output.files import is_store_url
 
 def convert(state: State, context: Context) -> State:
     """Convert the approved proposal; an irrelevant source gives a folder that says so."""
-    order = state["order"]
+    order, hide = state["order"], context.data.redactor.text
     if order.out is None or order.dry_run:
         return {"result": None}
     try:
@@ -45,7 +41,7 @@ def convert(state: State, context: Context) -> State:
         already_done=done.already_done,
         manifest=decode(Written, done.manifest),
         notes=done.notes,
-        first_rejects=tuple(map(redact, done.first_rejects)),  # already without secrets
+        first_rejects=tuple(redact(hide(one)) for one in done.first_rejects),
     )
     return {"result": result, "halted": None}
 
@@ -63,57 +59,49 @@ def _halted_state(state: State, error: CountsReviewNeeded) -> State:
 
 
 def _convert_source(state: State, context: Context) -> job.Result:
-    """The conversion of an approved proposal; what it quotes of rows has no secrets."""
-    order = state["order"]
-    door = context.door(order.source, order.spec)
-    done = _convert_rows(state, order, context, door)
-    return replace(done, first_rejects=tuple(map(door.text, done.first_rejects)))
+    """The conversion of an approved proposal; what an error quotes of rows has no secrets."""
+    order, proposal, door = state["order"], state["proposal"], context.data.redactor
+    if proposal is None:
+        raise ConversionError(order.source, "the run has no proposal to convert with")
+    try:
+        with _stage_proposal(proposal, state, context) as staged:
+            if staged.done is None:
+                _commit(staged, state, door)
+    except ConversionError as error:  # quotes the first rejected rows
+        raise ConversionError(error.where, door.text(error.problem), error.hint) from error
+    return staged.result
 
 
-def _convert_rows(state: State, order: Order, context: Context, door: Door) -> job.Result:
-    def extra_files(manifest: Manifest, rejects: Sequence[str]) -> dict[str, bytes]:
-        report = report_text(state, manifest, [*map(door.text, rejects)], door)
-        return {"report.md": report.encode(errors="backslashreplace")}  # names of files are bytes
-
+def _stage_proposal(
+    proposal: SafeProposal, state: State, context: Context
+) -> AbstractContextManager[job.StagedConversion]:
+    order, data = state["order"], context.data
     place = context.store or order.out or ""
     out = place if is_store_url(place) else Path(place)
     options = ConvertOptions(
         **{one.name: getattr(order, one.name) for one in fields(ConvertOptions)}
     )
-    usage, proposal = state.get("usage"), state["proposal"]
-    extra_run = {"model": encode(usage) if usage else None}
-    if proposal is None:
-        raise ConversionError(order.source, "the run has no proposal to convert with")
     if proposal.decision == "irrelevant":
-        source = context.source(order.source, order.spec)
-        return job.finish_irrelevant(
-            source, out, proposal.reason, options, extra_files=extra_files, extra_run=extra_run
-        )
-    trial = try_out(context, order, proposal.mapping or {}, where="the approved mapping")
-    try:
-        return job.convert(
-            trial.source,
-            trial.mapping,
-            out,
-            options,
-            progress=context.progress,
-            extra_files=extra_files,
-            extra_run=extra_run,
-            approved=approved_counts(state),
-        )
-    except ConversionError as error:  # quotes the first rejected rows
-        raise ConversionError(error.where, door.text(error.problem), error.hint) from error
+        return job.stage_irrelevant(data.source, out, proposal.reason, options)
+    trial = try_out(context.readings, order, proposal.mapping or {}, where="the approved mapping")
+    return job.stage_conversion(
+        trial.source,
+        trial.mapping,
+        out,
+        options,
+        progress=context.progress,
+        approved=approved_counts(state),
+    )
+
+
+def _commit(staged: job.StagedConversion, state: State, door: Door) -> None:
+    """Commit a conversion with its report, and with what was asked of a model in run.json."""
+    usage, rejects = state.get("usage"), [*map(door.text, staged.first_rejects)]
+    report = report_text(state, staged.manifest, rejects, door)
+    content = report.encode(errors="backslashreplace")  # names of files are bytes
+    staged.commit({"report.md": content}, {"model": encode(usage) if usage else None})
 
 
 def report(state: State, _: Context) -> State:
     """Sum the run up; a person who typed the order is told in words."""
     return outcome_state(state, run_outcome(state))
-
-
-def tell(state: State, _: Context) -> State:
-    """Answer a person who typed the order; others read it in the next question."""
-    review = state.get("review")
-    if not state.get("messages") or review is None:
-        return {}
-    text = review.why if review.decision == "again" else edited_reply(state)
-    return {"messages": [answer_message(text)]}

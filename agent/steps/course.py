@@ -14,7 +14,7 @@ from typing import Final, Literal
 from ingot.agent.context import Context
 from ingot.agent.judging import policy
 from ingot.agent.state import Question, Reply, State
-from ingot.agent.steps.convert import convert, report, tell
+from ingot.agent.steps.convert import convert, report
 from ingot.agent.steps.discover import begin, discover, sample
 from ingot.agent.steps.propose import look, propose, repair, validate
 from ingot.agent.steps.review import (
@@ -36,11 +36,13 @@ def after_discover(state: State) -> Literal["sample", "review", "convert"]:
     return "review" if policy.asks_person(state) else "convert"
 
 
-def after_validate(state: State) -> Literal["repair", "look", "compare", "tell", "pause", "report"]:
+def after_validate(
+    state: State,
+) -> Literal["repair", "look", "compare", "review", "pause", "report"]:
     """Problems go back to a mapper that can learn from them; a clean answer is looked at."""
     review = state.get("review")
     if review and review.decision == "edit":
-        return "tell"
+        return "review"
     if state.get("stopped"):
         return "report" if state["order"].dry_run else "pause"
     if state["problems"]:
@@ -74,12 +76,12 @@ def after_compare(state: State) -> Literal["review", "convert", "report"]:
     return "review" if state.get("check") else "report"
 
 
-def after_review(state: State) -> Literal["convert", "validate", "tell", "report"]:
+def after_review(state: State) -> Literal["convert", "validate", "review", "report"]:
     """Only an approved proposal that can run is converted; an edited one is validated first."""
     review, proposal = state.get("review"), state.get("proposal")
     decision = review.decision if review else "reject"
     if decision in ("edit", "again"):
-        return "validate" if decision == "edit" else "tell"
+        return "validate" if decision == "edit" else "review"
     runs = state.get("check") or (proposal and proposal.decision == "irrelevant")
     return "convert" if decision == "approve" and runs else "report"
 
@@ -99,12 +101,14 @@ class Step:
         then: the step that follows, or what tells it from the state.
         ask: the question to a person that comes first, None where nobody has to be asked.
         answer: what an answer changes of the state, in place of `run`.
+        reads: whether it, or who is asked, looks at the data, which is open then.
     """
 
     run: Callable[[State, Context], State]
     then: str | Callable[[State], str]
     ask: Callable[[State], Question | None] = lambda _: None
     answer: Callable[[State, Reply], State] = lambda _, __: {}
+    reads: bool = False
 
 
 def wait(_: State, __: Context) -> State:
@@ -115,16 +119,15 @@ def wait(_: State, __: Context) -> State:
 COURSE: Final = {
     "begin": Step(begin, "discover"),
     "discover": Step(discover, after_discover),
-    "sample": Step(sample, "propose"),
-    "propose": Step(propose, "validate"),
-    "validate": Step(validate, after_validate),
+    "sample": Step(sample, "propose", reads=True),
+    "propose": Step(propose, "validate", reads=True),
+    "validate": Step(validate, after_validate, reads=True),
     "repair": Step(repair, "propose"),
-    "look": Step(look, after_look),
+    "look": Step(look, after_look, reads=True),
     "pause": Step(wait, after_pause, pause_question, answer_pause),
-    "compare": Step(compare, after_compare),
-    "review": Step(review, after_review, review_question, answer_review),
-    "tell": Step(tell, "review"),
-    "convert": Step(convert, after_convert),
+    "compare": Step(compare, after_compare, reads=True),
+    "review": Step(review, after_review, review_question, answer_review, reads=True),
+    "convert": Step(convert, after_convert, reads=True),
     "report": Step(report, END),
 }
 _PLACES: Final = {name: place for place, name in enumerate([*COURSE, END])}
@@ -135,35 +138,37 @@ class Run:
     """A run: what it knows, the step before which it stands, and what its steps work with.
 
     Attributes:
-        heard: told the name of each step that is done.
+        on_step: told the name of each step that is done.
     """
 
     state: State
     context: Context
     step: str = "begin"
-    heard: Callable[[str], object] = lambda _: None
+    on_step: Callable[[str], object] = lambda _: None
 
-    def take(self, change: State) -> None:
-        """Take what the step has changed, and stand before the next one."""
+    def apply(self, change: State) -> None:
+        """Apply what the step has changed, and stand before the next one."""
         done, self.state = self.step, {**self.state, **change}
         then = COURSE[done].then
         self.step = then if isinstance(then, str) else then(self.state)
-        self.heard(done)
+        self.on_step(done)
 
 
 def advance(run: Run, until: str = END) -> State:
     """Do steps until the run stands before one, or one behind it, asks a person, or has ended."""
     while _PLACES[run.step] < _PLACES[until]:
         step = COURSE[run.step]
+        if step.reads:
+            run.context.open(run.state["order"])
         if step.ask(run.state) is not None:
             break
-        run.take(step.run(run.state, run.context))
+        run.apply(step.run(run.state, run.context))
     return run.state
 
 
 def answer(run: Run, reply: Reply) -> State:
     """Take a person's answer to what the run asks, and advance it."""
-    run.take(COURSE[run.step].answer(run.state, reply))
+    run.apply(COURSE[run.step].answer(run.state, reply))
     return advance(run)
 
 

@@ -49,8 +49,10 @@ def discover(state: State, context: Context) -> State:
         else:
             _check_destination(Path(out))
         if order.tokenizer:
-            context.check_tokenizer(order.tokenizer)
-    source = context.source(order.source, order.spec)
+            from ingot.converters.megatron.tokenizer import find_eod, load_tokenizer
+
+            find_eod(load_tokenizer(order.tokenizer))
+    source = context.locate(order).find_files(order.spec)
     raw_data = None if order.mapping else raw_data_proposal(source)
     found: State = {
         "source": summarize_source(source, () if raw_data else None),
@@ -91,7 +93,7 @@ def _no_data_proposal(source: Source) -> Proposal:
 def sample(state: State, context: Context) -> State:
     """Draw the sample, so that a source that cannot be read fails before anything is proposed."""
     order = state["order"]
-    drawn = context.sample(order.source, order.spec)
+    drawn = context.data.sample
     if drawn.bad and not drawn.rows:
         first = drawn.bad[0]
         problem = f"none of {len(drawn.bad)} sampled rows can be read"

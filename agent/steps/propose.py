@@ -8,7 +8,7 @@ look: an answer that converts is put to the model once more, with the records th
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 
-from ingot.agent.context import Context
+from ingot.agent.context import Context, list_fields
 from ingot.agent.judging import drift, model_gates
 from ingot.agent.judging.policy import DOUBTED_CONFIDENCE, closed_attempt
 from ingot.agent.judging.problem_words import explain_problem
@@ -55,7 +55,7 @@ def propose(state: State, context: Context) -> State:
         context.asking.ledger.open_set(before.spent if before else Spent())
     turn, stopped = _next_turn(order, context, state)
     proposal = _with_card_evidence(turn.proposal, order, context)
-    door = context.door(order.source, order.spec)
+    door = context.data.redactor
     provenance = {**turn.provenance, **_turn_cost(turn, context), "mapper": turn.mapper}
     return {
         "proposal": redacted_proposal(proposal, door) if proposal else None,
@@ -81,7 +81,9 @@ def _next_turn(order: Order, context: Context, state: State) -> tuple[Turn, Stop
             return no_answer, Stopped(
                 kind="model", where=error.where, why=why, hint=error.hint, fault=error.kind
             )
-        rules = fallback_turn(rules_turn(order, context), f"a budget is used up: {error.problem}")
+        rules = fallback_turn(
+            context.ask_rules(order.request()), f"a budget is used up: {error.problem}"
+        )
         stopped = Stopped(kind="budget", where=error.where, why=why, hint=error.hint)
         return replace(rules, notes=no_answer.notes), stopped
 
@@ -93,7 +95,7 @@ def _with_card_evidence(
     card = context.cards.get(order.source)
     if proposal is None or card is None:
         return proposal
-    fields = context.fields(order.source, order.spec) if card.fields else ()
+    fields = list_fields(context.data) if card.fields else ()
     return replace(proposal, evidence=(*proposal.evidence, *card_evidence(card, proposal, fields)))
 
 
@@ -133,18 +135,14 @@ def _ask_mapper(order: Order, context: Context, state: State) -> Turn:
     """One answer of the mapper; a model that looks at its records is shown them again each time."""
     history = [*state.get("attempts", ())]
     if looked := state.get("looked"):
-        trial = try_out(context, order, looked.proposal.mapping or {}, where="the model's mapping")
-        shown = shown_report(context, order, trial, share=order.share_values)
+        trial = try_out(
+            context.readings, order, looked.proposal.mapping or {}, where="the model's mapping"
+        )
+        shown = shown_report(order, trial, share=order.share_values)
         records = shown.examples[:RENDERED_RECORDS]
         history = [one if one.signals is None else replace(one, records=records) for one in history]
-    source, sample = context.source_and_sample(order.source, order.spec)
-    return context.mapper_named(order.mapper)(source, sample, order.request(), history)
-
-
-def rules_turn(order: Order, context: Context) -> Turn:
-    """What the rules say of the same sample."""
-    source, sample = context.source_and_sample(order.source, order.spec)
-    return context.mapper_named("rules")(source, sample, order.request(), ())
+    data, mapper = context.data, context.mapper_named(order.mapper)
+    return mapper(data.source, data.sample, order.request(), history)
 
 
 def given_turn(order: Order) -> Turn:
@@ -175,7 +173,9 @@ def look(state: State, context: Context) -> State:
     if proposal is None:
         return {"looked": None}
     mapping = proposal.mapping or {}
-    trial = try_out(context, state["order"], mapping, where="the model's mapping", show=ROWS)
+    trial = try_out(
+        context.readings, state["order"], mapping, where="the model's mapping", show=ROWS
+    )
     signals = find_signals(trial.mapping, trial.report)
     if not signals and proposal.confidence >= DOUBTED_CONFIDENCE:
         return {"looked": None}
@@ -197,10 +197,10 @@ def validate(state: State, context: Context) -> State:
         return {"check": None}
     where = order.mapping_file or f"the mapping by {proposal.mapper}"
     # A mapper may have said how the files are to be read; a person gets the reader's own error.
-    door = context.door(order.source, order.spec)
+    door = context.data.redactor
     states_facts = proposal.mapper != "file" and bool(proposal.mapping.get("source"))
     try:
-        trial = try_out(context, order, proposal.mapping, where=where)
+        trial = try_out(context.readings, order, proposal.mapping, where=where)
     except MappingError as error:
         if proposal.mapper == "file":
             raise
@@ -217,7 +217,7 @@ def validate(state: State, context: Context) -> State:
     faults = model_gates.meta_faults(trial.mapping) if proposal.mapper == "llm" else []
     edited = proposal.mapper == "edited"  # a person who edits a mapping may decide otherwise
     decision = document_decision(document) if edited else proposal.decision
-    shown = shown_report(context, order, trial)
+    shown = shown_report(order, trial)
     gates = (*list_gates(trial), *html_gates(trial))
     record = door.text(record_words(trial))
     checked: State = {
@@ -228,7 +228,7 @@ def validate(state: State, context: Context) -> State:
     }
     if proposal.mapping.get("source"):
         # What is not read is told of the files as the mapping reads them.
-        found = context.source(order.source, order.spec)
+        found = context.data.source
         checked["source"] = summarize_source(
             _tell_reasons(trial.source, found), state["source"].gates
         )
@@ -286,8 +286,8 @@ def _add_drift(checked: State, trial: Trial, order: Order, context: Context) -> 
         return checked
     now = source_shape(trial.source, trial.sample)
     changes = drift.mapping_changes(drift.find_drift(shape, now), trial.mapping)
-    door = context.door(order.source, order.spec)
-    if context.shown_sample(order, trial.source.spec) is None:
+    door = context.data.redactor
+    if trial.reading.show_sample(order) is None:
         changes = drift.hide_changes(changes)
     stopping = [one for one in changes if one.stops and not order.allow_drift]
     if stopping and order.out is not None:

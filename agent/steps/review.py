@@ -31,7 +31,6 @@ from ingot.agent.proposing.proposal import (
 from ingot.agent.reporting.proposal_folder import proposed_mapping
 from ingot.agent.reporting.report import markdown_line, proposal_text
 from ingot.agent.state import Opinion, Question, Review, State
-from ingot.agent.steps.propose import rules_turn
 from ingot.converters import json_yaml
 from ingot.converters.errors import MappingError
 from ingot.converters.mapping.bind import read_tree
@@ -71,20 +70,22 @@ def _settle_proposal(state: State) -> State:
 def _ask_rules(state: State, proposal: Proposal, context: Context) -> Opinion | None:
     """The rules' proposal, and whether it makes the same of the sample."""
     order = state["order"]
-    rules = rules_turn(order, context).proposal
+    rules = context.ask_rules(order.request()).proposal
     if rules is None:
         return None
-    door = context.door(order.source, order.spec)
+    door = context.data.redactor
     redacted = redacted_proposal(rules, door)
     if not proposal.mapping:
         return Opinion(agrees=rules.decision == proposal.decision, proposal=redacted)
     try:
-        ours = try_out(context, order, proposal.mapping, where="the model's mapping")
+        ours = try_out(context.readings, order, proposal.mapping, where="the model's mapping")
     except MappingError:
         return Opinion(agrees=False, proposal=redacted)
     theirs = None
     with contextlib.suppress(MappingError):
-        theirs = rules.mapping and try_out(context, order, rules.mapping, where="the rules'")
+        theirs = rules.mapping and try_out(
+            context.readings, order, rules.mapping, where="the rules'"
+        )
     agrees = bool(theirs and record_hashes(ours) == record_hashes(theirs))
     second = Side.of(read_tree(rules.mapping), theirs) if rules.mapping and theirs else None
     found = unbacked_choices(Side.of(read_tree(proposal.mapping), ours), second, same_texts=agrees)
@@ -134,10 +135,10 @@ def _store_answer(
     if context.asking is None:
         return
     order = state["order"]
-    source, sample = context.source_and_sample(order.source, order.spec)
-    shape = fingerprint(source, sample)
+    sample = context.data.sample
+    shape = fingerprint(context.data.source, sample)
     card = context.cards.get(order.source) if _card_shown(state) else None
-    rules = rules_turn(order, context).proposal
+    rules = context.ask_rules(order.request()).proposal
     keys = context.asking.keys(shape, sample, order.request(), rules, card)
     for key in keys[only_here:]:  # the same rows find the last answer, whatever others were told
         context.asking.store.keep(key, document)

@@ -14,7 +14,7 @@ from ingot.agent.chat.commands import command_usages
 from ingot.agent.chat.conversation import Conversation
 from ingot.agent.chat.operations import compare_targets, difference_lines, match_states
 from ingot.agent.chat.responses import Reply
-from ingot.agent.context import Context
+from ingot.agent.context import Context, OpenedSource
 from ingot.agent.judging.policy import failed_gates, gates_of_state, state_person_reasons
 from ingot.agent.judging.problem_words import told_problems
 from ingot.agent.privacy import Door, SafeProblem
@@ -56,9 +56,9 @@ _READ: WeakKeyDictionary[Door, tuple[Profile, Profile]] = WeakKeyDictionary()
 
 def view_conversation(conversation: Conversation, context: Context) -> Facts:
     """Return everything that the page shows of a conversation, but where its files lie."""
-    state, order = conversation.state, conversation.order
+    state = conversation.state
     proposal, check = state.get("proposal"), state.get("check")
-    door = context.door(order.source, order.spec)
+    door = context.data.redactor
     uses = list_uses(conversation)
     held = failed_gates(state.get("problems", ()))
     own = proposal if proposal and proposal.mapper != "edited" else None
@@ -118,8 +118,7 @@ def _view_targets(mapping: Mapping, uses: Sequence[FieldUse]) -> list[Facts]:
 
 def view_reply(reply: Reply, context: Context) -> Facts:
     """Return what a line of a conversation gave, without the view of where it stands now."""
-    order = reply.conversation.order
-    door = context.door(order.source, order.spec)
+    door = context.data.redactor
     listed = "alternatives" in reply.show
     return {
         "say": reply.say,
@@ -160,6 +159,7 @@ def _view_effect(reply: Reply, context: Context, door: Door) -> Facts | None:
     counts = {kind: found.count(kind) for kind in ("changed", "lost", "gained")}
     old, new = (found.same + counts["changed"] + counts[kind] for kind in ("lost", "gained"))
     shown = next(iter(found.differences), None)
+    hidden = context.data.redactors[now.order.share_values]
     return {
         "targets": targets,
         "before": old,
@@ -167,7 +167,7 @@ def _view_effect(reply: Reply, context: Context, door: Door) -> Facts | None:
         "same": found.same,
         **counts,
         "place": door.text(shown.place) if shown else "",
-        "difference": [*difference_lines(shown, now.order, context)] if shown else [],
+        "difference": [*difference_lines(shown, hidden)] if shown else [],
     }
 
 
@@ -222,10 +222,10 @@ def _target_of(mapping: Mapping, pointer: str) -> tuple[str, frozenset[str]]:
 def _view_fields(conversation: Conversation, context: Context, uses: Sequence[FieldUse]) -> Facts:
     """The tree of the fields, and the speakers whose roles the mapping sets."""
     order, mapping = conversation.order, conversation.tree
-    spec = _shown_reading(order, mapping.source, context)
-    door = context.door(order.source, spec)
+    reading = _shown_reading(order, mapping.source, context.data)
+    door = reading.redactor
     if door not in _READ:
-        read = read_data(*context.source_and_sample(order.source, spec))
+        read = read_data(reading.source, reading.sample)
         _READ[door] = read.through(door).view.facts, read.view.facts
     facts, raw = _READ[door]
     targets, by_path = list_targets(mapping), dict[str, list[FieldUse]]()
@@ -252,12 +252,15 @@ def _view_fields(conversation: Conversation, context: Context, uses: Sequence[Fi
     return {"fields": fields, "fields_more": more, "roles": roles or None}
 
 
-def _shown_reading(order: Order, stated: SourceSpec, context: Context) -> SourceSpec:
+def _shown_reading(order: Order, stated: SourceSpec, data: OpenedSource) -> OpenedSource:
     """How the rows are read whose fields are shown: as the mapping says, if that may be shown."""
     with suppress(MappingError, SourceError):
-        if stated != SourceSpec() and context.shown_sample(order, stated) is not None:
-            return stated
-    return order.spec
+        if (
+            stated != SourceSpec()
+            and (read := data.readings.read(stated)).show_sample(order) is not None
+        ):
+            return read
+    return data
 
 
 def _view_field(facts: PathFacts, parent: str, taken: Sequence[FieldUse]) -> Facts:

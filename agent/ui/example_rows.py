@@ -79,18 +79,16 @@ def _tried_rows(conversation: Conversation, context: Context) -> list[_TriedRow]
     """The rows of the sample as they may be shown, each with what becomes of the real one."""
     order = conversation.order
     if not conversation.state.get("check"):
-        shown_sample = context.shown_sample(order, order.spec)
+        shown_sample = context.data.show_sample(order)
         rows = [_TriedRow(one.value, None, "") for one in shown_sample.rows] if shown_sample else []
-        return _mark_hidden(
-            rows, [one.value for one in context.sample(order.source, order.spec).rows]
-        )
+        return _mark_hidden(rows, [one.value for one in context.data.sample.rows])
     try:
-        trial = try_out(context, order, conversation.mapping, where="the mapping", show=0)
+        trial = try_out(context.readings, order, conversation.mapping, where="the mapping", show=0)
     except MappingError:
         return []
     name = order.source_name or trial.source.name
     real = list(_try_rows(trial, trial.sample, name, order.language))
-    sample = context.shown_sample(order, trial.source.spec)
+    sample = trial.reading.show_sample(order)
     if sample is trial.sample:
         return real
     shown = list(_try_rows(trial, sample, name, order.language)) if sample else []
@@ -133,7 +131,7 @@ def _view_examples(
     uses: Sequence[FieldUse],
 ) -> Iterator[Facts]:
     """Rows beside their first record."""
-    door = context.door(conversation.order.source, conversation.order.spec)
+    door = context.data.redactor
     colours = {one.field: one for one in uses if one.colour is not None}
     layouts = mapping_layouts(conversation.tree)
     has_each = any(one.each for _, one in layouts)  # then a row may give several records

@@ -17,12 +17,11 @@ With a limit the shards are converted in turn: each needs the rows of those befo
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from ingot.converters.convert import plan
 from ingot.converters.convert import result as results
@@ -45,11 +44,7 @@ from ingot.converters.convert.shard import (
     reusable_shards,
     shard_key,
 )
-from ingot.converters.errors import (
-    CommittedElsewhereError,
-    ConversionError,
-    SourceError,
-)
+from ingot.converters.errors import CommittedElsewhereError, SourceError
 from ingot.converters.mapping.language import Mapping, to_document
 from ingot.converters.output.commit import StagedResult, find_finished
 from ingot.converters.output.difference import FinishedResult
@@ -61,10 +56,13 @@ from ingot.converters.output.worker_pool import Runner
 from ingot.converters.progress import Watch, peak_rss, raise_if_stopping
 from ingot.converters.records.delta_log import write_delta_log
 from ingot.converters.sources import Source, SourceFile
-from ingot.converters.sources.facts import SourceSpec, input_entry, unchanged_files
+from ingot.converters.sources.facts import SourceSpec, unchanged_files
 
 if TYPE_CHECKING:
     from ingot.converters.records.schema import RecordKind
+
+
+_MAPS_NOTHING: Final = "the mapping says so: it maps nothing"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,9 +77,50 @@ class Result:
     first_rejects: tuple[str, ...] = ()
 
 
-# Makes further files (name -> content) for the result from its manifest (still without `files`) and
-# the first few rejects. The content must not hold times or places, or equal runs differ.
-ExtraFiles = Callable[[Manifest, Sequence[str]], dict[str, bytes]]
+@dataclass(kw_only=True)
+class StagedConversion:
+    """A conversion that lacks its commit alone.
+
+    Attributes:
+        manifest: what its result says of itself, still without `files`.
+        first_rejects: the first few rejects, in words.
+        done: the result, once it stands in its place; what was there before is one too.
+    """
+
+    identity: RunIdentity
+    staged: StagedResult
+    manifest: Manifest
+    run: dict[str, object] = field(default_factory=dict)
+    parts: results.Parts = field(default_factory=results.Parts)
+    first_rejects: tuple[str, ...] = ()
+    done: Result | None = None
+
+    def commit(self, files: dict[str, bytes], run: dict[str, object]) -> None:
+        """Let the result appear, with these files and entries of run.json; not one that is there.
+
+        The files must not hold times or places, or equal runs differ.
+        """
+        if self.done is not None:
+            return
+        with output_errors(self.staged.out):
+            for name, content in files.items():
+                (self.staged.result / name).write_bytes(content)
+        known = [*self.parts.records, *self.parts.rejected]
+        whole, facts = self.identity.commit(self.staged, self.manifest, {**run, **self.run}, known)
+        self.done = Result(
+            out=self.staged.place,
+            manifest=cast("Manifest", whole),
+            run=facts,
+            notes=self.staged.notes,
+            first_rejects=self.first_rejects,
+        )
+
+    @property
+    def result(self) -> Result:
+        """Return what was committed."""
+        if self.done is None:
+            raise ValueError("nothing is committed")
+        return self.done
 
 
 def convert(
@@ -91,16 +130,34 @@ def convert(
     options: ConvertOptions | None = None,
     *,
     progress: Watch | None = None,
-    extra_files: ExtraFiles | None = None,
-    extra_run: dict[str, object] | None = None,
     runner: Runner | None = None,
     approved: Approved | None = None,
 ) -> Result:
-    """Convert a source into a folder, or into an object store, that appears whole or not at all.
+    """Convert a source and commit what came of it; see `stage_conversion`."""
+    options = options or ConvertOptions()
+    with stage_conversion(
+        source, mapping, out, options, progress=progress, runner=runner, approved=approved
+    ) as staged:
+        staged.commit({}, {})
+    return staged.result
 
-    What the mapping states about the files is applied to the source. `extra_run` are further
-    entries of run.json; without a runner the options say who does the work. `approved` are the
-    counts that gates on all rows may find; without it a person answers for the mapping.
+
+@contextmanager
+def stage_conversion(
+    source: Source,
+    mapping: Mapping,
+    out: Path | str,
+    options: ConvertOptions,
+    *,
+    progress: Watch | None = None,
+    runner: Runner | None = None,
+    approved: Approved | None = None,
+) -> Iterator[StagedConversion]:
+    """Convert a source for a folder or an object store, whose result appears when it is committed.
+
+    What the mapping states about the files is applied to the source. Without a runner the options
+    say who does the work. `approved` are the counts that gates on all rows may find; without it a
+    person answers for the mapping. What is not committed is left for the next run.
 
     Raises:
         PartDone: this was a part of the job (`options.shard`); `merge` puts the parts together.
@@ -110,33 +167,27 @@ def convert(
         CountsReviewNeeded: gates on all rows found more than was approved; the parts are kept.
         OutputError: the destination is taken or cannot be written.
     """
-    options = options or ConvertOptions()
-    _check_part(options)
+    options.check_shard()
     source, mapping = _apply_stated(source, mapping)
     if mapping.kind == "irrelevant":
-        reason = "the mapping says so: it maps nothing"
-        return finish_irrelevant(
-            source, out, reason, options, extra_files=extra_files, extra_run=extra_run
-        )
+        with stage_irrelevant(source, out, _MAPS_NOTHING, options) as empty:
+            yield empty
+        return
+    made: StagedConversion | None = None
     try:
         with _hold(source, mapping, out, options, progress, approved) as held:
-            if isinstance(held, _Conversion):
-                return held.run(runner, extra_files, extra_run or {})
-            return held
+            made = held if isinstance(held, StagedConversion) else held.stage(runner)
+            yield made
     except CommittedElsewhereError:
         alone = dataclasses.replace(options, overwrite=False)
-        with _hold(source, mapping, out, alone, progress, approved) as held:  # no other result
-            if not isinstance(held, _Conversion):
-                return held
-        raise
-
-
-def _check_part(options: ConvertOptions) -> None:
-    """Refuse what only a run over all rows can do."""
-    for name in ("limit", "tokenizer"):
-        if options.shard is not None and getattr(options, name) is not None:
-            problem = f"`{name}` does not go with `shard`"
-            raise ConversionError("", problem, "convert all rows; then build tokens of the records")
+        with _hold(source, mapping, out, alone, progress, approved) as there:  # no other result
+            found = there if isinstance(there, StagedConversion) else None
+            if found and made is None:
+                yield found
+            elif found and made:
+                made.done = found.done
+        if found is None:
+            raise
 
 
 @contextmanager
@@ -147,7 +198,7 @@ def _hold(
     options: ConvertOptions,
     progress: Watch | None,
     approved: Approved | None,
-) -> Iterator["_Conversion | Result"]:
+) -> Iterator["_Conversion | StagedConversion"]:
     """Take hold of the destination; yields the result where it is there already."""
     if not source.files:
         hint = "; ".join(f"{one.name}: {one.why}" for one in source.left_out[:3])
@@ -165,7 +216,7 @@ def _hold(
         out, overwrite=options.overwrite, spread=options.spread, by_shards=True
     ) as staged:
         if staged.done:
-            yield _existing_result(staged, staged.done)
+            yield _found_result(identity, staged, staged.done)
             return
         yield _Conversion(
             source=source,
@@ -178,62 +229,31 @@ def _hold(
         )
 
 
-def finish_irrelevant(
-    source: Source,
-    out: Path | str,
-    reason: str,
-    options: ConvertOptions | None = None,
-    *,
-    extra_files: ExtraFiles | None = None,
-    extra_run: dict[str, object] | None = None,
-) -> Result:
-    """Commit a folder that says that a source is irrelevant: empty `records/`, all counts 0."""
-    options = options or ConvertOptions()
+@contextmanager
+def stage_irrelevant(
+    source: Source, out: Path | str, reason: str, options: ConvertOptions
+) -> Iterator[StagedConversion]:
+    """Stage a folder that says that a source is irrelevant: empty `records/`, all counts 0."""
     settled = results.options_document(dataclasses.replace(options, tokenizer=None), source.name)
     identity = results.conversion_identity(source, "irrelevant", None, settled)
     with identity.stage(out, overwrite=options.overwrite, by_shards=True) as staged:
         if staged.done:
-            return _existing_result(staged, staged.done)
+            yield _found_result(identity, staged, staged.done)
+            return
         with output_errors(staged.out):
             (staged.result / results.RECORDS_FOLDER).mkdir(exist_ok=True)
         manifest = results.build_manifest(identity, source, results.Counts(), reason=reason)
-        files = extra_files(manifest, ()) if extra_files else {}
-        return _commit_result(staged, identity, manifest, extra_run or {}, files)
+        yield StagedConversion(identity=identity, staged=staged, manifest=manifest)
 
 
-def _commit_result(
-    staged: StagedResult,
-    identity: RunIdentity,
-    manifest: Manifest,
-    run: dict[str, object],
-    files: dict[str, bytes],
-    parts: results.Parts | None = None,
-    first_rejects: Sequence[str] = (),
-) -> Result:
-    """Write the small files and commit."""
-    with output_errors(staged.out):
-        for name, content in files.items():
-            (staged.result / name).write_bytes(content)
-    known = [*parts.records, *parts.rejected] if parts else []
-    whole, facts = identity.commit(staged, manifest, run, known)
-    return Result(
-        out=staged.place,
-        manifest=cast("Manifest", whole),
-        run=facts,
-        notes=staged.notes,
-        first_rejects=tuple(first_rejects),
+def _found_result(
+    identity: RunIdentity, staged: StagedResult, there: FinishedResult
+) -> StagedConversion:
+    manifest, notes = cast("Manifest", there.manifest), (*staged.notes, ALREADY_DONE)
+    done = Result(
+        out=staged.place, manifest=manifest, run=there.run, already_done=True, notes=notes
     )
-
-
-def _existing_result(staged: StagedResult, done: FinishedResult) -> Result:
-    notes = (*staged.notes, ALREADY_DONE)
-    return Result(
-        out=staged.place,
-        manifest=cast("Manifest", done.manifest),
-        run=done.run,
-        already_done=True,
-        notes=notes,
-    )
+    return StagedConversion(identity=identity, staged=staged, manifest=manifest, done=done)
 
 
 def _apply_stated(source: Source, mapping: Mapping) -> tuple[Source, Mapping]:
@@ -268,9 +288,8 @@ class _Conversion:
     watch: Watch
     approved: Approved | None
 
-    def run(
-        self, runner: Runner | None, extra_files: ExtraFiles | None, extra_run: dict[str, object]
-    ) -> Result:
+    def stage(self, runner: Runner | None) -> StagedConversion:
+        """Convert all rows, and put the parts of the result together."""
         shard, limit = self.options.shard, self.options.limit
         part = part_of_job(shard)
         seconds: dict[str, float] = {}
@@ -293,11 +312,11 @@ class _Conversion:
                     raise_if_stopping()
                 if part:
                     raise part_done(self.staged.place, part, sizes)
-                _enter_cut_files(planned, shards, hashes)
+                plan.enter_cut_files(planned, (shard["inputs"] for shard in shards), hashes)
         counts = results.Counts()
         for one in shards:
             counts.add(one)
-        self._check(counts)
+        results.refuse_all_rejected(counts, self.source.location)
         mapping = self._approved_mapping(counts)
         with _time_stage(seconds, "merge"):
             parts = results.number_parts(self.staged, shards)
@@ -314,12 +333,12 @@ class _Conversion:
             mapping_warnings=self.mapping.warnings,
             tokens=tokens,
         )
-        # People read the mapping: role before content, as the language has it.
-        files = {"mapping.json": encode_json(to_document(mapping), sort_keys=False)}
-        files |= extra_files(manifest, counts.first_rejects) if extra_files else {}
+        with output_errors(self.staged.out):
+            # People read the mapping: role before content, as the language has it.
+            written = encode_json(to_document(mapping), sort_keys=False)
+            (self.staged.result / "mapping.json").write_bytes(written)
         keys = [shard_key(self.source, files) for files in planned]
         run = {
-            **extra_run,
             "seconds": seconds,
             "shards": len(shards),
             "shards_taken_over": sum(shard["taken_over"] for shard in shards),
@@ -327,8 +346,14 @@ class _Conversion:
             **self.staged.found_facts(),
             "peak_rss_bytes": max([peak_rss(), *(shard["peak_rss"] for shard in shards)]),
         }
-        told = counts.first_rejects
-        return _commit_result(self.staged, self.identity, manifest, run, files, parts, told)
+        return StagedConversion(
+            identity=self.identity,
+            staged=self.staged,
+            manifest=manifest,
+            run=run,
+            parts=parts,
+            first_rejects=tuple(counts.first_rejects),
+        )
 
     def _plan(self, *, cut: bool) -> list[tuple[SourceFile, ...]]:
         shard = self.options.shard
@@ -399,18 +424,6 @@ class _Conversion:
             hashes=hashes,
         )
 
-    def _check(self, counts: results.Counts) -> None:
-        """Refuse a result without a single record where rows were rejected."""
-        rows = counts.rows
-        if rows["converted"] or not rows["rejected"]:
-            return
-        top = ", ".join(f"{reason} {count}" for reason, count in counts.rejects.most_common(3))
-        filtered = f", {rows['filtered']} filtered" if rows["filtered"] else ""
-        problem = f"every row was rejected ({rows['read']} read{filtered}): {top}"
-        first = "".join(f"\n  {text}" for text in counts.first_rejects)
-        hint = "check the mapping against the source to see what it finds"
-        raise ConversionError(self.source.location, f"{problem}{first}\n ", hint)
-
     def _approved_mapping(self, counts: results.Counts) -> Mapping:
         """The mapping with the counts that were approved; CountsReviewNeeded where some are not."""
         pt, where = self.mapping.kind == "pt", self.source.location
@@ -429,15 +442,3 @@ class _Conversion:
             rejects=parts.next_rejects(),
             watch=self.watch,
         )
-
-
-def _enter_cut_files(
-    planned: list[tuple[SourceFile, ...]],
-    shards: list[ShardDocument],
-    hashes: dict[str, Future[str]],
-) -> None:
-    """Enter each file that was cut among the inputs of its first piece."""
-    for (file, *_), shard in zip(planned, shards, strict=False):  # with a limit some have no shard
-        if file.piece and file.piece.start == 0 and not shard["inputs"]:
-            known = hashes.get(file.name)
-            shard["inputs"] = [input_entry(file, known.result() if known else None)]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias
 
-from ingot.converters.errors import OutputError, redact_urls
+from ingot.converters.errors import ConversionError, OutputError, redact_urls
 from ingot.converters.output.sharding import RayAddress, RunnerName, Shard, Spread
 from ingot.converters.records import RecordFormat
 from ingot.converters.settings import Setting, existing_tokenizer
@@ -158,3 +158,10 @@ class ConvertOptions:
             shard=self.shard,
             ray_address=self.ray_address,
         )
+
+    def check_shard(self) -> None:
+        """Refuse what only a run over all rows can do. Raises ConversionError."""
+        clashing = [one for one in ("limit", "tokenizer") if getattr(self, one) is not None]
+        if self.shard is not None and clashing:
+            hint = "convert all rows; then build tokens of the records"
+            raise ConversionError("", f"`{clashing[0]}` does not go with `shard`", hint)

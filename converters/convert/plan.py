@@ -9,7 +9,7 @@ import os
 import time
 from codecs import BOM_UTF8
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -21,10 +21,16 @@ from typing import Final
 import numpy as np
 
 from ingot.converters.json_yaml import load_json
-from ingot.converters.output.files import LockedError, encode_json, hold_lock, write_file
+from ingot.converters.output.files import (
+    InputEntry,
+    LockedError,
+    encode_json,
+    hold_lock,
+    write_file,
+)
 from ingot.converters.output.sharding import JobShard
 from ingot.converters.sources import Source, SourceFile
-from ingot.converters.sources.facts import FilePiece, SourceSpec, hash_input
+from ingot.converters.sources.facts import FilePiece, SourceSpec, hash_input, input_entry
 from ingot.converters.sources.formats.text import is_utf8, read_blocks
 from ingot.converters.sources.storage.archives import TarMember
 from ingot.converters.sources.storage.listing import LocalFile
@@ -77,6 +83,18 @@ def hash_cut_files(shards: Sequence[tuple[SourceFile, ...]]) -> Iterator[dict[st
             yield {file.name: thread.submit(hash_input, file, stopped.is_set) for file in cut}
         finally:
             stopped.set()
+
+
+def enter_cut_files(
+    planned: Iterable[tuple[SourceFile, ...]],
+    inputs: Iterable[list[InputEntry]],
+    hashes: dict[str, Future[str]],
+) -> None:
+    """Enter each file that was cut among the inputs of the shard with its first piece."""
+    for (file, *_), read in zip(planned, inputs, strict=False):  # a limit leaves shards out
+        if file.piece and file.piece.start == 0 and not read:
+            known = hashes.get(file.name)
+            read.append(input_entry(file, known.result() if known else None))
 
 
 def _continues_archive(before: SourceFile, file: SourceFile) -> bool:

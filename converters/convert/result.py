@@ -224,6 +224,19 @@ def check_counts(rows: Counter[str], where: str) -> None:
         raise ConversionError(where, problem, "this is a bug of ingot: please report it")
 
 
+def refuse_all_rejected(counts: Counts, where: str) -> None:
+    """Refuse a result without a single record where rows were rejected. Raises ConversionError."""
+    rows = counts.rows
+    if rows["converted"] or not rows["rejected"]:
+        return
+    top = ", ".join(f"{reason} {count}" for reason, count in counts.rejects.most_common(3))
+    filtered = f", {rows['filtered']} filtered" if rows["filtered"] else ""
+    problem = f"every row was rejected ({rows['read']} read{filtered}): {top}"
+    first = "".join(f"\n  {text}" for text in counts.first_rejects)
+    hint = "check the mapping against the source to see what it finds"
+    raise ConversionError(where, f"{problem}{first}\n ", hint)
+
+
 def refuse_unapproved(
     counts: Counts, approved: Approved | None, where: str, *, documents: bool
 ) -> dict[str, int]:
@@ -401,8 +414,8 @@ def _warnings(counts: Counts, mapping_warnings: Iterable[str]) -> dict[str, obje
 class Parts:
     """The parts of a result as its manifest lists them: path, bytes, sha256, in order."""
 
-    records: list[FileEntry]
-    rejected: list[FileEntry]
+    records: list[FileEntry] = field(default_factory=list)
+    rejected: list[FileEntry] = field(default_factory=list)
 
     def next_rejects(self) -> str:
         """Return the path of a further part of rejects: what the tokenizer refuses."""
@@ -415,7 +428,7 @@ def number_parts(staged: StagedResult, shards: list[ShardDocument]) -> Parts:
     with output_errors(staged.out):
         for folder in (RECORDS_FOLDER, REJECTED_FOLDER):
             (staged.result / folder).mkdir(exist_ok=True)
-    numbered = Parts(records=[], rejected=[])
+    numbered = Parts()
     for number, shard in enumerate(shards):
         etags = shard.get("etags", {})
         for entries, parts in (

@@ -11,29 +11,23 @@ from ingot.agent.model.endpoint import EndpointSettings, ModelSettings
 if TYPE_CHECKING:
     from ingot.agent.context import Context
     from ingot.agent.model.endpoint import Endpoint
-    from ingot.agent.proposing.llm.mapper import AskSettings
+    from ingot.agent.proposing.llm.mapper import AskSettings, ModelAccess
 
 
 def run_context(settings: ModelSettings, mapper: str) -> "Context":
     """Return the working set of a run, with access to a model where the mapper may ask one."""
-    from ingot.agent.context import Context, state_home
+    from ingot.agent.context import Context
 
-    asked = ask_settings(settings, mapper)
-    if asked is None:
-        return Context()
-    from ingot.agent.model.budget import Ledger
-    from ingot.agent.model.cache import Store
-    from ingot.agent.proposing.llm.mapper import ModelAccess
+    return Context(asking=find_model(settings, mapper))
+
+
+def find_model(settings: ModelSettings, mapper: str) -> "ModelAccess | None":
+    """Return the access to a model, None where the mapper may not ask one."""
+    from ingot.agent.context import open_model
     from ingot.cli.console import note_line
 
-    access = ModelAccess(
-        endpoint=asked.endpoint,
-        store=Store(state_home()),
-        ledger=Ledger(run=asked.run, data_set=asked.data_set, price=asked.price),
-        remembered=asked.remembered,
-        tell=note_line,
-    )
-    return Context(asking=access)
+    asked = ask_settings(settings, mapper)
+    return open_model(asked, tell=note_line) if asked else None
 
 
 def ask_settings(settings: ModelSettings, mapper: str) -> "AskSettings | None":

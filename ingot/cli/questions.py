@@ -114,7 +114,7 @@ def show_proposal(state: "State", context: "Context") -> "SafeProposal | None":
     if (source := state.get("source")) and (source.read or source.left_out):
         display.show_files(console, source)
     try:
-        display.show_preview(console, preview(state, context))
+        display.show_preview(console, preview(state, context.readings))
     except MappingError as error:
         console.print(plain_text(str(error), "red"))
     gates = gates_of_state(state)

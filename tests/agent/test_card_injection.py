@@ -324,7 +324,8 @@ def test_corrections_show_what_the_first_question_showed(desk: Desk) -> None:
     def marks(request: Any) -> Any:
         endpoint = Endpoint(model="m1", base_url=desk.chat.url)
         asking, asked = ModelAccess(endpoint=endpoint, store=desk.store), Request(mode="sft")
-        source, sample = context.source_and_sample(str(folder))
+        data = context.open(Order(source=str(folder)))
+        source, sample = data.source, data.sample
         rules = context.rules(source, sample, asked, ()).proposal
         asking.mark(asking.keys(fingerprint(source, sample), sample, asked, rules)[0])
         return poison.reply(CLEAR, messages=[poison.message("user", "nowhere")])

@@ -13,7 +13,7 @@ from langgraph.types import Command
 
 from ingot.agent.context import Context
 from ingot.agent.proposing.proposal import Proposal
-from ingot.agent.served.graph import graph, keeping_graph
+from ingot.agent.served.graph import graph
 from ingot.agent.state import Order, answer_message
 from ingot.converters.errors import IngotError, MappingError, ModelError
 from ingot.converters.json_yaml import encode
@@ -56,7 +56,7 @@ class Run:
     ) -> None:
         self.mapper = ScriptedMapper(answers)
         self.context = Context(turns={"scripted": self.mapper})
-        self.graph = keeping_graph(InMemorySaver())
+        self.graph = graph.copy({"checkpointer": InMemorySaver()})
         given = {"mapper": "scripted", "records": "jsonl", **order}
         self.order = Order(source=str(data), out=str(out), **given)
 
@@ -362,7 +362,7 @@ def human(words: str) -> dict[str, Any]:
 
 def test_what_ends_a_run_is_told_to_who_typed_it(data: Path, tmp_path: Path) -> None:
     """The graph as a server runs it, which brings no context."""
-    made = keeping_graph(InMemorySaver())
+    made = graph.copy({"checkpointer": InMemorySaver()})
     out = tmp_path / "out"
     made.invoke({"messages": [human(f"{data} --out {out} --mapper rules")]}, CONFIG)
     out.mkdir()
@@ -377,7 +377,7 @@ def test_what_ends_a_run_is_told_to_who_typed_it(data: Path, tmp_path: Path) -> 
 
 
 def test_a_source_that_goes_away_is_told(data: Path, tmp_path: Path) -> None:
-    made = keeping_graph(InMemorySaver())
+    made = graph.copy({"checkpointer": InMemorySaver()})
     made.invoke({"messages": [human(f"{data} --mapper rules")]}, CONFIG)
     data.unlink()
     edit = {"name": "convert", "args": {"mapping": GOOD}}

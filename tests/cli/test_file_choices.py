@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from ingot.agent.chat.operations import begin_conversation
 from ingot.agent.chat.responses import respond
-from ingot.agent.context import Context
+from ingot.agent.context import Context, list_fields
 from ingot.agent.state import Order
 from ingot.cli.app import app
 from ingot.converters.sources import open_source
@@ -181,4 +181,4 @@ def test_files_and_header_are_chosen_in_conversation(tmp_path: Path) -> None:
     assert (talk.state["source"].files, talk.state["check"].rows) == (1, 40)
     say("read sheets log")
     assert talk.state["check"].rows == 20
-    assert "why" in context.fields(str(place), talk.spec)
+    assert "why" in list_fields(context.readings.read(talk.spec))

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ingot.converters import json_yaml
-from ingot.converters.convert.job import ConvertOptions, convert, finish_irrelevant
+from ingot.converters.convert.job import ConvertOptions, convert, stage_irrelevant
 from ingot.converters.mapping.bind import bind, parse
 from ingot.converters.records.readers import read_records
 from ingot.converters.sources import open_source
@@ -51,6 +51,9 @@ def test_manifest_and_records(source, tmp_path, kind, document, records):
 
 
 def test_manifest_of_an_irrelevant_set(source, tmp_path):
-    finish_irrelevant(source, tmp_path / "out", "Sums are no text.")
+    with stage_irrelevant(
+        source, tmp_path / "out", "Sums are no text.", ConvertOptions()
+    ) as staged:
+        staged.commit({}, {})
     manifest = json.loads((tmp_path / "out/manifest.json").read_bytes())
     assert json_yaml.violations("manifest", manifest) == []

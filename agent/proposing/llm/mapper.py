@@ -45,8 +45,8 @@ class AskSettings:
     """How a model may be asked, as processes hand it on."""
 
     endpoint: Endpoint
-    run: Limits
-    data_set: Limits
+    run: Limits = field(default_factory=Limits)
+    data_set: Limits = field(default_factory=Limits)
     price: Price | None = None
     remembered: bool = True
 

@@ -10,7 +10,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ingot.agent.context import Readings
+from ingot.agent.judging.trial import spec_of_document
 from ingot.agent.privacy import Door, redact
+from ingot.agent.proposing.order import Order
 from ingot.agent.review.pinning import pinned_sample
 from ingot.agent.review.pinning.pinned_sample import DATA, PinnedFile, SampleFacts
 from ingot.agent.review.pinning.sample_redaction import (
@@ -19,6 +22,7 @@ from ingot.agent.review.pinning.sample_redaction import (
     SafeBytes,
     SafeRow,
     SampleRedactor,
+    named_values,
     redact_row,
 )
 from ingot.agent.review.pinning.source_form import (
@@ -29,7 +33,7 @@ from ingot.agent.review.pinning.source_form import (
 )
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.paths import compile_path
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source, SourceFile, open_source
 from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.formats.row_chunks import change_at
@@ -92,6 +96,26 @@ def pin_sample(
             differs=(*facts.differs, *map(redact, notes)),
         )
         pinned_sample.commit_sample(stage, facts, folder)
+
+
+def pin_beside(
+    file: Path, mapping: MappingDocument, readings: Readings, order: Order, *, overwrite: bool
+) -> Path | None:
+    """Pin rows of the data beside the file of its mapping; None where none of them may be shown."""
+    read = readings.read(spec_of_document(mapping, where=str(file)))
+    folder, share = pinned_sample.pinned_folder(file), order.share_values
+    if read.show_sample(order, share) is None:
+        return None
+    pin_sample(
+        read.source,
+        read.sample,
+        folder,
+        share=share,
+        keep=named_values(mapping),
+        known=read.redactors[share].rows,
+        overwrite=overwrite,
+    )
+    return folder
 
 
 def _choose_rows(

@@ -24,9 +24,8 @@ from ingot.agent.chat.operations import (
     replace_mapping,
 )
 from ingot.agent.chat.responses import Reply, count_usage, reply_to_change, respond
-from ingot.agent.context import Context
+from ingot.agent.context import Context, list_fields
 from ingot.agent.judging.policy import gates_of_state
-from ingot.agent.privacy import Door
 from ingot.agent.proposing.llm.data_block import read_data
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.reporting.mapping_words import Branch, RowCount, mapping_branches, mapping_lines
@@ -67,10 +66,9 @@ class Talk:
         return self._now
 
     def _complete(self, before: str, word: str) -> list[str]:
-        order = self._now.order
-        fields = self._context.fields(order.source, self._now.spec)
-        door = self._context.door(order.source, order.spec)
-        found = complete_word(before, word, fields)
+        data = self._context.open(self._now.order)
+        door = data.redactor
+        found = complete_word(before, word, list_fields(data.readings.read(self._now.spec)))
         return [one for one in found if door.text(one) == one == safe_text(one)]
 
     def _turn(self, line: str) -> bool:
@@ -191,15 +189,10 @@ def show_opening(console: Console, reply: Reply, context: Context) -> None:
 # --- views
 
 
-def _door(reply: Reply, context: Context) -> Door:
-    order = reply.conversation.order
-    return context.door(order.source, order.spec)
-
-
 def _show_mapping(console: Console, reply: Reply, context: Context) -> None:
     state = reply.conversation.state
     check = state.get("check")
-    branches = mapping_branches(reply.conversation.tree, check, _door(reply, context))
+    branches = mapping_branches(reply.conversation.tree, check, context.data.redactor)
     decision = reply.conversation.decision
     if not branches:
         console.print(plain_text(f"{decision}: no field is taken"))
@@ -259,10 +252,10 @@ def _show_changes(console: Console, reply: Reply, context: Context) -> None:
     before, now = reply.before or reply.conversation, reply.conversation
     console.print(plain_text("Changed", "bold"))
     if before.decision == now.decision:
-        hide, differs = _door(reply, context).text, compare_targets(before.mapping, now.mapping)
+        hide, differs = context.data.redactor.text, compare_targets(before.mapping, now.mapping)
         display.print_grid(console, [[hide(cell) for cell in row] for row in differs])
     else:  # no target is what it was
-        branches = mapping_branches(now.tree, now.state.get("check"), _door(reply, context))
+        branches = mapping_branches(now.tree, now.state.get("check"), context.data.redactor)
         _draw_tree(console, f"{before.decision} -> {now.decision}", branches)
     _show_effect(console, reply, context)
     _show_sample(console, reply.conversation.state.get("check"))
@@ -286,9 +279,11 @@ def _show_effect(console: Console, reply: Reply, context: Context) -> None:
         line = f"{line}; {display.counts_text(nonzero)}"
     console.print(plain_text(line))
     for one in found.differences[:1]:
-        place = _door(reply, context).text(one.place)
+        place = context.data.redactor.text(one.place)
         console.print(plain_text(f"{place}, before (-) and after (+)", "bold"))
-        _print_marked(console, difference_lines(one, now.order, context))
+        _print_marked(
+            console, difference_lines(one, context.data.redactors[now.order.share_values])
+        )
 
 
 def _print_marked(console: Console, lines: Iterable[str]) -> None:
@@ -320,7 +315,7 @@ def _show_examples(
             console.print(plain_text("The mapping cannot be tried: gates shows what is wrong."))
         return
     try:
-        seen = preview(state, context, examples=count)
+        seen = preview(state, context.readings, examples=count)
     except MappingError as error:
         console.print(plain_text(str(error), "red"))
         return
@@ -345,9 +340,8 @@ def _show_gates(console: Console, reply: Reply, context: Context) -> None:
 
 def _show_fields(console: Console, reply: Reply, context: Context) -> None:
     """Show the paths of the data: types, number of rows, an example."""
-    location, spec = reply.conversation.order.source, reply.conversation.spec
-    read = read_data(*context.source_and_sample(location, spec))
-    facts = read.through(context.door(location, spec)).view.facts
+    data = context.readings.read(reply.conversation.spec)
+    facts = read_data(data.source, data.sample).through(data.redactor).view.facts
     rows = [("field", "types", "rows", "a value")]
     for one in facts.paths:
         types = "|".join(one.types)[:_TYPES]
@@ -377,7 +371,7 @@ def _names_asked(evidence: Evidence, asked: Sequence[str]) -> bool:
 
 def _show_alternatives(console: Console, reply: Reply, context: Context) -> None:
     for number, one in enumerate(reply.others, start=1):
-        door = _door(reply, context)
+        door = context.data.redactor
         told = f"{one.title}: {one.why}" if one.why else one.title
         console.print(plain_text(f"{number}: {door.text(told)}", "bold"))
         display.print_grid(console, [*mapping_lines(read_tree(one.mapping), door)])

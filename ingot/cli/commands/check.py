@@ -109,7 +109,7 @@ def _show_checks(
 
     console = stdout_console()
     if state and state["check"] and not quiet:
-        display.show_preview(console, preview(state, context))
+        display.show_preview(console, preview(state, context.readings))
         display.show_failures(console, state["check"])
         display.show_gates(console, gates_of_state(state))
         display.show_drift(console, state["check"])

@@ -31,10 +31,13 @@ from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context
-    from ingot.agent.state import State
+    from ingot.agent.state import Outcome, RunStatus, State
 
 _NO_TERMINAL = Safe("a person must approve the proposal, but there is no terminal and no --yes")
-_WHY = {
+# Why a run stops for a person, by how it ended.
+_STOPS: "dict[RunStatus, str]" = {
+    "waiting": "{why}",
+    "budget": "a budget is used up: {why}",
     "rejected": "the proposal was not approved",
     "unmappable": "the data cannot be mapped without a person",
     "unusable": "no proposal that could be run",
@@ -62,7 +65,7 @@ def end_run(state: "State", context: "Context", *, as_json: bool, gates_hold: bo
         harmless = not gates_hold or outcome.status in ("done", "already_done")
         display.show_problems(stdout_console(), outcome.problems, harmless=harmless)
         if outcome.status == "dry_run" and outcome.check:
-            display.show_preview(stdout_console(), preview(state, context))
+            display.show_preview(stdout_console(), preview(state, context.readings))
     stop_unless_done(state, context)
 
 
@@ -71,9 +74,8 @@ def stop_unless_done(state: "State", context: "Context") -> None:
     from ingot.agent.proposing.proposal import PERSONS
 
     status, why = state["outcome"].status, state["outcome"].why
-    if status in ("waiting", "budget", *_WHY):
-        whys = {"waiting": why, "budget": f"a budget is used up: {why}", **_WHY}
-        stop_waiting(state, whys[status], context)
+    if status in _STOPS:
+        stop_waiting(state, _STOPS[status].format(why=why), context)
     order, accepted = state["order"], state["outcome"].mapper in PERSONS
     if status == "irrelevant" and order.mode in _NEEDED and not accepted:
         asked = f"nothing to convert, although --mode {order.mode} asks for it"
@@ -83,9 +85,13 @@ def stop_unless_done(state: "State", context: "Context") -> None:
         raise ConversionError(where, f"a gate failed: {why}", hint)
 
 
-def stop_midway(state: "State", why: str, context: "Context") -> NoReturn:
+def _stop_midway(
+    outcome: "Outcome", state: "State", context: "Context", *, as_json: bool
+) -> NoReturn:
     """Stop without a summary, but say how much was sent to a model."""
-    usage = state.get("usage")
+    if as_json:
+        print_json(encode(outcome))
+    usage, why = state.get("usage"), _STOPS[outcome.status].format(why=outcome.why)
     stop_waiting(state, f"{why}; {display.usage_text(usage)}" if usage else why, context)
 
 
@@ -106,8 +112,7 @@ def _write_down_proposal(state: "State", context: "Context") -> tuple[str, str]:
     if order.out is None or order.dry_run:  # nothing is written, so nothing can be resumed
         instead = "the rules' own proposal: --mapper rules" if alternative_mapping(state) else ""
         return order.source, stopped.hint if stopped and stopped.hint else instead
-    door = context.door(order.source, order.spec)
-    folder = write_proposal(state, order.out, door)
+    folder = write_proposal(state, order.out, context.open(order).redactor)
     return f"{folder}/", next_steps(state, folder)
 
 
@@ -173,16 +178,11 @@ def _run_session(order: Order, context: "Context", *, as_json: bool) -> None:
         with progress_meter() as context.progress:
             state = current.begin()
         if current.is_at_rest():  # a budget is exhausted; the run can be resumed
-            if as_json:
-                print_json(encode(run_outcome(state)))
-            stopped = state.get("stopped")
-            stop_midway(state, f"a budget is used up: {stopped.why if stopped else ''}", context)
+            _stop_midway(run_outcome(state), state, context, as_json=as_json)
         while current.is_waiting():
             if not is_interactive():
-                if as_json:
-                    waiting = replace(run_outcome(state), status="waiting", why=_NO_TERMINAL)
-                    print_json(encode(waiting))
-                stop_midway(state, _NO_TERMINAL, context)
+                waiting = replace(run_outcome(state), status="waiting", why=_NO_TERMINAL)
+                _stop_midway(waiting, state, context, as_json=as_json)
             answer, changed = ask_person(state, context, discuss_mapping)
             with progress_meter() as context.progress:
                 state = current.answer(answer, changed)
@@ -252,8 +252,8 @@ def _show_prompt(order: Order, *, as_json: bool) -> None:
     if settled := advance(run, until="sample").get("proposal"):
         note_line(f"no model would be asked: {settled.decision}: {settled.reason}")
         return
-    source, sample = context.source_and_sample(order.source, order.spec)
-    messages = conversation_messages(source, sample, order.request())
+    data = context.open(order)
+    messages = conversation_messages(data.source, data.sample, order.request())
     if as_json:
         print_json(messages)
     else:
@@ -276,34 +276,20 @@ def _check_pinnable(out: Path | None, share: str, *, overwrite: bool) -> None:
 
 def _pin_rows(state: "State", context: "Context", out: Path, *, overwrite: bool) -> None:
     """Store the sample beside the mapping, or say why there is none."""
-    from ingot.agent.judging.trial import spec_of_document
     from ingot.agent.privacy import NOT_SHOWN
     from ingot.agent.reporting.proposal_folder import proposed_mapping
-    from ingot.agent.review.pinning.pin import pin_sample
-    from ingot.agent.review.pinning.pinned_sample import pinned_folder
-    from ingot.agent.review.pinning.sample_redaction import named_values
+    from ingot.agent.review.pinning.pin import pin_beside
 
     document, order = proposed_mapping(state), state["order"]
     if document is None or not state.get("check"):
         why = "no mapping was proposed" if document is None else "nothing of the data is converted"
         note_line(f"no sample is pinned: {why}")
         return
-    spec = spec_of_document(document, where=str(out))
-    source, sample = context.source_and_sample(order.source, spec)
-    folder, share = pinned_folder(out), order.share_values
-    if context.shown_sample(order, spec, share) is None:
+    folder = pin_beside(out, document, context.readings, order, overwrite=overwrite)
+    if folder is None:
         note_line(f"no sample is pinned {NOT_SHOWN}")
         return
-    pin_sample(
-        source,
-        sample,
-        folder,
-        share=share,
-        keep=named_values(document),
-        known=context.door(order.source, spec, share).rows,
-        overwrite=overwrite,
-    )
-    how = "as they are" if share == "raw" else "redacted"
+    how = "as they are" if order.share_values == "raw" else "redacted"
     note_line(f"raw rows pinned, {how}: {folder}; check them before you share them")
 
 
@@ -332,6 +318,6 @@ def _explain(state: "State", context: "Context", *, full: bool, on_stdout: bool)
         display.show_evidence(console, proposal, check)
         if check:
             share = f"{check.ok_rows}/{check.rows} rows"
-            door = context.door(state["order"].source, state["order"].spec)
+            door = context.open(state["order"]).redactor
             display.show_sample(console, share, path_reach(check.paths, door))
             display.show_gates(console, gates_of_state(state))

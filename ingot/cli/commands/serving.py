@@ -11,7 +11,7 @@ from ingot.agent.model.endpoint import ModelSettings
 from ingot.agent.proposing.order import Mapper
 from ingot.cli.command import command_options
 from ingot.cli.console import note_line
-from ingot.cli.model_options import run_context
+from ingot.cli.model_options import find_model
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def mcp(
     from ingot.agent.mcp.confined_folder import ConfinedFolder
     from ingot.agent.mcp.mcp_server import build_server, http_app
 
-    asking = run_context(llm, mapper).asking
+    asking = find_model(llm, mapper)
     folder = ConfinedFolder(
         root=root.resolve(), asking=asking, mapper=mapper, max_input=max_input << 20
     )
@@ -119,7 +119,7 @@ def ui(
     from ingot.agent.ui.onboarding import Onboarding
     from ingot.agent.ui.page_server import build_app
 
-    asking = run_context(llm, mapper).asking
+    asking = find_model(llm, mapper)
 
     onboarding, token = Onboarding(root.resolve(), asking, mapper), secrets.token_urlsafe(32)
     listening, place = _listen(port)

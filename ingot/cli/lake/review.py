@@ -6,7 +6,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
@@ -46,7 +46,6 @@ _CHOICES = {
     "q": "[q]uit",
 }
 Share = Literal["none", "redacted", "raw"]
-_SHARED = ("none", "redacted", "raw")
 _PAGE = 10  # data sets that are listed before a question
 _ENDS = {"y": "approved", "n": "rejected", "s": "skipped", "q": "quit"}
 _GONE = "its files were removed or belong to another data set now"
@@ -86,7 +85,7 @@ def review_lake(
         Setting(
             "Values that a model may see in a conversation (key `c`): none, redacted (no secrets), "
             "or raw.",
-            choices=_SHARED,
+            choices=get_args(Share),
             default="as in the run, else redacted",
         ),
     ] = None,
@@ -264,7 +263,7 @@ def _list_proposal(
         if data_set is None:
             raise SourceError(facts.name, _GONE)
         shown = load_proposal(order, data_set)
-        for row, record in preview(shown.state, shown.context, examples=1).examples:
+        for row, record in preview(shown.state, shown.context.readings, examples=1).examples:
             texts = (
                 f"{name}: {' '.join(text.split())}" for name, text in record_lines(record, most=80)
             )
@@ -372,10 +371,10 @@ def _discuss(
     """Converse about a proposal, with the model that the environment names, if it names one."""
     from ingot.agent.model.endpoint import ModelSettings
     from ingot.cli.commands.chat import discuss_mapping
-    from ingot.cli.model_options import run_context
+    from ingot.cli.model_options import find_model
 
     order = replace(shown.state["order"], mapper="auto", share_values=share or "redacted")
-    shown.context.asking = run_context(ModelSettings(), order.mapper).asking
+    shown.context.asking = find_model(ModelSettings(), order.mapper)
     return discuss_mapping(shown.state, shown.context, order, former)
 
 

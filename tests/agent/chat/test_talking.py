@@ -169,7 +169,7 @@ TALKS = [
 
 
 def roles_of(talk):
-    _, record = preview(talk.now.state, talk.context, examples=1).examples[0]
+    _, record = preview(talk.now.state, talk.context.readings, examples=1).examples[0]
     return [(one["role"], one["content"]) for one in record.json["messages"]]
 
 
@@ -334,7 +334,7 @@ def test_grouping_rewrites_the_paths_below(offline):
     talk("set text {{[*].who}}: {{[*].text}}")
     made = {"template": "{{who}}: {{text}}", "each": "[*]"}
     assert talk.now.mapping["text"] == made
-    _, record = preview(talk.now.state, talk.context, examples=1).examples[0]
+    _, record = preview(talk.now.state, talk.context.readings, examples=1).examples[0]
     assert record.json["text"].splitlines()[0].partition(": ")[0] in ("Ann", "Bob")
     talk("set messages [*] speaker=who text=text roles=Ann:user,Bob:assistant")
     assert talk.now.state["problems"] == ()
@@ -477,7 +477,7 @@ def test_what_is_secret_for_its_key_is_hidden_in_the_effect(offline):
     talk = offline(values)
     told = talk("set text title,password")
     found = match_states(told.before.state, talk.now.state, talk.context)
-    lines = difference_lines(found.differences[0], talk.now.order, talk.context)
+    lines = difference_lines(found.differences[0], talk.context.data.redactor)
     assert any("bread" in line for line in lines)
     assert "hunter" not in "".join(lines)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.context import Context
+from ingot.agent.context import Readings
 from ingot.agent.judging.model_only_choices import Side, unbacked_choices
 from ingot.agent.judging.trial import try_out
 from ingot.agent.proposing.order import Order
@@ -54,9 +54,10 @@ def told(tmp_path: Path) -> Any:
         lines = data if isinstance(data, list) else [data]
         name = "set.jsonl" if isinstance(data, list) else "set.json"
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in lines))
-        order, context = Order(source=str(tmp_path / name)), Context()
+        order = Order(source=str(tmp_path / name))
+        readings = Readings(location=order.source)
         sides = [
-            one and Side.of(bind(one), try_out(context, order, one, where="here"))
+            one and Side.of(bind(one), try_out(readings, order, one, where="here"))
             for one in (model, rules)
         ]
         return set(unbacked_choices(sides[0], sides[1]))

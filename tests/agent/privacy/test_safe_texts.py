@@ -100,12 +100,12 @@ WAYS_OUT = {
         "agent/review/pinning/pinned_sample",
         "agent/review/revisions",  # a copy of a revision, removed at the end
     },
-    r"\bextra_files=": {"agent/steps/convert"},  # the report
+    r"\bstaged\.commit\(": {"agent/steps/convert"},  # the report
     r"\bprint\(|std(out|err)\.write\(|\blogging\b|\bwarnings\.warn\(": set(),
 }
 
 # Ways to raw rows: the terminal shows what the agent made of them.
-RAW_ROWS = r"\bsample\.rows\b|\bdraw_sample\(|\.open_raw\(|\.sample\(|\bsource_and_sample\("
+RAW_ROWS = r"\bsample\.rows\b|\bdraw_sample\(|\.open_raw\(|\.sample\(|\b(data|read)\.sample\b"
 SHOWS_RAW_ROWS = {
     "ingot/cli/commands/chat_terminal",  # fields, through the door
     "ingot/cli/commands/run",  # gives them to what builds a prompt or pins rows

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.context import Context
+from ingot.agent.context import Readings
 from ingot.agent.privacy import Door, SafeValue
 from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.reporting.mapping_words import describe, value_text
@@ -166,7 +166,7 @@ def test_secrets_are_shown_only_where_the_order_says_raw(
         "check": Check(rows=1, ok_rows=1, records=1, coverage=1.0, failures={}, paths=(path,)),
     }
     mail, phone = seen
-    shown = preview(state, Context())
+    shown = preview(state, Readings(location=order.source))
     assert shown.masked == (share != "raw")
     before, after = (one.json for one in shown.examples[0])
     assert before == {"ask": f"mail {mail}", mail: "ok", "n": phone}
@@ -181,6 +181,6 @@ def test_what_a_key_hides_is_hidden_in_the_record(tmp_path: Path, share: str, sh
     order = Order(source=str(tmp_path), share_values=share)
     given = proposal({"version": 2, "text": ["body", "password"]}, "file")
     state: State = {"order": order, "proposal": given, "check": None}
-    row, record = (one.json for one in preview(state, Context()).examples[0])
+    row, record = (one.json for one in preview(state, Readings(location=order.source)).examples[0])
     assert row["password"] == shown
     assert record["text"] == f"Some words.\n{shown}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.context import Context
+from ingot.agent.context import Readings
 from ingot.agent.judging.trial import shown_report, try_out
 from ingot.agent.privacy import DIFFERS, NOT_SHOWN
 from ingot.agent.state import Order
@@ -40,9 +40,9 @@ def _shown(folder: Path, document: dict[str, Any], share: str, name: str) -> tup
     file = folder / name
     lines = "".join(json.dumps(row) + "\n" for row in ROWS)
     file.write_text(CSV if name.endswith("csv") else lines)
-    context, order = Context(), Order(source=str(file))
-    trial = try_out(context, order, document, where="m", show=6)
-    report = shown_report(context, order, trial, show=6, share=share)
+    order = Order(source=str(file))
+    trial = try_out(Readings(location=order.source), order, document, where="m", show=6)
+    report = shown_report(order, trial, show=6, share=share)
     told = [report.examples, [str(one) for one in report.problems], report.others]
     rejects = [one.found for one in report.rejects]
     return json.dumps([*told, rejects]), report.records

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.context import Context
+from ingot.agent.context import Readings
 from ingot.agent.proposing.fingerprint import source_shape
 from ingot.agent.review.changed_mappings import ChangedMapping
 from ingot.agent.review.pinning.pin import pin_sample
@@ -16,6 +16,7 @@ from ingot.agent.review.replay import Replay, SampleBasis, choose_sample, replay
 from ingot.agent.review.revisions import Side, file_side
 from ingot.converters.errors import SourceError
 from ingot.converters.sources import open_source
+from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.sample import draw_sample
 
 TEXT = {"version": 2, "text": "body"}
@@ -146,8 +147,8 @@ def test_data_that_are_not_there(tmp_path: Path) -> None:
 
 
 def test_drift_against_the_shape_of_the_new_mapping(raw: str, tmp_path: Path) -> None:
-    source, sample = Context().source_and_sample(raw)
-    kept = {**TEXT, "provenance": {"shape": source_shape(source, sample)}}
+    data = Readings(location=raw).read(SourceSpec())
+    kept = {**TEXT, "provenance": {"shape": source_shape(data.source, data.sample)}}
     assert run(raw, TEXT, kept).drift == ()
     other = lines(tmp_path / "other.jsonl", [{**row, "id": str(row["id"])} for row in ROWS])
     [change] = run(other, TEXT, kept).drift
@@ -194,7 +195,8 @@ def test_the_sample_of_the_new_side_serves_first(pinned: dict[str, bytes], tmp_p
 def test_a_sample_of_rows_is_read_without_the_source_but_keeps_its_shape(
     raw: str, pinned: dict[str, bytes], tmp_path: Path
 ) -> None:
-    shape = source_shape(*Context().source_and_sample(raw))
+    data = Readings(location=raw).read(SourceSpec())
+    shape = source_shape(data.source, data.sample)
     stated = {"encoding": "utf-16"}  # the original is not at hand to be read so
     kept = {**TEXT, "source": stated, "provenance": {"shape": {**shape, "facts": stated}}}
     found = stand(side({}), side(pinned), tmp_path / "1")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.context import Context
+from ingot.agent.context import Readings
 from ingot.agent.proposing.fingerprint import source_shape
 from ingot.agent.review.changed_mappings import ChangedMapping
 from ingot.agent.review.diff.change_rules import CLASSES, worst_class
@@ -20,6 +20,7 @@ from ingot.agent.review.revisions import Extent
 from ingot.agent.review.verdict import LEVELS, Case, Reason, verdict_reasons, worst_level
 from ingot.converters.errors import Problem
 from ingot.converters.sources import open_source
+from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.sample import draw_sample
 
 ROWS = [{"id": n, "body": f"Text number {n}.", "same": "always"} for n in range(200)]
@@ -178,7 +179,8 @@ def test_coverage_that_falls_is_told(tmp_path: Path) -> None:
 
 
 def test_drift(raw: str, tmp_path: Path) -> None:
-    kept = {**TEXT, "provenance": {"shape": source_shape(*Context().source_and_sample(raw))}}
+    data = Readings(location=raw).read(SourceSpec())
+    kept = {**TEXT, "provenance": {"shape": source_shape(data.source, data.sample)}}
     assert "drift" not in {one.rule for one in judged(raw, TEXT, kept)}
     other = tmp_path / "other.jsonl"
     other.write_text("".join(json.dumps({**row, "id": "x"}) + "\n" for row in ROWS))

@@ -37,7 +37,7 @@ def validated(
         mapper=mapper,
     )
     turn = Turn(provenance={"mapper": mapper}, mapper=mapper)
-    run.take({"proposal": proposal, "turn": turn})
+    run.apply({"proposal": proposal, "turn": turn})
     return advance(run, until="repair")
 
 

@@ -17,7 +17,13 @@ from typing import Any
 import pytest
 
 from ingot.converters.convert import plan, shard
-from ingot.converters.convert.job import ConvertOptions, Result, convert, finish_irrelevant
+from ingot.converters.convert.job import (
+    ConvertOptions,
+    Result,
+    convert,
+    stage_conversion,
+    stage_irrelevant,
+)
 from ingot.converters.convert.record_tokens import tokens_name
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.json_yaml import validator
@@ -54,9 +60,13 @@ def pt_rows(count: int, start: int = 0) -> list[dict]:
 
 def run(location: Path, out: Path, document: dict = PT, **options: Any) -> Result:
     mapping: Mapping = bind(document, ())
-    more = {k: options.pop(k) for k in ("progress", "extra_files", "runner") if k in options}
+    make_files = options.pop("make_files", lambda *_: {})
+    more = {k: options.pop(k) for k in ("progress", "runner") if k in options}
     settings = ConvertOptions(**{"workers": 1, **options})
-    return convert(open_source(str(location)), mapping, out, settings, **more)
+    with stage_conversion(open_source(str(location)), mapping, out, settings, **more) as staged:
+        if staged.done is None:
+            staged.commit(make_files(staged.manifest, staged.first_rejects), {})
+    return staged.result
 
 
 def tree(folder: Path, *, run_json: bool = False) -> dict[str, bytes]:
@@ -83,7 +93,7 @@ def test_a_result_holds_what_its_manifest_says(many: Path, tmp_path: Path) -> No
     result = run(
         many,
         tmp_path / "out",
-        extra_files=lambda manifest, rejects: {
+        make_files=lambda manifest, rejects: {
             "report.md": f"{manifest['rows']['read']} rows, first: {rejects[0]}\n".encode()
         },
     )
@@ -414,7 +424,7 @@ def test_an_interrupted_merge_goes_on_too(many: Path, tmp_path: Path) -> None:
 
     out = tmp_path / "out"
     with pytest.raises(KeyboardInterrupt):
-        run(many, out, extra_files=interrupted)
+        run(many, out, make_files=interrupted)
     run(many, out)
     run(many, tmp_path / "fresh")
     assert tree(out) == tree(tmp_path / "fresh")
@@ -550,14 +560,17 @@ def test_a_file_that_grows_while_it_is_read_is_noticed(tmp_path: Path) -> None:
 def test_an_irrelevant_source_is_committed_as_such(many: Path, tmp_path: Path) -> None:
     source = open_source(str(many))
     out = tmp_path / "out"
-    result = finish_irrelevant(source, out, "no running text", ConvertOptions())
+    with stage_irrelevant(source, out, "no running text", ConvertOptions()) as staged:
+        staged.commit({}, {})
+    result = staged.result
     assert list(validator("manifest").iter_errors(result.manifest)) == []
     assert result.manifest["decision"] == "irrelevant"
     assert result.manifest["reason"] == "no running text"
     assert set(result.manifest["rows"].values()) == {0}
     assert len(result.manifest["inputs"]) == 7
     assert list((out / "records").iterdir()) == []
-    assert finish_irrelevant(source, out, "no running text", ConvertOptions()).already_done
+    with stage_irrelevant(source, out, "no running text", ConvertOptions()) as again:
+        assert again.result.already_done
     with pytest.raises(OutputError, match="`overwrite`"):
         run(many, out)
     assert run(many, tmp_path / "by mapping", {"version": 2, "text": None}).manifest[

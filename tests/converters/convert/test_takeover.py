@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ingot.converters.convert import plan
-from ingot.converters.convert.job import ConvertOptions, Result, convert
+from ingot.converters.convert.job import ConvertOptions, Result, stage_conversion
 from ingot.converters.mapping.bind import bind
 from ingot.converters.sources import open_source
 from ingot.converters.sources.facts import SourceFile
@@ -32,7 +32,7 @@ def rows_of(rng: random.Random) -> str:
     return "\n".join(rows)
 
 
-def report(manifest: dict[str, Any], rejects: Sequence[str]) -> dict[str, bytes]:
+def report(manifest: Any, rejects: Sequence[str]) -> dict[str, bytes]:
     """As the report tells it: in the order that counts give."""
     counts = [manifest["rejects"], manifest["warnings"]["meta"], manifest["warnings"]["paths"]]
     return {"report.md": json.dumps([list(map(list, map(dict.items, counts))), *rejects]).encode()}
@@ -41,7 +41,10 @@ def report(manifest: dict[str, Any], rejects: Sequence[str]) -> dict[str, bytes]
 def run(raw: Path, out: Path, document: dict = PT, **options: Any) -> Result:
     settings = ConvertOptions(**{"workers": 1, "overwrite": True, **options})
     mapping = bind(document, ())
-    return convert(open_source(str(raw)), mapping, out, settings, extra_files=report)
+    with stage_conversion(open_source(str(raw)), mapping, out, settings) as staged:
+        if staged.done is None:
+            staged.commit(report(staged.manifest, staged.first_rejects), {})
+    return staged.result
 
 
 def tree(folder: Path) -> dict[str, bytes]:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from ingot.converters.convert.job import finish_irrelevant
+from ingot.converters.convert.job import ConvertOptions, stage_irrelevant
 from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.export.job import ExportOptions, export
 from ingot.converters.export.trainers import TRAINERS
@@ -200,7 +200,9 @@ def test_a_folder_that_is_no_result_is_refused(chats, tmp_path):
 def test_an_irrelevant_result_is_refused(tmp_path):
     raw = tmp_path / "raw.jsonl"
     raw.write_text('{"a": 1}\n')
-    finish_irrelevant(open_source(str(raw)), tmp_path / "result", "numbers only")
+    source = open_source(str(raw))
+    with stage_irrelevant(source, tmp_path / "result", "numbers only", ConvertOptions()) as staged:
+        staged.commit({}, {})
     with pytest.raises(ConversionError, match="holds no records: irrelevant: numbers only"):
         export(tmp_path / "result", "trl", tmp_path / "out")
 

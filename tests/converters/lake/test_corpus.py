@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ingot.converters.convert.job import finish_irrelevant
+from ingot.converters.convert.job import ConvertOptions, stage_irrelevant
 from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.export.job import export
 from ingot.converters.json_yaml import validator
@@ -252,7 +252,9 @@ def test_what_cannot_be_written_is_told(lake: Path) -> None:
     with pytest.raises(ConversionError, match="no finished result with records"):
         write_corpus(lake, lake / "corpus", "x")
     raw = write_lines(lake / "raw.jsonl", [{"price": 1}])
-    finish_irrelevant(open_source(str(raw)), lake / "sets/d", "it holds no text")
+    source = open_source(str(raw))
+    with stage_irrelevant(source, lake / "sets/d", "it holds no text", ConvertOptions()) as staged:
+        staged.commit({}, {})
     with pytest.raises(ConversionError, match="no finished result with records"):
         write_corpus(lake / "sets/d", lake / "corpus", "d")
     with pytest.raises(ConversionError, match="not a bitmap of 100 records"):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingot.converters.convert.job import finish_irrelevant
+from ingot.converters.convert.job import ConvertOptions, stage_irrelevant
 from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.lake import statistics
@@ -107,7 +107,9 @@ def test_the_order_of_records_changes_hashes_alone(tmp_path: Path) -> None:
 
 def test_a_result_without_records(tmp_path: Path) -> None:
     raw = write_lines(tmp_path / "raw.jsonl", [{"price": 1}])
-    finish_irrelevant(open_source(str(raw)), tmp_path / "set", "it holds no text")
+    source = open_source(str(raw))
+    with stage_irrelevant(source, tmp_path / "set", "it holds no text", ConvertOptions()) as staged:
+        staged.commit({}, {})
     assert measure_records(tmp_path / "set", tmp_path / "h.npy") == Figures()
     assert np.load(tmp_path / "h.npy").shape == (0, 16)
 
