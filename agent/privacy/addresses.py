@@ -55,11 +55,11 @@ def find_url_credentials(text: str) -> Iterator[tuple[int, int]]:
     place = text.find("://")
     while place >= 0:
         start = place + 3
-        found = _USERINFO.match(text, start)
-        if found and _AUTHORITY.search(text[max(0, place - 31) : place]):
-            user, colon, password = found[0][:-1].partition(":")
+        match = _USERINFO.match(text, start)
+        if match and _AUTHORITY.search(text[max(0, place - 31) : place]):
+            user, colon, password = match[0][:-1].partition(":")
             if password if colon else len(user) >= 20:
-                yield start, found.end() - 1
+                yield start, match.end() - 1
         place = text.find("://", start)
 
 

@@ -72,7 +72,7 @@ class Door:
     def of(cls, share: str, source: "Source", sample: "Sample", *more: Json) -> "Door":
         """Return the door of a sample, which knows the names that its rows stand under."""
         root = source.spec.root or (source.roots[0].path if source.roots else "")
-        name = next((one for one in reversed(_NAMES.findall(root)) if is_secret_name(one)), "")
+        name = next((name for name in reversed(_NAMES.findall(root)) if is_secret_name(name)), "")
         rows = [row.value for row in sample.rows]
         keys = [(row.key or "", row.value) for row in sample.rows]
         named: list[Json] = [{key: value} for key, value in keys if is_secret_name(key)]
@@ -91,10 +91,10 @@ class Door:
     def secrets(self) -> dict[str, str]:
         """Return each secret text that names and neighbours reveal, with its placeholder."""
         lines = _key_lines([*self.rows], _DEEPEST) if self._named.begins_key else ()
-        found = dict.fromkeys(lines, _KEY_MARK) | self._named.found
+        secrets = dict.fromkeys(lines, _KEY_MARK) | self._named.found
         # Inside JSON that is a text they are spelled with its escapes, inside its texts twice.
-        once = _escaped_texts(found)
-        return _escaped_texts(once) | once | found
+        once = _escaped_texts(secrets)
+        return _escaped_texts(once) | once | secrets
 
     @cached_property
     def _replaced(self) -> "Replacer":
@@ -116,11 +116,11 @@ class Door:
         hide = _bare_type if self.share == "none" else self._whole_scalar
         rows = tuple(
             replace(
-                one,
-                key=None if one.key is None else str(hide(one.key, "")),
-                value=redaction.convert_scalars(one.value, hide, hide=self._key),
+                row,
+                key=None if row.key is None else str(hide(row.key, "")),
+                value=redaction.convert_scalars(row.value, hide, hide=self._key),
             )
-            for one in sample.rows
+            for row in sample.rows
         )
         return sample if rows == sample.rows else replace(sample, rows=rows)
 
@@ -128,8 +128,10 @@ class Door:
     def _in_keys(self) -> "Replacer":
         """Of the secrets those that are no short words, as keys are."""
         known, keys = self.secrets.items(), self._named.keys
-        kept = {k: v for k, v in known if len(k) >= _SHORT_SECRET or not k.isalpha() or k in keys}
-        return Replacer(kept)
+        placeholders = {
+            k: v for k, v in known if len(k) >= _SHORT_SECRET or not k.isalpha() or k in keys
+        }
+        return Replacer(placeholders)
 
     def _key(self, key: str) -> str:
         return redaction.redact(self._in_keys.text(key))
@@ -160,21 +162,21 @@ class Door:
             Safe(text) if self.share == "raw" else redaction.redact_ends(self._replaced.text(text))
         )
 
-    def problem(self, one: Problem) -> SafeProblem:
+    def problem(self, problem: Problem) -> SafeProblem:
         """Return a problem without the secrets that it quotes."""
-        nearest = self.text(one.nearest) if one.nearest else one.nearest
-        expected, got = self.text(one.expected), self.text(one.got)
+        nearest = self.text(problem.nearest) if problem.nearest else problem.nearest
+        expected, actual = self.text(problem.expected), self.text(problem.got)
         return SafeProblem(
             Problem(
-                pointer=redaction.redact(one.pointer),
-                code=one.code,
+                pointer=redaction.redact(problem.pointer),
+                code=problem.code,
                 expected=expected,
-                got=got,
+                got=actual,
                 nearest=nearest,
-                path=self.text(one.path),
-                values=tuple((self.text(value), count) for value, count in one.values),
-                words=self.text(one.words),
-                command=one.command if self.text(one.command) == one.command else "",
+                path=self.text(problem.path),
+                values=tuple((self.text(value), count) for value, count in problem.values),
+                words=self.text(problem.words),
+                command=problem.command if self.text(problem.command) == problem.command else "",
             )
         )
 
@@ -196,7 +198,7 @@ def _letters(number: int) -> str:
 def _below_headers(source: "Source", sample: "Sample") -> Iterator[Pair]:
     """What stands in tables whose names are one of their first rows, not those of the reader."""
     for file in source.files[:_TABLES]:
-        rows = [one.value for one in sample.rows if one.file == file.name]
+        rows = [row.value for row in sample.rows if row.file == file.name]
         table = file.facts.format in ("csv", "excel") or (rows and isinstance(rows[0], list))
         if not table:
             continue
@@ -207,9 +209,13 @@ def _below_headers(source: "Source", sample: "Sample") -> Iterator[Pair]:
         yield from find_below_header(rows, 3 if file.facts.header else 2)
 
 
-def _escaped_texts(found: Mapping[str, str]) -> dict[str, str]:
+def _escaped_texts(secrets: Mapping[str, str]) -> dict[str, str]:
     ways = (False, True)
-    return {json.dumps(one, ensure_ascii=way)[1:-1]: found[one] for one in found for way in ways}
+    return {
+        json.dumps(secret, ensure_ascii=is_ascii)[1:-1]: secrets[secret]
+        for secret in secrets
+        for is_ascii in ways
+    }
 
 
 class _NamedSecrets:
@@ -222,17 +228,17 @@ class _NamedSecrets:
 
     def add(self, value: Json, name: str, levels: int) -> None:
         """Add what stands under a name."""
-        for beside, one in find_pairs(value) if levels else ():
-            if not isinstance(one, str) or is_value_beside(one):
-                self.add(one, beside, levels - 1)
+        for near_name, inner in find_pairs(value) if levels else ():
+            if not isinstance(inner, str) or is_value_beside(inner):
+                self.add(inner, near_name, levels - 1)
         if isinstance(value, dict):
             self._add_keys(value, name)
             outer = redaction.outer_name(value, name)
-            for key, one in value.items() if levels else ():
-                self.add(one, redaction.inner_name(key, outer), levels - 1)
+            for key, inner in value.items() if levels else ():
+                self.add(inner, redaction.inner_name(key, outer), levels - 1)
         elif isinstance(value, list):
-            for one in value if levels else ():
-                self.add(one, name, levels - 1)
+            for inner in value if levels else ():
+                self.add(inner, name, levels - 1)
         elif isinstance(value, str):
             self._add_text(value.strip(), name, levels)
         elif isinstance(value, int | float) and not isinstance(value, bool):
@@ -242,7 +248,7 @@ class _NamedSecrets:
 
     def _add_keys(self, value: dict[str, Json], name: str) -> None:
         """Add the keys of `passwords`, unless its texts are the secrets and these the users."""
-        if names_several(name) and not any(isinstance(one, str) for one in value.values()):
+        if names_several(name) and not any(isinstance(inner, str) for inner in value.values()):
             self.keys.update(value)
             self.found |= dict.fromkeys(filter(None, map(str.strip, value)), SECRET)
 
@@ -275,13 +281,13 @@ def _key_lines(value: Json, levels: int) -> Iterator[str]:
         return
     if isinstance(value, list):
         columns: dict[str, list[str]] = {}
-        for one in value:
-            for path, text in _leaves(one, "", levels):
+        for inner in value:
+            for path, text in _leaves(inner, "", levels):
                 columns.setdefault(path, []).append(text)
         for texts in columns.values():
             yield from find_key_lines(texts)
-    for one in value.values() if isinstance(value, dict) else value:
-        yield from _key_lines(one, levels - 1)
+    for inner in value.values() if isinstance(value, dict) else value:
+        yield from _key_lines(inner, levels - 1)
 
 
 def _leaves(value: Json, path: str, levels: int) -> Iterator[tuple[str, str]]:
@@ -290,8 +296,8 @@ def _leaves(value: Json, path: str, levels: int) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list) and len(value) == 1 and levels:
         yield from _leaves(value[0], path, levels - 1)
     elif isinstance(value, dict) and levels:
-        for key, one in value.items():
-            yield from _leaves(one, f"{path}\0{key}", levels - 1)
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{path}\0{key}", levels - 1)
 
 
 class Replacer:
@@ -306,12 +312,14 @@ class Replacer:
         self._secrets, self._shown = secrets, shown
         known = _known_texts(secrets)
         self._pattern = re.compile(known) if known else None
-        long = [one for one in secrets if len(one) >= _SHORT_SECRET]
-        self._parts = {one[at : at + _PART] for one in long for at in range(_STEP)}
+        long = [secret for secret in secrets if len(secret) >= _SHORT_SECRET]
+        self._parts = {secret[at : at + _PART] for secret in long for at in range(_STEP)}
         words = {
-            _WORD.search(one) for one in secrets if _SHORTEST_SECRET <= len(one) < _SHORT_SECRET
+            _WORD.search(secret)
+            for secret in secrets
+            if _SHORTEST_SECRET <= len(secret) < _SHORT_SECRET
         }
-        self._words = {one[0] for one in words if one}
+        self._words = {match[0] for match in words if match}
         self._always = None in words
 
     def text(self, text: str) -> str:
@@ -321,7 +329,7 @@ class Replacer:
             return self._shown(kind, whole)
         if self._pattern is None or not self._may_hold(text):
             return text
-        return self._pattern.sub(lambda one: self._shown(self._secrets[one[0]], one[0]), text)
+        return self._pattern.sub(lambda match: self._shown(self._secrets[match[0]], match[0]), text)
 
     def _may_hold(self, text: str) -> bool:
         """Whether a known text may stand in it, much faster than by the pattern.
@@ -338,8 +346,8 @@ class Replacer:
         if value is None or isinstance(value, bool):
             return value
         text = redaction.spell_value(value)
-        found = self.text(text)
-        return value if found == text else found
+        redacted = self.text(text)
+        return value if redacted == text else redacted
 
 
 def _known_texts(texts: Iterable[str]) -> str:

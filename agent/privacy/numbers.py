@@ -58,9 +58,9 @@ def _longest_end(
     match: re.Match[str], group: re.Pattern[str], is_number: Callable[[str], bool]
 ) -> int | None:
     """The end of the longest number that the groups from here on spell."""
-    for one in reversed(list(group.finditer(match[0]))):
-        if is_number(match[0][: one.end()]):
-            return match.start() + one.end()
+    for digit in reversed(list(group.finditer(match[0]))):
+        if is_number(match[0][: digit.end()]):
+            return match.start() + digit.end()
     return None
 
 
@@ -103,7 +103,7 @@ def find_id_numbers(text: str) -> Iterator[tuple[int, int]]:
 @cache
 def _paper_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
     text = files("ingot.agent.privacy").joinpath("papers.json").read_text("utf-8")
-    return tuple((one["validator"], _paper_pattern(**one)) for one in json.loads(text))
+    return tuple((scheme["validator"], _paper_pattern(**scheme)) for scheme in json.loads(text))
 
 
 def _paper_pattern(*, pattern: str, after: str | None = None, **_: str) -> re.Pattern[str]:
@@ -128,11 +128,13 @@ def _is_chinese_id(number: str) -> bool:
 def _paper_validator(module: str) -> Callable[[str], bool]:
     if module == "cn.ric":
         return _is_chinese_id
-    found = import_module(f"stdnum.{module}")
+    validator = import_module(f"stdnum.{module}")
     if module == "iban":
         # made-up national account numbers carry valid check digits too
-        return lambda number: bool(found.is_valid(number, check_country=False))
-    return lambda number: bool(found.is_valid(number) or found.is_valid(number.replace(" ", "")))
+        return lambda number: bool(validator.is_valid(number, check_country=False))
+    return lambda number: bool(
+        validator.is_valid(number) or validator.is_valid(number.replace(" ", ""))
+    )
 
 
 # not inside a word or the decimals of a number, as in 1234567890.13800138000
@@ -225,7 +227,9 @@ def _international_end(match: re.Match[str]) -> int | None:
     Made-up numbers such as +1 555 0100 are of a possible length but not valid; behind a `+` they
     count, as a whole.
     """
-    end = _longest_end(match, _DIGITS, lambda one: len(one) >= 7 and _is_valid_number(one, None))
+    end = _longest_end(
+        match, _DIGITS, lambda number: len(number) >= 7 and _is_valid_number(number, None)
+    )
     possible = end is None and "+" in match[0] and _is_possible_number(match[0])
     return match.end() if possible else end
 
@@ -273,13 +277,13 @@ _FOUR_DIGITS = re.compile(r"\d(?:[^\d\n]{0,8}\d){3}")
 
 def search_windows(text: str) -> list[Span]:
     """Return the stretches of the text that are worth a look, in order, apart from each other."""
-    found: list[Span] = []
+    spans: list[Span] = []
     for match in _FOUR_DIGITS.finditer(text):
         start, end = match.start() - _WINDOW_MARGIN, match.end() + _WINDOW_MARGIN
-        if found and start <= found[-1][1]:
-            start = found.pop()[0]
-        found.append((max(0, start), min(end, len(text))))
-    return found
+        if spans and start <= spans[-1][1]:
+            start = spans.pop()[0]
+        spans.append((max(0, start), min(end, len(text))))
+    return spans
 
 
 def find_within(finder: Finder, text: str, looked_at: list[Span]) -> Iterator[Span]:

@@ -30,15 +30,15 @@ def find_pairs(value: Json) -> Iterator[Pair]:
         if value and isinstance(value[0], list):
             yield from find_below_header(value)
         yield from (
-            (flag, one)
-            for flag, one in pairwise(value)
+            (flag, content)
+            for flag, content in pairwise(value)
             if isinstance(flag, str) and flag.startswith("-") and is_secret_name(flag)
         )
     elif isinstance(value, dict):
         yield from _beside_name(value)
-        for key, one in value.items():
-            if key.lower() in _HEADS and isinstance(one, list) and any(map(_is_name, one)):
-                yield from _beside_names(one, value)
+        for key, content in value.items():
+            if key.lower() in _HEADS and isinstance(content, list) and any(map(_is_name, content)):
+                yield from _beside_names(content, value)
 
 
 def _beside_name(cells: dict[str, Json]) -> Iterator[Pair]:
@@ -46,14 +46,18 @@ def _beside_name(cells: dict[str, Json]) -> Iterator[Pair]:
 
     Without such a key only the one other cell, if it looks like a secret.
     """
-    held = {key: one for key, one in cells.items() if one is not None and not isinstance(one, bool)}
-    names = {key: one for key, one in held.items() if isinstance(one, str) and names_secret(one)}
+    texts = {
+        key: cell for key, cell in cells.items() if cell is not None and not isinstance(cell, bool)
+    }
+    names = {
+        key: cell for key, cell in texts.items() if isinstance(cell, str) and names_secret(cell)
+    }
     for named, name in names.items():
-        alone = len(held) == 2 and _COMPOUND.fullmatch(name) is not None
-        for key, one in held.items():
-            like = alone and isinstance(one, str) and is_like_secret(one)
+        alone = len(texts) == 2 and _COMPOUND.fullmatch(name) is not None
+        for key, cell in texts.items():
+            like = alone and isinstance(cell, str) and is_like_secret(cell)
             if key != named and (like or _VALUE_KEY.search(key)):
-                yield name, one
+                yield name, cell
 
 
 def _is_name(value: Json) -> bool:
@@ -66,7 +70,7 @@ def _beside_names(names: list[Json], around: dict[str, Json]) -> Iterator[Pair]:
     for other in around.values():
         if other is names or not isinstance(other, list):
             continue
-        rows = [one for one in other if isinstance(one, list)] or [other]
+        rows = [row for row in other if isinstance(row, list)] or [other]
         for row in rows:
             if len(row) == len(names):
                 yield from ((name, row[at]) for at, name in places)
@@ -79,16 +83,16 @@ def find_below_header(rows: Sequence[Json], least: int = 2) -> Iterator[Pair]:
     pairs; where all cells may be names they are looked at as both.
     """
     pairs = _name_first(rows) if least == 2 else []
-    yield from ((name, one) for name, one in pairs if names_secret(name))
-    if pairs and not all(_is_identifier(one) for _, one in pairs):
+    yield from ((name, content) for name, content in pairs if names_secret(name))
+    if pairs and not all(_is_identifier(content) for _, content in pairs):
         return
     for at, row in enumerate(rows[:_HEADER_ROWS]):
         head = _cells(row)
         secret = [key for key, name in head.items() if _is_name(name)]
         if not 0 < len(secret) < len(head) or len(head) < least or not _are_names(head):
             continue
-        others = map(_cells, rows[at + 1 :])
-        below = [one for one in others if len(one) == len(head) and one != head]
+        later = map(_cells, rows[at + 1 :])
+        below = [row for row in later if len(row) == len(head) and row != head]
         if not any(cells.get(key) == name for cells in below for key, name in head.items()):
             yield from ((head[key], cells.get(key)) for cells in below for key in secret)
 
@@ -96,11 +100,11 @@ def find_below_header(rows: Sequence[Json], least: int = 2) -> Iterator[Pair]:
 def _name_first(rows: Sequence[Json]) -> list[Pair]:
     """Rows of two cells of which the first is a name; none for a header above sentences."""
     cells = [list(_cells(row).values()) for row in rows]
-    if not all(len(one) == 2 and _is_identifier(one[0]) for one in cells):
+    if not all(len(cell) == 2 and _is_identifier(cell[0]) for cell in cells):
         return []
-    prose = [isinstance(one, str) and " " in one for _, one in cells]
+    prose = [isinstance(content, str) and " " in content for _, content in cells]
     below_header = len(prose) > 1 and prose.count(False) == 1 and not prose[0]
-    return [] if below_header else [(str(name), one) for name, one in cells]
+    return [] if below_header else [(str(name), content) for name, content in cells]
 
 
 def _is_identifier(value: Json) -> bool:

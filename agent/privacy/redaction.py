@@ -71,8 +71,8 @@ class FoldedView:
 
     def origin(self, place: int) -> int:
         """Return where in the original the character at `place` of the view stands."""
-        found = bisect_right(self.at, place)
-        return place + self.shift[found - 1] if found else place
+        index = bisect_right(self.at, place)
+        return place + self.shift[index - 1] if index else place
 
 
 def fold_text(text: str, *, escapes: bool) -> FoldedView:
@@ -131,10 +131,10 @@ def redact(text: str) -> Safe:
     are limited; time grows linearly with the text.
     """
     for _ in range(max(_MOST_PASSES, _MOST_CHARACTERS // (len(text) + 1))):
-        found = _settle_spans(text)
-        if not found:
+        spans = _settle_spans(text)
+        if not spans:
             break
-        text = _replace_spans(text, found)
+        text = _replace_spans(text, spans)
     return Safe(text)
 
 
@@ -143,10 +143,10 @@ def joined(parts: Iterable[Safe], between: str = "\n\n") -> Safe:
     return Safe(between.join(parts))
 
 
-def _replace_spans(text: str, found: list[tuple[int, int, str]]) -> str:
+def _replace_spans(text: str, spans: list[tuple[int, int, str]]) -> str:
     pieces: list[str] = []
     done = 0
-    for start, end, kind in found:
+    for start, end, kind in spans:
         pieces += (text[done:start], f"[{kind}]")
         done = end
     return "".join([*pieces, text[done:]])
@@ -154,14 +154,14 @@ def _replace_spans(text: str, found: list[tuple[int, int, str]]) -> str:
 
 def _settle_spans(text: str) -> list[tuple[int, int, str]]:
     """Places in the original, in order, none overlapping; a later pass sees what is left over."""
-    kept: list[tuple[int, int, str]] = []
+    settled: list[tuple[int, int, str]] = []
     done = 0
     for start, _, longest, kind in sorted(_find_spans(text)):
         end = -longest
         if start >= done and end > start:
-            kept.append((start, end, kind))
+            settled.append((start, end, kind))
             done = end
-    return kept
+    return settled
 
 
 def _find_spans(text: str) -> Iterator[tuple[int, int, int, str]]:
@@ -179,8 +179,8 @@ def _find_spans(text: str) -> Iterator[tuple[int, int, int, str]]:
         *of_digits,
         ("ip", addresses.find_ip_addresses(read.text)),
     )
-    for rank, (kind, found) in enumerate(spans):
-        for start, end in found:
+    for rank, (kind, kind_spans) in enumerate(spans):
+        for start, end in kind_spans:
             yield read.origin(start), rank, -read.origin(end), kind
     for start, end in secrets.find_assignments(raw.text):
         yield raw.origin(start), len(spans), -raw.origin(end), "secret"
@@ -261,8 +261,8 @@ def redact_scalar(value: Json, name: str, hide: Callable[[str], Safe] | None = N
     named = name_placeholder(text, name)
     if named is not None:
         return named
-    found = (hide or redact_ends)(text)
-    return found if found != text else value
+    redacted = (hide or redact_ends)(text)
+    return redacted if redacted != text else value
 
 
 def name_placeholder(text: str, name: str) -> str | None:
@@ -288,23 +288,23 @@ def spell_value(value: str | int | float) -> str:
 def _hidden_keys(value: dict[str, Json], hide: Callable[[str], str]) -> dict[str, str]:
     """Key -> key hidden, different where the keys were different."""
     named = {key: hide(key) for key in value}
-    taken = {key for key, shown in named.items() if key == shown}
+    unchanged = {key for key, shown in named.items() if key == shown}
     numbers: dict[str, int] = {}
     for key, shown in named.items():
         if key == shown:
             continue
         free, number = shown, numbers.get(shown, 1)
-        while free in taken:
+        while free in unchanged:
             number += 1
             free = f"{shown} {number}"
         named[key], numbers[shown] = free, number
-        taken.add(free)
+        unchanged.add(free)
     return named
 
 
 def value_shapes(value: Json) -> Json:
     """Return the same shape, keys redacted, without its values: `<string>`, `<integer>`, ..."""
-    return convert_scalars(value, lambda one, _: scalar_type(one))
+    return convert_scalars(value, lambda scalar, _: scalar_type(scalar))
 
 
 def scalar_type(value: Json) -> str:
@@ -424,9 +424,9 @@ PLACED = re.compile(
 _NO_ADDRESS = " (a name with a secret: cannot be addressed)"
 
 
-def holds_placeholder(text: str, own: Collection[str] = ()) -> bool:
-    """Return whether a redacted text holds a placeholder that is not from the data (`own`)."""
-    return any(one[0] not in own for one in PLACED.finditer(text))
+def holds_placeholder(text: str, known: Collection[str] = ()) -> bool:
+    """Return whether a redacted text holds a placeholder that is not from the data (`known`)."""
+    return any(match[0] not in known for match in PLACED.finditer(text))
 
 
 def share_path(path: str, share: str) -> str:

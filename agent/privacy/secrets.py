@@ -108,7 +108,7 @@ _ENDS = re.compile(r"[\n\r\"']")
 def is_secret_name(name: str) -> bool:
     """Return whether values under this key are secrets whatever they look like."""
     tail = normalize("NFKC", name[-_LONGEST_NAME:].translate(_UNSEEN))
-    if any(one in tail for one in _PLACEHOLDERS):
+    if any(placeholder in tail for placeholder in _PLACEHOLDERS):
         return False
     return _KEY.search(_BETWEEN.sub("_", _AROUND.sub("", tail))) is not None
 
@@ -199,10 +199,10 @@ def _value_end(text: str, start: int, quote: str) -> int:
 def _unquoted_end(text: str, match: re.Match[str]) -> int:
     """Where a value without quotes ends; `start` where it is more likely a word of a sentence."""
     start, sign = match.end(), match["sign"]
-    found = _BARE.match(text, start)
-    if found is None:
+    bare = _BARE.match(text, start)
+    if bare is None:
         return start
-    value = found[0].rstrip(".:?!")
+    value = bare[0].rstrip(".:?!")
     value = value if "(" in value else value.partition(")")[0]
     sure = "=" in sign and (text[start - 1] == "=" or _is_setting(text, match, value))
     code = "(" in value and ")" not in value  # a call with several arguments
@@ -325,7 +325,7 @@ _BASIC = re.compile(
 def find_private_keys(text: str) -> Iterator[tuple[int, int]]:
     """Yield PEM and PGP blocks of private keys, also those that are cut off before their end."""
     begins = list(_BEGIN.finditer(text))
-    after = [*(one.start() for one in begins[1:]), len(text)]
+    after = [*(begin.start() for begin in begins[1:]), len(text)]
     for begin, most in zip(begins, after, strict=False):
         lines = _KEY_LINES.match(text, begin.end(), most)
         stop = lines.end() if lines else begin.end()
@@ -363,7 +363,7 @@ def find_key_lines(texts: Iterable[str]) -> Iterator[str]:
         ended = _END.search(line) is not None
         if begun or ended or sum(map(bool, map(_FULL_LINE.fullmatch, run))) > 1:
             least = 1 if begun and ended else _SHORTEST_LINE
-            yield from (one for one in run if len(one) >= least)
+            yield from (part for part in run if len(part) >= least)
         run, begun = [], not ended and _BEGIN.search(line) is not None
 
 
@@ -388,4 +388,4 @@ def find_tokens(text: str) -> Iterator[tuple[int, int]]:
 @cache
 def _token_pattern() -> re.Pattern[str]:
     kinds = json.loads(files("ingot.agent.privacy").joinpath("tokens.json").read_text("utf-8"))
-    return re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(one['pattern'] for one in kinds)})")
+    return re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(kind['pattern'] for kind in kinds)})")

@@ -73,17 +73,20 @@ class Target(NamedTuple):
 def list_targets(mapping: Mapping) -> list[Target]:
     """Return all parts of the current mapping that a field can become."""
     group, variants = bool(mapping.group), mapping.any_of
-    made: list[Target] = []
+    targets: list[Target] = []
     for number, variant in enumerate(variants, start=1):
         layout = replace(variant, each=variant.each or mapping.outer.each)
         named = (f"alternative {number}: ", f"set alternative {number} ")
-        made += _layout_targets(layout, *named, group=group)
+        targets += _layout_targets(layout, *named, group=group)
     if not variants:
-        made += _layout_targets(mapping.outer, "", "set ", group=group)
+        targets += _layout_targets(mapping.outer, "", "set ", group=group)
     around = _outer_start(mapping)
     first = _FIRST if group else ""
-    made += [Target("each", "set each"), Target("group", "set group")]
-    return [*made, *(Target(f"meta.{one}", f"set meta.{one}", around, first) for one in META_KEYS)]
+    targets += [Target("each", "set each"), Target("group", "set group")]
+    return [
+        *targets,
+        *(Target(f"meta.{key}", f"set meta.{key}", around, first) for key in META_KEYS),
+    ]
 
 
 def _outer_start(mapping: Mapping) -> str:
@@ -98,27 +101,27 @@ def _layout_targets(layout: Layout, name: str, put: str, *, group: bool) -> Iter
     yield Target(f"{name}text", f"{put}text", around, every, joins=True)
     yield Target(f"{name}system", f"{put}system", around, first, joins=True)
     messages = layout.messages or ()
-    roles = [one.role for one in messages]
+    roles = [message.role for message in messages]
     sides: list[Role] = []
-    if not messages or any(isinstance(one, str) for one in roles):
-        sides = [one for one in _SIDES if roles.count(one) < 2]
+    if not messages or any(isinstance(role, str) for role in roles):
+        sides = [side for side in _SIDES if roles.count(side) < 2]
     for side in sides:
         if side not in roles:
             yield Target(f"{name}{side}", f"{put}{side}", around, first, joins=True)
     for number, message in enumerate(messages):
         where = _message_start(message, around, first)
         target = message_target(messages, number)
-        said = target if target in sides else f"message {number + 1}"
-        yield Target(f"{name}{target}", f"{put}{said}", *where, joins=True)
+        target_name = target if target in sides else f"message {number + 1}"
+        yield Target(f"{name}{target}", f"{put}{target_name}", *where, joins=True)
     yield Target(f"{name}messages", f"{put}messages", around, every)
 
 
 def _message_start(message: Message, around: str, grouped: str) -> tuple[str, str]:
     """Where the paths of a message start, and what reaches a row of a group from there."""
-    own = _path_of_each(message.each)
-    if grouped and own.startswith(_EVERY):
-        return own.removeprefix(_EVERY).removeprefix("."), ""
-    return ".".join(filter(None, (around, own))), grouped
+    path = _path_of_each(message.each)
+    if grouped and path.startswith(_EVERY):
+        return path.removeprefix(_EVERY).removeprefix("."), ""
+    return ".".join(filter(None, (around, path))), grouped
 
 
 def message_target(messages: Sequence[Message], number: int) -> str:
@@ -126,7 +129,7 @@ def message_target(messages: Sequence[Message], number: int) -> str:
 
     `messages` names the only message whose roles are read from the data.
     """
-    roles = [one.role for one in messages]
+    roles = [message.role for message in messages]
     role = roles[number]
     if isinstance(role, str):
         return role if roles.count(role) == 1 else f"message {number + 1}: {role}"
@@ -141,17 +144,17 @@ def _path_of_each(each: Sequence[Path]) -> str:
 
 
 def view_uses(
-    facts: PathFacts, targets: Sequence[Target], fields: dict[str, PathFacts], held: set[str]
+    facts: PathFacts, targets: Sequence[Target], fields: dict[str, PathFacts], used: set[str]
 ) -> list[dict[str, Any]]:
     """Return what a field can be used as: target, the line for it, and the line that adds it.
 
-    `fields` are all fields by their paths, `held` the targets that have a field.
+    `fields` are all fields by their paths, `used` the targets that have a field.
     """
-    return [one for target in targets for one in _view_use(facts, target, fields, held)]
+    return [use for target in targets for use in _view_use(facts, target, fields, used)]
 
 
 def _view_use(
-    facts: PathFacts, target: Target, fields: dict[str, PathFacts], held: set[str]
+    facts: PathFacts, target: Target, fields: dict[str, PathFacts], used: set[str]
 ) -> Iterator[dict[str, Any]]:
     is_text = bool(facts.types.keys() - {"list", "object", "null"})
     is_list = "list" in facts.types or facts.segments[-1:] == (_EVERY,)
@@ -163,7 +166,7 @@ def _view_use(
     else:
         line = f"{target.put} {start_path(target, facts.segments)}" if is_text else None
     if line:
-        adds = target.joins and target.name in held
+        adds = target.joins and target.name in used
         added = f"{target.put} ...,{start_path(target, facts.segments)}" if adds else None
         yield {"target": target.name, "line": line, "add": added}
 
@@ -173,19 +176,19 @@ def _message_line(facts: PathFacts, target: Target, fields: dict[str, PathFacts]
     around = facts.segments[:-1] if facts.segments[-1:] == (_EVERY,) else facts.segments
     element = (*around, _EVERY)
     inside = [
-        one
-        for one in fields.values()
-        if one.segments[: len(element)] == element
-        and one.texts
-        and _EVERY not in one.segments[len(element) :]
+        field
+        for field in fields.values()
+        if field.segments[: len(element)] == element
+        and field.texts
+        and _EVERY not in field.segments[len(element) :]
     ]
-    speakers = [one for one in inside if one.segments != element and _names_speakers(one)]
+    speakers = [field for field in inside if field.segments != element and _names_speakers(field)]
     speaker = max(speakers, key=_speaker_likeness, default=None)
-    own = [one for one in inside if one.segments[:-1] == element]
-    texts = [one for one in own if one is not speaker]
+    direct = [field for field in inside if field.segments[:-1] == element]
+    texts = [field for field in direct if field is not speaker]
     if not texts:
         return None
-    text = max(texts, key=lambda one: sum(map(len, one.texts)) / len(one.texts))
+    text = max(texts, key=lambda field: sum(map(len, field.texts)) / len(field.texts))
     words = [target.put, f"{start_path(target, around)}{_EVERY}"]
     words += [f"speaker={typed_path(speaker.segments[len(element) :])}"] if speaker else []
     return " ".join([*words, f"text={typed_path(text.segments[-1:])}"])
@@ -204,14 +207,14 @@ def _speaker_likeness(facts: PathFacts) -> float:
 def typed_path(segments: Place) -> str:
     """Return a path as commands read it; ambiguous names are quoted and escaped."""
     spelt = {_EVERY: _EVERY, ".*": "*"}
-    texts = [one if isinstance(one, str) else f"[{one}]" for one in segments]
-    return _join(spelt.get(one) or _typed_name(one) for one in texts)
+    texts = [segment if isinstance(segment, str) else f"[{segment}]" for segment in segments]
+    return _join(spelt.get(text) or _typed_name(text) for text in texts)
 
 
 def _typed_name(name: str) -> str:
     if _PLAIN.fullmatch(name) and name.lower() not in NOTHING:
         return quote_name(name)
-    escaped = (one if _PLAIN.fullmatch(one) else f"\\u{ord(one):04x}" for one in name)
+    escaped = (sign if _PLAIN.fullmatch(sign) else f"\\u{ord(sign):04x}" for sign in name)
     return f"['{''.join(escaped)}']"
 
 
@@ -232,7 +235,8 @@ def start_path(target: Target, segments: Place) -> str:
 
 def _join(parts: Iterable[str]) -> str:
     return "".join(
-        one if one.startswith("[") or not place else f".{one}" for place, one in enumerate(parts)
+        part if part.startswith("[") or not place else f".{part}"
+        for place, part in enumerate(parts)
     )
 
 
@@ -243,20 +247,20 @@ def row_path(path: str) -> str:
 
 def path_segments(path: str) -> list[str]:
     """Return the names and marks that a path leads through; `^` leads back out of an object."""
-    found: list[str] = []
+    lines: list[str] = []
     for step in compile_path(path or "$").steps:
         if isinstance(step, Names):
-            found += step.names
+            lines += step.names
         elif isinstance(step, Key):
-            found.append(step.name)
+            lines.append(step.name)
         elif isinstance(step, Index) or step.mark == _EVERY:
-            found.append(_EVERY)
+            lines.append(_EVERY)
         elif step.mark == "^":
-            while found and found.pop() == _EVERY:
+            while lines and lines.pop() == _EVERY:
                 pass
         else:
-            found.append(f".{step.mark}")
-    return found
+            lines.append(f".{step.mark}")
+    return lines
 
 
 # --- what leaves out rows or messages by the values of a field
@@ -271,28 +275,32 @@ def view_choices(
     that is hidden, and so not one of the `real` values, has no line. Returns None if no value can
     be left out.
     """
-    found = None if mapping.kind == "irrelevant" else _condition_place(facts, mapping)
-    if found is None or not facts.values:
+    place = None if mapping.kind == "irrelevant" else _condition_place(facts, mapping)
+    if place is None or not facts.values:
         return None
-    what, path, holders = found
-    stated = [[c for c in one if is_same_path(c.path.text, path)] for one in holders]
+    what, path, holders = place
+    stated = [[c for c in holder if is_same_path(c.path.text, path)] for holder in holders]
     conditions = stated[0]
-    if any(one != conditions for one in stated) or not all(one.values for one in conditions):
+    if any(stated_conditions != conditions for stated_conditions in stated) or not all(
+        condition.values for condition in conditions
+    ):
         return None
     word = "" if what == "rows" else "message where "
     removed = [f"keep {'' if what == 'rows' else 'message '}all {path}"] if conditions else []
-    known = {text_of(one): one for one in (real.hits if real else ())}
+    known = {text_of(hit): hit for hit in (real.hits if real else ())}
     choices = []
     for counted, _ in facts.values:
         value = known.get(text_of(counted))
-        kept = all(_is_among(value, one.values) == (one.op == "in") for one in conditions)
+        is_kept = all(
+            _is_among(value, condition.values) == (condition.op == "in") for condition in conditions
+        )
         lines = [f"drop {word}{path} is {_typed_value(value)}"]
-        if not kept:
+        if not is_kept:
             lines = [*removed, *_restated(conditions, value, f"{word}{path} is ")]
         only = [*removed, f"keep {word}{path} is {_typed_value(value)}"]
         if value is None or isinstance(value, list | dict):
             lines, only = [], []
-        choices.append({"kept": kept, "lines": lines, "only": only})
+        choices.append({"kept": is_kept, "lines": lines, "only": only})
     return {"what": what, "values": choices}
 
 
@@ -302,13 +310,13 @@ def _condition_place(
     """Say whose conditions a field can be in: messages or rows, its path there, and all of them."""
     grouped = _FIRST if mapping.group else ""
     around = _outer_start(mapping)
-    walked = [one for one in mapping.outer.messages or () if one.each]
-    if walked and all(one.each == walked[0].each for one in walked):
+    walked = [message for message in mapping.outer.messages or () if message.each]
+    if walked and all(message.each == walked[0].each for message in walked):
         start, below = _message_start(walked[0], around, grouped)
         path = start_path(Target("where", "", start, below), facts.segments)
         inside = tuple(facts.segments[: len(path_segments(start))]) == tuple(path_segments(start))
         if (inside if start else not below) and _is_single(path):
-            return "messages", path, [one.where for one in walked]
+            return "messages", path, [message.where for message in walked]
     path = start_path(Target("where", "", around), facts.segments)
     return ("rows", path, [mapping.outer.where]) if not grouped and _is_single(path) else None
 
@@ -316,21 +324,23 @@ def _condition_place(
 def _is_single(path: str) -> bool:
     """Whether a path leads to one value, of what it starts at."""
     steps = compile_path(path).steps
-    return path != "$" and all(isinstance(one, Names | Key) for one in steps)
+    return path != "$" and all(isinstance(step, Names | Key) for step in steps)
 
 
 def _restated(conditions: Sequence[Condition], value: Scalar, head: str) -> Iterator[str]:
     """The lines of conditions that let a value pass, and else what they did."""
-    for one in conditions:
-        others = [each for each in one.values if not _is_among(each, [value])]
-        stays = others if one.op == "not_in" else [*others, value]
+    for condition in conditions:
+        other_values = [each for each in condition.values if not _is_among(each, [value])]
+        stays = other_values if condition.op == "not_in" else [*other_values, value]
         if stays:
-            word = "drop" if one.op == "not_in" else "keep"
+            word = "drop" if condition.op == "not_in" else "keep"
             yield f"{word} {head}{', '.join(map(_typed_value, stays))}"
 
 
 def _is_among(value: Json, values: Iterable[Json]) -> bool:
-    return any(one == value and isinstance(one, bool) == isinstance(value, bool) for one in values)
+    return any(
+        known == value and isinstance(known, bool) == isinstance(value, bool) for known in values
+    )
 
 
 def _typed_value(value: Json) -> str:

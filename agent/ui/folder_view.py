@@ -44,15 +44,15 @@ def list_folder(folder: Path, root: Path) -> Facts:
     if not folder.is_dir():
         raise ConversionError(str(folder.relative_to(root)), "is not a folder below the root")
     with os.scandir(folder) as entries:
-        found = [one for one in islice(entries, _LOOKED_AT) if not one.name.startswith(".")]
-    found = [one for one in found if root in Path(one.path).resolve().parents]
-    found.sort(key=lambda one: (not one.is_dir(), one.name))
+        visible = [entry for entry in islice(entries, _LOOKED_AT) if not entry.name.startswith(".")]
+    visible = [entry for entry in visible if root in Path(entry.path).resolve().parents]
+    visible.sort(key=lambda entry: (not entry.is_dir(), entry.name))
     place = str(folder.relative_to(root)) if folder != root else ""
     return {
         "path": place,
         "parent": None if folder == root else os.path.dirname(place),  # noqa: PTH120 - "" is the root
-        "entries": [_describe_entry(one, root) for one in found[:_ENTRIES]],
-        "more": max(len(found) - _ENTRIES, 0),
+        "entries": [_describe_entry(entry, root) for entry in visible[:_ENTRIES]],
+        "more": max(len(visible) - _ENTRIES, 0),
     }
 
 
@@ -89,14 +89,14 @@ def _file_kind(file: Path) -> str:
 def view_result(folder: Path) -> Facts:
     """Return the figures of a result. Raises ConversionError if it holds none."""
     manifest = _read_manifest(folder)
-    told = {name: manifest.get(name) for name in ("rows", "records", "reason")}
-    filtered = {"filtered": one} if (one := manifest["records"]["filtered"]) else {}
+    facts = {name: manifest.get(name) for name in ("rows", "records", "reason")}
+    filtered = {"filtered": count} if (count := manifest["records"]["filtered"]) else {}
     return {
         "kind": manifest["decision"],
         "source": manifest["options"].get("source"),
-        **told,
+        **facts,
         "rejects": {**manifest["rejects"], **filtered},
-        "files": [{"name": one["path"], "bytes": one["bytes"]} for one in manifest["files"]],
+        "files": [{"name": file["path"], "bytes": file["bytes"]} for file in manifest["files"]],
         "lengths": _count_lengths(folder, manifest["decision"]),
         "tokens": _token_counts(folder, manifest),
         "manifest": manifest,
@@ -114,15 +114,15 @@ def _count_lengths(folder: Path, kind: str) -> Facts | None:
     """How long the records are, in characters: powers of two."""
     if kind not in KINDS or not (folder / RECORDS_FOLDER).is_dir():
         return None
-    found: list[np.ndarray] = []
+    lengths: list[np.ndarray] = []
     counted = 0
     for batch in read_batches(folder / RECORDS_FOLDER):
-        found.append(KINDS[kind].lengths(batch, pc.utf8_length))
+        lengths.append(KINDS[kind].lengths(batch, pc.utf8_length))
         counted += batch.num_rows
         if counted >= _MEASURED:
             break
-    figures = measure_lengths(lambda: iter(found))
-    bins = [{"from": one.low, "to": one.high, "count": one.count} for one in figures.bins]
+    figures = measure_lengths(lambda: iter(lengths))
+    bins = [{"from": part.low, "to": part.high, "count": part.count} for part in figures.bins]
     spread = {name: getattr(figures, name) for name in ("least", "median", "most")}
     return {"unit": "characters", "bins": bins, "counted": counted, **spread}
 
@@ -142,9 +142,9 @@ def view_records(folder: Path, start: int, count: int) -> Facts:
     door, shown = Door("redacted"), islice(_records_from(folder, start), min(count, _MOST))
     records: list[Facts] = []
     hidden = False
-    for place, one in enumerate(shown):
-        seen = door.value(one).json
-        hidden |= seen != one
+    for place, message in enumerate(shown):
+        seen = door.value(message).json
+        hidden |= seen != message
         records.append({"number": start + place, "nodes": view_record(seen)})
     return {"start": start, "total": total, "records": records, "hidden": hidden}
 
@@ -196,11 +196,11 @@ def view_tokens(folder: Path, start: int, count: int, tokenizer: str | None) -> 
     for number in range(start, ends):
         ids = data.tokens.document(number)
         mask = data.masks.document(number) if data.masks else np.ones(len(ids))
-        shown = [int(one) for one in ids[:_DOCUMENT_TOKENS]]
-        texts = _token_texts(loaded, shown) if loaded else [f"{one} " for one in shown]
+        shown = [int(number) for number in ids[:_DOCUMENT_TOKENS]]
+        texts = _token_texts(loaded, shown) if loaded else [f"{number} " for number in shown]
         tokens = [
-            {"id": one, "text": text, "trained": bool(trained)}
-            for one, text, trained in zip(shown, texts, mask, strict=False)
+            {"id": number, "text": text, "trained": bool(trained)}
+            for number, text, trained in zip(shown, texts, mask, strict=False)
         ]
         documents.append({"number": number, "of": len(ids), "tokens": tokens})
     return {
@@ -229,8 +229,10 @@ def _token_texts(tokenizer: TokenizerFile, ids: list[int]) -> Iterator[str]:
 
 
 def _open_tokens(folder: Path) -> IndexedDataSet:
-    found = sorted((folder / TOKENS).glob("*.idx"))
-    prefixes = [one.with_suffix("") for one in found if _MASKS not in one.name]
+    indexes = sorted((folder / TOKENS).glob("*.idx"))
+    prefixes = [
+        index_file.with_suffix("") for index_file in indexes if _MASKS not in index_file.name
+    ]
     if not prefixes:
         raise ConversionError(folder.name, "has no tokens", "convert it with a tokenizer")
     return open_data_set(prefixes[0])

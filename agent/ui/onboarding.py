@@ -83,12 +83,12 @@ class Onboarding:
 
     def list_conversations(self) -> list[Facts]:
         """Return the saved conversations about data below the root, the latest first."""
-        found = []
-        for one in self._chats.listed():
+        summaries = []
+        for summary in self._chats.listed():
             with suppress(IngotError, OSError, ValueError):
-                check_inside(one.source, self.root)
-                found.append({**encode(one), "source": self._name(one.source)})
-        return found[:_MOST_LISTED]
+                check_inside(summary.source, self.root)
+                summaries.append({**encode(summary), "source": self._name(summary.source)})
+        return summaries[:_MOST_LISTED]
 
     def begin(self, source: str, mode: str, tell: Tell) -> Facts:
         """Propose a mapping, and begin a conversation about it."""
@@ -111,17 +111,17 @@ class Onboarding:
     def view_rows(self, id_: str, wanted: RowFilter) -> Facts:
         """Show the rows of the sample that are asked for, beside their records."""
         with self._lock:
-            found = self._find(id_)
-            uses = list_uses(found.conversation)
-            return view_rows(found.conversation, found.context, uses, wanted)
+            opened = self._find(id_)
+            uses = list_uses(opened.conversation)
+            return view_rows(opened.conversation, opened.context, uses, wanted)
 
     def say(self, id_: str, line: str, tell: Tell) -> Facts:
         """Carry out a line as `ingot chat` does; nothing is converted by it."""
-        with self._changed(id_) as found:
+        with self._changed(id_) as opened:
             reply = respond(
-                found.conversation, line, found.context, lambda word: tell("word", {"text": word})
+                opened.conversation, line, opened.context, lambda word: tell("word", {"text": word})
             )
-            found.conversation = self._inside(reply.conversation, found.conversation)
+            opened.conversation = self._inside(reply.conversation, opened.conversation)
             if reply.do in ("convert", "quit") or line.strip().lstrip("/").lower() in _APPROVING:
                 reply = replace(reply, show=(), say="Nothing is approved here: use the button.")
             elif reply.do == "save":
@@ -129,23 +129,23 @@ class Onboarding:
                 reply = replace(reply, say=f"written: {self._name(file)}")
             elif reply.do == "edit":
                 reply = replace(reply, say="This page has no editor: change it by commands.")
-            return {**view_reply(reply, found.context), "view": self._view(found)}
+            return {**view_reply(reply, opened.context), "view": self._view(opened)}
 
     @contextmanager
     def _changed(self, id_: str) -> "Iterator[_Open]":
         """A conversation that is changed and kept, or stays as it was."""
         with self._lock:
-            found = self._find(id_)
-            if found.converting:
+            opened = self._find(id_)
+            if opened.converting:
                 raise ConversionError(id_, "is being converted", "wait until it is done")
-            before = found.conversation
+            before = opened.conversation
             try:
-                yield found
-                if found.conversation is not before and found.lake is None:
-                    self._chats.keep(found.conversation)
+                yield opened
+                if opened.conversation is not before and opened.lake is None:
+                    self._chats.keep(opened.conversation)
             except Exception:
-                found.conversation, found.converting = before, False
-                if found.lake is None:  # it may have gone on elsewhere: it is read anew
+                opened.conversation, opened.converting = before, False
+                if opened.lake is None:  # it may have gone on elsewhere: it is read anew
                     self._open.pop(id_, None)
                 raise
 
@@ -155,26 +155,26 @@ class Onboarding:
         `seen` is the `digest` of the view that they looked at. Raises ConversionError if the
         mapping is another one now, or fails a gate.
         """
-        with self._changed(id_) as found:
+        with self._changed(id_) as opened:
             named = {"tokenizer": self._place(tokenizer)} if tokenizer else {"tokenizer": None}
-            order = replace(found.conversation.order, out=self._place(out), **named)
+            order = replace(opened.conversation.order, out=self._place(out), **named)
             check_confined(order, self.root)
-            _check_seen(found, seen)
-            if held := failed_gates(found.conversation.state.get("problems", ())):
-                raise ConversionError(id_, f"does not pass: {'; '.join(held)}")
-            reply: Reply = respond(replace(found.conversation, order=order), "ok", found.context)
+            _check_seen(opened, seen)
+            if gates := failed_gates(opened.conversation.state.get("problems", ())):
+                raise ConversionError(id_, f"does not pass: {'; '.join(gates)}")
+            reply: Reply = respond(replace(opened.conversation, order=order), "ok", opened.context)
             if reply.do != "convert":
                 raise ConversionError(id_, reply.say or "is decided in its lake")
-            found.conversation, found.converting = reply.conversation, True
+            opened.conversation, opened.converting = reply.conversation, True
         try:
-            found.context.progress = lambda done: tell("progress", _progress_facts(done))
-            state = convert_conversation(found.conversation, found.context)
-            done = conclude_conversation(found.conversation, state)
+            opened.context.progress = lambda done: tell("progress", _progress_facts(done))
+            state = convert_conversation(opened.conversation, opened.context)
+            done = conclude_conversation(opened.conversation, state)
             with self._lock:
-                found.conversation = done
+                opened.conversation = done
                 self._chats.keep(done)
         finally:
-            found.converting, found.context.progress = False, None
+            opened.converting, opened.context.progress = False, None
         return self.view(id_)
 
     # --- lakes
@@ -182,23 +182,26 @@ class Onboarding:
     def view_lake(self, lake: str) -> Facts:
         """Count the data sets of a lake by status, and list those that wait for a person."""
         order = self._lake_order(lake)
-        sets = [one.facts for one in order.state.sets().values()]
+        sets = [data_set.facts for data_set in order.state.sets().values()]
         words = review_queue.name_statuses(order)
         return {
             "path": lake,
             "root": self._name(order.root),
             "sets": len(sets),
-            "records": sum(one.records.get("written", 0) for one in sets),
+            "records": sum(data_set.records.get("written", 0) for data_set in sets),
             "by_status": dict(Counter(words.values())),
-            "data_sets": [self._lake_set(order, one, words[one.name]) for one in sets[:_MOST_SETS]],
+            "data_sets": [
+                self._lake_set(order, data_set, words[data_set.name])
+                for data_set in sets[:_MOST_SETS]
+            ],
             "waiting": [*map(_waiting_facts, review_queue.waiting_sets(order))],
         }
 
-    def _lake_set(self, order: LakeOrder, one: SetFacts, status: str) -> Facts:
-        result = order.out / SETS / one.name
-        there = one.status == "converted" and (result / "manifest.json").is_file()
-        facts = {"name": one.name, "status": status, "why": one.why}
-        return {**facts, "result": self._name(result) if there else None}
+    def _lake_set(self, order: LakeOrder, data_set: SetFacts, status: str) -> Facts:
+        result = order.out / SETS / data_set.name
+        is_there = data_set.status == "converted" and (result / "manifest.json").is_file()
+        facts = {"name": data_set.name, "status": status, "why": data_set.why}
+        return {**facts, "result": self._name(result) if is_there else None}
 
     def open_waiting(self, lake: str, name: str) -> Facts:
         """Begin a conversation about the proposal of a data set that waits."""
@@ -211,22 +214,24 @@ class Onboarding:
             context.asking, context.root = self.asking, self.root
             begun = discuss_state(self._chats.new_id(), wanted, shown.state)
             begun = replace(begun, under_review=True)
-            held = _Open(conversation=begun, context=context, lake=order.out, name=name)
-            return self._view(self._hold(held))
+            opened = _Open(conversation=begun, context=context, lake=order.out, name=name)
+            return self._view(self._hold(opened))
 
     def approve_waiting(self, id_: str, seen: str) -> Facts:
         """Approve a waiting data set as `ingot lake review` does; `seen` as in `approve`."""
         with self._lock:
-            found, order, facts, data_set = self._find_decision(id_)
-            _check_seen(found, seen)
+            opened, order, facts, data_set = self._find_decision(id_)
+            _check_seen(opened, seen)
             shown = review_queue.load_proposal(order, data_set)
-            own = shown.document if shown.moved else None
-            if found.conversation.at:  # something was changed
-                document, made = review_queue.talked_mapping(shown, found.conversation)
-                shown = review_queue.try_mapping(order, data_set, document, provenance=made)
-                own = shown.document
+            moved_document = shown.document if shown.moved else None
+            if opened.conversation.at:  # something was changed
+                document, mapping_document = review_queue.talked_mapping(shown, opened.conversation)
+                shown = review_queue.try_mapping(
+                    order, data_set, document, provenance=mapping_document
+                )
+                moved_document = shown.document
             review_queue.check_gates(order, data_set, shown)
-            file = review_queue.approve(order, facts, own)
+            file = review_queue.approve(order, facts, moved_document)
             del self._open[id_]
             return {"mapping": self._name(file)}
 
@@ -239,13 +244,13 @@ class Onboarding:
             return {"mapping": None}
 
     def _find_decision(self, id_: str) -> tuple[_Open, LakeOrder, SetFacts, DataSet]:
-        found = self._open.get(id_)
-        if found is None or found.lake is None:
+        opened = self._open.get(id_)
+        if opened is None or opened.lake is None:
             raise ConversionError(
                 id_, "this data set is not open for a decision", "open it from its lake"
             )
-        order = self._lake_order(self._name(found.lake))
-        return found, order, *_find_waiting(order, found.name)
+        order = self._lake_order(self._name(opened.lake))
+        return opened, order, *_find_waiting(order, opened.name)
 
     def _lake_order(self, lake: str) -> LakeOrder:
         place = Path(self._place(lake))
@@ -269,17 +274,19 @@ class Onboarding:
             self._open[id_] = self._open.pop(id_)  # the last used is the last
             return self._open[id_]
         try:
-            kept = self._chats.load(id_)
+            conversation = self._chats.load(id_)
         except KeyError:
             raise ConversionError(id_, "no saved conversation has this id") from None
-        check_confined(kept.order, self.root)
+        check_confined(conversation.order, self.root)
         context = self._context()
-        kept = replace(kept, under_review=False)
-        return self._hold(_Open(conversation=recheck_conversation(kept, context), context=context))
+        conversation = replace(conversation, under_review=False)
+        return self._hold(
+            _Open(conversation=recheck_conversation(conversation, context), context=context)
+        )
 
     def _hold(self, opened: _Open) -> _Open:
         self._open[opened.conversation.id] = opened
-        idle = [id_ for id_, one in self._open.items() if not one.converting]
+        idle = [id_ for id_, opened in self._open.items() if not opened.converting]
         for id_ in idle[:-_MOST_OPEN]:
             del self._open[id_]
         return opened
@@ -287,19 +294,19 @@ class Onboarding:
     def _context(self) -> Context:
         return Context(asking=self.asking, root=self.root)
 
-    def _view(self, found: _Open) -> Facts:
-        order, lake = found.conversation.order, found.lake
+    def _view(self, opened: _Open) -> Facts:
+        order, lake = opened.conversation.order, opened.lake
         stem = Path(order.source).name.partition(".")[0] or "data"
         return {
-            **view_conversation(found.conversation, found.context),
-            "digest": json_digest(found.conversation.mapping),
+            **view_conversation(opened.conversation, opened.context),
+            "digest": json_digest(opened.conversation.mapping),
             "source": self._name(order.source),
             "out": self._name(order.out) if order.out else None,
             "suggested_out": f"results/{stem}",
             "tokenizer": self._name(order.tokenizer) if order.tokenizer else None,
-            "done": self._name(found.conversation.done) if found.conversation.done else None,
-            "converting": found.converting,
-            "lake": {"path": self._name(lake), "name": found.name} if lake else None,
+            "done": self._name(opened.conversation.done) if opened.conversation.done else None,
+            "converting": opened.converting,
+            "lake": {"path": self._name(lake), "name": opened.name} if lake else None,
         }
 
     def _place(self, name: str) -> str:
@@ -311,14 +318,14 @@ class Onboarding:
         return str(resolved.relative_to(self.root)) if self.root in resolved.parents else "."
 
 
-def _check_seen(found: _Open, seen: str) -> None:
-    if json_digest(found.conversation.mapping) != seen:
+def _check_seen(opened: _Open, seen: str) -> None:
+    if json_digest(opened.conversation.mapping) != seen:
         problem = "the mapping is not the one that this page shows"
-        raise ConversionError(found.conversation.id, problem, "reload the page, and look again")
+        raise ConversionError(opened.conversation.id, problem, "reload the page, and look again")
 
 
 def _find_waiting(order: LakeOrder, name: str) -> tuple[SetFacts, DataSet]:
-    waiting = {one.name: one for one in review_queue.waiting_sets(order)}
+    waiting = {facts.name: facts for facts in review_queue.waiting_sets(order)}
     sets = review_queue.find_data_sets(order)
     if name not in waiting:
         raise ConversionError(name, "does not wait in this lake")
@@ -327,9 +334,9 @@ def _find_waiting(order: LakeOrder, name: str) -> tuple[SetFacts, DataSet]:
     return waiting[name], sets[name]
 
 
-def _waiting_facts(one: SetFacts) -> Facts:
-    sure = None if one.confidence is None else confidence_text(one.confidence)
-    return {**{name: getattr(one, name) for name in _WAITING}, "confidence": sure}
+def _waiting_facts(facts: SetFacts) -> Facts:
+    sure = None if facts.confidence is None else confidence_text(facts.confidence)
+    return {**{name: getattr(facts, name) for name in _WAITING}, "confidence": sure}
 
 
 def _progress_facts(done: Progress) -> Facts:

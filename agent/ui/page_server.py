@@ -101,7 +101,9 @@ class _Page:
     def _part(self, request: "Request") -> tuple[Path, int, int]:
         """A folder, and from which number on how many are asked for."""
         asked = [request.query_params.get(name, str(usual)) for name, usual in _PART.items()]
-        start, count = (int(one) if re.fullmatch("[0-9]{1,15}", one) else 0 for one in asked)
+        start, count = (
+            int(number) if re.fullmatch("[0-9]{1,15}", number) else 0 for number in asked
+        )
         return self._result(request), start, count
 
     def _result(self, request: "Request") -> Path:
@@ -172,17 +174,17 @@ _PART = {"start": 0, "count": 20}
 
 
 def _text(body: Json, name: str, usual: str | None = None) -> str:
-    found = body.get(name, usual)
-    if not isinstance(found, str):
+    value = body.get(name, usual)
+    if not isinstance(value, str):
         raise ConversionError(name, "must be a text")
-    return found
+    return value
 
 
 def _static_file(name: str) -> "Response":
     """A file of the page; nothing else of the machine can be named."""
     from starlette.responses import Response
 
-    known = {one.name: one for one in resources.files(__package__).joinpath("static").iterdir()}
+    known = {file.name: file for file in resources.files(__package__).joinpath("static").iterdir()}
     if name not in known or Path(name).suffix not in _KINDS:
         return Response(status_code=404)
     kind = f"{_KINDS[Path(name).suffix]}; charset=utf-8"
@@ -270,12 +272,12 @@ async def _read_body(request: "Request") -> Json:
     except ClientDisconnect as error:  # the answer goes to nobody
         raise ConversionError("request", "ended in the middle") from error
     try:
-        found = json.loads(body)
+        document = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise ConversionError("request", "is not JSON") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise ConversionError("request", "is not a JSON object")
-    return found
+    return document
 
 
 def _json(facts: Json, status: int = 200) -> "Response":
@@ -291,5 +293,5 @@ def _dump(facts: Json) -> str:
 
 def _error_facts(error: Exception) -> Facts:
     """Where, what and what to do, as far as the error says each by itself."""
-    told = {name: getattr(error, name, "") for name in ("where", "problem", "hint")}
-    return told if told["problem"] else {**told, "where": "", "problem": str(error)}
+    parts = {name: getattr(error, name, "") for name in ("where", "problem", "hint")}
+    return parts if parts["problem"] else {**parts, "where": "", "problem": str(error)}

@@ -49,24 +49,24 @@ _NEVER_TEXT = ("rejected", "example", "tools", "url", "author", "source", "metad
 
 
 def find_doubts(
-    reading: Reading, draft: Draft, records: Sequence[Record], source: Source, made: float
+    reading: Reading, draft: Draft, records: Sequence[Record], source: Source, made_share: float
 ) -> list[Doubt]:
     """Return what speaks against a draft that was run."""
     view, rows = reading.view, len(reading.view.nodes)
-    found = [
+    doubts = [
         *row_doubts(draft, reading, records, source),
         _unused_text_doubt(view, draft),
         other_files_share(source),
-        lost_row_doubt(made),
+        lost_row_doubt(made_share),
         row_count_doubt(rows),
         *record_doubts(draft.kind, records),
     ]
-    return [trace for trace in found if trace.share > 0]
+    return [trace for trace in doubts if trace.share > 0]
 
 
-def lost_row_doubt(made: float) -> Doubt:
+def lost_row_doubt(made_share: float) -> Doubt:
     """Return how many of the rows give no record."""
-    return Doubt("rows", 1 - made, f"{1 - made:.0%} of the rows give no record")
+    return Doubt("rows", 1 - made_share, f"{1 - made_share:.0%} of the rows give no record")
 
 
 def row_count_doubt(rows: int) -> Doubt:
@@ -79,32 +79,32 @@ def row_count_doubt(rows: int) -> Doubt:
 def _unused_text_doubt(view: View, draft: Draft) -> Doubt:
     """Running text that the draft leaves out and that no text it takes holds."""
     columns = {c.path: c for c in (*view.columns, *view.deep)}
-    taken = taken_columns(view, draft)
-    rows = max((len(c.texts) for c in taken), default=0)
-    said = ["\n".join(c.texts[row] for c in taken) for row in range(rows)]
-    parts = [c.texts for c in taken]
-    others = [c for c in columns.values() if c not in taken and _is_running_text(c)]
-    held = _count_taken(others, said)
+    used = taken_columns(view, draft)
+    rows = max((len(c.texts) for c in used), default=0)
+    texts = ["\n".join(c.texts[row] for c in used) for row in range(rows)]
+    parts = [c.texts for c in used]
+    unused = [c for c in columns.values() if c not in used and _is_running_text(c)]
+    contained = _count_taken(unused, texts)
     left = [
         c
-        for c in others
-        if held[c.path] <= _RUNNING * sum(c.filled[: len(said)])
+        for c in unused
+        if contained[c.path] <= _RUNNING * sum(c.filled[: len(texts)])
         and not _is_filled_template(c, parts)
     ]
     chars = sum(c.chars for c in left)
-    share = chars / max(1, chars + sum(c.chars for c in taken))
-    if view.each and (around := _outer_text_share(view, said)) > share:
+    share = chars / max(1, chars + sum(c.chars for c in used))
+    if view.each and (around := _outer_text_share(view, texts)) > share:
         return Doubt("unused", around, f"{around:.0%} of the running text of the rows is not used")
     names = ", ".join(c.path for c in sorted(left, key=lambda c: -c.chars)[:3])
     return Doubt("unused", share, f"{share:.0%} of the running text is not used ({names})")
 
 
-def _outer_text_share(view: View, said: Sequence[str]) -> float:
+def _outer_text_share(view: View, used_texts: Sequence[str]) -> float:
     """Share of the running text of whole rows that the records inside them do not take."""
     roots = {id(top.value): top.value for top in map(_top_node, view.nodes)}
     if len(view.nodes) < sum(len(values_at(view.each, Node(root))) for root in roots.values()):
         return 0.0  # some of the records were not looked at: what they take is not known
-    whole = "\n".join(dict.fromkeys(said))[:_READ_CHARS]
+    whole = "\n".join(dict.fromkeys(used_texts))[:_READ_CHARS]
     texts = [t for t in texts_in(list(roots.values())) if count_words(t[:2000]) >= _FEW_WORDS]
     some = pick_evenly(texts, _SEARCHED_TEXTS)
     left = sum(len(text) for text in some if text.strip()[:200] not in whole)
@@ -122,17 +122,19 @@ def _is_running_text(column: Column) -> bool:
     return column.text and column.words >= 4 and column.looks("prose") > _RUNNING and never < 0.95
 
 
-def _count_taken(columns: Sequence[Column], said: Sequence[str]) -> Counter[str]:
+def _count_taken(columns: Sequence[Column], texts: Sequence[str]) -> Counter[str]:
     """How many texts of each column stand in what is taken of the same row, signs left aside."""
-    found = Counter[str]()
-    for row, whole in enumerate(said):
+    counts = Counter[str]()
+    for row, whole in enumerate(texts):
         bare = bare_words(whole)
         for column in columns:
             if row < len(column.texts) and column.filled[row]:
                 text = column.texts[row].strip()
-                held = text[:200] in whole or holds_words(bare, column.bare_texts[row], text)
-                found[column.path] += held
-    return found
+                is_contained = text[:200] in whole or holds_words(
+                    bare, column.bare_texts[row], text
+                )
+                counts[column.path] += is_contained
+    return counts
 
 
 def _is_filled_template(column: Column, parts: Sequence[Sequence[str]]) -> bool:
@@ -144,7 +146,7 @@ def _is_filled_template(column: Column, parts: Sequence[Sequence[str]]) -> bool:
 
 def other_files_share(source: Source) -> Doubt:
     """Return data files of another shape beside those that are read, by their size."""
-    left = {one.name for one in source.left_out if one.kind == "shape"}
+    left = {file.name for file in source.left_out if file.kind == "shape"}
     sizes = {entry.name: entry.bytes for entry in source.listing.entries}
     other = sum(sizes.get(name, 0) for name in left)
     read = sum(file.bytes for file in source.files)
@@ -167,8 +169,8 @@ def _conversation_doubts(records: Sequence[Record]) -> list[Doubt]:
     again = 1 - len(set(asked)) / max(1, len(asked))
     marks = _marked_share(texts)
     whole = sum(any(is_transcript(m["content"]) for m in talk) for talk in talks) / count
-    said = [m["content"].strip() for talk in talks for m in talk if m["role"] == "assistant"]
-    alike = 1 - len(set(said)) / max(1, len(said))
+    answers = [m["content"].strip() for talk in talks for m in talk if m["role"] == "assistant"]
+    alike = 1 - len(set(answers)) / max(1, len(answers))
     bare = sum(_answers_are_bare(talk) for talk in talks) / count
     return [
         Doubt("ends open", ends, f"{ends:.0%} of the conversations end without an answer"),
@@ -190,8 +192,8 @@ def _repeats_question(talk: Sequence[dict[str, Json]]) -> bool:
 
 
 def _answers_are_bare(talk: Sequence[dict[str, Json]]) -> bool:
-    said = [m["content"].strip() for m in talk if m["role"] == "assistant"]
-    return bool(said) and all(count_words(text) < 2 for text in said)
+    answers = [m["content"].strip() for m in talk if m["role"] == "assistant"]
+    return bool(answers) and all(count_words(text) < 2 for text in answers)
 
 
 def _text_doubts(records: Sequence[Record]) -> list[Doubt]:
@@ -227,9 +229,9 @@ def _is_wordless(text: str) -> bool:
 def _is_mask(text: str) -> bool:
     """Whether a text is a mask, or JSON with masks where its texts would stand."""
     value = parse_json_text(text)
-    held = [one for one in texts_in(value) if one.strip()] if value is not None else []
-    masks = sum(map(_is_wordless, held))
-    return _is_wordless(text) or (masks > 0 and not any(count_words(one) > 2 for one in held))
+    parts = [text for text in texts_in(value) if text.strip()] if value is not None else []
+    masks = sum(map(_is_wordless, parts))
+    return _is_wordless(text) or (masks > 0 and not any(count_words(part) > 2 for part in parts))
 
 
 def _marked_share(texts: Sequence[str]) -> float:
@@ -256,17 +258,19 @@ def open_mode_factor(draft: Draft, records: Sequence[Record]) -> float:
         return 0.3 if prompts or not draft.explicit else 0.85
     if draft.explicit:
         return 1.0
-    asked, told = (
+    asked, replies = (
         _asking_share([m["content"] for r in records for m in r["messages"] if m["role"] == role])
         for role in ("user", "assistant")
     )
-    return 0.6 + 0.4 * max(0.0, asked - told)
+    return 0.6 + 0.4 * max(0.0, asked - replies)
 
 
 def asking_share(records: Sequence[Record]) -> float:
     """Return the share of the conversations in which the user asks something, 0 for documents."""
-    said = [[m["content"] for m in r.get("messages", ()) if m["role"] == "user"] for r in records]
-    return sum(any(map(is_question, texts)) for texts in said) / max(1, len(said))
+    questions = [
+        [m["content"] for m in r.get("messages", ()) if m["role"] == "user"] for r in records
+    ]
+    return sum(any(map(is_question, texts)) for texts in questions) / max(1, len(questions))
 
 
 def _asking_share(texts: Sequence[str]) -> float:
@@ -317,9 +321,9 @@ def _limits(doubt: Doubt) -> bool:
 def strongest_first(doubts: Sequence[Doubt]) -> list[Doubt]:
     """Sort doubts: those that limit the confidence, then by what they take, the score last."""
 
-    def rank(one: Doubt) -> tuple[bool, bool, float]:
-        taken = _doubt_weight(one) or one.share / 2  # a fit may say that one takes nothing
-        return not _limits(one), one.name == "score", -taken
+    def rank(doubt: Doubt) -> tuple[bool, bool, float]:
+        weight = _doubt_weight(doubt) or doubt.share / 2  # a fit may say that one takes nothing
+        return not _limits(doubt), doubt.name == "score", -weight
 
     return sorted(doubts, key=rank)
 
@@ -327,8 +331,8 @@ def strongest_first(doubts: Sequence[Doubt]) -> list[Doubt]:
 def nothing_confidence(rows: Sequence[Json], mode: str, best: float, elsewhere: float) -> float:
     """Return the probability that there is nothing to convert: low for data full of language."""
     share = prose_share(rows)
-    held = _PROMPTS_ONLY if mode == "sft" and best == 0 else _LANGUAGE
-    sure = _NO_LANGUAGE + (held - _NO_LANGUAGE) * min(1.0, share / 0.4)
+    limit = _PROMPTS_ONLY if mode == "sft" and best == 0 else _LANGUAGE
+    sure = _NO_LANGUAGE + (limit - _NO_LANGUAGE) * min(1.0, share / 0.4)
     return round(max(0.05, sure * (1 - 0.4 * best) * (1 - 0.3 * elsewhere)), 3)
 
 
@@ -360,16 +364,16 @@ _TARGET_ORDER = ("source", "text", "system", "messages", "where", "meta")
 
 
 def path_evidence(
-    mapping: Mapping, view: View, given: Sequence[Evidence], guessed: dict[str, Json]
+    mapping: Mapping, view: View, evidence: Sequence[Evidence], guessed: dict[str, Json]
 ) -> list[Evidence]:
     """Return one piece of evidence for every path and guess of a mapping that has none yet."""
-    told = {one.choice for one in given}
-    found = [
+    choices = {item.choice for item in evidence}
+    additional = [
         _path_reason(target, path, role, view)
         for target, path, role in _stated_paths(mapping)
-        if path not in told
+        if path not in choices
     ]
-    unique = list({(one.target, one.choice): one for one in found}.values())
+    unique = list({(item.target, item.choice): item for item in additional}.values())
     return unique + [
         Evidence(
             target=f"source.{fact}",
@@ -385,7 +389,7 @@ def path_evidence(
 def order_evidence(evidence: Sequence[Evidence]) -> list[Evidence]:
     """Sort the evidence as people read a mapping: files, texts, speakers, metadata."""
     places = {kind: place for place, kind in enumerate(_TARGET_ORDER)}
-    return sorted(evidence, key=lambda one: places.get(one.target.partition(".")[0], 0))
+    return sorted(evidence, key=lambda item: places.get(item.target.partition(".")[0], 0))
 
 
 def _choice_text(value: Json) -> str:
@@ -422,8 +426,8 @@ def _path_reason(target: str, path: str, role: str, view: View) -> Evidence:
     named = max((column.named(slot) for slot in _SLOTS.get(role, ())), default=0.0)
     words = f"{column.words:.0f} words" if column.words >= 1 else "a word or less"
     looks = [
-        f"{column.looks(look):.0%} {said}"
-        for look, said in (("question", "look like questions"), ("code", "look like code"))
+        f"{column.looks(look):.0%} {words}"
+        for look, words in (("question", "look like questions"), ("code", "look like code"))
         if column.looks(look) >= 0.3
     ]
     filled = [f"in {column.fill:.0%} of the rows"] if column.fill < 0.99 else []

@@ -49,7 +49,7 @@ def row_doubts(
     """Return what the rows, the files and the records say together."""
     rows = list(pick_evenly(reading.rows, _ROWS))
     whole = reading.view if not reading.view.each else View.of(rows)
-    taken = taken_columns(reading.view, draft)
+    used = taken_columns(reading.view, draft)
     return [
         *turn_doubts(whole, reading, draft),
         _numbered_step_doubt(reading.view, draft),
@@ -63,11 +63,11 @@ def row_doubts(
         _cut_doubt(draft.kind, records),
         _type_doubt(reading.view, draft),
         _joined_doubt(reading, draft),
-        _language_doubt(draft.kind, taken),
+        _language_doubt(draft.kind, used),
         *_look_doubts(records),
-        *_name_doubts(draft, taken),
+        *_name_doubts(draft, used),
         *_novelty_doubts(reading.view),
-        _longer_text_doubt(reading.view, draft, taken),
+        _longer_text_doubt(reading.view, draft, used),
         _torn_list_doubt(reading.view, draft),
         _alternative_doubt(draft),
         _depth_doubt(whole, draft, reading.view.each),
@@ -106,13 +106,13 @@ def _numbered_step_doubt(view: View, draft: Draft) -> Doubt:
 def _rated_element_doubt(view: View, draft: Draft) -> Doubt:
     """Elements of a list that are rated one against the other, which the mapping does not read."""
     read = value_strings(draft.body)
-    walked = [one.each for one in select_messages(draft.tree) if one.where]
+    walked = [message.each for message in select_messages(draft.tree) if message.where]
     chosen = {path.text.removesuffix("[*]") for each in walked for path in each}
-    taken = {list_path(path) for path in draft.used if "[*]" in path} - chosen
+    lists = {list_path(path) for path in draft.used if "[*]" in path} - chosen
     rated = [
         c
         for c in view.columns
-        if c.nature == "number" and list_path(c.path) in taken and RATED.search(spell_name(c.name))
+        if c.nature == "number" and list_path(c.path) in lists and RATED.search(spell_name(c.name))
     ]
     apart = [c.path for c in rated if any(len(set(row)) > 1 for row in c.values)]
     left = [path for path in apart if path not in read]
@@ -138,9 +138,9 @@ def _verdict_doubt(view: View, draft: Draft) -> Doubt:
         few = 2 <= column.distinct <= 6 or (column.distinct == 1 and 0.02 < column.fill < 0.9)
         values = " ".join(sorted(set(column.present))[:6]).lower()
         truth = set(column.present) <= {"true", "false", "0", "1", "yes", "no"}
-        told = _JUDGED.search(column.name.lower() if truth else values)
+        match = _JUDGED.search(column.name.lower() if truth else values)
         empty = 0.02 < column.fill < 0.5 and _JUDGED.search(column.name.lower())
-        if (few and told) or empty:
+        if (few and match) or empty:
             return Doubt("verdict", 1.0, f"{column.path} may tell which rows are good")
     return Doubt("verdict", 0.0, "")
 
@@ -149,26 +149,28 @@ def _option_doubts(reading: Reading, draft: Draft) -> Iterator[Doubt]:
     """Options of a question that the mapping leaves out, and an answer key beside a document."""
     columns = [c for c in reading.view.columns if c.present]
     parts = draft.kind == "pt" and "group" in reading.outer  # of a text: rows are no options
-    found = None if parts else find_options(reading.view, columns)
-    left = found is not None and not found.paths & draft.used
+    options = None if parts else find_options(reading.view, columns)
+    left = options is not None and not options.paths & draft.used
     yield Doubt("options", float(left), "there are options of questions that are not used")
     lettered = [c for c in columns if c.nature == "letter" and c.named("answer") >= NAMED]
-    numbered = [c for c in columns if found and answer_reference(found, c) not in (None, "text")]
+    numbered = [
+        c for c in columns if options and answer_reference(options, c) not in (None, "text")
+    ]
     keys = [c.path for c in (*lettered, *numbered) if c.distinct > 1 and c.path not in draft.used]
-    beside = draft.kind == "pt" and bool(keys)
-    yield Doubt("answer key", float(beside), f"{', '.join(keys[:3])} answers questions")
+    has_keys = draft.kind == "pt" and bool(keys)
+    yield Doubt("answer key", float(has_keys), f"{', '.join(keys[:3])} answers questions")
 
 
 def _schema_doubt(view: View) -> Doubt:
     """Rows that define tools or forms: they hold a JSON Schema of their own."""
-    held = [
+    schema_paths = [
         facts.path
         for facts in view.facts.paths
         if last_name(facts.path) == "properties" and "[" not in facts.path
     ]
-    kinds = [view.facts.get(f"{path.removesuffix('properties')}type") for path in held]
-    found = any(kind and {v for v, _ in kind.values} == {"object"} for kind in kinds)
-    return Doubt("schema", float(found), "the rows describe the arguments of tools or forms")
+    kinds = [view.facts.get(f"{path.removesuffix('properties')}type") for path in schema_paths]
+    are_objects = any(kind and {v for v, _ in kind.values} == {"object"} for kind in kinds)
+    return Doubt("schema", float(are_objects), "the rows describe the arguments of tools or forms")
 
 
 def _shape_doubt(rows: Sequence[Json], draft: Draft) -> Doubt:
@@ -190,10 +192,12 @@ def _outside_doubt(reading: Reading, source: Source) -> Doubt:
     root = reading.source.get("root") or source.spec.root
     if not root or root == "$":
         return Doubt("outside", 0.0, "")
-    mine = next((one.rows or 0 for one in source.roots if one.path == root), 0)
-    others = sum(one.rows or 0 for one in source.roots if one.path not in (root, "$", "*"))
+    mine = next((candidate.rows or 0 for candidate in source.roots if candidate.path == root), 0)
+    rest = sum(
+        candidate.rows or 0 for candidate in source.roots if candidate.path not in (root, "$", "*")
+    )
     literal = bool(re.search(r"[^\x00-\x7f]|\d|\[\'", root))
-    share = others / max(1, others + mine)
+    share = rest / max(1, rest + mine)
     return Doubt(
         "outside",
         share * (1.0 if literal else 0.5),
@@ -209,8 +213,10 @@ def _boilerplate_doubt(kind: str, records: Sequence[Record]) -> Doubt:
         else [m["content"] for m in record["messages"] if m["role"] == "assistant"]
         for record in records
     ]
-    lines = [{line.strip() for text in one for line in text[:20_000].split("\n")} for one in texts]
-    counts = Counter(line for one in lines for line in one if len(line) >= 15)
+    lines = [
+        {line.strip() for text in cells for line in text[:20_000].split("\n")} for cells in texts
+    ]
+    counts = Counter(line for cell_lines in lines for line in cell_lines if len(line) >= 15)
     whole = sum(len(line) * n for line, n in counts.items())
     again = sum(len(line) * n for line, n in counts.items() if n >= max(3, 0.2 * len(texts)))
     share = again / max(1, whole)
@@ -241,10 +247,10 @@ def _joined_doubt(reading: Reading, draft: Draft) -> Doubt:
     return Doubt("joined", float(bool(element)), seen)
 
 
-def _language_doubt(kind: str, taken: Sequence[Column]) -> Doubt:
+def _language_doubt(kind: str, columns: Sequence[Column]) -> Doubt:
     """Texts of one record in several languages."""
     known = {}
-    for column in taken:
+    for column in columns:
         code, share = detect_language([t for t in column.present[:20] if len(t) > 40])
         if code and share >= SURE_SHARE:
             known[code] = column.path
@@ -258,24 +264,25 @@ def _language_doubt(kind: str, taken: Sequence[Column]) -> Doubt:
 
 def _look_doubts(records: Sequence[Record]) -> Iterator[Doubt]:
     """Texts that are ids, or markup."""
-    said = [
+    cells = [
         [m["content"].strip() for m in r["messages"]] if "messages" in r else [r["text"].strip()]
         for r in records
     ]
-    count = max(1, len(said))
+    count = max(1, len(cells))
     ids = (
-        sum(any(_BARE_ID.fullmatch(t) and _ID_SIGN.search(t) for t in one) for one in said) / count
+        sum(any(_BARE_ID.fullmatch(t) and _ID_SIGN.search(t) for t in texts) for texts in cells)
+        / count
     )
-    marks = sum(any(_MARKUP.search(t[:4000]) for t in one) for one in said) / count
+    marks = sum(any(_MARKUP.search(t[:4000]) for t in texts) for texts in cells) / count
     yield Doubt("ids", ids, f"{ids:.0%} of the records hold a text that is an id or a mark")
     yield Doubt("markup", marks, f"{marks:.0%} of the records hold markup")
 
 
-def _name_doubts(draft: Draft, taken: Sequence[Column]) -> Iterator[Doubt]:
+def _name_doubts(draft: Draft, columns: Sequence[Column]) -> Iterator[Doubt]:
     """Fields whose names say nothing of what they are taken for."""
     slots = _NAME_SLOTS[draft.kind]
-    strange = [c for c in taken if max(map(c.named, slots)) < 0.5]
-    share = len(strange) / max(1, len(taken))
+    strange = [c for c in columns if max(map(c.named, slots)) < 0.5]
+    share = len(strange) / max(1, len(columns))
     paths = " and ".join(c.path for c in strange[:3])
     yield Doubt("names", share, f"no name says what is in {paths}")
     several = draft.kind == "pt" and len(strange) > 1
@@ -285,7 +292,7 @@ def _name_doubts(draft: Draft, taken: Sequence[Column]) -> Iterator[Doubt]:
 def _depth_doubt(view: View, draft: Draft, each: str) -> Doubt:
     """Lists of objects with texts that the mapping does not touch: a shape of another kind."""
     inside = (*draft.used, *message_lists(draft.tree))
-    taken = [f"{each}.{path}" if each else path for path in inside if not path.startswith("^")]
+    paths = [f"{each}.{path}" if each else path for path in inside if not path.startswith("^")]
     outer = {last_name(path) for path in inside if path.startswith("^")}
     left: dict[str, float] = {}
     whole = 0.0
@@ -298,7 +305,7 @@ def _depth_doubt(view: View, draft: Draft, each: str) -> Doubt:
         if each.startswith(f"{element}."):  # it stands around the records
             touched = last_name(facts.path) in outer
         else:
-            touched = any(element.startswith(path) or path.startswith(element) for path in taken)
+            touched = any(element.startswith(path) or path.startswith(element) for path in paths)
         if "[*]." in facts.path and not touched:
             left[facts.path] = facts.chars.total
     share = sum(left.values()) / max(1.0, whole)
@@ -319,16 +326,16 @@ def _novelty_doubts(view: View) -> Iterator[Doubt]:
     yield Doubt("deep fields", deep, f"{deep:.0%} of the fields are nested deep in the rows")
 
 
-def _longer_text_doubt(view: View, draft: Draft, taken: Sequence[Column]) -> Doubt:
+def _longer_text_doubt(view: View, draft: Draft, columns: Sequence[Column]) -> Doubt:
     """A text that is longer than every one that is taken, and left."""
-    most = max((c.chars for c in taken), default=0)
+    most = max((c.chars for c in columns), default=0)
     left = [
         c
         for c in view.columns
-        if c not in taken
+        if c not in columns
         and c.looks("prose") > 0.5
         and c.distinct > 0.5 * len(c.present)
-        and not is_marked_copy(c, taken)
+        and not is_marked_copy(c, columns)
     ]
     longest = max(left, key=lambda c: c.chars, default=None)
     share = 0.0 if longest is None else min(1.0, max(0.0, longest.chars / max(1, most) - 0.5))
@@ -340,28 +347,28 @@ def _longer_text_doubt(view: View, draft: Draft, taken: Sequence[Column]) -> Dou
 def _torn_list_doubt(view: View, draft: Draft) -> Doubt:
     """A list of objects of which one text is taken, and other texts of them are left."""
     for path in sorted(draft.used):
-        element, _, own = path.rpartition("[*].")
-        if not element or not own:
+        element, _, inner = path.rpartition("[*].")
+        if not element or not inner:
             continue
-        held = [
+        rivals = [
             f
             for f in view.facts.paths
             if f.path.startswith(f"{element}[*].") and f.looks.get("prose", 0.0) > 0.3
         ]
-        left = [f for f in held if f.path not in draft.used and f.path != path]
+        left = [f for f in rivals if f.path not in draft.used and f.path != path]
         chars = sum(f.chars.total for f in left if f.chars)
-        whole = sum(f.chars.total for f in held if f.chars)
+        whole = sum(f.chars.total for f in rivals if f.chars)
         if chars > 0.2 * whole:
-            seen = f"of {element}[*] only {own} is taken"
+            seen = f"of {element}[*] only {inner} is taken"
             return Doubt("torn lists", min(1.0, 2 * chars / whole), seen)
     return Doubt("torn lists", 0.0, "")
 
 
 def _alternative_doubt(draft: Draft) -> Doubt:
     """An answer that is taken from the first of several fields that has one."""
-    contents = [one.content for one in select_messages(draft.tree) if one.content]
-    firsts = [one.parts[0] for one in contents if one.kind == "any_of"]
-    plain = [one.path for one in firsts if one.is_bare and one.path]
+    contents = [message.content for message in select_messages(draft.tree) if message.content]
+    firsts = [content.parts[0] for content in contents if content.kind == "any_of"]
+    plain = [first.path for first in firsts if first.is_bare and first.path]
     apart = any("[" not in path.text for path in plain if not isinstance(path, Lookup))
     return Doubt(
         "alternatives", float(apart), "the answer is the first of several fields that has one"

@@ -60,7 +60,7 @@ def turn_doubts(whole: View, reading: Reading, draft: Draft) -> list[Doubt]:
 
 def message_lists(mapping: Mapping) -> set[str]:
     """Return the lists that a mapping converts to messages, one per element or step."""
-    return {path.text for one in select_messages(mapping) for path in one.each}
+    return {path.text for message in select_messages(mapping) for path in message.each}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,7 +74,7 @@ class TurnList:
 
 def turn_lists(view: View) -> list[TurnList]:
     """Return the lists of objects with a text and a field whose few values change as turns do."""
-    found = []
+    lists_of_turns = []
     for facts in view.facts.paths:
         steps = compile_path(facts.path).steps
         if facts.types.get("object", 0) < 2 or not steps or not isinstance(steps[-1], Mark):
@@ -82,17 +82,17 @@ def turn_lists(view: View) -> list[TurnList]:
         parent = steps_text(steps[:-1]) or "$"
         if name_strength(last_name(parent), "options") >= NAMED:
             continue
-        held = [v for node in view.nodes[:_ROWS] for v in values_at(parent, node)]
-        lists = [list(v.values()) if isinstance(v, dict) else v for v in held]
+        values = [v for node in view.nodes[:_ROWS] for v in values_at(parent, node)]
+        lists = [list(v.values()) if isinstance(v, dict) else v for v in values]
         talks = [_object_scalars(v) for v in lists if isinstance(v, list) and len(v) > 1]
         if len(talks) >= max(2, 0.3 * len(lists)) and (turn := _as_turns(facts.path, talks)):
-            found.append(turn)
-    return found
+            lists_of_turns.append(turn)
+    return lists_of_turns
 
 
 def _object_scalars(values: Iterable[Json]) -> list[dict[str, str]]:
     """The scalars of the objects among some values, by name."""
-    return [dict(_scalars(one)) for one in values if isinstance(one, dict)]
+    return [dict(_scalars(value)) for value in values if isinstance(value, dict)]
 
 
 def _scalars(value: Json, head: str = "", depth: int = 2) -> Iterator[tuple[str, str]]:
@@ -107,26 +107,26 @@ def _scalars(value: Json, head: str = "", depth: int = 2) -> Iterator[tuple[str,
 
 
 def _as_turns(element: str, talks: Sequence[Sequence[dict[str, str]]]) -> TurnList | None:
-    elements = [one for talk in talks for one in talk]
-    names = dict.fromkeys(name for one in elements for name in one)
-    said = {name: [one.get(name, "") for one in elements] for name in names}
+    elements = [element for talk in talks for element in talk]
+    names = dict.fromkeys(name for element in elements for name in element)
+    values_by_name = {name: [element.get(name, "") for element in elements] for name in names}
     texts = {
         name: sum(map(len, values))
-        for name, values in said.items()
+        for name, values in values_by_name.items()
         if sum(count_words(v[:500]) for v in values) >= 3 * len(values)
         and len(set(values)) > 0.4 * sum(map(bool, values))
     }
     if not texts:
         return None
-    for name, values in said.items():
+    for name, values in values_by_name.items():
         counts = set(values)
         if name in texts or not 2 <= len(counts) <= _FEW or "" in counts:
             continue
         if max(map(len, counts)) > 40 or all(parse_finite_number(v) is not None for v in counts):
             continue
-        turns = [[one.get(name, "") for one in talk] for talk in talks]
-        pairs = [a != b for one in turns for a, b in itertools.pairwise(one)]
-        both = sum(len(set(one)) > 1 for one in turns) >= 0.5 * len(turns)
+        turns = [[element.get(name, "") for element in talk] for talk in talks]
+        pairs = [a != b for turn in turns for a, b in itertools.pairwise(turn)]
+        both = sum(len(set(turn)) > 1 for turn in turns) >= 0.5 * len(turns)
         known = any(speaker_role(v) in ("user", "assistant") for v in counts)
         named = name_strength(name.rpartition(".")[2], "speaker") >= 0.5
         flags = bool(flag_roles(name.rpartition(".")[2], counts))
@@ -137,8 +137,10 @@ def _as_turns(element: str, talks: Sequence[Sequence[dict[str, str]]]) -> TurnLi
 
 def _turn_list_doubt(view: View, draft: Draft) -> Doubt:
     """Texts of lists in which somebody speaks, where the mapping does not take them as turns."""
-    taken = message_lists(draft.tree)
-    left = [t for t in turn_lists(view) if not any(_leads_into(one, t.element) for one in taken)]
+    lists = message_lists(draft.tree)
+    left = [
+        t for t in turn_lists(view) if not any(_leads_into(place, t.element) for place in lists)
+    ]
     chars = sum(t.chars for t in left)
     whole = sum(len(t) for node in view.nodes[:_ROWS] for t in texts_in(node.value) if " " in t)
     seen = ", ".join(f"{t.element} ({t.speaker})" for t in left[:2])
@@ -163,15 +165,15 @@ def _sequence_doubt(reading: Reading, draft: Draft) -> Doubt:
         longer = [g for g in group_rows(by).values() if len(g) > 1]
         if len(longer) < 2 or sum(map(len, longer)) < 0.6 * len(by.texts):
             continue
-        for one in columns:
-            values = [[one.texts[n] for n in group] for group in longer]
-            if one is not by and _acts_as_speaker(one, values, by):
+        for column in columns:
+            values = [[column.texts[n] for n in group] for group in longer]
+            if column is not by and _acts_as_speaker(column, values, by):
                 return Doubt(
-                    "sequence", 1.0, f"rows with the same {by.path} take turns by {one.path}"
+                    "sequence", 1.0, f"rows with the same {by.path} take turns by {column.path}"
                 )
-            if one is not by and draft.kind == "pt" and _counts_up(one, values):
+            if column is not by and draft.kind == "pt" and _counts_up(column, values):
                 return Doubt(
-                    "pages", 1.0, f"rows with the same {by.path} are counted by {one.path}"
+                    "pages", 1.0, f"rows with the same {by.path} are counted by {column.path}"
                 )
     pages = next(paged_reading(reading), None) if columns and draft.kind == "pt" else None
     return Doubt("pages", 1.0, pages.why) if pages else Doubt("sequence", 0.0, "")
@@ -180,30 +182,34 @@ def _sequence_doubt(reading: Reading, draft: Draft) -> Doubt:
 def _block_doubt(reading: Reading, draft: Draft) -> Doubt:
     """Elements that are blocks of several types, such as paragraphs, taken one by one."""
     blocks = [n.value for n in reading.view.nodes if isinstance(n.value, dict)]
-    own = [path for path in draft.used if not path.startswith("^")]
-    told = [n for n in reading.view.nodes if any(map(text_of, values_at(own[0], n)))] if own else []
-    several = draft.kind == "pt" and len(told) >= 2 * len(reading.rows)
+    paths = [path for path in draft.used if not path.startswith("^")]
+    nodes = (
+        [n for n in reading.view.nodes if any(map(text_of, values_at(paths[0], n)))]
+        if paths
+        else []
+    )
+    several = draft.kind == "pt" and len(nodes) >= 2 * len(reading.rows)
     typed = bool(reading.view.each) and several and not has_documents(reading.view)
-    found = typed and bool(blocks_by_type(blocks))
-    return Doubt("pages", float(found), f"{reading.view.each} are blocks of several types")
+    has_types = typed and bool(blocks_by_type(blocks))
+    return Doubt("pages", float(has_types), f"{reading.view.each} are blocks of several types")
 
 
-def _acts_as_speaker(one: Column, values: Sequence[Sequence[str]], by: Column) -> bool:
+def _acts_as_speaker(column: Column, values: Sequence[Sequence[str]], by: Column) -> bool:
     """Whether two or more take part in most groups, and a name says that somebody speaks."""
     ident = max(by.named(slot) for slot in ("id", "foreign_id", "turns")) >= 0.5
-    if not 2 <= one.distinct <= _FEW or not (ident or by.nature in ("hash", "uuid", "mark")):
+    if not 2 <= column.distinct <= _FEW or not (ident or by.nature in ("hash", "uuid", "mark")):
         return False
-    told = set(one.present)
-    known = {"user", "assistant"} <= {speaker_role(v) for v in told}
+    distinct = set(column.present)
+    known = {"user", "assistant"} <= {speaker_role(v) for v in distinct}
     several = sum(len(set(v)) > 1 for v in values) >= 0.5 * len(values)
     return several and (
-        known or one.named_own("speaker") >= NAMED or bool(flag_roles(one.name, told))
+        known or column.named_own("speaker") >= NAMED or bool(flag_roles(column.name, distinct))
     )
 
 
-def _counts_up(one: Column, values: Sequence[Sequence[str]]) -> bool:
+def _counts_up(column: Column, values: Sequence[Sequence[str]]) -> bool:
     """Whether whole numbers count the rows of every group, from about the same start."""
-    if not one.numeric or one.distinct < 3:
+    if not column.numeric or column.distinct < 3:
         return False
     numbers = [[parse_finite_number(v) or 0.0 for v in group] for group in values]
     counts = all(len(set(v)) == len(v) and max(v) - min(v) < 3 * len(v) for v in numbers)
@@ -216,11 +222,13 @@ def _turn_kind_doubt(view: View, draft: Draft) -> Doubt:
         role = message.role
         if len(message.each) != 1 or not isinstance(role, RoleFromData):
             continue
-        each, said = message.each[0].text, role.path
-        speaker = (said.parts["of"] if isinstance(said, Lookup) else said).text  # its writer
+        each, speaker_path = message.each[0].text, role.path
+        speaker = (
+            speaker_path.parts["of"] if isinstance(speaker_path, Lookup) else speaker_path
+        ).text  # its writer
         read = {speaker, *value_strings(part_document(message))}
-        held = [v for node in view.nodes[:_ROWS] for v in values_at(each, node)]
-        turns = _object_scalars(held)
+        nodes = [v for node in view.nodes[:_ROWS] for v in values_at(each, node)]
+        turns = _object_scalars(nodes)
         names = dict.fromkeys(name for turn in turns for name in turn)
         speakers = [turn.get(speaker, "") for turn in turns]
         for name in names:
@@ -232,9 +240,9 @@ def _turn_kind_doubt(view: View, draft: Draft) -> Doubt:
                 continue
             if all(parse_finite_number(v) is not None for v in kinds if v):
                 continue
-            told = len(set(zip(speakers, values, strict=True))) > len(set(speakers))
+            differ = len(set(zip(speakers, values, strict=True))) > len(set(speakers))
             rare = min(values.count(kind) for kind in kinds)
-            if told and rare >= 2 and sum(map(bool, values)) > 0.5 * len(values):
+            if differ and rare >= 2 and sum(map(bool, values)) > 0.5 * len(values):
                 seen = f"{name} sorts the turns of {each} and is not read"
                 return Doubt("kinds of turns", 1.0, seen)
     return Doubt("kinds of turns", 0.0, "")
@@ -260,14 +268,14 @@ def _turn_order_doubt(view: View, draft: Draft) -> Doubt:
         if "[" in each.removesuffix("[*]") or not each.endswith("[*]"):
             continue
         head = each.removesuffix("[*]") or "$"
-        held = (value for node in view.nodes[:_ROWS] for value in values_at(head, node))
-        turns = [_object_scalars(v) for v in held if isinstance(v, list) and len(v) > 1]
+        values = (value for node in view.nodes[:_ROWS] for value in values_at(head, node))
+        turns = [_object_scalars(v) for v in values if isinstance(v, list) and len(v) > 1]
         names = dict.fromkeys(name for talk in turns for turn in talk for name in turn)
         for name in names:
             times = [[turn.get(name, "") for turn in talk] for talk in turns]
             if not times or not all(map(is_time, itertools.chain.from_iterable(times))):
                 continue
-            falls = sum(one != sorted(one) for one in times) / len(times)
+            falls = sum(talk_times != sorted(talk_times) for talk_times in times) / len(times)
             return Doubt("order of turns", falls, f"{name} goes backwards in {falls:.0%} of {each}")
     return Doubt("order of turns", 0.0, "")
 
@@ -281,8 +289,8 @@ def _role_doubt(view: View, draft: Draft) -> Doubt:
             worst, seen = max((worst, seen), (0.5, "only the order says who speaks"))
         if not isinstance(role, RoleFromData) or not role.map or not message.each:
             continue
-        said, table = taken_path(role.path).text, role.map
-        name = last_name(said) if said != "$" else ""
+        speaker_path, table = taken_path(role.path).text, role.map
+        name = last_name(speaker_path) if speaker_path != "$" else ""
         strange = [
             v for v, r in table.items() if v != "*" and r != "system" and speaker_role(str(v)) != r
         ]
@@ -300,19 +308,19 @@ def _link_doubt(view: View, draft: Draft) -> Doubt:
         if not each.endswith(("[*]", ".*")):
             continue
         head = each.removesuffix("[*]").removesuffix(".*") or "$"
-        held = [value for node in view.nodes[:_ROWS] for value in values_at(head, node)]
-        lists = [list(v.values()) if isinstance(v, dict) else v for v in held]
+        values = [value for node in view.nodes[:_ROWS] for value in values_at(head, node)]
+        lists = [list(v.values()) if isinstance(v, dict) else v for v in values]
         talks = [_object_scalars(talk) for talk in lists if isinstance(talk, list)]
         names = dict.fromkeys(name for talk in talks for turn in talk for name in turn)
-        for own, other in itertools.permutations(list(names)[:12], 2):
-            if any(_follows_another(talk, own, other) for talk in talks):
-                return Doubt("links", 1.0, f"{other} names the {own} of a turn further up")
+        for speaker_name, other in itertools.permutations(list(names)[:12], 2):
+            if any(_follows_another(talk, speaker_name, other) for talk in talks):
+                return Doubt("links", 1.0, f"{other} names the {speaker_name} of a turn further up")
     return Doubt("links", 0.0, "")
 
 
-def _follows_another(talk: Sequence[dict[str, str]], own: str, other: str) -> bool:
+def _follows_another(talk: Sequence[dict[str, str]], name: str, other: str) -> bool:
     """Whether turns name others of the same talk, and some not the one right before them."""
-    ids = [turn.get(own, "") for turn in talk]
+    ids = [turn.get(name, "") for turn in talk]
     if len(talk) < 3 or len(set(ids)) < len(ids) or max(map(len, ids)) > 80:
         return False
     links = [(n, turn.get(other, "")) for n, turn in enumerate(talk) if turn.get(other)]
@@ -333,10 +341,10 @@ _FEWEST_TURNS, _MOST_SPEAKERS = 4, 4
 
 def conversation_doubt(records: Sequence[Record]) -> Doubt:
     """Return texts that are conversations: whether they are to be cut is for a person."""
-    found = [*filter(None, map(_speakers_in_text, (record["text"] for record in records)))]
-    share = len(found) / max(1, len(records))
+    speakers = [*filter(None, map(_speakers_in_text, (record["text"] for record in records)))]
+    share = len(speakers) / max(1, len(records))
     names = ", ".join(
-        name for name, _ in Counter(itertools.chain(*found)).most_common(_MOST_SPEAKERS)
+        name for name, _ in Counter(itertools.chain(*speakers)).most_common(_MOST_SPEAKERS)
     )
     words = f"{share:.0%} of the texts are conversations ({names}): as messages with --mode sft"
     return Doubt("transcripts", share if share > _MOST_TALKS else 0.0, words)
@@ -350,6 +358,6 @@ def _speakers_in_text(text: str) -> list[str]:
     speakers = [name for name, count in counts.items() if count > 1]
     turns = [name for name in names if name in speakers]
     spread = len(turns) >= max(_FEWEST_TURNS, len([*filter(str.strip, lines)]) / 2)
-    changes = sum(one != other for one, other in itertools.pairwise(turns))
+    changes = sum(turn != other for turn, other in itertools.pairwise(turns))
     several = 1 < len(speakers) <= _MOST_SPEAKERS
     return speakers if several and spread and 2 * changes >= len(turns) - 1 else []

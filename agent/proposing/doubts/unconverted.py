@@ -22,9 +22,9 @@ def unconverted_reason(rows: Sequence[Json]) -> str:
     """Return why rows without a mapping may hold something to convert, "" if nothing says so."""
     some = [row for row in rows[:_LOOKED_AT] if isinstance(row, dict)]
     literals = Counter(key for row in some for key, text in row.items() if _is_python(text))
-    found = [key for key, times in literals.items() if times >= _SHARE * len(some)]
-    if found:
-        return f"{found[0]} holds values as Python writes them, which are not read: write JSON"
+    keys = [key for key, times in literals.items() if times >= _SHARE * len(some)]
+    if keys:
+        return f"{keys[0]} holds values as Python writes them, which are not read: write JSON"
     if some and sum(map(_is_event, some)) >= _SHARE * len(some):
         return "the rows look like the log of a session, an event each, which is not converted yet"
     sides = [next(_named(some, side), "") for side in ("question", "answer")]
@@ -43,8 +43,8 @@ def _is_python(value: Json) -> bool:
 
 def _is_event(row: dict[str, Json]) -> bool:
     """Whether a row says what kind of event it is, when or which, and holds what happened."""
-    held = any(isinstance(row.get(part), dict) for part in _EVENT_PARTS)
-    return isinstance(row.get("type"), str) and held and any(row.get(k) for k in _EVENT_MARKS)
+    is_event = any(isinstance(row.get(part), dict) for part in _EVENT_PARTS)
+    return isinstance(row.get("type"), str) and is_event and any(row.get(k) for k in _EVENT_MARKS)
 
 
 def _named(rows: Sequence[dict[str, Json]], side: str) -> Iterator[str]:

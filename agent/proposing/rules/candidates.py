@@ -68,22 +68,22 @@ def source_readings(source: Source, sample: Sample) -> Iterator[Reading]:
     unlikely = 0.65 if single or tables else 1.0
     base = plain_reading(sample, facts, unlikely, "the rows as they are")
     base, texts = plain_text_readings(source, sample, base)
-    others = (*roots, *texts, *_conversation_files(source, base))
-    for one in (base, *others):
-        yield one
-        yield from parse_json_columns(one)
-        yield from row_groups.grouped_reading(one)
-        yield from thread_readings(one)
-        if len(one.sample.rows) > 0:
-            yield from element_readings(one)
+    readings = (*roots, *texts, *_conversation_files(source, base))
+    for reading in (base, *readings):
+        yield reading
+        yield from parse_json_columns(reading)
+        yield from row_groups.grouped_reading(reading)
+        yield from thread_readings(reading)
+        if len(reading.sample.rows) > 0:
+            yield from element_readings(reading)
 
 
 def _are_pages(sample: Sample, root: RootCandidate) -> bool:
     """Whether rows that are files are pages of one list: as many rows in all of them but one."""
     if root.orient or not root.path.endswith("[*]"):
         return False
-    found = [values_at(root.path.removesuffix("[*]"), Node(row.value)) for row in sample.rows]
-    sizes = [len(one[0]) for one in found if one and isinstance(one[0], list)]
+    lists = [values_at(root.path.removesuffix("[*]"), Node(row.value)) for row in sample.rows]
+    sizes = [len(hits[0]) for hits in lists if hits and isinstance(hits[0], list)]
     size = max(sizes, key=sizes.count, default=0)
     alike = sizes.count(size) >= len(sample.rows) - 1
     return alike and size >= _TABLE_ROWS and len(sample.rows) > _FEW_FILES
@@ -93,7 +93,7 @@ def _share_no_keys(sample: Sample) -> bool:
     """Whether rows are objects without a key in common: their keys are ids, not fields."""
     keys = [set(row.value) for row in sample.rows if isinstance(row.value, dict)]
     several = len(keys) == len(sample.rows) > 1 and min(map(len, keys)) >= _FEWEST_KEYS
-    return several and not any(one & other for one, other in pairwise(keys))
+    return several and not any(keys_before & other for keys_before, other in pairwise(keys))
 
 
 def _conversation_files(source: Source, base: Reading) -> Iterator[Reading]:
@@ -109,8 +109,10 @@ def _conversation_files(source: Source, base: Reading) -> Iterator[Reading]:
 
 
 def _other_root_readings(source: Source, single: bool) -> Iterator[Reading]:
-    others = [one for one in source.roots if one.orient or one.path not in (source.spec.root, "$")]
-    for place, root in enumerate(others[:4]):
+    roots = [
+        root for root in source.roots if root.orient or root.path not in (source.spec.root, "$")
+    ]
+    for place, root in enumerate(roots[:4]):
         other = source.with_spec(replace(source.spec, **root.facts))
         try:
             sample = draw_sample(other)
@@ -126,7 +128,7 @@ def _other_root_readings(source: Source, single: bool) -> Iterator[Reading]:
 
 def _is_table(read: Reading) -> bool:
     """Whether rows are whole by themselves: messages of one talk, paragraphs of a text are not."""
-    texts = [one for one in read.view.texts if not one.many and one.fill > 0.5]
+    texts = [column for column in read.view.texts if not column.many and column.fill > 0.5]
     return (
         len(read.sample.rows) >= _TABLE_ROWS
         and len(texts) >= 2
@@ -136,16 +138,16 @@ def _is_table(read: Reading) -> bool:
 
 def view_drafts(view: View, modes: Sequence[str]) -> list[Draft]:
     """Return the drafts of one view for the open modes, best first."""
-    found: list[Draft] = []
+    drafts: list[Draft] = []
     if "sft" in modes:
-        found += conversation_drafts(view)
-        found += question_answer_drafts(view)
-        found += tree_drafts(view)
+        drafts += conversation_drafts(view)
+        drafts += question_answer_drafts(view)
+        drafts += tree_drafts(view)
     if "pt" in modes:
-        found += document_drafts(view)
-        found += section_tree_drafts(view)
-        found += attribute_drafts(view)
-    return sorted(found, key=lambda d: -d.score)
+        drafts += document_drafts(view)
+        drafts += section_tree_drafts(view)
+        drafts += attribute_drafts(view)
+    return sorted(drafts, key=lambda d: -d.score)
 
 
 def _mixed_shape_drafts(reading: Reading, modes: Sequence[str]) -> Iterator[Draft]:
@@ -153,10 +155,10 @@ def _mixed_shape_drafts(reading: Reading, modes: Sequence[str]) -> Iterator[Draf
     parts = rows_by_shape(reading.rows) if not reading.outer else []
     best: list[Draft] = []
     for part in parts:
-        found = view_drafts(View.of(part), modes)
-        if not found or found[0].score < 0.6:
+        drafts = view_drafts(View.of(part), modes)
+        if not drafts or drafts[0].score < 0.6:
             return
-        best.append(found[0])
+        best.append(drafts[0])
     if not best or len({d.kind for d in best}) > 1:
         return
     bodies = list({repr(d.body): d.body for d in best}.values())
@@ -184,11 +186,11 @@ def candidate_document(draft: Draft, reading: Reading, meta: dict[str, Json]) ->
 
 def _needed_facts(source: dict[str, Json], paths: Sequence[str]) -> dict[str, Json]:
     """The facts of a reading without the parsed strings that no path looks into."""
-    kept = [
+    json_fields = [
         p for p in source.get("json_fields", ()) if any(is_path_inside(path, p) for path in paths)
     ]
     rest = {key: value for key, value in source.items() if key != "json_fields"}
-    return {**rest, "json_fields": kept} if kept else rest
+    return {**rest, "json_fields": json_fields} if json_fields else rest
 
 
 def find_candidates(source: Source, sample: Sample, modes: Sequence[str]) -> list[Candidate]:
@@ -198,10 +200,12 @@ def find_candidates(source: Source, sample: Sample, modes: Sequence[str]) -> lis
         reading = plain_reading(sample, facts, 1.0, "a file is a row")
         if where := good_rows_condition(reading.view, _OF_A_DOCUMENT):  # drafts, by front matter
             draft = replace(draft, body={**draft.body, "where": where})
-        made = candidate_document(draft, reading, {})
-        one = Candidate(draft=draft, reading=reading, score=draft.score, document=made)
-        return [one] if draft.kind in modes else []
-    found: list[Candidate] = []
+        mapping_document = candidate_document(draft, reading, {})
+        candidate = Candidate(
+            draft=draft, reading=reading, score=draft.score, document=mapping_document
+        )
+        return [candidate] if draft.kind in modes else []
+    candidates: list[Candidate] = []
     for reading in source_readings(source, sample):
         drafts = view_drafts(reading.view, modes)
         drafts = sorted([*_mixed_shape_drafts(reading, modes), *drafts], key=lambda d: -d.score)
@@ -218,23 +222,25 @@ def find_candidates(source: Source, sample: Sample, modes: Sequence[str]) -> lis
             draft = replace(best, most=min(best.most, reading.most))
             document = candidate_document(draft, reading, {})
             score = min(0.99, draft.score * reading.factor)
-            found.append(Candidate(draft=draft, reading=reading, score=score, document=document))
-    found = _without_other_answers(_without_unread_talks(found))
-    return sorted(found, key=lambda c: (-c.score, -len(c.draft.body)))
+            candidates.append(
+                Candidate(draft=draft, reading=reading, score=score, document=document)
+            )
+    candidates = _without_other_answers(_without_unread_talks(candidates))
+    return sorted(candidates, key=lambda c: (-c.score, -len(c.draft.body)))
 
 
-def _without_unread_talks(found: list[Candidate]) -> list[Candidate]:
+def _without_unread_talks(candidates: list[Candidate]) -> list[Candidate]:
     """Without those that take messages in JSON for a text, or rows to gather for conversations."""
     opened = {
         field
-        for c in found
+        for c in candidates
         for field in c.document.get("source", {}).get("json_fields", ())
-        for one in c.draft.body.get("messages", ())
-        if is_path_inside(str(one.get("each", "")), field)
+        for message in c.draft.body.get("messages", ())
+        if is_path_inside(str(message.get("each", "")), field)
     }
     grouped = [
         c.reading.source
-        for c in found
+        for c in candidates
         if "group" in c.reading.outer
         and c.draft.kind == "sft"
         and c.score >= GATHERED_SCORE
@@ -242,24 +248,26 @@ def _without_unread_talks(found: list[Candidate]) -> list[Candidate]:
     ]
     return [
         c
-        for c in found
+        for c in candidates
         if c.draft.kind != "sft"
         or not (opened & c.draft.used or (not c.reading.outer and c.reading.source in grouped))
     ]
 
 
-def _without_other_answers(found: list[Candidate]) -> list[Candidate]:
+def _without_other_answers(candidates: list[Candidate]) -> list[Candidate]:
     """The candidates but those that take every answer of a list of which one was accepted."""
     lists = {
         content.get("lookup")
-        if isinstance(content := one.get("content"), dict)
-        else one.get("each")
-        for c in found
+        if isinstance(content := message.get("content"), dict)
+        else message.get("each")
+        for c in candidates
         if c.draft.most == 1 and c.draft.pair and not c.reading.outer
-        for one in c.draft.body.get("messages", ())
-        if one.get("role") == "assistant"
+        for message in c.draft.body.get("messages", ())
+        if message.get("role") == "assistant"
     }
-    return [c for c in found if not c.draft.pair or c.reading.outer.get("each", "") not in lists]
+    return [
+        c for c in candidates if not c.draft.pair or c.reading.outer.get("each", "") not in lists
+    ]
 
 
 # --- rows that are one attribute of a thing each
@@ -273,12 +281,12 @@ def attribute_drafts(view: View) -> list[Draft]:
     """Return the draft that takes the rows of the attribute that holds the text."""
     plain = [c for c in view.columns if not c.many and c.fill == 1]
     value = max((c for c in view.columns if not c.many), key=lambda c: c.chars, default=None)
-    found = [
+    groups = [
         (by, name) for by in plain for name in plain if value and _are_attributes(by, name, value)
     ]
-    if not found or value is None or view.each:
+    if not groups or value is None or view.each:
         return []
-    by, name = max(found, key=lambda one: one[0].distinct)
+    by, name = max(groups, key=lambda group: group[0].distinct)
     things: dict[str, dict[str, Json]] = {}
     for key, attribute, text in zip(by.texts, name.texts, value.texts, strict=True):
         things.setdefault(key, {})[attribute] = text
@@ -373,30 +381,32 @@ def _asking_values(posts: Answers, kind: Column) -> list[Json]:
     if not 2 <= kind.distinct <= _MOST_KINDS:
         return []
     firsts = {row: n for n, row in reversed(list(enumerate(posts.rows)))}
-    found: dict[str, Json] = {}
-    for value in (held[0] for held in kind.values if held and text_of(held[0])):
+    values_by_text: dict[str, Json] = {}
+    for value in (values[0] for values in kind.values if values and text_of(values[0])):
         places = posts.places([text_of(value) == text for text in kind.texts])
         first = all(numbers == [firsts[row]] for row, numbers in places.items())
         if first and len(places) >= _SHARE * len(firsts):
-            found[text_of(value)] = value
-    return list(found.values())
+            values_by_text[text_of(value)] = value
+    return list(values_by_text.values())
 
 
 def _accepted_drafts(view: View, posts: Answers, kind: Column, value: Json) -> Iterator[Draft]:
     asked = [text_of(value) == text for text in kind.texts]
-    asking = View.over([posts.view.nodes[n] for n, one in enumerate(asked) if one])
+    asking = View.over([posts.view.nodes[n] for n, is_asked in enumerate(asked) if is_asked])
     if not any(c.path == posts.body.path and c.looks("question") >= _ASKS for c in asking.columns):
         return
-    kept = [n for n, one in enumerate(asked) if not one]
-    inner = View.over([Node(posts.view.nodes[n].value) for n in kept])
+    reply_numbers = [n for n, is_asked in enumerate(asked) if not is_asked]
+    inner = View.over([Node(posts.view.nodes[n].value) for n in reply_numbers])
     body = next((c for c in inner.columns if c.path == posts.body.path), None)
     if body is None:
         return
-    rows = tuple(posts.rows[n] for n in kept)
-    others = replace(posts, view=inner, rows=rows, body=body)
-    for where, taken, sure in marked_elements(others):
-        places = others.places(taken)
-        if 2 * len(places) < len(view.nodes) or any(len(one) > 1 for one in places.values()):
+    rows = tuple(posts.rows[n] for n in reply_numbers)
+    replies = replace(posts, view=inner, rows=rows, body=body)
+    for where, selected, sure in marked_elements(replies):
+        places = replies.places(selected)
+        if 2 * len(places) < len(view.nodes) or any(
+            len(elements) > 1 for elements in places.values()
+        ):
             continue
         turns: list[Json] = [
             {"each": _ELEMENT, "where": chosen, "role": role, "content": body.path}

@@ -40,25 +40,27 @@ _MOST_FLAGGED = 0.7  # of the rows; what flags more of them is a kind, not a fau
 
 def persona_system_value(columns: Sequence[Column]) -> Json:
     """Return the value of `system` from columns beside a conversation, None if there is none."""
-    told = [
+    system_columns = [
         c
         for c in columns
         if max(c.named("system"), *(name_strength(n, "system") for n in outer_names(c.path)), 0.0)
         >= 0.8
     ]
-    found = [(c.chars, c.path) for c in told if _holds_text(c)]
-    found += [(c.chars, c.path.replace("[*]", "[0]", 1)) for c in told if _is_same_in_group(c)]
-    found += [
+    measured = [(c.chars, c.path) for c in system_columns if _holds_text(c)]
+    measured += [
+        (c.chars, c.path.replace("[*]", "[0]", 1)) for c in system_columns if _is_same_in_group(c)
+    ]
+    measured += [
         (c.chars, c.path)
-        for c in told
+        for c in system_columns
         if c.nested and c.nature in ("text", "label") and _is_its_list(c)
     ]
-    if found:
-        best = max(found)[1]
+    if measured:
+        best = max(measured)[1]
         whole, _, _ = best.partition("[*].")
-        listed = [one for one in found if one[1].startswith(f"{whole}[*].")]
+        listed = [item for item in measured if item[1].startswith(f"{whole}[*].")]
         # A text in some rows, the texts of a list in others.
-        both = listed and any(path == whole for _, path in found)
+        both = listed and any(path == whole for _, path in measured)
         return {"any_of": [max(listed)[1], whole]} if both else best
     spoken_to = [c.path for c in columns if _holds_text(c) and addresses_bot(c)]
     if len(spoken_to) == 1:
@@ -109,35 +111,35 @@ class ColumnRoles:
     provisional: Column | None = None
 
 
-def system_column(columns: Sequence[Column], taken: set[str]) -> Column | None:
+def system_column(columns: Sequence[Column], used: set[str]) -> Column | None:
     """Return the column of standing instructions or of a persona."""
-    found = [
+    candidates = [
         c
         for c in columns
         if (c.named("system") >= NAMED or addresses_bot(c))
-        and c.path not in taken
+        and c.path not in used
         and c.present
         and not c.numeric
         and c.nature in ("text", "label")
     ]
-    return max(found, key=lambda c: c.chars, default=None)
+    return max(candidates, key=lambda c: c.chars, default=None)
 
 
-def rationale_column(columns: Sequence[Column], answer: Column, taken: set[str]) -> Column | None:
+def rationale_column(columns: Sequence[Column], answer: Column, used: set[str]) -> Column | None:
     """Return the column of the reasoning before the answer, unless the answer holds it.
 
     A column with rivals of the same name is not returned.
     """
-    found = [
+    candidates = [
         c
         for c in columns
-        if c.path not in taken
+        if c.path not in used
         and c.text
         and c.named("rationale") >= NAMED
         and c.fill > 0.3
         and not rival_columns(c, columns)
     ]
-    best = max(found, key=lambda c: c.chars, default=None)
+    best = max(candidates, key=lambda c: c.chars, default=None)
     return best if best and containment_share(answer, best) < 0.5 else None
 
 
@@ -145,7 +147,7 @@ _PLACES = ("task", "context", "title")  # before the question, in this order
 
 
 def user_turn_columns(
-    columns: Sequence[Column], cast: ColumnRoles, taken: set[str]
+    columns: Sequence[Column], cast: ColumnRoles, used: set[str]
 ) -> tuple[list[Column], list[Column]]:
     """Return the columns of the user's turn before the question, and those after it.
 
@@ -154,14 +156,14 @@ def user_turn_columns(
     before, after = list[tuple[int, Column]](), list[Column]()
     for column in columns:
         sayable = column.nature in ("text", "label") and _is_plain_text(column)
-        if column.path in taken or not sayable or _is_repeated(column, cast):
+        if column.path in used or not sayable or _is_repeated(column, cast):
             continue
         place = _column_place(column, cast)
         if place == "after":
             after.append(column)
         elif place:
             before.append((_PLACES.index(place), column))
-    before.sort(key=lambda one: (one[0], one[1].position))
+    before.sort(key=lambda item: (item[0], item[1].position))
     placed = [*(c for _, c in before), *after]
     lists = Counter(list_path(c.path) for c in placed if c.nested)
     left = {c.path for c in placed if lists[list_path(c.path)] > 1}
@@ -171,13 +173,13 @@ def user_turn_columns(
 
 def _repeated_columns(placed: Sequence[Column], answer: Column) -> set[str]:
     """Columns that others hold; and a template filled with others and the answer."""
-    found = set()
+    repeated = set()
     for outer in placed:
         for inner in placed:
             if outer is not inner and inner.words >= 2 and containment_share(outer, inner) > 0.6:
                 filled = outer.named("context") < PLAIN and containment_share(outer, answer) > 0.6
-                found.add(outer.path if filled else inner.path)
-    return found
+                repeated.add(outer.path if filled else inner.path)
+    return repeated
 
 
 def _is_repeated(column: Column, cast: ColumnRoles) -> bool:
@@ -274,9 +276,9 @@ def _stands_between(column: Column, cast: ColumnRoles) -> bool:
         column.named(slot)
         for slot in (*name_group("slots_of_no_context"), "rationale", "title", "label", "good")
     )
-    beside = outer_names(column.path) == outer_names(cast.question.path)
+    is_sibling = outer_names(column.path) == outer_names(cast.question.path)
     between = cast.question.position < column.position < cast.answer.position
-    own = (
+    is_answer = (
         not column.nested
         and column.words >= 3
         and 2 * column.distinct > len(column.present)  # a signature comes again and again
@@ -284,13 +286,15 @@ def _stands_between(column: Column, cast: ColumnRoles) -> bool:
     )
     code = language_code(spell_name(column.name).split("_")[-1])
     alone = not cast.options and not code and _in_same_language(column, cast.question)
-    return between and beside and own and known < 0.5 and alone
+    return between and is_sibling and is_answer and known < 0.5 and alone
 
 
 def _in_same_language(column: Column, question: Column) -> bool:
     """Whether nothing says that two columns are in different languages."""
-    (one, sure), (other, sure_too) = (detect_language(c.present[:20]) for c in (column, question))
-    return one == other or min(sure, sure_too) < SURE_SHARE
+    (language, sure), (other, sure_too) = (
+        detect_language(c.present[:20]) for c in (column, question)
+    )
+    return language == other or min(sure, sure_too) < SURE_SHARE
 
 
 def _is_record_title(column: Column) -> bool:
@@ -318,22 +322,22 @@ def good_rows_condition(
     answer: Column | None = None,
 ) -> list[Json] | None:
     """Return conditions that keep the rows that a person or a program has judged good."""
-    beside = {tuple(outer_names(path)) for path in used} | {()}
-    found: list[Json] = []
+    places = {tuple(outer_names(path)) for path in used} | {()}
+    conditions: list[Json] = []
     for column in view.columns:
         known = column.path not in used and not column.many and column.present
-        if not known or tuple(outer_names(column.path)) not in beside:
+        if not known or tuple(outer_names(column.path)) not in places:
             continue
         truths = column.facts.types.get("boolean", 0) >= 0.9 * len(column.present)
         if truths and column.distinct == 2 and column.named("good") >= CLEAR:
-            found.append({"path": column.path, "in": [True]})
+            conditions.append({"path": column.path, "in": [True]})
         elif truths and flags_bad_rows(column.name) and _is_told_apart(column):
-            found.append({"path": column.path, "not_in": [True]})
-        elif told := truth_condition(column):
-            found.append({"path": column.path, "not_in": told})
+            conditions.append({"path": column.path, "not_in": [True]})
+        elif condition := truth_condition(column):
+            conditions.append({"path": column.path, "not_in": condition})
         elif bad := _bad_values(column, worse, answer):
-            found.append({"path": column.path, "not_in": bad})
-    return found or None
+            conditions.append({"path": column.path, "not_in": bad})
+    return conditions or None
 
 
 def _is_told_apart(column: Column) -> bool:
@@ -367,11 +371,11 @@ def _bad_values(column: Column, worse: Sequence[str], answer: Column | None) -> 
 
     Where there is no answer, a value may say so in any way.
     """
-    given = answer.texts if answer else column.texts
-    judged = [x for x, y in zip(column.texts, given, strict=True) if x.strip() and y.strip()]
-    told = {value: verdict_of(value) for value in sorted(set(judged))}
-    bad = [value for value, verdict in told.items() if verdict in worse]
+    texts = answer.texts if answer else column.texts
+    judged = [x for x, y in zip(column.texts, texts, strict=True) if x.strip() and y.strip()]
+    verdicts = {value: verdict_of(value) for value in sorted(set(judged))}
+    bad = [value for value, verdict in verdicts.items() if verdict in worse]
     dropped = sum(text in bad for text in judged)
-    clear = all(told.values()) or "good" in told.values()
-    few = 1 < len(told) <= 6 and clear and not column.numeric
-    return bad if few and len(bad) < len(told) and 2 * dropped <= len(judged) else []
+    clear = all(verdicts.values()) or "good" in verdicts.values()
+    few = 1 < len(verdicts) <= 6 and clear and not column.numeric
+    return bad if few and len(bad) < len(verdicts) and 2 * dropped <= len(judged) else []

@@ -66,24 +66,25 @@ class KnownLayout:
         """Return whether most rows have all that is required and none has what is forbidden."""
         if any(_has(row, path) for row in rows for path in self.forbidden):
             return False
-        others = sum(not all(_has(row, one) for one in self.required) for row in rows)
-        return bool(rows) and others <= len(rows) // MOST_OTHERS
+        rest = sum(not all(_has(row, required) for required in self.required) for row in rows)
+        return bool(rows) and rest <= len(rows) // MOST_OTHERS
 
 
 @cache
 def known_layouts() -> tuple[KnownLayout, ...]:
     """Return all layouts by name."""
     folder = files("ingot.schemas").joinpath("known").iterdir()
-    texts = [one.read_bytes() for one in folder if one.name.endswith(".json")]
-    found = (decode(KnownLayout, orjson.loads(text)) for text in texts)
-    return tuple(sorted(found, key=lambda one: one.name))
+    texts = [file.read_bytes() for file in folder if file.name.endswith(".json")]
+    layouts = (decode(KnownLayout, orjson.loads(text)) for text in texts)
+    return tuple(sorted(layouts, key=lambda layout: layout.name))
 
 
 def _has(row: Json, wanted: Json) -> bool:
     path, among = (wanted, None) if isinstance(wanted, str) else (wanted["path"], wanted["in"])
-    found = values_at(path, Node(row))
-    return bool(found) and (
-        among is None or all(any(same_json(value, one) for one in among) for value in found)
+    values = values_at(path, Node(row))
+    return bool(values) and (
+        among is None
+        or all(any(same_json(value, allowed) for allowed in among) for value in values)
     )
 
 
@@ -98,14 +99,16 @@ def propose_known(
     ]
     # Not those that another one requires all of, and more.
     wants = {layout.name: set(map(str, layout.required)) for layout, _ in hits}
-    best = [one for one in hits if not any(wants[one[0].name] < more for more in wants.values())]
+    best = [hit for hit in hits if not any(wants[hit[0].name] < more for more in wants.values())]
     against: list[Evidence] = []
     for layout, read in best:
-        found = _propose_layout(layout, *read, request)
-        if isinstance(found, Proposal):
-            others = [one.name for one, _ in best if one is not layout]
-            return (_doubt_layout(found, others) if others else found), ()
-        why = f"it looks like {layout.title}, but the mapping of that does not fit: {found}"
+        proposed = _propose_layout(layout, *read, request)
+        if isinstance(proposed, Proposal):
+            other_names = [
+                other_layout.name for other_layout, _ in best if other_layout is not layout
+            ]
+            return (_doubt_layout(proposed, other_names) if other_names else proposed), ()
+        why = f"it looks like {layout.title}, but the mapping of that does not fit: {proposed}"
         against.append(Evidence(target="layout", choice="none", why=why, runner_up=layout.name))
     return None, tuple(against)
 
@@ -113,10 +116,10 @@ def propose_known(
 def _recognize(layout: KnownLayout, source: Source, sample: Sample) -> tuple[Source, Sample] | None:
     """The source and the sample as the layout reads them, None if the rows are others."""
     facts = layout.mapping.get("source", {})
-    names = [*(one.name for one in source.files), *(one.name for one in source.left_out)]
-    there = {name.rpartition("/")[2] for name in names}
-    beside = bool(layout.beside) and there >= set(layout.beside)
-    if not (beside or layout.fits([row.value for row in sample.rows])):
+    names = [*(file.name for file in source.files), *(file.name for file in source.left_out)]
+    base_names = {name.rpartition("/")[2] for name in names}
+    are_beside = bool(layout.beside) and base_names >= set(layout.beside)
+    if not (are_beside or layout.fits([row.value for row in sample.rows])):
         return None
     if not facts:
         return source, sample
@@ -126,7 +129,7 @@ def _recognize(layout: KnownLayout, source: Source, sample: Sample) -> tuple[Sou
         drawn = draw_sample(read)
     except SourceError:
         return None
-    fits = not beside or layout.fits([row.value for row in drawn.rows])
+    fits = not are_beside or layout.fits([row.value for row in drawn.rows])
     return (read, drawn) if fits else None
 
 
@@ -154,18 +157,18 @@ def _propose_layout(
         document["meta"] = {**document.get("meta", {}), "language": language}
     confidence = ASKING_CONFIDENCE if layout.ask else CONFIDENCE
     why = f"known layout {layout.name}: {layout.title}, {layout.docs}"
-    told = [Evidence(target="decision", choice=layout.kind, why=why, confidence=confidence)]
-    told += [Evidence(target="doubt", choice="layout", why=layout.ask)] if layout.ask else []
+    evidence = [Evidence(target="decision", choice=layout.kind, why=why, confidence=confidence)]
+    evidence += [Evidence(target="doubt", choice="layout", why=layout.ask)] if layout.ask else []
     if gone:
         why = f"in no sampled row, so left out of the mapping: {', '.join(gone)}"
-        told.append(Evidence(target="layout", choice=layout.name, why=why))
-    told += _counted(layout, rows)
+        evidence.append(Evidence(target="layout", choice=layout.name, why=why))
+    evidence += _counted(layout, rows)
     return Proposal(
         decision=layout.kind,
         mapping=document,
         confidence=confidence,
         reason=f"This is a known layout: {layout.title} ({layout.name}).",
-        evidence=tuple(told),
+        evidence=tuple(evidence),
         detected=detected,
         layout=layout.name,
     )
@@ -176,16 +179,16 @@ def _counted(layout: KnownLayout, rows: Sequence[Json]) -> list[Evidence]:
     if not layout.count:
         return []
     numbers = [value for row in rows for value in values_at(layout.count["path"], Node(row))]
-    found = [number for number in numbers if isinstance(number, int) and number > 0]
-    why = f"{layout.count['what']}: {sum(found)}, in {len(found)} of {len(rows)} sampled rows"
-    return [Evidence(target="layout", choice=layout.name, why=why)] if found else []
+    positive = [number for number in numbers if isinstance(number, int) and number > 0]
+    why = f"{layout.count['what']}: {sum(positive)}, in {len(positive)} of {len(rows)} sampled rows"
+    return [Evidence(target="layout", choice=layout.name, why=why)] if positive else []
 
 
-def _doubt_layout(proposal: Proposal, others: Sequence[str]) -> Proposal:
+def _doubt_layout(proposal: Proposal, other_names: Sequence[str]) -> Proposal:
     """The same proposal for a person, who has to say which of several layouts it is."""
-    why = f"the rows could also be those of the known layout {', '.join(others)}"
-    told = Evidence(target="doubt", choice="layout", why=why, runner_up=others[0])
-    return replace(proposal, confidence=ASKING_CONFIDENCE, evidence=(*proposal.evidence, told))
+    why = f"the rows could also be those of the known layout {', '.join(other_names)}"
+    doubt = Evidence(target="doubt", choice="layout", why=why, runner_up=other_names[0])
+    return replace(proposal, confidence=ASKING_CONFIDENCE, evidence=(*proposal.evidence, doubt))
 
 
 # --- parts of a mapping that no sampled row has
@@ -234,5 +237,5 @@ def _drop_part(document: MappingDocument, pointer: str) -> None:
 
 
 def _holds_for_missing(condition: dict[str, Json]) -> bool:
-    kept = None in condition.get("in", [None]) and None not in condition.get("not_in", [])
-    return kept and not condition.get("min_chars")
+    holds_missing = None in condition.get("in", [None]) and None not in condition.get("not_in", [])
+    return holds_missing and not condition.get("min_chars")

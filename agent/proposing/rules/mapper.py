@@ -70,8 +70,10 @@ def _run_candidate(candidate: Candidate, request: Request) -> Candidate:
         return replace(candidate, score=0.0, run=run)
     if candidate.draft.unknown:
         return replace(candidate, score=candidate.score * _record_share(run), run=run)
-    kept = run.coverage if run.records else 0.0
-    factor = kept if "filtered" in run.failures else kept * (0.4 + 0.6 * _made_share(run) ** 0.5)
+    coverage = run.coverage if run.records else 0.0
+    factor = (
+        coverage if "filtered" in run.failures else coverage * (0.4 + 0.6 * _made_share(run) ** 0.5)
+    )
     return replace(candidate, score=candidate.score * factor, run=run)
 
 
@@ -88,8 +90,8 @@ def _made_share(run: SampleRun) -> float:
 
 def _record_share(run: SampleRun) -> float:
     """Share of the records that are made, or will be once a person has named the speakers."""
-    made, waiting = len(run.records), run.failures["unmapped_value"]
-    return (made + waiting) / max(1, made + run.failures.total())
+    records, waiting = len(run.records), run.failures["unmapped_value"]
+    return (records + waiting) / max(1, records + run.failures.total())
 
 
 def _score_open_mode(candidate: Candidate) -> Candidate:
@@ -104,30 +106,30 @@ def _prefer_turns(ran: Sequence[Candidate]) -> list[Candidate]:
     """
     talks = {
         element
-        for one in ran
-        if one.draft.kind == "sft"
-        and one.draft.explicit
-        and one.score >= LEAST_SCORE["sft"]
-        and _reads_speakers(one.draft.tree)
-        for element in message_lists(one.draft.tree)
+        for candidate in ran
+        if candidate.draft.kind == "sft"
+        and candidate.draft.explicit
+        and candidate.score >= LEAST_SCORE["sft"]
+        and _reads_speakers(candidate.draft.tree)
+        for element in message_lists(candidate.draft.tree)
     }
     return [
-        replace(one, score=one.score * _OF_TURNS)
-        if one.draft.kind == "pt" and talks and _takes_turns(one, talks)
-        else one
-        for one in ran
+        replace(candidate, score=candidate.score * _OF_TURNS)
+        if candidate.draft.kind == "pt" and talks and _takes_turns(candidate, talks)
+        else candidate
+        for candidate in ran
     ]
 
 
 def _reads_speakers(mapping: Mapping) -> bool:
     """Whether the data say who speaks."""
-    roles = [one.role for one in select_messages(mapping)]
+    roles = [message.role for message in select_messages(mapping)]
     return any(isinstance(role, RoleFromData | RoleSplit) for role in roles)
 
 
 def _takes_turns(candidate: Candidate, talks: set[str]) -> bool:
     """Whether running text is one of the turns, or all of them joined."""
-    inside = any(is_path_inside(path, one) for path in candidate.draft.used for one in talks)
+    inside = any(is_path_inside(path, talk) for path in candidate.draft.used for talk in talks)
     return inside or candidate.document.get("each") in talks
 
 
@@ -140,29 +142,29 @@ def _example_records(candidate: Candidate) -> list[Record]:
 def _find_metadata(
     candidate: Candidate, request: Request, source: Source
 ) -> tuple[dict[str, Json], dict[str, Json], tuple[Evidence, ...]]:
-    found, evidence = find_meta(candidate.reading.view, candidate.draft.used)
+    meta_columns, evidence = find_meta(candidate.reading.view, candidate.draft.used)
     if document_draft(source):  # other ids are those of front matter, which few files may have
-        found["original_id"] = "path"
-        evidence = tuple(one for one in evidence if one.target != "meta.original_id")
+        meta_columns["original_id"] = "path"
+        evidence = tuple(item for item in evidence if item.target != "meta.original_id")
     group = "group" in candidate.reading.outer
     if "each" in candidate.draft.body:
-        found = {key: seen_from_element(one) for key, one in found.items()}
+        meta_columns = {key: seen_from_element(value) for key, value in meta_columns.items()}
     meta: dict[str, Json] = {}
-    if "original_id" in found:
-        meta["original_id"] = found["original_id"]
+    if "original_id" in meta_columns:
+        meta["original_id"] = meta_columns["original_id"]
     elif group:
         by = candidate.reading.outer["group"]["by"][0]
         meta["original_id"] = f"[0].{by}"
     elif "each" not in candidate.document and _has_row_keys(candidate.reading):
         meta["original_id"] = "~"
     language, detected, share = mapping_language(
-        _example_records(candidate), request.language, found
+        _example_records(candidate), request.language, meta_columns
     )
     if language is not None:
         meta["language"] = language
     for key in ("timestamp", "source", "quality_score", "token_count"):
-        if key in found:
-            meta[key] = found[key]
+        if key in meta_columns:
+            meta[key] = meta_columns[key]
     if detected:
         why, code = f"{share:.0%} of the text reads so", detected["language"]
         read = Evidence(target="meta.language", choice=code, why=why, confidence=share)
@@ -179,12 +181,12 @@ def _has_row_keys(reading: Reading) -> bool:
 
 
 def _prefer_metadata(
-    chosen: Candidate, others: Sequence[Candidate], request: Request, source: Source
+    chosen: Candidate, rivals: Sequence[Candidate], request: Request, source: Source
 ) -> Candidate:
     """The same texts read with strings parsed, where that brings more metadata."""
     same = [
         o
-        for o in others
+        for o in rivals
         if o.draft.body == chosen.draft.body and o.reading.outer == chosen.reading.outer
     ]
     parsed = [o for o in same if "json_fields" in o.reading.source and o.run]
@@ -195,10 +197,10 @@ def _prefer_metadata(
 
 
 def _make_proposal(
-    chosen: Candidate, others: Sequence[Candidate], request: Request, source: Source
+    chosen: Candidate, rivals: Sequence[Candidate], request: Request, source: Source
 ) -> tuple[Proposal, dict[str, float]]:
-    chosen = _prefer_metadata(chosen, others, request, source)
-    meta, detected, found = _find_metadata(chosen, request, source)
+    chosen = _prefer_metadata(chosen, rivals, request, source)
+    meta, detected, meta_evidence = _find_metadata(chosen, request, source)
     written = candidate_document(chosen.draft, chosen.reading, meta)
     try:
         document, _ = drop_absent_parts(written, chosen.reading.sample)
@@ -208,15 +210,17 @@ def _make_proposal(
     document, markup = take_shown_texts(plain, chosen.reading.view)
     if document is not plain:
         chosen = replace(chosen, run=_run_document(document, chosen.reading, request))
-    kept = {f"meta.{key}" for key in document.get("meta", {})}
-    evidence = [e for e in found if e.target in kept or not e.target.startswith("meta.")]
-    runner = next((o for o in others if o.document != chosen.document), None)
-    doubts = _list_doubts(chosen, others, request, source)
+    meta_targets = {f"meta.{key}" for key in document.get("meta", {})}
+    evidence = [
+        e for e in meta_evidence if e.target in meta_targets or not e.target.startswith("meta.")
+    ]
+    runner = next((o for o in rivals if o.document != chosen.document), None)
+    doubts = _list_doubts(chosen, rivals, request, source)
     confidence = draft_confidence(chosen.draft, doubts)
-    told = strongest_first(doubts)
+    strongest = strongest_first(doubts)
     if confidence == chosen.draft.most:
         most = f"rules claim at most {confidence_text(confidence)} of rows with several readings"
-        told.insert(0, Doubt("limit", 1.0, most))
+        strongest.insert(0, Doubt("limit", 1.0, most))
     decision = Evidence(
         target="decision",
         choice=chosen.draft.kind,
@@ -225,57 +229,61 @@ def _make_proposal(
         confidence=confidence,
     )
     against = [
-        Evidence(target="doubt", choice=one.name, why=one.seen, confidence=round(one.share, 2))
-        for one in told
-        if one.share >= (SHOWN_SCORE if one.name == "score" else SHOWN_DOUBT)
+        Evidence(
+            target="doubt", choice=doubt.name, why=doubt.seen, confidence=round(doubt.share, 2)
+        )
+        for doubt in strongest
+        if doubt.share >= (SHOWN_SCORE if doubt.name == "score" else SHOWN_DOUBT)
     ]
-    given = (*chosen.draft.evidence, *evidence, *markup)
+    all_evidence = (*chosen.draft.evidence, *evidence, *markup)
     guessed = source.guessed.to_document()
-    more = path_evidence(read_tree(document), chosen.reading.view, given, guessed)
+    more = path_evidence(read_tree(document), chosen.reading.view, all_evidence, guessed)
     proposal = Proposal(
         decision=chosen.draft.kind,
         mapping=document,
         confidence=confidence,
         reason=f"{chosen.draft.why}.",
-        evidence=(decision, *against, *order_evidence([*given, *more])),
+        evidence=(decision, *against, *order_evidence([*all_evidence, *more])),
         mapper="rules",
         detected=detected,
     )
-    return proposal, {one.name: one.share for one in doubts}
+    return proposal, {doubt.name: doubt.share for doubt in doubts}
 
 
 def _list_doubts(
-    chosen: Candidate, others: Sequence[Candidate], request: Request, source: Source
+    chosen: Candidate, candidates: Sequence[Candidate], request: Request, source: Source
 ) -> list[Doubt]:
     """What speaks against the chosen candidate, other readings of the rows among it."""
-    made = _made_share(chosen.run) if chosen.run else 1.0
+    made_share = _made_share(chosen.run) if chosen.run else 1.0
     if document_draft(source):
-        return [row_count_doubt(len(chosen.reading.rows)), lost_row_doubt(made)]
-    found = find_doubts(chosen.reading, chosen.draft, _example_records(chosen), source, made)
-    found.append(score_doubt(chosen.score))
+        return [row_count_doubt(len(chosen.reading.rows)), lost_row_doubt(made_share)]
+    doubts = find_doubts(chosen.reading, chosen.draft, _example_records(chosen), source, made_share)
+    doubts.append(score_doubt(chosen.score))
     if request.mode == "auto" and chosen.draft.kind == "pt":
-        found.append(conversation_doubt(_example_records(chosen)))
-    names = [one for one in found if one.name == "names"]
+        doubts.append(conversation_doubt(_example_records(chosen)))
+    names = [doubt for doubt in doubts if doubt.name == "names"]
     if request.mode == "auto":
-        found.append(_kind_doubt(chosen, others, names))
-    rivals = [o for o in others if _is_rival(o, chosen)]
-    if rivals and (near := (rivals[0].score / chosen.score - 0.8) / 0.2) > 0:
-        share = min(1.0, near)
-        found.append(
+        doubts.append(_kind_doubt(chosen, candidates, names))
+    rivals = [o for o in candidates if _is_rival(o, chosen)]
+    if rivals and (closeness := (rivals[0].score / chosen.score - 0.8) / 0.2) > 0:
+        share = min(1.0, closeness)
+        doubts.append(
             Doubt("rival", share, f"another mapping fits nearly as well: {rivals[0].draft.why}")
         )
     if not chosen.draft.explicit:
-        said = names[0].seen if names else "no name of a field says so, only the values do"
-        found.append(Doubt("unnamed", 1.0, said))
+        words = names[0].seen if names else "no name of a field says so, only the values do"
+        doubts.append(Doubt("unnamed", 1.0, words))
         silent = 1 - asking_share(_example_records(chosen))
-        found.append(Doubt("nobody asks", silent, f"{silent:.0%} of the prompts ask nothing"))
-    return found
+        doubts.append(Doubt("nobody asks", silent, f"{silent:.0%} of the prompts ask nothing"))
+    return doubts
 
 
-def _kind_doubt(chosen: Candidate, others: Sequence[Candidate], names: Sequence[Doubt]) -> Doubt:
+def _kind_doubt(
+    chosen: Candidate, candidates: Sequence[Candidate], names: Sequence[Doubt]
+) -> Doubt:
     """How well the rows fit as documents where they are taken as conversations, or otherwise."""
     kind = "sft" if chosen.draft.kind == "pt" else "pt"
-    best = max((o.score for o in others if o.draft.kind == kind), default=0.0)
+    best = max((o.score for o in candidates if o.draft.kind == kind), default=0.0)
     share, other = max(0.0, min(1.0, 2 * best / chosen.score - 1)), _OTHER_KINDS[kind]
     if names and names[0].share == 1:
         return Doubt("kind", max(share, _NAMELESS), names[0].seen)
@@ -293,24 +301,24 @@ def _is_rival(other: Candidate, chosen: Candidate) -> bool:
 def _no_mapping_proposal(
     source: Source,
     sample: Sample,
-    found: Sequence[Candidate],
-    others: Sequence[Candidate],
+    candidates: Sequence[Candidate],
+    rivals: Sequence[Candidate],
     request: Request,
 ) -> Proposal:
-    best = found[0] if found else None
+    best = candidates[0] if candidates else None
     what = {"pt": "running text", "sft": "a conversation with answers"}.get(
         request.mode, "running text or a conversation with answers"
     )
     score = best.score if best else 0.0
     rows = [row.value for row in sample.rows]
     confidence = nothing_confidence(rows, request.mode, score, other_files_share(source).share)
-    told = unconverted_reason(rows)
-    if others:
-        kind, said = others[0].draft.kind, others[0].draft.why
-        told = f"with the mode {kind} there is something: {said}"
-    confidence = min(confidence, MOST_SURE) if told else confidence
-    doubt = told or f"{prose_share(rows):.0%} of the characters stand in texts of several words"
-    hint = f" But {told}." if told else click_log_hint(source, rows)
+    reason = unconverted_reason(rows)
+    if rivals:
+        kind, rival_why = rivals[0].draft.kind, rivals[0].draft.why
+        reason = f"with the mode {kind} there is something: {rival_why}"
+    confidence = min(confidence, MOST_SURE) if reason else confidence
+    doubt = reason or f"{prose_share(rows):.0%} of the characters stand in texts of several words"
+    hint = f" But {reason}." if reason else click_log_hint(source, rows)
     why = f"the best reading reaches {score:.2f}" if best else "no reading of the rows fits"
     return Proposal(
         decision="irrelevant",
@@ -362,19 +370,19 @@ def _propose_generally(
     ran.sort(key=lambda c: -c.score)
     chosen = [c for c in ran if c.score >= LEAST_SCORE[c.draft.kind]]
     if not chosen:
-        others = _other_mode(source, sample, request)
-        return _no_mapping_proposal(source, sample, ran, others, request), {}
-    others = [*chosen[1:], *[c for c in ran if c not in chosen]]
-    return _make_proposal(chosen[0], others, request, source)
+        rivals = _other_mode(source, sample, request)
+        return _no_mapping_proposal(source, sample, ran, rivals, request), {}
+    rivals = [*chosen[1:], *[c for c in ran if c not in chosen]]
+    return _make_proposal(chosen[0], rivals, request, source)
 
 
 def _other_mode(source: Source, sample: Sample, request: Request) -> list[Candidate]:
     """What there is to convert in the mode that was not asked for, best first."""
     kind = {"pt": "sft", "sft": "pt"}.get(request.mode)
     drafted = find_candidates(source, sample, (kind,)) if kind else []
-    ran = [_score_open_mode(_run_candidate(one, request)) for one in drafted[:_OTHER_TRIES]]
-    found = [one for one in ran if one.score >= _OTHER_SCORE]
-    return sorted(found, key=lambda one: -one.score)
+    ran = [_score_open_mode(_run_candidate(draft, request)) for draft in drafted[:_OTHER_TRIES]]
+    good = [candidate for candidate in ran if candidate.score >= _OTHER_SCORE]
+    return sorted(good, key=lambda candidate: -candidate.score)
 
 
 def _late_candidate(

@@ -92,8 +92,8 @@ def _is_serial(column: Column) -> bool:
     """`train_0`, `D1:17`: marks with a number, spelt alike, where nothing says what they are."""
     spelt = {_DIGITS.sub("0", text) for text in column.present}
     marks = all(len(text) <= 64 and not text.isdigit() for text in column.present)
-    told = max(column.named("foreign_id"), column.named("author"), column.named("answer"))
-    return marks and told < 0.8 and len(spelt) <= 3 and " " not in "".join(spelt)
+    strength = max(column.named("foreign_id"), column.named("author"), column.named("answer"))
+    return marks and strength < 0.8 and len(spelt) <= 3 and " " not in "".join(spelt)
 
 
 def _is_other_id(column: Column) -> bool:
@@ -171,8 +171,8 @@ def _is_language(text: str) -> bool:
     bare = text.strip()
     if bare in ("mix", "und"):
         return True
-    told = language_code(bare) or language_code(bare.split(" ")[-1] if " " in bare else "")
-    return _looks_like_language(bare) and told is not None
+    code = language_code(bare) or language_code(bare.split(" ")[-1] if " " in bare else "")
+    return _looks_like_language(bare) and code is not None
 
 
 def _looks_like_language(text: str) -> bool:
@@ -263,10 +263,10 @@ def find_meta(view: View, used: frozenset[str]) -> tuple[dict[str, Json], tuple[
     within = [c for c in free if c.many and _is_beside(c.path, used)]
     shared = [*columns, *filter(None, map(_first_shared_value, within))]
     for key, score in FINDERS.items():
-        own = shared if key in SHARED_KEYS else columns
-        scored = [(score(c, used) - 0.15 * ("[0]" in c.path), c) for c in own]
+        candidates = shared if key in SHARED_KEYS else columns
+        scored = [(score(c, used) - 0.15 * ("[0]" in c.path), c) for c in candidates]
         ranked = sorted(scored, key=lambda r: (-r[0], r[1].position))
-        likely = [one for one in ranked[:2] if one[0] >= 0.25]
+        likely = [item for item in ranked[:2] if item[0] >= 0.25]
         if not likely:
             continue
         sure, best = likely[0]
@@ -292,8 +292,8 @@ def _example_texts(
 ) -> list[str]:
     texts: list[str] = []
     for record in records:
-        said = [m["content"] for m in record.get("messages", ()) if m["role"] in roles]
-        texts += [t for t in said or [record.get("text", "")] if t.strip() and not is_code(t)]
+        contents = [m["content"] for m in record.get("messages", ()) if m["role"] in roles]
+        texts += [t for t in contents or [record.get("text", "")] if t.strip() and not is_code(t)]
     return texts
 
 
@@ -305,7 +305,11 @@ def _detect_texts_language(records: Sequence[Record]) -> tuple[str | None, float
     ):
         return None, 0.0
     code, share = detect_language(_example_texts(records))
-    known = [one for r in records if (one := recognize_language("\n".join(_example_texts([r]))))]
+    known = [
+        language
+        for r in records
+        if (language := recognize_language("\n".join(_example_texts([r]))))
+    ]
     if len(known) >= _FEW_KNOWN and known.count(code or "") < SAME_LANGUAGE * len(known):
         return None, 0.0  # long texts of one language do not speak for short ones of another
     return code, share

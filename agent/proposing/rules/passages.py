@@ -66,8 +66,10 @@ def _nested_passages(view: View, head: str) -> Json:
         return None
     if all(_is_text_list(e[1]) for e in elements):
         return {"each": f"{head}[*]", "concat": ["[0]", "[1][*]"]}
-    told = all(isinstance(e[1], str) for e in elements) and _are_prose([e[1] for e in elements])
-    return {"each": f"{head}[*]", "concat": ["[0]", "[1]"]} if told else None
+    are_prose = all(isinstance(e[1], str) for e in elements) and _are_prose(
+        [e[1] for e in elements]
+    )
+    return {"each": f"{head}[*]", "concat": ["[0]", "[1]"]} if are_prose else None
 
 
 def _is_text_list(value: Json) -> bool:
@@ -97,11 +99,11 @@ def _is_selection_flag(facts: PathFacts) -> bool:
     return bool(number) and bool(_OF_SEARCH.search(last_name(facts.path)))
 
 
-def _longest_place(found: Sequence[PathFacts]) -> PathFacts | None:
+def _longest_place(places: Sequence[PathFacts]) -> PathFacts | None:
     """The place with the most text, under a name that a text goes by."""
     named = [
         f
-        for f in found
+        for f in places
         if max(name_strength(last_name(f.path), slot) for slot in _BODIES) >= 0.8
         and _are_prose(f.examples)
     ]

@@ -40,13 +40,13 @@ def _paired_words(a: "Column", b: "Column") -> list[tuple[str, str]]:
     return [(a.bare_texts[n], b.bare_texts[n]) for n in _paired_rows(a, b)[:100]]
 
 
-def holds_words(found: str, start: str, part: str) -> bool:
+def holds_words(text: str, start: str, part: str) -> bool:
     """Return whether bare words hold those of a part, or its beginning if it is marked as cut."""
     inside = start[:_START]
     if "&" in part or any(mark in part for mark in ("...", "…", "]")):
         start = bare_words(_CUT_MARK.sub("", unescape(part)))
         inside = start[:_START] if len(part) == len(_CUT_MARK.sub("", part)) else start
-    return inside in found or _shares_pairs(found, start)
+    return inside in text or _shares_pairs(text, start)
 
 
 def _shares_pairs(whole: str, part: str) -> bool:
@@ -58,13 +58,13 @@ def _shares_pairs(whole: str, part: str) -> bool:
     return len(pairs & _word_pairs(whole)) / len(pairs) > _SAME
 
 
-def shared_share(one: str, other: str) -> float:
+def shared_share(text: str, other: str) -> float:
     """Return the share of the shorter text's pairs of words that the longer text also has."""
-    return _shared_pairs(bare_words(one), bare_words(other))
+    return _shared_pairs(bare_words(text), bare_words(other))
 
 
-def _shared_pairs(one: str, other: str) -> float:
-    pairs = sorted((_word_pairs(one), _word_pairs(other)), key=len)
+def _shared_pairs(text: str, other: str) -> float:
+    pairs = sorted((_word_pairs(text), _word_pairs(other)), key=len)
     return len(pairs[0] & pairs[1]) / len(pairs[0]) if pairs[0] else 0.0
 
 
@@ -88,12 +88,12 @@ _last_pairs = lru_cache(maxsize=1)(_pairs_of_words)
 
 def is_more_than(share: float, hits: Iterable[bool], count: int) -> bool:
     """Return whether more than a share of the tests hold; only as many are made as needed."""
-    found, left = 0, count
+    matched, left = 0, count
     for hit in hits:
-        found, left = found + hit, left - 1
-        if found + left <= share * count or found > share * count:
+        matched, left = matched + hit, left - 1
+        if matched + left <= share * count or matched > share * count:
             break
-    return found > share * count
+    return matched > share * count
 
 
 def holds_column(body: Column, column: Column, share: float) -> bool:
@@ -123,12 +123,14 @@ def restates(column: Column, body: Column) -> bool:
     again = sorted(_shared_pairs(a, b) for a, b in both)
     if again[len(again) // 2] > max(0.5, least):
         return True
-    said = [_telling(a) for a, _ in both]
-    usual = {w for w, n in Counter(w for one in said for w in one).items() if 2 * n > len(said)}
-    said = [one - usual for one in said]
-    told = [_telling_kept(b) if len(b) <= _KEPT else _telling(b) for _, b in both]
-    own = _median_share(said, told)
-    return own >= least and own >= 3 * _median_share(said, [*told[1:], told[0]])
+    telling = [_telling(a) for a, _ in both]
+    usual = {
+        w for w, n in Counter(w for words in telling for w in words).items() if 2 * n > len(telling)
+    }
+    telling = [words - usual for words in telling]
+    body_words = [_telling_kept(b) if len(b) <= _KEPT else _telling(b) for _, b in both]
+    share = _median_share(telling, body_words)
+    return share >= least and share >= 3 * _median_share(telling, [*body_words[1:], body_words[0]])
 
 
 def _telling(text: str) -> set[str]:
@@ -154,9 +156,9 @@ def is_marked_copy(column: Column, columns: Sequence[Column]) -> bool:
     plain = [c for c in columns if c is not column and c.markup < level] if level else []
     if any(_is_same_text(column, c) for c in plain):
         return True
-    others = [c for c in columns if c is not column]
+    rivals = [c for c in columns if c is not column]
     return (level == IN_TAGS and _holds_only(column, plain)) or (
-        _is_upper(column) and _holds_only(column, others)
+        _is_upper(column) and _holds_only(column, rivals)
     )
 
 
@@ -170,12 +172,12 @@ def _holds_only(column: Column, plain: Sequence[Column]) -> bool:
     """Whether a text in tags, however short it is cut, is put together from other columns."""
     texts = [(n, _word_pairs(text)) for n, text in enumerate(column.bare_texts[:100])]
     words = [(n, pairs) for n, pairs in texts if len(pairs) > _LEAST]
-    told = (
+    is_filled = (
         len(pairs) - len(pairs.difference(*(_word_pairs(c.bare_texts[n]) for c in plain)))
         > _SAME * len(pairs)
         for n, pairs in words
     )
-    return len(words) >= 3 and is_more_than(_SAME, told, len(words))
+    return len(words) >= 3 and is_more_than(_SAME, is_filled, len(words))
 
 
 def _is_same_text(column: Column, plain: Column) -> bool:
@@ -218,8 +220,8 @@ def have_same_words(a: Column, b: Column) -> bool:
     rows = _paired_rows(a, b)
     unlike = 0
     for n in rows:
-        one, other = a.bare_texts[n], b.bare_texts[n]
-        if one and other and len(one) - one.count(" ") != len(other) - other.count(" "):
+        words, other = a.bare_texts[n], b.bare_texts[n]
+        if words and other and len(words) - words.count(" ") != len(other) - other.count(" "):
             unlike += 1
         else:
             unlike += _letters_only(a, n) != _letters_only(b, n)
@@ -285,17 +287,17 @@ def find_cut_text(view: View, body: Column) -> list[str]:
     if not stem:  # body, then body_cont1, body_cont2
         stem = next((s for s, _ in numbers.values() if s.startswith(body.path)), "")
         numbers[body.path] = (stem, 0)
-    held = {f.path for f in view.facts.paths if has_scalars(f) or set(f.types) <= {"null"}}
+    paths = {f.path for f in view.facts.paths if has_scalars(f) or set(f.types) <= {"null"}}
     family = sorted(
-        (p for p in held if stem and numbers[p][0] == stem), key=lambda p: numbers[p][1]
+        (p for p in paths if stem and numbers[p][0] == stem), key=lambda p: numbers[p][1]
     )
     columns = [c for path in family for c in view.columns if c.path == path]
     return family if _are_cut(columns) and not body.nameless else []
 
 
 def _number_of(path: str) -> tuple[str, int]:
-    found = _NUMBER.fullmatch(path)
-    return (found[1], int(found[2])) if found else ("", 0)
+    match = _NUMBER.fullmatch(path)
+    return (match[1], int(match[2])) if match else ("", 0)
 
 
 def _are_cut(columns: Sequence[Column]) -> bool:

@@ -260,10 +260,10 @@ _SERVERS: Final[dict[str, tuple[str, str, _Read]]] = {
 }
 
 
-def _encoded_rows(found: Generator[Sequence[Any], None, None]) -> Generator[bytes, None, None]:
-    with closing(found):
-        names = next(found)
-        for rows in found:
+def _encoded_rows(batches: Generator[Sequence[Any], None, None]) -> Generator[bytes, None, None]:
+    with closing(batches):
+        names = next(batches)
+        for rows in batches:
             lines = (_encode_row(dict(zip(names, row, strict=True))) for row in rows)
             yield b"".join(line + b"\n" for line in lines)
 

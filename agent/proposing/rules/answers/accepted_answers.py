@@ -53,25 +53,30 @@ class Answers:
     rows: tuple[int, ...]
     body: Column
 
-    def places(self, taken: Sequence[bool]) -> dict[int, list[int]]:
+    def places(self, selected: Sequence[bool]) -> dict[int, list[int]]:
         """Return for each row the numbers of the taken elements among all elements."""
-        found: dict[int, list[int]] = {}
+        places: dict[int, list[int]] = {}
         for number, row in enumerate(self.rows):
-            if taken[number]:
-                found.setdefault(row, []).append(number)
-        return found
+            if selected[number]:
+                places.setdefault(row, []).append(number)
+        return places
 
     @property
     def marks(self) -> list[Column]:
         """Return the columns of scalars that stand beside the text in each element."""
-        own = [c for c in self.view.own if not c.many]
-        return [c for c in own if c is not self.body and c.present]
+        columns = [c for c in self.view.own if not c.many]
+        return [c for c in columns if c is not self.body and c.present]
 
 
 def find_accepted_answers(view: View) -> list[AcceptedAnswer]:
     """Find the accepted answer of each list of a record, those that a name marks first."""
-    found = [one for answers in list_answers(view) for one in _judge_answers(view, answers)]
-    return sorted(found, key=lambda one: (not one.sure, -answer_strength(one.column)))
+    accepted_answers = [
+        accepted for answers in list_answers(view) for accepted in _judge_answers(view, answers)
+    ]
+    return sorted(
+        accepted_answers,
+        key=lambda accepted: (not accepted.sure, -answer_strength(accepted.column)),
+    )
 
 
 def list_answers(view: View, element: str = "") -> Iterator[Answers]:
@@ -83,15 +88,17 @@ def list_answers(view: View, element: str = "") -> Iterator[Answers]:
             facts.types.get("object") and path.endswith("[*]") and count_wildcards(path) == 1
         ):
             continue
-        held = [(row, node) for row, top in enumerate(view.nodes) for node in nodes_at(path, top)]
-        rows = tuple(row for row, _ in held)
-        if not held or max(Counter(rows).values()) < 2:
+        elements = [
+            (row, node) for row, top in enumerate(view.nodes) for node in nodes_at(path, top)
+        ]
+        rows = tuple(row for row, _ in elements)
+        if not elements or max(Counter(rows).values()) < 2:
             continue
-        if not any(_says_words(node.value) for _, node in held):
+        if not any(_says_words(node.value) for _, node in elements):
             continue
-        inner = View.over([node for _, node in held])
-        own = [c for c in inner.own if c.text and not c.many]
-        texts = [c for c in drop_copies(own) if c.words >= _FEWEST_WORDS]
+        inner = View.over([node for _, node in elements])
+        text_columns = [c for c in inner.own if c.text and not c.many]
+        texts = [c for c in drop_copies(text_columns) if c.words >= _FEWEST_WORDS]
         body = max(texts, key=lambda c: (answer_strength(c), c.chars), default=None)
         if body and not _are_turns(inner):
             yield Answers(view=inner, element=path, rows=rows, body=body)
@@ -106,14 +113,16 @@ def _says_words(value: Json) -> bool:
 
 def _are_turns(view: View) -> bool:
     """Whether a field of the elements names both speakers of a conversation."""
-    told = [{speaker_role(text) for text in set(c.present)} for c in view.columns if not c.many]
-    return any({"user", "assistant"} <= roles for roles in told)
+    column_roles = [
+        {speaker_role(text) for text in set(c.present)} for c in view.columns if not c.many
+    ]
+    return any({"user", "assistant"} <= roles for roles in column_roles)
 
 
 def _judge_answers(view: View, answers: Answers) -> Iterator[AcceptedAnswer]:
     yield from _looked_up_answers(view, answers)
-    for where, taken, sure in marked_elements(answers):
-        places = answers.places(taken)
+    for where, selected, sure in marked_elements(answers):
+        places = answers.places(selected)
         if len(places) >= _SHARE * len(view.nodes) / 2 and _single(places):
             entry = {"each": answers.element, "where": where}
             yield _make_accepted(view, answers, entry, answers.body.path, places, sure=sure)
@@ -159,8 +168,8 @@ def _looked_up_answers(view: View, answers: Answers) -> Iterator[AcceptedAnswer]
     pointed = {column.path: _pointing_rows(column) for column in outside} if keys else {}
     for key in keys:
         number = {
-            (row, repr(held[:1])): n
-            for n, (row, held) in enumerate(zip(answers.rows, key.values, strict=True))
+            (row, repr(keys[:1])): n
+            for n, (row, keys) in enumerate(zip(answers.rows, key.values, strict=True))
         }
         for column in outside:
             places = _find_pointed(number, pointed[column.path])
@@ -168,8 +177,8 @@ def _looked_up_answers(view: View, answers: Answers) -> Iterator[AcceptedAnswer]
             if not places or not (named or _chooses(answers, places)):
                 continue
             sure = named or _says_more(answers, places)
-            found = {"lookup": answers.element, "key": key.path, "of": column.path}
-            content: Json = {**found, "take": answers.body.path}
+            value = {"lookup": answers.element, "key": key.path, "of": column.path}
+            content: Json = {**value, "take": answers.body.path}
             yield _make_accepted(view, answers, {}, content, places, sure=sure)
 
 
@@ -192,7 +201,7 @@ def _find_pointed(
     enough = max(1, _SHARE * len(pointed))
     if len(number.keys() & pointed.keys()) <= enough:
         return {}
-    return {told[0]: [number[told]] for told in pointed if told in number}
+    return {text[0]: [number[text]] for text in pointed if text in number}
 
 
 def _chooses(answers: Answers, places: dict[int, list[int]]) -> bool:
@@ -206,10 +215,10 @@ def _chooses(answers: Answers, places: dict[int, list[int]]) -> bool:
 
 def _says_more(answers: Answers, places: dict[int, list[int]]) -> bool:
     """Whether what is taken in several rows is clearly longer than what is left beside it."""
-    taken = {n for numbers in places.values() for n in numbers}
+    selected = {n for numbers in places.values() for n in numbers}
     chars = [len(text) for text in answers.body.texts]
-    left = [n for n, row in enumerate(answers.rows) if row in places and n not in taken]
-    means = [sum(chars[n] for n in one) / max(1, len(one)) for one in (taken, left)]
+    left = [n for n, row in enumerate(answers.rows) if row in places and n not in selected]
+    means = [sum(chars[n] for n in numbers) / max(1, len(numbers)) for numbers in (selected, left)]
     return len(places) >= _SEVERAL and bool(left) and means[0] >= _LONGER * means[1]
 
 
@@ -221,17 +230,19 @@ def marked_elements(answers: Answers) -> Iterator[tuple[list[Json], list[bool], 
             accepted, sure = _exclusive_values(mark, answers)
         if not accepted:
             continue
-        taken = [bool(held) and held[0] in accepted for held in mark.values]
+        selected = [bool(values) and values[0] in accepted for values in mark.values]
         where: list[Json] = [{"path": mark.path, "in": accepted}]
-        if not _single(answers.places(taken)):
-            more, taken = _narrow_to_kind(answers, mark, taken)
+        if not _single(answers.places(selected)):
+            more, selected = _narrow_to_kind(answers, mark, selected)
             where += more
-        yield where, taken, sure
+        yield where, selected, sure
 
 
 def _accepted_values(mark: Column, answers: Answers) -> tuple[list[Json], bool]:
     """The values of a mark that accept an element, and whether the name or the words say so."""
-    values = {text_of(held[0]): held[0] for held in mark.values if held and text_of(held[0])}
+    values = {
+        text_of(values[0]): values[0] for values in mark.values if values and text_of(values[0])
+    }
     if len(values) < 2 or len(values) > _MOST_KINDS:
         return [], False
     words = spell_name(mark.name).removeprefix("is_")
@@ -254,16 +265,16 @@ def _exclusive_values(mark: Column, answers: Answers) -> tuple[list[Json], bool]
         or _BAD.intersection(map(verdict_of, (spell_name(mark.name), *set(mark.present))))
     ):
         return [], False
-    found: dict[str, dict[int, list[int]]] = {}
+    places_by_text: dict[str, dict[int, list[int]]] = {}
     for text in set(mark.present) - _FALSE:
-        places = answers.places([text == one for one in mark.texts])
+        places = answers.places([text == mark for mark in mark.texts])
         enough = 2 * len(places) > len(set(answers.rows))
         if enough and _single(places) and _chooses(answers, places):
-            found[text] = places
-    value = next((h[0] for h in mark.values if h and text_of(h[0]) in found), None)
-    if len(found) != 1 or value is None:
+            places_by_text[text] = places
+    value = next((h[0] for h in mark.values if h and text_of(h[0]) in places_by_text), None)
+    if len(places_by_text) != 1 or value is None:
         return [], False
-    return [value], _says_more(answers, *found.values())
+    return [value], _says_more(answers, *places_by_text.values())
 
 
 def _top_values(mark: Column, answers: Answers) -> list[Json]:
@@ -272,24 +283,33 @@ def _top_values(mark: Column, answers: Answers) -> list[Json]:
     top = max((n for n in numbers if n is not None), default=0.0)
     places = answers.places([n == top for n in numbers])
     whole = top in (1.0, 100.0) and len(places) == len(set(answers.rows)) > 2
-    found = {
-        repr(held[0]): held[0] for held, n in zip(mark.values, numbers, strict=True) if n == top
+    wanted = {
+        repr(values[0]): values[0]
+        for values, n in zip(mark.values, numbers, strict=True)
+        if n == top
     }
-    return list(found.values()) if whole else []
+    return list(wanted.values()) if whole else []
 
 
 def _narrow_to_kind(
-    answers: Answers, mark: Column, taken: list[bool]
+    answers: Answers, mark: Column, selected: list[bool]
 ) -> tuple[list[Json], list[bool]]:
     """The condition on the kind of the elements that hold the texts: `question`, `type`."""
     kinds = [c for c in answers.marks if c is not mark and 1 < c.distinct <= _MOST_KINDS]
     for column in kinds:
         chars = Counter[str]()
-        for text, said, one in zip(column.texts, answers.body.texts, taken, strict=True):
-            chars[text] += len(said) * one
+        for text, answer_text, is_selected in zip(
+            column.texts, answers.body.texts, selected, strict=True
+        ):
+            chars[text] += len(answer_text) * is_selected
         kind = max(chars, key=lambda text: chars[text])
-        left = [one and text == kind for one, text in zip(taken, column.texts, strict=True)]
-        value = next((held[0] for held in column.values if held and text_of(held[0]) == kind), None)
+        left = [
+            is_selected and text == kind
+            for is_selected, text in zip(selected, column.texts, strict=True)
+        ]
+        value = next(
+            (values[0] for values in column.values if values and text_of(values[0]) == kind), None
+        )
         if value is not None and _single(answers.places(left)):
             return [{"path": column.path, "in": [value]}], left
-    return [], taken
+    return [], selected

@@ -37,12 +37,12 @@ def answer_reference(options: Options, answer: Column) -> str | None:
     """Return how an answer names an option: `key`, `place0`, `place1`, `text` or None."""
     rows = zip(answer.texts, options.texts, options.keys, strict=True)
     void = void_keys(options, answer)
-    told = [(a.strip(), o, keys) for a, o, keys in rows if a.strip() and o and a not in void]
-    if not told:
+    keyed = [(a.strip(), o, keys) for a, o, keys in rows if a.strip() and o and a not in void]
+    if not keyed:
         return None
-    pairs = [(a, o) for a, o, _ in told]
+    pairs = [(a, o) for a, o, _ in keyed]
     bare = [re.sub(r"^[(\[（【]|[)\]）】.]$", "", a).upper() for a, _ in pairs]
-    if all(a in map(str.upper, keys) for a, (_, _, keys) in zip(bare, told, strict=True)):
+    if all(a in map(str.upper, keys) for a, (_, _, keys) in zip(bare, keyed, strict=True)):
         return "key"
     last = LETTERS[: max(len(o) for _, o in pairs)][-1]
     if all(re.fullmatch(rf"[A-{last}]+|[A-{last}](?:[,、\s]+[A-{last}])*", a) for a in bare):
@@ -68,8 +68,8 @@ def void_keys(options: Options, answer: Column) -> list[str]:
 
 def other_keys(options: Options, answer: Column, columns: Sequence[Column]) -> list[Column]:
     """Return the other columns whose values also name an option."""
-    beside = [c for c in columns if c.path not in (answer.path, *options.paths) and not c.many]
-    lettered = [c for c in beside if c.nature in ("letter", "label") and c.distinct > 1]
+    single = [c for c in columns if c.path not in (answer.path, *options.paths) and not c.many]
+    lettered = [c for c in single if c.nature in ("letter", "label") and c.distinct > 1]
     return [c for c in lettered if answer_reference(options, c) == "key"]
 
 
@@ -81,11 +81,11 @@ def spell_options_as_answer(options: Options, answer: Column) -> Options:
     return replace(options, shown={**options.shown, "label": "a. "})
 
 
-def answer_value(options: Options, answer: Column, how: str) -> Json:
+def answer_value(options: Options, answer: Column, reference: str) -> Json:
     """Return the assistant's text: the answer as it stands, or the option that a number names."""
-    if how in ("key", "text") or options.bare is None:
+    if reference in ("key", "text") or options.bare is None:
         return answer.path
-    if how == "place0":
+    if reference == "place0":
         return add_pick(options.bare, answer.path)
     table = {str(place + 1): str(place) for place in range(max(map(len, options.keys)))}
     return add_pick(options.bare, {"path": answer.path, "map": table})
@@ -93,9 +93,9 @@ def answer_value(options: Options, answer: Column, how: str) -> Json:
 
 def truth_words(asked: Column, answer: Column) -> dict[str, str]:
     """Return the words for 1 and 0 as answers to statements, in the language of the statements."""
-    told = {text.strip() for text in answer.present}
-    if len(told) != 2 or None in map(truth_of, told) or asked.looks("question") > 0.3:
+    texts = {text.strip() for text in answer.present}
+    if len(texts) != 2 or None in map(truth_of, texts) or asked.looks("question") > 0.3:
         return {}
     code, share = detect_language(asked.present)
     words = alias_tables()["truth"].get(code) if share >= SURE_SHARE else None
-    return {t: words[not truth_of(t)] for t in sorted(told)} if words else {}
+    return {t: words[not truth_of(t)] for t in sorted(texts)} if words else {}

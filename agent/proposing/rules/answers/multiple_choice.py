@@ -40,8 +40,8 @@ def has_inline_options(texts: Sequence[str]) -> bool:
     """Return whether most texts already hold lettered options."""
     filled = [text for text in texts if text.strip()]
     ends = [text[-_OPTIONS_END:] for text in filled]
-    held = sum(bool(_SECOND.search(end) and _INSIDE.match(end)) for end in ends)
-    return bool(filled) and held > 0.6 * len(filled)
+    hits = sum(bool(_SECOND.search(end) and _INSIDE.match(end)) for end in ends)
+    return bool(filled) and hits > 0.6 * len(filled)
 
 
 _SENTENCE = re.compile(r".*[.!?。！？]\s*", re.DOTALL)
@@ -63,8 +63,8 @@ def repeats_options(options: Options, question: Column) -> bool:
         for asked, texts in zip(question.texts, options.texts, strict=True)
         if len(texts) > 1 and asked.strip()
     ]
-    told = sum(all(text.strip() in asked for text in texts) for asked, texts in rows)
-    return bool(rows) and told > 0.8 * len(rows)
+    hits = sum(all(text.strip() in asked for text in texts) for asked, texts in rows)
+    return bool(rows) and hits > 0.8 * len(rows)
 
 
 def _labelled_value(value: dict[str, Json], texts: Sequence[Sequence[str]]) -> Json:
@@ -117,15 +117,17 @@ def _options_from_columns(columns: Sequence[Column]) -> Options | None:
         if letter and not column.many and column.nature not in ("time", "url"):
             stem = spell_name(column.name)[: -len(letter)]
             groups.setdefault((_path_before_key(column.path), stem), []).append((letter, column))
-    for (_, stem), found in groups.items():
-        letters = [letter for letter, _ in found]
+    for (_, stem), lettered in groups.items():
+        letters = [letter for letter, _ in lettered]
         start = {"A": "ABCDEFGH", "1": "12345678", "0": "01234567"}.get(letters[0], "")
-        enough = len(found) >= (3 if not stem else 2)
-        if not enough or "".join(letters) != start[: len(letters)] or found[0][1].words > 60:
+        enough = len(lettered) >= (3 if not stem else 2)
+        if not enough or "".join(letters) != start[: len(letters)] or lettered[0][1].words > 60:
             continue
-        named = _OPTION_STEM.search(stem) or any(name_strength(c.name, "options") for _, c in found)
-        options = _columns_options([column for _, column in found])
-        if not stem or named or (len(found) >= 3 and _points_into(options, columns)):
+        named = _OPTION_STEM.search(stem) or any(
+            name_strength(c.name, "options") for _, c in lettered
+        )
+        options = _columns_options([column for _, column in lettered])
+        if not stem or named or (len(lettered) >= 3 and _points_into(options, columns)):
             return options
     return None
 
@@ -156,13 +158,13 @@ def _object_options(view: View) -> Options | None:
         head = list_path(facts.path)
         named = name_strength(last_name(head), "options") >= NAMED
         if facts.types.get("object") and (named or _have_letters(view, facts.path)):
-            found = _labelled_objects(view, facts.path)
+            options = _labelled_objects(view, facts.path)
         elif facts.types.get("string") and name_strength(last_name(head), "options") < 1:
-            found = _parallel_lists(view, facts.path)
+            options = _parallel_lists(view, facts.path)
         else:
-            found = None
-        if found:
-            return found
+            options = None
+        if options:
+            return options
     return None
 
 
@@ -170,7 +172,7 @@ def _have_letters(view: View, element: str) -> bool:
     """Whether a field of the elements letters them in every row: A, B, C, ..."""
     inner = [f.path for f in view.facts.paths if f.path.startswith(element + ".")]
     rows = ([t for t in _row_texts(view, path) if t] for path in inner)
-    return any(one and all(map(_counts_letters, one)) for one in rows)
+    return any(row and all(map(_counts_letters, row)) for row in rows)
 
 
 def _counts_letters(texts: Sequence[str]) -> bool:
@@ -206,10 +208,10 @@ def _parallel_lists(view: View, path: str) -> Options | None:
     if stem == "$" or name_strength(last_name(stem), "options") < NAMED:
         return None
     for facts in view.facts.paths:
-        beside = (
+        is_sibling = (
             facts.path.startswith(stem + ".") and facts.path.endswith("[*]") and facts.path != path
         )
-        if beside and _are_labels(facts):
+        if is_sibling and _are_labels(facts):
             return Options(
                 shown={"each": [facts.path, path], "template": "{{[0]}}. {{[1]}}"},
                 bare={"path": path},
@@ -229,9 +231,9 @@ def find_options(view: View, columns: Sequence[Column]) -> Options | None:
         c for c in columns if c.many and c.named("options") >= NAMED and c.named("rejected") < NAMED
     ]
     for column in lists:
-        found = _list_options(column)
-        if found:
-            return found
+        options = _list_options(column)
+        if options:
+            return options
     return _options_from_columns(columns)
 
 
@@ -276,9 +278,9 @@ def find_unnamed_choice(columns: Sequence[Column]) -> tuple[Column, Column, Opti
         if count < 2 or len(before) < count + 1:
             continue
         options, question = before[-count:], before[-count - 1]
-        told = all(c.nature in ("text", "label", "number", "mark", "time") for c in options)
+        are_options = all(c.nature in ("text", "label", "number", "mark", "time") for c in options)
         named = any(c.named("answer") >= CLEAR or c.named("question") >= CLEAR for c in options)
-        if told and not named and question.text and question.words >= 3:
+        if are_options and not named and question.text and question.words >= 3:
             return question, answer, _columns_options(options)
     return None
 
@@ -290,15 +292,15 @@ def find_lettered_text(columns: Sequence[Column]) -> tuple[Column, Column, Optio
     """Find a question, a text that lists its lettered options, and the right letters."""
     flat = [c for c in columns if not c.many]
     listed = [c for c in flat if c.text and has_inline_options(c.texts)]
-    told = [
+    lettered = [
         c for c in flat if c.present and c.distinct > 1 and all(map(_LETTERS.fullmatch, c.present))
     ]
-    if len(listed) != 1 or not told or question_strength(listed[0]) >= 0.8:
+    if len(listed) != 1 or not lettered or question_strength(listed[0]) >= 0.8:
         return None
     asked = [c for c in flat if may_be_question(c) and c is not listed[0]]
     before = [c for c in asked if c.position < listed[0].position] or asked
     question = max(before, key=lambda c: (question_strength(c), c.position), default=None)
-    answer = max(told, key=lambda c: (c.named("answer"), c.fill, -c.position))
+    answer = max(lettered, key=lambda c: (c.named("answer"), c.fill, -c.position))
     if question is None or question.words < 2:
         return None
     path = listed[0].path
@@ -315,9 +317,9 @@ def find_lettered_text(columns: Sequence[Column]) -> tuple[Column, Column, Optio
 
 def option_columns(columns: Sequence[Column]) -> list[Column]:
     """Return at least three columns A, B, C, ...: options, whatever else their names may mean."""
-    found = [c for c in columns if len(c.name) == 1 and _column_letter(c) and not c.many]
-    names = "".join(c.name.upper() for c in found)
-    return found if len(found) >= 3 and names.startswith("ABC") else []
+    lettered = [c for c in columns if len(c.name) == 1 and _column_letter(c) and not c.many]
+    names = "".join(c.name.upper() for c in lettered)
+    return lettered if len(lettered) >= 3 and names.startswith("ABC") else []
 
 
 def find_named_choice(
@@ -337,21 +339,21 @@ def find_named_choice(
         return None
     if repeats_options(options, asked):
         return None
-    told = [
+    choices = [
         (_key_strength(c), -c.position, c)
         for c in rest
         if c is not asked
         and max(c.named("answer"), c.named("label")) >= 0.5
         and answer_reference(options, c)
     ]
-    told = told or [
+    choices = choices or [
         (0.4, -c.position, c)
         for c in rest
         if c.nature in ("number", "letter")
         and 1 < c.distinct <= max(map(len, options.keys))
         and answer_reference(options, c)
     ]
-    best = max(told, key=lambda one: one[:2], default=None)
+    best = max(choices, key=lambda choice: choice[:2], default=None)
     return (asked, best[2], options) if best else None
 
 

@@ -73,14 +73,16 @@ def _told_by_names(column: Column, sides: tuple[str, str]) -> Verdict | None:
     values, short = sorted(set(column.present)), _are_short(sides)
     if values == ["0", "1"]:
         return Verdict(column=column, first=("0",), second=("1",))
-    told: dict[str, str] = {}
+    side_of: dict[str, str] = {}
     for value in values:
         words = set(_name_tokens(value))
         if sum(side in words for side in sides) == 1:
-            told[value] = next(side for side in sides if side in words)
+            side_of[value] = next(side for side in sides if side in words)
         elif not _TIE.search(value.lower()) and (short or not {*sides} <= {*values}):
             return None
-    first, second = (tuple(v for v, one in told.items() if one == side) for side in sides)
+    first, second = (
+        tuple(v for v, side_name in side_of.items() if side_name == side) for side in sides
+    )
     return Verdict(column=column, first=first, second=second) if first and second else None
 
 
@@ -117,14 +119,14 @@ def _reverse_verdict(verdict: Verdict, rated: tuple[Column, Column] | None) -> V
         return verdict
     lower = "rank" in spell_name(rated[0].name)
     agree = against = 0
-    for said, x, y in zip(verdict.column.texts, rated[0].texts, rated[1].texts, strict=True):
+    for choice, x, y in zip(verdict.column.texts, rated[0].texts, rated[1].texts, strict=True):
         try:
             gap = (float(y) - float(x)) * (-1 if lower else 1)
         except ValueError:
             continue
-        if gap and said in (*verdict.first, *verdict.second):
-            agree += (gap > 0) == (said in verdict.second)
-            against += (gap > 0) != (said in verdict.second)
+        if gap and choice in (*verdict.first, *verdict.second):
+            agree += (gap > 0) == (choice in verdict.second)
+            against += (gap > 0) != (choice in verdict.second)
     if against <= 3 * agree:
         return verdict
     return replace(verdict, first=verdict.second, second=verdict.first)
@@ -139,27 +141,27 @@ def find_verdict(columns: Sequence[Column], first: str, second: str) -> Verdict 
         if column.many or not 1 < column.distinct <= 6 or column.words > 4:
             continue
         named = PREFERS.search(spell_name(column.name).replace("_", " "))
-        found = _told_of_one(column, sides) if named and sides in _SIDE_NAMES else None
+        verdict = _told_of_one(column, sides) if named and sides in _SIDE_NAMES else None
         telling = [(first, second)] if _are_short(sides) else [(first, second), sides]
         if named or any({*pair} <= set(column.present) for pair in telling):
-            found = found or _told_by_names(column, sides)
-        if found:
-            return _reverse_verdict(found, _rating_columns(columns, sides))
+            verdict = verdict or _told_by_names(column, sides)
+        if verdict:
+            return _reverse_verdict(verdict, _rating_columns(columns, sides))
     return None
 
 
 def verdict_columns(columns: Sequence[Column]) -> list[Column]:
     """Return the columns that only say which of two texts is better."""
     texts = [c for c in columns if c.text and not c.many]
-    found = (find_verdict(columns, a.name, b.name) for a in texts for b in texts if a is not b)
-    return [verdict.column for verdict in found if verdict]
+    verdicts = (find_verdict(columns, a.name, b.name) for a in texts for b in texts if a is not b)
+    return [verdict.column for verdict in verdicts if verdict]
 
 
 def rival_answer(columns: Sequence[Column], answer: Column) -> Column | None:
     """Return the second of two answers if `answer` is the first."""
     texts = [c for c in columns if c.text and not (c.many or c.nameless or c is answer)]
-    told = (c for c in texts if find_verdict(columns, answer.name, c.name))
-    return next((c for c in texts if differing_words(answer.name, c.name)), next(told, None))
+    rivals = (c for c in texts if find_verdict(columns, answer.name, c.name))
+    return next((c for c in texts if differing_words(answer.name, c.name)), next(rivals, None))
 
 
 def preferred_column(columns: Sequence[Column], answer: Column) -> dict[str, Json] | None:

@@ -47,8 +47,8 @@ def _cast_score(cast: ColumnRoles, total: float, unused: float) -> float:
 
 
 def _unused_share(columns: Sequence[Column], used: frozenset[str]) -> float:
-    said = ("rejected", "answer", "rationale", "chosen")
-    prose = [c for c in columns if c.text and c.words >= 5 and max(map(c.named, said)) < 0.8]
+    slots = ("rejected", "answer", "rationale", "chosen")
+    prose = [c for c in columns if c.text and c.words >= 5 and max(map(c.named, slots)) < 0.8]
     whole = sum(c.chars for c in prose)
     return sum(c.chars for c in prose if c.path not in used) / whole if whole else 0.0
 
@@ -114,16 +114,18 @@ def _add_options(view: View, columns: Sequence[Column], cast: ColumnRoles) -> Co
     )
     if options is None or cast.answer.path in options.paths:
         return cast
-    how = answer_keys.answer_reference(options, cast.answer)
-    if how == "text" and multiple_choice.repeats_options(options, cast.question):
+    reference = answer_keys.answer_reference(options, cast.answer)
+    if reference == "text" and multiple_choice.repeats_options(options, cast.question):
         return cast
-    return replace(cast, options=options, how=how) if how or cast.answer.text else cast
+    return replace(cast, options=options, how=reference) if reference or cast.answer.text else cast
 
 
-def _find_passages_beside(view: View, taken: set[str]) -> Passages | None:
+def _find_passages_beside(view: View, used: set[str]) -> Passages | None:
     """Passages in lists, unless one of both sides stands among them."""
-    found = find_passages(view)
-    return None if found and any(is_path_inside(path, found.head) for path in taken) else found
+    passages = find_passages(view)
+    return (
+        None if passages and any(is_path_inside(path, passages.head) for path in used) else passages
+    )
 
 
 def _is_undecided(
@@ -143,11 +145,11 @@ def _is_undecided(
         sides.is_rewritten(c, cast.answer) and c.path not in used for c in (*columns, *view.deep)
     ):
         return True
-    told = cast.answer.named_own("answer")
-    if left and told < 0.8 and cast.how is None:
+    strength = cast.answer.named_own("answer")
+    if left and strength < 0.8 and cast.how is None:
         return True
-    beside = [c for c in left if outer_names(c.path) == outer_names(cast.answer.path)]
-    if told < 0.5 and cast.how and any(c.nature == cast.answer.nature for c in beside):
+    siblings = [c for c in left if outer_names(c.path) == outer_names(cast.answer.path)]
+    if strength < 0.5 and cast.how and any(c.nature == cast.answer.nature for c in siblings):
         return True
     options = None if cast.options else multiple_choice.find_options(view, columns)
     return bool(
@@ -158,12 +160,16 @@ def _is_undecided(
 def _is_equal_answer(column: Column, answer: Column) -> bool:
     """Whether another text is called the answer just as much and is as long, or is far longer."""
     both = (column, answer)
-    told = [c.named_own("answer") - c.named("rejected") + c.named("chosen") for c in both]
-    beside = outer_names(column.path) == outer_names(answer.path) and not column.many
-    if column is answer or not (beside and column.text and column.fill > 0.5) or told[0] < 0.5:
+    strengths = [c.named_own("answer") - c.named("rejected") + c.named("chosen") for c in both]
+    is_sibling = outer_names(column.path) == outer_names(answer.path) and not column.many
+    if (
+        column is answer
+        or not (is_sibling and column.text and column.fill > 0.5)
+        or strengths[0] < 0.5
+    ):
         return False
     longer = column.words > _FAR_LONGER * max(answer.words, 1.0) and answer.text
-    return longer or (2 * column.words > answer.words and 0.5 <= told[1] <= told[0])
+    return longer or (2 * column.words > answer.words and 0.5 <= strengths[1] <= strengths[0])
 
 
 def _is_one_of_keys(columns: Sequence[Column], cast: ColumnRoles) -> bool:
@@ -184,23 +190,21 @@ def _assign_columns(
         cast = _add_options(view, columns, cast)
     if cast.options and cast.how == "key":
         cast = replace(cast, options=answer_keys.spell_options_as_answer(cast.options, answer))
-    taken = {question.path, answer.path} | (cast.options.paths if cast.options else set())
+    used = {question.path, answer.path} | (cast.options.paths if cast.options else set())
     if cast.options and cast.how == "key":
-        others = answer_keys.other_keys(cast.options, answer, columns)
-        prior = [
-            c for c in others if c.named("rejected") >= NAMED or answer.named("chosen") >= NAMED
-        ]
+        keys = answer_keys.other_keys(cast.options, answer, columns)
+        prior = [c for c in keys if c.named("rejected") >= NAMED or answer.named("chosen") >= NAMED]
         cast = replace(cast, provisional=prior[0] if prior else None)
-    system = context_columns.system_column(columns, taken)
-    taken |= {system.path} if system else set()
-    rationale = context_columns.rationale_column(columns, answer, taken)
-    taken |= {rationale.path} if rationale else set()
-    if passages := _find_passages_beside(view, taken):
-        taken |= {c.path for c in columns if is_path_inside(c.path, passages.head)}
+    system = context_columns.system_column(columns, used)
+    used |= {system.path} if system else set()
+    rationale = context_columns.rationale_column(columns, answer, used)
+    used |= {rationale.path} if rationale else set()
+    if passages := _find_passages_beside(view, used):
+        used |= {c.path for c in columns if is_path_inside(c.path, passages.head)}
     if other := rival_answer(columns, answer):
-        taken |= {other.path}
-    taken |= {c.path for c in sides.alternative_answers(answer, columns) if answer.fill < 1}
-    before, after = context_columns.user_turn_columns(columns, cast, taken)
+        used |= {other.path}
+    used |= {c.path for c in sides.alternative_answers(answer, columns) if answer.fill < 1}
+    before, after = context_columns.user_turn_columns(columns, cast, used)
     cast = replace(
         cast,
         system=system,
@@ -209,7 +213,7 @@ def _assign_columns(
         before=tuple(before),
         after=tuple(after),
     )
-    return cast, frozenset(taken | {c.path for c in (*before, *after)})
+    return cast, frozenset(used | {c.path for c in (*before, *after)})
 
 
 def _pair_draft(
@@ -240,14 +244,14 @@ def _pair_draft(
     if where:
         body["where"] = where
     unsure = accepted is not None and not accepted.sure
-    told = preferred_column(columns, answer)
-    said = f"the better of {' and '.join(told['concat'])}" if told else answer.path
+    preferred = preferred_column(columns, answer)
+    answer_name = f"the better of {' and '.join(preferred['concat'])}" if preferred else answer.path
     raw = _is_json_of_texts(answer) or question.looks("json") > 0.9
     draft = Draft(
         kind="sft",
         body=body,
         score=_cast_score(cast, score + 0.3 * bool(cast.how), _unused_share(columns, used)),
-        why=f"user = {question.path}, assistant = {said}",
+        why=f"user = {question.path}, assistant = {answer_name}",
         pair=True,
         used=used,
         most=UNDECIDED if _is_undecided(view, columns, cast, used) or unsure else 1.0,
@@ -283,8 +287,8 @@ def question_answer_drafts(view: View) -> list[Draft]:
     """Draft mappings for rows with a question and an answer in columns, best first."""
     if view.each and sides.is_tool_path(view.each):
         return []
-    given = [one for c in view.columns if c.present for one in _split_places(c)]
-    columns = drop_copies(_likeliest_columns(given))
+    split_columns = [column for c in view.columns if c.present for column in _split_places(c)]
+    columns = drop_copies(_likeliest_columns(split_columns))
     spoken = sides.find_translation(columns)
     if spoken:
         return [_pair_draft(view, columns, 1.7, *spoken)]
@@ -298,16 +302,20 @@ def question_answer_drafts(view: View) -> list[Draft]:
     )
     judging = verdict_columns(columns)
     # Options may be whole answers of two models rather than choices of a test.
-    told = [sides.alternative_stem(c) for c in columns if chosen and c.path in chosen[2].paths]
-    if chosen and not (chosen[1] in judging and any(told)):
+    stems = [sides.alternative_stem(c) for c in columns if chosen and c.path in chosen[2].paths]
+    if chosen and not (chosen[1] in judging and any(stems)):
         return [_pair_draft(view, columns, 1.5, *chosen)]
     lettered = multiple_choice.option_columns(columns)
     rest = [c for c in columns if c not in lettered]
     accepted = find_accepted_answers(view)[:2]
-    lists = [list_path(one.element) for one in accepted if one.sure]
-    said = [c for c in rest if c not in judging and list_path(c.path) not in lists]
-    found = [_pair_draft(view, rest, *one) for one in sides.score_pairs(said)[:4] if one[0] > 0.25]
-    return [*_accepted_drafts(view, columns, accepted), *found]
+    lists = [list_path(answer.element) for answer in accepted if answer.sure]
+    candidates = [c for c in rest if c not in judging and list_path(c.path) not in lists]
+    drafts = [
+        _pair_draft(view, rest, *pair)
+        for pair in sides.score_pairs(candidates)[:4]
+        if pair[0] > 0.25
+    ]
+    return [*_accepted_drafts(view, columns, accepted), *drafts]
 
 
 def _accepted_drafts(
@@ -323,7 +331,10 @@ def _accepted_drafts(
     if asked is None:
         return []
     score = sides.question_strength(asked) + 1
-    return [_pair_draft(view, rest, score, asked, one.column, accepted=one) for one in accepted]
+    return [
+        _pair_draft(view, rest, score, asked, accepted_answer.column, accepted=accepted_answer)
+        for accepted_answer in accepted
+    ]
 
 
 def _split_places(column: Column) -> list[Column]:
@@ -332,7 +343,7 @@ def _split_places(column: Column) -> list[Column]:
     size = max(sizes, default=0)
     if not column.path.endswith("[*]") or len(sizes) > 1 or not 3 <= size <= MOST_PLACES:
         return [column]
-    held = [[row[place] for row in column.values] for place in range(size)]
+    cells = [[row[place] for row in column.values] for place in range(size)]
     places = [
         replace(
             column,
@@ -341,9 +352,9 @@ def _split_places(column: Column) -> list[Column]:
             many=False,
             values=tuple((value,) for value in values),
         )
-        for place, values in enumerate(held)
+        for place, values in enumerate(cells)
     ]
-    asks = [one.looks("question") for one in places]
+    asks = [place.looks("question") for place in places]
     return places if asks[0] >= 0.6 and max(asks[1:]) < 0.3 and places[1].text else [column]
 
 

@@ -111,10 +111,10 @@ _TO_BOT = re.compile(  # in the second person, as nobody begins who asks
 
 def addresses_bot(column: Column) -> bool:
     """Return whether the texts tell an assistant who it is, and repeat from row to row."""
-    told = sum(bool(_TO_BOT.match(text)) for text in column.present)
+    hits = sum(bool(_TO_BOT.match(text)) for text in column.present)
     again = column.distinct <= 0.7 * len(column.present)
     return (
-        not column.many and len(column.present) > 3 and again and told > 0.6 * len(column.present)
+        not column.many and len(column.present) > 3 and again and hits > 0.6 * len(column.present)
     )
 
 
@@ -170,11 +170,11 @@ def _is_pointer(column: Column, columns: Sequence[Column]) -> bool:
     if column.words >= 3:
         return False
     rows = [c for c in columns if c is not column and c.named("id") >= NAMED and not c.many]
-    told = any(
+    is_marked = any(
         sum(t in set(c.present) for t in column.present) > len(column.present) / 2 for c in rows
     )
     named = max(column.named_own("id"), column.named_own("foreign_id")) >= 0.8
-    return told or (named and column.nature in ("number", "mark", "hash", "uuid"))
+    return is_marked or (named and column.nature in ("number", "mark", "hash", "uuid"))
 
 
 def _pair_score(question: Column, answer: Column) -> float:
@@ -196,8 +196,8 @@ def _pair_score(question: Column, answer: Column) -> float:
 def is_heading(question: Column, answer: Column) -> bool:
     """Return whether one text is only the title of the other, so that nobody asks."""
     asked = max(question.named(slot) for slot in ("question", "instruction", "input"))
-    told = max(answer.named(slot) for slot in ("answer", "chosen"))
-    body = answer.named("body") >= NAMED and told < 0.8
+    answer_named = max(answer.named(slot) for slot in ("answer", "chosen"))
+    body = answer.named("body") >= NAMED and answer_named < 0.8
     titled = question.named("title") >= NAMED and question.looks("question") < 0.3
     return titled and (body or answer.named("lead") >= NAMED) and asked < 0.8
 
@@ -267,10 +267,10 @@ def score_pairs(columns: Sequence[Column]) -> list[tuple[float, Column, Column]]
         and not (c.nameless and is_boilerplate(c))
     ]
     asking = [c for c in columns if may_be_question(c)]
-    found = _fitting_pairs(asking, replies, columns) or _fitting_pairs(
+    pairs = _fitting_pairs(asking, replies, columns) or _fitting_pairs(
         _first_text_only(columns), replies, columns
     )
-    return sorted(found, key=lambda one: (-one[0], one[1].position, one[2].position))
+    return sorted(pairs, key=lambda pair: (-pair[0], pair[1].position, pair[2].position))
 
 
 def _fitting_pairs(
@@ -321,12 +321,12 @@ def find_translation(columns: Sequence[Column]) -> tuple[Column, Column] | None:
     ]
     if len(spoken) == 2:
         return spoken[0], spoken[1]
-    said = [c for c in columns if c.text and c.fill > 0.8 and not is_boilerplate(c)]
-    if len(said) != 2 or not all(c.nameless for c in said):
+    texts = [c for c in columns if c.text and c.fill > 0.8 and not is_boilerplate(c)]
+    if len(texts) != 2 or not all(c.nameless for c in texts):
         return None
-    (first, sure), (second, sure_too) = (detect_language(c.present) for c in said)
+    (first, sure), (second, sure_too) = (detect_language(c.present) for c in texts)
     two = first and second and first != second and min(sure, sure_too) > 0.6
-    return (said[0], said[1]) if two else None
+    return (texts[0], texts[1]) if two else None
 
 
 def is_boilerplate(column: Column) -> bool:
@@ -370,10 +370,10 @@ def is_explicit_pair(question: Column, answer: Column) -> bool:
 def _has_sentences(question: Column, answer: Column) -> bool:
     """Whether at least one of two columns holds more than names and short labels."""
     both = (question, answer)
-    told = [max(map(c.looks, ("sentence", "question", "code"))) for c in both]
+    looks = [max(map(c.looks, ("sentence", "question", "code"))) for c in both]
     unlike = all(c.distinct > 0.9 * len(c.present) and c.words >= 2.5 for c in both)
     prose = max(question.looks("prose"), answer.looks("prose")) > 0.5
-    return max(told) > 0.3 or max(question.words, answer.words) >= 8 or (unlike and prose)
+    return max(looks) > 0.3 or max(question.words, answer.words) >= 8 or (unlike and prose)
 
 
 def preferred_list_element(columns: Sequence[Column], answer: Column) -> dict[str, Json] | None:
@@ -391,10 +391,10 @@ def preferred_list_element(columns: Sequence[Column], answer: Column) -> dict[st
         places = [
             (parse_whole_number(t), size) for t, size in zip(column.texts, sizes, strict=True)
         ]
-        told = [(place, size) for place, size in places if place is not None]
+        known = [(place, size) for place, size in places if place is not None]
         first = starts[0] if starts else 0
-        if len(told) >= (0.5 if starts else 1) * len(places) and all(
-            first <= place < size + first for place, size in told
+        if len(known) >= (0.5 if starts else 1) * len(places) and all(
+            first <= place < size + first for place, size in known
         ):
             pick: Json = {"path": column.path, "from": first} if first else column.path
             return add_pick({"path": answer.path}, pick)
@@ -404,16 +404,16 @@ def preferred_list_element(columns: Sequence[Column], answer: Column) -> dict[st
 def find_placeholders(answer: Column) -> list[str]:
     """Return the placeholders for answers that were not given: `(none)`, `-`."""
     seen = Counter(text.strip() for text in answer.present)
-    found = sorted(filter(_PLACEHOLDER.fullmatch, seen))
-    some = answer.words >= 4 and 1 < sum(seen[t] for t in found) < 0.5 * len(answer.present)
-    return found if some else []
+    placeholders = sorted(filter(_PLACEHOLDER.fullmatch, seen))
+    some = answer.words >= 4 and 1 < sum(seen[t] for t in placeholders) < 0.5 * len(answer.present)
+    return placeholders if some else []
 
 
 def is_rewritten(column: Column, answer: Column) -> bool:
     """Return whether a column is an edited version of the answer, or an annotation of it."""
-    own = _REWRITTEN.search(column.path) and not _REWRITTEN.search(answer.path)
+    is_marked = _REWRITTEN.search(column.path) and not _REWRITTEN.search(answer.path)
     long = column.text and 3 * column.words > max(9, answer.words)
-    return bool(own) and long and not have_same_words(column, answer)
+    return bool(is_marked) and long and not have_same_words(column, answer)
 
 
 def _counts_elements(column: Column, start: int) -> bool:

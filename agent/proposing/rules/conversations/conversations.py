@@ -96,8 +96,8 @@ def _spoken_reply(view: View, talk: Talk) -> tuple[Json, str] | None:
             continue
         columns = (*view.columns, *view.deep)
         inside = [c for c in columns if is_path_inside(c.path, head) and c.nature != "empty"]
-        told = [c for c in inside if c.named("utterance") >= NAMED and c.path != facts.path]
-        best = max(told, key=lambda c: c.chars, default=None)
+        utterances = [c for c in inside if c.named("utterance") >= NAMED and c.path != facts.path]
+        best = max(utterances, key=lambda c: c.chars, default=None)
         if best:
             first = head.replace("[*]", "[0]")
             said_once = best.path.count("[*]") == head.count("[*]") > 0
@@ -106,9 +106,9 @@ def _spoken_reply(view: View, talk: Talk) -> tuple[Json, str] | None:
             single = sum(len(row) <= 1 for row in best.values) >= 0.9 * len(best.values)
             place = head if single else first
             inner = best.path.replace(head, place, 1)
-            said = joined_pieces(view, best.path, inner) if "[*]" in inner else inner
-            calls = [{"path": f"{place}.{one}", "as": "json"} for one in calls_of(view, head)]
-            return join_parts([said, *calls]), best.path
+            content_value = joined_pieces(view, best.path, inner) if "[*]" in inner else inner
+            calls = [{"path": f"{place}.{call}", "as": "json"} for call in calls_of(view, head)]
+            return join_parts([content_value, *calls]), best.path
     return None
 
 
@@ -127,8 +127,8 @@ def _draft_with_ending(view: View, talk: Talk, body: MappingDocument, score: flo
     spoken = _path_strength(used, "chosen") >= NAMED or _spoken_reply(view, talk) == ending
     if _uses_tools(talk) and not spoken:
         return None
-    said = {"role": "assistant", "content": content}
-    shortened = {**body, "messages": [*body["messages"], said]}
+    answer_message = {"role": "assistant", "content": content}
+    shortened = {**body, "messages": [*body["messages"], answer_message]}
     if talk.ends_open > 0.9 and isinstance(content, str):
         shortened["where"] = [*body.get("where", ()), {"path": content, "min_chars": 1}]
     return Draft(
@@ -189,7 +189,7 @@ def _steps_between(view: View, talk: Talk) -> Draft | None:
 
 def _shared_context(view: View, talk: Talk) -> str | None:
     """The passage that all questions of a row are about."""
-    found = [
+    text_columns = [
         c
         for c in view.texts
         if max(c.named("context"), c.named("body")) >= 0.9
@@ -197,7 +197,7 @@ def _shared_context(view: View, talk: Talk) -> str | None:
         and not is_below_talk(c, talk)
         and not c.nested
     ]
-    best = max(found, key=lambda c: c.chars, default=None)
+    best = max(text_columns, key=lambda c: c.chars, default=None)
     return best.path if best and best.path not in talk.used else None
 
 
@@ -254,9 +254,9 @@ def _talk_draft(view: View, talk: Talk) -> Draft | None:
 
 def _uses_tools(talk: Talk) -> bool:
     """Whether a run of an agent is told with its tools: what was expected of it is no turn."""
-    entries = [one for one in talk.entries if "each" in one]
-    roles = {role for one in entries for role in _entry_roles(one)}
-    return {"assistant", "tool"} <= roles or any(one.get("as") for one in value_forms(entries))
+    entries = [entry for entry in talk.entries if "each" in entry]
+    roles = {role for entry in entries for role in _entry_roles(entry)}
+    return {"assistant", "tool"} <= roles or any(form.get("as") for form in value_forms(entries))
 
 
 def _entry_roles(entry: dict[str, Json]) -> list[str]:
@@ -272,14 +272,14 @@ def _entry_roles(entry: dict[str, Json]) -> list[str]:
 
 def conversation_drafts(view: View) -> list[Draft]:
     """Draft mappings for rows that hold a conversation, best first."""
-    found = [
+    drafts = [
         preferred_conversation_draft(view, d)
         for talk in find_talks(view)
         if (d := _talk_draft(view, talk))
     ]
-    found = [_with_pairs_apart(view, d) for d in found]
-    found += [d for d in (_transcript_draft(view, c) for c in _transcript_columns(view)) if d]
-    return sorted(found, key=lambda d: -d.score)
+    drafts = [_with_pairs_apart(view, d) for d in drafts]
+    drafts += [d for d in (_transcript_draft(view, c) for c in _transcript_columns(view)) if d]
+    return sorted(drafts, key=lambda d: -d.score)
 
 
 _MANY_PAIRS = 8  # of a row: no conversation goes on so long in questions and answers
@@ -288,14 +288,14 @@ _MANY_PAIRS = 8  # of a row: no conversation goes on so long in questions and an
 def _with_pairs_apart(view: View, draft: Draft) -> Draft:
     """A draft of a list of pairs, each a record of its own where a row has many of them."""
     entries = draft.body.get("messages", ())
-    each = [one.get("each") for one in entries]
-    pairs = [one.get("content") for one in entries] == ["[0]", "[1]"] and each[0] == each[1]
+    each = [entry.get("each") for entry in entries]
+    pairs = [entry.get("content") for entry in entries] == ["[0]", "[1]"] and each[0] == each[1]
     element = each[0] if pairs and isinstance(each[0], str) else ""
     sizes = [len(values_at(element, node)) for node in view.nodes] if element else []
     if not sizes or sum(sizes) < _MANY_PAIRS * len(sizes):
         return draft
-    apart = [{key: value for key, value in one.items() if key != "each"} for one in entries]
-    around = {key: seen_from_element(one) for key, one in draft.body.items()}
+    apart = [{key: value for key, value in entry.items() if key != "each"} for entry in entries]
+    around = {key: seen_from_element(value) for key, value in draft.body.items()}
     return replace(draft, body={**around, "each": element, "messages": apart})
 
 
@@ -359,8 +359,8 @@ def preferred_conversation_draft(view: View, draft: Draft) -> Draft:
             verdict = inside and find_verdict(view.columns, last_name(first), last_name(second))
             if verdict and len(inside) == len(draft.used):
                 return _widen_to_winner(draft, first, second, verdict)
-            beside = not any(path.startswith(f"{second}[") for path in draft.used)
-            if inside and beside and differing_words(last_name(first), last_name(second)):
+            is_apart = not any(path.startswith(f"{second}[") for path in draft.used)
+            if inside and is_apart and differing_words(last_name(first), last_name(second)):
                 draft = replace(draft, most=min(draft.most, UNDECIDED))
     return draft
 
@@ -383,6 +383,6 @@ def _widen_to_winner(draft: Draft, first: str, second: str, verdict: Verdict) ->
 
 def _won(verdict: Verdict, values: Sequence[str]) -> dict[str, Json]:
     """The condition of the rows in which one side won."""
-    found = (value for row in verdict.column.values for value in row)
-    texts = {json.dumps(v).strip('"') if not isinstance(v, str) else v: v for v in found}
+    cells = (value for row in verdict.column.values for value in row)
+    texts = {json.dumps(v).strip('"') if not isinstance(v, str) else v: v for v in cells}
     return {"path": verdict.column.path, "in": [texts[v] for v in values if v in texts]}

@@ -43,32 +43,32 @@ _Members = tuple[str, str, list[Field], tuple[Field, dict[str, str | None], floa
 
 def _hosted_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
     """Many speakers of whom one is in nearly all conversations: that one answers all others."""
-    for one in fields:
-        if not one.facts.types.get("string"):
+    for field in fields:
+        if not field.facts.types.get("string"):
             continue
-        said = [s for s in field_sequences(view, element, one.inner) if len(s) > 1]
-        if len(said) < _FEWEST_TALKS:
+        sequences = [s for s in field_sequences(view, element, field.inner) if len(s) > 1]
+        if len(sequences) < _FEWEST_TALKS:
             continue
-        counts = Counter(chain.from_iterable(map(set, said)))
-        (host, most), *others = counts.most_common()
-        guests = max((count for _, count in others), default=0)
-        often = sum(map(len, said)) / max(1, len(counts))
-        if most < HOST_SHARE * len(said) or guests > GUEST_SHARE * len(said):
+        counts = Counter(chain.from_iterable(map(set, sequences)))
+        (host, most), *rest = counts.most_common()
+        guests = max((count for _, count in rest), default=0)
+        often = sum(map(len, sequences)) / max(1, len(counts))
+        if most < HOST_SHARE * len(sequences) or guests > GUEST_SHARE * len(sequences):
             continue
         if {speaker_role(value) for value in counts} & {"user", "assistant"}:
             continue
-        content = find_content(view, element, fields, one.inner)
+        content = find_content(view, element, fields, field.inner)
         if len(counts) < _FEWEST_TALKS or often < 1.5 or content is None:
             continue
-        role: dict[str, Json] = {"path": one.inner, "map": {host: "assistant", "*": "user"}}
-        ends = sum(s[-1] != host for s in said) / len(said)
+        role: dict[str, Json] = {"path": field.inner, "map": {host: "assistant", "*": "user"}}
+        ends = sum(s[-1] != host for s in sequences) / len(sequences)
         return Talk(
             path=path,
             entries=(role_entry(view, element, fields, role, content),),
-            score=0.8 + 0.1 * name_strength(one.name, "speaker"),
+            score=0.8 + 0.1 * name_strength(field.name, "speaker"),
             why=f"{host} takes part in most conversations of {path}, everybody else in few",
             ends_open=ends,
-            evidence=role_evidence(one.inner, f"{host} = assistant, all others = user", 0.8),
+            evidence=role_evidence(field.inner, f"{host} = assistant, all others = user", 0.8),
             used=frozenset({join_inner_path(element, content)}),
         )
     return None
@@ -76,37 +76,41 @@ def _hosted_talk(view: View, path: str, element: str, fields: list[Field]) -> Ta
 
 def _find_members(view: View) -> list[_Members]:
     """The lists that say of each of their elements who it is."""
-    lists = [one for one in list_elements(view) if one[1].count("[*]") == 1]
+    lists = [element for element in list_elements(view) if element[1].count("[*]") == 1]
     members = [(path, element, element_fields(view, element)) for path, element in lists]
-    return [(*one, found) for one in members if (found := find_role_field(view, *one[1:]))]
+    return [
+        (*member, role_field)
+        for member in members
+        if (role_field := find_role_field(view, *member[1:]))
+    ]
 
 
 def _talk_with_members(
     view: View, path: str, element: str, fields: list[Field], members: list[_Members]
 ) -> Talk | None:
     """Messages whose writers stand in a list beside them, which says who is the assistant."""
-    for other, member, columns, found in members:
+    for other, member, columns, role_field in members:
         if other == path or element.count("[*]") != 1:
             continue
-        for one, key in product(fields, columns):
-            said = field_sequences(view, element, one.inner)
+        for field, key in product(fields, columns):
+            sequences = field_sequences(view, element, field.inner)
             known = field_sequences(view, member, key.inner)
-            content = find_content(view, element, fields, one.inner)
-            writers = [(set(a), set(b)) for a, b in zip(said, known, strict=True) if a]
+            content = find_content(view, element, fields, field.inner)
+            writers = [(set(a), set(b)) for a, b in zip(sequences, known, strict=True) if a]
             fit = sum(a <= b for a, b in writers) > 0.9 * len(writers)
             if content is None or not fit or not any(map(any, known)):
                 continue
-            taken, mapping, sure = found
-            of: Json = {"lookup": f"^.{member}", "key": key.inner, "of": one.inner}
-            role: dict[str, Json] = {"path": {**of, "take": taken.inner}, "map": mapping}
-            entry = role_entry(view, element, fields, {"path": one.inner}, content)
+            who, mapping, sure = role_field
+            of: Json = {"lookup": f"^.{member}", "key": key.inner, "of": field.inner}
+            role: dict[str, Json] = {"path": {**of, "take": who.inner}, "map": mapping}
+            entry = role_entry(view, element, fields, {"path": field.inner}, content)
             return Talk(
                 path=path,
                 entries=({**entry, "role": role},),
                 score=0.7 + 0.25 * sure,
-                why=f"{other} says who is who among the writers in {one.inner}",
+                why=f"{other} says who is who among the writers in {field.inner}",
                 ends_open=0.0,
-                evidence=role_evidence(one.inner, f"looked up in {other}", sure),
+                evidence=role_evidence(field.inner, f"looked up in {other}", sure),
                 used=frozenset({join_inner_path(element, content)}),
             )
     return None
@@ -115,29 +119,32 @@ def _talk_with_members(
 def _talk_of_codes(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
     """Speakers who are known by codes only: two of them answer each other."""
     best: tuple[float, Field, str, Sides] | None = None
-    for one in fields:
-        few = 2 <= one.facts.distinct <= MOST_CODES and one.facts.filled > 0.95 * one.facts.places
-        content = find_content(view, element, fields, one.inner) if few else None
-        told = find_sides(turns_of(view, element, one.inner, content)) if content else None
-        if told and content and (best is None or told.answered > best[0]):
-            best = (told.answered, one, content, told)
+    for field in fields:
+        few = (
+            2 <= field.facts.distinct <= MOST_CODES
+            and field.facts.filled > 0.95 * field.facts.places
+        )
+        content = find_content(view, element, fields, field.inner) if few else None
+        sides = find_sides(turns_of(view, element, field.inner, content)) if content else None
+        if sides and content and (best is None or sides.answered > best[0]):
+            best = (sides.answered, field, content, sides)
     if best is None:
         return None
-    answered, one, content, told = best
-    role: dict[str, Json] = {"path": one.inner, "map": told.roles}
+    answered, field, content, sides = best
+    role: dict[str, Json] = {"path": field.inner, "map": sides.roles}
     entry = role_entry(view, element, fields, role, content)
-    spoken = ", ".join(f"{value} = {role or 'left out'}" for value, role in told.roles.items())
+    spoken = ", ".join(f"{value} = {role or 'left out'}" for value, role in sides.roles.items())
     out = turns_out_of_turn(view, element, fields, role, content)
     if out and "where" not in entry:
         entry["where"] = out
-    sure = told.agreed and not out
+    sure = sides.agreed and not out
     return Talk(
         path=path,
         entries=(entry,),
         score=0.7 + 0.2 * answered,
-        why=f"the speakers of {path} in {one.inner} answer each other",
-        ends_open=open_end_share(view, element, one.inner, told.roles),
-        evidence=role_evidence(one.inner, spoken, 0.8 if sure else MOST_PARTIAL),
+        why=f"the speakers of {path} in {field.inner} answer each other",
+        ends_open=open_end_share(view, element, field.inner, sides.roles),
+        evidence=role_evidence(field.inner, spoken, 0.8 if sure else MOST_PARTIAL),
         used=frozenset({join_inner_path(element, content)}),
         most=1.0 if sure else MOST_PARTIAL,
     )
@@ -145,35 +152,35 @@ def _talk_of_codes(view: View, path: str, element: str, fields: list[Field]) -> 
 
 def _talk_with_some_roles(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
     """Speakers of whom some are understood: the others stay out of the map, for a person."""
-    found = speakers.find_speakers(view, element, fields)
-    content = find_content(view, element, fields, found.field.inner) if found else None
-    if found is None or content is None or not found.roles or not found.unknown:
+    named = speakers.find_speakers(view, element, fields)
+    content = find_content(view, element, fields, named.field.inner) if named else None
+    if named is None or content is None or not named.roles or not named.unknown:
         return None
-    inner = found.field.inner
-    role: dict[str, Json] = {"path": inner, "map": found.roles}
-    spoken = ", ".join(f"{value} = {role or 'left out'}" for value, role in found.roles.items())
-    sure = found.understood
-    others = dict.fromkeys(found.unknown, "assistant")  # an open end is known only of the known
+    inner = named.field.inner
+    role: dict[str, Json] = {"path": inner, "map": named.roles}
+    spoken = ", ".join(f"{value} = {role or 'left out'}" for value, role in named.roles.items())
+    sure = named.understood
+    open_ends = dict.fromkeys(named.unknown, "assistant")  # an open end is known only of the known
     return Talk(
         path=path,
         entries=(role_entry(view, element, fields, role, content),),
-        score=0.8 + 0.1 * sure + 0.06 * name_strength(found.field.name, "speaker"),
-        why=f"{path} lists messages, but speakers in {inner} are not understood: {found.strangers}",
-        ends_open=open_end_share(view, element, inner, {**found.roles, **others}),
+        score=0.8 + 0.1 * sure + 0.06 * name_strength(named.field.name, "speaker"),
+        why=f"{path} lists messages, but speakers in {inner} are not understood: {named.strangers}",
+        ends_open=open_end_share(view, element, inner, {**named.roles, **open_ends}),
         evidence=role_evidence(
-            inner, f"{spoken}; not understood: {found.strangers}", min(sure, MOST_PARTIAL)
+            inner, f"{spoken}; not understood: {named.strangers}", min(sure, MOST_PARTIAL)
         ),
         used=frozenset({join_inner_path(element, content)}),
         most=MOST_PARTIAL,
-        unknown=frozenset(found.unknown),
+        unknown=frozenset(named.unknown),
     )
 
 
 def _talk_with_roles(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
-    found = find_role_field(view, element, fields)
-    if not found:
+    role_field = find_role_field(view, element, fields)
+    if not role_field:
         return None
-    field, mapping, sure = found
+    field, mapping, sure = role_field
     content = find_content(view, element, fields, field.inner)
     if content is None or _all_sides_equal(field_sequences(view, element, content)):
         return None
@@ -194,17 +201,17 @@ def _talk_with_roles(view: View, path: str, element: str, fields: list[Field]) -
     )
 
 
-def _all_sides_equal(said: list[list[str]]) -> bool:
+def _all_sides_equal(sequences: list[list[str]]) -> bool:
     """Whether all sides say the same: a thing that both have, no conversation."""
-    several = [s for s in said if len(s) > 1]
+    several = [s for s in sequences if len(s) > 1]
     return bool(several) and sum(len(set(s)) == 1 for s in several) > 0.5 * len(several)
 
 
 def _alternating_talk(
     view: View, path: str, element: str, content: str, why: str, score: float
 ) -> Talk:
-    said = field_sequences(view, element, content)
-    odd = sum(len(s) % 2 for s in said) / max(1, len(said))
+    sequences = field_sequences(view, element, content)
+    odd = sum(len(s) % 2 for s in sequences) / max(1, len(sequences))
     entry = {"each": element, "role": ["user", "assistant"], "content": content}
     return Talk(
         path=path,
@@ -219,28 +226,28 @@ def _alternating_talk(
 
 def _turn_likeness(view: View, path: str, element: str, inner: str) -> float:
     """How far bare texts in a list look like turns rather than lines of a document."""
-    said = [[t for t in s if t.strip()] for s in field_sequences(view, element, inner)]
-    said = [s for s in said if s]
-    if not said:
+    sequences = [[t for t in s if t.strip()] for s in field_sequences(view, element, inner)]
+    sequences = [s for s in sequences if s]
+    if not sequences:
         return 0.0
-    several = sum(len(s) > 1 for s in said) / len(said)
-    even = sum(len(s) % 2 == 0 for s in said) / len(said)
-    words = [count_words(t) for s in said for t in s]
+    several = sum(len(s) > 1 for s in sequences) / len(sequences)
+    even = sum(len(s) % 2 == 0 for s in sequences) / len(sequences)
+    words = [count_words(t) for s in sequences for t in s]
     prose = sum(w >= 3 for w in words) / len(words)
     named = name_strength(last_name(path), "turns") if path != "$" else 0.7
-    replies = [t for s in said for t in s[1::2]]
+    replies = [t for s in sequences for t in s[1::2]]
     asking = sum(map(is_question, replies)) / max(1, len(replies))
     if several < 0.6 or prose < 0.5 or asking > 0.75:
         return 0.0
-    return 0.35 * named + 0.2 * even + 0.15 * several + 0.1 * prose + 0.2 * _texts_ask(said)
+    return 0.35 * named + 0.2 * even + 0.15 * several + 0.1 * prose + 0.2 * _texts_ask(sequences)
 
 
-def _texts_ask(said: list[list[str]]) -> bool:
+def _texts_ask(sequences: list[list[str]]) -> bool:
     """Whether short texts ask now and then, in most conversations: so do people, not paragraphs."""
-    texts = [text for one in said for text in one]
+    texts = [text for sequence in sequences for text in sequence]
     size = sorted(map(count_words, texts))[len(texts) // 2]
-    asked = [sum(map(is_question, one)) for one in said]
-    usual = sum(count > 0 for count in asked) >= 0.6 * len(said)
+    asked = [sum(map(is_question, sequence)) for sequence in sequences]
+    usual = sum(count > 0 for count in asked) >= 0.6 * len(sequences)
     return usual and size <= 30 and sum(asked) <= 0.75 * len(texts)
 
 
@@ -251,7 +258,7 @@ def _plain_text_talk(view: View, path: str, element: str) -> Talk | None:
         return None
     score = _turn_likeness(view, path, element, "$")
     marked = texts_begin_with_speaker(
-        [t for said in field_sequences(view, element, "$") for t in said]
+        [t for sequence in field_sequences(view, element, "$") for t in sequence]
     )
     if score < 0.3 or marked:
         return None
@@ -272,11 +279,13 @@ def _speakerless_talk(view: View, path: str, element: str, fields: list[Field]) 
     if score < 0.3:
         return None
     score = min(0.9, score + 0.1 * named)
-    found = speakers.find_speakers(view, element, [f for f in fields if f.inner != content])
-    if found is None or found.in_order:
+    speakers_found = speakers.find_speakers(
+        view, element, [f for f in fields if f.inner != content]
+    )
+    if speakers_found is None or speakers_found.in_order:
         why = f"{path} lists utterances without speakers"
         return _alternating_talk(view, path, element, content, why, score)
-    doubt = f"although {found.field.inner} may say who speaks: {found.strangers}"
+    doubt = f"although {speakers_found.field.inner} may say who speaks: {speakers_found.strangers}"
     why = f"{path} lists utterances taken in turn, {doubt}"
     return _guessed_talk(_alternating_talk(view, path, element, content, why, score))
 
@@ -284,14 +293,14 @@ def _speakerless_talk(view: View, path: str, element: str, fields: list[Field]) 
 def _guessed_talk(talk: Talk) -> Talk:
     """Turns by order where a column may say otherwise: nothing to be sure of."""
     unsure = tuple(
-        replace(one, confidence=min(one.confidence, MOST_GUESSED)) for one in talk.evidence
+        replace(item, confidence=min(item.confidence, MOST_GUESSED)) for item in talk.evidence
     )
     return replace(talk, most=MOST_GUESSED, evidence=unsure)
 
 
 def find_talks(view: View) -> list[Talk]:
     """Return every place that holds a conversation, best first."""
-    found: list[Talk] = []
+    talks: list[Talk] = []
     members = _find_members(view)
     for path, element in list_elements(view):
         slots = ("rejected", "example", "options") if path != "$" else ()
@@ -313,8 +322,8 @@ def find_talks(view: View) -> list[Talk]:
             or _plain_text_talk(view, path, element)
         )
         if talk:
-            found.append(talk)
-    found += speakers.parallel_speaker_talks(view)
-    found += speakers.parallel_list_talk(view)
-    found += speakers.numbered_column_talk(view)
-    return sorted(found, key=lambda talk: -talk.score)
+            talks.append(talk)
+    talks += speakers.parallel_speaker_talks(view)
+    talks += speakers.parallel_list_talk(view)
+    talks += speakers.numbered_column_talk(view)
+    return sorted(talks, key=lambda talk: -talk.score)

@@ -38,27 +38,29 @@ from ingot.converters.sources.text_kinds import count_words, is_question
 def step_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
     """Recognize the steps of an agent: its thoughts and actions, and what its tools return."""
     below = [f for f in view.facts.paths if f.path.startswith(f"{element}.")]
-    own = [f for f in below if "." not in path_below(f.path, element)]
-    told = [
+    direct = [f for f in below if "." not in path_below(f.path, element)]
+    text_fields = [
         f
-        for f in own
+        for f in direct
         if speaker_role(last_name(f.path)) == "tool" and "[" not in f.path[len(element) :]
     ]
-    thought = [f for f in own if name_strength(last_name(f.path), "rationale") >= PLAIN and f.chars]
-    acted = [
-        f for f in own if _is_action(last_name(f.path)) and "[*]" not in f.path[len(element) :]
+    thought = [
+        f for f in direct if name_strength(last_name(f.path), "rationale") >= PLAIN and f.chars
     ]
-    if len(told) != 1 or not acted:
+    acted = [
+        f for f in direct if _is_action(last_name(f.path)) and "[*]" not in f.path[len(element) :]
+    ]
+    if len(text_fields) != 1 or not acted:
         return None
     done = [thought_part(path_below(f.path, element), last_name(f.path)) for f in thought[:1]]
     done += [_step_value(f, path_below(f.path, element)) for f in acted]
-    said = _step_value(told[0], path_below(told[0].path, element))
-    used = {f.path for f in (*thought[:1], *acted, told[0])}
+    content_value = _step_value(text_fields[0], path_below(text_fields[0].path, element))
+    used = {f.path for f in (*thought[:1], *acted, text_fields[0])}
     return Talk(
         path=path,
         entries=(
             {"each": element, "role": "assistant", "content": join_parts(done)},
-            {"each": element, "role": "tool", "content": said},
+            {"each": element, "role": "tool", "content": content_value},
         ),
         score=0.9,
         why=f"each element of {path} is a step of an agent, with what its tool returns",
@@ -86,14 +88,14 @@ def attribute_talk(view: View, path: str, element: str, fields: list[Field]) -> 
     for key, value in product(filter(partial(_names_attributes, view, element), fields), fields):
         if key is value or text_weight(value) <= 0:
             continue
-        held: dict[str, list[str]] = {}
+        values: dict[str, list[str]] = {}
         for names, texts in zip(inside.texts(key.inner), inside.texts(value.inner), strict=True):
             for name, text in product(names, texts):
-                held.setdefault(name, []).append(text)
-        spoken = {k for k, v in held.items() if _are_words(v)}
+                values.setdefault(name, []).append(text)
+        spoken = {k for k, v in values.items() if _are_words(v)}
         asked, answered = (_key_of_side(spoken, place) for place in (0, 1))
         speak = speaker_role(asked or "") == "user" and speaker_role(answered or "") == "assistant"
-        if asked and answered and not speak and not set(held[asked]) & set(held[answered]):
+        if asked and answered and not speak and not set(values[asked]) & set(values[answered]):
             return _attribute_talk(path, element, (key.inner, value.inner), (asked, answered))
     return None
 
@@ -102,9 +104,9 @@ def _names_attributes(view: View, element: str, key: Field) -> bool:
     """Whether a field has another value in every element of a row, two of them named for sides."""
     if not 2 <= key.facts.distinct <= MOST_ATTRIBUTES:
         return False
-    told = iter(view.elements(element).texts(key.inner))
+    key_texts = iter(view.elements(element).texts(key.inner))
     rows = [
-        [name for names in islice(told, len(row)) for name in names]
+        [name for names in islice(key_texts, len(row)) for name in names]
         for row in view.places.values(element)
     ]
     names = {name for row in rows for name in row}
@@ -183,18 +185,18 @@ def event_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk
     events = view.elements(element)
     best: list[_Kind] = []
     kind_field: Field | None = None
-    for one in fields:
-        if one.facts.types.get("string") and 2 <= one.facts.distinct <= MOST_KINDS:
-            kinds = _event_kinds(events, fields, one)
+    for field in fields:
+        if field.facts.types.get("string") and 2 <= field.facts.distinct <= MOST_KINDS:
+            kinds = _event_kinds(events, fields, field)
             if _texts_differ(kinds) and len(kinds) > len(best):
-                best, kind_field = kinds, one
-    told = [kind for kind in best if kind.role and kind.texts and not kind.left_out]
-    roles = {role for kind in told if kind.named for role in _possible_roles(kind.role)}
+                best, kind_field = kinds, field
+    spoken = [kind for kind in best if kind.role and kind.texts and not kind.left_out]
+    roles = {role for kind in spoken if kind.named for role in _possible_roles(kind.role)}
     if kind_field is None or not {"user", "assistant"} <= roles:
         return None
     strange = [kind for kind in best if kind.texts and not kind.role and not kind.left_out]
-    doubt = f"; what {', '.join(one.value for one in strange)} is stays open" if strange else ""
-    entries = [_kind_entry(element, kind_field.inner, kind) for kind in told]
+    doubt = f"; what {', '.join(kind.value for kind in strange)} is stays open" if strange else ""
+    entries = [_kind_entry(element, kind_field.inner, kind) for kind in spoken]
     entries.sort(key=lambda entry: entry["role"] == "tool", reverse=True)
     return Talk(
         path=path,
@@ -202,9 +204,9 @@ def event_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk
         score=0.93,
         why=f"{path} lists events, with their texts where {kind_field.name} says{doubt}",
         ends_open=0.0,
-        used=frozenset(join_inner_path(element, text) for kind in told for text in kind.texts),
+        used=frozenset(join_inner_path(element, text) for kind in spoken for text in kind.texts),
         most=_MOST_STRANGE if strange else 1.0,
-        where=_closing_condition(view, element, kind_field.inner, told),
+        where=_closing_condition(view, element, kind_field.inner, spoken),
     )
 
 
@@ -214,19 +216,19 @@ def _possible_roles(role: Json) -> list[Json]:
 
 def _kind_entry(element: str, inner: str, kind: _Kind) -> dict[str, Json]:
     condition: Json = {"path": inner, "in": [kind.value] if kind.value else ["", None]}
-    first, *others = kind.texts
-    led = thought_part(first, last_name(first)) if others else first
-    content = join_parts([led, *others])
+    first, *rest = kind.texts
+    led = thought_part(first, last_name(first)) if rest else first
+    content = join_parts([led, *rest])
     return {"each": element, "where": [condition], "role": kind.role, "content": content}
 
 
 def _texts_differ(kinds: list[_Kind]) -> bool:
     """Whether no key holds the texts of nearly all events."""
-    held: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for kind in kinds:
-        held.update(dict.fromkeys(kind.texts, kind.count))
+        counts.update(dict.fromkeys(kind.texts, kind.count))
     spoken = sum(kind.count for kind in kinds if kind.texts)
-    return len(held) > 1 and max(held.values()) < MOST_ALIKE * spoken
+    return len(counts) > 1 and max(counts.values()) < MOST_ALIKE * spoken
 
 
 def _event_kinds(events: Places, fields: list[Field], kind: Field) -> list[_Kind]:
@@ -235,30 +237,30 @@ def _event_kinds(events: Places, fields: list[Field], kind: Field) -> list[_Kind
         value = next((v for v in kinds if isinstance(v, str)), "")
         grouped.setdefault(value, []).append(number)
     left = left_out_values(kind.name, grouped)
-    found = []
+    event_kinds = []
     for value, inside in grouped.items():
-        held = {f.inner: [events.values(f.inner)[n][:1] for n in inside] for f in fields}
-        texts = [f.inner for f in fields if f is not kind and _hold_text(held[f.inner])]
+        samples = {f.inner: [events.values(f.inner)[n][:1] for n in inside] for f in fields}
+        texts = [f.inner for f in fields if f is not kind and _hold_text(samples[f.inner])]
         texts.sort(key=lambda text: -name_strength(last_name(text), "rationale"))
-        named = _event_role(value, texts, held) if texts else None
+        named = _event_role(value, texts, samples) if texts else None
         role = named or next((r for t in texts if (r := _named_role(last_name(t)))), None)
         out = value in left or speaker_role(value) == "drop"
-        found.append(_Kind(value, tuple(texts), role, bool(named), len(inside), out))
-    return found
+        event_kinds.append(_Kind(value, tuple(texts), role, bool(named), len(inside), out))
+    return event_kinds
 
 
 def _hold_text(events: list[tuple[Json, ...]]) -> bool:
     """Whether what most events hold at a place is words of their own."""
-    found = [v for held in events for v in held if isinstance(v, str) and v.strip()]
-    spoken = sum(count_words(text) > 1 for text in found)
-    several = len(set(found)) > 0.5 * len(found) or len(found) < 3
-    return len(found) > 0.5 * len(events) and spoken > 0.5 * len(found) and several
+    event_texts = [v for event in events for v in event if isinstance(v, str) and v.strip()]
+    spoken = sum(count_words(text) > 1 for text in event_texts)
+    several = len(set(event_texts)) > 0.5 * len(event_texts) or len(event_texts) < 3
+    return len(event_texts) > 0.5 * len(events) and spoken > 0.5 * len(event_texts) and several
 
 
-def _event_role(value: str, texts: list[str], held: dict[str, list[tuple[Json, ...]]]) -> Json:
+def _event_role(value: str, texts: list[str], samples: dict[str, list[tuple[Json, ...]]]) -> Json:
     """Who speaks in events of a kind: by a field that says so, or by their name."""
-    for inner, events in held.items():
-        roles = {who: speaker_role(who) for one in events for who in map(text_of, one)}
+    for inner, events in samples.items():
+        roles = {who: speaker_role(who) for event in events for who in map(text_of, event)}
         if inner in texts or not roles or not set(roles.values()) <= set(_ROLES):
             continue
         if len(set(roles.values())) == 1:
@@ -289,9 +291,9 @@ def _closing_condition(
     values = view.places.texts(f"{element}.{inner}")
     for kind in kinds:
         ends = sum(row.count(kind.value) == 1 and row.index(kind.value) > 0 for row in values)
-        others = sum(other.texts == kind.texts for other in kinds)
+        rivals = sum(other.texts == kind.texts for other in kinds)
         often = sum(row.count(kind.value) for row in values)
-        usual = 0.6 * len(values) <= ends == often and others == 1
+        usual = 0.6 * len(values) <= ends == often and rivals == 1
         last = all(_follows_all(row, kind.value, kinds) for row in values)
         if kind.role == "assistant" and usual and last:
             return ({"path": f"{element}.{kind.texts[0]}", "min_chars": 1},)
@@ -299,7 +301,7 @@ def _closing_condition(
 
 
 def _follows_all(row: list[str], value: str, kinds: list[_Kind]) -> bool:
-    spoken = [one for one in row if any(one == kind.value for kind in kinds)]
+    spoken = [value for value in row if any(value == kind.value for kind in kinds)]
     return value not in spoken or spoken[-1] == value
 
 
@@ -310,41 +312,41 @@ def text_kinds_content(view: View, element: str, content: str, fields: list[Fiel
         return content
     elements = view.elements(element)
     for kind in fields:
-        said = _text_kinds(elements, content, kind.inner) if kind.facts.values else ()
-        if said:
-            picked: Json = {**dict.fromkeys(said, 0), "*": None}
-            return add_pick({"path": content}, {"path": kind.inner, "map": picked})
+        text_kinds = _text_kinds(elements, content, kind.inner) if kind.facts.values else ()
+        if text_kinds:
+            branches: Json = {**dict.fromkeys(text_kinds, 0), "*": None}
+            return add_pick({"path": content}, {"path": kind.inner, "map": branches})
     return content
 
 
 def _text_kinds(elements: Places, content: str, kind: str) -> list[str]:
     """The kinds whose elements hold a text, [] where some kind holds texts and things."""
-    held: dict[str, set[type]] = {}
+    value_types: dict[str, set[type]] = {}
     for name, values in zip(elements.firsts(kind), elements.values(content), strict=True):
-        held.setdefault(name, set()).update(map(type, values))
-    mixed = any(str in types and types & {dict, list} for types in held.values())
-    return [] if mixed else [name for name, types in held.items() if name and str in types]
+        value_types.setdefault(name, set()).update(map(type, values))
+    mixed = any(str in types and types & {dict, list} for types in value_types.values())
+    return [] if mixed else [name for name, types in value_types.items() if name and str in types]
 
 
 ASKING_NAMES = ("question", "q", "query", "input", "instruction", "问", "问题", "prompt")
 
 
-def _is_machine_field(one: Field) -> float:
+def _is_machine_field(field: Field) -> float:
     """A `system` beside a `user` that varies from turn to turn is the machine of a dialogue."""
-    varied = one.facts.distinct > 0.5 * one.facts.filled
-    return 0.7 * (speaker_role(one.name) == "system" and varied)
+    varied = field.facts.distinct > 0.5 * field.facts.filled
+    return 0.7 * (speaker_role(field.name) == "system" and varied)
 
 
-def _asking_strength(one: Field) -> float:
+def _asking_strength(field: Field) -> float:
     """How far a field is the user's side; what came before an answer may be called its context."""
-    return max(name_sides(one.name)[0], 0.5 * (name_strength(one.name, "context") == 1))
+    return max(name_sides(field.name)[0], 0.5 * (name_strength(field.name, "context") == 1))
 
 
-def _side_text(view: View, element: str, one: Field) -> Json:
+def _side_text(view: View, element: str, field: Field) -> Json:
     """A side's text without the speaker's mark and the end mark, where all texts have them."""
-    texts = [t for s in field_sequences(view, element, one.inner) for t in s if t.strip()]
+    texts = [t for s in field_sequences(view, element, field.inner) for t in s if t.strip()]
     marks = find_wrapping_marks(texts)
-    return {"path": one.inner, "replace": dict.fromkeys(marks, "")} if marks else one.inner
+    return {"path": field.inner, "replace": dict.fromkeys(marks, "")} if marks else field.inner
 
 
 def two_key_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:

@@ -38,8 +38,8 @@ def grouped_reading(reading: Reading) -> Iterator[Reading]:
     """Yield the reading that groups rows, each of which is a single turn, into conversations."""
     yield from paged_reading(reading)
     by = _find_group_key(reading.view)
-    found = (by, _find_order(reading.view, by, list(group_rows(by).values()))) if by else None
-    by, order = found or _find_answering_rows(reading.view) or (None, None)
+    grouping = (by, _find_order(reading.view, by, list(group_rows(by).values()))) if by else None
+    by, order = grouping or _find_answering_rows(reading.view) or (None, None)
     if by is None or order is None:
         return
     groups = group_rows(by)
@@ -47,7 +47,7 @@ def grouped_reading(reading: Reading) -> Iterator[Reading]:
         better = _find_answering_rows(reading.view)
         order = better[1] if better and better[0] is by else order
     rows = [[reading.rows[place] for place in order.sorted(group)] for group in groups.values()]
-    told = order.column is not None and _names_a_talk(by.name)
+    is_named = order.column is not None and _names_a_talk(by.name)
     outer: MappingDocument = {"by": [by.path]}
     if order.column:
         outer["sort"] = order.column.path
@@ -56,7 +56,7 @@ def grouped_reading(reading: Reading) -> Iterator[Reading]:
         sample=reading.sample,
         source=reading.source,
         outer={"group": outer},
-        factor=order.factor * reading.factor * (NAMED_TURNS if told else 1.0),
+        factor=order.factor * reading.factor * (NAMED_TURNS if is_named else 1.0),
         why=f"rows with the same {by.path} are one conversation, {order.why}",
         threaded=_names_a_thread(by, order.column),
     )
@@ -85,12 +85,12 @@ def group_rows(by: Column) -> dict[str, list[int]]:
 def _find_answering_rows(view: View) -> tuple[Column, "RowOrder"] | None:
     """A key and an order in which the rows answer each other, by what they hold alone."""
     plain = [c for c in view.columns if not c.many and c.fill >= 0.95]
-    said, codes = _said_by(view)
+    texts, codes = _said_by(view)
     best: tuple[float, Column, RowOrder] | None = None
-    for by in plain if said and codes else ():
+    for by in plain if texts and codes else ():
         often = len(by.texts) / max(1, by.distinct)
         few = by.distinct < SEVERAL or often < LEAST_OFTEN
-        if by is said or by in codes or few or by.words > 3:
+        if by is texts or by in codes or few or by.words > 3:
             continue
         groups = list(group_rows(by).values())
         for order in _row_orders(plain, by, groups):
@@ -104,20 +104,22 @@ def _said_by(view: View) -> tuple[Column | None, list[Column]]:
     """The column of what is said, and those that may say by whom."""
     plain = [c for c in view.columns if not c.many and c.fill >= 0.95]
     texts = [c for c in view.texts if not c.many]
-    said = max(texts, key=lambda c: c.chars * c.distinct / max(1, len(c.present)), default=None)
-    return said, [c for c in plain if 2 <= c.distinct <= MOST_CODES and c is not said]
+    text_column = max(
+        texts, key=lambda c: c.chars * c.distinct / max(1, len(c.present)), default=None
+    )
+    return text_column, [c for c in plain if 2 <= c.distinct <= MOST_CODES and c is not text_column]
 
 
 def _rows_answer(view: View, groups: list[list[int]]) -> float:
     """The share of the rows in which somebody answers the row before, 0 where few do."""
-    said, codes = _said_by(view)
-    found = [
-        told.answered
-        for who in (codes if said else ())
-        if said
-        and (told := find_sides([[(who.texts[n], said.texts[n]) for n in g] for g in groups]))
+    texts, codes = _said_by(view)
+    groupings = [
+        sides.answered
+        for who in (codes if texts else ())
+        if texts
+        and (sides := find_sides([[(who.texts[n], texts.texts[n]) for n in g] for g in groups]))
     ]
-    best = max(found, default=0.0)
+    best = max(groupings, default=0.0)
     return best if best >= _IN_TURN else 0.0
 
 
@@ -173,19 +175,22 @@ def _current_groups(view: View, body: Column, groups: dict[str, list[int]]) -> d
     """The groups without rows that do not hold now: an old wording has the number of the new."""
     conditions, _ = current_rows_condition(view, frozenset([body.path]))
     gone = [
-        (view.column(one["path"]), set(map(text_of, one.get("not_in", ())))) for one in conditions
+        (view.column(condition["path"]), set(map(text_of, condition.get("not_in", ()))))
+        for condition in conditions
     ]
-    bad = {n for c, told in gone if c for n, text in enumerate(c.texts) if text in told}
-    kept = {key: [n for n in group if n not in bad] for key, group in groups.items()}
-    return {key: group for key, group in kept.items() if group}
+    bad = {n for c, values in gone if c for n, text in enumerate(c.texts) if text in values}
+    groups_left = {key: [n for n in group if n not in bad] for key, group in groups.items()}
+    return {key: group for key, group in groups_left.items() if group}
 
 
 def _may_be_paragraphs(view: View, body: Column, by: Column) -> bool:
     """Whether rows can be parts of one text: short ones, several of each, without own titles."""
     if body.words > _PARAGRAPH or len(by.texts) < _PARTS * by.distinct:
         return False
-    own = any(c.named("title") >= NAMED and c.distinct > 0.5 * len(c.present) for c in view.columns)
-    return not own and not is_single_turn(view)
+    has_titles = any(
+        c.named("title") >= NAMED and c.distinct > 0.5 * len(c.present) for c in view.columns
+    )
+    return not has_titles and not is_single_turn(view)
 
 
 def _are_paragraphs(view: View, body: Column, by: Column, groups: dict[str, list[int]]) -> bool:
@@ -215,14 +220,14 @@ def _counting_order(view: View, groups: dict[str, list[int]]) -> Column | None:
     for column in view.columns:
         if not (column.numeric or _is_clock(column)) or column.many or column.fill < 1:
             continue
-        spelt = [sorted(_order_number(column.texts[n]) for n in one) for one in groups.values()]
-        steps = [b - a for one in spelt for a, b in itertools.pairwise(one)]
+        spelt = [sorted(_order_number(column.texts[n]) for n in group) for group in groups.values()]
+        steps = [b - a for numbers in spelt for a, b in itertools.pairwise(numbers)]
         anew = start_alike(spelt)
         if all(step in (1, 2) for step in steps):
             counts.append((anew, column))
         elif all(step > 0 for step in steps) and anew:
             measures.append(column)
-    counted = max(counts, key=lambda one: one[0], default=(False, None))[1]
+    counted = max(counts, key=lambda count: count[0], default=(False, None))[1]
     return counted or max(
         measures, key=lambda c: max(c.named("order"), c.named("time")), default=None
     )
@@ -312,7 +317,7 @@ def _find_order(view: View, by: Column, groups: list[list[int]]) -> RowOrder | N
     if follows is not None:
         ids = [_id_order(c) for c in view.columns if c.named("id") >= PLAIN]
         tried = [*named, as_read, *ids]
-        return next((one for one in tried if _order_agrees(one, follows, groups)), None)
+        return next((order for order in tried if _order_agrees(order, follows, groups)), None)
     if named:
         return named[0]
     return as_read if is_single_turn(view) or _speaks_in_turn(view, by, groups) else None
@@ -324,10 +329,10 @@ def _speaks_in_turn(view: View, by: Column, groups: list[list[int]]) -> bool:
     for column in columns:
         if column.many or column.fill <= 0.95:
             continue
-        said = [[column.texts[place] for place in group] for group in groups]
-        if roles_of_values(column.name, column.facts, said):
+        texts = [[column.texts[place] for place in group] for group in groups]
+        if roles_of_values(column.name, column.facts, texts):
             return True
-        several = sum(len(set(one)) > 1 for one in said) > 0.8 * len(said)
+        several = sum(len(set(group_texts)) > 1 for group_texts in texts) > 0.8 * len(texts)
         if several and column.named_own("speaker") >= NAMED:
             return True
     return False
@@ -358,11 +363,11 @@ def _restarting_order(view: View, by: Column) -> Column | None:
 
 def _time_order(view: View, groups: list[list[int]]) -> list[Column]:
     """Points in time that differ inside nearly every group, and sort as they are spelled."""
-    found = [c for c in view.columns if is_sortable_time(c) and c.fill > 0.95 and not c.many]
+    times = [c for c in view.columns if is_sortable_time(c) and c.fill > 0.95 and not c.many]
     longer = [group for group in groups if len(group) > 1]
     return [
         c
-        for c in found
+        for c in times
         if sum(len({c.texts[n] for n in g}) == len(g) for g in longer) >= 0.9 * len(longer)
     ]
 
@@ -380,8 +385,8 @@ def _reply_targets(view: View, by: Column, groups: list[list[int]]) -> dict[int,
     for column in view.columns:
         if column.path == by.path or column.many or column in ids or column.fill > 0.95:
             continue
-        for own in ids:
-            rows = {text: place for place, text in enumerate(own.texts)}
+        for identity in ids:
+            rows = {text: place for place, text in enumerate(identity.texts)}
             known = {n: rows[t] for n, t in enumerate(column.texts) if t.strip() and t in rows}
             inside = [(a, b) for a, b in known.items() if by.texts[a] == by.texts[b] and a != b]
             if len(known) >= 0.4 * len(column.texts) and len(inside) >= 0.9 * len(known):

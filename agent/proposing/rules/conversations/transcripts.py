@@ -122,10 +122,10 @@ def _unnamed_markers(texts: Sequence[str]) -> dict[str, str]:
     first: Counter[str] = Counter()
     again = 0
     for text in texts:
-        found = [m["name"] for m in _SPEAKER_LINE.finditer(text)]
-        again += len(found) > len(set(found))
-        seen.update(dict.fromkeys(found, 1).keys())
-        first.update(found[:1])
+        names = [m["name"] for m in _SPEAKER_LINE.finditer(text)]
+        again += len(names) > len(set(names))
+        seen.update(dict.fromkeys(names, 1).keys())
+        first.update(names[:1])
     common = [name for name, count in seen.items() if count >= 0.8 * len(texts)]
     if not first or again < _AGAIN * len(texts):
         return {}
@@ -149,23 +149,25 @@ def _timed_markers(texts: Sequence[str]) -> tuple[dict[str, str | None], bool]:
     They have to cut every text exactly as it reads: what else they match would be lost.
     """
     lines = [[m for m in _TIMED.finditer(text) if re.search("[:：]", m["time"])] for text in texts]
-    usual = Counter(_time_form(m) for found in lines for m in found).most_common(1)
-    lines = [[m for m in found if _time_form(m) == usual[0][0]] for found in lines]
-    begun = sum(bool(found) and found[0].start() == 0 for found in lines)
+    usual = Counter(_time_form(m) for line in lines for m in line).most_common(1)
+    lines = [[m for m in line if _time_form(m) == usual[0][0]] for line in lines]
+    begun = sum(bool(line) and line[0].start() == 0 for line in lines)
     header = {} if begun else _header_mark(texts, lines)
     if not texts or (begun < _IN_TURN * len(texts) and not header):
         return {}, False
     footer = _footer_mark(texts, lines)
     spoken = [text.partition(next(iter(footer), "\0"))[0] for text in texts]
-    talks = [_timed_turns(text, found) for text, found in zip(spoken, lines, strict=True)]
+    talks = [_timed_turns(text, line) for text, line in zip(spoken, lines, strict=True)]
     roles, agreed = _roles_of_marks(talks)
-    told = [[(roles[m], said) for m, said in talk if roles.get(m) and said] for talk in talks]
-    notices = any(count_words(said) >= SEVERAL for talk in talks for m, said in talk if not m)
-    for heads in _time_heads([m for found in lines for m in found]):
+    spoken_turns = [
+        [(roles[m], content) for m, content in talk if roles.get(m) and content] for talk in talks
+    ]
+    notices = any(count_words(content) >= SEVERAL for talk in talks for m, content in talk if not m)
+    for heads in _time_heads([m for line in lines for m in line]):
         apart = dict.fromkeys("\n" + head for head in heads)
         split: dict[str, str | None] = {**header, **apart, **roles, **footer}
         cut = compile_split(split)
-        if roles and heads and [_cut_pieces(cut, text) for text in texts] == told:
+        if roles and heads and [_cut_pieces(cut, text) for text in texts] == spoken_turns:
             days = any(len(_NUMBER.findall(head)) > 1 for head in heads)  # others have others
             return split, agreed and not (notices or days or header or footer)
     return {}, False
@@ -186,11 +188,11 @@ def _footer_mark(
     texts: Sequence[str], lines: Sequence[Sequence[re.Match[str]]]
 ) -> dict[str, str | None]:
     """The line with which what follows the last turn begins, the same in nearly all texts."""
-    ends = [text[found[-1].end() :] for text, found in zip(texts, lines, strict=True) if found]
+    ends = [text[line[-1].end() :] for text, line in zip(texts, lines, strict=True) if line]
     after = [dict.fromkeys(line for line in end.split("\n")[1:] if line.strip()) for end in ends]
-    count = Counter(line for one in after for line in one)
-    often = {line for line, found in count.items() if found >= max(SEVERAL, 0.9 * len(texts))}
-    first = next((line for one in after for line in one if line in often), None)
+    count = Counter(line for lines_after in after for line in lines_after)
+    often = {line for line, number in count.items() if number >= max(SEVERAL, 0.9 * len(texts))}
+    first = next((line for lines_after in after for line in lines_after if line in often), None)
     return {"\n" + first: None} if first else {}
 
 
@@ -200,13 +202,13 @@ def _time_form(match: re.Match[str]) -> tuple[str, ...]:
     return tuple(_NUMBER.sub("0", part).strip() for part in spelt)
 
 
-def _time_heads(found: Sequence[re.Match[str]]) -> Iterator[list[str]]:
+def _time_heads(matches: Sequence[re.Match[str]]) -> Iterator[list[str]]:
     """What times begin with, and nothing else does: no `1` of a list, but `[`, `2024-`, `10:`.
 
     Of clocks all hours, or all minutes of a recording, since a sample does not show each.
     """
-    opens = {m["open"] for m in found}
-    heads = {_TIME_HEAD.match(m["time"]) for m in found}
+    opens = {m["open"] for m in matches}
+    heads = {_TIME_HEAD.match(m["time"]) for m in matches}
     if len(opens) > 1 or None in heads:
         return
     first = opens.pop()
@@ -217,8 +219,8 @@ def _time_heads(found: Sequence[re.Match[str]]) -> Iterator[list[str]]:
         most = _HOURS if max(int(head[:-1]) for head in spelt) < _HOURS else _MINUTES
         padded = {f"{number:02}:" for number in range(most)}
         plain = {f"{number}:" for number in range(most)}
-        told = [one for one in (padded, plain) if one >= spelt] or [padded | plain]
-        yield [first + head for head in sorted(told[0])]
+        widths = [width for width in (padded, plain) if width >= spelt] or [padded | plain]
+        yield [first + head for head in sorted(widths[0])]
     elif len(spelt) <= MOST_CODES:
         yield [first + head for head in sorted(spelt)]
 
@@ -228,12 +230,12 @@ def _cut_pieces(cut: Split, text: str) -> list[tuple[str, str]]:
     return list(zip(*(cut(text) or ([], [])), strict=True))
 
 
-def _timed_turns(text: str, found: Sequence[re.Match[str]]) -> list[tuple[str, str]]:
+def _timed_turns(text: str, matches: Sequence[re.Match[str]]) -> list[tuple[str, str]]:
     """The marks of speakers as they stand behind their times, with what is said; "" of nobody."""
-    ends = [m.start() for m in found[1:]] + [len(text)]
+    ends = [m.start() for m in matches[1:]] + [len(text)]
     return [
         (m["tail"] + m["name"] + m["sep"] if m["name"] else "", text[m.end() : end].strip())
-        for m, end in zip(found, ends, strict=False)  # a text without a time has no turn
+        for m, end in zip(matches, ends, strict=False)  # a text without a time has no turn
     ]
 
 
@@ -246,10 +248,10 @@ def _roles_of_marks(
     known = {mark: None if role == "drop" else role for mark, role in named.items()}
     if {"user", "assistant"} <= set(named.values()):
         return known, all(named.values())  # who else speaks is left out, and a person is asked
-    told = find_sides(spoken)
-    if told is None or told.answered < _IN_TURN:
+    sides = find_sides(spoken)
+    if sides is None or sides.answered < _IN_TURN:
         return {}, False
-    return dict(told.roles), told.agreed and len(talks) >= SEVERAL
+    return dict(sides.roles), sides.agreed and len(talks) >= SEVERAL
 
 
 _NUMBER = re.compile(r"\d+")
@@ -270,8 +272,8 @@ def _notice_marks(texts: Sequence[str], split: dict[str, str | None]) -> dict[st
 
 def _text_before(text: str, split: dict[str, str | None]) -> str:
     """What stands before the first marker, all where there is none."""
-    found = re.search("|".join(re.escape(marker.lstrip("\n")) for marker in split), text)
-    return text[: found.start()] if found else text
+    match = re.search("|".join(re.escape(marker.lstrip("\n")) for marker in split), text)
+    return text[: match.start()] if match else text
 
 
 def _shared_introduction(texts: Sequence[str], split: dict[str, str | None]) -> str:
@@ -341,11 +343,13 @@ def _split_markers(texts: Sequence[str]) -> dict[str, str | None]:
             r: max(seen[m] for m, other in roles.items() if other == r) for r in roles.values()
         }
         least = max(1, 0.02 * len(texts))
-        kept = {m: r for m, r in roles.items() if seen[m] >= max(least, 0.1 * usual[r])}
-        if {"user", "assistant"} <= set(kept.values()):
-            own = {m: role for m, role in kept.items() if fresh[m] == seen[m]}
-            lead = "\n\n" if own == kept and _stand_apart(texts, kept) else "\n"
-            return {(lead + m if m in own else m): role for m, role in kept.items()}
+        usual_roles = {m: r for m, r in roles.items() if seen[m] >= max(least, 0.1 * usual[r])}
+        if {"user", "assistant"} <= set(usual_roles.values()):
+            fresh_roles = {m: role for m, role in usual_roles.items() if fresh[m] == seen[m]}
+            lead = (
+                "\n\n" if fresh_roles == usual_roles and _stand_apart(texts, usual_roles) else "\n"
+            )
+            return {(lead + m if m in fresh_roles else m): role for m, role in usual_roles.items()}
     return {"\n" + marker: role for marker, role in _unnamed_markers(texts).items()}
 
 
@@ -355,7 +359,7 @@ def _stand_apart(texts: Sequence[str], markers: dict[str, str]) -> bool:
     seen: Counter[bool] = Counter()
     for text in texts:
         spoken = [role for role, _ in _cut_pieces(cut, text)]
-        if len(spoken) < 2 or any(one == other for one, other in pairwise(spoken)):
+        if len(spoken) < 2 or any(speaker == other for speaker, other in pairwise(spoken)):
             return False
         whole = sum(text.count("\n" + marker) for marker in markers)
         seen.update({True: len(spoken) - 1, False: whole - len(spoken) + 1})
@@ -365,10 +369,10 @@ def _stand_apart(texts: Sequence[str], markers: dict[str, str]) -> bool:
 def find_step_markers(column: Column) -> dict[str, str]:
     """Return the markers of a log in which thoughts and tool outputs alternate, else {}."""
     texts = [text.lstrip() for text in column.present[:200] if text.strip()]
-    found = [[m["name"] for m in _SPEAKER_LINE.finditer(text)] for text in texts]
-    returned = {name for names in found for name in names if speaker_role(name[:-1]) == "tool"}
-    first = found[0][0] if found and found[0] else ""
-    cut = sum(not returned.isdisjoint(names) for names in found) > 0.5 * len(texts)
+    speakers = [[m["name"] for m in _SPEAKER_LINE.finditer(text)] for text in texts]
+    returned = {name for names in speakers for name in names if speaker_role(name[:-1]) == "tool"}
+    first = speakers[0][0] if speakers and speakers[0] else ""
+    cut = sum(not returned.isdisjoint(names) for names in speakers) > 0.5 * len(texts)
     if not cut or first in returned or not all(text.startswith(first) for text in texts):
         return {}
     return {"\n" + first: "assistant", **{"\n" + name: "tool" for name in sorted(returned)}}

@@ -38,11 +38,13 @@ def find_role_field(
 ) -> tuple[Field, dict[str, str | None], float] | None:
     """Return the field that says who speaks, its map to roles, and a score."""
     best: tuple[float, Field, dict[str, str | None]] | None = None
-    for one in fields:
-        told = roles_of_values(one.name, one.facts, field_sequences(view, element, one.inner))
-        sure = told[1] * one.facts.filled / one.facts.places if told else 0.0
-        if told and (best is None or sure > best[0]):
-            best = (sure, one, told[0])
+    for field in fields:
+        roles = roles_of_values(
+            field.name, field.facts, field_sequences(view, element, field.inner)
+        )
+        sure = roles[1] * field.facts.filled / field.facts.places if roles else 0.0
+        if roles and (best is None or sure > best[0]):
+            best = (sure, field, roles[0])
     return (best[1], best[2], best[0]) if best else None
 
 
@@ -58,20 +60,20 @@ def turns_of(
 
 def open_end_share(view: View, element: str, inner: str, mapping: dict[str, str | None]) -> float:
     """Return the share of the conversations that do not end with the assistant."""
-    said = [s for s in field_sequences(view, element, inner) if s]
-    ends = sum(1 for s in said if mapping.get(s[-1]) != "assistant")
-    return ends / max(1, len(said))
+    sequences = [s for s in field_sequences(view, element, inner) if s]
+    ends = sum(1 for s in sequences if mapping.get(s[-1]) != "assistant")
+    return ends / max(1, len(sequences))
 
 
 _TAGS = re.compile(r"</?[a-z][^<>]{0,80}>", re.IGNORECASE)
 
 
-def _plain_weight(view: View, element: str, one: Field) -> float:
+def _plain_weight(view: View, element: str, field: Field) -> float:
     """How much text a field carries, less where it is markup: the plain text may stand beside."""
-    weight = text_weight(one)
+    weight = text_weight(field)
     if not weight:
         return 0.0
-    texts = [t for s in field_sequences(view, element, one.inner)[:20] for t in s]
+    texts = [t for s in field_sequences(view, element, field.inner)[:20] for t in s]
     tagged = sum(bool(_TAGS.search(text)) for text in texts)
     return weight * (0.4 if tagged > 0.5 * len(texts) else 1.0)
 
@@ -80,7 +82,7 @@ def find_content(view: View, element: str, fields: list[Field], not_this: str) -
     """Return the path of the content in an element: a text, or the texts of a list of parts."""
     flat = [(_plain_weight(view, element, f), f.inner) for f in fields if f.inner != not_this]
     best = max(flat, default=(0.0, ""))
-    said = any(  # annotations of a text that everybody speaks repeat it, however long they are
+    repeats = any(  # annotations of a text that everybody speaks repeat it, however long they are
         f.facts.filled > 0.9 * f.facts.places and names.name_strength(f.name, "utterance") >= CLEAR
         for f in fields
         if text_weight(f) > 0
@@ -91,12 +93,12 @@ def find_content(view: View, element: str, fields: list[Field], not_this: str) -
         wild = [s for s in parts if isinstance(s, Mark)]
         if len(wild) != 1 or not facts.types.get("string") or wild[0].mark != "[*]":
             continue
-        one = Field(inner=inner, facts=facts)
+        field = Field(inner=inner, facts=facts)
         if names.name_strength(last_name(inner), "utterance") < 0.5:
             continue
         head = names.name_strength(_first_name(inner), "utterance")
-        if head >= 0.5 or not said:
-            best = max(best, (text_weight(one) * (1 + head), inner))
+        if head >= 0.5 or not repeats:
+            best = max(best, (text_weight(field) * (1 + head), inner))
     return _without_quotes(view, element, fields, best[1]) if best[0] > 0 else None
 
 
@@ -105,14 +107,14 @@ _QUOTED = re.compile(r"\n[ \t]*(?:>|[-_=]{4,})")
 
 def _without_quotes(view: View, element: str, fields: list[Field], whole: str) -> str:
     """The field with what is said alone, where another one repeats what it answers."""
-    for one in fields:
-        if one.inner == whole or text_weight(one) <= 0:
+    for field in fields:
+        if field.inner == whole or text_weight(field) <= 0:
             continue
-        both = [(a, b.strip()) for t in turns_of(view, element, whole, one.inner) for a, b in t]
+        both = [(a, b.strip()) for t in turns_of(view, element, whole, field.inner) for a, b in t]
         rests = [a.strip()[len(b) :] for a, b in both if b and a.strip().startswith(b)]
         quoted = [rest for rest in rests if _QUOTED.search(f"\n{rest}")]
         if quoted and len(rests) == len(both) and len(quoted) == sum(map(bool, rests)):
-            return one.inner
+            return field.inner
     return whole
 
 
@@ -123,23 +125,23 @@ def _first_name(inner: str) -> str:
 
 def mask_field(view: View, element: str, fields: list[Field], role: dict[str, Json]) -> str | None:
     """Return a field that says which turns are trained on, unless it marks the user's turns."""
-    for one in fields:
-        values = {value for value, _ in one.facts.values}
+    for field in fields:
+        values = {value for value, _ in field.facts.values}
         plain = values and values <= {"true", "false", 0, 1}
-        named = names.name_strength(one.name, "weight") >= CLEAR
-        if plain and named and not _mark_is_users(view, element, one.inner, role):
-            return one.inner
+        named = names.name_strength(field.name, "weight") >= CLEAR
+        if plain and named and not _mark_is_users(view, element, field.inner, role):
+            return field.inner
     return None
 
 
 def _mark_is_users(view: View, element: str, mark: str, role: dict[str, Json]) -> bool:
     turns = [Node(turn) for row in view.nodes for turn in values_at(element, row)]
     roles = role.get("map") or {"user": "user"}
-    said = [
+    user_turns = [
         t for t in turns if any(roles.get(text_of(v)) == "user" for v in values_at(role["path"], t))
     ]
-    marked = sum(any(bool(value) for value in values_at(mark, turn)) for turn in said)
-    return bool(said) and marked >= 0.9 * len(said)
+    marked = sum(any(bool(value) for value in values_at(mark, turn)) for turn in user_turns)
+    return bool(user_turns) and marked >= 0.9 * len(user_turns)
 
 
 def calls_of(view: View, message: str) -> Iterator[str]:
@@ -151,10 +153,10 @@ def calls_of(view: View, message: str) -> Iterator[str]:
             yield inner
 
 
-def with_tool_calls(view: View, element: str, content: str, said: Json) -> Json:
+def with_tool_calls(view: View, element: str, content: str, spoken: Json) -> Json:
     """Return the content with the reasoning before it and the tool calls after it."""
     parts: list[Json] = [
-        said,
+        spoken,
         *({"path": inner, "as": "json"} for inner in calls_of(view, element)),
     ]
     for facts in view.facts.paths:
@@ -169,16 +171,18 @@ def with_tool_calls(view: View, element: str, content: str, said: Json) -> Json:
 def _stands_in(view: View, element: str, part: str, whole: str) -> bool:
     """Whether what a field holds mostly stands in the other one of the same turn too."""
     both = [(a, b.strip()) for t in turns_of(view, element, whole, part) for a, b in t]
-    held = [(a, b) for a, b in both if b]
-    return sum(b in a for a, b in held) > 0.5 * len(held)
+    filled = [(a, b) for a, b in both if b]
+    return sum(b in a for a, b in filled) > 0.5 * len(filled)
 
 
 def role_entry(
     view: View, element: str, fields: list[Field], role: dict[str, Json], content: str
 ) -> dict[str, Json]:
     """Return the mapping entry for turns whose role stands beside their text."""
-    said = with_tool_calls(view, element, content, spoken_text(view, element, content, fields))
-    entry: dict[str, Json] = {"each": element, "role": role, "content": said}
+    content_value = with_tool_calls(
+        view, element, content, spoken_text(view, element, content, fields)
+    )
+    entry: dict[str, Json] = {"each": element, "role": role, "content": content_value}
     if where := spoken_turns(fields, role["path"]):
         entry["where"] = where
     if mask := mask_field(view, element, fields, role):
@@ -188,16 +192,16 @@ def role_entry(
 
 def spoken_turns(fields: list[Field], speaker: str) -> list[Json]:
     """Return conditions that leave out notes, events and turns that the other side does not see."""
-    found: list[Json] = []
-    for one in fields:
-        values = [text_of(value) for value, _ in one.facts.values]
-        left = names.left_out_values(one.name, values) if one.inner != speaker else []
-        rare = 2 * one.facts.filled < max(other.facts.filled for other in fields)
+    conditions: list[Json] = []
+    for field in fields:
+        values = [text_of(value) for value, _ in field.facts.values]
+        left = names.left_out_values(field.name, values) if field.inner != speaker else []
+        rare = 2 * field.facts.filled < max(other.facts.filled for other in fields)
         if left and (rare or len(left) < len(values)):
-            truth = bool(one.facts.types.get("boolean"))
-            said: list[Json] = [text == "true" for text in left] if truth else list(left)
-            found.append({"path": one.inner, "not_in": said})
-    return found
+            truth = bool(field.facts.types.get("boolean"))
+            left_values: list[Json] = [text == "true" for text in left] if truth else list(left)
+            conditions.append({"path": field.inner, "not_in": left_values})
+    return conditions
 
 
 _SELDOM = 0.2  # of the turns bear a mark that leaves them out
@@ -208,22 +212,22 @@ def turns_out_of_turn(
 ) -> list[Json]:
     """Return a condition that drops short marked turns if the speakers alternate without them."""
     who = role["path"]
-    for one in fields:
-        told = sorted(one.facts.values, key=lambda value: value[1])
-        seldom = len(told) == 2 and 2 <= told[0][1] <= _SELDOM * one.facts.filled
-        if one.inner in (who, content) or not seldom:
+    for field in fields:
+        counts = sorted(field.facts.values, key=lambda value: value[1])
+        seldom = len(counts) == 2 and 2 <= counts[0][1] <= _SELDOM * field.facts.filled
+        if field.inner in (who, content) or not seldom:
             continue
         turns = [
             (role["map"].get(code), text, mark)
-            for talk in turns_of(view, element, who, content, one.inner)
+            for talk in turns_of(view, element, who, content, field.inner)
             for code, text, mark in [*talk, ("", "", "")]
             if code == "" or role["map"].get(code)
         ]
-        kept = [turn for turn in turns if turn[2] != text_of(told[0][0])]
-        left = [len(turn[1]) for turn in turns if turn not in kept]
-        usual = sum(len(turn[1]) for turn in kept) / max(1, len(kept))
-        if _count_breaks(turns) >= 2 and not _count_breaks(kept) and max(left) < usual:
-            return [{"path": one.inner, "not_in": [told[0][0]]}]
+        turns_left = [turn for turn in turns if turn[2] != text_of(counts[0][0])]
+        left = [len(turn[1]) for turn in turns if turn not in turns_left]
+        usual = sum(len(turn[1]) for turn in turns_left) / max(1, len(turns_left))
+        if _count_breaks(turns) >= 2 and not _count_breaks(turns_left) and max(left) < usual:
+            return [{"path": field.inner, "not_in": [counts[0][0]]}]
     return []
 
 
@@ -301,8 +305,8 @@ def _find_first_turn(view: View, talk: Talk) -> tuple[dict[str, Json], str] | No
             continue
         spoken = role["path"] if isinstance(role, dict) else ""
         if isinstance(spoken, str) and (who := view.column(f"{head}.{spoken}")):
-            told = {value: names.speaker_role(value) or "user" for value in set(who.present)}
-            roles = {**told, **role.get("map", {})}
+            role_map = {value: names.speaker_role(value) or "user" for value in set(who.present)}
+            roles = {**role_map, **role.get("map", {})}
             if 2 * sum(roles[value] == "user" for value in who.present) < len(who.present):
                 continue
             return {"role": {"path": who.path, "map": roles}, "content": column.path}, column.path
@@ -322,21 +326,25 @@ def _assistant_goes_on(view: View, entry: dict[str, Json]) -> bool:
     left = [condition for condition in entry.get("where", ()) if "not_in" in condition]
     talks = turns_of(view, entry["each"], who, entry["content"], *(c["path"] for c in left))
     shut = [{text_of(value) for value in condition["not_in"]} for condition in left]
-    told = (
+    first_roles = (
         [roles.get(code) for code, _, *marks in talk if not any(map(contains, shut, marks))]
         for talk in talks
     )
-    begun = [roles[0] for roles in told if roles and roles[0]]
+    begun = [roles[0] for roles in first_roles if roles and roles[0]]
     return bool(begun) and begun.count("assistant") >= _GOES_ON * len(begun)
 
 
 def _asking_column(view: View, talk: Talk) -> Column | None:
     """A text beside the talk that asks, as its name or its values say."""
-    found = [
+    candidates = [
         (max(c.named("question"), c.named("utterance"), c.looks("question")), c.chars, c)
         for c in view.texts
         if not c.many and c.fill >= 0.9 and c.words >= 3 and c.distinct > 0.5 * len(c.present)
     ]
-    free = [one for one in found if not is_below_talk(one[2], talk) and one[0] >= 0.5]
-    best = max(free, key=lambda one: one[:2], default=None)
+    free = [
+        candidate
+        for candidate in candidates
+        if not is_below_talk(candidate[2], talk) and candidate[0] >= 0.5
+    ]
+    best = max(free, key=lambda candidate: candidate[:2], default=None)
     return best[2] if best and not repeats_talk(view, best[2], talk) else None

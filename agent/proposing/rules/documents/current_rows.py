@@ -22,22 +22,22 @@ _DATED = ("_at", "_on", "_date", "_time", "_am", "_le")
 
 def current_rows_condition(view: View, used: frozenset[str]) -> tuple[list[Json], float]:
     """Return conditions for the currently valid rows, and the highest score of a draft then."""
-    found: list[Json] = good_rows_condition(view, used, ("gone",)) or []
+    conditions: list[Json] = good_rows_condition(view, used, ("gone",)) or []
     if label := _label_row_condition(view):
-        found.append(label)
-    read = {one["path"] for one in found}
-    beside = {tuple(outer_names(path)) for path in used} | {()}
+        conditions.append(label)
+    read = {condition["path"] for condition in conditions}
+    places = {tuple(outer_names(path)) for path in used} | {()}
     most = 1.0
     for column in view.columns:
-        apart = tuple(outer_names(column.path)) not in beside or column.path.startswith("^")
+        apart = tuple(outer_names(column.path)) not in places or column.path.startswith("^")
         if column.path in read | used or column.many or apart or not column.present:
             continue
         condition = _column_condition(view, column)
         if condition and _keeps_most(column, condition):
-            found.append({"path": column.path, **condition})
+            conditions.append({"path": column.path, **condition})
         if _leaves_unknown(column, condition):
             most = _UNREAD
-    return found, most
+    return conditions, most
 
 
 def _label_row_condition(view: View) -> Json:
@@ -123,15 +123,15 @@ def _superseded_values(view: View, marks: Sequence[str], values: Sequence[str]) 
 def _never_alone(groups: Mapping[str, Counter[str]], values: Sequence[str]) -> list[str]:
     alone = {next(iter(group)) for group in groups.values() if len(group) == 1}
     gone = [value for value in values if value not in alone]
-    kept = [sum(n for mark, n in group.items() if mark not in gone) for group in groups.values()]
-    return gone if gone and alone and set(kept) == {1} else []
+    sizes = [sum(n for mark, n in group.items() if mark not in gone) for group in groups.values()]
+    return gone if gone and alone and set(sizes) == {1} else []
 
 
 def _keeps_most(column: Column, condition: Mapping[str, Json]) -> bool:
     """Whether a condition leaves a good part of the rows."""
     bad = set(map(str, condition.get("not_in", ())))
-    kept = sum(text not in bad and text.title() not in bad for text in column.texts)
-    return kept >= max(_FEWEST, 0.3 * len(column.texts))
+    count = sum(text not in bad and text.title() not in bad for text in column.texts)
+    return count >= max(_FEWEST, 0.3 * len(column.texts))
 
 
 def _leaves_unknown(column: Column, condition: Mapping[str, Json]) -> bool:

@@ -57,9 +57,11 @@ def may_be_text(column: Column) -> bool:
         return False
     if column.looks("json") > 0.5:
         return False  # what lies in it is read where it is parsed
-    told = column.looks("sentence") >= 0.5 and column.words >= 8 and not _is_keyword_text(column)
+    is_prose = (
+        column.looks("sentence") >= 0.5 and column.words >= 8 and not _is_keyword_text(column)
+    )
     never = max(column.named(kind) for kind in ("rejected", "example", "tools", "author"))
-    if told and never < 0.95 and not _is_token_list(column):
+    if is_prose and never < 0.95 and not _is_token_list(column):
         return True
     about = max(column.named("body"), column.named("title")) < 0.95 <= off_text_strength(column)
     return not (about or _is_token_list(column) or _is_tag_list(column) or _is_keyword_text(column))
@@ -86,7 +88,7 @@ def _is_keyword_text(column: Column) -> bool:
     """Several short pieces between signs, and no sentence: keywords in one text."""
     texts = [text for text in column.present[:200] if not _SENTENCE_END.search(text)]
     pieces = [_KEYWORD_BREAK.split(text.strip()) for text in texts]
-    short = [p for p in pieces if len(p) >= 3 and all(len(one) <= _PIECE for one in p)]
+    short = [p for p in pieces if len(p) >= 3 and all(len(part) <= _PIECE for part in p)]
     return len(short) > 0.8 * len(column.present[:200])
 
 
@@ -182,8 +184,8 @@ def _belongs_to_text(column: Column, body: Column) -> bool:
     lead = column.named("lead") >= NAMED and column.words >= 3
     known = max(map(column.named, ("body", "question", "answer", "context")))
     least = 1.5 if column.position == body.position - 1 else 3.5  # a heading is right before it
-    own = column.distinct > 0.9 * len(column.present)
-    if column.nameless and own and column.words >= least:
+    is_distinct = column.distinct > 0.9 * len(column.present)
+    if column.nameless and is_distinct and column.words >= least:
         return True
     prose = column.looks("prose") > 0.6 and column.words >= 6 and off_text_strength(column) < 0.8
     prose = prose and not _names_a_thing(column)
@@ -199,8 +201,8 @@ def _is_made_of_text(column: Column, body: Column) -> bool:
 
 def _is_heading_of(column: Column, body: Column) -> bool:
     """`review_title` of `review_text`: a heading by name, however short."""
-    own, text = spell_name(column.name).split("_"), spell_name(body.name).split("_")
-    return len(own) == 2 and own[1] == "title" and len(text) > 1 and own[0] == text[0]
+    words, text = spell_name(column.name).split("_"), spell_name(body.name).split("_")
+    return len(words) == 2 and words[1] == "title" and len(text) > 1 and words[0] == text[0]
 
 
 def _names_a_thing(column: Column) -> bool:
@@ -210,25 +212,25 @@ def _names_a_thing(column: Column) -> bool:
 
 def _distinct_columns(columns: Sequence[Column]) -> list[Column]:
     """Columns without those whose text another one holds (`title`, `page.title_full`)."""
-    kept: list[Column] = []
+    distinct: list[Column] = []
     for column in columns:
-        if not any(holds_column(other, column, 0.8) for other in kept):
-            kept = [c for c in kept if not holds_column(column, c, 0.8)]
-            kept.append(column)
-    return kept
+        if not any(holds_column(other, column, 0.8) for other in distinct):
+            distinct = [c for c in distinct if not holds_column(column, c, 0.8)]
+            distinct.append(column)
+    return distinct
 
 
 def _is_of_numbered_family(column: Column, joined_ones: Sequence[Column]) -> bool:
     """Whether it is one of a numbered family (`section_1`, `section_7A`) that is in the text."""
     stem = _numbered_stem(column)
-    told = len(spell_name(stem)) > 1  # `F03` and `F04` are codes of fields, not sections
-    family = [c for c in joined_ones if told and _numbered_stem(c) == stem]
+    is_named = len(spell_name(stem)) > 1  # `F03` and `F04` are codes of fields, not sections
+    family = [c for c in joined_ones if is_named and _numbered_stem(c) == stem]
     return len(family) >= 2 and column.nature in ("text", "label") and not column.many
 
 
 def _numbered_stem(column: Column) -> str:
-    found = _NUMBERED.fullmatch(column.path)
-    return found.group(1) if found else ""
+    match = _NUMBERED.fullmatch(column.path)
+    return match.group(1) if match else ""
 
 
 @judged_once
@@ -237,14 +239,14 @@ def _is_heading_column(column: Column) -> bool:
     if column.words >= 1.5:
         return True
     spelt = sum(text.replace(" ", "").isalpha() for text in column.present)
-    own = column.distinct > 0.9 * len(column.present)
-    return own and spelt > 0.7 * len(column.present)
+    is_distinct = column.distinct > 0.9 * len(column.present)
+    return is_distinct and spelt > 0.7 * len(column.present)
 
 
 def _is_announcement(column: Column) -> bool:
     """Whether a text only announces another: without that there is nothing to read."""
-    told = column.named("lead") >= NAMED and column.looks("sentence") < 0.8
-    return column.named("title") >= NAMED or told or column.words < 6
+    is_lead = column.named("lead") >= NAMED and column.looks("sentence") < 0.8
+    return column.named("title") >= NAMED or is_lead or column.words < 6
 
 
 def _part_order(column: Column, body: Column) -> tuple[int, int]:
@@ -258,27 +260,27 @@ def _body_quality(body: Column) -> float:
     length = min(1.0, body.words / 12)
     varied = min(1.0, body.distinct / max(1, 0.5 * len(body.present)))
     kind = 0.4 if is_names_only(body) else 1.0
-    held = 0.35 * length + 0.4 * running_text_share(body) + 0.25 * named
-    return kind * held * (0.4 + 0.6 * varied)
+    score = 0.35 * length + 0.4 * running_text_share(body) + 0.25 * named
+    return kind * score * (0.4 + 0.6 * varied)
 
 
-def joins_documents(view: View, taken: Iterable[str]) -> str:
+def joins_documents(view: View, paths: Iterable[str]) -> str:
     """Return the list whose elements are joined though each looks like a document, or ""."""
     if any(c.named_own("title") >= PLAIN and "[*]" not in c.path for c in view.columns):
         return ""  # what has a title as a whole has chapters
-    heads = {p[: p.rfind("[*]") + 3] for p in taken if "[*]" in p and not p.endswith("[*]")}
+    heads = {p[: p.rfind("[*]") + 3] for p in paths if "[*]" in p and not p.endswith("[*]")}
     for element in sorted(heads):
         rows = view.nodes[:_LISTS_LOOKED_AT]
-        found = [Node(v) for row in rows for v in values_at(element, row) if isinstance(v, dict)]
-        if len(found) > 1.2 * len(rows) and has_documents(View.over(found[:200])):
+        elements = [Node(v) for row in rows for v in values_at(element, row) if isinstance(v, dict)]
+        if len(elements) > 1.2 * len(rows) and has_documents(View.over(elements[:200])):
             return element
     return ""
 
 
 def _in_language_of(body: Column, columns: Sequence[Column]) -> list[Column]:
     """The columns that are not the same in another language: translations, glosses."""
-    own = _language_of(body) if columns else None
-    return [c for c in columns if own is None or _language_of(c) in (own, None)]
+    language = _language_of(body) if columns else None
+    return [c for c in columns if language is None or _language_of(c) in (language, None)]
 
 
 @judged_once
@@ -297,26 +299,34 @@ def _is_cut_elsewhere(pieces: Column, columns: Sequence[Column]) -> bool:
 def document_drafts(view: View) -> list[Draft]:
     """Draft mappings for rows that hold a text of their own, best first."""
     columns = (*view.columns, *view.deep)
-    found = [c for c in columns if may_be_text(c) and not c.path.startswith("^")]
-    others = [*found, *(c for c in view.columns if c.looks("json") > _JSON_SHARE)]
-    found = [c for c in found if not (_is_cut_elsewhere(c, found) or is_marked_copy(c, others))]
+    candidates = [c for c in columns if may_be_text(c) and not c.path.startswith("^")]
+    texts_around = [*candidates, *(c for c in view.columns if c.looks("json") > _JSON_SHARE)]
+    candidates = [
+        c
+        for c in candidates
+        if not (_is_cut_elsewhere(c, candidates) or is_marked_copy(c, texts_around))
+    ]
     # Without summaries and the like, unless nothing of some length is left.
-    known = [c for c in found if c.named("body") >= CLEAR]
-    real = [c for c in found if c in known or not is_filled_template(c)]
+    known = [c for c in candidates if c.named("body") >= CLEAR]
+    real = [c for c in candidates if c in known or not is_filled_template(c)]
     real = [c for c in real if not is_about_text(c, c)]
-    found = real if 3 * sum(c.chars for c in real) > sum(c.chars for c in found) else list(found)
-    bodies = sorted(found, key=lambda c: (-_text_weight(c), c.position))[:3]
+    candidates = (
+        real
+        if 3 * sum(c.chars for c in real) > sum(c.chars for c in candidates)
+        else list(candidates)
+    )
+    bodies = sorted(candidates, key=lambda c: (-_text_weight(c), c.position))[:3]
     drafts = [_document_draft(view, body, bodies) for body in bodies]
     return sorted((d for d in drafts if d.score > 0.2), key=lambda d: -d.score)
 
 
 def _find_kept_value(view: View, body: Column) -> tuple[Json, list[str], float]:
     """The body's value without elements that are no text, its paths, and its most confidence."""
-    value, taken = _find_body_value(view, body)
+    value, paths = _find_body_value(view, body)
     if "[*]." not in body.path:
-        return value, taken, 1.0
-    kept, most = keep_elements(view, value, body.path[: body.path.index("[*]") + 3])
-    return kept, taken, most
+        return value, paths, 1.0
+    filtered, most = keep_elements(view, value, body.path[: body.path.index("[*]") + 3])
+    return filtered, paths, most
 
 
 def _find_body_value(view: View, body: Column) -> tuple[Json, list[str]]:
@@ -355,12 +365,12 @@ def _most_confidence(view: View, body: Column) -> float:
     return _CUT if turns or (len(view.columns) == 1 and is_separated(body)) else 1.0
 
 
-def _most_of_parts(body: Column, others: Sequence[Column]) -> float:
+def _most_of_parts(body: Column, columns: Sequence[Column]) -> float:
     """Less where a text that nothing calls a part of the body is as good as half as long."""
     slots = ("body", "title", "lead", "opening", "context", "question", "answer")
     strange = [
         c
-        for c in others
+        for c in columns
         if max(map(c.named, slots)) < 0.5
         and 2 * c.chars > body.chars
         and not (_numbered_stem(c) and _numbered_stem(c) == _numbered_stem(body))
@@ -370,46 +380,46 @@ def _most_of_parts(body: Column, others: Sequence[Column]) -> float:
 
 
 def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft:
-    value, taken, readable = _find_kept_value(view, body)
+    value, paths, readable = _find_kept_value(view, body)
     prompts = max(body.named("question"), body.named("turns")) >= 0.9 and body.named("body") < CLEAR
-    free = [c for c in view.columns if c.path not in taken]
-    if len(taken) > 1:  # a list has been read with all that belongs to it
-        free = [c for c in free if not is_path_inside(c.path, list_path(taken[0]))]
+    free = [c for c in view.columns if c.path not in paths]
+    if len(paths) > 1:  # a list has been read with all that belongs to it
+        free = [c for c in free if not is_path_inside(c.path, list_path(paths[0]))]
     free = [c for c in free if not is_marked_copy(c, [*free, body])]
     joining = sorted(
         (c for c in free if _belongs_to_text(c, body)), key=lambda c: (-c.chars, c.position)
     )
     joining = _in_language_of(body, joining)
-    others = _distinct_columns(sorted(joining[:_MOST_PARTS], key=lambda c: c.position))
-    others += [c for c in free if c not in others and _is_of_numbered_family(c, [body, *others])]
-    parts = sorted([*others, body], key=lambda c: _part_order(c, body))
+    columns = _distinct_columns(sorted(joining[:_MOST_PARTS], key=lambda c: c.position))
+    columns += [c for c in free if c not in columns and _is_of_numbered_family(c, [body, *columns])]
+    parts = sorted([*columns, body], key=lambda c: _part_order(c, body))
     whole = sum(_text_weight(c) for c in bodies)
-    own = [c for c in bodies if c.path in taken]  # blocks of several types have several
-    share = sum(_text_weight(c) for c in own) / whole if whole else 0.0
+    used_bodies = [c for c in bodies if c.path in paths]  # blocks of several types have several
+    share = sum(_text_weight(c) for c in used_bodies) / whole if whole else 0.0
     if pieces := find_cut_text(view, body):
-        value, taken = {"concat": list(pieces), "sep": ""}, [*taken, *pieces]
+        value, paths = {"concat": list(pieces), "sep": ""}, [*paths, *pieces]
         parts = [c for c in parts if c is body or c.path not in pieces]
     text: list[Json] = [value if c is body else c.path for c in parts]
     runner = next((c.path for c in bodies if c.path != body.path), None)
-    quality = max(map(_body_quality, (body, *own)))
+    quality = max(map(_body_quality, (body, *used_bodies)))
     document: MappingDocument = {"text": join_parts(text)}
-    if all(map(_is_announcement, others)) and others and len(body.present) < len(body.texts):
+    if all(map(_is_announcement, columns)) and columns and len(body.present) < len(body.texts):
         document["where"] = [{"path": body.path, "min_chars": 1}]
-    used = frozenset([*taken, *(c.path for c in parts)])
+    used = frozenset([*paths, *(c.path for c in parts)])
     marks: list[Json] = sorted({t.strip() for t in body.present} & set(name_group("null_marks")))
     if marks and not body.many:
         document["where"] = [*document.get("where", ()), {"path": body.path, "not_in": marks}]
     good, most = current_rows_condition(view, used)
     if good:
         document["where"] = [*document.get("where", ()), *good]
-    apart = 0.5 if joins_documents(view, taken) else 1.0
+    apart = 0.5 if joins_documents(view, paths) else 1.0
     return Draft(
         kind="pt",
         body=document,
         score=min(0.97, apart * quality * (0.7 + 0.3 * share)),
         why=f"{body.path} holds running text",
         explicit=not prompts,
-        most=min(most, readable, _most_confidence(view, body), _most_of_parts(body, others)),
+        most=min(most, readable, _most_confidence(view, body), _most_of_parts(body, columns)),
         used=used,
         evidence=(
             Evidence(

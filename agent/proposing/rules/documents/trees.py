@@ -40,15 +40,15 @@ class SectionTree:
 def find_section_tree(view: View) -> SectionTree | None:
     """Return the tree of sections with most text, None if there is none."""
     facts = {f.path: f for f in view.facts.paths}
-    found = []
-    for path, one in facts.items():
+    places = []
+    for path, path_facts in facts.items():
         head, _, key = path.rpartition("[*].")
-        if not head or not one.types.get("list") or "[" in key or "." in key or "[" in head:
+        if not head or not path_facts.types.get("list") or "[" in key or "." in key or "[" in head:
             continue
         element, child = f"{head}[*]", f"{path}[*]"
-        own = _text_fields(facts, element)
+        fields = _text_fields(facts, element)
         below = _text_fields(facts, child)
-        shared = [name for name in own if name in below]
+        shared = [name for name in fields if name in below]
         if (
             len(shared) < 1
             or len(shared) < len(below) / 2
@@ -58,21 +58,25 @@ def find_section_tree(view: View) -> SectionTree | None:
         chars = sum(
             f.chars.total for p, f in facts.items() if p.startswith(f"{element}.") and f.chars
         )
-        found.append(
-            SectionTree(element=element, texts=tuple(own), children=f"{key}[*]", chars=round(chars))
+        places.append(
+            SectionTree(
+                element=element, texts=tuple(fields), children=f"{key}[*]", chars=round(chars)
+            )
         )
-    return max(found, key=lambda tree: tree.chars, default=None)
+    return max(places, key=lambda tree: tree.chars, default=None)
 
 
 def _text_fields(facts: dict[str, Json], element: str) -> list[str]:
     """The texts and lists of texts right inside the elements, in their order."""
     names = []
-    for path, one in facts.items():
+    for path, path_facts in facts.items():
         inner = path.removeprefix(f"{element}.")
         plain = inner.removesuffix("[*]")
-        if inner == path or "." in plain or "[" in plain or not one.types.get("string"):
+        if inner == path or "." in plain or "[" in plain or not path_facts.types.get("string"):
             continue
-        looks = max(one.looks.get(look, 0.0) for look in ("url", "uuid", "hash", "time", "number"))
+        looks = max(
+            path_facts.looks.get(look, 0.0) for look in ("url", "uuid", "hash", "time", "number")
+        )
         kind = max(name_strength(plain, slot) for slot in ("id", "label", "url", "author"))
         if looks < 0.5 and kind < 0.9:
             names.append(inner)
@@ -80,8 +84,8 @@ def _text_fields(facts: dict[str, Json], element: str) -> list[str]:
 
 
 def _has_prose(facts: dict[str, Json], element: str, names: Sequence[str]) -> bool:
-    held = [facts[f"{element}.{name}"] for name in names]
-    return any(one.looks.get("prose", 0.0) > 0.5 for one in held)
+    field_facts = [facts[f"{element}.{name}"] for name in names]
+    return any(facts.looks.get("prose", 0.0) > 0.5 for facts in field_facts)
 
 
 def section_tree_drafts(view: View) -> list[Draft]:
@@ -139,15 +143,15 @@ MAX_DEPTH = 24
 
 def _recursive_places(view: View) -> list[tuple[str, str]]:
     """(path of a message, key of its replies) where the replies hold replies under the same key."""
-    found = []
+    places = []
     paths = {facts.path for facts in view.facts.paths}
     for facts in view.facts.paths:
         key = last_name(facts.path)
         deeper = f"{facts.path}[*].{key}"
         plain = "[" not in facts.path and quote_name(key) == key
         if plain and facts.types.get("list") and deeper in paths:
-            found.append((parent_path(facts.path), key))
-    return found
+            places.append((parent_path(facts.path), key))
+    return places
 
 
 def _reply_depth(value: Json, key: str) -> int:
@@ -169,7 +173,7 @@ def _message_text_key(view: View, head: str) -> str | None:
         and "[" not in f.path
     ]
     ranked = [(name_strength(last_name(f.path), "utterance"), total_chars(f), f) for f in fields]
-    best = max(ranked, key=lambda one: one[:2], default=None)
+    best = max(ranked, key=lambda item: item[:2], default=None)
     return last_name(best[2].path) if best and best[0] >= 0.5 else None
 
 
@@ -215,6 +219,11 @@ def _names_several_replies(node: Node, element: str) -> bool:
     keyed = next(iter(values_at(element.removesuffix(".*") or "$", node)), None)
     if not isinstance(keyed, dict):
         return False
-    held = (value for one in keyed.values() if isinstance(one, dict) for value in one.values())
-    lists = [value for value in held if isinstance(value, list) and len(value) > 1]
+    messages = (
+        value
+        for mapping in keyed.values()
+        if isinstance(mapping, dict)
+        for value in mapping.values()
+    )
+    lists = [value for value in messages if isinstance(value, list) and len(value) > 1]
     return any(all(isinstance(name, str) and name in keyed for name in names) for names in lists)

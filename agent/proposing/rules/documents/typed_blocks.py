@@ -61,9 +61,9 @@ def joined_block_pieces(view: View, path: str, place: str) -> Json:
     """Join the pieces of a block's text: they hold their own spaces, or are lines."""
     cut = path.rindex("[*]")
     below = [v for node in view.nodes[:_ROWS] for v in values_at(path[:cut], node)]
-    rows = [Node({"parts": one}) for one in below if isinstance(one, list)]
-    held = View(nodes=tuple(rows), facts=view.facts)
-    return joined_pieces(held, f"parts{path[cut:]}", place)
+    rows = [Node({"parts": value}) for value in below if isinstance(value, list)]
+    parts_view = View(nodes=tuple(rows), facts=view.facts)
+    return joined_pieces(parts_view, f"parts{path[cut:]}", place)
 
 
 def find_typed_blocks(view: View, inside: str) -> TypedBlocks | None:
@@ -74,9 +74,9 @@ def find_typed_blocks(view: View, inside: str) -> TypedBlocks | None:
     blocks = [v for n in view.nodes[:_ROWS] for v in values_at(element, n) if isinstance(v, dict)]
     by_type = blocks_by_type(blocks)
     places = dict.fromkeys(p for kind, of in by_type.items() for p in _text_places(kind, of))
-    found = TypedBlocks(element=element, places=tuple(places))
-    several = len(places) > 1 or (places and found.comes_in_pieces(view))
-    return found if several else None
+    typed = TypedBlocks(element=element, places=tuple(places))
+    several = len(places) > 1 or (places and typed.comes_in_pieces(view))
+    return typed if several else None
 
 
 def blocks_by_type(blocks: Sequence[Mapping[str, Json]]) -> dict[str, list[Mapping[str, Json]]]:
@@ -91,11 +91,11 @@ def blocks_by_type(blocks: Sequence[Mapping[str, Json]]) -> dict[str, list[Mappi
         parted: dict[str, list[Mapping[str, Json]]] = defaultdict(list)
         for value, block in zip(values, blocks, strict=True):
             parted[str(value)].append(block)
-        told = name_strength(key, "label") or {"component", "type"} & set(
+        is_type = name_strength(key, "label") or {"component", "type"} & set(
             spell_name(key).split("_")
         )
-        told = told or known & {spell_name(value) for value in parted}
-        if told or (_keyed_share(parted) > _NEARLY_ALL):
+        is_type = is_type or known & {spell_name(value) for value in parted}
+        if is_type or (_keyed_share(parted) > _NEARLY_ALL):
             return dict(parted)
     return {}
 
@@ -110,12 +110,14 @@ def _text_places(kind: str, blocks: Sequence[Mapping[str, Json]]) -> Iterator[st
     """Where the blocks of a type hold their text: nowhere for pictures and files."""
     keyed = all(kind in block for block in blocks)
     head = quote_name(kind) if keyed else ""
-    held = [block[kind] for block in blocks] if keyed else list(blocks)
-    facts = [f for f in profile_values(held).paths if has_scalars(f) and f.path.count("[*]") < 2]
-    own = [f for f in facts if f.distinct > 1 or kind not in f.examples]
-    if any(max(f.looks.get(look, 0.0) for look in _ADDRESSES) > 0.5 for f in own):
+    contents = [block[kind] for block in blocks] if keyed else list(blocks)
+    facts = [
+        f for f in profile_values(contents).paths if has_scalars(f) and f.path.count("[*]") < 2
+    ]
+    telling_fields = [f for f in facts if f.distinct > 1 or kind not in f.examples]
+    if any(max(f.looks.get(look, 0.0) for look in _ADDRESSES) > 0.5 for f in telling_fields):
         return
-    texts = [f for f in own if _is_text_place(f)]
+    texts = [f for f in telling_fields if _is_text_place(f)]
     most = max(map(total_chars, texts), default=0)
     longest = [f.path for f in texts if total_chars(f) == most]
     if longest:
@@ -125,9 +127,9 @@ def _text_places(kind: str, blocks: Sequence[Mapping[str, Json]]) -> Iterator[st
 
 def _is_text_place(facts: PathFacts) -> bool:
     caption = spell_name(last_name(facts.path)) in name_group("captions")
-    told = max(facts.looks.get(look, 0.0) for look in _NEVER) < 0.5
+    is_text = max(facts.looks.get(look, 0.0) for look in _NEVER) < 0.5
     varied = facts.distinct > 0.5 * facts.filled
-    return bool(facts.types.get("string")) and told and varied and not caption
+    return bool(facts.types.get("string")) and is_text and varied and not caption
 
 
 # --- elements that are no part of the text
@@ -140,53 +142,61 @@ _UNCLEAR = 0.55  # the most where it is not understood which elements are text
 
 def keep_elements(view: View, value: Json, element: str) -> tuple[Json, float]:
     """Return the value without elements that are not text, and a draft's highest score then."""
-    held = [v for node in view.nodes[:_FILTERED_ROWS] for v in values_at(element, node)]
-    rows = [one for one in held if isinstance(one, dict)]
-    if len(rows) < _NEARLY_ALL * len(held) or not rows:
+    values = [v for node in view.nodes[:_FILTERED_ROWS] for v in values_at(element, node)]
+    rows = [value for value in values if isinstance(value, dict)]
+    if len(rows) < _NEARLY_ALL * len(values) or not rows:
         return value, 1.0
     parts = [path_below(value, element)] if isinstance(value, str) else value["concat"]
-    told = [one for one in map(Node, rows) if any(map(text_of, _texts_at(parts, one)))]
+    speaking = [node for node in map(Node, rows) if any(map(text_of, _texts_at(parts, node)))]
     conditions, most = _conditions(
-        View.over(told), [part for part in parts if isinstance(part, str)]
+        View.over(speaking), [part for part in parts if isinstance(part, str)]
     )
-    silent = [one for one in map(Node, rows) if not any(map(text_of, _texts_at(parts, one)))]
-    conditions = [_without_silent(one, told, silent) for one in conditions]
-    picks = [_pick_of(one) for one in conditions]
+    silent = [node for node in map(Node, rows) if not any(map(text_of, _texts_at(parts, node)))]
+    conditions = [_without_silent(condition, speaking, silent) for condition in conditions]
+    picks = [_pick_of(condition) for condition in conditions]
     if not picks:
         return value, most
-    if None in picks or not _are_filled([*told, *silent], parts, conditions):
+    if None in picks or not _are_filled([*speaking, *silent], parts, conditions):
         return value, min(most, _UNCLEAR)
     pick: Json = None
-    for one in picks:
-        pick = add_pick(one, pick) if pick else one
+    for other_pick in picks:
+        pick = add_pick(other_pick, pick) if pick else other_pick
     return {"each": element, "concat": [_keep(part, pick) for part in parts]}, most
 
 
 def _conditions(elements: View, used: Sequence[str]) -> tuple[list[Json], float]:
     conditions, most = current_rows_condition(elements, frozenset(used))
-    read = {one["path"] for one in conditions}
-    conditions += [one for one in _type_conditions(elements) if one["path"] not in read]
-    return [one for one in conditions if one["path"] not in used], most
+    read = {condition["path"] for condition in conditions}
+    conditions += [
+        condition for condition in _type_conditions(elements) if condition["path"] not in read
+    ]
+    return [condition for condition in conditions if condition["path"] not in used], most
 
 
-def _without_silent(condition: Json, told: Sequence[Node], silent: Sequence[Node]) -> Json:
+def _without_silent(condition: Json, speaking: Sequence[Node], silent: Sequence[Node]) -> Json:
     """The condition against the types without any text too."""
     if "not_in" not in condition:
         return condition
     types, without = (
         [value for node in nodes for value in values_at(condition["path"], node)]
-        for nodes in (told, silent)
+        for nodes in (speaking, silent)
     )
-    more = [one for n, one in enumerate(without) if one not in types and one not in without[:n]]
+    more = [
+        condition
+        for n, condition in enumerate(without)
+        if condition not in types and condition not in without[:n]
+    ]
     return {**condition, "not_in": [*condition["not_in"], *more]}
 
 
 def _are_filled(
     elements: Sequence[Node], parts: Sequence[Json], conditions: Sequence[Json]
 ) -> bool:
-    """Whether all elements that stay have all parts: nothing can be picked of a blank one."""
-    kept = [node for node in elements if all(_holds(one, node) for one in conditions)]
-    return all(any(map(text_of, _texts_at([part], node))) for node in kept for part in parts)
+    """Whether all elements that stay have all parts: nothing can be other_pick of a blank one."""
+    nodes_left = [
+        node for node in elements if all(_holds(condition, node) for condition in conditions)
+    ]
+    return all(any(map(text_of, _texts_at([part], node))) for node in nodes_left for part in parts)
 
 
 def _texts_at(parts: Sequence[Json], node: Node) -> list[Json]:
@@ -202,14 +212,14 @@ def _holds(condition: Mapping[str, Json], node: Node) -> bool:
 def _type_conditions(elements: View) -> list[Json]:
     """Conditions on the fields that name the type of an element, by what the types are called."""
     known = set(map(spell_name, name_group("blocks_of_no_text")))
-    found: list[Json] = []
+    conditions: list[Json] = []
     for column in elements.columns:
         types = sorted(set(column.present))
         few = 2 <= len(types) <= _MOST_FILTERED and 2 * len(types) <= len(column.present)
-        gone: list[Json] = [one for one in types if spell_name(one) in known]
+        gone: list[Json] = [kind for kind in types if spell_name(kind) in known]
         if few and not column.many and 0 < len(gone) < len(types):
-            found.append({"path": column.path, "not_in": gone})
-    return found
+            conditions.append({"path": column.path, "not_in": gone})
+    return conditions
 
 
 def _pick_of(condition: Mapping[str, Json]) -> Json:
