@@ -41,6 +41,7 @@ from ingot.agent.proposing.proposal import MOST_ANSWERS
 from ingot.agent.state import State
 from ingot.converters import json_yaml
 from ingot.converters.errors import BudgetReached, MappingError, ModelError, Problem
+from ingot.converters.mapping.language import to_document
 from ingot.converters.rows import Json
 
 
@@ -155,7 +156,8 @@ def _alternatives_reply(
     if number > len(found):
         say = f"There is no alternative {number}; there are {len(found)}: alternatives shows them."
         return Reply(conversation=conversation, say=say)
-    state = operations.replace_mapping(conversation.state, found[number - 1].mapping, context)
+    taken = to_document(found[number - 1].mapping)
+    state = operations.replace_mapping(conversation.state, taken, context)
     return reply_to_change(conversation.heard(Utterance(who=YOU, text=redact(words))), words, state)
 
 
@@ -364,7 +366,7 @@ def _read_reply(text: str, *, cut_off: bool = False) -> JsonObject:
     except UnreadableReply as error:
         problem = Problem("", NOT_JSON, error.expected, shorten_value(error.got))
         raise MappingError(_WHERE, (problem,)) from error
-    reply = {"say": "", "edits": [], **_whole_numbers(found)}
+    reply = {"say": "", "edits": [], **json_yaml.map_leaves(found, _whole_number)}
     if isinstance(reply["edits"], list):
         reply["edits"] = [_complete_edit(one) for one in reply["edits"]]
     problems = list(_schema_problems(reply))
@@ -373,17 +375,13 @@ def _read_reply(text: str, *, cut_off: bool = False) -> JsonObject:
     return reply
 
 
-def _whole_numbers(value: Json) -> Json:
+def _whole_number(value: Json) -> Json:
     """Turn 2.0 into 2, as JSON Schema counts, and numbers that are too large into texts."""
-    if isinstance(value, dict):
-        return {key: _whole_numbers(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_whole_numbers(one) for one in value]
-    if isinstance(value, float):
-        if not isfinite(value) or abs(value) > _MOST_NUMBER:
-            return str(value)
-        return int(value) if value == int(value) else value
-    return str(value) if isinstance(value, int) and abs(value) > _MOST_NUMBER else value
+    if not isinstance(value, int | float):
+        return value
+    if not isfinite(value) or abs(value) > _MOST_NUMBER:
+        return str(value)
+    return int(value) if isinstance(value, float) and value == int(value) else value
 
 
 _MOST_NUMBER = 2**53

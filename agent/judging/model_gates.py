@@ -30,7 +30,7 @@ from ingot.agent.proposing.names import (
 from ingot.agent.proposing.proposal import MODEL, Proposal
 from ingot.agent.state import Check, Gate, State
 from ingot.converters.errors import Problem
-from ingot.converters.mapping.bind import ISO_639_1, read_tree
+from ingot.converters.mapping.bind import ISO_639_1
 from ingot.converters.mapping.language import (
     Layout,
     Mapping,
@@ -324,7 +324,7 @@ def written_gates(
     """Yield what a model wrote and chose by itself."""
     if proposal.mapper != MODEL or not proposal.mapping:
         return
-    mapping = read_tree(proposal.mapping)
+    mapping = proposal.tree
     yield person_gate(
         "system text",
         "the model wrote a system message of its own",
@@ -368,7 +368,7 @@ def rules_gates(state: State) -> Iterator[Gate]:
     proposal, opinion = state.get("proposal"), state.get("opinion")
     if not proposal or proposal.mapper != MODEL or not proposal.mapping or not opinion:
         return
-    mapping = read_tree(proposal.mapping)
+    mapping = proposal.tree
     known = state["order"].language or opinion.proposal.detected.get("language")
     yield person_gate(
         "literal language",

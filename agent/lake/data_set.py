@@ -10,7 +10,7 @@ from typing import Final
 from ingot.agent.context import Context, state_home
 from ingot.agent.judging.policy import dispute_reason, review_by_gates
 from ingot.agent.judging.source_gates import unreadable_reason
-from ingot.agent.judging.trial import shown_report, spec_of_document, try_out
+from ingot.agent.judging.trial import shown_report, try_out
 from ingot.agent.lake.lake_order import LakeOrder
 from ingot.agent.lake.shared_model import LakeLedger, PostponedError, SharedModel
 from ingot.agent.model.cache import Store
@@ -44,7 +44,7 @@ from ingot.converters.json_yaml import load_json, map_leaves, shorten_text
 from ingot.converters.lake.catalog import SetFacts, Status
 from ingot.converters.lake.statistics import measure_records
 from ingot.converters.lake.survey import DataSet
-from ingot.converters.mapping.bind import load_mapping
+from ingot.converters.mapping.bind import load_mapping, stated_source
 from ingot.converters.output.files import output_errors
 from ingot.converters.output.object_store import read_json
 from ingot.converters.output.store_commit import find_result
@@ -401,7 +401,7 @@ def _pin_rows(
 ) -> SetFacts:
     """Pin a sample of the rows beside the mapping; the hint says why if that fails."""
     file = task.order.mapping(facts.name)
-    spec = spec_of_document(mapping, where=str(file))
+    spec = stated_source(mapping, where=str(file))
     source, sample = context.source_and_sample(task.data_set.source.location, spec)
     share, kept = task.order.share_values, named_values(mapping)
     order = Order(source=task.data_set.source.location)

@@ -276,19 +276,19 @@ def _check_pinnable(out: Path | None, share: str, *, overwrite: bool) -> None:
 
 def _pin_rows(state: "State", context: "Context", out: Path, *, overwrite: bool) -> None:
     """Store the sample beside the mapping, or say why there is none."""
-    from ingot.agent.judging.trial import spec_of_document
     from ingot.agent.privacy import NOT_SHOWN
     from ingot.agent.reporting.proposal_folder import proposed_mapping
     from ingot.agent.review.pinning.pin import pin_sample
     from ingot.agent.review.pinning.pinned_sample import pinned_folder
     from ingot.agent.review.pinning.sample_redaction import named_values
+    from ingot.converters.mapping.bind import stated_source
 
     document, order = proposed_mapping(state), state["order"]
     if document is None or not state.get("check"):
         why = "no mapping was proposed" if document is None else "nothing of the data is converted"
         note_line(f"no sample is pinned: {why}")
         return
-    spec = spec_of_document(document, where=str(out))
+    spec = stated_source(document, where=str(out))
     source, sample = context.source_and_sample(order.source, spec)
     folder, share = pinned_folder(out), order.share_values
     if context.shown_sample(order, spec, share) is None:
