@@ -43,7 +43,7 @@ from ingot.converters.errors import (
     ReviewNeeded,
 )
 from ingot.converters.json_yaml import find_json
-from ingot.converters.mapping.bind import load_mapping
+from ingot.converters.mapping.bind import load_mapping, to_document
 from ingot.converters.mapping.check import CheckReport
 from ingot.converters.output.files import is_store_url
 from ingot.converters.output.store_commit import find_result
@@ -171,7 +171,7 @@ def _proposal_of(state: State, context: Context) -> Proposal:
         confidence=outcome.confidence or 0.0,
         reason=reason_text(outcome, outcome.check) or outcome.why,
         evidence=outcome.evidence,
-        alternatives=tuple(one.mapping for one in others),
+        alternatives=tuple(to_document(one.mapping) for one in others),
         gates=outcome.gates,
         problems=outcome.problems,
         passes=bool(outcome.check) and review_by_gates(state).decision == "approve",

@@ -15,23 +15,22 @@ from ingot.agent.proposing.proposal import (
 )
 from ingot.agent.state import State
 from ingot.converters.errors import MappingError, SourceError
-from ingot.converters.mapping.bind import read_tree, to_document
-from ingot.converters.mapping.language import META_KEYS
-from ingot.converters.rows import MappingDocument
+from ingot.converters.mapping.bind import to_document
+from ingot.converters.mapping.language import META_KEYS, Layout, Mapping
 
 _OTHER_MODE = {"pt": "sft", "sft": "pt"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alternative:
-    """Another mapping, bound, and what it is in one line.
+    """Another mapping and what it is in one line.
 
     `why` may quote values of the data, `title` does not. `confidence` is None of a mapping that
     nobody has judged as a whole; `rows` of the sample give records.
     """
 
     title: str
-    mapping: MappingDocument
+    mapping: Mapping
     decision: str
     why: str = ""
     confidence: float | None = None
@@ -43,28 +42,23 @@ def find_alternatives(
 ) -> tuple[Alternative, ...]:
     """Find other mappings than that of a state, or than one of now, that pass on the sample."""
     current = now or state.get("proposal")
-    mapping = _without_provenance((current and current.mapping) or {"version": 2})
+    mapping = current.tree if current else Mapping(outer=Layout())
     decision = current.decision if current else "no mapping"
     seen, found = [mapping], []
     for one in _candidate_mappings(state, context, mapping, decision):
         try:
-            trial = try_out(context.readings, state["order"], one.mapping, where="an alternative")
+            document = to_document(one.mapping)
+            trial = try_out(context.readings, state["order"], document, where="an alternative")
         except (MappingError, SourceError):  # it reads the files otherwise, and cannot
             continue
-        passed = to_document(trial.mapping)
-        plain = _without_provenance(passed)
-        if not trial.report.problems and plain not in seen:
-            seen.append(plain)
-            found.append(replace(one, mapping=passed, rows=trial.report.ok_rows))
+        if not trial.report.problems and trial.mapping not in seen:
+            seen.append(trial.mapping)
+            found.append(replace(one, mapping=trial.mapping, rows=trial.report.ok_rows))
     return tuple(found)
 
 
-def _without_provenance(mapping: MappingDocument) -> MappingDocument:
-    return {key: value for key, value in mapping.items() if key != "provenance"}
-
-
 def _candidate_mappings(
-    state: State, context: Context, mapping: MappingDocument, decision: str
+    state: State, context: Context, mapping: Mapping, decision: str
 ) -> Iterator[Alternative]:
     order, opinion, first = state["order"], state.get("opinion"), state.get("proposal")
     proposals: list[Proposal | None] = [opinion.proposal] if opinion else []
@@ -77,7 +71,7 @@ def _candidate_mappings(
             doubts = doubts_text(one.evidence)
             yield Alternative(
                 title=f"the rules' {sure}",
-                mapping=one.mapping,
+                mapping=one.tree,
                 decision=one.decision,
                 why=f"{one.reason} {doubts}".strip(),
                 confidence=one.confidence,
@@ -86,16 +80,14 @@ def _candidate_mappings(
         yield from _runners_up(first, mapping, decision)
 
 
-def _runners_up(
-    proposal: Proposal, mapping: MappingDocument, decision: str
-) -> Iterator[Alternative]:
+def _runners_up(proposal: Proposal, mapping: Mapping, decision: str) -> Iterator[Alternative]:
     """Yield the second-best fields of the mapper's choices, each in the current mapping."""
     for one in proposal.evidence:
         edit = _runner_up_edit(one.target, one.runner_up or "")
         if edit is None:
             continue
         try:
-            made = to_document(apply_edits(read_tree(mapping), [edit]))
+            made = apply_edits(mapping, [edit])
         except MappingError:
             continue
         title = f"{one.target} from {one.runner_up} (runner-up of {one.choice})"

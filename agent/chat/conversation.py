@@ -74,8 +74,7 @@ class Conversation:
     def mapping(self) -> MappingDocument:
         """Return the current mapping without its provenance; an empty one if there is none."""
         proposal = self.state.get("proposal")
-        found = (proposal and proposal.mapping) or {"version": 2}
-        return {key: value for key, value in found.items() if key != "provenance"}
+        return (proposal.plain if proposal else {}) or {"version": 2}
 
     @property
     def tree(self) -> Mapping:
@@ -85,7 +84,7 @@ class Conversation:
     @property
     def spec(self) -> SourceSpec:
         """Return how the files are read whose fields can be named: those that the mapping reads."""
-        facts = SourceSpec.from_document(self.mapping.get("source"))
+        facts = self.tree.source
         return replace(self.order.spec, files=facts.files, header_rows=facts.header_rows)
 
     @property

@@ -186,30 +186,28 @@ def _read_message(message: Edit, before: Message | None, pointer: str, place: st
 
 
 def _set_content(layout: Layout, edit: Edit, place: str) -> Layout:
-    def change(before: Message, at: str) -> Message:
-        content = _joined_value(edit["parts"], before.content, "/parts", f"{at}/content")
-        return replace(before, content=content)
-
-    return _change_message(layout, edit["number"], change, place)
+    message, at = _named_message(layout, edit, place)
+    content = _joined_value(edit["parts"], message.content, "/parts", f"{at}/content")
+    return _with_message(layout, edit, replace(message, content=content))
 
 
 def _set_train(layout: Layout, edit: Edit, place: str) -> Layout:
     """Set whether one message is trained on; None = as is usual for its role."""
+    message, at = _named_message(layout, edit, place)
     mask = edit["mask"]
-
-    def change(before: Message, at: str) -> Message:
-        read = isinstance(mask, dict)
-        stated = _read_part(Value, mask["path"], f"{at}/loss_mask") if read else mask
-        return replace(before, loss_mask=stated)
-
-    return _change_message(layout, edit["number"], change, place)
+    if isinstance(mask, dict):
+        mask = _read_part(Value, mask["path"], f"{at}/loss_mask")
+    return _with_message(layout, edit, replace(message, loss_mask=mask))
 
 
-def _change_message(
-    layout: Layout, number: int, change: Callable[[Message, str], Message], place: str
-) -> Layout:
-    messages = layout.messages or ()
-    changed = change(_pick(messages, number, "/number"), f"{place}/messages/{number - 1}")
+def _named_message(layout: Layout, edit: Edit, place: str) -> tuple[Message, str]:
+    """Return the message that an edit names, and the JSON Pointer to it."""
+    number = edit["number"]
+    return _pick(layout.messages or (), number, "/number"), f"{place}/messages/{number - 1}"
+
+
+def _with_message(layout: Layout, edit: Edit, changed: Message) -> Layout:
+    messages, number = layout.messages or (), edit["number"]
     return replace(layout, messages=(*messages[: number - 1], changed, *messages[number:]))
 
 
@@ -294,18 +292,14 @@ def _swap_roles(roles: tuple[Role, ...]) -> tuple[Role, ...]:
 def _set_where(layout: Layout, edit: Edit, place: str) -> Layout:
     """Set the conditions of the rows, or of a message; lengths are single whole numbers."""
     _refuse(lowering.condition_problems(edit["where"], "/where"))
-    number = edit.get("number")
-    if not number:
-        known = list(list_conditions(layout))
-        for at, one in enumerate(edit["where"]):
-            if one not in known:
-                _refuse_several(layout, one, f"/where/{at}/path")
-        return replace(layout, where=_read_conditions(edit, place))
-
-    def change(before: Message, at: str) -> Message:
-        return replace(before, where=_read_conditions(edit, at))
-
-    return _change_message(layout, number, change, place)
+    if edit.get("number"):
+        message, at = _named_message(layout, edit, place)
+        return _with_message(layout, edit, replace(message, where=_read_conditions(edit, at)))
+    known = list(list_conditions(layout))
+    for number, one in enumerate(edit["where"]):
+        if one not in known:
+            _refuse_several(layout, one, f"/where/{number}/path")
+    return replace(layout, where=_read_conditions(edit, place))
 
 
 def _read_conditions(edit: Edit, place: str) -> tuple[Condition, ...]:
@@ -361,11 +355,12 @@ def _set_each(layout: Layout, edit: Edit, place: str) -> Layout:
     return replace(layout, each=() if path is None else (_read_part(Path, path, f"{place}/each"),))
 
 
-def _set_aside(layout: Layout, edit: Edit, place: str) -> Layout:
-    """Set what stands beside the messages: the system message, or the definitions of tools."""
-    if edit["set"] == "system":
-        system = _joined_value(edit["parts"], layout.system, "/parts", f"{place}/system")
-        return replace(layout, system=system)
+def _set_system(layout: Layout, edit: Edit, place: str) -> Layout:
+    system = _joined_value(edit["parts"], layout.system, "/parts", f"{place}/system")
+    return replace(layout, system=system)
+
+
+def _set_tools(layout: Layout, edit: Edit, place: str) -> Layout:
     tools = _joined_value(edit["parts"], layout.tools, "/parts", f"{place}/tools")
     return replace(layout, tools=tools)
 
@@ -400,8 +395,8 @@ def _set_header_rows(mapping: Mapping, edit: Edit) -> Mapping:
 
 _APPLY: dict[str, _Change] = {
     "text": _on_layout(_set_text),
-    "system": _on_layout(_set_aside),
-    "tools": _on_layout(_set_aside),
+    "system": _on_layout(_set_system),
+    "tools": _on_layout(_set_tools),
     "messages": _on_layout(_set_messages),
     "message": _on_layout(_set_message),
     "content": _on_layout(_set_content),

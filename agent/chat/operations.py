@@ -35,7 +35,7 @@ from ingot.agent.proposing.rules.metadata import find_meta, mapping_language
 from ingot.agent.reporting.mapping_words import cut_text
 from ingot.agent.reporting.preview import record_lines
 from ingot.agent.review.diff.mapping_changes import compare_mappings
-from ingot.agent.review.diff.normal_form import normal_form
+from ingot.agent.review.diff.normal_form import simplest_form
 from ingot.agent.review.markdown_escaping import diff_lines, first_lines
 from ingot.agent.review.replay import (
     Difference,
@@ -325,16 +325,10 @@ def _try_state(state: State, context: Context) -> Trial | None:
         return None
 
 
-def compare_targets(old: MappingDocument, new: MappingDocument) -> Iterator[tuple[str, str]]:
+def compare_targets(old: Mapping, new: Mapping) -> Iterator[tuple[str, str]]:
     """Yield what differs between two mappings of one kind in words: (target, was -> is)."""
-    before, after = (normal_form(_stated_mapping(one)) for one in (old, new))
-    for one in compare_mappings(before, after):
+    for one in compare_mappings(simplest_form(old), simplest_form(new)):
         yield one.target, f"{one.old or 'nothing'} -> {one.new or 'nothing'}"
-
-
-def _stated_mapping(mapping: MappingDocument) -> MappingDocument:
-    """Return the mapping, or one that maps nothing."""
-    return mapping if any(key in mapping for key in _BODIES) else {"version": 2, "text": None}
 
 
 def difference_lines(one: Difference, door: Door) -> list[Safe]:

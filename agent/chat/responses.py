@@ -41,6 +41,7 @@ from ingot.agent.proposing.proposal import MOST_ANSWERS
 from ingot.agent.state import State
 from ingot.converters import json_yaml
 from ingot.converters.errors import BudgetReached, MappingError, ModelError, Problem
+from ingot.converters.mapping.language import to_document
 from ingot.converters.rows import Json
 
 
@@ -155,7 +156,8 @@ def _alternatives_reply(
     if number > len(found):
         say = f"There is no alternative {number}; there are {len(found)}: alternatives shows them."
         return Reply(conversation=conversation, say=say)
-    state = operations.replace_mapping(conversation.state, found[number - 1].mapping, context)
+    taken = to_document(found[number - 1].mapping)
+    state = operations.replace_mapping(conversation.state, taken, context)
     return reply_to_change(conversation.heard(Utterance(who=YOU, text=redact(words))), words, state)
 
 
@@ -373,12 +375,12 @@ def _read_reply(text: str, *, cut_off: bool = False) -> JsonObject:
 
 
 def _whole_number(value: Json) -> Json:
-    """Turn 2.0 into 2, as JSON Schema counts, and a number that is too large into a text."""
-    if isinstance(value, float):
-        if not isfinite(value) or abs(value) > _MOST_NUMBER:
-            return str(value)
-        return int(value) if value == int(value) else value
-    return str(value) if isinstance(value, int) and abs(value) > _MOST_NUMBER else value
+    """Turn 2.0 into 2, as JSON Schema counts, and numbers that are too large into texts."""
+    if not isinstance(value, int | float):
+        return value
+    if not isfinite(value) or abs(value) > _MOST_NUMBER:
+        return str(value)
+    return int(value) if isinstance(value, float) and value == int(value) else value
 
 
 _MOST_NUMBER = 2**53

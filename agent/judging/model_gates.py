@@ -31,7 +31,7 @@ from ingot.agent.proposing.names import (
 from ingot.agent.proposing.proposal import MODEL, Proposal
 from ingot.agent.state import Gate, State
 from ingot.converters.errors import Problem
-from ingot.converters.mapping.bind import ISO_639_1, read_tree
+from ingot.converters.mapping.bind import ISO_639_1
 from ingot.converters.mapping.language import (
     Layout,
     Mapping,
@@ -388,7 +388,7 @@ def written_gates(state: State) -> Iterator[Gate]:
     proposal = state.get("proposal")
     if not proposal or proposal.mapper != MODEL or not proposal.mapping:
         return
-    mapping, check = read_tree(proposal.mapping), state.get("check")
+    mapping, check = proposal.tree, state.get("check")
     yield from (rule.gate(rule.find(mapping, state)) for rule in _WRITTEN)
     if check is not None:
         yield from left_out_gates(check)
@@ -405,7 +405,7 @@ def rules_gates(state: State) -> Iterator[Gate]:
     proposal, opinion = state.get("proposal"), state.get("opinion")
     if not proposal or proposal.mapper != MODEL or not proposal.mapping or not opinion:
         return
-    mapping = read_tree(proposal.mapping)
+    mapping = proposal.tree
     known = state["order"].language or opinion.proposal.detected.get("language")
     yield person_gate(
         "literal language",

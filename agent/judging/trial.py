@@ -10,13 +10,12 @@ from ingot.agent.context import OpenedSource, Readings
 from ingot.agent.privacy import DIFFERS, NOT_SHOWN, Door
 from ingot.agent.state import Check, Order
 from ingot.converters.errors import Problem
-from ingot.converters.mapping.bind import Mapping, bind, parse
+from ingot.converters.mapping.bind import Mapping, bind, stated_source
 from ingot.converters.mapping.check import CheckReport, check_mapping, sample_batches
 from ingot.converters.mapping.rows.executor import Record, RowExecutor
 from ingot.converters.mapping.rows.values import row_nodes
 from ingot.converters.rows import Json, MappingDocument, limit_looks
 from ingot.converters.sources import Source
-from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.sample import Sample
 
 
@@ -35,7 +34,7 @@ def try_out(
     readings: Readings, order: Order, document: MappingDocument, *, where: str, show: int = 3
 ) -> Trial:
     """Run a document on the sample."""
-    reading = readings.read(spec_of_document(document, where=where))
+    reading = readings.read(stated_source(document, where=where))
     source, sample = reading.source, reading.sample
     stated = state_guesses(document, source)
     name = order.source_name or source.name
@@ -45,11 +44,6 @@ def try_out(
             mapping, sample, source_name=name, language=order.language, show=show
         )
     return Trial(reading=reading, source=source, sample=sample, mapping=mapping, report=report)
-
-
-def spec_of_document(document: MappingDocument, *, where: str) -> SourceSpec:
-    """Return the facts about the files that a document states."""
-    return SourceSpec.from_document(parse(document, where=where).get("source"))
 
 
 def state_guesses(document: MappingDocument, source: Source) -> MappingDocument:

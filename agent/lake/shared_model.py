@@ -26,12 +26,12 @@ from ingot.agent.proposing.proposal import (
     Request,
     Turn,
     auto_mapper,
-    document_decision,
     fallback_turn,
     model_first_mapper,
 )
 from ingot.converters.errors import ModelError
 from ingot.converters.lake.survey import DataSet
+from ingot.converters.mapping.bind import read_tree
 from ingot.converters.output.files import LockedError, hold_lock
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources import Source
@@ -236,7 +236,7 @@ def _approved_turn(document: MappingDocument, first: str, rules: Proposal | None
             if language:
                 layout["meta"].setdefault("language", {"literal": language})
     proposal = Proposal(
-        decision=document_decision(mapping),
+        decision=read_tree(mapping).kind,
         mapping=mapping,
         confidence=1.0,
         reason=f"As approved for {first}, a data set of the same shape.",

@@ -46,7 +46,7 @@ from ingot.agent.state import Review, State
 from ingot.agent.steps.course import Run, advance
 from ingot.converters.errors import ConversionError, MappingError
 from ingot.converters.json_yaml import encode
-from ingot.converters.mapping.bind import read_tree
+from ingot.converters.mapping.language import Layout, Mapping
 from ingot.converters.records.writers import reject_text
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.facts import stored_bytes
@@ -273,11 +273,9 @@ class MappingTools:
         own = state.get("proposal")
         tried, _ = self._state(source, given)
         proposal = tried.get("proposal")
-        if own and proposal and _plain(own.mapping) == _plain(proposal.mapping):
+        if own and proposal and own.plain == proposal.plain:
             return state, True
-        return replace_mapping(
-            state, _plain(proposal.mapping if proposal else None), context
-        ), False
+        return replace_mapping(state, proposal.plain if proposal else {}, context), False
 
     def _refuse(self, state: State, reasons: list[str], context: Context) -> str:
         """Write the proposal for a person; the answer names their command."""
@@ -327,9 +325,9 @@ _FOREIGN = "the mapping is not the one that ingot proposes, so no gate can appro
 def _changed_state(state: State, line: str, context: Context) -> State:
     """The state after one command that changes the mapping."""
     proposal = state.get("proposal")
-    mapping = _plain(proposal.mapping if proposal else None) or {"version": 2}
+    mapping = proposal.tree if proposal else Mapping(outer=Layout())
     try:
-        meant = parse_command(line, read_tree(mapping), list_fields(context.data))
+        meant = parse_command(line, mapping, list_fields(context.data))
     except CommandSyntaxError as error:
         raise ConversionError(
             "changes", f"{line!r}: {error.why}", suggest_commands(line)
@@ -345,10 +343,6 @@ def _changed_state(state: State, line: str, context: Context) -> State:
 def _without_places(document: Facts, *names: str) -> Facts:
     """A part of a review without places: a kept mapping has none that a client knows."""
     return {key: one for key, one in document.items() if key not in (*names, "reproduce")}
-
-
-def _plain(mapping: MappingDocument | None) -> MappingDocument:
-    return {key: one for key, one in (mapping or {}).items() if key != "provenance"}
 
 
 def _person_reasons(state: State) -> list[str]:

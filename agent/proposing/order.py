@@ -121,13 +121,12 @@ class Order:
     @cached_property
     def spec(self) -> "SourceSpec":
         """Return the facts about the files that the user or their mapping file states."""
-        from ingot.converters.mapping.bind import parse
+        from ingot.converters.mapping.bind import stated_source
         from ingot.converters.sources.facts import SourceSpec
 
         if self.mapping is None:
             return SourceSpec(format=self.format, query=self.query)
-        checked = parse(self.mapping, where=self.mapping_file or "mapping")
-        return SourceSpec.from_document(checked.get("source"))
+        return stated_source(self.mapping, where=self.mapping_file or "mapping")
 
     @property
     def seen_share(self) -> str:

@@ -13,6 +13,8 @@ from typing import Annotated, NewType
 from ingot.agent.privacy import Door, SafeProblem
 from ingot.converters.errors import ModelError, Problem
 from ingot.converters.json_yaml import OMIT, UNSTORED, decode, encode, leaves
+from ingot.converters.mapping.bind import read_tree
+from ingot.converters.mapping.language import Mapping
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.sample import Sample
@@ -30,14 +32,6 @@ def value_forms(value: Json) -> Iterator[MappingDocument]:
     if isinstance(value, list | dict):
         for one in value.values() if isinstance(value, dict) else value:
             yield from value_forms(one)
-
-
-def document_decision(document: MappingDocument) -> str:
-    """Return the decision of a schema-valid mapping document."""
-    alternatives = [document, *document.get("any_of", [])]
-    if any(one.get("messages") for one in alternatives):
-        return "sft"
-    return "pt" if any(one.get("text") for one in alternatives) else "irrelevant"
 
 
 # A mapping that a person wrote or corrected needs no second look.
@@ -105,6 +99,16 @@ class Proposal:
     mapper: str = "rules"
     detected: dict[str, Json] = field(default_factory=dict)
     layout: Annotated[str, OMIT] = ""
+
+    @property
+    def tree(self) -> Mapping:
+        """Return the mapping as a tree; one that maps nothing if there is none."""
+        return read_tree(self.plain or {"version": 2})
+
+    @property
+    def plain(self) -> MappingDocument:
+        """Return the document of the mapping without its provenance; {} if there is none."""
+        return {key: one for key, one in (self.mapping or {}).items() if key != "provenance"}
 
 
 _SHOWN_DOUBTS = 2

@@ -178,7 +178,7 @@ def _opinion_lines(opinion: Opinion | None, door: Door) -> Iterator[str]:
     yield from _doubt_lines(other)
     if other.mapping:
         yield from ("", "As alternative.json:", "")
-        yield from markdown_table(("target", "from"), mapping_lines(read_tree(other.mapping), door))
+        yield from markdown_table(("target", "from"), mapping_lines(other.tree, door))
 
 
 def _evidence_lines(proposal: SafeProposal) -> Iterator[str]:

@@ -14,12 +14,11 @@ from pathlib import Path
 from ingot.agent.privacy import Door, Safe, redact
 from ingot.agent.reporting.mapping_words import common_length
 from ingot.converters.errors import SourceError, count_text, translate_read_errors
-from ingot.converters.mapping.bind import Mapping, bind, parse
+from ingot.converters.mapping.bind import Mapping, bind, stated_source
 from ingot.converters.mapping.rows.conditions import same_json
 from ingot.converters.mapping.rows.executor import REASONS, RowExecutor, UnifiedBatch
 from ingot.converters.mapping.rows.group import group_rows
 from ingot.converters.rows import Batch, Json, MappingDocument, limit_looks
-from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.formats.row_chunks import (
     BrokenRow,
     JsonTextError,
@@ -72,8 +71,7 @@ def run_golden(document: MappingDocument, file: Path, *, source_name: str) -> Go
     if not lines:
         raise SourceError(str(file), "it holds no golden row", "a line holds a row and its records")
     golden = [(number, _parse_golden(data)) for number, data in lines]
-    stated = SourceSpec.from_document(parse(document, where=str(file)).get("source"))
-    fields = stated.json_fields or ()
+    fields = stated_source(document, where=str(file)).json_fields or ()
     rows = [row for _, one in golden if isinstance(one, dict) for row in _parse_rows(one, fields)]
     door = Door("redacted", rows)
     with limit_looks():

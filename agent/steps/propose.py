@@ -22,7 +22,6 @@ from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
 from ingot.agent.proposing.proposal import (
     Proposal,
     Turn,
-    document_decision,
     fallback_turn,
     redacted_proposal,
 )
@@ -149,7 +148,7 @@ def given_turn(order: Order) -> Turn:
     """The turn of a user who brought a mapping file."""
     document = order.mapping or {}
     proposal = Proposal(
-        decision=document_decision(document),
+        decision=read_tree(document).kind,
         mapping=document,
         confidence=1.0,
         reason="The mapping was given.",  # without its path, which must not change the report
@@ -216,7 +215,7 @@ def validate(state: State, context: Context) -> State:
     document = _with_provenance(trial, proposal, state)
     faults = model_gates.meta_faults(trial.mapping) if proposal.mapper == "llm" else []
     edited = proposal.mapper == "edited"  # a person who edits a mapping may decide otherwise
-    decision = document_decision(document) if edited else proposal.decision
+    decision = trial.mapping.kind if edited else proposal.decision
     shown = shown_report(order, trial)
     gates = (*list_gates(trial), *html_gates(trial))
     record = door.text(record_words(trial))

@@ -33,7 +33,6 @@ from ingot.agent.reporting.report import markdown_line, proposal_text
 from ingot.agent.state import Opinion, Question, Review, State
 from ingot.converters import json_yaml
 from ingot.converters.errors import MappingError
-from ingot.converters.mapping.bind import read_tree
 from ingot.converters.rows import Json, MappingDocument
 
 
@@ -87,8 +86,8 @@ def _ask_rules(state: State, proposal: Proposal, context: Context) -> Opinion | 
             context.readings, order, rules.mapping, where="the rules'"
         )
     agrees = bool(theirs and record_hashes(ours) == record_hashes(theirs))
-    second = Side.of(read_tree(rules.mapping), theirs) if rules.mapping and theirs else None
-    found = unbacked_choices(Side.of(read_tree(proposal.mapping), ours), second, same_texts=agrees)
+    second = Side.of(rules.tree, theirs) if rules.mapping and theirs else None
+    found = unbacked_choices(Side.of(proposal.tree, ours), second, same_texts=agrees)
     unbacked = {gate: tuple(map(door.text, said)) for gate, said in found.items()}
     return Opinion(agrees=agrees, proposal=redacted, unbacked=unbacked or None)
 

@@ -37,7 +37,6 @@ from ingot.agent.ui.field_uses import (
 )
 from ingot.converters.errors import MappingError, SourceError
 from ingot.converters.json_yaml import encode
-from ingot.converters.mapping.bind import read_tree
 from ingot.converters.mapping.check import leading_paths
 from ingot.converters.mapping.language import META_KEYS, ROLES, Mapping, speaker_roles
 from ingot.converters.mapping.path_uses import path_uses
@@ -138,7 +137,7 @@ def view_reply(reply: Reply, context: Context) -> Facts:
                 "confidence": None if one.confidence is None else confidence_text(one.confidence),
                 "why": door.text(one.why or one.title),
                 "rows": one.rows,
-                "lines": [[*line] for line in mapping_lines(read_tree(one.mapping), door)],
+                "lines": [[*line] for line in mapping_lines(one.mapping, door)],
             }
             for one in reply.others
         ]
@@ -153,7 +152,7 @@ def _view_effect(reply: Reply, context: Context, door: Door) -> Facts | None:
     if before is None:
         return None
     found = match_states(before.state, now.state, context)
-    targets = [[*map(door.text, row)] for row in compare_targets(before.mapping, now.mapping)]
+    targets = [[*map(door.text, row)] for row in compare_targets(before.tree, now.tree)]
     if found is None:
         return {"targets": targets}
     counts = {kind: found.count(kind) for kind in ("changed", "lost", "gained")}

@@ -16,6 +16,7 @@ from ingot.converters.mapping.parser import Parser
 from ingot.converters.mapping.version1 import Version1
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources.documents.kinds import ISO_639_1
+from ingot.converters.sources.facts import SourceSpec
 
 __all__ = ["ISO_639_1", "Mapping", "bind", "load_mapping", "parse", "read_mapping", "to_document"]
 
@@ -33,6 +34,11 @@ def parse(document: Json, *, where: str) -> MappingDocument:
     if problems:
         raise MappingError(where, tuple(problems))
     return dict(document)
+
+
+def stated_source(document: Json, *, where: str) -> SourceSpec:
+    """Return the facts about the files that a document states."""
+    return SourceSpec.from_document(parse(document, where=where).get("source"))
 
 
 def read_tree(document: Json) -> Mapping:

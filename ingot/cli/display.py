@@ -115,11 +115,10 @@ def show_rules_proposal(console: "Console", proposal: "SafeProposal") -> None:
     """Show what the rules propose instead of a model's proposal."""
     from ingot.agent.privacy import Door
     from ingot.agent.reporting.mapping_words import mapping_lines
-    from ingot.converters.mapping.bind import read_tree
 
     show_summary(console, proposal, heading="The rules propose something else: ")
     if proposal.mapping:
-        print_grid(console, [*mapping_lines(read_tree(proposal.mapping), Door("redacted"))])
+        print_grid(console, [*mapping_lines(proposal.tree, Door("redacted"))])
 
 
 def show_drift(console: "Console", check: "Check | None") -> None:

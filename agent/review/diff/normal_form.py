@@ -62,7 +62,11 @@ def normal_form(document: MappingDocument, values: Sequence[Json] = ()) -> Mappi
     checked = parse(document, where="mapping")
     # What resolves in no row is a path.
     stated = checked if "version" in checked else Version1(values).rewrite(checked)
-    mapping = read_tree(stated)
+    return simplest_form(read_tree(stated))
+
+
+def simplest_form(mapping: Mapping) -> Mapping:
+    """Return a mapping in its normal form."""
     if mapping.kind == "irrelevant":
         return Mapping(outer=Layout())
     return Mapping(

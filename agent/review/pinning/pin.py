@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ingot.agent.context import Readings
-from ingot.agent.judging.trial import spec_of_document
 from ingot.agent.privacy import Door, redact
 from ingot.agent.proposing.order import Order
 from ingot.agent.review.pinning import pinned_sample
@@ -32,6 +31,7 @@ from ingot.agent.review.pinning.source_form import (
     write_lines,
 )
 from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.mapping.bind import stated_source
 from ingot.converters.paths import compile_path
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source, SourceFile, open_source
@@ -102,7 +102,7 @@ def pin_beside(
     file: Path, mapping: MappingDocument, readings: Readings, order: Order, *, overwrite: bool
 ) -> Path | None:
     """Pin rows of the data beside the file of its mapping; None where none of them may be shown."""
-    read = readings.read(spec_of_document(mapping, where=str(file)))
+    read = readings.read(stated_source(mapping, where=str(file)))
     folder, share = pinned_sample.pinned_folder(file), order.share_values
     if read.show_sample(order, share) is None:
         return None

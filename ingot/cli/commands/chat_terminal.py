@@ -36,7 +36,6 @@ from ingot.cli import display
 from ingot.cli.console import is_interactive, plain_text, progress_meter, safe_text, stdout_console
 from ingot.cli.questions import edit_mapping, typed_lines
 from ingot.converters.errors import IngotError, MappingError, OutputError
-from ingot.converters.mapping.bind import read_tree
 
 _PROMPT = "> "
 
@@ -252,7 +251,7 @@ def _show_changes(console: Console, reply: Reply, context: Context) -> None:
     before, now = reply.before or reply.conversation, reply.conversation
     console.print(plain_text("Changed", "bold"))
     if before.decision == now.decision:
-        hide, differs = context.data.redactor.text, compare_targets(before.mapping, now.mapping)
+        hide, differs = context.data.redactor.text, compare_targets(before.tree, now.tree)
         display.print_grid(console, [[hide(cell) for cell in row] for row in differs])
     else:  # no target is what it was
         branches = mapping_branches(now.tree, now.state.get("check"), context.data.redactor)
@@ -374,7 +373,7 @@ def _show_alternatives(console: Console, reply: Reply, context: Context) -> None
         door = context.data.redactor
         told = f"{one.title}: {one.why}" if one.why else one.title
         console.print(plain_text(f"{number}: {door.text(told)}", "bold"))
-        display.print_grid(console, [*mapping_lines(read_tree(one.mapping), door)])
+        display.print_grid(console, [*mapping_lines(one.mapping, door)])
     if reply.others:
         console.print(plain_text("To use one of them: take N"))
 

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -15,7 +16,7 @@ from ingot.agent.judging.problem_words import told_problems
 from ingot.agent.model.budget import estimate_tokens
 from ingot.agent.reporting.preview import preview
 from ingot.converters.json_yaml import decode, encode
-from ingot.converters.mapping.bind import parse
+from ingot.converters.mapping.bind import parse, to_document
 from tests.agent.chat.conftest import ANSWERS, STAPLES, Talk
 
 # --- without a model
@@ -113,10 +114,10 @@ def test_other_mappings_are_shown_and_one_is_taken(offline):
     told = talk("alternatives")
     assert told.others
     for one in told.others:
-        parse(one.mapping, where="m")
-        assert one.mapping != talk.now.mapping
+        parse(to_document(one.mapping), where="m")
+        assert one.mapping != talk.now.tree
     talk("take 1")
-    wanted = {k: v for k, v in told.others[0].mapping.items() if k != "provenance"}
+    wanted = to_document(replace(told.others[0].mapping, provenance=None))
     assert talk.now.mapping == wanted
     assert "no alternative 90" in talk("take 90").say
 

@@ -23,7 +23,7 @@ import pytest
 import zstandard
 
 from ingot.agent.context import Context
-from ingot.agent.judging.trial import spec_of_document, state_guesses
+from ingot.agent.judging.trial import state_guesses
 from ingot.agent.privacy import redact
 from ingot.agent.review.pinning.pin import pin_sample
 from ingot.agent.review.pinning.pinned_sample import find_pinned, pinned_folder
@@ -31,7 +31,7 @@ from ingot.agent.review.pinning.sample_redaction import SampleRedactor, named_va
 from ingot.agent.session import run_once
 from ingot.agent.state import Order
 from ingot.converters.errors import OutputError, SourceError
-from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.bind import bind, stated_source
 from ingot.converters.mapping.check import sample_batches
 from ingot.converters.mapping.rows.executor import RowExecutor
 from ingot.converters.sources import Source, SourceSpec, open_source
@@ -119,7 +119,7 @@ def test_a_mapping_makes_the_same_of_the_pinned_sample(
     raw: Path, share: str, tmp_path: Path
 ) -> None:
     document = proposed(raw)
-    spec = spec_of_document(document, where="m") if document else SourceSpec()
+    spec = stated_source(document, where="m") if document else SourceSpec()
     source, sample, folder = pinned_from(
         raw, tmp_path, spec, share=share, keep=named_values(document)
     )
