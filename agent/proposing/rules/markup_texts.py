@@ -112,15 +112,15 @@ def _judge_field(path: str, view: View) -> _Field | None:
     return _Field(
         path=path,
         share=len(marked) / len(texts),
-        tags=tuple(sorted(set.union(*marked) & _RICH))[:4],
+        tags=tuple(sorted(set.union(*marked)))[:4],
         doubt=_program_doubt(path, texts, beside),
     )
 
 
 def _paired_tags(text: str) -> set[str]:
-    """The tags of a text that are opened and closed again."""
+    """The tags of rich text that are opened and closed again: `<think>` is none of them."""
     opened, closed = ({name.lower() for name in rule.findall(text)} for rule in (_OPENED, _CLOSED))
-    return opened & closed
+    return opened & closed & _RICH
 
 
 def _program_doubt(path: str, texts: Sequence[str], beside: Sequence[str]) -> str:
