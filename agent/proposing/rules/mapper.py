@@ -195,16 +195,14 @@ def _make_proposal(
     chosen: Candidate, rivals: Sequence[Candidate], request: Request, source: Source
 ) -> tuple[Proposal, dict[str, float]]:
     chosen = _prefer_metadata(chosen, rivals, request, source)
-    meta, detected, meta_evidence = _find_metadata(chosen, request, source)
+    meta, detected, found = _find_metadata(chosen, request, source)
     written = candidate_document(chosen.draft, chosen.reading, meta)
     try:
         document, _ = drop_absent_parts(written, chosen.reading.sample)
     except MappingError:  # nothing would be left: the check says what is wrong
         document = written
-    meta_targets = {f"meta.{key}" for key in document.get("meta", {})}
-    evidence = [
-        e for e in meta_evidence if e.target in meta_targets or not e.target.startswith("meta.")
-    ]
+    kept = {f"meta.{key}" for key in document.get("meta", {})}
+    evidence = [e for e in found if e.target in kept or not e.target.startswith("meta.")]
     runner = next((o for o in rivals if o.document != chosen.document), None)
     doubts = _list_doubts(chosen, rivals, request, source)
     confidence = draft_confidence(chosen.draft, doubts)
@@ -226,15 +224,15 @@ def _make_proposal(
         for doubt in strongest
         if doubt.share >= (SHOWN_SCORE if doubt.name == "score" else SHOWN_DOUBT)
     ]
-    all_evidence = (*chosen.draft.evidence, *evidence)
+    given = (*chosen.draft.evidence, *evidence)
     guessed = source.guessed.to_document()
-    more = path_evidence(read_tree(document), chosen.reading.view, all_evidence, guessed)
+    more = path_evidence(read_tree(document), chosen.reading.view, given, guessed)
     proposal = Proposal(
         decision=chosen.draft.kind,
         mapping=document,
         confidence=confidence,
         reason=f"{chosen.draft.why}.",
-        evidence=(decision, *against, *order_evidence([*all_evidence, *more])),
+        evidence=(decision, *against, *order_evidence([*given, *more])),
         mapper="rules",
         detected=detected,
     )
