@@ -65,7 +65,7 @@ def try_mapping(order: Order, context: Context) -> Run:
     if not sample or not (sample.rows or sample.bad):
         left_out = context.locate(order).find_files(order.spec).left_out
         hint = "; ".join(f"{one.name}: {one.why}" for one in left_out[:3])
-        raise SourceError(order.source, "no row of data in it", hint)
+        raise SourceError(order.source, "holds no rows", hint)
     return run
 
 

@@ -27,9 +27,9 @@ Question = dict[str, Json]  # to a person, in the form that agent inboxes show a
 
 def add_messages(old: Sequence[Message], new: Json) -> list[Message]:
     """Return the conversation with the last words: a message, a person's text, or a list."""
-    said = new if isinstance(new, list) else [new]
+    messages = new if isinstance(new, list) else [new]
     start = len(old)
-    return [*old, *(_to_message(one, start + place) for place, one in enumerate(said))]
+    return [*old, *(_to_message(message, start + place) for place, message in enumerate(messages))]
 
 
 def _to_message(one: Json, place: int) -> Message:

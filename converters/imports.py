@@ -62,6 +62,6 @@ class LateFunction:
         function: Callable[..., Any] = getattr(loaded, name)
         return function
 
-    def __call__(self, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - what it returns
+    def __call__(self, *arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - what it returns
         """Call the function."""
-        return self.load()(*given, **named)
+        return self.load()(*arguments, **named)

@@ -121,8 +121,8 @@ _SUFFIX = ".schema.json"
 
 def schema_names() -> tuple[str, ...]:
     """Return the names of all schemas that this version ships, sorted."""
-    found = (entry.name for entry in resources.files("ingot.schemas").iterdir())
-    return tuple(sorted(name.removesuffix(_SUFFIX) for name in found if name.endswith(_SUFFIX)))
+    names = (entry.name for entry in resources.files("ingot.schemas").iterdir())
+    return tuple(sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)))
 
 
 def schema_text(name: str) -> bytes:
@@ -150,8 +150,8 @@ def validator(name: str) -> "Draft202012Validator":
 
 def violations(name: str, instance: Json) -> list[tuple[str, str]]:
     """Return every violation as (JSON Pointer, message), by position; none if it is valid."""
-    found = sorted(validator(name).iter_errors(instance), key=lambda error: error.json_path)
-    return [(reduce(pointer_to, error.absolute_path, ""), error.message) for error in found]
+    faults = sorted(validator(name).iter_errors(instance), key=lambda error: error.json_path)
+    return [(reduce(pointer_to, error.absolute_path, ""), error.message) for error in faults]
 
 
 def pointer_to(pointer: str, key: str | int) -> str:
@@ -309,21 +309,21 @@ def encode(value: Any, hint: Any = None) -> Json:  # noqa: ANN401
     if is_dataclass(inner) or is_typeddict(inner):
         hints = _field_hints(inner)
         if is_typeddict(inner):
-            return {key: encode(one, hints[key]) for key, one in value.items()}
+            return {key: encode(item, hints[key]) for key, item in value.items()}
         return {
-            one.name: encode(getattr(value, one.name), hints[one.name])
-            for one in fields(inner)
-            if not _is_left_out(getattr(value, one.name), one, hints[one.name])
+            declared.name: encode(getattr(value, declared.name), hints[declared.name])
+            for declared in fields(inner)
+            if not _is_left_out(getattr(value, declared.name), declared, hints[declared.name])
         }
     origin, arguments = get_origin(inner), get_args(inner)
     if origin in (tuple, list):
-        return [encode(one, arguments[0]) for one in value]
+        return [encode(item, arguments[0]) for item in value]
     if origin is frozenset:
         return sorted(value)
     if origin is Counter:
         return dict(sorted(value.items()))
     if origin is dict:
-        return {key: encode(one, arguments[1]) for key, one in value.items()}
+        return {key: encode(item, arguments[1]) for key, item in value.items()}
     return value
 
 
@@ -344,16 +344,16 @@ def _decode_hint(hint: Any, document: Json) -> Any:  # noqa: ANN401
     if is_typeddict(inner) or is_dataclass(inner):
         hints, typed = _field_hints(inner), is_typeddict(inner)
         known = {
-            key: _decode_hint(hints[key], one)
-            for key, one in document.items()
-            if key in hints and not (typed and one == {} and is_dataclass(hints[key]))
+            key: _decode_hint(hints[key], item)
+            for key, item in document.items()
+            if key in hints and not (typed and item == {} and is_dataclass(hints[key]))
         }
         return known if typed else inner(**known)
     origin, arguments = get_origin(inner), get_args(inner)
     if origin is tuple:
-        return tuple(_decode_hint(arguments[0], one) for one in document)
+        return tuple(_decode_hint(arguments[0], item) for item in document)
     if origin is list:
-        return [_decode_hint(arguments[0], one) for one in document]
+        return [_decode_hint(arguments[0], item) for item in document]
     if origin is frozenset:
         return frozenset(document)
     if origin is Counter:
@@ -361,8 +361,8 @@ def _decode_hint(hint: Any, document: Json) -> Any:  # noqa: ANN401
     if origin is dict:
         numbers = arguments[0] is int  # which JSON has as texts
         return {
-            int(key) if numbers else key: _decode_hint(arguments[1], one)
-            for key, one in document.items()
+            int(key) if numbers else key: _decode_hint(arguments[1], item)
+            for key, item in document.items()
         }
     return document
 
@@ -378,7 +378,9 @@ def _strip_hint(hint: Any) -> Any:  # noqa: ANN401
     while get_origin(hint) is Annotated or hasattr(hint, "__supertype__"):  # a `NewType`
         hint = getattr(hint, "__supertype__", None) or get_args(hint)[0]
     if get_origin(hint) in (Union, UnionType):
-        return _strip_hint(next(one for one in get_args(hint) if one is not NoneType))
+        return _strip_hint(
+            next(argument for argument in get_args(hint) if argument is not NoneType)
+        )
     return hint
 
 

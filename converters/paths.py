@@ -252,9 +252,9 @@ def _walk_inside(text: str, kind: type) -> Walk:
         for node in nodes:
             value = node.value
             if value.__class__ is kind:
-                found = [Node(v, k, node) for k, v in items(value)]
-                count_looks(len(found))
-                hits += found
+                found_nodes = [Node(v, k, node) for k, v in items(value)]
+                count_looks(len(found_nodes))
+                hits += found_nodes
             elif value is not None:
                 raise RowError(reason, text, found_text(value))
         return hits

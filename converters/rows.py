@@ -77,21 +77,21 @@ class NonFinite(TypedDict):
     row: int
 
 
-def count_non_finite(found: Iterable[tuple[str, int, int]]) -> NonFinite | None:
+def count_non_finite(counted: Iterable[tuple[str, int, int]]) -> NonFinite | None:
     """Sum up (file, row, numbers) of some rows in their order; None if there is no row."""
-    rows = list(found)
+    rows = list(counted)
     if not rows:
         return None
     numbers = sum(count for _, _, count in rows)
     return {"numbers": numbers, "rows": len(rows), "file": rows[0][0], "row": rows[0][1]}
 
 
-def add_non_finite(one: NonFinite | None, other: NonFinite | None) -> NonFinite | None:
+def add_non_finite(former: NonFinite | None, other: NonFinite | None) -> NonFinite | None:
     """Add what comes later to what came first."""
-    if one is None or other is None:
-        return one or other
-    numbers, rows = one["numbers"] + other["numbers"], one["rows"] + other["rows"]
-    return {**one, "numbers": numbers, "rows": rows}
+    if former is None or other is None:
+        return former or other
+    numbers, rows = former["numbers"] + other["numbers"], former["rows"] + other["rows"]
+    return {**former, "numbers": numbers, "rows": rows}
 
 
 def non_finite_text(found: NonFinite) -> str:

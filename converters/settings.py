@@ -52,8 +52,8 @@ def list_settings(settings_class: type) -> tuple[DeclaredSetting, ...]:
     for field in fields(settings_class):
         setting = find_setting(field.type)
         if setting is not None:
-            made = field.default if field.default_factory is MISSING else field.default_factory()
-            declared.append(DeclaredSetting(field.name, get_args(field.type)[0], made, setting))
+            default = field.default if field.default_factory is MISSING else field.default_factory()
+            declared.append(DeclaredSetting(field.name, get_args(field.type)[0], default, setting))
     return tuple(declared)
 
 

@@ -59,8 +59,8 @@ class Store:
 
         None = nothing of late that can be understood.
         """
-        found = self._read("endpoints", _endpoint_key(endpoint), KEPT_S)
-        return None if found is None else _parse_known(found)
+        document = self._read("endpoints", _endpoint_key(endpoint), KEPT_S)
+        return None if document is None else _parse_known(document)
 
     def remember_form(self, endpoint: Endpoint, known: KnownForm) -> None:
         """Store for 30 days in which form the endpoint's model answers best."""
@@ -109,10 +109,10 @@ def open_tables(file: Path, tables: str) -> Iterator[sqlite3.Connection]:
 def _parse_document(text: bytes | str) -> dict[str, Json] | None:
     """A document as it was kept; None = whatever else stands there: the memory is a file."""
     try:
-        found = loads(text)
+        document = loads(text)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def _parse_known(document: dict[str, Json]) -> KnownForm | None:
@@ -120,7 +120,9 @@ def _parse_known(document: dict[str, Json]) -> KnownForm | None:
     level, dropped, room = (document.get(name) for name in ("level", "dropped", "room"))
     if level not in FORM_LEVELS or not isinstance(dropped, list) or "room" not in document:
         return None
-    if not all(one in LEFT_OUT for one in dropped) or not (room is None or room in ROOM_PARAMETERS):
+    if not all(name in LEFT_OUT for name in dropped) or not (
+        room is None or room in ROOM_PARAMETERS
+    ):
         return None
     if not isinstance(document.get("enforced", False), bool):
         return None

@@ -127,21 +127,21 @@ class Sender:
     def _send_once(self, asked: RequestForm) -> Reply | Fault:
         about = question_tokens(asked, self.endpoint, self.messages, self.schema)
         self.ledger.check(about, asked.room)
-        begun, chunks, said = time.monotonic(), self._chunks(asked), None
+        begun, chunks, reply = time.monotonic(), self._chunks(asked), None
         try:
-            said = self._answer(asked, chunks)
+            reply = self._answer(asked, chunks)
         finally:
             # A person may end the question: what was written by then is with the server.
-            spent = self._count_spent(said, about, chunks) if self.post.wrote else Spent(calls=1)
+            spent = self._count_spent(reply, about, chunks) if self.post.wrote else Spent(calls=1)
             self.ledger.add(spent + Spent(seconds=time.monotonic() - begun))
-        if isinstance(said, Fault):
+        if isinstance(reply, Fault):
             if self.hearing is not None:
                 self.hearing.take_back()
-            if said.kind == "timeout" and self.ledger.seconds_left() == 0:
+            if reply.kind == "timeout" and self.ledger.seconds_left() == 0:
                 self.ledger.check(about, asked.room)
-            if said.passing:
-                raise _PassingError(said)
-        return said
+            if reply.passing:
+                raise _PassingError(reply)
+        return reply
 
     def _chunks(self, asked: RequestForm) -> ChunkReader | None:
         """What puts the reply together; None = no stream is asked for."""
@@ -170,23 +170,23 @@ class Sender:
             return error.fault
 
     def _count_spent(
-        self, said: Reply | Fault | None, about: int, chunks: ChunkReader | None
+        self, reply: Reply | Fault | None, about: int, chunks: ChunkReader | None
     ) -> Spent:
-        """What a sent request spent, estimated where not told; `said` None = a person ended it."""
-        asked = 0 if isinstance(said, Fault) and said.kind != "timeout" else about
-        got = 0
+        """What a sent request spent, estimated where not told; `reply` None = a person ended it."""
+        asked = 0 if isinstance(reply, Fault) and reply.kind != "timeout" else about
+        tokens_out = 0
         if chunks is not None and chunks.begun:  # Also where it broke off later.
-            told, got = chunks.tokens()
-            asked = told or about
-        elif isinstance(said, Reply):
-            asked = said.tokens_in or about
-            got = said.tokens_out or estimate_tokens(said.text)
+            tokens_in, tokens_out = chunks.tokens()
+            asked = tokens_in or about
+        elif isinstance(reply, Reply):
+            asked = reply.tokens_in or about
+            tokens_out = reply.tokens_out or estimate_tokens(reply.text)
         return Spent(
             calls=1,
-            chars_sent=sum(len(one["content"]) for one in self.messages),
+            chars_sent=sum(len(message["content"]) for message in self.messages),
             tokens_in=asked,
-            tokens_out=got,
-            cost=self.ledger.cost(asked, got),
+            tokens_out=tokens_out,
+            cost=self.ledger.cost(asked, tokens_out),
         )
 
     def _rest(self, seconds: float) -> None:
@@ -208,9 +208,11 @@ def _read_streamed(endpoint: Endpoint, answer: "Answer", chunks: ChunkReader) ->
         chunks.take(answer.body)  # It may be a stream under another type.
     chunks.end()
     if chunks.begun or chunks.finished:
-        said = _read_chunks(endpoint, answer, chunks)
-        whole = isinstance(said, Reply) and replies.reply_document(said.text.encode()) is not None
-        return said if chunks.finished or whole else _TORN
+        outcome = _read_chunks(endpoint, answer, chunks)
+        whole = (
+            isinstance(outcome, Reply) and replies.reply_document(outcome.text.encode()) is not None
+        )
+        return outcome if chunks.finished or whole else _TORN
     if streams and not _COMMENT.sub(b"", answer.body).strip():
         return _TORN
     return _read_answer(endpoint, answer, streamed=True)
@@ -227,8 +229,8 @@ def _read_answer(endpoint: Endpoint, answer: "Answer", *, streamed: bool = False
     if fault is not None:
         return fault
     document = replies.reply_document(answer.body)
-    said = replies.read_choice(document) if document is not None else None
-    return _NO_CHOICES if said is None else said
+    choice = replies.read_choice(document) if document is not None else None
+    return _NO_CHOICES if choice is None else choice
 
 
 def _whole_story(former: Sequence[str], last: Fault) -> Fault:
@@ -249,8 +251,8 @@ def _retried_fault(state: "tenacity.RetryCallState") -> Fault:
 def _retry_wait(
     state: "tenacity.RetryCallState", backoff: "Callable[[tenacity.RetryCallState], float]"
 ) -> float:
-    told = _retried_fault(state).wait_s
-    return backoff(state) if told is None else told
+    wait = _retried_fault(state).wait_s
+    return backoff(state) if wait is None else wait
 
 
 _GROWTH, _MOST_GROWTHS = 4, 2
@@ -321,9 +323,9 @@ def ask_model(
         )
         forms = [replace(first_form(endpoint, remembered, below), heard=True)]
         try:
-            said = _final_reply(sender, forms)
+            outcome = _final_reply(sender, forms)
             if sender.hearing is not None:
-                sender.hearing.settle(said.text)
+                sender.hearing.settle(outcome.text)
         except (ModelError, BudgetReached) as error:
             error.notes = tuple(notes)
             raise
@@ -332,57 +334,57 @@ def ask_model(
             if forms[-1].known != (remembered or first_form(endpoint, None, None).known):
                 store.remember_form(endpoint, forms[-1].known)
     level = forms[-1].level
-    return Completion(text=said.text, cut_off=said.cut_off, level=level, notes=tuple(notes))
+    return Completion(text=outcome.text, cut_off=outcome.cut_off, level=level, notes=tuple(notes))
 
 
 def _final_reply(sender: Sender, forms: list[RequestForm]) -> Reply:
     """What was said, whole or cut off for good; `forms` gets every form that was gone on to."""
     while True:
         form = forms[-1]
-        said = sender.send(form)
-        if isinstance(said, Reply) and said.cut_off:
-            said = _retry_with_room(sender, form, said)
-        if isinstance(said, Fault):
-            _add_form(sender, forms, said)
-        elif said.refusal:
+        outcome = sender.send(form)
+        if isinstance(outcome, Reply) and outcome.cut_off:
+            outcome = _retry_with_room(sender, form, outcome)
+        if isinstance(outcome, Fault):
+            _add_form(sender, forms, outcome)
+        elif outcome.refusal:
             raise server_errors.fault_error(
-                sender.endpoint, server_errors.refusal_fault(sender.endpoint, said.refusal)
+                sender.endpoint, server_errors.refusal_fault(sender.endpoint, outcome.refusal)
             )
-        elif not said.text.strip() and not said.cut_off:
+        elif not outcome.text.strip() and not outcome.cut_off:
             _add_form(sender, forms, _blank_fault(form))
         else:
-            if said.source:
-                sender.notes.append(f"the reply was read from {said.source}")
-            return said
+            if outcome.source:
+                sender.notes.append(f"the reply was read from {outcome.source}")
+            return outcome
 
 
-def _retry_with_room(sender: Sender, form: RequestForm, said: Reply) -> Reply | Fault:
+def _retry_with_room(sender: Sender, form: RequestForm, reply: Reply) -> Reply | Fault:
     """What is said where the reply may be longer; the cut off reply where it may not."""
     for _ in range(_MOST_GROWTHS if form.rooms else 0):
-        if why := _more_room_is_vain(form, said):
+        if why := _more_room_is_vain(form, reply):
             sender.notes.append(f"cut off, not asked again: {why}")
-            return said
+            return reply
         form = replace(form, room=form.room * _GROWTH)
         try:
             longer = sender.send(form)
         except BudgetReached as reached:
             sender.notes.append(f"cut off, not asked again: {reached.problem}")
-            return said
+            return reply
         if isinstance(longer, Fault) and longer.refuses in ("room size", "prompt size"):
             sender.notes.append(f"cut off, {form.room:,} tokens were refused: {longer.problem}")
-            return said
+            return reply
         sender.notes.append(f"cut off, asked again with room for {form.room:,} tokens")
         if isinstance(longer, Fault) or not longer.cut_off:
             return longer
-        said = longer
-    return said
+        reply = longer
+    return reply
 
 
-def _more_room_is_vain(form: RequestForm, said: Reply) -> str:
+def _more_room_is_vain(form: RequestForm, reply: Reply) -> str:
     """Why a cut off reply would be no longer with more room, "" if it may be."""
-    if said.tokens_out and said.tokens_out < _FULL * form.room:
-        return f"the server's context was full after {said.tokens_out:,} tokens of the reply"
-    tail = _DIGITS.sub("0", said.text[-_TAIL:])
+    if reply.tokens_out and reply.tokens_out < _FULL * form.room:
+        return f"the server's context was full after {reply.tokens_out:,} tokens of the reply"
+    tail = _DIGITS.sub("0", reply.text[-_TAIL:])
     return "it repeats itself" if _CIRCLE.search(tail) else ""
 
 

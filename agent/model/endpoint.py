@@ -80,7 +80,7 @@ class Endpoint:
 def load_presets() -> Mapping[str, Preset]:
     """Return what is known of servers, by name."""
     table = loads((files(__package__) / "presets.json").read_bytes())
-    return {name: decode(Preset, {"name": name, **one}) for name, one in table.items()}
+    return {name: decode(Preset, {"name": name, **fields}) for name, fields in table.items()}
 
 
 def configured_endpoint(
@@ -110,9 +110,9 @@ def known_preset(endpoint: Endpoint) -> Preset | None:
     """Return what is known of the server: the named preset, else one whose public host is asked."""
     if endpoint.preset:
         return load_presets()[endpoint.preset]
-    for one in load_presets().values():
-        if url_host(one.base_url) == endpoint.host != "localhost":
-            return one
+    for preset in load_presets().values():
+        if url_host(preset.base_url) == endpoint.host != "localhost":
+            return preset
     return None
 
 
@@ -123,8 +123,8 @@ def endpoint_key(endpoint: Endpoint, environment: Mapping[str, str] = os.environ
     whatever endpoint is named.
     """
     preset = known_preset(endpoint)
-    own = preset.keys if preset and url_host(preset.base_url) == endpoint.host else ()
-    names = tuple(dict.fromkeys((*own, _ANY_KEY)))
+    key_names = preset.keys if preset and url_host(preset.base_url) == endpoint.host else ()
+    names = tuple(dict.fromkeys((*key_names, _ANY_KEY)))
     for name in names:
         value = environment.get(name, "").strip()
         if value and not (value.isascii() and value.isprintable()):

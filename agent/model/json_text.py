@@ -27,10 +27,10 @@ _ANSWER = re.compile(r"[{,]\s*[\"'“”]?(?:decision|messages)[\"'“”]?\s*:"
 class UnreadableReply(ValueError):  # noqa: N818 - a state of a text
     """A text without exactly one object. Fields: expected, got, cut_off."""
 
-    def __init__(self, expected: str, got: str, *, cut_off: bool = False) -> None:
-        super().__init__(expected, got)
+    def __init__(self, expected: str, actual: str, *, cut_off: bool = False) -> None:
+        super().__init__(expected, actual)
         self.expected = expected
-        self.got = got
+        self.got = actual
         self.cut_off = cut_off
 
 
@@ -41,9 +41,9 @@ class _DuplicateKey(Exception):  # noqa: N818 - not a ValueError, which means "n
 def only_object(text: str, rank: Rank, *, cut_off: bool) -> tuple[JsonObject, tuple[str, ...]]:
     """Return the only object of a text, and how it was found ("in a fence", "repaired")."""
     try:
-        found, how = _find_only_object(text, rank, cut_off=cut_off)
-        json.dumps(found, ensure_ascii=False).encode()
-        return found, how
+        document, repairs = _find_only_object(text, rank, cut_off=cut_off)
+        json.dumps(document, ensure_ascii=False).encode()
+        return document, repairs
     except UnicodeEncodeError:
         raise UnreadableReply("whole characters", "half of a surrogate pair") from None
     except _DuplicateKey as error:
@@ -58,29 +58,29 @@ def _find_only_object(
         raise UnreadableReply("a JSON object", "an empty reply")
     if len(plain) > LONGEST_REPLY:
         raise UnreadableReply(f"at most {LONGEST_REPLY:,} characters", f"{len(plain):,} characters")
-    how = ("after its thoughts",) if plain != text.strip() else ()
+    repairs = ("after its thoughts",) if plain != text.strip() else ()
     whole = _parse_strict(plain)
     if isinstance(whole, dict) and rank(whole):
-        return whole, how
+        return whole, repairs
     if whole is not None:
         raise UnreadableReply("one JSON object and nothing else", plain)
     inside = outermost_objects(plain, _DECODER, _MOST_TRIES)
-    met = [one for one, _ in inside if rank(one)]
-    found = [one for one in met if rank(one) == max(map(rank, met))]
-    if len(found) > 1:
-        raise UnreadableReply("one JSON object and nothing else", f"{len(found)} objects")
-    if found:
+    met = [candidate for candidate, _ in inside if rank(candidate)]
+    best = [candidate for candidate in met if rank(candidate) == max(map(rank, met))]
+    if len(best) > 1:
+        raise UnreadableReply("one JSON object and nothing else", f"{len(best)} objects")
+    if best:
         where = "in a fence" if _FENCE.search(plain) else "amid other text"
-        return found[0], (*how, where)
+        return best[0], (*repairs, where)
     if cut_off or _is_incomplete(plain):
-        said = "a reply cut off at its limit"
-        raise UnreadableReply("a complete JSON object", said, cut_off=True)
+        problem = "a reply cut off at its limit"
+        raise UnreadableReply("a complete JSON object", problem, cut_off=True)
     if len(_ANSWER.findall(plain)) > 2:  # a decision and messages at most
         raise UnreadableReply("one JSON object and nothing else", "several objects")
     repaired = _repair_json(plain)
     if not isinstance(repaired, dict) or not rank(repaired):
         raise UnreadableReply("one JSON object and nothing else", plain)
-    return repaired, (*how, "repaired")
+    return repaired, (*repairs, "repaired")
 
 
 def _parse_strict(text: str) -> Json:
@@ -118,11 +118,11 @@ def _refuse_constant(name: str) -> None:
 
 def _unique_keys(pairs: list[tuple[str, Json]]) -> JsonObject:
     """An object none of whose keys occurs twice with two values."""
-    made: JsonObject = {}
+    members: JsonObject = {}
     for key, value in pairs:
-        if made.setdefault(key, value) != value:
+        if members.setdefault(key, value) != value:
             raise _DuplicateKey(key)
-    return made
+    return members
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
@@ -228,5 +228,6 @@ def _skip_spaces(text: str, place: int) -> int:
 
 def _unescape(string: str) -> str:
     return _ESCAPE.sub(
-        lambda one: chr(int(one[1], 16)) if one[1] else _ESCAPES.get(one[2], one[2]), string
+        lambda match: chr(int(match[1], 16)) if match[1] else _ESCAPES.get(match[2], match[2]),
+        string,
     )

@@ -41,12 +41,12 @@ def reply_document(body: bytes) -> dict[str, Json] | None:
     None = it is something else.
     """
     try:
-        found = json.loads(body)
+        document = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    if isinstance(found, list) and len(found) == 1:
-        found = found[0]
-    return found if isinstance(found, dict) else None
+    if isinstance(document, list) and len(document) == 1:
+        document = document[0]
+    return document if isinstance(document, dict) else None
 
 
 def find_inside(value: Json, *steps: str | int) -> Json:
@@ -111,8 +111,8 @@ def content_text(content: Json) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        parts = (one.get("text") for one in content if isinstance(one, dict))
-        return "".join(one for one in parts if isinstance(one, str))
+        parts = (part.get("text") for part in content if isinstance(part, dict))
+        return "".join(part for part in parts if isinstance(part, str))
     return ""
 
 
@@ -120,10 +120,10 @@ def call_arguments(message: dict[str, Any]) -> str:
     """Return the arguments of the first call in a message or a delta, of the old form too."""
     call = find_inside(message, "tool_calls", 0, "function")
     call = call if isinstance(call, dict) else message.get("function_call")
-    found = find_inside(call, "arguments")
-    if isinstance(found, dict):
-        return json.dumps(found, ensure_ascii=False)
-    return found if isinstance(found, str) else ""
+    arguments = find_inside(call, "arguments")
+    if isinstance(arguments, dict):
+        return json.dumps(arguments, ensure_ascii=False)
+    return arguments if isinstance(arguments, str) else ""
 
 
 def _written_call(content: str) -> str:
@@ -179,9 +179,9 @@ def refusal_text(message: dict[str, Any], finish: Json = None) -> str:
 
 def token_count(usage: Json, name: str) -> int | None:
     """Return a number of tokens that can be one, None = not told."""
-    found = find_inside(usage, name)
-    if isinstance(found, int) and not isinstance(found, bool) and 0 < found < _MOST_TOKENS:
-        return found
+    number = find_inside(usage, name)
+    if isinstance(number, int) and not isinstance(number, bool) and 0 < number < _MOST_TOKENS:
+        return number
     return None
 
 
@@ -268,9 +268,9 @@ class ChunkReader:
         """Finish the reply at the end of the stream, whether or not an end was announced."""
         for event in self._events.end():
             self._take(event)
-        held, self._held = self._held, ""
-        if held:
-            self._say(join_surrogates(held))
+        rest, self._held = self._held, ""
+        if rest:
+            self._say(join_surrogates(rest))
 
     def document(self) -> dict[str, Json]:
         """Return what came, as a chat completion or an error that is not streamed."""
@@ -286,10 +286,10 @@ class ChunkReader:
 
     def tokens(self) -> tuple[int | None, int]:
         """Return the tokens in (None = not stated) and out so far (estimated if not stated)."""
-        said = "\n".join("".join(parts) for parts in self._texts.values() if parts)
-        told = token_count(self._usage, "completion_tokens")
+        content = "\n".join("".join(parts) for parts in self._texts.values() if parts)
+        stated = token_count(self._usage, "completion_tokens")
         asked = token_count(self._usage, "prompt_tokens")
-        return asked, told or (estimate_tokens(said) if said else 0)
+        return asked, stated or (estimate_tokens(content) if content else 0)
 
     def _take(self, event: ServerEvent) -> None:
         """One event; what comes after the end counts as nothing."""
@@ -300,19 +300,19 @@ class ChunkReader:
                 return
             if text.strip().startswith(_DONE):
                 self.finished = self._ended = True
-            elif (found := whole or reply_document(text.encode("utf-8", "replace"))) is not None:
-                self._object(event, found)
+            elif (document := whole or reply_document(text.encode("utf-8", "replace"))) is not None:
+                self._object(event, document)
             elif event.name == "error" and text.strip():
                 self._fail(text)
 
-    def _object(self, event: ServerEvent, found: dict[str, Json]) -> None:
-        failed = found.get("error")
-        if failed or event.name == "error" or found.get("object") == "error":
-            self._fail(failed or found)
+    def _object(self, event: ServerEvent, document: dict[str, Json]) -> None:
+        failed = document.get("error")
+        if failed or event.name == "error" or document.get("object") == "error":
+            self._fail(failed or document)
             return
         self.begun = True
-        choice = find_inside(found, "choices", 0)
-        self._count(found.get("usage"))
+        choice = find_inside(document, "choices", 0)
+        self._count(document.get("usage"))
         if isinstance(choice, dict) and choice.get("index") in (0, None):
             self._choices = True
             self._count(choice.get("usage"))
@@ -335,8 +335,8 @@ class ChunkReader:
     def _whole_message(self, message: dict[str, Any]) -> None:
         """A message in the place of a delta, unless it repeats at the end what the deltas said."""
         texts = content_text(message.get("content")), call_arguments(message)
-        said = "".join(self._texts["content"]), "".join(self._texts["arguments"])
-        if texts != said:
+        content = "".join(self._texts["content"]), "".join(self._texts["arguments"])
+        if texts != content:
             self._message(message)
 
     def _message(self, delta: dict[str, Any]) -> None:
@@ -388,7 +388,11 @@ class ChunkReader:
         """An error in the stream; amid a reply one without a code is a failure of the server."""
         if self.begun:
             inner = dict(error) if isinstance(error, dict) else {"message": str(error)}
-            told = (inner.get("code"), inner.get("status"))
-            error = inner if any(isinstance(one, int) for one in told) else inner | {"code": 500}
+            statuses = (inner.get("code"), inner.get("status"))
+            error = (
+                inner
+                if any(isinstance(status, int) for status in statuses)
+                else inner | {"code": 500}
+            )
         self._error = error or "an error without words"
         self.failed = self.finished = self._ended = True

@@ -127,7 +127,7 @@ def question_tokens(
     form: RequestForm, endpoint: Endpoint, messages: Sequence[Message], schema: dict[str, Json]
 ) -> int:
     """Return about how many tokens a question has, the schema that goes with it included."""
-    text = "\n".join(one["content"] for one in messages)
+    text = "\n".join(message["content"] for message in messages)
     constraint = _reply_constraint(form, endpoint, schema)
     return estimate_tokens(text) + estimate_tokens(dumps(constraint))
 
@@ -141,8 +141,8 @@ def _reply_constraint(
         strict = {"name": _NAME, "strict": True, "schema": sent}
         return {"response_format": {"type": form.level, "json_schema": strict}}
     if form.level == "json_object":
-        held = {"schema": sent} if preset and preset.object_schema else {}
-        return {"response_format": {"type": form.level, **held}}
+        schema_form = {"schema": sent} if preset and preset.object_schema else {}
+        return {"response_format": {"type": form.level, **schema_form}}
     if form.level == "tool":
         function = {"name": _NAME, "description": "Takes the answer.", "parameters": sent}
         choice = {"type": "function", "function": {"name": _NAME}}
@@ -159,7 +159,7 @@ def _sent_schema(schema: Json, *, bounded: bool) -> Json:
     A server that enforces them ends a circle there, and what it cut is then too long to be valid.
     """
     if isinstance(schema, list):
-        return [_sent_schema(one, bounded=bounded) for one in schema]
+        return [_sent_schema(part, bounded=bounded) for part in schema]
     if not isinstance(schema, dict):
         return schema
     return {

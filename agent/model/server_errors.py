@@ -283,8 +283,8 @@ def _redacted_line(endpoint: Endpoint, text: str) -> str:
 def _error_message(reply: dict[str, Json]) -> str:
     for place in (reply.get("error"), reply):
         for name in ("message", "detail", "error", "msg"):
-            if isinstance(said := replies.find_inside(place, name), str):
-                return said
+            if isinstance(detail := replies.find_inside(place, name), str):
+                return detail
     return ""
 
 
@@ -293,10 +293,17 @@ def _named_parameter(reply: Json) -> str:
     param = replies.find_inside(reply, "error", "param")
     place = replies.find_inside(reply, "detail", 0, "loc")
     if isinstance(place, list):
-        return next((one for one in place if isinstance(one, str) and one in _PARAMETER_NAMES), "")
+        return next(
+            (
+                parameter
+                for parameter in place
+                if isinstance(parameter, str) and parameter in _PARAMETER_NAMES
+            ),
+            "",
+        )
     return param.partition(".")[0] if isinstance(param, str) else ""
 
 
 def _clean_line(text: str) -> str:
     """One line that cannot steer a terminal."""
-    return "".join(one if one.isprintable() else " " for one in " ".join(text.split()))
+    return "".join(sign if sign.isprintable() else " " for sign in " ".join(text.split()))

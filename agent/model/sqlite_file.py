@@ -29,12 +29,12 @@ def open_database(file: Path, *, journal: str = "WAL") -> sqlite3.Connection:
 
 def database_error(file: Path, error: OSError | sqlite3.Error | UnicodeDecodeError) -> OutputError:
     """Return the error in words, with what to do about it."""
-    said = getattr(error, "strerror", None) or str(error)
+    cause = getattr(error, "strerror", None) or str(error)
     hint = disk_full_hint(error) or "set INGOT_HOME to a folder that you may write to"
     damages = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
     if _code(error) in damages or isinstance(error, UnicodeDecodeError):
         hint = "the file is damaged: move it away and run again"
-    return OutputError(str(file), f"cannot be used: {said}", hint)
+    return OutputError(str(file), f"cannot be used: {cause}", hint)
 
 
 def disk_full_hint(error: OSError | sqlite3.Error | UnicodeDecodeError) -> str:

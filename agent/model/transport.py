@@ -272,16 +272,16 @@ def _connection_error(error: Exception) -> NoAnswerError:
     """What kept the connection from standing, in words; TLS does not mend by waiting."""
     unreachable = partial(NoAnswerError, "unreachable")
     causes = tuple(_error_causes(error))
-    said = " ".join(str(one) for one in causes)
-    if "CERTIFICATE_VERIFY_FAILED" in said:
+    reason = " ".join(str(cause) for cause in causes)
+    if "CERTIFICATE_VERIFY_FAILED" in reason:
         hint = "SSL_CERT_FILE names a file of certificates to trust"
         return unreachable("its TLS certificate is not trusted", hint)
-    if any(isinstance(one, ssl.SSLError) for one in causes) or "SSL" in said:
+    if any(isinstance(cause, ssl.SSLError) for cause in causes) or "SSL" in reason:
         hint = "is it http instead of https?"
         return unreachable("the TLS connection failed", hint)
-    if any(isinstance(one, httpx2.ProxyError) for one in causes):
+    if any(isinstance(cause, httpx2.ProxyError) for cause in causes):
         return unreachable("the proxy failed", "check HTTPS_PROXY and NO_PROXY", True)
-    if any(isinstance(one, httpx2.RemoteProtocolError | httpx2.ReadError) for one in causes):
+    if any(isinstance(cause, httpx2.RemoteProtocolError | httpx2.ReadError) for cause in causes):
         return unreachable("the connection was lost", "", True)
     return unreachable("cannot be reached", "check --base-url", True)
 

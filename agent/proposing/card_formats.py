@@ -54,14 +54,14 @@ def split_front_matter(text: str) -> tuple[str, str]:
 def prose_title(body: str) -> str:
     """Return the first heading of the highest level that comes first, "" if there is none."""
     for line in _prose_lines(body):
-        if found := _HEADING.fullmatch(line):
-            return _strip_marks(found[2])
+        if match := _HEADING.fullmatch(line):
+            return _strip_marks(match[2])
     return ""
 
 
 def prose_fields(body: str) -> list[Field]:
     """Return names and descriptions of the fields that a section about fields lists."""
-    found: list[Field] = []
+    listed: list[Field] = []
     level, inside = 0, False
     for line in _prose_lines(body):
         if heading := _HEADING.fullmatch(line):
@@ -70,10 +70,10 @@ def prose_fields(body: str) -> list[Field]:
                 inside = False
             if not inside and _FIELDS.search(heading[2]):
                 level, inside = depth, True
-        elif inside and (said := _FIELD.fullmatch(line)):
-            described = " ".join(part for part in (said[2] or "", _strip_marks(said[3])) if part)
-            found.append((said[1], described))
-    return found
+        elif inside and (match := _FIELD.fullmatch(line)):
+            described = " ".join(part for part in (match[2] or "", _strip_marks(match[3])) if part)
+            listed.append((match[1], described))
+    return listed
 
 
 def plain_prose(body: str) -> str:
@@ -83,10 +83,13 @@ def plain_prose(body: str) -> str:
     for line in _prose_lines(body):
         if heading := _HEADING.fullmatch(line):
             level = len(heading[1])
-            above = [*(one for one in above if one[0] < level), (level, _strip_marks(heading[2]))]
-        elif told := _prose_line(line):
+            above = [
+                *(heading_above for heading_above in above if heading_above[0] < level),
+                (level, _strip_marks(heading[2])),
+            ]
+        elif prose := _prose_line(line):
             lines += [part for _, title in above for part in ("", title, "")]
-            lines.append(told)
+            lines.append(prose)
             above = []
         else:
             lines.append("")
@@ -97,10 +100,10 @@ def _prose_line(line: str) -> str:
     if line.lstrip().startswith("|") or _RULE.fullmatch(line) or _CONTENTS.fullmatch(line):
         return ""
     bullet = _BULLET.match(line)
-    said = _strip_marks(line[bullet.end() :] if bullet else line.lstrip("> \t"))
-    if not said or _EMPTY.fullmatch(said):
+    text = _strip_marks(line[bullet.end() :] if bullet else line.lstrip("> \t"))
+    if not text or _EMPTY.fullmatch(text):
         return ""
-    return f"- {said}" if bullet else said
+    return f"- {text}" if bullet else text
 
 
 def _strip_marks(text: str) -> str:
@@ -151,14 +154,14 @@ class CardText:
 def read_front_matter(document: Json) -> CardText:
     """Return the YAML of a card as the Hugging Face Hub reads it."""
     known = _as_object(document)
-    infos = [_as_object(one) for one in _as_list(known.get("dataset_info"))]
+    infos = [_as_object(info) for info in _as_list(known.get("dataset_info"))]
     return CardText(
         title=_as_text(known.get("pretty_name")) or _as_text(known.get("title")),
         license=_license_name(known.get("license_name")) or _license_name(known.get("license")),
         languages=_language_names(known.get("language", known.get("languages"))),
         tasks=_as_texts(known.get("task_categories")) + _as_texts(known.get("task_ids")),
         fields=_distinct_fields(
-            one for info in infos for one in _feature_fields(info.get("features"))
+            field for info in infos for field in _feature_fields(info.get("features"))
         ),
         text=_as_text(known.get("description")),
     )
@@ -167,29 +170,39 @@ def read_front_matter(document: Json) -> CardText:
 def read_dataset_infos(document: Json) -> CardText:
     """Read `dataset_infos.json` (configurations by name) or `dataset_info.json` (one)."""
     known = _as_object(document)
-    nested = [one for one in list(known.values())[:_MOST] if isinstance(one, dict)]
-    infos = [known] if "features" in known else [one for one in nested if "features" in one]
+    nested = [
+        nested_value
+        for nested_value in list(known.values())[:_MOST]
+        if isinstance(nested_value, dict)
+    ]
+    infos = (
+        [known]
+        if "features" in known
+        else [nested_value for nested_value in nested if "features" in nested_value]
+    )
     if not infos:
         return CardText()
     return CardText(
-        license=next(filter(None, (_license_name(one.get("license")) for one in infos)), ""),
+        license=next(filter(None, (_license_name(info.get("license")) for info in infos)), ""),
         fields=_distinct_fields(
-            each for one in infos for each in _feature_fields(one.get("features"))
+            each for info in infos for each in _feature_fields(info.get("features"))
         ),
-        text=next(filter(None, (_as_text(one.get("description")) for one in infos)), ""),
+        text=next(filter(None, (_as_text(info.get("description")) for info in infos)), ""),
     )
 
 
 def read_croissant(document: Json) -> CardText:
     """Read the record sets and fields of Croissant's JSON-LD."""
     known = _as_object(document)
-    records = [_as_object(one) for one in _as_list(known.get("recordSet"))]
-    found = (_as_object(field) for one in records for field in _as_list(one.get("field")))
+    records = [_as_object(record_set) for record_set in _as_list(known.get("recordSet"))]
+    listed_fields = (
+        _as_object(field) for record in records for field in _as_list(record.get("field"))
+    )
     return CardText(
         title=_as_text(known.get("name")),
         license=_license_name(known.get("license")),
         languages=_language_names(known.get("inLanguage")),
-        fields=_distinct_fields(map(_croissant_field, found)),
+        fields=_distinct_fields(map(_croissant_field, listed_fields)),
         text=_as_text(known.get("description")),
     )
 
@@ -198,14 +211,17 @@ def read_data_package(document: Json) -> CardText:
     """Return a Frictionless data package: resources with schemas."""
     known = _as_object(document)
     schemas = (
-        _as_object(_as_object(one).get("schema")) for one in _as_list(known.get("resources"))
+        _as_object(_as_object(resource).get("schema"))
+        for resource in _as_list(known.get("resources"))
     )
-    found = (_as_object(field) for one in schemas for field in _as_list(one.get("fields")))
+    listed_fields = (
+        _as_object(field) for schema in schemas for field in _as_list(schema.get("fields"))
+    )
     return CardText(
         title=_as_text(known.get("title")) or _as_text(known.get("name")),
         license=next(filter(None, map(_license_name, _as_list(known.get("licenses")))), ""),
         languages=_language_names(known.get("languages", known.get("language"))),
-        fields=_distinct_fields(map(_package_field, found)),
+        fields=_distinct_fields(map(_package_field, listed_fields)),
         text=_as_text(known.get("description")),
     )
 
@@ -217,124 +233,135 @@ def read_any_card(document: Json) -> CardText:
         return read_croissant(known)
     if "resources" in known:
         return read_data_package(known)
-    said = read_front_matter(known)
-    found = _feature_fields(known.get("features", known.get("fields")))
+    front = read_front_matter(known)
+    listed = _feature_fields(known.get("features", known.get("fields")))
     return replace(
-        said,
-        title=said.title or _as_text(known.get("name")),
-        tasks=said.tasks or _as_texts(known.get("tasks")),
-        fields=said.fields or _distinct_fields(found),
+        front,
+        title=front.title or _as_text(known.get("name")),
+        tasks=front.tasks or _as_texts(known.get("tasks")),
+        fields=front.fields or _distinct_fields(listed),
     )
 
 
 # --- fields
 
 
-def _feature_fields(found: Json) -> Iterator[Field]:
+def _feature_fields(features: Json) -> Iterator[Field]:
     """Features as `datasets` writes them: in YAML a list with names, in JSON an object by name."""
-    if isinstance(found, dict):
-        for name, kind in list(found.items())[:_MOST]:
+    if isinstance(features, dict):
+        for name, kind in list(features.items())[:_MOST]:
             yield str(name), _kind_text(kind, _DEEPEST)
         return
-    for one in _as_list(found):
-        if isinstance(one, dict):
-            name, said = _package_field(one)
-            yield name, said or _kind_text(one, _DEEPEST)
+    for feature in _as_list(features):
+        if isinstance(feature, dict):
+            name, description = _package_field(feature)
+            yield name, description or _kind_text(feature, _DEEPEST)
 
 
-def _package_field(one: Mapping[str, Json]) -> Field:
-    kind, said = _as_text(one.get("type")), _as_text(one.get("description"))
-    return _as_text(one.get("name")), ", ".join(part for part in (kind, said) if part)
+def _package_field(package_field: Mapping[str, Json]) -> Field:
+    kind, description = (
+        _as_text(package_field.get("type")),
+        _as_text(package_field.get("description")),
+    )
+    return _as_text(package_field.get("name")), ", ".join(
+        part for part in (kind, description) if part
+    )
 
 
-def _croissant_field(one: Mapping[str, Json]) -> Field:
-    named = _as_text(one.get("name")) or _as_text(one.get("@id"))
-    kind = _as_text(next(iter(_as_list(one.get("dataType"))), "")).rpartition(":")[2]
-    said = _as_text(one.get("description"))
-    return named.rpartition("/")[2], ", ".join(part for part in (kind, said) if part)
+def _croissant_field(croissant_field: Mapping[str, Json]) -> Field:
+    named = _as_text(croissant_field.get("name")) or _as_text(croissant_field.get("@id"))
+    kind = _as_text(next(iter(_as_list(croissant_field.get("dataType"))), "")).rpartition(":")[2]
+    description = _as_text(croissant_field.get("description"))
+    return named.rpartition("/")[2], ", ".join(part for part in (kind, description) if part)
 
 
-def _kind_text(found: Json, levels: int) -> str:
+def _kind_text(feature: Json, levels: int) -> str:
     """A feature's type in a few words: `string`, `list of {role string, content string}`."""
-    if isinstance(found, str):
-        return found
+    if isinstance(feature, str):
+        return feature
     if not levels:
         return "..."
-    if isinstance(found, list):
-        if all(isinstance(one, dict) and "name" in one for one in found):
-            return _struct_kind(((_as_text(one["name"]), one) for one in found), levels)
-        return f"list of {_kind_text(found[0], levels - 1)}"
-    return _object_kind(_as_object(found), levels)
+    if isinstance(feature, list):
+        if all(isinstance(member, dict) and "name" in member for member in feature):
+            return _struct_kind(((_as_text(member["name"]), member) for member in feature), levels)
+        return f"list of {_kind_text(feature[0], levels - 1)}"
+    return _object_kind(_as_object(feature), levels)
 
 
-def _object_kind(found: Mapping[str, Json], levels: int) -> str:
-    dtype = found.get("dtype")
+def _object_kind(feature: Mapping[str, Json], levels: int) -> str:
+    dtype = feature.get("dtype")
     if isinstance(dtype, str):
         return dtype
     for key in ("list", "sequence", "feature"):
-        if key in found:
-            return f"list of {_kind_text(found[key], levels - 1)}".rstrip(" .")
-    inner = found.get("struct", dtype)
+        if key in feature:
+            return f"list of {_kind_text(feature[key], levels - 1)}".rstrip(" .")
+    inner = feature.get("struct", dtype)
     if inner is not None:
         return _kind_text(inner, levels - 1)
-    if "_type" in found:
-        return _as_text(found["_type"])
-    rest = ((str(name), kind) for name, kind in found.items() if name != "name")
+    if "_type" in feature:
+        return _as_text(feature["_type"])
+    rest = ((str(name), kind) for name, kind in feature.items() if name != "name")
     return _struct_kind(rest, levels)
 
 
 def _struct_kind(members: Iterable[tuple[str, Json]], levels: int) -> str:
-    told = [f"{name} {_kind_text(kind, levels - 1)}" for name, kind in list(members)[:8]]
-    return "{" + ", ".join(told) + "}" if told else ""
+    members_text = [f"{name} {_kind_text(kind, levels - 1)}" for name, kind in list(members)[:8]]
+    return "{" + ", ".join(members_text) + "}" if members_text else ""
 
 
-def _distinct_fields(found: Iterable[Field]) -> tuple[Field, ...]:
+def _distinct_fields(fields: Iterable[Field]) -> tuple[Field, ...]:
     """One description per name; of several the first that says something."""
-    kept: dict[str, str] = {}
-    for name, said in found:
-        if name and not kept.get(name):
-            kept[name] = said
-    return tuple(kept.items())
+    descriptions: dict[str, str] = {}
+    for name, description in fields:
+        if name and not descriptions.get(name):
+            descriptions[name] = description
+    return tuple(descriptions.items())
 
 
 # --- values of any type
 
 
-def _language_names(found: Json) -> tuple[str, ...]:
+def _language_names(value: Json) -> tuple[str, ...]:
     """Codes or names; YAML reads the code of Norwegian as the opposite of true."""
-    listed = (key for one in _as_list(found) for key in (one if isinstance(one, dict) else [one]))
-    return tuple("no" if one is False else _as_text(one) for one in listed)
+    listed = (
+        key
+        for language in _as_list(value)
+        for key in (language if isinstance(language, dict) else [language])
+    )
+    return tuple("no" if name is False else _as_text(name) for name in listed)
 
 
-def _license_name(found: Json) -> str:
+def _license_name(value: Json) -> str:
     """A license's name: a text, the first of a list, or an object that names it."""
-    for one in _as_list(found):
-        known = _as_object(one)
-        said = _as_text(one) or next(filter(None, map(_as_text, map(known.get, _NAME_KEYS))), "")
-        if said:
-            return said
+    for license_entry in _as_list(value):
+        known = _as_object(license_entry)
+        license_name = _as_text(license_entry) or next(
+            filter(None, map(_as_text, map(known.get, _NAME_KEYS))), ""
+        )
+        if license_name:
+            return license_name
     return ""
 
 
 _NAME_KEYS = ("name", "title", "path", "url", "@id")
 
 
-def _as_object(found: Json) -> Mapping[str, Json]:
-    return found if isinstance(found, dict) else {}
+def _as_object(value: Json) -> Mapping[str, Json]:
+    return value if isinstance(value, dict) else {}
 
 
-def _as_list(found: Json) -> list[Json]:
-    if isinstance(found, list):
-        return found[:_MOST]
-    return [] if found is None else [found]
+def _as_list(value: Json) -> list[Json]:
+    if isinstance(value, list):
+        return value[:_MOST]
+    return [] if value is None else [value]
 
 
-def _as_texts(found: Json) -> tuple[str, ...]:
-    return tuple(text for one in _as_list(found) if (text := _as_text(one)))
+def _as_texts(value: Json) -> tuple[str, ...]:
+    return tuple(text for item in _as_list(value) if (text := _as_text(item)))
 
 
-def _as_text(found: Json) -> str:
-    if isinstance(found, str):
-        return found.strip()
-    number = isinstance(found, int | float) and not isinstance(found, bool)
-    return str(found) if number and abs(found) < _MOST_NUMBER else ""
+def _as_text(value: Json) -> str:
+    if isinstance(value, str):
+        return value.strip()
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return str(value) if number and abs(value) < _MOST_NUMBER else ""

@@ -66,9 +66,9 @@ class Card:
 
     def facts(self) -> dict[str, Json]:
         """Return what the card states for a catalog: file, title, license, languages, tasks."""
-        told = {name: getattr(self, name) for name in ("file", "title", "license")}
+        facts = {name: getattr(self, name) for name in ("file", "title", "license")}
         lists = {name: list(getattr(self, name)) for name in ("languages", "tasks")}
-        return {name: value for name, value in (told | lists).items() if value}
+        return {name: value for name, value in (facts | lists).items() if value}
 
     def digest(self) -> str:
         """Return the SHA-256 of all that it says."""
@@ -82,14 +82,16 @@ def find_card(entries: Sequence[Entry]) -> Card | None:
     add what it leaves out. A file that cannot be read or parsed is ignored: a broken card does not
     make data unreadable.
     """
-    named = [(rank, one) for one in entries if (rank := _name_rank(one.name)) is not None]
-    nearest = sorted(named, key=lambda found: (found[0], found[1].name.count("/"), found[1].name))
-    made: Card | None = None
+    named = [(rank, entry) for entry in entries if (rank := _name_rank(entry.name)) is not None]
+    nearest = sorted(
+        named, key=lambda ranked: (ranked[0], ranked[1].name.count("/"), ranked[1].name)
+    )
+    card: Card | None = None
     for rank, entry in nearest[:MOST_FILES]:
-        found = _read_card(entry, _CARD_NAMES[rank][1])
-        if found is not None:
-            made = found if made is None else _complete_card(made, found)
-    return made
+        card_text = _read_card(entry, _CARD_NAMES[rank][1])
+        if card_text is not None:
+            card = card_text if card is None else _complete_card(card, card_text)
+    return card
 
 
 # --- files
@@ -97,12 +99,12 @@ def find_card(entries: Sequence[Entry]) -> Card | None:
 
 def _read_markdown(text: str) -> CardText:
     front, body = card_formats.split_front_matter(text)
-    said = _read_front(front)
+    document = _read_front(front)
     return replace(
-        said,
-        title=said.title or card_formats.prose_title(body),
-        fields=said.fields or tuple(card_formats.prose_fields(body)),
-        text=card_formats.plain_prose(body) or said.text,
+        document,
+        title=document.title or card_formats.prose_title(body),
+        fields=document.fields or tuple(card_formats.prose_fields(body)),
+        text=card_formats.plain_prose(body) or document.text,
     )
 
 
@@ -153,23 +155,23 @@ def _read_card(entry: Entry, reader: CardReader) -> Card | None:
     if not text.strip():
         return None
     try:
-        said = reader(text)
+        card_text = reader(text)
     except (ValueError, OverflowError, RecursionError):  # no JSON, or not in the first 64 KB
         return None
-    told = (
+    parts = (
         (_clean_line(name, MOST_NAME_CHARS), _clean_line(about, _MOST_DESCRIPTION))
-        for name, about in said.fields
+        for name, about in card_text.fields
     )
-    found = Card(
+    card = Card(
         file=display_name(redact(entry.name.rpartition("/")[2])),
-        title=_clean_line(said.title, _MOST_TITLE),
-        license=_clean_line(said.license, _MOST_WORD),
-        languages=_clean_words(map(_language_code, said.languages)),
-        tasks=_clean_words(said.tasks),
-        fields=tuple((name, about) for name, about in told if name)[:_MOST_FIELDS],
-        text=_clean_prose(said.text),
+        title=_clean_line(card_text.title, _MOST_TITLE),
+        license=_clean_line(card_text.license, _MOST_WORD),
+        languages=_clean_words(map(_language_code, card_text.languages)),
+        tasks=_clean_words(card_text.tasks),
+        fields=tuple((name, about) for name, about in parts if name)[:_MOST_FIELDS],
+        text=_clean_prose(card_text.text),
     )
-    return None if found == Card(file=found.file) else found
+    return None if card == Card(file=card.file) else card
 
 
 def _entry_text(entry: Entry) -> str:
@@ -179,10 +181,10 @@ def _entry_text(entry: Entry) -> str:
             data = file.read(MOST_BYTES)
     except (SourceError, OSError):
         return ""
-    found = detect_encoding([data], whole=len(data) < MOST_BYTES) if data else None
-    if found is None:
+    encoding = detect_encoding([data], whole=len(data) < MOST_BYTES) if data else None
+    if encoding is None:
         return ""
-    text = data.decode(found.name, "replace")
+    text = data.decode(encoding.name, "replace")
     return text if "\n" in text else text.replace("\r", "\n")
 
 
@@ -199,17 +201,19 @@ def _complete_card(first: Card, other: Card) -> Card:
     return replace(first, file=f"{first.file}, {other.file}", **added)
 
 
-def _language_code(said: str) -> str:
+def _language_code(language: str) -> str:
     """The code of a language that is named by code, tag (`zh-CN`) or name; else what is said."""
-    code = language_code(said)
-    if code is None and _CODE.fullmatch(primary := re.split("[-_]", said.lower(), maxsplit=1)[0]):
+    code = language_code(language)
+    if code is None and _CODE.fullmatch(
+        primary := re.split("[-_]", language.lower(), maxsplit=1)[0]
+    ):
         code = primary
-    return code if code is not None and _CODE.fullmatch(code) else said
+    return code if code is not None and _CODE.fullmatch(code) else language
 
 
-def _clean_words(said: Iterable[str]) -> tuple[str, ...]:
-    told = (_clean_line(one, _MOST_WORD) for one in said)
-    return tuple(dict.fromkeys(one for one in told if one))[:_MOST_WORDS]
+def _clean_words(words: Iterable[str]) -> tuple[str, ...]:
+    cleaned = (_clean_line(word, _MOST_WORD) for word in words)
+    return tuple(dict.fromkeys(word for word in cleaned if word))[:_MOST_WORDS]
 
 
 def _clean_line(text: str, most: int) -> str:
@@ -220,10 +224,10 @@ def _clean_line(text: str, most: int) -> str:
 
 def _clean_prose(text: str) -> str:
     """The beginning of a prose, up to the end of a line or a word."""
-    told = redact(clean_text(text[: 10 * _MOST_TEXT])).strip()
-    if len(told) <= _MOST_TEXT:
-        return told
-    head = told[:_MOST_TEXT]
+    clean = redact(clean_text(text[: 10 * _MOST_TEXT])).strip()
+    if len(clean) <= _MOST_TEXT:
+        return clean
+    head = clean[:_MOST_TEXT]
     end = max(head.rfind("\n"), head.rfind(" "), head.rfind("\u3002"))
     return head[: end if end > _MOST_TEXT // 2 else _MOST_TEXT].rstrip() + " ..."
 
@@ -234,12 +238,12 @@ _PATH_NAME = re.compile(r"[^.\[\]'\"]+")
 
 def card_evidence(card: Card, proposal: Proposal, fields: Sequence[str]) -> tuple[Evidence, ...]:
     """Return the lines that a card adds to the evidence of a proposal."""
-    found = (
+    parts = (
         *_language_evidence(card, proposal),
         *_task_evidence(card, proposal),
         *_field_evidence(card, fields),
     )
-    return tuple(_evidence_line(card, agrees, why) for agrees, why in found)
+    return tuple(_evidence_line(card, agrees, why) for agrees, why in parts)
 
 
 def _evidence_line(card: Card, agrees: bool, why: str) -> Evidence:
@@ -248,22 +252,22 @@ def _evidence_line(card: Card, agrees: bool, why: str) -> Evidence:
 
 
 def _language_evidence(card: Card, proposal: Proposal) -> Iterator[tuple[bool, str]]:
-    found = proposed_language(proposal)
-    if card.languages and found:
+    language = proposed_language(proposal)
+    if card.languages and language:
         named = _label_words("language", card.languages)
         several = len(card.languages) > 1
-        agrees = several if found == "mix" else card.languages == (found,)
-        alone = " alone" if several and found in card.languages else ""
-        yield agrees, f"{named}; the texts are read as {found}{alone}"
+        agrees = several if language == "mix" else card.languages == (language,)
+        alone = " alone" if several and language in card.languages else ""
+        yield agrees, f"{named}; the texts are read as {language}{alone}"
 
 
 def proposed_language(proposal: Proposal) -> str | None:
     """Return the one language that a proposal states for all texts, None if it states none."""
     meta = (proposal.mapping or {}).get("meta")
-    told: Json = meta.get("language") if isinstance(meta, dict) else None
-    stated = told.get("literal") if isinstance(told, dict) else None
-    found = stated or proposal.detected.get("language")
-    return found if isinstance(found, str) else None
+    literal: Json = meta.get("language") if isinstance(meta, dict) else None
+    stated = literal.get("literal") if isinstance(literal, dict) else None
+    language = stated or proposal.detected.get("language")
+    return language if isinstance(language, str) else None
 
 
 def _task_evidence(card: Card, proposal: Proposal) -> Iterator[tuple[bool, str]]:

@@ -69,8 +69,8 @@ def parse_finite_number(text: str) -> float | None:
 
 def start_alike(groups: Sequence[Sequence[float]]) -> bool:
     """Return whether sorted numbers restart in every group, compared with where they end."""
-    ends = [one[-1] for one in groups if len(one) > 1]
-    starts = [one[0] for one in groups]
+    ends = [group[-1] for group in groups if len(group) > 1]
+    starts = [group[0] for group in groups]
     return bool(ends) and min(starts) >= 0 and max(starts) <= min(ends) / 2
 
 
@@ -109,17 +109,17 @@ class Places:
 
     def values(self, path: str) -> tuple[tuple[Json, ...], ...]:
         """Return for each node the values at a path."""
-        found = self._values.get(path)
-        if found is None:
-            found = self._values[path] = tuple(tuple(values_at(path, n)) for n in self.nodes)
-        return found
+        values = self._values.get(path)
+        if values is None:
+            values = self._values[path] = tuple(tuple(values_at(path, n)) for n in self.nodes)
+        return values
 
     def texts(self, path: str) -> list[list[str]]:
         """Return for each node the texts of these values."""
-        found = self._texts.get(path)
-        if found is None:
-            found = self._texts[path] = [[text_of(v) for v in row] for row in self.values(path)]
-        return found
+        texts = self._texts.get(path)
+        if texts is None:
+            texts = self._texts[path] = [[text_of(v) for v in row] for row in self.values(path)]
+        return texts
 
     def firsts(self, path: str) -> list[str]:
         """Return for each node the text of the first value at a path, "" if there is none."""
@@ -254,8 +254,8 @@ class Column:
 
     def named(self, slot: str) -> float:
         """Return how far the name says that it is a slot of the alias tables."""
-        own, *outer = self.names
-        known = max([name_strength(own, slot), *(0.95 * name_strength(n, slot) for n in outer)])
+        last, *outer = self.names
+        known = max([name_strength(last, slot), *(0.95 * name_strength(n, slot) for n in outer)])
         around = outer_names(self.path)
         return max(known, 0.7 * name_strength(around[-1], slot)) if around else known
 
@@ -312,11 +312,11 @@ _HEX = re.compile(r"(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{6,}", re.IGNORECASE)
 
 def _are_keys(texts: Sequence[str]) -> bool:
     """Whether texts are keys of something: `pr-42034`, `out-1381216f`, `05fe8a2c`."""
-    found = [_KEY.fullmatch(text.strip()) for text in texts[:200]]
-    prefixes = [match[1] for match in found if match]
+    matches = [_KEY.fullmatch(text.strip()) for text in texts[:200]]
+    prefixes = [match[1] for match in matches if match]
     most = max(map(prefixes.count, set(prefixes)), default=0)
     hexed = sum(bool(_HEX.fullmatch(text.strip())) for text in texts[:200])
-    return len(texts) > 3 and max(most, hexed) >= 0.8 * len(found)
+    return len(texts) > 3 and max(most, hexed) >= 0.8 * len(matches)
 
 
 def judged_once(judge: Callable[[Column], T]) -> Callable[[Column], T]:
@@ -364,11 +364,11 @@ class View:
 
     def elements(self, path: str) -> Places:
         """Return what stands at a path of all records, one after another, by itself."""
-        found = self._elements.get(path)
-        if found is None:
+        view = self._elements.get(path)
+        if view is None:
             nodes = [Node(value) for row in self.places.values(path) for value in row]
-            found = self._elements[path] = Places(nodes)
-        return found
+            view = self._elements[path] = Places(nodes)
+        return view
 
     @cached_property
     def own(self) -> tuple[Column, ...]:
@@ -380,11 +380,11 @@ class View:
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """Return its own columns, and the scalars around it."""
-        found = list(self.own)
+        columns = list(self.own)
         for up in self._around():
             facts = profile_values([row[0] if row else None for row in self.places.values(up)])
-            found.append(self._column(facts.paths[0], up, up.endswith("[*]"), len(found)))
-        return tuple(found)
+            columns.append(self._column(facts.paths[0], up, up.endswith("[*]"), len(columns)))
+        return tuple(columns)
 
     def _column(self, facts: PathFacts, path: str, many: bool, position: int = 0) -> Column:
         values = self.places.values(path)
@@ -392,18 +392,18 @@ class View:
 
     def _around(self) -> list[str]:
         """Paths to the scalars of the objects around the records."""
-        found: dict[str, None] = {}
+        paths: dict[str, None] = {}
         for node in self.nodes[:50]:
             up, marks = enclosing_object(node), "^"
             while up is not None:
                 for key, value in up.value.items():
                     name = f"{marks}.{quote_name(key)}".replace(".[", "[")
                     if isinstance(value, str | int | float) and value != "":
-                        found[name] = None
+                        paths[name] = None
                     elif isinstance(value, list) and value and isinstance(value[0], str):
-                        found[f"{name}[*]"] = None
+                        paths[f"{name}[*]"] = None
                 up, marks = enclosing_object(up), f"{marks}.^"
-        return list(found)
+        return list(paths)
 
     @cached_property
     def deep(self) -> tuple[Column, ...]:

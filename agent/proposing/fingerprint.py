@@ -48,21 +48,40 @@ _NEIGHBOURS = 10  # neighbouring rows that a sample takes together; they resembl
 
 def source_shape(source: Source, sample: Sample) -> Shape:
     """Return what can be told of a source's shape from a sample."""
-    found = all_facts([row.value for row in sample.rows])
+    facts_of_paths = all_facts([row.value for row in sample.rows])
     facts = source.guessed.to_document() | source.spec.to_document()
     rows = len(sample.rows)
     head: Shape = {"facts": facts} if facts else {}
     head["weight"] = rows if sample.complete else max(1, rows // _NEIGHBOURS)
-    wide = len(found) > MAX_PATHS  # only hashed then
-    paths = {one.path if wide else _spell_path(one.path): one for one in found}
+    wide = len(facts_of_paths) > MAX_PATHS  # only hashed then
+    paths = {
+        path_facts.path if wide else _spell_path(path_facts.path): path_facts
+        for path_facts in facts_of_paths
+    }
     body: Shape = {
-        "paths": {path: kinds for path, one in paths.items() if (kinds := _type_text(one, rows))},
-        "partly": {
-            path: part for path, one in paths.items() if (part := _row_share(one, rows)) < 1
+        "paths": {
+            path: kinds
+            for path, path_facts in paths.items()
+            if (kinds := _type_text(path_facts, rows))
         },
-        "mixed": {path: mix for path, one in paths.items() if (mix := _type_shares(one, rows))},
-        "rare": {path: kinds for path, one in paths.items() if (kinds := _rare_types(one, rows))},
-        "roles": {path: names for path, one in paths.items() if (names := _role_values(one))},
+        "partly": {
+            path: part
+            for path, path_facts in paths.items()
+            if (part := _row_share(path_facts, rows)) < 1
+        },
+        "mixed": {
+            path: mix
+            for path, path_facts in paths.items()
+            if (mix := _type_shares(path_facts, rows))
+        },
+        "rare": {
+            path: kinds
+            for path, path_facts in paths.items()
+            if (kinds := _rare_types(path_facts, rows))
+        },
+        "roles": {
+            path: names for path, path_facts in paths.items() if (names := _role_values(path_facts))
+        },
     }
     if wide:
         return {**head, "wide": len(paths), "sha256": json_digest(_steady_part(body))}
@@ -83,71 +102,71 @@ def fingerprint(source: Source, sample: Sample) -> str:
     return shape_fingerprint(source_shape(source, sample))
 
 
-def shape_fingerprint(found: Shape) -> str:
+def shape_fingerprint(shape: Shape) -> str:
     """Return the fingerprint of a shape; files that are not read do not count."""
-    facts = {key: fact for key, fact in found.get("facts", {}).items() if key != "files"}
-    return json_digest([facts, found.get("sha256") or _steady_part(found)])
+    facts = {key: fact for key, fact in shape.get("facts", {}).items() if key != "files"}
+    return json_digest([facts, shape.get("sha256") or _steady_part(shape)])
 
 
-def _steady_part(found: Shape) -> object:
+def _steady_part(shape: Shape) -> object:
     """What another sample of the same data would show too."""
-    return [found.get("paths", {}), found.get("roles", {})]
+    return [shape.get("paths", {}), shape.get("roles", {})]
 
 
-def _value_counts(one: PathFacts) -> dict[str, int]:
+def _value_counts(facts: PathFacts) -> dict[str, int]:
     """How many values a path has of each type; null is none, and a number is a number."""
     counts: dict[str, int] = {}
-    for kind, count in one.types.items():
+    for kind, count in facts.types.items():
         if kind != "null":
             name = "number" if kind == "integer" else kind
             counts[name] = counts.get(name, 0) + count
     return counts
 
 
-def _type_text(one: PathFacts, rows: int) -> str:
+def _type_text(facts: PathFacts, rows: int) -> str:
     """The types of a path that is not rare, as in `number|string`; `null` where there is none."""
-    if _row_share(one, rows) < RARE_SHARE:
+    if _row_share(facts, rows) < RARE_SHARE:
         return ""
-    counts = _value_counts(one)
+    counts = _value_counts(facts)
     whole = sum(counts.values())
     return (
         "|".join(sorted(k for k, count in counts.items() if count >= RARE_SHARE * whole)) or "null"
     )
 
 
-def _type_shares(one: PathFacts, rows: int) -> dict[str, float]:
+def _type_shares(facts: PathFacts, rows: int) -> dict[str, float]:
     """The share of each type, where a path that is not rare has several that are not."""
-    usual, counts = _type_text(one, rows).split("|"), _value_counts(one)
+    usual, counts = _type_text(facts, rows).split("|"), _value_counts(facts)
     whole = sum(counts.values())
     return {k: int(100 * counts[k] / whole) / 100 for k in usual} if len(usual) > 1 else {}
 
 
-def _rare_types(one: PathFacts, rows: int) -> str:
+def _rare_types(facts: PathFacts, rows: int) -> str:
     """The types of a rare path, or the rare types of another."""
-    usual = _type_text(one, rows).split("|")
-    return "|".join(sorted(kind for kind in _value_counts(one) if kind not in usual))
+    usual = _type_text(facts, rows).split("|")
+    return "|".join(sorted(kind for kind in _value_counts(facts) if kind not in usual))
 
 
-def _row_share(one: PathFacts, rows: int) -> float:
+def _row_share(facts: PathFacts, rows: int) -> float:
     """The share of the rows that have a path, rounded down to hundredths."""
-    hits = one.places - one.missing
-    present = one.rows if "*" in one.path else max(one.rows, hits)
+    hits = facts.places - facts.missing
+    present = facts.rows if "*" in facts.path else max(facts.rows, hits)
     return int(100 * min(present, rows) / max(1, rows)) / 100
 
 
-def _role_values(one: PathFacts) -> list[str]:
+def _role_values(facts: PathFacts) -> list[str]:
     """The values of a path that holds names of speakers, sorted; [] if it does not."""
-    return sorted(map(redact, _speaker_names(one))) if one.types.get("string") else []
+    return sorted(map(redact, _speaker_names(facts))) if facts.types.get("string") else []
 
 
-def _speaker_names(one: PathFacts) -> Iterator[str]:
-    names = [value for value, _ in one.values if isinstance(value, str)]
+def _speaker_names(facts: PathFacts) -> Iterator[str]:
+    names = [value for value, _ in facts.values if isinstance(value, str)]
     numbered = sum(name[-1].isdigit() for name in names)
     if not names or len(names) > _MOST_ROLES or max(map(len, names)) > _ROLE_CHARS:
         return
     if numbered > _MOST_NUMBERED:  # `user_17`, `user_203`: people, not roles
         return
-    last = spell_name(one.path.rpartition(".")[2])
+    last = spell_name(facts.path.rpartition(".")[2])
     called = last in map(spell_name, alias_tables()["slots"]["speaker"])
     known = sum(speaker_role(name) is not None for name in names)
     if 2 * known > len(names) or (called and known):

@@ -86,8 +86,8 @@ def _texts_of(table: Json) -> Iterator[str]:
         yield table
     elif isinstance(table, list | dict):
         yield from table if isinstance(table, dict) else ()
-        for one in table.values() if isinstance(table, dict) else table:
-            yield from _texts_of(one)
+        for content in table.values() if isinstance(table, dict) else table:
+            yield from _texts_of(content)
 
 
 def flags_bad_rows(name: str) -> bool:
@@ -97,14 +97,14 @@ def flags_bad_rows(name: str) -> bool:
 
 def left_out_values(name: str, values: Iterable[str]) -> list[str]:
     """Return the values of a field of the turns that mark those nobody says to the other side."""
-    tables, own = _spelt_names("turns_left_out"), spell_name(name[:_LONGEST])
-    found = [v for v in values if spell_name(v[:_LONGEST]) in tables["values"]]
+    tables, spelt = _spelt_names("turns_left_out"), spell_name(name[:_LONGEST])
+    left_out = [v for v in values if spell_name(v[:_LONGEST]) in tables["values"]]
     truths = {v.lower(): v for v in values}
-    if set(truths) <= {"true", "false"} and own in tables["flags"]:
+    if set(truths) <= {"true", "false"} and spelt in tables["flags"]:
         return [truths["true"]] if "true" in truths else []
-    if set(truths) <= {"true", "false"} and own in tables["shown"]:
+    if set(truths) <= {"true", "false"} and spelt in tables["shown"]:
         return [truths["false"]] if "false" in truths else []
-    return found
+    return left_out
 
 
 @lru_cache(maxsize=8192)

@@ -54,10 +54,10 @@ def plain_text_readings(
         return replace(lines, factor=0.5 * lines.factor), []
     texts = [row.value.get("text", "") for row in sample.rows if isinstance(row.value, dict)]
     files = draw_sample(source.with_spec(replace(source.spec, format="text", root="$")))
-    held = [row.value["text"] for row in files.rows]
-    books = "no" if is_hard_wrapped(texts) else find_books(source, held)
-    whole = is_hard_wrapped(texts) or _is_text_per_file(source, held) or books == "yes"
-    most = _IN_BLOCKS if not whole and (_is_in_blocks(held) or books == "maybe") else 1.0
+    whole_texts = [row.value["text"] for row in files.rows]
+    books = "no" if is_hard_wrapped(texts) else find_books(source, whole_texts)
+    whole = is_hard_wrapped(texts) or _is_text_per_file(source, whole_texts) or books == "yes"
+    most = _IN_BLOCKS if not whole and (_is_in_blocks(whole_texts) or books == "maybe") else 1.0
     facts = {**source.guessed.to_document(), "format": "text", "root": "$"}
     reading = plain_reading(files, facts, 1.1 if whole else 0.7, "each file is a record")
     if books == "maybe" and not whole:  # the mapping states what is in doubt
@@ -72,12 +72,12 @@ _SETTINGS_MOST = 0.5  # of YAML alone: it may hold data that a text of it hides
 
 def document_draft(source: Source) -> Draft | None:
     """Return the draft of files that are one document each, as their formats say."""
-    if not source.files or any(one.facts.format not in DOCUMENTS for one in source.files):
+    if not source.files or any(file.facts.format not in DOCUMENTS for file in source.files):
         return None
     whole = sum(file.bytes for file in source.files)
     settings = sum(file.bytes for file in source.files if is_settings(file.name))
-    found = Counter(file.facts.layout for file in source.files)
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in found.most_common())
+    layouts = Counter(file.facts.layout for file in source.files)
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in layouts.most_common())
     return Draft(
         kind="pt",
         body={"text": "text"},
@@ -95,7 +95,7 @@ def _table_readings(source: Source, lines: Sequence[str]) -> list[Reading]:
     if not heads or not rows or not lines[0].startswith("#"):
         return []
     counts = {mark: Counter(row.count(mark) for row in rows).most_common(1)[0] for mark in "\t;|"}
-    mark = max(counts, key=lambda one: counts[one][0] > 0 and counts[one][1])
+    mark = max(counts, key=lambda sign: counts[sign][0] > 0 and counts[sign][1])
     width, alike = counts[mark]
     if not width or alike < _SHARE * len(rows):
         return []
@@ -130,21 +130,21 @@ def find_books(source: Source, texts: Sequence[str]) -> Literal["yes", "maybe", 
     blocks = [_head_blocks(text) for text in texts]
     stems = [file.name.rpartition("/")[2].partition(".")[0].lower() for file in source.files]
     splits = any(map(_SPLITS.search, stems))
-    prose, headed, told = (
+    prose, headed, talks = (
         sum(map(holds, blocks)) >= _SHARE * len(blocks)
         for holds in (_are_paragraphs, _has_chapter, _is_told)
     )
     if not blocks or not prose or (splits and not headed):
         return "no"
     several, names = len(stems) > 1, _name_kind(stems)
-    if several and told and not splits and (names == "works" or headed):
+    if several and talks and not splits and (names == "works" or headed):
         return "yes"
-    return "maybe" if told or (several and names != "parts") else "no"
+    return "maybe" if talks or (several and names != "parts") else "no"
 
 
 def _head_blocks(text: str) -> list[str]:
     """What stands between blank lines at the beginning of a text, a cut last one left out."""
-    blocks = [one.strip() for one in _BLANK.split(text[:_HEAD]) if one.strip()]
+    blocks = [block.strip() for block in _BLANK.split(text[:_HEAD]) if block.strip()]
     return blocks[:-1] if len(text) > _HEAD else blocks
 
 
@@ -152,8 +152,8 @@ def _are_paragraphs(blocks: Sequence[str]) -> bool:
     """Whether blocks are paragraphs on one line each: running text, in sentences."""
     if len(blocks) < _PARAGRAPHS:
         return False
-    one_line = sum("\n" not in one for one in blocks)
-    ended = sum(bool(_STOPS.search(one)) for one in blocks)
+    one_line = sum("\n" not in block for block in blocks)
+    ended = sum(bool(_STOPS.search(block)) for block in blocks)
     words = sum(map(count_words, blocks)) / len(blocks)
     return min(one_line, ended) > _SHARE * len(blocks) and words >= _PARAGRAPH_WORDS
 
@@ -170,14 +170,14 @@ def _name_kind(stems: Sequence[str]) -> Literal["works", "parts", "unclear"]:
 
 def _is_told(blocks: Sequence[str]) -> bool:
     """Whether a text begins with a title, has chapters, or paragraphs of speech."""
-    speech = sum(one[0] in _OPENING for one in blocks) > _SPEECH * len(blocks)
-    titled = any(_is_short(one) and not _STOPS.search(one) for one in blocks[:1])
+    speech = sum(block[0] in _OPENING for block in blocks) > _SPEECH * len(blocks)
+    titled = any(_is_short(block) and not _STOPS.search(block) for block in blocks[:1])
     return speech or titled or _has_chapter(blocks)
 
 
 def _has_chapter(blocks: Sequence[str]) -> bool:
     """Whether one of the first blocks is the heading of a chapter."""
-    heads = [one.strip("#*=_ ").lower() for one in blocks[:_HEADS] if _is_short(one)]
+    heads = [block.strip("#*=_ ").lower() for block in blocks[:_HEADS] if _is_short(block)]
     return any(map(_CHAPTER.match, heads))
 
 

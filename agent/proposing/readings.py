@@ -65,13 +65,13 @@ def plain_reading(sample: Sample, source: dict[str, Json], factor: float, why: s
 
 def json_columns(view: View) -> list[Column]:
     """Return texts that hold JSON in every row that has one."""
-    found = []
+    parsed = []
     for column in view.columns:
         texts = [t for t in column.present if t.strip()]
         json_like = texts and not column.many and column.looks("json") > 0.9
         if json_like and all(parse_json_text(text) is not None for text in texts):
-            found.append(column)
-    return found
+            parsed.append(column)
+    return parsed
 
 
 _MOST_NESTED = 3  # texts of JSON in texts of JSON
@@ -108,8 +108,8 @@ def _elements_at(path: str, rows: Sequence[Json]) -> list[Node]:
     nodes: list[Node] = []
     most = max(20, 2 * MAX_RECORDS // max(1, len(rows)))
     for row in rows:
-        found = [n for n in nodes_at(path, Node(row)) if isinstance(n.value, dict)]
-        nodes += pick_evenly(found, most)
+        elements = [n for n in nodes_at(path, Node(row)) if isinstance(n.value, dict)]
+        nodes += pick_evenly(elements, most)
     return list(pick_evenly(nodes, MAX_RECORDS))
 
 
@@ -142,10 +142,12 @@ def has_documents(view: View) -> bool:
     chapters = any(c.named("title") >= PLAIN and c.path.startswith("^") for c in view.columns)
     if body is None or body.words < 15 or chapters:
         return False
-    own = [c for c in view.columns if not c.path.startswith("^") and c is not body and not c.many]
+    other_texts = [
+        c for c in view.columns if not c.path.startswith("^") and c is not body and not c.many
+    ]
     titled = any(
         c.named("title") >= CLEAR and c.distinct > 0.5 * len(c.present) and c.fill > 0.8
-        for c in own
+        for c in other_texts
     )
     marked = any(
         c.fill > 0.9
@@ -154,7 +156,7 @@ def has_documents(view: View) -> bool:
             (c.named("id") >= PLAIN and c.nature in ("hash", "uuid", "mark", "text"))
             or c.named("url") == 1
         )
-        for c in own
+        for c in other_texts
     )
     return titled or marked
 
@@ -171,9 +173,14 @@ def _filled_keys(row: dict[str, Json]) -> frozenset[str]:
 
 
 def _keys_in_lists(row: dict[str, Json]) -> frozenset[str]:
-    lists = [(key, one) for key, one in row.items() if isinstance(one, list)]
-    inside = [(key, one) for key, held in lists for one in held if isinstance(one, dict)]
-    return frozenset(f"{key}.{inner}" for key, one in inside for inner in _filled_keys(one))
+    lists = [(key, content) for key, content in row.items() if isinstance(content, list)]
+    inside = [
+        (key, element)
+        for key, elements in lists
+        for element in elements
+        if isinstance(element, dict)
+    ]
+    return frozenset(f"{key}.{inner}" for key, element in inside for inner in _filled_keys(element))
 
 
 _SMALLEST_PART = 0.02  # of the rows: the coverage that a mapping needs leaves room for fewer
@@ -313,7 +320,7 @@ def seen_from_element(value: Json) -> Json:
     if isinstance(value, str):
         return join_inner_path("^", value)
     if isinstance(value, list):
-        return [seen_from_element(one) for one in value]
+        return [seen_from_element(part) for part in value]
     return {**value, "path": seen_from_element(value["path"])} if "path" in value else value
 
 
@@ -332,7 +339,7 @@ def element_fields(view: View, element: str) -> list[Field]:
 
     The elements of short lists count, by their position.
     """
-    found = short_list_places(view, element)
+    fields = short_list_places(view, element)
     for facts in view.facts.paths:
         if not facts.path.startswith(element) or facts.path == element:
             continue
@@ -340,8 +347,8 @@ def element_fields(view: View, element: str) -> list[Field]:
         if inner[0] != "[" or inner.startswith("['"):
             wild = [s for s in compile_path(inner).steps if isinstance(s, Mark)]
             if not wild and has_scalars(facts):
-                found.append(Field(inner=inner, facts=facts))
-    return found
+                fields.append(Field(inner=inner, facts=facts))
+    return fields
 
 
 def short_list_places(view: View, element: str) -> list[Field]:
@@ -352,13 +359,15 @@ def short_list_places(view: View, element: str) -> list[Field]:
     if facts.items.high != facts.items.low:
         return []
     inner = [f"[{place}]" for place in range(int(facts.items.low))]
-    held = [[v for row in view.places.values(element + one) for v in row] for one in inner]
-    found = [
-        Field(inner=one, facts=profile_values(values).paths[0])
-        for one, values in zip(inner, held, strict=True)
+    values_by_field = [
+        [v for row in view.places.values(element + path) for v in row] for path in inner
+    ]
+    fields = [
+        Field(inner=path, facts=profile_values(values).paths[0])
+        for path, values in zip(inner, values_by_field, strict=True)
         if values
     ]
-    return [one for one in found if has_scalars(one.facts)]
+    return [field for field in fields if has_scalars(field.facts)]
 
 
 def field_sequences(view: View, element: str, inner: str) -> list[list[str]]:
@@ -369,15 +378,15 @@ def field_sequences(view: View, element: str, inner: str) -> list[list[str]]:
 def name_sides(name: str) -> tuple[float, float]:
     """Return how far a name is the user's side of a turn, and the assistant's."""
     role = speaker_role(name)
-    given = max(name_strength(name, "input"), name_strength(name, "instruction"))
-    user = max(name_strength(name, "question"), 0.8 * given)
+    strength = max(name_strength(name, "input"), name_strength(name, "instruction"))
+    user = max(name_strength(name, "question"), 0.8 * strength)
     assistant = name_strength(name, "answer")
     return max(user, float(role == "user")), max(assistant, float(role == "assistant"))
 
 
-def text_weight(one: Field) -> float:
+def text_weight(text_field: Field) -> float:
     """Return how much running text a field of the elements carries."""
-    facts = one.facts
+    facts = text_field.facts
     if not facts.chars or facts.types.get("string", 0) == 0:
         return 0.0
     looks = ("url", "uuid", "hash", "time", "number", "file")
@@ -388,7 +397,7 @@ def text_weight(one: Field) -> float:
         total *= 0.05
     total *= 0.3 + 0.7 * facts.distinct / max(1, facts.filled)
     total *= facts.filled / max(1, facts.places)
-    return total * (1 + name_strength(one.name, "utterance"))
+    return total * (1 + name_strength(text_field.name, "utterance"))
 
 
 _PIECE_END = re.compile(r"[.!?…。！？:：;；\])）」』\"'”’`}>]$|\n[^\S\n]*\Z")
@@ -401,12 +410,12 @@ def joined_pieces(view: View, path: str, value: str | None = None) -> Json:
     """
     element = path[: path.rfind("[*]") + 3]
     head = element.removesuffix("[*]") or "$"
-    lists = [found for node in view.nodes[:60] for found in values_at(head, node)]
+    lists = [value for node in view.nodes[:60] for value in values_at(head, node)]
     inner = path_below(path, element)
     rows = [
-        [text_of(v) for one in held for v in values_at(inner, Node(one)) if text_of(v)]
-        for held in lists
-        if isinstance(held, list)
+        [text_of(v) for element in elements for v in values_at(inner, Node(element)) if text_of(v)]
+        for elements in lists
+        if isinstance(elements, list)
     ]
     cuts = [text for row in rows if len(row) > 1 for text in row[:-1]]
     streamed = sum(not _PIECE_END.search(text) for text in cuts) > 0.5 * len(cuts)

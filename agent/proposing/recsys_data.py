@@ -96,8 +96,8 @@ _CRITEO_ARRAYS = "arrays of equally many rows: 13 dense values, a label, 26 ids"
 
 def _criteo_log_proposal(source: Source) -> Proposal | None:
     """By the largest table: Kaggle's comes with a readme."""
-    tables = [one for one in source.files if one.facts.delimiter == "\t"]
-    largest = max(tables, key=lambda one: one.bytes or 0, default=None)
+    tables = [file for file in source.files if file.facts.delimiter == "\t"]
+    largest = max(tables, key=lambda table: table.bytes or 0, default=None)
     if largest is None or recognize_place(recognize_criteo, largest.place, CRITEO_HEAD) is None:
         return None
     what = _CRITEO_COMMAND.format(_folder_argument(largest.name))
@@ -116,12 +116,14 @@ def _folder_argument(name: str) -> str:
 
 def _criteo_array_proposal(source: Source) -> Proposal | None:
     entries = source.listing.entries
-    places = {one.name: one.place for one in entries if one.name.endswith(".npy")}
+    places = {entry.name: entry.place for entry in entries if entry.name.endswith(".npy")}
     if not places:
         return None
     ends = array_name("", "sparse")
     parts = (name.removesuffix(ends) for name in places if name.endswith(ends))
-    part = next((one for one in islice(parts, _MOST_PARTS) if _is_criteo_part(one, places)), None)
+    part = next(
+        (part for part in islice(parts, _MOST_PARTS) if _is_criteo_part(part, places)), None
+    )
     if part is None:
         return None
     command = f"Look at it with: ingot criteo inspect {_folder_argument(part)}"
@@ -153,18 +155,20 @@ _ALICCP_LINES = (
 
 def _aliccp_proposal(source: Source) -> Proposal | None:
     """Raw files of Ali-CCP hold nothing to convert; None for every other source."""
-    first = next((one for one in source.files if one.facts.format in ("csv", "text")), None)
+    first = next((file for file in source.files if file.facts.format in ("csv", "text")), None)
     if first is None or recognize_aliccp(read_head(first.place, ALICCP_HEAD)) is None:
         return None
     if is_archive_member(first, source):
         what = unpack_advice(first.name, "ingot ctr build")
     else:
-        found: dict[str, list[str]] = {SKELETON: [], COMMON: []}
-        entries: Sequence[Entry] = sorted(source.listing.entries, key=lambda one: -(one.bytes or 0))
+        kinds: dict[str, list[str]] = {SKELETON: [], COMMON: []}
+        entries: Sequence[Entry] = sorted(
+            source.listing.entries, key=lambda entry: -(entry.bytes or 0)
+        )
         for entry in islice(entries, _MOST_FILES):
             if (kind := recognize_place(recognize_aliccp, entry.place, ALICCP_HEAD)) is not None:
-                found[kind].append(entry.name)
-        what = _aliccp_command(found)
+                kinds[kind].append(entry.name)
+        what = _aliccp_command(kinds)
     return irrelevant_proposal(
         f"This is raw Ali-CCP data, clicks and no text. {what}", _ALICCP_LINES
     )
@@ -189,13 +193,13 @@ def _is_click_label(cells: Sequence[Json]) -> bool:
     return {str(cell).lower() for cell in cells} == {"0", "1"} or set(cells) == {False, True}
 
 
-def _aliccp_command(found: dict[str, list[str]]) -> str:
+def _aliccp_command(kinds: dict[str, list[str]]) -> str:
     """What builds the first pair of files, and which others there are."""
-    pairs = [(name, _nearest_common(name, found[COMMON])) for name in found[SKELETON]]
+    pairs = [(name, _nearest_common(name, kinds[COMMON])) for name in kinds[SKELETON]]
     pairs = sorted(pairs, key=lambda pair: "train" not in pair[0])
-    skeleton, common = pairs[0] if pairs else (None, next(iter(found[COMMON]), None))
-    others = [f"{shell_name(name)} with {shell_name(near)}" for name, near in pairs[1:3]]
-    more = f" (and then {', '.join(others)}, with its --vocab)" if others else ""
+    skeleton, common = pairs[0] if pairs else (None, next(iter(kinds[COMMON]), None))
+    further_pairs = [f"{shell_name(name)} with {shell_name(common)}" for name, common in pairs[1:3]]
+    more = f" (and then {', '.join(further_pairs)}, with its --vocab)" if further_pairs else ""
     files = f"--skeleton {shell_name(skeleton)} --common {shell_name(common)}"
     return f"Build it with: ingot ctr build {files} --featuremap aliccp --out DIR{more}"
 
@@ -204,9 +208,9 @@ def _nearest_common(skeleton: str, commons: Sequence[str]) -> str | None:
     """The common features of a skeleton: the file whose name ends most like it."""
 
     def alike(name: str) -> tuple[bool, int]:
-        beside = PurePosixPath(name).parent == PurePosixPath(skeleton).parent
+        is_sibling = PurePosixPath(name).parent == PurePosixPath(skeleton).parent
         ends = zip(reversed(name), reversed(skeleton), strict=False)
-        return beside, sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], ends))
+        return is_sibling, sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], ends))
 
     return max(commons, key=alike, default=None)
 
@@ -220,16 +224,16 @@ def _monolith_proposal(source: Source) -> Proposal | None:
 
     What was left out as one is looked at, where nothing else is there or it is the largest file.
     """
-    streams = {one.name for one in source.left_out if one.form == "monolith"}
+    streams = {file.name for file in source.left_out if file.form == "monolith"}
     if not streams:
         return None
-    largest = max(source.listing.entries, key=lambda one: one.bytes)
-    plain = [one for one in source.listing.entries if one.name in streams]
-    found = largest if largest.name in streams else next(iter(plain), None)
-    if source.files and found is not largest:
+    largest = max(source.listing.entries, key=lambda entry: entry.bytes)
+    plain = [entry for entry in source.listing.entries if entry.name in streams]
+    stream = largest if largest.name in streams else next(iter(plain), None)
+    if source.files and stream is not largest:
         return None
-    if found is not None:
-        return _stream_proposal(source, found)
+    if stream is not None:
+        return _stream_proposal(source, stream)
     where = unpack_advice(min(streams), "ingot monolith convert")
     reason = f"These are messages for Monolith and no text. {where}"
     return irrelevant_proposal(reason, MONOLITH_STREAM)
@@ -281,8 +285,8 @@ def _plain_proposal(name: str, recognizer: Recognizer, source: Source) -> Propos
     """By the first file, or by what was left out where there is none."""
     if source.files:
         head = read_head(source.files[0].place, recognizer.head_bytes)
-        found = recognizer.recognize(head) is not None
+        recognized = recognizer.recognize(head) is not None
     else:
-        found = any(one.form == name for one in source.left_out)
+        recognized = any(file.form == name for file in source.left_out)
     reason = f"This is {recognizer.what} and no text."
-    return irrelevant_proposal(reason, recognizer.what) if found else None
+    return irrelevant_proposal(reason, recognizer.what) if recognized else None

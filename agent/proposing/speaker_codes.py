@@ -38,36 +38,36 @@ def find_sides(talks: Sequence[Sequence[Turn]]) -> Sides | None:
     if not 2 <= len(counts) <= MOST_CODES or not all(code.strip() for code in counts):
         return None
     pair = max(itertools.combinations(counts, 2), key=lambda two: _count_changes(talks, two))
-    kept = [[turn for turn in talk if turn[0] in pair] for talk in talks]
-    both = sum(len({code for code, *_ in talk}) == 2 for talk in kept)
-    follows = sum(max(0, len(talk) - 1) for talk in kept)
+    pair_talks = [[turn for turn in talk if turn[0] in pair] for talk in talks]
+    both = sum(len({code for code, *_ in talk}) == 2 for talk in pair_talks)
+    follows = sum(max(0, len(talk) - 1) for talk in pair_talks)
     answered = _count_changes(talks, pair) / max(1, follows)
-    others = [code for code in counts if code not in pair]
-    equal = sum(len({text for _, text, *_ in talk}) == 1 for talk in kept if len(talk) > 1)
-    if both < _USUAL * len(talks) or answered < _ANSWERED or 2 * equal > len(kept):
+    rest = [code for code in counts if code not in pair]
+    equal = sum(len({text for _, text, *_ in talk}) == 1 for talk in pair_talks if len(talk) > 1)
+    if both < _USUAL * len(talks) or answered < _ANSWERED or 2 * equal > len(pair_talks):
         return None
     named = {"user", "assistant"} <= set(map(speaker_role, pair))  # no codes: others are somebody
     turns = 0 if named else counts.total()
-    if not all(_stands_aside(code, talks, turns) for code in others):
+    if not all(_stands_aside(code, talks, turns) for code in rest):
         return None
-    told = _find_user([talk for talk in kept if talk], pair)
+    told = _find_user([talk for talk in pair_talks if talk], pair)
     if told is None:
         return None
     user, agreed = told
     roles = {code: "user" if code == user else "assistant" for code in pair}
-    return Sides(roles={**roles, **dict.fromkeys(others)}, answered=answered, agreed=agreed)
+    return Sides(roles={**roles, **dict.fromkeys(rest)}, answered=answered, agreed=agreed)
 
 
 def _count_changes(talks: Sequence[Sequence[Turn]], pair: Sequence[str]) -> int:
-    kept = [[code for code, *_ in talk if code in pair] for talk in talks]
-    return sum(a != b for one in kept for a, b in itertools.pairwise(one))
+    code_talks = [[code for code, *_ in talk if code in pair] for talk in talks]
+    return sum(a != b for codes in code_talks for a, b in itertools.pairwise(codes))
 
 
 def _stands_aside(code: str, talks: Sequence[Sequence[Turn]], turns: int) -> bool:
     """Whether a code says the same again and again, or hardly anything."""
-    said = [text for talk in talks for who, text, *_ in talk if who == code]
-    same = len(set(said)) <= _REPEATED * len(said) and not _stands_for_answer(code, talks)
-    return same or len(said) <= _ASIDE * turns or speaker_role(code) in ("system", "drop")
+    texts = [text for talk in talks for who, text, *_ in talk if who == code]
+    same = len(set(texts)) <= _REPEATED * len(texts) and not _stands_for_answer(code, talks)
+    return same or len(texts) <= _ASIDE * turns or speaker_role(code) in ("system", "drop")
 
 
 def _stands_for_answer(code: str, talks: Sequence[Sequence[Turn]]) -> bool:
@@ -94,5 +94,5 @@ def _find_user(talks: Sequence[Sequence[Turn]], pair: Sequence[str]) -> tuple[st
 
 
 def _asking_share(talks: Sequence[Sequence[Turn]], code: str) -> float:
-    said = [text for talk in talks for who, text, *_ in talk if who == code]
-    return sum(map(is_question, said)) / max(1, len(said))
+    texts = [text for talk in talks for who, text, *_ in talk if who == code]
+    return sum(map(is_question, texts)) / max(1, len(texts))

@@ -95,46 +95,48 @@ class Speakers:
 
 def find_speakers(view: View, element: str, fields: Iterable[Field]) -> Speakers | None:
     """Return the field that seems to name the speaker: few values, one per element, that change."""
-    found = [s for one in fields if (s := _speakers_in_field(view, element, one))]
+    speakers = [s for field in fields if (s := _speakers_in_field(view, element, field))]
 
-    def rank(one: Speakers) -> tuple[bool, float]:
-        return bool(one.roles), one.understood + name_strength(one.field.name, "speaker")
+    def rank(candidate: Speakers) -> tuple[bool, float]:
+        return bool(candidate.roles), candidate.understood + name_strength(
+            candidate.field.name, "speaker"
+        )
 
-    return max(found, key=rank, default=None)
+    return max(speakers, key=rank, default=None)
 
 
-def _speakers_in_field(view: View, element: str, one: Field) -> Speakers | None:
-    facts = one.facts
-    numbers = facts.types.get("integer") and _is_speaker_name(one)
+def _speakers_in_field(view: View, element: str, field: Field) -> Speakers | None:
+    facts = field.facts
+    numbers = facts.types.get("integer") and _is_speaker_name(field)
     if not (facts.types.get("string") or numbers) or facts.filled < 0.95 * facts.places:
         return None
-    said = [[v for v in s if v.strip()] for s in field_sequences(view, element, one.inner)]
+    sequences = [[v for v in s if v.strip()] for s in field_sequences(view, element, field.inner)]
     few = facts.distinct <= min(MAX_SPEAKERS, 0.5 * facts.filled)
-    again = sum(len(set(s)) for s in said) <= 0.6 * sum(map(len, said))
-    if facts.distinct < 2 or not (few or (again and _is_speaker_name(one))):
+    again = sum(len(set(s)) for s in sequences) <= 0.6 * sum(map(len, sequences))
+    if facts.distinct < 2 or not (few or (again and _is_speaker_name(field))):
         return None
-    counts = dict(Counter(value for s in said for value in s).most_common())
+    counts = dict(Counter(value for s in sequences for value in s).most_common())
     named = _named_roles(counts)
     both = {"user", "assistant"} & set(named.values())
-    if _change_share(said) < (0.4 if both or _is_speaker_name(one) else 0.8):
+    if _change_share(sequences) < (0.4 if both or _is_speaker_name(field) else 0.8):
         return None
     known = {v: None if r == "drop" else r for v, r in named.items() if r} if both else {}
     return Speakers(
-        field=one,
+        field=field,
         roles=known,
         unknown={value: count for value, count in counts.items() if value not in known},
         understood=sum(counts[value] for value in known) / sum(counts.values()),
-        in_order=speakers_alternate(said, nearly=STRICT_SHARE),
+        in_order=speakers_alternate(sequences, nearly=STRICT_SHARE),
     )
 
 
-def _is_speaker_name(one: Field) -> bool:
+def _is_speaker_name(field: Field) -> bool:
     """Whether a name says that somebody speaks (`speaker`, `senderId`)."""
-    return name_strength(one.name, "speaker") >= 0.5
+    return name_strength(field.name, "speaker") >= 0.5
 
 
-def _change_share(said: list[list[str]]) -> float:
-    pairs = [a != b for s in said for a, b in itertools.pairwise(s)]
+def _change_share(sequences: list[list[str]]) -> float:
+    pairs = [a != b for s in sequences for a, b in itertools.pairwise(s)]
     return sum(pairs) / max(1, len(pairs))
 
 
@@ -152,7 +154,7 @@ def _named_roles(values: Iterable[str]) -> dict[str, str | None]:
 
 
 def roles_of_values(
-    name: str, facts: PathFacts, said: list[list[str]]
+    name: str, facts: PathFacts, sequences: list[list[str]]
 ) -> tuple[dict[str, str | None], float] | None:
     """Return the roles that the values of a field stand for, and how sure that is."""
     counted = {text_of(value): count for value, count in facts.values}
@@ -160,46 +162,54 @@ def roles_of_values(
     if values is None or facts.types.get("number"):
         return None
     flags = flag_roles(name, values)
-    mapping = flags or map_roles(values, said)
+    mapping = flags or map_roles(values, sequences)
     if mapping is None:
         return None
     aliases = 1.0 if flags else sum(speaker_role(v) is not None for v in values) / len(values)
     sure = 0.55 * aliases + 0.3 * (1.0 if flags else name_strength(name, "speaker")) + 0.15
-    if not aliases and act_as_speakers(said) and sum(map(len, said)) >= LONG_TALK * len(said):
+    if (
+        not aliases
+        and act_as_speakers(sequences)
+        and sum(map(len, sequences)) >= LONG_TALK * len(sequences)
+    ):
         sure += 0.2
     return (mapping, sure) if sure > LEAST_SURE else None
 
 
-def speakers_alternate(said: list[list[str]], nearly: float = 0.9) -> bool:
+def speakers_alternate(sequences: list[list[str]], nearly: float = 0.9) -> bool:
     """Return whether two speakers alternate strictly in nearly every conversation."""
-    longer = [s for s in said if len(s) > 1]
+    longer = [s for s in sequences if len(s) > 1]
     strict = sum(len(set(s)) == 2 and all(a != b for a, b in itertools.pairwise(s)) for s in longer)
     return bool(longer) and strict >= nearly * len(longer)
 
 
-def _first_speaker(said: list[list[str]]) -> str | None:
-    firsts = Counter(s[0] for s in said if s)
+def _first_speaker(sequences: list[list[str]]) -> str | None:
+    firsts = Counter(s[0] for s in sequences if s)
     first, count = firsts.most_common(1)[0] if firsts else (None, 0)
     return first if count >= 0.8 * firsts.total() else None
 
 
-def act_as_speakers(said: list[list[str]]) -> bool:
+def act_as_speakers(sequences: list[list[str]]) -> bool:
     """Return whether values act as two speakers: the same one begins, and they alternate."""
-    longer = [s for s in said if len(s) > 1]
+    longer = [s for s in sequences if len(s) > 1]
     both = sum(len(set(s)) == 2 for s in longer)
-    if not longer or both < 0.9 * len(longer) or _first_speaker(said) is None:
+    if not longer or both < 0.9 * len(longer) or _first_speaker(sequences) is None:
         return False
     mean = sum(map(len, longer)) / len(longer)
-    return speakers_alternate(said) or (_change_share(said) >= 0.6 and mean >= 4)
+    return speakers_alternate(sequences) or (_change_share(sequences) >= 0.6 and mean >= 4)
 
 
-def map_roles(values: dict[str, int], said: list[list[str]]) -> dict[str, str | None] | None:
+def map_roles(values: dict[str, int], sequences: list[list[str]]) -> dict[str, str | None] | None:
     """Map speakers to roles by the meaning of their names, or two strangers by who begins."""
     named = _named_roles(values)
-    if set(named.values()) == {"user", "system"} and len(values) == 2 and _is_machine(named, said):
+    if (
+        set(named.values()) == {"user", "system"}
+        and len(values) == 2
+        and _is_machine(named, sequences)
+    ):
         return {value: "user" if role == "user" else "assistant" for value, role in named.items()}
     if all(named.values()) and {"user", "assistant"} <= set(named.values()):
-        left = ("drop", "system") if _tells_news(named, said) else ("drop",)
+        left = ("drop", "system") if _tells_news(named, sequences) else ("drop",)
         return {value: None if role in left else role for value, role in named.items()}
     known = {role for role in named.values() if role in ("user", "assistant")}
     unknown = [value for value, role in named.items() if role is None]
@@ -211,29 +221,29 @@ def map_roles(values: dict[str, int], said: list[list[str]]) -> dict[str, str | 
         }
     if all(named.values()) and set(named.values()) <= {"user", "system"}:
         return dict(named)
-    if len(values) == 2 and act_as_speakers(said):
-        first = _first_speaker(said)
+    if len(values) == 2 and act_as_speakers(sequences):
+        first = _first_speaker(sequences)
         return {value: "user" if value == first else "assistant" for value in values}
     return None
 
 
-def _is_machine(named: dict[str, str | None], said: list[list[str]]) -> bool:
+def _is_machine(named: dict[str, str | None], sequences: list[list[str]]) -> bool:
     """Whether a `system` is the machine of a dialogue: it speaks later than at the start."""
-    later = [named.get(value) for s in said for value in s[1:]]
+    later = [named.get(value) for s in sequences for value in s[1:]]
     return later.count("system") > 0.3 * len(later)
 
 
-def _tells_news(named: dict[str, str | None], said: list[list[str]]) -> bool:
+def _tells_news(named: dict[str, str | None], sequences: list[list[str]]) -> bool:
     """Whether a `system` among people tells what goes on (`Ann has joined`): it begins nothing.
 
     Messages of a protocol, whose sides are `user` and `assistant`, are instructions in any place.
     """
     if {"user", "assistant"} <= set(named):
         return False
-    turns = [[named.get(value) for value in one] for one in said]
-    told = sum(one.count("system") for one in turns)
-    opening = sum(one[:1].count("system") for one in turns)
-    return opening < 0.5 * told
+    turns = [[named.get(value) for value in sequence] for sequence in sequences]
+    count = sum(turn.count("system") for turn in turns)
+    opening = sum(turn[:1].count("system") for turn in turns)
+    return opening < 0.5 * count
 
 
 TURN_NAMES = ("message", "msg", "utterance", "turn", "speech", "say", "发言", "消息", "话语")
@@ -323,45 +333,47 @@ def _parallel_talk(view: View, question: Column, answer: Column) -> Talk:
 
 def numbered_column_talk(view: View) -> list[Talk]:
     """Find turns in columns of their own: `user_1`, `bot_1`, `user_2`, ... or `turn1`, ..."""
-    found: dict[int, dict[str, Column]] = {}
+    numbered: dict[int, dict[str, Column]] = {}
     for column in view.columns:
         name = _numbered_name(column)
         match = _NUMBERED.fullmatch(name) if len(name) <= _LONGEST else None
         if match and not column.many and column.nature in TEXT_NATURES:
             stem = "_".join(part for part in (match[1], match[3]) if part)
-            found.setdefault(int(match[2]), {}).setdefault(stem, column)
-    said = _columns_in_order(found)
-    if len(said) < 2 or not all(column.text for _, column in said[:2]):
+            numbered.setdefault(int(match[2]), {}).setdefault(stem, column)
+    columns = _columns_in_order(numbered)
+    if len(columns) < 2 or not all(column.text for _, column in columns[:2]):
         return []
     return [
         Talk(
-            path=said[0][1].path,
-            entries=tuple({"role": role, "content": column.path} for role, column in said),
-            score=0.93 if _stem_roles(_name_stems(found)) else 0.85,
-            why=f"{len(said)} columns are the turns of a conversation",
-            ends_open=float(said[-1][0] != "assistant"),
-            used=frozenset(column.path for _, column in said),
+            path=columns[0][1].path,
+            entries=tuple({"role": role, "content": column.path} for role, column in columns),
+            score=0.93 if _stem_roles(_name_stems(numbered)) else 0.85,
+            why=f"{len(columns)} columns are the turns of a conversation",
+            ends_open=float(columns[-1][0] != "assistant"),
+            used=frozenset(column.path for _, column in columns),
         )
     ]
 
 
 def _numbered_name(column: Column) -> str:
     """Its name, with the one around it where that has the number (`turn_1.user`)."""
-    own, around = spell_name(column.name), outer_names(column.path)
-    return own if any(map(str.isdigit, own)) or not around else f"{spell_name(around[-1])}_{own}"
+    name, around = spell_name(column.name), outer_names(column.path)
+    return name if any(map(str.isdigit, name)) or not around else f"{spell_name(around[-1])}_{name}"
 
 
-def _name_stems(found: dict[int, dict[str, Column]]) -> list[str]:
-    return list(dict.fromkeys(stem for turns in found.values() for stem in turns))
+def _name_stems(numbered: dict[int, dict[str, Column]]) -> list[str]:
+    return list(dict.fromkeys(stem for turns in numbered.values() for stem in turns))
 
 
-def _columns_in_order(found: dict[int, dict[str, Column]]) -> list[tuple[str, Column]]:
-    stems = _name_stems(found)
+def _columns_in_order(numbered: dict[int, dict[str, Column]]) -> list[tuple[str, Column]]:
+    stems = _name_stems(numbered)
     if len(stems) == 1 and (name_strength(stems[0], "turns") >= NAMED or stems[0] in TURN_NAMES):
-        turns = enumerate(sorted(found))
-        return [(("user", "assistant")[n % 2], found[k][stems[0]]) for n, k in turns]
-    sides = _stem_roles(stems) or _alternating_stems(found, stems)
-    return [(role, found[n][s]) for n in sorted(found) for role, s in sides if s in found[n]]
+        turns = enumerate(sorted(numbered))
+        return [(("user", "assistant")[n % 2], numbered[k][stems[0]]) for n, k in turns]
+    sides = _stem_roles(stems) or _alternating_stems(numbered, stems)
+    return [
+        (role, numbered[n][s]) for n in sorted(numbered) for role, s in sides if s in numbered[n]
+    ]
 
 
 def _stem_roles(stems: list[str]) -> list[tuple[str, str]]:
@@ -380,14 +392,14 @@ def _stem_role(stem: str) -> str | None:
 
 
 def _alternating_stems(
-    found: dict[int, dict[str, Column]], stems: list[str]
+    numbered: dict[int, dict[str, Column]], stems: list[str]
 ) -> list[tuple[str, str]]:
     """Two stems that mean nothing else and take turns in the columns' order: the first begins."""
     meant = any(name_strength(stem, slot) >= NAMED for stem in stems for slot in OTHER_SLOTS)
-    paired = len(stems) == 2 and all(len(turns) == 2 for turns in found.values())
-    if meant or not paired or len(found) < 2:
+    paired = len(stems) == 2 and all(len(turns) == 2 for turns in numbered.values())
+    if meant or not paired or len(numbered) < 2:
         return []
-    columns = sorted((c.position, s, c) for turns in found.values() for s, c in turns.items())
+    columns = sorted((c.position, s, c) for turns in numbered.values() for s, c in turns.items())
     order = [stem for _, stem, _ in columns]
     spoken = all(c.words >= 3 for _, _, c in columns if c.present)
     if not spoken or any(a == b for a, b in itertools.pairwise(order)):
@@ -400,42 +412,49 @@ def parallel_speaker_talks(view: View) -> list[Talk]:
     lists = [c for c in view.columns if c.many and c.path.endswith("[*]")]
     texts = [c for c in lists if c.text and has_several(c)]
     return [
-        talk for said in texts for who in lists if (talk := _speaker_list_talk(view, said, who))
+        talk
+        for texts_column in texts
+        for who in lists
+        if (talk := _speaker_list_talk(view, texts_column, who))
     ]
 
 
-def _speaker_list_talk(view: View, said: Column, who: Column) -> Talk | None:
-    told = _roles_of_list(who) if who is not said and who.sizes == said.sizes else None
-    if told is None:
+def _speaker_list_talk(view: View, texts_column: Column, who: Column) -> Talk | None:
+    value_roles = (
+        _roles_of_list(who) if who is not texts_column and who.sizes == texts_column.sizes else None
+    )
+    if value_roles is None:
         return None
-    roles, sure = told
+    roles, sure = value_roles
     role: dict[str, Json] = {"path": "[0]"}
-    if roles != {one: one for one in roles}:
+    if roles != {value: value for value in roles}:
         role["map"] = roles
-    each = [who.path, said.path]
-    spoken = ", ".join(f"{value} = {one or 'left out'}" for value, one in roles.items())
+    each = [who.path, texts_column.path]
+    spoken = ", ".join(f"{value} = {role or 'left out'}" for value, role in roles.items())
     ends = [roles.get(text_of(row[-1])) != "assistant" for row in who.values if row]
     return Talk(
-        path=list_path(said.path),
+        path=list_path(texts_column.path),
         entries=({"each": each, "role": role, "content": "[1]"},),
-        score=0.7 + 0.28 * sure + 0.01 * name_strength(_list_own_name(said), "utterance"),
-        why=f"{who.path} says who speaks in {said.path}",
+        score=0.7 + 0.28 * sure + 0.01 * name_strength(_list_own_name(texts_column), "utterance"),
+        why=f"{who.path} says who speaks in {texts_column.path}",
         ends_open=sum(ends) / max(1, len(ends)),
         evidence=role_evidence(_list_own_name(who), spoken, sure),
-        used=frozenset({said.path}),
+        used=frozenset({texts_column.path}),
     )
 
 
 @judged_once
 def _roles_of_list(who: Column) -> tuple[dict[str, str | None], float] | None:
-    said = [[text_of(value) for value in row] for row in who.values]
-    return roles_of_values(_list_own_name(who), who.facts, said)
+    sequences = [[text_of(value) for value in row] for row in who.values]
+    return roles_of_values(_list_own_name(who), who.facts, sequences)
 
 
 def has_other_speakers(view: View, path: str) -> bool:
     """Return whether a list beside the texts names speakers who do not alternate strictly."""
-    said = view.column(path)
-    lists = [c for c in view.columns if said and c.many and c is not said and c.sizes == said.sizes]
+    column = view.column(path)
+    lists = [
+        c for c in view.columns if column and c.many and c is not column and c.sizes == column.sizes
+    ]
     named = [c for c in lists if name_strength(_list_own_name(c), "speaker") >= NAMED]
     talks = [[[text_of(v) for v in row] for row in c.values] for c in named]
-    return any(not speakers_alternate(one, nearly=STRICT_SHARE) for one in talks)
+    return any(not speakers_alternate(talk, nearly=STRICT_SHARE) for talk in talks)

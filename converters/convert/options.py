@@ -45,7 +45,7 @@ def source_format(text: str) -> str:
 
 def read_counts(text: str) -> dict[str, int]:
     """Return the counts of a text such as `media=100,passed_over=3`."""
-    pairs = (one.partition("=") for one in text.split(","))
+    pairs = (pair.partition("=") for pair in text.split(","))
     return {name.strip(): int(count) for name, _, count in pairs}
 
 

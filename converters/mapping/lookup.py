@@ -50,14 +50,14 @@ class Lookup(Path):
     def _index(self, start: Node) -> _Index:
         """The elements by key (`true` is not 1); that of the last list is kept for what follows."""
         holders = self._holder.nodes(start)
-        one = holders[0].value if len(holders) == 1 else None
-        if one is not self._known[0] or not isinstance(one, list | dict):
+        holder = holders[0].value if len(holders) == 1 else None
+        if holder is not self._known[0] or not isinstance(holder, list | dict):
             index: _Index = {}
             for element in self.parts["lookup"].nodes(start):
                 keys = self.parts["key"].find(element)
                 if keys and keys[0] is not None and not isinstance(keys[0], list | dict):
                     index.setdefault((isinstance(keys[0], bool), keys[0]), []).append(element)
-            self._known = (one, index)
+            self._known = (holder, index)
         return self._known[1]
 
 

@@ -126,13 +126,13 @@ class _Destination:
 
     def stages(self) -> list[Path]:
         """Return the unfinished runs; a folder that holds anything else is not ours."""
-        own = {"work", "result"}
-        found = self._siblings("stage-")
-        return [path for path in found if {one.name for one in path.iterdir()} <= own]
+        names = {"work", "result"}
+        stages = self._siblings("stage-")
+        return [path for path in stages if {entry.name for entry in path.iterdir()} <= names]
 
-    def parts(self, own: Path | None) -> list[Path]:
+    def parts(self, staging: Path | None) -> list[Path]:
         """Return the folders where the other parts of the job work."""
-        return [one for one in self.stages() if one != own and _has_parts(one)]
+        return [stage for stage in self.stages() if stage != staging and _has_parts(stage)]
 
     def trash(self) -> list[Path]:
         return self._siblings("trash-")
@@ -140,8 +140,8 @@ class _Destination:
     def _siblings(self, kind: str) -> list[Path]:
         # Not a glob: the name may hold its special characters.
         name = re.compile(re.escape(self.sibling(kind).name) + "[0-9a-f]+")
-        found = (path for path in self.out.parent.iterdir() if name.fullmatch(path.name))
-        return sorted(path for path in found if path.is_dir() and not path.is_symlink())
+        siblings = (path for path in self.out.parent.iterdir() if name.fullmatch(path.name))
+        return sorted(path for path in siblings if path.is_dir() and not path.is_symlink())
 
     def discard(self, folder: Path) -> None:
         """Delete a folder so that a half deleted one is never taken for a whole one."""
@@ -280,9 +280,14 @@ def _foreign_files(out: Path) -> list[str]:
     listed = (_own_manifest(out) or {}).get("files")
     if not isinstance(listed, list):
         return []
-    own = {one.get("path") for one in listed if isinstance(one, dict)} | {MANIFEST, RUN}
+    listed_names = {entry.get("path") for entry in listed if isinstance(entry, dict)} | {
+        MANIFEST,
+        RUN,
+    }
     files = (path for path in sorted(out.rglob("*")) if path.is_file() or path.is_symlink())
-    return [name for path in files if (name := path.relative_to(out).as_posix()) not in own]
+    return [
+        name for path in files if (name := path.relative_to(out).as_posix()) not in listed_names
+    ]
 
 
 @contextmanager
@@ -305,34 +310,34 @@ def _has_parts(folder: Path) -> bool:
 
 
 def _clear_stages(
-    places: _Destination, own: Path | None = None, *, keep: bool = False
+    places: _Destination, staging: Path | None = None, *, keep: bool = False
 ) -> list[str]:
     """Remove unfinished runs, the own one too unless `keep`; the parts of other jobs stay."""
-    others = places.parts(own)
-    kept = [*others, own] if keep else others
-    stale = [stage for stage in places.stages() if stage not in kept]
+    other_parts = places.parts(staging)
+    kept_stages = [*other_parts, staging] if keep else other_parts
+    stale = [stage for stage in places.stages() if stage not in kept_stages]
     for stage in stale:
         places.discard(stage)
     removed = f"removed {len(stale)} unfinished run(s) with other inputs or options"
-    left = [f"left the parts of another job in {one}" for one in others]
-    return [removed, *left] if {*stale} - {own} else left
+    left = [f"left the parts of another job in {part}" for part in other_parts]
+    return [removed, *left] if {*stale} - {staging} else left
 
 
 def _check_parts(
-    places: _Destination, own: Path, job: ResultIdentity | None, *, replaces: bool
+    places: _Destination, staging: Path, job: ResultIdentity | None, *, replaces: bool
 ) -> list[str]:
     """Refuse to begin beside the parts of another job, unless it `replaces` them.
 
     A job whose own parts lie there goes on, as it would alone.
     """
-    others = [] if _has_parts(own) else places.parts(own)
-    for one in others:
-        noted = find_json(one / "work" / JOB_FILE, own=True)
+    other_parts = [] if _has_parts(staging) else places.parts(staging)
+    for part in other_parts:
+        noted = find_json(part / "work" / JOB_FILE, own=True)
         differs = job.job_difference(noted) if job and noted else "of another version of ingot"
         if not replaces:
             raise other_parts_error(places.out, differs)
-        places.discard(one)
-    return ["removed the parts of another job"] if others else []
+        places.discard(part)
+    return ["removed the parts of another job"] if other_parts else []
 
 
 def _open_stage(
@@ -398,28 +403,30 @@ def stage(
     with output_errors(out):
         places.out.parent.mkdir(parents=True, exist_ok=True)
     shared = shard is not None and not shard.merges
-    own = places.sibling(f"stage-{key[:16]}")
+    staging = places.sibling(f"stage-{key[:16]}")
     with _hold_destination(places, shared=shared):
         with output_errors(out):
             notes = [] if shared else _recover(places)
-        there = find_finished(places.out)
-        differs = difference(there) if there else None
-        if there is not None and differs is None:
+        existing = find_finished(places.out)
+        differs = difference(existing) if existing else None
+        if existing is not None and differs is None:
             with output_errors(out):
-                notes += [] if shared else _clear_stages(places, own)
-            one = places.out
-            yield StagedResult(out=one, work=one, result=one, done=there, notes=tuple(notes))
+                notes += [] if shared else _clear_stages(places, staging)
+            place = places.out
+            yield StagedResult(
+                out=place, work=place, result=place, done=existing, notes=tuple(notes)
+            )
             return
         with output_errors(out):
             _check_free(places.out, overwrite, differs)
             with hold_lock(places.sibling("begin"), wait_s=math.inf, remove=True):
                 replaces = replaces and (shard is None or shared)
-                notes += _check_parts(places, own, job, replaces=replaces)
-                staged = _open_stage(places, own, notes, job, shared=shared)
+                notes += _check_parts(places, staging, job, replaces=replaces)
+                staged = _open_stage(places, staging, notes, job, shared=shared)
         try:
             yield staged
         except (SourceError, ConversionError):
-            _clean_failed_run(places, staged, keep=keep_work or _has_parts(own))
+            _clean_failed_run(places, staged, keep=keep_work or _has_parts(staging))
             raise
         except OutputError as error:
             _clean_failed_run(places, staged, keep=True)

@@ -63,8 +63,8 @@ class RunIdentity(ResultIdentity):
         if is_store_url(out):
             if by_shards:
                 return stage_in_store(str(out), self, overwrite=overwrite, shard=spread.shard)
-            how: Any = {"overwrite": overwrite, "keep_work": keep_work}
-            return stage_to_put(str(out), self, spread, key=key or self.key(), **how)
+            options: Any = {"overwrite": overwrite, "keep_work": keep_work}
+            return stage_to_put(str(out), self, spread, key=key or self.key(), **options)
         return stage(
             Path(out),
             key=key or self.key(),
@@ -154,11 +154,11 @@ def _put_result(
     whole: FinishedResult, store: ShardStore, identity: ResultIdentity, *, overwrite: bool
 ) -> None:
     """Claim the destination, replace what is there, and put the files, the manifest last."""
-    there, found = find_equal(store, identity, overwrite=overwrite)
-    if found is not None:  # another run of the same was faster
+    existing, equal = find_equal(store, identity, overwrite=overwrite)
+    if equal is not None:  # another run of the same was faster
         return
-    take_claim(store, there, identity, overwrite=overwrite)
-    enter_names(store, {*there, *(one["path"] for one in whole.manifest["files"])})
+    take_claim(store, existing, identity, overwrite=overwrite)
+    enter_names(store, {*existing, *(file["path"] for file in whole.manifest["files"])})
     local = whole.folder
     StoredResult(out=local, work=local, result=local, store=store).commit(whole.manifest, whole.run)
 
@@ -179,30 +179,30 @@ def stage_to_put(
     finished one that was not put as a whole is put at once.
     """
     store = ShardStore(url=check_url(url), key=identity.key())
-    there, found = find_equal(store, identity, overwrite=overwrite)
-    if found is None and CLAIM in there and not overwrite:
+    existing, equal = find_equal(store, identity, overwrite=overwrite)
+    if equal is None and CLAIM in existing and not overwrite:
         check_claimed(store, identity)
     digest = hashlib.sha256(store.url.encode()).hexdigest()[:8]
     name = re.sub(r"[^\w.-]+", "-", store.url, flags=re.ASCII)[-_NAME_CHARS:]
     out = _tmp_folder(store, spread) / f"{name}-{digest}"
     with ExitStack() as stack:
-        if found is None:
-            how: Any = {"keep_work": keep_work, "shard": spread.shard, "job": identity}
-            how |= {"overwrite": True, "replaces": overwrite}
+        if equal is None:
+            options: Any = {"keep_work": keep_work, "shard": spread.shard, "job": identity}
+            options |= {"overwrite": True, "replaces": overwrite}
             try:
-                local = stage(out, key=key, difference=identity.difference, **how)
-                held = stack.enter_context(local)
+                local = stage(out, key=key, difference=identity.difference, **options)
+                staged = stack.enter_context(local)
             except OutputError as error:
                 if isinstance(error.__cause__, LockedError):
                     raise OutputError(store.where, *error.args[1:]) from error
                 raise
-            note_part(store, spread.shard, identity, there)
-            if held.done is not None:
-                _put_result(held.done, store, identity, overwrite=overwrite)
-            more: Any = vars(held) | {"store": store}
+            note_part(store, spread.shard, identity, existing)
+            if staged.done is not None:
+                _put_result(staged.done, store, identity, overwrite=overwrite)
+            more: Any = vars(staged) | {"store": store}
             yield PutResult(**more, identity=identity, overwrite=overwrite)
         else:
-            yield StoredResult(out=out, work=out, result=out, store=store, done=found)
+            yield StoredResult(out=out, work=out, result=out, store=store, done=equal)
     with suppress(OutputError):  # somebody else works there
         remove_result(out)
 

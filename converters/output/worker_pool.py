@@ -55,9 +55,9 @@ def limit_process(*, memory: int | None = None, seconds: int | None = None) -> N
 class WorkerDiedError(ConversionError):
     """The process of a task died. Further field: how, "ended by signal 9" for one."""
 
-    def __init__(self, how: str) -> None:
+    def __init__(self, description: str) -> None:
         super().__init__("workers", "a worker process died", "check the free memory")
-        self.how = how
+        self.how = description
 
 
 class Inbox:
@@ -129,7 +129,7 @@ class WorkerProcess:
         self, serve: Serve, *, pass_fds: Sequence[int] = (), variables: Mapping[str, str] = {}
     ) -> None:
         # This very package, whatever lies in the folder that the parent was started in.
-        found = os.pathsep.join([str(_PACKAGES), os.environ.get("PYTHONPATH", "")])
+        search_path = os.pathsep.join([str(_PACKAGES), os.environ.get("PYTHONPATH", "")])
         own_input, sent = os.pipe()
         received, own_output = os.pipe()
         with contextlib.suppress(AttributeError, OSError):  # not everywhere, not so many
@@ -142,7 +142,12 @@ class WorkerProcess:
                 stdin=own_input,
                 stdout=own_output,
                 pass_fds=tuple(pass_fds),
-                env={**_THREADS, **os.environ, "PYTHONPATH": found.rstrip(os.pathsep), **variables},
+                env={
+                    **_THREADS,
+                    **os.environ,
+                    "PYTHONPATH": search_path.rstrip(os.pathsep),
+                    **variables,
+                },
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -347,11 +352,11 @@ class Workers(Spreading):
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._ended = True
-            for one in self._processes:
-                one.process.kill()
+            for process in self._processes:
+                process.process.kill()
         self._threads.shutdown(cancel_futures=True)
-        for one in self._processes:
-            one.end()
+        for process in self._processes:
+            process.end()
         self._processes.clear()
 
     def submit(self, work: Callable[..., Any], /, *arguments: Any) -> "Future[Any]":  # noqa: ANN401

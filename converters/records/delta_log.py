@@ -57,8 +57,8 @@ def write_delta_log(folder: Path, parts: Sequence[FileEntry], kind: RecordKind) 
         log.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
 
 
-def _field(one: pa.Field) -> dict[str, object]:
-    return {"name": one.name, "type": _type(one.type), "nullable": True, "metadata": {}}
+def _field(field: pa.Field) -> dict[str, object]:
+    return {"name": field.name, "type": _type(field.type), "nullable": True, "metadata": {}}
 
 
 def _type(kind: pa.DataType) -> object:

@@ -187,8 +187,8 @@ def _misfit_problem(record: Record, kind: RecordKind) -> str:
     if _MAIN[kind] not in record:
         return f"a {kind_of(record)} record in a file of {kind} records"
     fields = [one for one in KINDS[kind].schema if one.name in record or one.name != "tools"]
-    said = _type_problem(record, pa.struct(fields), "")
-    return f"a {kind} record that does not fit its schema{f': {said}' if said else ''}"
+    problem = _type_problem(record, pa.struct(fields), "")
+    return f"a {kind} record that does not fit its schema{f': {problem}' if problem else ''}"
 
 
 def _type_problem(value: Json, wanted: pa.DataType, path: str) -> str | None:
@@ -200,8 +200,8 @@ def _type_problem(value: Json, wanted: pa.DataType, path: str) -> str | None:
             place = f"{path}.{field.name}" if path else field.name
             if field.name not in value:
                 return f"{place} is missing"
-            if said := _type_problem(value[field.name], field.type, place):
-                return said
+            if problem := _type_problem(value[field.name], field.type, place):
+                return problem
         return None
     if pa.types.is_list(wanted):
         if not isinstance(value, list):

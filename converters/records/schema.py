@@ -60,7 +60,7 @@ def _to_array(values: Sequence[Json], kind: pa.DataType) -> pa.Array:
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inner, type=kind)
     if pa.types.is_struct(kind):
         named = zip(kind.names, kind, strict=True)
-        columns = [_to_array([one[name] for one in values], f.type) for name, f in named]
+        columns = [_to_array([value[name] for value in values], f.type) for name, f in named]
         return pa.StructArray.from_arrays(columns, fields=list(kind))
     return pa.array(values, kind)
 

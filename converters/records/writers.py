@@ -326,14 +326,14 @@ def reject_line(reject: Reject) -> bytes:
 
 def reject_document(reject: Reject) -> dict[str, Any]:
     """Return a reject as the object of its line; `found` is the beginning of what stands there."""
-    found = _encodable_text(reject.found)
+    text = _encodable_text(reject.found)
     return {
         "file": _encodable_text(reject.file),
         "row": reject.row,
         "element": reject.element,
         "reason": reject.reason,
         "path": _encodable_text(reject.path),
-        "found": found if found is None or len(found) <= FOUND_CHARS else f"{found[:FOUND_CHARS]}…",
+        "found": text if text is None or len(text) <= FOUND_CHARS else f"{text[:FOUND_CHARS]}…",
     }
 
 

@@ -89,14 +89,14 @@ class Commands(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
         """Write the names with their help lines; nothing is imported for it."""
         room = formatter.width - 6 - max(map(len, self.commands))
-        rows = [(name, one.get_short_help_str(room)) for name, one in self.commands.items()]
+        rows = [(name, command.get_short_help_str(room)) for name, command in self.commands.items()]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
-    def make_context(self, *given: Any, **named: Any) -> Any:  # noqa: ANN401
+    def make_context(self, *arguments: Any, **named: Any) -> Any:  # noqa: ANN401
         """Parse the command line up to the subcommand."""
         with _usage_errors():
-            return super().make_context(*given, **named)
+            return super().make_context(*arguments, **named)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
         """Run the subcommand."""
@@ -107,11 +107,11 @@ class Commands(TyperGroup):
 class Command(TyperCommand):
     """A command; in its errors, settings that are named in backticks are shown as flags."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401
-        super().__init__(*given, **named)
+    def __init__(self, *arguments: Any, **named: Any) -> None:  # noqa: ANN401
+        super().__init__(*arguments, **named)
         self.origins: dict[str, str] = {}  # of configured values, by parameter
-        for one in self.params:  # `configured_values` reads the variables, this one's among them
-            one.value_from_envvar = lambda ctx: None  # type: ignore[method-assign]
+        for param in self.params:  # `configured_values` reads the variables, this one's among them
+            param.value_from_envvar = lambda ctx: None  # type: ignore[method-assign]
 
     def make_context(
         self,
@@ -127,7 +127,7 @@ class Command(TyperCommand):
 
                 words = [*(parent.command_path.split()[1:] if parent else ()), info_name or ""]
                 root = parent.find_root() if parent else None
-                chosen = [root.params.get(one) if root else None for one in ("config", "profile")]
+                chosen = [root.params.get(name) if root else None for name in ("config", "profile")]
                 for note in unread_settings(" ".join(words), chosen[0]):
                     note_line(note)
                 values = configured_values(self, " ".join(words), root and root.command, *chosen)
@@ -142,9 +142,9 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
         """Run the command; an internal error still shows its traceback."""
         try:
-            flags = {one.name: one.opts[0] for one in self.params if one.opts[0][0] == "-"}
-            given = ctx.params  # lines of JSON on stderr are not mixed with others
-            as_json = given.get("log_format") == "json" and not given.get("log_file")
+            flags = {param.name: param.opts[0] for param in self.params if param.opts[0][0] == "-"}
+            params = ctx.params  # lines of JSON on stderr are not mixed with others
+            as_json = params.get("log_format") == "json" and not params.get("log_file")
             use_flags(flags, json_errors=as_json)
             with _usage_errors(ctx):
                 return super().invoke(ctx)
@@ -212,7 +212,7 @@ def _origin_of_value(context: Any, problem: str) -> str:  # noqa: ANN401
     """Return where the value that a usage error is about was configured, in words."""
     flags = re.findall(r"--[a-z][\w-]*", problem)[:1]
     for name, origin in getattr(context.command, "origins", {}).items():
-        option = next(one for one in context.command.params if one.name == name)
+        option = next(param for param in context.command.params if param.name == name)
         source = context.get_parameter_source(name)
         if set(flags) & set(option.opts) and getattr(source, "name", "") == "DEFAULT_MAP":
             return f", set in {origin}"
@@ -234,7 +234,7 @@ def _error_parts(error: IngotError) -> tuple[str, list[str]]:
     words = [where] if "://" in where else sys.argv[1:]
     typed = [word for word in words if text.startswith(word)]
     start = len(max(typed, key=len, default=""))
-    return text[:start] + redact(text[start:]), [redact(way) for way in ways]
+    return text[:start] + redact(text[start:]), [redact(line) for line in ways]
 
 
 Function = Callable[..., None]
@@ -256,7 +256,7 @@ class _Group:
 
     def build(self, values: Mapping[str, Any]) -> object:
         """Return the instance; what its class refuses is a usage error."""
-        chosen = {one.name: values[one.name] for one in self.declared}
+        chosen = {setting.name: values[setting.name] for setting in self.declared}
         try:
             return self.settings_class(**chosen, **self.fixed)
         except (ConversionError, ValueError) as error:
@@ -274,7 +274,7 @@ def command_options(command: Function) -> Function:
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, _Group] = {}
     declared: list[DeclaredSetting] = []
-    others: list[inspect.Parameter] = []
+    parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(command).parameters.values():
         hint, setting = hints[parameter.name], find_setting(hints[parameter.name])
         if group := _find_group(hint):
@@ -284,28 +284,32 @@ def command_options(command: Function) -> Function:
             default = MISSING if parameter.default is parameter.empty else parameter.default
             declared.append(DeclaredSetting(parameter.name, get_args(hint)[0], default, setting))
         else:
-            others.append(parameter.replace(annotation=hint))
-    grouped = {one.name for group in groups.values() for one in group.declared}
+            parameters.append(parameter.replace(annotation=hint))
+    grouped = {setting.name for group in groups.values() for setting in group.declared}
     flags = setting_flags(declared)
-    shown = [*others, *(_typer_parameter(one, flags) for one in declared)]
+    shown = [*parameters, *(_typer_parameter(setting, flags) for setting in declared)]
 
     @functools.wraps(command)
     def call(**given: Any) -> None:  # noqa: ANN401
-        values = {one.name: _read_value(one, given.pop(one.name)) for one in declared}
+        values = {
+            setting.name: _read_value(setting, given.pop(setting.name)) for setting in declared
+        }
         given |= {name: value for name, value in values.items() if name not in grouped}
         given |= {name: group.build(values) for name, group in groups.items()}
         command(**given)
 
-    shown = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in shown]
+    shown = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in shown]
     call.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
-    call.__annotations__ = {one.name: one.annotation for one in shown}
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
     return call
 
 
 def setting_flags(declared: Iterable[DeclaredSetting]) -> dict[str, str]:
     """Return the flag of every setting that has one, by the setting's name."""
     return {
-        one.name: _flags(one)[0].partition("/")[0] for one in declared if not one.setting.positional
+        setting.name: _flags(setting)[0].partition("/")[0]
+        for setting in declared
+        if not setting.setting.positional
     }
 
 
@@ -323,7 +327,7 @@ def _find_group(hint: object) -> _Group | None:
     if not is_settings_class(kind):
         return None
     only = next((note for note in notes if isinstance(note, Only)), None)
-    declared = {one.name: one for one in list_settings(kind)}
+    declared = {setting.name: setting for setting in list_settings(kind)}
     names = only.names if only and only.names else declared
     return _Group(kind, tuple(declared[name] for name in names), only.fixed if only else {})
 
@@ -373,19 +377,19 @@ def _typer_type(declared: DeclaredSetting) -> tuple[Any, bool]:
 def _is_tuple(kind: object) -> bool:
     """Whether this is `tuple[...]` or `tuple[...] | None`."""
     kinds = get_args(kind) if get_origin(kind) is UnionType else (kind,)
-    return any(get_origin(one) is tuple for one in kinds if one is not NoneType)
+    return any(get_origin(part) is tuple for part in kinds if part is not NoneType)
 
 
-def _read_value(declared: DeclaredSetting, given: Any) -> Any:  # noqa: ANN401
+def _read_value(declared: DeclaredSetting, value: Any) -> Any:  # noqa: ANN401
     """Return the value of what stands on the command line; where nothing does, the default."""
     setting = declared.setting
-    if given is None or (setting.repeatable and not given):
+    if value is None or (setting.repeatable and not value):
         return None if declared.default is MISSING else declared.default
     parse = setting.parse or (split_names if _is_tuple(declared.type) else None)
     try:
         if setting.repeatable:
-            return tuple(map(setting.parse, given)) if setting.parse else tuple(given)
-        return parse(given) if parse else given
+            return tuple(map(setting.parse, value)) if setting.parse else tuple(value)
+        return parse(value) if parse else value
     except (ConversionError, ValueError) as error:
         name = setting.metavar if setting.positional else _flags(declared)[0]
         raise typer.BadParameter(f"{name}: {error}") from error

@@ -93,7 +93,7 @@ def print_error(text: str, ways: Iterable[str] = ()) -> None:
     """
     from ingot.converters.errors import redact_urls
 
-    lines = [f"error: {text}", *(f"  {way}" for way in ways)]
+    lines = [f"error: {text}", *(f"  {remedy}" for remedy in ways)]
     shown = [safe_text(redact_urls(replace_names(line))) for line in lines]
     for stream in _log_streams:
         from ingot.converters.output.monitoring import LogStream

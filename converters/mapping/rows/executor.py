@@ -217,7 +217,7 @@ def _expand_layout(layout: Layout, build: Build, node: Node) -> Iterator[RowOutc
         reason = "no_prompt" if layout.messages else "empty_text"
         yield [], [(None, RowError(reason, layout.each[0].text, "no element"))]
         return
-    held = 0
+    seen = 0
     for number, element in elements:
         try:
             record = build(element)
@@ -225,10 +225,10 @@ def _expand_layout(layout: Layout, build: Build, node: Node) -> Iterator[RowOutc
             failed.append((number, error))
             continue
         records.append(record)
-        held += _record_chars(record) if len(elements) > 1 else 0
-        if held > PART_CHARS:
+        seen += _record_chars(record) if len(elements) > 1 else 0
+        if seen > PART_CHARS:
             yield records, failed
-            records, failed, held = [], [], 0
+            records, failed, seen = [], [], 0
     yield records, failed
 
 
@@ -274,7 +274,7 @@ def _bad_row_reject(file: str, bad: BadRow) -> Reject:
 def _compile_layout(
     layout: Layout, defaults: dict[str, str | None], stats: PathStats, tally: _Tally
 ) -> Build:
-    conditions = [compile_condition(one, stats) for one in layout.where]
+    conditions = [compile_condition(condition, stats) for condition in layout.where]
     body = (
         _compile_text_body(layout.text, stats)
         if layout.text
@@ -355,34 +355,34 @@ def _compile_meta(
     return build
 
 
-def _to_text(found: Json) -> str | None:
-    text = json_text(found)
+def _to_text(value: Json) -> str | None:
+    text = json_text(value)
     return None if is_blank(text) else text
 
 
-def _to_integer(found: Json) -> int | None:
+def _to_integer(value: Json) -> int | None:
     """A whole number that fits 64 bits."""
-    number = _parse_number(found)
+    number = _parse_number(value)
     if number != number // 1 or not -(2**63) <= number < 2**63:
-        raise RowError("not_a_number", None, found_text(found))
+        raise RowError("not_a_number", None, found_text(value))
     return int(number)
 
 
-def _parse_number(found: Json) -> int | float:
+def _parse_number(value: Json) -> int | float:
     """A number, or a text that spells one as JSON does (white space around it is let pass)."""
-    if isinstance(found, str) and _NUMBER.fullmatch(found.strip()):
-        found = json.loads(found.strip().removeprefix("+"))
-    endless = isinstance(found, float) and not math.isfinite(found)
-    if isinstance(found, bool) or not isinstance(found, int | float) or endless:
-        raise RowError("not_a_number", None, found_text(found))
-    return found
+    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+        value = json.loads(value.strip().removeprefix("+"))
+    endless = isinstance(value, float) and not math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or endless:
+        raise RowError("not_a_number", None, found_text(value))
+    return value
 
 
-def _to_score(found: Json) -> float:
+def _to_score(value: Json) -> float:
     """A number from 0 to 1."""
-    score = _parse_number(found)
+    score = _parse_number(value)
     if not 0 <= score <= 1:
-        raise RowError("not_a_number", None, found_text(found))
+        raise RowError("not_a_number", None, found_text(value))
     return float(score)
 
 

@@ -276,26 +276,26 @@ def _table_contradictions(
             yield Problem(f"/table/{key}", "contradiction", expected, column)
     of_field: dict[str, str] = {}
     of_key: dict[tuple[str, str], str] = {}
-    for index, one in enumerate(features):
-        at, field_name = f"/features/{index}", one["field"]
-        column = one.get("column") or field_name
-        if one.get("src", 0) != 0:
+    for index, feature in enumerate(features):
+        at, field_name = f"/features/{index}", feature["field"]
+        column = feature.get("column") or field_name
+        if feature.get("src", 0) != 0:
             expected = "0: a table has no common features"
             yield Problem(f"{at}/src", "contradiction", expected, "1")
         if roles.get(column) in ("y_ctr", "y_cvr"):
             expected = f"no label, as {column} is the table's {roles[column]}"
-            key = "column" if one.get("column") else "field"
+            key = "column" if feature.get("column") else "field"
             yield Problem(f"{at}/{key}", "contradiction", expected, column)
         if of_field.setdefault(field_name, column) != column:
             expected = f"{of_field[field_name]}, as of the other feature of field {field_name}"
             yield Problem(f"{at}/column", "contradiction", expected, column)
-        marks = {key: one.get(key, table.get(key, usual)) for key, usual in _SEPARATORS.items()}
+        marks = {key: feature.get(key, table.get(key, usual)) for key, usual in _SEPARATORS.items()}
         for key, mark in marks.items():
             former = of_key.setdefault((field_name, key), mark)
             if former != mark:
                 expected = f"{former!r}, as of the other feature of field {field_name}"
                 yield Problem(f"{at}/{key}", "contradiction", expected, repr(mark))
-        if one.get("use_value") and _SEPARATORS.keys() & one.keys():
+        if feature.get("use_value") and _SEPARATORS.keys() & feature.keys():
             yield from _separator_contradictions(at, marks)
     yield from _separator_contradictions("/table", {**_SEPARATORS, **table})
 
@@ -316,13 +316,13 @@ def _feature_contradictions(
     for key, wanted in zip(
         ("vocab_num_tokens", "hash_bucket"), _SIZES[one["encoding"]], strict=True
     ):
-        given = one.get(key)
-        if wanted and given is None:
+        facts = one.get(key)
+        if wanted and facts is None:
             expected = f"a number, as encoding is {one['encoding']}"
             yield Problem(f"{at}/{key}", "contradiction", expected, "nothing")
-        if not wanted and given is not None:
+        if not wanted and facts is not None:
             expected = f"nothing, as encoding is {one['encoding']}"
-            yield Problem(f"{at}/{key}", "contradiction", expected, str(given))
+            yield Problem(f"{at}/{key}", "contradiction", expected, str(facts))
     multi = one.get("max_len") is not None
     if one.get("is_multi_hot", multi) != multi:
         expected = "a number" if one["is_multi_hot"] else "nothing"

@@ -190,7 +190,7 @@ def _match_names(known: Sequence["SetFacts"], patterns: Sequence[str]) -> list["
     for pattern in patterns:
         if not any(fnmatchcase(one.name, pattern) for one in known):
             names = ", ".join(one.name for one in known[:5]) or "nothing"
-            wanted = f"no data set that waits is called {pattern}"
+            wanted = f"no waiting data set is called {pattern}"
             raise typer.BadParameter(f"{wanted}; waiting: {names}")
     return [one for one in known if any(fnmatchcase(one.name, pattern) for pattern in patterns)]
 

@@ -96,7 +96,7 @@ def test_with_a_mapping_the_file_is_said_to_hold_no_row(command: str) -> None:
     words = [command, "m.json", "a.pb", *(["--out", "out"] if command == "convert" else [])]
     ran = CliRunner().invoke(app, words)
     assert ran.exit_code == 1
-    assert "no row of data in it (a.pb: a stream of Monolith)" in ran.output
+    assert "holds no rows (a.pb: a stream of Monolith)" in ran.output
 
 
 def test_other_bytes_are_an_error_as_before() -> None:
