@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
 
+from ingot.cli.app import app
 from ingot.converters.json_yaml import load_json
 from ingot.converters.megatron.inspect.merge import local_data_set
 from tests.conftest import SURE
@@ -19,14 +22,11 @@ from tests.s3_server import Storage
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # Small shards make many pieces.
-_PROGRAM = (
-    "from ingot.converters.convert import plan; plan.SHARD_BYTES = 60_000; "
-    "from ingot.converters.megatron.run import store_build; store_build.SHARD_BYTES = 9_000; "
-    "from ingot.__main__ import main; main()"
-)
-_CTR_PROGRAM = (
-    f"from ingot.converters.recsys.ctr.preprocess import job; job.PIECE_BYTES = 1 << 20; {_PROGRAM}"
-)
+_SMALL = {
+    "ingot.converters.convert.plan.SHARD_BYTES": 60_000,
+    "ingot.converters.megatron.run.store_build.SHARD_BYTES": 9_000,
+}
+_SMALL_CTR = {"ingot.converters.recsys.ctr.preprocess.job.PIECE_BYTES": 1 << 20}
 RESULT = "o"
 _STREAM = Path(__file__).parents[1] / "golden/monolith/mono_example_sortid.pb"
 _GENERATOR = Path(__file__).parents[2] / "benchmarks/ctr/generate.py"
@@ -43,12 +43,39 @@ class Job:
     phases: int = 1
 
 
+def _small(words: Sequence[str]) -> dict[str, int]:
+    return _SMALL | _SMALL_CTR if words[0] == "ctr" else _SMALL
+
+
 def program(words: Sequence[str]) -> str:
     """What runs a command line with small shards."""
-    return _CTR_PROGRAM if words[0] == "ctr" else _PROGRAM
+    names = [(*name.rpartition(".")[::2], value) for name, value in _small(words).items()]
+    lines = [f"import {module}; {module}.{name} = {value}" for module, name, value in names]
+    return "; ".join([*lines, "from ingot.__main__ import main; main()"])
 
 
-def ingot(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+@dataclass(frozen=True)
+class Done:
+    """How a command ended, and what it said."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def ingot(folder: Path, *words: str) -> Done:
+    """Run the command line in this process, which has imported it already."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("NO_COLOR", "1")
+        patch.setattr("sys.argv", ["ingot", *words])  # the command of a merge is written down
+        for name, value in _small(words).items():
+            patch.setattr(name, value)
+        ran = CliRunner().invoke(app, list(words))
+    return Done(ran.exit_code, ran.stdout, ran.stderr)
+
+
+def ingot_alone(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     """Run the command line in a process of its own."""
     surroundings = {**os.environ, "NO_COLOR": "1", "RAY_DEDUP_LOGS": "0"}
     return subprocess.run(
@@ -76,7 +103,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 def in_store(job: Job, s3: Storage, folder: Path) -> tuple[list[str], str]:
     """Do a job on this machine; its command with input and output in a store, and its URL."""
     job.prepare(folder)
-    assert ingot(folder, *job.words).returncode == 0
+    assert ingot_alone(folder, *job.words).returncode == 0
     source = {f"{folder.name}/src/{p.name}": p.read_bytes() for p in (folder / "src").iterdir()}
     s3.put("bucket", source)
     place = f"s3://bucket/{folder.name}"

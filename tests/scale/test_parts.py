@@ -16,7 +16,7 @@ from ingot.cli.app import app
 from ingot.cli.commands.merge import find_commands
 from ingot.converters.convert import plan, result
 from ingot.converters.output.sharding import OTHER_PARTS, JobShard, parse_shard
-from tests.scale.jobs import JOBS, RESULT, Job, ingot, tree
+from tests.scale.jobs import JOBS, RESULT, Job, ingot, program, tree
 
 
 @pytest.fixture(scope="module", params=JOBS)
@@ -24,16 +24,24 @@ def job(request: pytest.FixtureRequest) -> Job:
     return JOBS[request.param]
 
 
-@pytest.fixture
-def whole(job: Job, tmp_path: Path) -> dict[str, bytes]:
-    """What one machine makes of the input in the folder; it is cleared away."""
-    job.prepare(tmp_path)
-    done = ingot(tmp_path, *job.words)
+@pytest.fixture(scope="module")
+def made(job: Job, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
+    """A folder with the input, and what one machine makes of it."""
+    folder = tmp_path_factory.mktemp("made")
+    job.prepare(folder)
+    done = ingot(folder, *job.words)
     assert done.returncode == 0, done.stderr
-    made = tree(tmp_path / RESULT)
-    assert made
-    shutil.rmtree(tmp_path / RESULT)
-    return made
+    result = tree(folder / RESULT)
+    assert result
+    shutil.rmtree(folder / RESULT)
+    return folder, result
+
+
+@pytest.fixture
+def whole(made: tuple[Path, dict[str, bytes]], tmp_path: Path) -> dict[str, bytes]:
+    """What one machine makes of the input in the folder."""
+    shutil.copytree(made[0], tmp_path, dirs_exist_ok=True)
+    return made[1]
 
 
 def run_parts(job: Job, folder: Path, count: int) -> list[str]:
@@ -98,10 +106,8 @@ def test_the_merge_of_a_lake_does_what_is_left(
 
 @pytest.mark.more
 def test_parts_at_once_one_of_them_killed(job: Job, tmp_path: Path, whole: dict) -> None:
-    from tests.scale.jobs import _PROGRAM
-
     def start(number: int) -> "subprocess.Popen[bytes]":
-        words = [sys.executable, "-c", _PROGRAM, *job.words, "--shard", f"{number}/3"]
+        words = [sys.executable, "-c", program(job.words), *job.words, "--shard", f"{number}/3"]
         quiet = subprocess.DEVNULL
         return subprocess.Popen(words, cwd=tmp_path, stdout=quiet, stderr=quiet)
 

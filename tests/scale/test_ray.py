@@ -14,7 +14,16 @@ from ingot.converters.errors import ConversionError
 from ingot.converters.output.ray_workers import RayWorkers
 from ingot.converters.output.worker_pool import TaskFailure, WorkerDiedError, results_in_order
 from tests.s3_server import Storage
-from tests.scale.jobs import JOBS, RECSYS_JOBS, RESULT, Job, in_store, ingot, joined_tokens, tree
+from tests.scale.jobs import (
+    JOBS,
+    RECSYS_JOBS,
+    RESULT,
+    Job,
+    in_store,
+    ingot_alone,
+    joined_tokens,
+    tree,
+)
 
 pytestmark = [
     # Ray leaves sockets of processes that were killed to the garbage collector.
@@ -35,10 +44,12 @@ def kill_node(ray_cluster: Any, number: int) -> None:
 @pytest.mark.parametrize("job", ALL.values(), ids=ALL)
 def test_a_cluster_makes_what_one_machine_makes(job: Job, ray_cluster: Any, tmp_path: Path) -> None:
     job.prepare(tmp_path)
-    assert ingot(tmp_path, *job.words).returncode == 0
+    assert ingot_alone(tmp_path, *job.words).returncode == 0
     whole = tree(tmp_path / RESULT)
     shutil.rmtree(tmp_path / RESULT)
-    done = ingot(tmp_path, *job.words, "--runner", "ray", "--ray-address", ray_cluster.address)
+    done = ingot_alone(
+        tmp_path, *job.words, "--runner", "ray", "--ray-address", ray_cluster.address
+    )
     assert done.returncode == 0, done.stderr
     assert tree(tmp_path / RESULT) == whole
 
@@ -57,12 +68,12 @@ def test_killed_nodes_change_no_byte(
     job: Job, ray_cluster: Any, tmp_path: Path, record_property: Any
 ) -> None:
     job.prepare(tmp_path)
-    assert ingot(tmp_path, *job.words).returncode == 0
+    assert ingot_alone(tmp_path, *job.words).returncode == 0
     whole = tree(tmp_path / RESULT)
     shutil.rmtree(tmp_path / RESULT)
     words = (*job.words, "--runner", "ray", "--ray-address", ray_cluster.address)
     started = time.monotonic()
-    done = ingot(tmp_path, *words)
+    done = ingot_alone(tmp_path, *words)
     calm = time.monotonic() - started
     assert done.returncode == 0, done.stderr
     assert tree(tmp_path / RESULT) == whole
@@ -70,7 +81,7 @@ def test_killed_nodes_change_no_byte(
     for _ in range(KILLS):
         shutil.rmtree(tmp_path / RESULT)
         ended: list[Any] = []
-        run = threading.Thread(target=lambda: ended.append(ingot(tmp_path, *words)))  # noqa: B023
+        run = threading.Thread(target=lambda: ended.append(ingot_alone(tmp_path, *words)))  # noqa: B023
         run.start()
         time.sleep(dice.uniform(0.3, 0.95) * calm)
         midway += run.is_alive()
@@ -90,7 +101,7 @@ def test_tokens_in_a_store_of_a_node_that_is_killed(
     words, url = in_store(JOBS["tokens"], s3, tmp_path)
     words += ["--runner", "ray", "--ray-address", ray_cluster.address]
     ended: list[Any] = []
-    run = threading.Thread(target=lambda: ended.append(ingot(tmp_path, *words)))
+    run = threading.Thread(target=lambda: ended.append(ingot_alone(tmp_path, *words)))
     run.start()
     limit, place = time.monotonic() + 120, f"{tmp_path.name}/out/"
     while run.is_alive() and not any(n.endswith(".idx") for n in s3.names("bucket", place)):
@@ -141,6 +152,6 @@ def test_no_cluster_at_the_address(tmp_path: Path) -> None:
     job = JOBS["convert"]
     job.prepare(tmp_path)
     words = ("--runner", "ray", "--ray-address", "127.0.0.1:9")
-    done = ingot(tmp_path, *job.words, *words)
+    done = ingot_alone(tmp_path, *job.words, *words)
     assert done.returncode == 1
     assert "no Ray cluster" in done.stderr

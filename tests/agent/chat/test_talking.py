@@ -232,7 +232,7 @@ def test_single_messages_are_left_out_by_a_field_of_theirs(offline):
 def test_speakers_are_named_where_the_rows_lie_below_a_root(tmp_path, key):
     whole = {"pages": {"all": TALKS}} if "." in key else {"talks": TALKS, "next": None}
     (tmp_path / "a.json").write_text(json.dumps(whole))
-    talk = Talk(tmp_path / "a.json", Context(), mapper="rules")
+    talk = Talk(tmp_path / "a.json", mapper="rules")
     talk("set messages turns speaker=who text=text")
     assert talk.now.mapping["source"]["root"] == f"{key}[*]"
     for line in ("role Ann user", "role Bob assistant", "drop id is c1"):
@@ -388,8 +388,8 @@ def test_a_conversation_is_plain_json_without_rows(offline):
 
 
 @pytest.mark.more
-def test_data_that_has_changed_is_noticed_when_it_goes_on(offline, rows):
-    talk = offline(STAPLES)
+def test_data_that_has_changed_is_noticed_when_it_goes_on(rows):
+    talk = Talk(rows("data", STAPLES))
     talk("set text body")
     rows("data", [{"id": 1, "text": "other"}] * 5)
     now = recheck_conversation(talk.now, Context())
@@ -425,8 +425,8 @@ def test_conditions_on_lookups_stay_beside_new_ones(offline):
 
 
 @pytest.mark.more
-def test_undo_on_data_that_has_changed_checks_anew(offline, rows):
-    talk = offline(STAPLES)
+def test_undo_on_data_that_has_changed_checks_anew(rows):
+    talk = Talk(rows("data", STAPLES))
     talk("set text title")
     rows("data", [{**one, "body": None} for one in STAPLES])
     talk.context = Context()
@@ -726,7 +726,7 @@ def test_the_id_of_the_rows_takes_the_place_of_their_number(tmp_path):
     body = "Ticket {} is about a door that does not close."
     rows = [{"id": f"t{number}", "body": body.format(number)} for number in range(9)]
     (tmp_path / "a.json").write_text(json.dumps({"tickets": rows, "next": None}))
-    talk = Talk(tmp_path / "a.json", Context(), mapper="rules")
+    talk = Talk(tmp_path / "a.json", mapper="rules")
     talk("set root none")
     talk("set text tickets[*].body")
     talk("set original_id ~")
