@@ -23,7 +23,6 @@ from ingot.agent.proposing.proposal import (
 from ingot.converters.errors import ConversionError, ModelError, SourceError
 from ingot.converters.mapping.row_paths import observed_paths
 from ingot.converters.progress import Watch
-from ingot.converters.rows import Json
 from ingot.converters.sources import Source, open_source
 from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.sample import Sample, draw_sample
@@ -138,10 +137,12 @@ class Readings:
     def read(self, spec: SourceSpec) -> OpenedSource:
         """Find the files, draw their sample, and learn its secrets. Raises SourceError."""
         if spec not in self.opened:
-            source, own, known = self.find_files(spec), SourceSpec(files=spec.files), list[Json]()
+            source, own = self.find_files(spec), SourceSpec(files=spec.files)
+            plain: OpenedSource | None = None
             with suppress(SourceError):  # what only the facts of a mapping can read
-                known += self.read(own).redactor.rows if spec != own else ()
+                plain = self.read(own) if spec != own else None
             sample = self._draw_sample(source)
+            known = plain.redactor.rows if plain else ()
             rows = Door.of("redacted", source, sample, *known).rows
             doors = {share: Door(share, rows) for share in get_args(Share)}
             self.opened[spec] = OpenedSource(

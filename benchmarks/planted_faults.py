@@ -76,8 +76,12 @@ FAULTS = (
         "number > 2 * MAX_MEMBERS",
     ),
     # The mapping: language, executors, paths, documents.
-    _fault("converters/mapping/parser.py", "if len(pieces) == 1 or any", "if any"),
-    _fault("converters/mapping/bind.py", "max(1, len(found) // 20)", "max(1, len(found) // 2)"),
+    _fault("converters/mapping/documents/parser.py", "if len(pieces) == 1 or any", "if any"),
+    _fault(
+        "converters/mapping/documents/version1.py",
+        "max(1, len(found) // 20)",
+        "max(1, len(found) // 2)",
+    ),
     _fault(
         "converters/mapping/rows/executor.py",
         '"user" not in roles and "tool" not in roles',
@@ -145,13 +149,13 @@ FAULTS = (
         "converters/recsys/ctr/preprocess/vocabulary.py",
         "if 2 * most > len(table.slots):",
         "if most > 2 * len(table.slots):",
-        f"{_CTR}/build",
+        f"{_CTR}/preprocess",
     ),
     _fault(
         "converters/recsys/ctr/preprocess/token_kernels.py",
         "table.owners[code] != field or ",
         "",
-        f"{_CTR}/build",
+        f"{_CTR}/preprocess",
     ),
     _fault(
         "converters/recsys/criteo/preprocess/row_kernels.py",
@@ -198,7 +202,7 @@ FAULTS = (
     ),
     _fault(
         "agent/proposing/fingerprint.py",
-        "if _row_share(one, rows) < RARE_SHARE:",
+        "if _row_share(facts, rows) < RARE_SHARE:",
         "if False:",
         "tests/agent/proposing",
         "tests/agent/judging",

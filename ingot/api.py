@@ -43,8 +43,9 @@ from ingot.converters.errors import (
     ReviewNeeded,
 )
 from ingot.converters.json_yaml import find_json
-from ingot.converters.mapping.bind import load_mapping, to_document
+from ingot.converters.mapping.bind import load_mapping
 from ingot.converters.mapping.check import CheckReport
+from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.output.files import is_store_url
 from ingot.converters.output.store_commit import find_result
 from ingot.converters.progress import Watch

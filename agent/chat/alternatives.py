@@ -15,7 +15,7 @@ from ingot.agent.proposing.proposal import (
 )
 from ingot.agent.state import State
 from ingot.converters.errors import MappingError, SourceError
-from ingot.converters.mapping.bind import to_document
+from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.mapping.language import META_KEYS, Layout, Mapping
 
 _OTHER_MODE = {"pt": "sft", "sft": "pt"}

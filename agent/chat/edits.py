@@ -16,6 +16,8 @@ from ingot.agent.judging.problem_words import explain_problem
 from ingot.agent.proposing.columns import is_path_inside
 from ingot.agent.proposing.llm import lowering
 from ingot.converters.errors import MappingError, Problem
+from ingot.converters.mapping.documents.parser import Parser
+from ingot.converters.mapping.documents.writer import path_document
 from ingot.converters.mapping.language import (
     ROLES,
     Condition,
@@ -29,10 +31,8 @@ from ingot.converters.mapping.language import (
     RoleInTurn,
     RoleSplit,
     Value,
-    path_document,
     speaker_roles,
 )
-from ingot.converters.mapping.parser import Parser
 from ingot.converters.mapping.walk import value_parts
 from ingot.converters.paths import Path
 from ingot.converters.rows import Json

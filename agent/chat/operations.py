@@ -46,7 +46,8 @@ from ingot.agent.session import checked_state
 from ingot.agent.state import Order, Review, State
 from ingot.agent.steps.course import Run, advance, end
 from ingot.converters.errors import MappingError, Problem, SourceError
-from ingot.converters.mapping.bind import read_tree, to_document
+from ingot.converters.mapping.bind import read_tree
+from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.mapping.language import Mapping, RoleFromData
 from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.paths import Node

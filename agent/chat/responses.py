@@ -41,7 +41,7 @@ from ingot.agent.proposing.proposal import MOST_ANSWERS
 from ingot.agent.state import State
 from ingot.converters import json_yaml
 from ingot.converters.errors import BudgetReached, MappingError, ModelError, Problem
-from ingot.converters.mapping.language import to_document
+from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.rows import Json
 
 

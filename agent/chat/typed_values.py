@@ -14,7 +14,6 @@ from ingot.agent.proposing.columns import last_name, text_of, values_at
 from ingot.agent.proposing.llm.reply import complete_part
 from ingot.agent.proposing.names import speaker_role
 from ingot.agent.proposing.speakers import flag_roles
-from ingot.converters.mapping.bind import ISO_639_1
 from ingot.converters.mapping.language import (
     FLAGS,
     ROLES,
@@ -25,6 +24,7 @@ from ingot.converters.mapping.language import (
 )
 from ingot.converters.paths import Names, Node, Path, PathSyntaxError, compile_path
 from ingot.converters.rows import Json
+from ingot.converters.sources.documents.kinds import ISO_639_1
 
 _OPENING = {"[": "]", "{": "}"}
 NOTHING = ("none", "nothing", "-")

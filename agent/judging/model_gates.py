@@ -31,7 +31,6 @@ from ingot.agent.proposing.names import (
 from ingot.agent.proposing.proposal import MODEL, Proposal
 from ingot.agent.state import Gate, State
 from ingot.converters.errors import Problem
-from ingot.converters.mapping.bind import ISO_639_1
 from ingot.converters.mapping.language import (
     Layout,
     Mapping,
@@ -48,6 +47,7 @@ from ingot.converters.mapping.walk import (
     select_parts,
     value_paths,
 )
+from ingot.converters.sources.documents.kinds import ISO_639_1
 
 Where = Literal["system", "text"]
 

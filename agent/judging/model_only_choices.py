@@ -39,6 +39,7 @@ from ingot.agent.proposing.columns import (
 from ingot.agent.proposing.names import NAMED, name_strength, speaker_role, spell_name
 from ingot.agent.proposing.proposal import value_strings
 from ingot.agent.proposing.rules.answers.preference import are_two_sides
+from ingot.converters.mapping.documents.writer import part_document, to_document
 from ingot.converters.mapping.language import (
     Group,
     Mapping,
@@ -47,10 +48,8 @@ from ingot.converters.mapping.language import (
     RoleFromData,
     RoleSplit,
     Value,
-    part_document,
     possible_roles,
     speaker_roles,
-    to_document,
 )
 from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.mapping.rows.executor import Record

@@ -15,8 +15,8 @@ from ingot.agent.proposing.columns import parse_json_text
 from ingot.agent.proposing.doubts.confidence import record_doubts
 from ingot.agent.proposing.names import NAMED, name_strength
 from ingot.converters.json_yaml import shorten_text
-from ingot.converters.mapping.bind import Mapping
 from ingot.converters.mapping.check import CheckReport
+from ingot.converters.mapping.language import Mapping
 from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.paths import quote_name
 from ingot.converters.rows import Json

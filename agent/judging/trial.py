@@ -10,8 +10,9 @@ from ingot.agent.context import OpenedSource, Readings
 from ingot.agent.privacy import DIFFERS, NOT_SHOWN, Door
 from ingot.agent.state import Check, Order
 from ingot.converters.errors import Problem
-from ingot.converters.mapping.bind import Mapping, bind, stated_source
+from ingot.converters.mapping.bind import bind, stated_source
 from ingot.converters.mapping.check import CheckReport, check_mapping, sample_batches
+from ingot.converters.mapping.language import Mapping
 from ingot.converters.mapping.rows.executor import Record, RowExecutor
 from ingot.converters.mapping.rows.values import row_nodes
 from ingot.converters.rows import Json, MappingDocument, limit_looks

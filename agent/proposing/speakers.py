@@ -97,10 +97,8 @@ def find_speakers(view: View, element: str, fields: Iterable[Field]) -> Speakers
     """Return the field that seems to name the speaker: few values, one per element, that change."""
     speakers = [s for field in fields if (s := _speakers_in_field(view, element, field))]
 
-    def rank(candidate: Speakers) -> tuple[bool, float]:
-        return bool(candidate.roles), candidate.understood + name_strength(
-            candidate.field.name, "speaker"
-        )
+    def rank(one: Speakers) -> tuple[bool, float]:
+        return bool(one.roles), one.understood + name_strength(one.field.name, "speaker")
 
     return max(speakers, key=rank, default=None)
 
@@ -110,15 +108,15 @@ def _speakers_in_field(view: View, element: str, field: Field) -> Speakers | Non
     numbers = facts.types.get("integer") and _is_speaker_name(field)
     if not (facts.types.get("string") or numbers) or facts.filled < 0.95 * facts.places:
         return None
-    sequences = [[v for v in s if v.strip()] for s in field_sequences(view, element, field.inner)]
+    talks = [[v for v in s if v.strip()] for s in field_sequences(view, element, field.inner)]
     few = facts.distinct <= min(MAX_SPEAKERS, 0.5 * facts.filled)
-    again = sum(len(set(s)) for s in sequences) <= 0.6 * sum(map(len, sequences))
+    again = sum(len(set(s)) for s in talks) <= 0.6 * sum(map(len, talks))
     if facts.distinct < 2 or not (few or (again and _is_speaker_name(field))):
         return None
-    counts = dict(Counter(value for s in sequences for value in s).most_common())
+    counts = dict(Counter(value for s in talks for value in s).most_common())
     named = _named_roles(counts)
     both = {"user", "assistant"} & set(named.values())
-    if _change_share(sequences) < (0.4 if both or _is_speaker_name(field) else 0.8):
+    if _change_share(talks) < (0.4 if both or _is_speaker_name(field) else 0.8):
         return None
     known = {v: None if r == "drop" else r for v, r in named.items() if r} if both else {}
     return Speakers(
@@ -126,7 +124,7 @@ def _speakers_in_field(view: View, element: str, field: Field) -> Speakers | Non
         roles=known,
         unknown={value: count for value, count in counts.items() if value not in known},
         understood=sum(counts[value] for value in known) / sum(counts.values()),
-        in_order=speakers_alternate(sequences, nearly=STRICT_SHARE),
+        in_order=speakers_alternate(talks, nearly=STRICT_SHARE),
     )
 
 
@@ -135,8 +133,8 @@ def _is_speaker_name(field: Field) -> bool:
     return name_strength(field.name, "speaker") >= 0.5
 
 
-def _change_share(sequences: list[list[str]]) -> float:
-    pairs = [a != b for s in sequences for a, b in itertools.pairwise(s)]
+def _change_share(talks: list[list[str]]) -> float:
+    pairs = [a != b for s in talks for a, b in itertools.pairwise(s)]
     return sum(pairs) / max(1, len(pairs))
 
 
@@ -154,7 +152,7 @@ def _named_roles(values: Iterable[str]) -> dict[str, str | None]:
 
 
 def roles_of_values(
-    name: str, facts: PathFacts, sequences: list[list[str]]
+    name: str, facts: PathFacts, talks: list[list[str]]
 ) -> tuple[dict[str, str | None], float] | None:
     """Return the roles that the values of a field stand for, and how sure that is."""
     counted = {text_of(value): count for value, count in facts.values}
@@ -162,54 +160,46 @@ def roles_of_values(
     if values is None or facts.types.get("number"):
         return None
     flags = flag_roles(name, values)
-    mapping = flags or map_roles(values, sequences)
+    mapping = flags or map_roles(values, talks)
     if mapping is None:
         return None
     aliases = 1.0 if flags else sum(speaker_role(v) is not None for v in values) / len(values)
     sure = 0.55 * aliases + 0.3 * (1.0 if flags else name_strength(name, "speaker")) + 0.15
-    if (
-        not aliases
-        and act_as_speakers(sequences)
-        and sum(map(len, sequences)) >= LONG_TALK * len(sequences)
-    ):
+    if not aliases and act_as_speakers(talks) and sum(map(len, talks)) >= LONG_TALK * len(talks):
         sure += 0.2
     return (mapping, sure) if sure > LEAST_SURE else None
 
 
-def speakers_alternate(sequences: list[list[str]], nearly: float = 0.9) -> bool:
+def speakers_alternate(talks: list[list[str]], nearly: float = 0.9) -> bool:
     """Return whether two speakers alternate strictly in nearly every conversation."""
-    longer = [s for s in sequences if len(s) > 1]
+    longer = [s for s in talks if len(s) > 1]
     strict = sum(len(set(s)) == 2 and all(a != b for a, b in itertools.pairwise(s)) for s in longer)
     return bool(longer) and strict >= nearly * len(longer)
 
 
-def _first_speaker(sequences: list[list[str]]) -> str | None:
-    firsts = Counter(s[0] for s in sequences if s)
+def _first_speaker(talks: list[list[str]]) -> str | None:
+    firsts = Counter(s[0] for s in talks if s)
     first, count = firsts.most_common(1)[0] if firsts else (None, 0)
     return first if count >= 0.8 * firsts.total() else None
 
 
-def act_as_speakers(sequences: list[list[str]]) -> bool:
+def act_as_speakers(talks: list[list[str]]) -> bool:
     """Return whether values act as two speakers: the same one begins, and they alternate."""
-    longer = [s for s in sequences if len(s) > 1]
+    longer = [s for s in talks if len(s) > 1]
     both = sum(len(set(s)) == 2 for s in longer)
-    if not longer or both < 0.9 * len(longer) or _first_speaker(sequences) is None:
+    if not longer or both < 0.9 * len(longer) or _first_speaker(talks) is None:
         return False
     mean = sum(map(len, longer)) / len(longer)
-    return speakers_alternate(sequences) or (_change_share(sequences) >= 0.6 and mean >= 4)
+    return speakers_alternate(talks) or (_change_share(talks) >= 0.6 and mean >= 4)
 
 
-def map_roles(values: dict[str, int], sequences: list[list[str]]) -> dict[str, str | None] | None:
+def map_roles(values: dict[str, int], talks: list[list[str]]) -> dict[str, str | None] | None:
     """Map speakers to roles by the meaning of their names, or two strangers by who begins."""
     named = _named_roles(values)
-    if (
-        set(named.values()) == {"user", "system"}
-        and len(values) == 2
-        and _is_machine(named, sequences)
-    ):
+    if set(named.values()) == {"user", "system"} and len(values) == 2 and _is_machine(named, talks):
         return {value: "user" if role == "user" else "assistant" for value, role in named.items()}
     if all(named.values()) and {"user", "assistant"} <= set(named.values()):
-        left = ("drop", "system") if _tells_news(named, sequences) else ("drop",)
+        left = ("drop", "system") if _tells_news(named, talks) else ("drop",)
         return {value: None if role in left else role for value, role in named.items()}
     known = {role for role in named.values() if role in ("user", "assistant")}
     unknown = [value for value, role in named.items() if role is None]
@@ -221,26 +211,26 @@ def map_roles(values: dict[str, int], sequences: list[list[str]]) -> dict[str, s
         }
     if all(named.values()) and set(named.values()) <= {"user", "system"}:
         return dict(named)
-    if len(values) == 2 and act_as_speakers(sequences):
-        first = _first_speaker(sequences)
+    if len(values) == 2 and act_as_speakers(talks):
+        first = _first_speaker(talks)
         return {value: "user" if value == first else "assistant" for value in values}
     return None
 
 
-def _is_machine(named: dict[str, str | None], sequences: list[list[str]]) -> bool:
+def _is_machine(named: dict[str, str | None], talks: list[list[str]]) -> bool:
     """Whether a `system` is the machine of a dialogue: it speaks later than at the start."""
-    later = [named.get(value) for s in sequences for value in s[1:]]
+    later = [named.get(value) for s in talks for value in s[1:]]
     return later.count("system") > 0.3 * len(later)
 
 
-def _tells_news(named: dict[str, str | None], sequences: list[list[str]]) -> bool:
+def _tells_news(named: dict[str, str | None], talks: list[list[str]]) -> bool:
     """Whether a `system` among people tells what goes on (`Ann has joined`): it begins nothing.
 
     Messages of a protocol, whose sides are `user` and `assistant`, are instructions in any place.
     """
     if {"user", "assistant"} <= set(named):
         return False
-    turns = [[named.get(value) for value in sequence] for sequence in sequences]
+    turns = [[named.get(value) for value in sequence] for sequence in talks]
     count = sum(turn.count("system") for turn in turns)
     opening = sum(turn[:1].count("system") for turn in turns)
     return opening < 0.5 * count
@@ -445,8 +435,8 @@ def _speaker_list_talk(view: View, texts_column: Column, who: Column) -> Talk | 
 
 @judged_once
 def _roles_of_list(who: Column) -> tuple[dict[str, str | None], float] | None:
-    sequences = [[text_of(value) for value in row] for row in who.values]
-    return roles_of_values(_list_own_name(who), who.facts, sequences)
+    talks = [[text_of(value) for value in row] for row in who.values]
+    return roles_of_values(_list_own_name(who), who.facts, talks)
 
 
 def has_other_speakers(view: View, path: str) -> bool:

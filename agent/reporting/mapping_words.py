@@ -14,6 +14,7 @@ from ingot.agent.privacy import Door, Safe
 from ingot.agent.state import Check
 from ingot.converters.json_yaml import shorten_text
 from ingot.converters.mapping.check import PathReach
+from ingot.converters.mapping.documents.writer import part_document, template_text
 from ingot.converters.mapping.language import (
     Condition,
     Group,
@@ -26,9 +27,7 @@ from ingot.converters.mapping.language import (
     RoleSplit,
     Scalar,
     Value,
-    part_document,
     speaker_roles,
-    template_text,
 )
 from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.mapping.walk import (

@@ -14,7 +14,8 @@ from pathlib import Path
 from ingot.agent.privacy import Door, Safe, redact
 from ingot.agent.reporting.mapping_words import common_length
 from ingot.converters.errors import SourceError, count_text, translate_read_errors
-from ingot.converters.mapping.bind import Mapping, bind, stated_source
+from ingot.converters.mapping.bind import bind, stated_source
+from ingot.converters.mapping.language import Mapping
 from ingot.converters.mapping.rows.conditions import same_json
 from ingot.converters.mapping.rows.executor import REASONS, RowExecutor, UnifiedBatch
 from ingot.converters.mapping.rows.group import group_rows

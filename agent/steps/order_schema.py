@@ -7,10 +7,10 @@ from typing import Any, Final, Literal, get_args, get_origin
 from ingot.agent.proposing.order import Order
 from ingot.converters.convert.options import language_code
 from ingot.converters.errors import ConversionError
-from ingot.converters.mapping.bind import ISO_639_1
 from ingot.converters.output.sharding import SCALE
 from ingot.converters.rows import Json
 from ingot.converters.settings import DeclaredSetting, list_settings
+from ingot.converters.sources.documents.kinds import ISO_639_1
 
 CONTROL = "[\x00-\x1f\x7f-\x9f\ud800-\udfff]"  # no part of a name, and no path to open
 _WORD: Json = {"minLength": 1, "maxLength": 4096, "not": {"type": "string", "pattern": CONTROL}}

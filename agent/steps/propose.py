@@ -36,7 +36,8 @@ from ingot.converters.errors import (
     SourceError,
     StorageError,
 )
-from ingot.converters.mapping.bind import read_tree, to_document
+from ingot.converters.mapping.bind import read_tree
+from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources import Source
 

@@ -45,7 +45,8 @@ from ingot.converters.convert.shard import (
     shard_key,
 )
 from ingot.converters.errors import CommittedElsewhereError, SourceError
-from ingot.converters.mapping.language import Mapping, to_document
+from ingot.converters.mapping.documents.writer import to_document
+from ingot.converters.mapping.language import Mapping
 from ingot.converters.output.commit import StagedResult, find_finished
 from ingot.converters.output.difference import FinishedResult
 from ingot.converters.output.files import encode_json, is_store_url, output_errors

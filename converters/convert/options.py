@@ -27,7 +27,7 @@ def check_store_options(url: str, records: RecordFormat, tokenizer: str | None) 
 
 def language_code(text: str) -> str:
     """Return an ISO 639-1 code, or `mix`."""
-    from ingot.converters.mapping.bind import ISO_639_1
+    from ingot.converters.sources.documents.kinds import ISO_639_1
 
     if text == "mix" or text in ISO_639_1:
         return text

@@ -21,7 +21,8 @@ from ingot.converters.errors import ConversionError, CountsReviewNeeded, IngotEr
 from ingot.converters.json_yaml import json_digest
 from ingot.converters.mapping.check import MAX_UNREADABLE, MIN_COVERAGE
 from ingot.converters.mapping.columns.executor import UnifiedTable
-from ingot.converters.mapping.language import Mapping, to_document
+from ingot.converters.mapping.documents.writer import to_document
+from ingot.converters.mapping.language import Mapping
 from ingot.converters.mapping.rows.executor import SOFT_REASONS, UnifiedBatch
 from ingot.converters.mapping.rows.values import PathStats
 from ingot.converters.mapping.signs import Found, SignRows, exceeds, sign_text

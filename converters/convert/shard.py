@@ -17,8 +17,8 @@ from typing import Any, Final, TypedDict, TypeVar, cast
 
 from ingot.converters.convert import result as results
 from ingot.converters.convert.result import Counts, CountsDocument, ShardDocument
-from ingot.converters.mapping.bind import Mapping
 from ingot.converters.mapping.columns.executor import MappingExecutor, UnifiedTable
+from ingot.converters.mapping.language import Mapping
 from ingot.converters.mapping.rows.group import group_rows
 from ingot.converters.mapping.signs import SignFinder
 from ingot.converters.output.difference import FinishedResult

@@ -10,15 +10,12 @@ from typing import NoReturn
 
 from ingot.converters.errors import MappingError, Problem
 from ingot.converters.json_yaml import json_fault, pointer_to, violations
-from ingot.converters.mapping.document_reader import short_json
-from ingot.converters.mapping.language import Layout, Mapping, to_document
-from ingot.converters.mapping.parser import Parser
-from ingot.converters.mapping.version1 import Version1
+from ingot.converters.mapping.documents.parser import Parser
+from ingot.converters.mapping.documents.reader import short_json
+from ingot.converters.mapping.documents.version1 import Version1
+from ingot.converters.mapping.language import Layout, Mapping
 from ingot.converters.rows import Json, MappingDocument
-from ingot.converters.sources.documents.kinds import ISO_639_1
 from ingot.converters.sources.facts import SourceSpec
-
-__all__ = ["ISO_639_1", "Mapping", "bind", "load_mapping", "parse", "read_mapping", "to_document"]
 
 # Deeper and longer than any mapping that a person can read, and far from what a machine cannot.
 MAX_LEVELS = 40

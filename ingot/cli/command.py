@@ -260,8 +260,8 @@ class _Group:
         try:
             return self.settings_class(**chosen, **self.fixed)
         except (ConversionError, ValueError) as error:
-            flags = setting_flags(self.declared)
-            raise typer.BadParameter(replace_names(str(error), flags)) from error
+            problem = replace_names(str(error), setting_flags(self.declared))
+            raise typer.BadParameter(problem) from error
 
 
 def command_options(command: Function) -> Function:
@@ -291,9 +291,7 @@ def command_options(command: Function) -> Function:
 
     @functools.wraps(command)
     def call(**given: Any) -> None:  # noqa: ANN401
-        values = {
-            setting.name: _read_value(setting, given.pop(setting.name)) for setting in declared
-        }
+        values = {entry.name: _read_value(entry, given.pop(entry.name)) for entry in declared}
         given |= {name: value for name, value in values.items() if name not in grouped}
         given |= {name: group.build(values) for name, group in groups.items()}
         command(**given)
@@ -306,11 +304,8 @@ def command_options(command: Function) -> Function:
 
 def setting_flags(declared: Iterable[DeclaredSetting]) -> dict[str, str]:
     """Return the flag of every setting that has one, by the setting's name."""
-    return {
-        setting.name: _flags(setting)[0].partition("/")[0]
-        for setting in declared
-        if not setting.setting.positional
-    }
+    options = (entry for entry in declared if not entry.setting.positional)
+    return {entry.name: _flags(entry)[0].partition("/")[0] for entry in options}
 
 
 def _flags(declared: DeclaredSetting) -> list[str]:
@@ -406,12 +401,12 @@ def show_parts(*, as_json: bool = False) -> Iterator[None]:
         done = f"{part.pieces:,} of {part.whole:,} pieces"
         if as_json:
             document = {"out": part.out, "shard": part.shard, "pieces": part.pieces}
-            waits = {"waits": part.phase} if part.phase else {}
-            print_json({**document, "of": part.whole, **waits})
-        elif part.phase:
-            note_line(
-                f"part {part.shard} has done its {done} of phase {part.phase}; others have not"
+            print_json(
+                document | {"of": part.whole} | ({"waits": part.phase} if part.phase else {})
             )
+        elif part.phase:
+            waiting = f"of phase {part.phase}; others have not"
+            note_line(f"part {part.shard} has done its {done} {waiting}")
             note_line("when all parts have ended, run all of them again for the next phase")
         else:
             note_line(f"part {part.shard} is done: {done} of the job")

@@ -65,8 +65,9 @@ JSON = {
         agent/proposing/rules/conversations/transcripts
         agent/proposing/rules/conversations/turn_contents
         agent/review/diff/normal_form converters/mapping/bind
-        converters/mapping/document_reader converters/mapping/language converters/mapping/parser
-        converters/mapping/version1
+        converters/mapping/documents/parser converters/mapping/documents/reader
+        converters/mapping/documents/version1 converters/mapping/documents/writer
+        converters/mapping/language
     """,
     "requests to models, their replies, and the schemas of these": """
         agent/chat/commands agent/chat/edits agent/chat/prompt agent/chat/responses

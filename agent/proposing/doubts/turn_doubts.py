@@ -22,7 +22,8 @@ from ingot.agent.proposing.readings import Draft, Reading, has_documents
 from ingot.agent.proposing.rules.conversations.row_groups import group_rows, paged_reading
 from ingot.agent.proposing.rules.documents.typed_blocks import blocks_by_type
 from ingot.agent.proposing.speakers import flag_roles
-from ingot.converters.mapping.language import Mapping, RoleFromData, RoleInTurn, part_document
+from ingot.converters.mapping.documents.writer import part_document
+from ingot.converters.mapping.language import Mapping, RoleFromData, RoleInTurn
 from ingot.converters.mapping.lookup import Lookup, taken_path
 from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.mapping.walk import select_messages

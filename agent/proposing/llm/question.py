@@ -29,10 +29,10 @@ from ingot.agent.proposing.llm.lowering import FILE_FACTS
 from ingot.agent.proposing.proposal import Evidence, Request, value_strings
 from ingot.agent.proposing.rules.context_columns import tools_value
 from ingot.converters import json_yaml
-from ingot.converters.mapping.bind import ISO_639_1
 from ingot.converters.paths import Node, PathSyntaxError
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
+from ingot.converters.sources.documents.kinds import ISO_639_1
 from ingot.converters.sources.profile import Profile
 from ingot.converters.sources.sample import Sample
 

@@ -12,7 +12,8 @@ from importlib.util import find_spec
 from ingot.agent.proposing.columns import View, last_name, values_at
 from ingot.agent.proposing.proposal import Evidence, value_strings
 from ingot.converters.mapping.bind import read_tree
-from ingot.converters.mapping.language import Message, Value, to_document
+from ingot.converters.mapping.documents.writer import to_document
+from ingot.converters.mapping.language import Message, Value
 from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.mapping.path_uses import outer_path
 from ingot.converters.paths import Path

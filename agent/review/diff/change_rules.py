@@ -16,7 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
 
-from ingot.converters.mapping.language import MODIFIERS, part_document
+from ingot.converters.mapping.documents.writer import part_document
+from ingot.converters.mapping.language import MODIFIERS
 
 CLASSES = ("none", "additive", "meta", "training", "breaking")
 

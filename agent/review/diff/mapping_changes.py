@@ -31,6 +31,7 @@ from ingot.agent.review.diff.part_changes import (
     where_changes,
 )
 from ingot.converters.json_yaml import pointer_to
+from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.mapping.language import (
     META_KEYS,
     ROLES,
@@ -44,7 +45,6 @@ from ingot.converters.mapping.language import (
     Value,
     merge_layout,
     possible_roles,
-    to_document,
 )
 
 # (place among the old ones, place among the new ones); None = it has no partner.

@@ -8,6 +8,7 @@ from typing import Any
 
 from ingot.agent.review.diff.change_rules import exact_text
 from ingot.converters.mapping.bind import parse, read_tree
+from ingot.converters.mapping.documents.version1 import Version1
 from ingot.converters.mapping.language import (
     ROLES,
     Condition,
@@ -23,7 +24,6 @@ from ingot.converters.mapping.language import (
 )
 from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.mapping.rows.messages import expand_zip
-from ingot.converters.mapping.version1 import Version1
 from ingot.converters.mapping.walk import rewrite
 from ingot.converters.paths import (
     Key,

@@ -348,9 +348,8 @@ def _object_shape(value: dict[str, Json]) -> frozenset[str]:
     """The keys of an object; of one keyed by id those of its values, marked `*.`."""
     values = list(value.values())
     inner = [item for item in values if isinstance(item, dict)]
-    by_id = bool(values) and all(
-        any(map(str.isdigit, key)) for key in value
-    )  # of a small split too
+    # Of a small split too.
+    by_id = bool(values) and all(any(map(str.isdigit, key)) for key in value)
     if len(inner) == len(values) and (len(inner) >= 3 or by_id):
         return frozenset(f"*.{key}" for key in set[str]().union(*inner))
     if len(values) >= 3 and all(isinstance(item, str) for item in values) and len(values) > 20:
@@ -448,5 +447,4 @@ def _table_guesses(head: TextHead, spec: SourceSpec, table: dialect.TableLayout)
 
 def text_facts(head: TextHead, *_: object) -> FileFacts:
     """Return the facts of a file of lines of text."""
-    shape = text_shape(head.name, head.lines)
-    return replace(head.base, format="text", shape=frozenset({shape}))
+    return replace(head.base, format="text", shape=frozenset({text_shape(head.name, head.lines)}))

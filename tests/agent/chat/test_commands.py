@@ -17,7 +17,7 @@ from ingot.agent.chat.typed_values import (
 )
 from ingot.converters import json_yaml
 from ingot.converters.mapping.bind import read_tree
-from ingot.converters.mapping.language import to_document, value_document
+from ingot.converters.mapping.documents.writer import to_document, value_document
 
 FIELDS = ("title", "body", "first name", "lang", "q", "a")
 PT = {"version": 2, "text": ["body"], "where": [{"path": "ok", "in": [True]}]}

@@ -5,8 +5,8 @@ import pytest
 from ingot.agent.chat.edits import KINDS, apply_edits, list_conditions, swap_role
 from ingot.converters import json_yaml
 from ingot.converters.errors import MappingError
-from ingot.converters.mapping.bind import parse, read_tree, to_document
-from ingot.converters.mapping.language import part_document
+from ingot.converters.mapping.bind import parse, read_tree
+from ingot.converters.mapping.documents.writer import part_document, to_document
 
 PT = {
     "version": 2,

@@ -3,7 +3,8 @@
 import pytest
 
 from ingot.agent.chat.group_paths import enter_group, leave_group
-from ingot.converters.mapping.bind import bind, to_document
+from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.documents.writer import to_document
 
 GROUP = {"by": ["id"]}
 CASES = {

@@ -16,7 +16,8 @@ from ingot.agent.judging.problem_words import told_problems
 from ingot.agent.model.budget import estimate_tokens
 from ingot.agent.reporting.preview import preview
 from ingot.converters.json_yaml import decode, encode
-from ingot.converters.mapping.bind import parse, to_document
+from ingot.converters.mapping.bind import parse
+from ingot.converters.mapping.documents.writer import to_document
 from tests.agent.chat.conftest import ANSWERS, STAPLES, Talk
 
 # --- without a model

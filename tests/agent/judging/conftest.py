@@ -9,8 +9,9 @@ from ingot.agent.judging.trial import report_facts
 from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.state import Gate, State
 from ingot.converters.json_yaml import decode
-from ingot.converters.mapping.bind import bind, to_document
+from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.check import check_mapping
+from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.rows import BadRow
 from ingot.converters.sources.sample import Sample, SampledBad, SampledRow
 

@@ -27,7 +27,8 @@ from ingot.converters.convert.job import (
 from ingot.converters.convert.record_tokens import tokens_name
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.json_yaml import validator
-from ingot.converters.mapping.bind import Mapping, bind
+from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.language import Mapping
 from ingot.converters.progress import Progress
 from ingot.converters.records import writers
 from ingot.converters.records.readers import read_records

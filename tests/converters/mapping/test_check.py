@@ -77,7 +77,7 @@ def test_a_path_that_resolves_nowhere_is_a_problem_with_its_place_and_the_neares
 
 
 def test_every_pointer_leads_into_the_saved_document() -> None:
-    from ingot.converters.mapping.bind import to_document
+    from ingot.converters.mapping.documents.writer import to_document
 
     document = {
         "version": 2,

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from ingot.converters.errors import MappingError
-from ingot.converters.mapping.bind import bind, parse, to_document
+from ingot.converters.mapping.bind import bind, parse
 from ingot.converters.mapping.check import CheckReport, check_mapping
+from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.mapping.path_uses import shared_paths
 from ingot.converters.mapping.rows.executor import UnifiedBatch
 from ingot.converters.sources import open_source

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from ingot.converters.errors import MappingError
-from ingot.converters.mapping.bind import bind, parse, to_document
+from ingot.converters.mapping.bind import bind, parse
+from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.mapping.path_uses import path_uses
 from ingot.converters.mapping.rows.executor import UnifiedBatch
 

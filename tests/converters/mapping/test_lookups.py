@@ -12,9 +12,10 @@ import pytest
 
 from ingot.converters.convert.job import ConvertOptions, convert
 from ingot.converters.errors import MappingError
-from ingot.converters.mapping.bind import bind, parse, to_document
+from ingot.converters.mapping.bind import bind, parse
 from ingot.converters.mapping.check import CheckReport, check_mapping
 from ingot.converters.mapping.columns.executor import why_not_columnar
+from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.mapping.rows.executor import UnifiedBatch
 from ingot.converters.paths import Node, compile_path

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from ingot.converters import json_yaml
-from ingot.converters.mapping.bind import bind, to_document
+from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.mapping.rows.executor import REASONS, RowExecutor
 from ingot.converters.mapping.rows.group import group_rows
 from ingot.converters.rows import Batch

@@ -7,9 +7,10 @@ import pyarrow as pa
 import pytest
 
 from ingot.converters.errors import MappingError
-from ingot.converters.mapping.bind import bind, parse, to_document
+from ingot.converters.mapping.bind import bind, parse
 from ingot.converters.mapping.check import check_mapping
 from ingot.converters.mapping.columns.executor import MappingExecutor, why_not_columnar
+from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.mapping.rows.executor import UnifiedBatch
 from ingot.converters.records.schema import to_batch
 from ingot.converters.rows import Batch

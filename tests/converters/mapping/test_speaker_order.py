@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from ingot.converters.errors import MappingError
-from ingot.converters.mapping.bind import bind, parse, to_document
+from ingot.converters.mapping.bind import bind, parse
 from ingot.converters.mapping.check import check_mapping
+from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.mapping.rows.executor import UnifiedBatch
 from ingot.converters.sources.sample import Sample, SampledRow
 

@@ -14,9 +14,10 @@ from ingot.agent.privacy import Door
 from ingot.agent.reporting.mapping_words import mapping_branches
 from ingot.converters.convert.job import ConvertOptions, convert
 from ingot.converters.errors import MappingError
-from ingot.converters.mapping.bind import bind, parse, to_document
+from ingot.converters.mapping.bind import bind, parse
 from ingot.converters.mapping.check import CheckReport, check_mapping
 from ingot.converters.mapping.columns.executor import why_not_columnar
+from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.mapping.path_uses import shared_paths
 from ingot.converters.mapping.rows.executor import UnifiedBatch
 from ingot.converters.records import read_records

@@ -294,7 +294,7 @@ def test_a_constant_is_no_language_of_a_mixed_set(mapped: Any, pool: Any) -> Non
 @pytest.mark.parametrize(
     ("name", "mode", "row"),
     [
-        ("markup", "pt", lambda p, n: {"body": f"<p>{p.document(n)}</p>"}),
+        ("markup", "pt", lambda p, n: {"body": f"<section>{p.document(n)}</section>"}),
         ("ids", "sft", lambda p, n: {"question": p.question(n), "answer": f"doc/{n}-a81f{n:04}"}),
         ("cut", "pt", lambda p, n: {"text": p.document(n).lower()}),
         (

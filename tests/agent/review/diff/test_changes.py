@@ -9,8 +9,9 @@ import pytest
 from ingot.agent.review.diff.change_rules import CLASSES, RULES, worst_class
 from ingot.agent.review.diff.mapping_changes import compare_mappings
 from ingot.agent.review.diff.normal_form import normal_form
-from ingot.converters.mapping.language import Mapping, to_document
-from ingot.converters.mapping.parser import Parser
+from ingot.converters.mapping.documents.parser import Parser
+from ingot.converters.mapping.documents.writer import to_document
+from ingot.converters.mapping.language import Mapping
 
 Document = dict[str, Any]
 USER = {"role": "user", "content": "q"}

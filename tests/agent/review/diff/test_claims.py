@@ -15,7 +15,7 @@ from ingot.agent.review.diff.change_rules import worst_class
 from ingot.agent.review.diff.mapping_changes import compare_mappings
 from ingot.agent.review.diff.normal_form import normal_form
 from ingot.converters.errors import MappingError
-from ingot.converters.mapping.language import to_document
+from ingot.converters.mapping.documents.writer import to_document
 from ingot.converters.sources.storage.listing import matches_globs
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeVar, get_args
 
 from ingot.converters.json_yaml import pointer_to
-from ingot.converters.mapping.document_reader import DocumentReader, Read, is_scalar
+from ingot.converters.mapping.documents.reader import DocumentReader, Read, is_scalar
 from ingot.converters.mapping.language import (
     FORMS,
     META_KEYS,

@@ -11,7 +11,7 @@ from functools import cached_property
 from ingot.converters import paths
 from ingot.converters.errors import Problem
 from ingot.converters.json_yaml import found_text
-from ingot.converters.mapping.document_reader import DocumentReader
+from ingot.converters.mapping.documents.reader import DocumentReader
 from ingot.converters.mapping.language import META_KEYS, ROLES
 from ingot.converters.mapping.row_paths import nearest_path, observed_paths, resolves
 from ingot.converters.rows import Json, MappingDocument, RowError

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from ingot.converters.errors import MappingError
 from ingot.converters.json_yaml import violations
-from ingot.converters.mapping.bind import bind, load_mapping, to_document
-from ingot.converters.mapping.parser import Parser
-from ingot.converters.mapping.version1 import Version1
+from ingot.converters.mapping.bind import bind, load_mapping
+from ingot.converters.mapping.documents.parser import Parser
+from ingot.converters.mapping.documents.version1 import Version1
+from ingot.converters.mapping.documents.writer import to_document
 
 LOOKUP = {"lookup": "u[*]", "key": "id", "of": "@file", "take": "n"}
 GOOD: list[dict[str, Any]] = [

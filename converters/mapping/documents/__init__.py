@@ -1,0 +1,1 @@
+"""Mapping documents: read by version and grammar, and written."""
