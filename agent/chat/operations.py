@@ -169,6 +169,7 @@ def change_mapping(
         wrong = (door.problem(explain_problem(one, mapping)) for one in error.problems)
         return {**state, "turn": turn, "check": None, "problems": tuple(wrong)}
     changed = to_document(made)
+    changed |= _untouched_parts(before, to_document(mapping), changed)
     if made.kind == "irrelevant" and not any(key in before for key in _BODIES):
         del changed["text"]  # nothing is said of it yet
     state = {**state, "turn": turn}
@@ -183,6 +184,18 @@ def change_mapping(
         proposal, changed = _follow_language(proposal, changed, order, context)
         state = {**state, "proposal": proposal}
     return replace_mapping(state, changed, context)
+
+
+def _untouched_parts(
+    before: MappingDocument, known: MappingDocument, changed: MappingDocument
+) -> MappingDocument:
+    """Return the parts that no edit has changed, as they were: wrong ones stay until mended.
+
+    `known` is the mapping before the edits, without its wrong parts.
+    """
+    if before.get("version") != changed["version"]:
+        return {}
+    return {key: part for key, part in before.items() if known.get(key) == changed.get(key)}
 
 
 def _read_otherwise(state: State, changed: MappingDocument, context: Context) -> State:

@@ -51,10 +51,7 @@ ONCE = {
     ),
     "step of a run by hand": Once(
         r"agent\.steps(\.(?!(?:course|order_schema)\b)\w+)? import",
-        {
-            "agent/steps/course.py",
-            "agent/steps/review.py",  # the rules are asked as the mapper is
-        },
+        {"agent/steps/course.py"},
         "from ingot.agent.steps.propose import validate",
     ),
     "LangGraph": Once(

@@ -3,8 +3,10 @@ from dataclasses import replace
 
 import pytest
 
+from ingot.agent.chat.commands import parse_command
 from ingot.agent.chat.conversation import Conversation
 from ingot.agent.chat.operations import (
+    change_mapping,
     conclude_conversation,
     convert_conversation,
     difference_lines,
@@ -16,7 +18,7 @@ from ingot.agent.judging.problem_words import told_problems
 from ingot.agent.model.budget import estimate_tokens
 from ingot.agent.reporting.preview import preview
 from ingot.converters.json_yaml import decode, encode
-from ingot.converters.mapping.bind import parse
+from ingot.converters.mapping.bind import parse, read_tree
 from ingot.converters.mapping.documents.writer import to_document
 from tests.agent.chat.conftest import ANSWERS, STAPLES, Talk
 
@@ -434,6 +436,20 @@ def test_undo_on_data_that_has_changed_checks_anew(rows):
     talk("undo")
     talk("drop body under 3")
     assert talk.now.state["check"].records == 0
+
+
+def test_a_wrong_part_stays_until_it_is_mended(offline):
+    talk = offline(STAPLES)
+    proposal = talk.now.state["proposal"]
+    wrong = {**proposal.mapping, "where": [{"path": "kind", "no_operator": 1}]}
+    state = {**talk.now.state, "proposal": replace(proposal, mapping=wrong)}
+    (language,) = parse_command("set language de", read_tree(wrong), ()).edits
+    made = change_mapping(state, [language], talk.context)
+    assert made["proposal"].mapping["where"] == wrong["where"]
+    assert made["proposal"].mapping["meta"]["language"] == {"literal": "de"}
+    assert made["problems"][0].pointer == "/where/0/no_operator"
+    (mended,) = parse_command("drop body under 20", read_tree(wrong), ("body",)).edits
+    assert change_mapping(state, [mended], talk.context)["problems"] == ()
 
 
 @pytest.mark.more
