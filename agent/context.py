@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from ingot.agent.privacy import Door
+from ingot.agent.privacy import Redactor
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.order import Order, Share
 from ingot.agent.proposing.proposal import (
@@ -83,8 +83,8 @@ class OpenedSource:
 
     source: Source
     sample: Sample
-    redactor: Door
-    redactors: Mapping[str, Door]
+    redactor: Redactor
+    redactors: Mapping[str, Redactor]
     readings: "Readings"
     hidden: dict[tuple[SourceSpec, str], Sample | None] = field(default_factory=dict)
 
@@ -143,13 +143,13 @@ class Readings:
                 plain = self.read(own) if spec != own else None
             sample = self._draw_sample(source)
             known = plain.redactor.rows if plain else ()
-            rows = Door.of("redacted", source, sample, *known).rows
-            doors = {share: Door(share, rows) for share in get_args(Share)}
+            rows = Redactor.of("redacted", source, sample, *known).rows
+            redactors = {share: Redactor(share, rows) for share in get_args(Share)}
             self.opened[spec] = OpenedSource(
                 source=source,
                 sample=sample,
-                redactor=doors["redacted"],
-                redactors=doors,
+                redactor=redactors["redacted"],
+                redactors=redactors,
                 readings=self,
             )
         return self.opened[spec]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from ingot.agent.privacy import Door
+from ingot.agent.privacy import Redactor
 from ingot.agent.privacy.redaction import PLACED
 from ingot.converters.errors import IngotError
 from ingot.converters.rows import Json
@@ -63,12 +63,12 @@ def readings(source: Source) -> Iterator[Source]:
 
 
 def changes(rows: list[Json]) -> Iterator[tuple[str, str]]:
-    """Every value that the door changes, and what it becomes; the same pair once."""
-    door = Door("redacted", rows)
+    """Every value that the redactor changes, and what it becomes; the same pair once."""
+    redactor = Redactor("redacted", rows)
     pairs = (
         pair
         for row in rows
-        for pair in zip(scalars(row), scalars(door.value(row).json), strict=True)
+        for pair in zip(scalars(row), scalars(redactor.value(row).json), strict=True)
     )
     yield from dict.fromkeys((str(old), str(new)) for old, new in pairs if old != new)
 

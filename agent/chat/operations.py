@@ -21,7 +21,7 @@ from ingot.agent.chat.typed_values import (
 from ingot.agent.context import Context
 from ingot.agent.judging.problem_words import explain_problem, typed_name
 from ingot.agent.judging.trial import Trial, try_out
-from ingot.agent.privacy import EMPTY_TEXT, Door, Safe, SafeProblem, SafeValue
+from ingot.agent.privacy import EMPTY_TEXT, Redactor, Safe, SafeProblem, SafeValue
 from ingot.agent.proposing.columns import values_at
 from ingot.agent.proposing.llm.question import add_file_facts
 from ingot.agent.proposing.proposal import (
@@ -165,8 +165,8 @@ def change_mapping(
     except MappingError as error:
         if any(one.code == EDIT for one in error.problems):
             raise
-        door = context.data.redactor
-        wrong = (door.problem(explain_problem(one, mapping)) for one in error.problems)
+        redactor = context.data.redactor
+        wrong = (redactor.problem(explain_problem(one, mapping)) for one in error.problems)
         return {**state, "turn": turn, "check": None, "problems": tuple(wrong)}
     changed = to_document(made)
     changed |= _untouched_parts(before, to_document(mapping), changed)
@@ -345,9 +345,9 @@ def compare_targets(old: Mapping, new: Mapping) -> Iterator[tuple[str, str]]:
         yield one.target, f"{one.old or 'nothing'} -> {one.new or 'nothing'}"
 
 
-def difference_lines(one: Difference, door: Door) -> list[Safe]:
+def difference_lines(one: Difference, redactor: Redactor) -> list[Safe]:
     """Show what differs between two records, as lines that begin with `- `, `+ ` or blanks."""
-    return _marked_lines(door.value(one.old), door.value(one.new))
+    return _marked_lines(redactor.value(one.old), redactor.value(one.new))
 
 
 def _marked_lines(old: SafeValue, new: SafeValue) -> list[Safe]:

@@ -14,7 +14,7 @@ from ingot.agent.chat.alternatives import Alternative
 from ingot.agent.chat.conversation import MODEL, YOU, Conversation, Utterance
 from ingot.agent.model.budget import estimate_tokens
 from ingot.agent.model.request_form import Message
-from ingot.agent.privacy import EMPTY_TEXT, Door, Safe, SafeValue
+from ingot.agent.privacy import EMPTY_TEXT, Redactor, Safe, SafeValue
 from ingot.agent.privacy.redaction import clean_text, cut_line, cut_middle
 from ingot.agent.proposing.llm.data_block import dataset_lines, read_data
 from ingot.agent.proposing.llm.inventory import Size, render_value
@@ -88,13 +88,17 @@ def build_messages(
     order = conversation.order
     share, task = order.share_values, _task_instructions(order.prompt_tokens)
     left = order.prompt_tokens - estimate_tokens(task) - estimate_tokens(_READY) - _ROUNDING
-    door = Door.of(share, source, sample)
-    before = list(_earlier_turns(conversation.said, door))  # each: what was said, what was answered
+    redactor = Redactor.of(share, source, sample)
+    before = list(
+        _earlier_turns(conversation.said, redactor)
+    )  # each: what was said, what was answered
     while before and sum(estimate_tokens(text) for _, text in before) > left // 4:
         before = before[2:]
     left -= sum(estimate_tokens(text) for _, text in before)
-    shown = [(door.value(row), door.value(one)) for row, one in examples if share != "none"]
-    now = _current_message(conversation, words, shown, others, door, int(left * (1 - _LEAST_DATA)))
+    shown = [(redactor.value(row), redactor.value(one)) for row, one in examples if share != "none"]
+    now = _current_message(
+        conversation, words, shown, others, redactor, int(left * (1 - _LEAST_DATA))
+    )
     room = left - estimate_tokens(now)
     data = dataset_lines(
         read_data(source, sample),
@@ -111,14 +115,14 @@ def _current_message(
     words: str,
     examples: SafeExamples,
     others: Sequence[Alternative],
-    door: Door,
+    redactor: Redactor,
     room: int,
 ) -> Safe:
     made = EMPTY_TEXT
     for detail in _DETAILS:
-        data = Safe("\n".join(_state_lines(conversation, examples, others, door, detail)))
+        data = Safe("\n".join(_state_lines(conversation, examples, others, redactor, detail)))
         made = load_prompt("chat_turn").render(
-            fence=fence_line(data), data=data, words=_redact_words(words, door)
+            fence=fence_line(data), data=data, words=_redact_words(words, redactor)
         )
         if estimate_tokens(made) <= room:
             break
@@ -143,7 +147,7 @@ def _data_block(block: Safe) -> Safe:
     return load_prompt("chat_data").render(fence=fence_line(block), data=block)
 
 
-def _earlier_turns(said: Sequence[Utterance], door: Door) -> Iterator[tuple[str, Safe]]:
+def _earlier_turns(said: Sequence[Utterance], redactor: Redactor) -> Iterator[tuple[str, Safe]]:
     """Yield what was said before, turn by turn; the program answered what was a command."""
     kept = [one for one in said if one.who in (YOU, MODEL)][-_REMEMBERED:]
     for place, one in enumerate(kept):
@@ -152,23 +156,23 @@ def _earlier_turns(said: Sequence[Utterance], door: Door) -> Iterator[tuple[str,
         following = kept[place + 1] if place + 1 < len(kept) else None
         answer = following if following and following.who == MODEL else None
         document = {
-            "say": door.text(answer.text) if answer else _DONE,
+            "say": redactor.text(answer.text) if answer else _DONE,
             "edits": list(answer.edits) if answer else [],
         }
-        yield "user", Safe(f"The person says: {_redact_words(one.text, door)}")
+        yield "user", Safe(f"The person says: {_redact_words(one.text, redactor)}")
         yield "assistant", Safe(json.dumps(document, ensure_ascii=False))
 
 
-def _redact_words(words: str, door: Door) -> Safe:
+def _redact_words(words: str, redactor: Redactor) -> Safe:
     """Return what a person said as it may leave the machine: without secrets, cut."""
-    return Safe(cut_middle(clean_text(door.text(words)), MOST_WORDS, 0))
+    return Safe(cut_middle(clean_text(redactor.text(words)), MOST_WORDS, 0))
 
 
 def _state_lines(
     conversation: Conversation,
     examples: SafeExamples,
     others: Sequence[Alternative],
-    door: Door,
+    redactor: Redactor,
     detail: _Detail,
 ) -> Iterator[str]:
     state, share = conversation.state, conversation.order.share_values
@@ -179,15 +183,15 @@ def _state_lines(
     shown_mapping = conversation.tree
     if share == "none":
         shown_mapping = rewrite(shown_mapping, _withhold_values)
-    yield from _branch_lines(mapping_branches(shown_mapping, check, door), 1, detail.line)
+    yield from _branch_lines(mapping_branches(shown_mapping, check, redactor), 1, detail.line)
     if check:
         yield f"{check.ok_rows} of {check.rows} sampled rows give {check.records} records."
         yield from (f"Not converted: {name} {count}" for name, count in check.failures.items())
-    yield from (problem_line(door.problem(one), share) for one in state.get("problems", ()))
-    yield from _reason_lines(conversation, detail, door) if share != "none" else ()
+    yield from (problem_line(redactor.problem(one), share) for one in state.get("problems", ()))
+    yield from _reason_lines(conversation, detail, redactor) if share != "none" else ()
     for number, other in enumerate(others[: detail.others], start=1):
         why = f": {other.why}" if other.why and share != "none" else ""
-        yield cut_line(door.text(f"Other mapping {number}: {other.title}{why}"), detail.line)
+        yield cut_line(redactor.text(f"Other mapping {number}: {other.title}{why}"), detail.line)
     for row, record in examples[: detail.examples]:
         yield f"Row: {render_value(row, detail.size(), share)}"
         yield f"Record: {render_value(record, detail.size(), share)}"
@@ -200,14 +204,14 @@ def _branch_lines(branches: Sequence[Branch], level: int, most: int) -> Iterator
         yield from _branch_lines(one.below, level + 1, most)
 
 
-def _reason_lines(conversation: Conversation, detail: _Detail, door: Door) -> Iterator[str]:
+def _reason_lines(conversation: Conversation, detail: _Detail, redactor: Redactor) -> Iterator[str]:
     first = conversation.steps[0]
     proposal = first.state.get("proposal")
     evidence = proposal.evidence[: detail.reasons] if proposal else ()
     if proposal and evidence:
         first_said = f"First proposal, by the {first.by}: {proposal.reason}"
-        yield cut_line(door.text(first_said), detail.line)
+        yield cut_line(redactor.text(first_said), detail.line)
     for one in evidence:
         other = f"; runner-up {one.runner_up}" if one.runner_up else ""
-        why = door.text(f"Why {one.target}: {one.choice}: {one.why}{other}")
+        why = redactor.text(f"Why {one.target}: {one.choice}: {one.why}{other}")
         yield cut_line(why, detail.line)

@@ -24,7 +24,7 @@ from ingot.agent.model.budget import Spent, Usage, estimate_cost
 from ingot.agent.model.client import OnText
 from ingot.agent.model.json_text import JsonObject, PartialString, UnreadableReply, only_object
 from ingot.agent.model.request_form import Message
-from ingot.agent.privacy import Door, Safe, SafeProblem, redact
+from ingot.agent.privacy import Redactor, Safe, SafeProblem, redact
 from ingot.agent.proposing.llm import question
 from ingot.agent.proposing.llm.data_block import read_data
 from ingot.agent.proposing.llm.mapper import MOST_ANSWER_CHARS, ModelAccess
@@ -219,8 +219,8 @@ def _ask_model(conversation: Conversation, words: str, context: Context, hear: O
 def _safe_problems(
     problems: Iterable[Problem], conversation: Conversation, context: Context
 ) -> tuple[SafeProblem, ...]:
-    door, mapping = context.data.redactor, conversation.tree
-    return tuple(door.problem(explain_problem(one, mapping)) for one in problems)
+    redactor, mapping = context.data.redactor, conversation.tree
+    return tuple(redactor.problem(explain_problem(one, mapping)) for one in problems)
 
 
 def count_usage(conversation: Conversation, context: Context) -> Conversation:
@@ -287,7 +287,7 @@ def _ask_in_turns(
     tokens = client.estimate_question(endpoint, messages, schema, asking.store)
     taken = estimate_cost(tokens, endpoint.max_tokens, MOST_ANSWERS, asking.ledger.price)
     asking.announce(f"asking {endpoint.model} at {endpoint.host}: {taken} a turn")
-    door = Door.of(order.share_values, source, sample)
+    redactor = Redactor.of(order.share_values, source, sample)
     for left in reversed(range(MOST_ANSWERS)):
         completion = _request_completion(asking, messages, hear)
         answer = _try_reply(completion, conversation, context)
@@ -295,9 +295,9 @@ def _ask_in_turns(
             break
         hear(None)
         if left:
-            said = door.text(completion.text[:MOST_ANSWER_CHARS])
-            problems = [*map(door.problem, answer.problems)]
-            shown = read_data(source, sample).through(door)
+            said = redactor.text(completion.text[:MOST_ANSWER_CHARS])
+            problems = [*map(redactor.problem, answer.problems)]
+            shown = read_data(source, sample).through(redactor)
             again = question.correction_message(problems, shown, prompt="chat_again")
             messages += [{"role": "assistant", "content": said}, again]
     return answer

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import comb
 from typing import Literal, cast
 
-from ingot.agent.privacy import NOT_SHOWN, Door
+from ingot.agent.privacy import NOT_SHOWN, Redactor
 from ingot.agent.proposing.fingerprint import Shape, shape_fingerprint
 from ingot.agent.state import Change, SafeChange
 from ingot.converters.errors import Problem
@@ -222,14 +222,14 @@ def hide_changes(changes: Sequence[Change]) -> tuple[Change, ...]:
     return tuple(replace(one, path=NOT_SHOWN, before="", after="") for one in changes)
 
 
-def redacted_changes(changes: Sequence[Change], door: Door) -> tuple[SafeChange, ...]:
+def redacted_changes(changes: Sequence[Change], redactor: Redactor) -> tuple[SafeChange, ...]:
     """Return the first changes as a report may hold them."""
     return tuple(
         SafeChange(
             Change(
-                path=door.text(one.path),
-                before=door.text(one.before),
-                after=door.text(one.after),
+                path=redactor.text(one.path),
+                before=redactor.text(one.before),
+                after=redactor.text(one.after),
                 what=one.what,
                 stops=one.stops,
             )

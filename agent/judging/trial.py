@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 from ingot.agent.context import OpenedSource, Readings
-from ingot.agent.privacy import DIFFERS, NOT_SHOWN, Door
+from ingot.agent.privacy import DIFFERS, NOT_SHOWN, Redactor
 from ingot.agent.state import Check, Order
 from ingot.converters.errors import Problem
 from ingot.converters.mapping.bind import bind, stated_source
@@ -58,14 +58,14 @@ def state_guesses(document: MappingDocument, source: Source) -> MappingDocument:
     return {**document, "source": facts}
 
 
-def report_facts(report: CheckReport, door: Door | None = None) -> Check:
+def report_facts(report: CheckReport, redactor: Redactor | None = None) -> Check:
     """Return the counts of a report; it holds no rows or records, and no secrets."""
-    door = door or Door("redacted")
+    redactor = redactor or Redactor("redacted")
     kept = {
         one.name: getattr(report, one.name) for one in fields(Check) if hasattr(report, one.name)
     }
-    warnings = tuple(map(door.text, (*report.warnings, *report.others)))
-    files = tuple((door.text(file), rows, made) for file, rows, made in report.loss.files)
+    warnings = tuple(map(redactor.text, (*report.warnings, *report.others)))
+    files = tuple((redactor.text(file), rows, made) for file, rows, made in report.loss.files)
     return Check(**{**kept, "warnings": warnings, "loss": replace(report.loss, files=files)})
 
 

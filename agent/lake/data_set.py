@@ -344,10 +344,10 @@ def _settled_facts(
     remove_proposal(order)
     manifest = done.manifest
     tokens = manifest["tokens"] or {}
-    door = context.open(order).redactor
+    redactor = context.open(order).redactor
     facts = replace(
         _proposal_facts(known, run_outcome(state)),
-        card=door.value(known.card).json,
+        card=redactor.value(known.card).json,
         status="no_training_text",
         decision=manifest["decision"],
         rows=manifest["rows"],
@@ -373,8 +373,8 @@ def _shown_records(order: Order, mapping: MappingDocument, context: Context) -> 
     """The first records for the page, made of redacted rows, without most of what is long."""
     trial = try_out(context.readings, order, mapping, where=f"the mapping of {order.source_name}")
     shown = shown_report(order, trial, show=_SAMPLES, share=order.share_values)
-    door = trial.reading.redactors[order.share_values]
-    return tuple(_begin_record(door.value(record).json) for _, record in shown.examples)
+    redactor = trial.reading.redactors[order.share_values]
+    return tuple(_begin_record(redactor.value(record).json) for _, record in shown.examples)
 
 
 def _begin_record(record: Record) -> Record:

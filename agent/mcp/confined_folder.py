@@ -1,7 +1,7 @@
 """What the tools of one MCP server share: the folder that they stay in, and what they may say.
 
 A client is a program with a model in it: its paths, mappings and commands are checked like data.
-Everything that it is told goes through the door of the data set and has a largest size.
+Everything that it is told goes through the redactor of the data set and has a largest size.
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingot.agent.context import Context
-from ingot.agent.privacy import Door, Safe
+from ingot.agent.privacy import Redactor, Safe
 from ingot.agent.privacy.redaction import PLACED, clean_text, convert_scalars
 from ingot.agent.reporting.mapping_words import cut_text
 from ingot.agent.served.order_input import check_confined, place_below
@@ -53,7 +53,7 @@ class ConfinedFolder:
     check_cancelled: Callable[[], None] = lambda: None
     _mappings: dict[str, MappingDocument] = field(default_factory=dict)
     _made: int = 0
-    _door: Door = field(default_factory=lambda: Door("redacted"))
+    _redactor: Redactor = field(default_factory=lambda: Redactor("redacted"))
 
     # --- what comes in
 
@@ -71,8 +71,8 @@ class ConfinedFolder:
         check_confined(order, self.root)
         context = Context(asking=self.asking, root=self.root)
         with suppress(IngotError):  # before a mapping is read, whose errors may quote values
-            self._door = context.open(Order(source=order.source)).redactor
-        self._door = context.open(order).redactor
+            self._redactor = context.open(Order(source=order.source)).redactor
+        self._redactor = context.open(order).redactor
         return order, context
 
     def mapping(self, given: GivenMapping) -> MappingDocument:
@@ -132,7 +132,7 @@ class ConfinedFolder:
         raise ConversionError("answer", "too long to be shown", "ask for fewer rows")
 
     def _redacted(self, value: Json) -> Json:
-        return convert_scalars(self._door.value(value).json, _clean_scalar, hide=clean_text)
+        return convert_scalars(self._redactor.value(value).json, _clean_scalar, hide=clean_text)
 
     def error_text(self, error: IngotError) -> Safe:
         """What a client is told of an error: redacted by all that is known of the data set."""
@@ -140,11 +140,11 @@ class ConfinedFolder:
 
     def text(self, text: str) -> Safe:
         """A text of a file as a client may read it."""
-        return Safe(clean_text(self._door.text(text)))
+        return Safe(clean_text(self._redactor.text(text)))
 
     def begin_call(self) -> None:
-        """Forget the door of the call before."""
-        self._door = Door("redacted")
+        """Forget the redactor of the call before."""
+        self._redactor = Redactor("redacted")
 
     def shown_path(self, place: str | Path) -> str:
         """A path below the root as clients name it."""

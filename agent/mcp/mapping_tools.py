@@ -144,11 +144,11 @@ class MappingTools:
         most = start + rows
         trial = try_out(context.readings, order, document, where="the mapping", show=most)
         tried = shown_report(order, trial, show=most)
-        door = trial.reading.redactor
+        redactor = trial.reading.redactor
         pairs = [
             {
-                "row": row_text(door.value(row)),
-                "record": [list(line) for line in record_lines(door.value(record))],
+                "row": row_text(redactor.value(row)),
+                "record": [list(line) for line in record_lines(redactor.value(record))],
             }
             for row, record in tried.examples[start:]
         ]

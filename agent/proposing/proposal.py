@@ -10,7 +10,7 @@ from functools import partial
 from math import floor
 from typing import Annotated, NewType
 
-from ingot.agent.privacy import Door, SafeProblem
+from ingot.agent.privacy import Redactor, SafeProblem
 from ingot.converters.errors import ModelError, Problem
 from ingot.converters.json_yaml import OMIT, UNSTORED, decode, encode, leaves
 from ingot.converters.mapping.bind import read_tree
@@ -125,7 +125,7 @@ def doubts_text(evidence: Sequence[Evidence]) -> str:
     return "; ".join([*told][:_SHOWN_DOUBTS])
 
 
-# What it says of values went through the door; its mapping is as it is.
+# What it says of values went through the redactor; its mapping is as it is.
 SafeProposal = NewType("SafeProposal", Proposal)
 
 
@@ -135,10 +135,10 @@ def correct_proposal(proposal: SafeProposal, mapping: MappingDocument) -> SafePr
     return replace(proposal, mapping=mapping, mapper="edited", evidence=evidence)
 
 
-def redacted_proposal(proposal: Proposal, door: Door) -> SafeProposal:
+def redacted_proposal(proposal: Proposal, redactor: Redactor) -> SafeProposal:
     """Return the proposal as it may be stored and shown."""
-    evidence = decode(tuple[Evidence, ...], door.value(encode(proposal)["evidence"]).json)
-    return SafeProposal(replace(proposal, reason=door.text(proposal.reason), evidence=evidence))
+    evidence = decode(tuple[Evidence, ...], redactor.value(encode(proposal)["evidence"]).json)
+    return SafeProposal(replace(proposal, reason=redactor.text(proposal.reason), evidence=evidence))
 
 
 MODEL = "llm"  # the mapper that asks a model

@@ -10,7 +10,7 @@ from collections.abc import Mapping as Table
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, NewType
 
-from ingot.agent.privacy import Door, Safe
+from ingot.agent.privacy import Redactor, Safe
 from ingot.agent.state import Check
 from ingot.converters.json_yaml import shorten_text
 from ingot.converters.mapping.check import PathReach
@@ -60,16 +60,16 @@ def describe(mapping: Mapping) -> Iterator[tuple[str, str]]:
             yield f"alternative {number}: {target}" if number else target, source
 
 
-def mapping_lines(mapping: Mapping, door: Door) -> Iterator[tuple[Safe, Safe]]:
+def mapping_lines(mapping: Mapping, redactor: Redactor) -> Iterator[tuple[Safe, Safe]]:
     """Yield the lines of `describe` as they may be shown: speakers may be addresses."""
-    hide = _hide_words(mapping, door)
+    hide = _hide_words(mapping, redactor)
     yield from ((hide(target), hide(source)) for target, source in describe(mapping))
 
 
-def _hide_words(mapping: Mapping, door: Door) -> Callable[[str], Safe]:
-    """The door, and before it one that knows what a mapping names beside the name of a secret."""
-    named = Door(door.share, list(_named_values(mapping)))
-    return lambda text: door.text(named.text(text))
+def _hide_words(mapping: Mapping, redactor: Redactor) -> Callable[[str], Safe]:
+    """Hide by a redactor, and before it what a mapping names beside the name of a secret."""
+    named = Redactor(redactor.share, list(_named_values(mapping)))
+    return lambda text: redactor.text(named.text(text))
 
 
 def _named_values(mapping: Mapping) -> Iterator[dict[str, list[list[Scalar]]]]:
@@ -335,14 +335,16 @@ class Branch:
 SafeBranch = NewType("SafeBranch", Branch)
 
 
-def mapping_branches(mapping: Mapping, check: Check | None, door: Door) -> tuple[SafeBranch, ...]:
+def mapping_branches(
+    mapping: Mapping, check: Check | None, redactor: Redactor
+) -> tuple[SafeBranch, ...]:
     """Draw a mapping as a tree, with the rows that have its fields; models get the same one."""
     paths = check.paths if check else ()
     branches = [_part_branch(part, paths) for part in outer_parts(mapping)]
     for number, (pointer, layout) in enumerate(mapping_layouts(mapping)):
         below = [_part_branch(part, paths) for part in layout_parts(layout, pointer)]
         branches += [Branch(label=f"alternative {number}", below=tuple(below))] if number else below
-    hide = _hide_words(mapping, door)
+    hide = _hide_words(mapping, redactor)
     return tuple(_shown_branch(one, hide) for one in branches)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ingot.agent.context import Readings
 from ingot.agent.judging.trial import shown_report, try_out
-from ingot.agent.privacy import Door, Safe, SafeValue, redact
+from ingot.agent.privacy import Redactor, Safe, SafeValue, redact
 from ingot.agent.reporting.mapping_words import cut_text, mapping_lines
 from ingot.agent.state import State
 from ingot.converters.mapping.check import PathReach
@@ -45,24 +45,26 @@ def preview(state: State, readings: Readings, *, examples: int = EXAMPLES) -> Pr
     trial = try_out(readings, order, mapping, where=where, show=examples)
     share = order.seen_share
     report = shown_report(order, trial, show=examples, share=share)
-    door = trial.reading.redactors[share]
+    redactor = trial.reading.redactors[share]
     return Preview(
-        lines=tuple(mapping_lines(trial.mapping, door)),
+        lines=tuple(mapping_lines(trial.mapping, redactor)),
         sampled=f"{report.ok_rows}/{report.rows} rows",
-        paths=tuple(path_reach(check.paths if check else (), door)),
-        examples=tuple((door.value(row), door.value(record)) for row, record in report.examples),
+        paths=tuple(path_reach(check.paths if check else (), redactor)),
+        examples=tuple(
+            (redactor.value(row), redactor.value(record)) for row, record in report.examples
+        ),
         masked=report.examples != trial.report.examples,
     )
 
 
-def path_reach(paths: Iterable[PathReach], door: Door) -> Iterator[tuple[Safe, Safe, Safe]]:
+def path_reach(paths: Iterable[PathReach], redactor: Redactor) -> Iterator[tuple[Safe, Safe, Safe]]:
     """Yield (path, pointer, "196/200 rows, 4 null") for every path of a checked mapping."""
     for one in paths:
         rows = one.resolved + one.null + one.missing
         counts = {"null": one.null, "missing": one.missing}
         absent = [f"{count} {name}" for name, count in counts.items() if count]
         found = ", ".join([f"{one.resolved}/{rows} rows", *absent])
-        yield door.text(one.path), redact(one.pointer), Safe(found)
+        yield redactor.text(one.path), redact(one.pointer), Safe(found)
 
 
 def row_text(row: SafeValue) -> Safe:

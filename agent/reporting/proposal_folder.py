@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from ingot.agent.judging import policy
-from ingot.agent.privacy import Door
+from ingot.agent.privacy import Redactor
 from ingot.agent.reporting.report import mapping_bytes, proposal_text
 from ingot.agent.state import Order, State, Stopped
 from ingot.converters.errors import OutputError, ReviewNeeded
@@ -38,7 +38,7 @@ def proposal_path(out: str) -> Path:
     return path.with_name(f"{path.name}.proposal")
 
 
-def write_proposal(state: State, out: str, door: Door | None = None) -> Path:
+def write_proposal(state: State, out: str, redactor: Redactor | None = None) -> Path:
     """Write the proposal for a reviewer; files of an earlier proposal are replaced.
 
     Where the user gave a mapping, the one in the folder stays: it may be the very file.
@@ -52,7 +52,7 @@ def write_proposal(state: State, out: str, door: Door | None = None) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         hashes = _proposed_hashes(folder) if kept else _hash_lines(laid)
         lines = (f"sha256 of {name} as proposed: {one}\n" for name, one in hashes.items())
-        report = f"{proposal_text(state, door)}\n{''.join(lines)}"
+        report = f"{proposal_text(state, redactor)}\n{''.join(lines)}"
         write_file(folder / REPORT, report.encode())
         for name, content in laid.items():
             if content:

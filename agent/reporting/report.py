@@ -12,7 +12,7 @@ from pathlib import Path
 from ingot.agent.judging.policy import gates_of_state, irrelevance_doubt
 from ingot.agent.judging.problem_words import told_problems
 from ingot.agent.model.budget import Usage, spent_text
-from ingot.agent.privacy import EMPTY_TEXT, Door, Safe, SafeProblem, redact
+from ingot.agent.privacy import EMPTY_TEXT, Redactor, Safe, SafeProblem, redact
 from ingot.agent.proposing.proposal import (
     PERSONS,
     SURE_CONFIDENCE,
@@ -50,20 +50,20 @@ _DECIDED = {
 }
 
 
-def proposal_text(state: State, door: Door | None = None) -> Safe:
+def proposal_text(state: State, redactor: Redactor | None = None) -> Safe:
     """Return the proposal for a reviewer, without rows."""
-    return Safe("\n".join(_proposal_lines(state, door or Door("redacted"))) + "\n")
+    return Safe("\n".join(_proposal_lines(state, redactor or Redactor("redacted"))) + "\n")
 
 
 def report_text(
-    state: State, manifest: Manifest, rejects: Sequence[Safe], door: Door | None = None
+    state: State, manifest: Manifest, rejects: Sequence[Safe], redactor: Redactor | None = None
 ) -> Safe:
     """Return the proposal and what its conversion gave."""
-    lines = _proposal_lines(state, door or Door("redacted"))
+    lines = _proposal_lines(state, redactor or Redactor("redacted"))
     return Safe("\n".join([*lines, *_result_lines(manifest, rejects)]) + "\n")
 
 
-def _proposal_lines(state: State, door: Door) -> Iterator[str]:
+def _proposal_lines(state: State, redactor: Redactor) -> Iterator[str]:
     proposal = state.get("proposal")
     yield f"# {markdown_line(state['source'].name)}"
     yield ""
@@ -77,8 +77,8 @@ def _proposal_lines(state: State, door: Door) -> Iterator[str]:
     yield from _problem_lines(state.get("problems", ()))
     yield from _gate_lines(state)
     if proposal is not None:
-        yield from _mapping_lines(proposal, state.get("check"), door)
-        yield from _opinion_lines(state.get("opinion"), door)
+        yield from _mapping_lines(proposal, state.get("check"), redactor)
+        yield from _opinion_lines(state.get("opinion"), redactor)
         yield from _evidence_lines(proposal)
     yield from _source_lines(state)
     yield from _usage_lines(state.get("usage"))
@@ -138,19 +138,21 @@ def _drift_lines(changes: Sequence[SafeChange]) -> Iterator[str]:
     yield from markdown_table(("path", "change", "before", "after", "stops a run"), rows)
 
 
-def _mapping_lines(proposal: SafeProposal, check: Check | None, door: Door) -> Iterator[str]:
+def _mapping_lines(
+    proposal: SafeProposal, check: Check | None, redactor: Redactor
+) -> Iterator[str]:
     mapping = proposal.mapping
     if not mapping or json_yaml.violations("mapping", mapping):  # a person may have edited it so
         return
     yield from ("", "## Mapping", "")
-    yield from markdown_table(("target", "from"), mapping_lines(read_tree(mapping), door))
+    yield from markdown_table(("target", "from"), mapping_lines(read_tree(mapping), redactor))
     if not check:
         return
     yield from ("", "## Sample", "")
     share = f"{check.coverage:.1%} without an error"
     seen = f"{check.ok_rows}/{check.rows} sampled rows"
     yield from (f"{seen} give {check.records} records ({share}).", "")
-    yield from markdown_table(("path", "place", "found in"), path_reach(check.paths, door))
+    yield from markdown_table(("path", "place", "found in"), path_reach(check.paths, redactor))
     if len(files := check.loss.files) > 1:
         yield ""
         rows = [
@@ -166,7 +168,7 @@ def _mapping_lines(proposal: SafeProposal, check: Check | None, door: Door) -> I
         yield f"- warning: {markdown_line(warning)}"
 
 
-def _opinion_lines(opinion: Opinion | None, door: Door) -> Iterator[str]:
+def _opinion_lines(opinion: Opinion | None, redactor: Redactor) -> Iterator[str]:
     """The rules' proposal beside a model's that makes other records."""
     if not opinion or opinion.agrees:
         return
@@ -178,7 +180,7 @@ def _opinion_lines(opinion: Opinion | None, door: Door) -> Iterator[str]:
     yield from _doubt_lines(other)
     if other.mapping:
         yield from ("", "As alternative.json:", "")
-        yield from markdown_table(("target", "from"), mapping_lines(other.tree, door))
+        yield from markdown_table(("target", "from"), mapping_lines(other.tree, redactor))
 
 
 def _evidence_lines(proposal: SafeProposal) -> Iterator[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingot.agent.privacy import Door, Safe, redact
+from ingot.agent.privacy import Redactor, Safe, redact
 from ingot.agent.reporting.mapping_words import common_length
 from ingot.converters.errors import SourceError, count_text, translate_read_errors
 from ingot.converters.mapping.bind import bind, stated_source
@@ -74,13 +74,13 @@ def run_golden(document: MappingDocument, file: Path, *, source_name: str) -> Go
     golden = [(number, _parse_golden(data)) for number, data in lines]
     fields = stated_source(document, where=str(file)).json_fields or ()
     rows = [row for _, one in golden if isinstance(one, dict) for row in _parse_rows(one, fields)]
-    door = Door("redacted", rows)
+    redactor = Redactor("redacted", rows)
     with limit_looks():
         whole = [row for row in rows if type(row) is not BrokenRow]
         mapping = bind(document, whole, where=str(file))
         unifier = RowExecutor(mapping, source_name=source_name)
         failed = [
-            GoldenFailure(line=number, why=door.text(why))
+            GoldenFailure(line=number, why=redactor.text(why))
             for number, one in golden
             if (why := _failure_reason(one, fields, mapping, unifier))
         ]

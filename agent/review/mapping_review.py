@@ -13,7 +13,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from ingot.agent.judging.drift import redacted_changes
-from ingot.agent.privacy import EMPTY_TEXT, Door, Safe, SafeValue, redact
+from ingot.agent.privacy import EMPTY_TEXT, Redactor, Safe, SafeValue, redact
 from ingot.agent.reporting.mapping_words import common_length
 from ingot.agent.reporting.preview import record_lines
 from ingot.agent.review.changed_mappings import (
@@ -258,23 +258,23 @@ _MESSAGES = 8  # messages that are shown
 _BEFORE = 80  # characters shown of what both texts begin with, where that is long
 
 
-def example_differences(differences: Sequence[Difference], door: Door) -> list[Example]:
+def example_differences(differences: Sequence[Difference], redactor: Redactor) -> list[Example]:
     """Return at most three differences as plain JSON, one of every kind first."""
     ordered = sorted(differences, key=lambda one: _ORDER.index(one.kind))
     first = {one.kind: one for one in reversed(ordered)}.values()
     others = [one for one in ordered if all(one is not other for other in first)]
     chosen = sorted([*first, *others][:MOST_EXAMPLES], key=lambda one: _ORDER.index(one.kind))
-    return [_example_json(one, door) for one in chosen]
+    return [_example_json(one, redactor) for one in chosen]
 
 
-def _example_json(one: Difference, door: Door) -> Example:
-    old = _record_pair_lines(one.old, one.new, door)
-    new = _record_pair_lines(one.new, one.old, door)
-    return {"kind": one.kind, "place": door.text(path_text(one.place)), "old": old, "new": new}
+def _example_json(one: Difference, redactor: Redactor) -> Example:
+    old = _record_pair_lines(one.old, one.new, redactor)
+    new = _record_pair_lines(one.new, one.old, redactor)
+    return {"kind": one.kind, "place": redactor.text(path_text(one.place)), "old": old, "new": new}
 
 
 def _record_pair_lines(
-    record: Record | None, other: Record | None, door: Door
+    record: Record | None, other: Record | None, redactor: Redactor
 ) -> list[list[Safe]] | None:
     if record is None:
         return None
@@ -283,14 +283,14 @@ def _record_pair_lines(
     same = next((n for n, (a, b) in enumerate(pairs) if a != b), 0)
     skipped = max(0, same - 1) if same > 2 else 0
     left_out = Safe(f"({count_text(skipped, 'message')} as in the other)")
-    shown = _shown_part(record, skipped, door)
+    shown = _shown_part(record, skipped, redactor)
     lines = record_lines(
-        _narrow_texts(shown, _shown_part(other, skipped, door)) if other else shown
+        _narrow_texts(shown, _shown_part(other, skipped, redactor)) if other else shown
     )
     return [*([[EMPTY_TEXT, left_out]] if skipped else []), *map(list, lines)]
 
 
-def _shown_part(record: Record, skipped: int, door: Door) -> SafeValue:
+def _shown_part(record: Record, skipped: int, redactor: Redactor) -> SafeValue:
     """Redact the part of a record that is shown; what is only counted is emptied."""
     begun = {**record}
     for key in ("text", "system", "tools"):
@@ -301,7 +301,7 @@ def _shown_part(record: Record, skipped: int, door: Door) -> SafeValue:
         left = messages[skipped:]
         seen = [{**one, "content": one["content"][:_READ]} for one in left[:_MESSAGES]]
         begun["messages"] = [*seen, *({**one, "content": ""} for one in left[_MESSAGES:])]
-    return door.value(begun)
+    return redactor.value(begun)
 
 
 def _narrow_texts(shown: SafeValue, beside: SafeValue) -> SafeValue:
@@ -336,45 +336,45 @@ def mapping_entry(
 ) -> MappingEntry:
     """Return an element of `mappings` of the review document."""
     one, ran, matched = case.touched, case.replay, case.replay.matched
-    lines, door = pointer_lines(one.text), _row_door(ran)
+    lines, redactor = pointer_lines(one.text), _row_redactor(ran)
     return {
         "path": path_text(head.shown(one.path)),
         "old_path": None if one.old_path is None else path_text(base.shown(one.old_path)),
         "status": one.status,
         "verdict": worst_level(reason.level for reason in found),
         "class": case.kind,
-        "reasons": [_reason_json(reason, lines, door) for reason in found],
-        "changes": [_change_json(change, lines, door) for change in case.changes],
+        "reasons": [_reason_json(reason, lines, redactor) for reason in found],
+        "changes": [_change_json(change, lines, redactor) for change in case.changes],
         "sample": _sample_json(ran),
-        "old": _side_json(ran.old, door),
-        "new": _side_json(ran.new, door),
+        "old": _side_json(ran.old, redactor),
+        "new": _side_json(ran.new, redactor),
         "same": matched.same if matched else None,
         "of": matched.of if matched else None,
-        "examples": example_differences(matched.differences, door) if matched else [],
-        "drift": [encode(one) for one in redacted_changes(ran.drift, door)],
+        "examples": example_differences(matched.differences, redactor) if matched else [],
+        "drift": [encode(one) for one in redacted_changes(ran.drift, redactor)],
         "golden": _golden_json(case.golden, head.shown(one.path)),
         "provenance": {"old": provenance_entry(one.old), "new": provenance_entry(one.new)},
         "reproduce": command,
     }
 
 
-def _reason_json(one: Reason, lines: dict[str, int], door: Door) -> ReasonEntry:
+def _reason_json(one: Reason, lines: dict[str, int], redactor: Redactor) -> ReasonEntry:
     """Write a reason; a text that is not JSON names its line itself."""
     stated = _AT_LINE.search(one.text) if one.rule == "broken" else None
     line = None if one.pointer is None else nearest_line(lines, one.pointer)
     if stated:
         line = int(stated[1])
-    text = door.text(path_text(one.text))
+    text = redactor.text(path_text(one.text))
     return {"level": one.level, "rule": one.rule, "text": text, "line": line}
 
 
-def _change_json(one: Change, lines: dict[str, int], door: Door) -> ChangeEntry:
+def _change_json(one: Change, lines: dict[str, int], redactor: Redactor) -> ChangeEntry:
     return {
-        "target": door.text(one.target),
+        "target": redactor.text(one.target),
         "rule": one.rule,
         "class": one.kind,
-        "old": None if one.old is None else door.text(one.old),
-        "new": None if one.new is None else door.text(one.new),
+        "old": None if one.old is None else redactor.text(one.old),
+        "new": None if one.new is None else redactor.text(one.new),
         "line": nearest_line(lines, change_place(one)),
     }
 
@@ -390,19 +390,19 @@ def _sample_json(ran: Replay) -> SampleEntry:
     }
 
 
-def _row_door(ran: Replay) -> Door:
-    """Return the door that knows what the keys of sampled rows hide: records lack these keys."""
+def _row_redactor(ran: Replay) -> Redactor:
+    """Return a redactor that knows what the keys of sampled rows hide: records lack these keys."""
     sides = [side.trial.sample.rows for side in (ran.old, ran.new) if side]
-    return Door("redacted", [row.value for rows in sides for row in rows], numbered=False)
+    return Redactor("redacted", [row.value for rows in sides for row in rows], numbered=False)
 
 
-def _side_json(ran: TriedMapping | None, door: Door) -> SideEntry | None:
+def _side_json(ran: TriedMapping | None, redactor: Redactor) -> SideEntry | None:
     if ran is None:
         return None
     paths: list[PathEntry] = [
         {
-            "target": door.text(target_text(one.pointer)),
-            "path": door.text(one.path),
+            "target": redactor.text(target_text(one.pointer)),
+            "path": redactor.text(one.path),
             "resolved": one.resolved,
             "null": one.null,
             "missing": one.missing,

@@ -10,7 +10,7 @@ from pathlib import Path
 from ingot.agent.context import Context
 from ingot.agent.judging.policy import approved_counts
 from ingot.agent.judging.trial import try_out
-from ingot.agent.privacy import Door, redact
+from ingot.agent.privacy import Redactor, redact
 from ingot.agent.proposing.proposal import SafeProposal
 from ingot.agent.reporting.report import outcome_state, report_text, run_outcome
 from ingot.agent.state import (
@@ -60,15 +60,15 @@ def _halted_state(state: State, error: CountsReviewNeeded) -> State:
 
 def _convert_source(state: State, context: Context) -> job.Result:
     """The conversion of an approved proposal; what an error quotes of rows has no secrets."""
-    order, proposal, door = state["order"], state["proposal"], context.data.redactor
+    order, proposal, redactor = state["order"], state["proposal"], context.data.redactor
     if proposal is None:
         raise ConversionError(order.source, "the run has no proposal to convert with")
     try:
         with _stage_proposal(proposal, state, context) as staged:
             if staged.done is None:
-                _commit(staged, state, door)
+                _commit(staged, state, redactor)
     except ConversionError as error:  # quotes the first rejected rows
-        raise ConversionError(error.where, door.text(error.problem), error.hint) from error
+        raise ConversionError(error.where, redactor.text(error.problem), error.hint) from error
     return staged.result
 
 
@@ -94,10 +94,10 @@ def _stage_proposal(
     )
 
 
-def _commit(staged: job.StagedConversion, state: State, door: Door) -> None:
+def _commit(staged: job.StagedConversion, state: State, redactor: Redactor) -> None:
     """Commit a conversion with its report, and with what was asked of a model in run.json."""
-    usage, rejects = state.get("usage"), [*map(door.text, staged.first_rejects)]
-    report = report_text(state, staged.manifest, rejects, door)
+    usage, rejects = state.get("usage"), [*map(redactor.text, staged.first_rejects)]
+    report = report_text(state, staged.manifest, rejects, redactor)
     content = report.encode(errors="backslashreplace")  # names of files are bytes
     staged.commit({"report.md": content}, {"model": encode(usage) if usage else None})
 

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from ingot.agent.context import Context
 from ingot.agent.judging.source_gates import row_gates, summarize_source, unreadable_reason
-from ingot.agent.privacy import Door, redact
+from ingot.agent.privacy import Redactor, redact
 from ingot.agent.proposing.proposal import Proposal, redacted_proposal
 from ingot.agent.proposing.recsys_data import raw_data_proposal
 from ingot.agent.state import SampleSummary, State
@@ -65,7 +65,7 @@ def discover(state: State, context: Context) -> State:
     if raw_data is None and (found_bad := unreadable_reason(source.left_out)):
         raise SourceError(source.location, *found_bad)
     proposal = raw_data or _no_data_proposal(source)
-    return {**found, "proposal": redacted_proposal(proposal, Door("redacted"))}
+    return {**found, "proposal": redacted_proposal(proposal, Redactor("redacted"))}
 
 
 def _check_destination(out: Path) -> None:

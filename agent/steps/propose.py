@@ -16,7 +16,7 @@ from ingot.agent.judging.source_gates import html_gates, list_gates, summarize_s
 from ingot.agent.judging.text_coverage import ROWS, find_signals
 from ingot.agent.judging.trial import Trial, report_facts, shown_report, try_out
 from ingot.agent.model.budget import Spent, Usage
-from ingot.agent.privacy import Door, SafeProblem, redact
+from ingot.agent.privacy import Redactor, SafeProblem, redact
 from ingot.agent.proposing.cards import card_evidence
 from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
 from ingot.agent.proposing.proposal import (
@@ -55,11 +55,11 @@ def propose(state: State, context: Context) -> State:
         context.asking.ledger.open_set(before.spent if before else Spent())
     turn, stopped = _next_turn(order, context, state)
     proposal = _with_card_evidence(turn.proposal, order, context)
-    door = context.data.redactor
+    redactor = context.data.redactor
     provenance = {**turn.provenance, **_turn_cost(turn, context), "mapper": turn.mapper}
     return {
-        "proposal": redacted_proposal(proposal, door) if proposal else None,
-        "problems": tuple(map(door.problem, turn.problems)),
+        "proposal": redacted_proposal(proposal, redactor) if proposal else None,
+        "problems": tuple(map(redactor.problem, turn.problems)),
         "turn": replace(turn, proposal=None, problems=(), notes=None, provenance=provenance),
         "usage": _total_usage(before, turn, context),
         "stopped": stopped,
@@ -197,32 +197,32 @@ def validate(state: State, context: Context) -> State:
         return {"check": None}
     where = order.mapping_file or f"the mapping by {proposal.mapper}"
     # A mapper may have said how the files are to be read; a person gets the reader's own error.
-    door = context.data.redactor
+    redactor = context.data.redactor
     states_facts = proposal.mapper != "file" and bool(proposal.mapping.get("source"))
     try:
         trial = try_out(context.readings, order, proposal.mapping, where=where)
     except MappingError as error:
         if proposal.mapper == "file":
             raise
-        return _failed_check(error.problems, proposal.mapping, door)
+        return _failed_check(error.problems, proposal.mapping, redactor)
     except SourceError as error:
         if not states_facts or isinstance(error, StorageError):
             raise
         unread = _unreadable_problem(proposal.mapping, error.problem)
-        return _failed_check([unread], proposal.mapping, door)
+        return _failed_check([unread], proposal.mapping, redactor)
     if not trial.report.rows and states_facts:
         unread = _unreadable_problem(proposal.mapping, "no row")
-        return _failed_check([unread], proposal.mapping, door)
+        return _failed_check([unread], proposal.mapping, redactor)
     document = _with_provenance(trial, proposal, state)
     faults = model_gates.meta_faults(trial.mapping) if proposal.mapper == "llm" else []
     edited = proposal.mapper == "edited"  # a person who edits a mapping may decide otherwise
     decision = trial.mapping.kind if edited else proposal.decision
     shown = shown_report(order, trial)
     gates = (*list_gates(trial), *html_gates(trial))
-    record = door.text(record_words(trial))
+    record = redactor.text(record_words(trial))
     checked: State = {
-        "check": replace(report_facts(shown, door), gates=gates, record=record),
-        "problems": _shown_problems([*shown.problems, *faults], document, door),
+        "check": replace(report_facts(shown, redactor), gates=gates, record=record),
+        "problems": _shown_problems([*shown.problems, *faults], document, redactor),
         "proposal": replace(proposal, mapping=document, decision=decision),
         "halted": None,
     }
@@ -244,14 +244,16 @@ def _tell_reasons(source: Source, found: Source) -> Source:
     return replace(source, left_out=tuple(named))
 
 
-def _failed_check(problems: Iterable[Problem], document: MappingDocument, door: Door) -> State:
-    return {"check": None, "problems": _shown_problems(problems, document, door)}
+def _failed_check(
+    problems: Iterable[Problem], document: MappingDocument, redactor: Redactor
+) -> State:
+    return {"check": None, "problems": _shown_problems(problems, document, redactor)}
 
 
 def _shown_problems(
-    problems: Iterable[Problem], document: MappingDocument, door: Door
+    problems: Iterable[Problem], document: MappingDocument, redactor: Redactor
 ) -> tuple[SafeProblem, ...]:
-    return tuple(door.problem(explain_problem(one, read_tree(document))) for one in problems)
+    return tuple(redactor.problem(explain_problem(one, read_tree(document))) for one in problems)
 
 
 def _unreadable_problem(document: MappingDocument, got: str) -> Problem:
@@ -286,23 +288,25 @@ def _add_drift(checked: State, trial: Trial, order: Order, context: Context) -> 
         return checked
     now = source_shape(trial.source, trial.sample)
     changes = drift.mapping_changes(drift.find_drift(shape, now), trial.mapping)
-    door = context.data.redactor
+    redactor = context.data.redactor
     if trial.reading.show_sample(order) is None:
         changes = drift.hide_changes(changes)
     stopping = [one for one in changes if one.stops and not order.allow_drift]
     if stopping and order.out is not None:
-        raise _drift_error(order, changes, door)
+        raise _drift_error(order, changes, redactor)
     problems = (drift.drift_problem(stopping),) if stopping else ()
     return {
         **checked,
-        "check": replace(check, drift=drift.redacted_changes(changes, door), changes=len(changes)),
-        "problems": (*checked["problems"], *_shown_problems(problems, {}, door)),
+        "check": replace(
+            check, drift=drift.redacted_changes(changes, redactor), changes=len(changes)
+        ),
+        "problems": (*checked["problems"], *_shown_problems(problems, {}, redactor)),
     }
 
 
-def _drift_error(order: Order, changes: Sequence[Change], door: Door) -> DriftError:
+def _drift_error(order: Order, changes: Sequence[Change], redactor: Redactor) -> DriftError:
     where = order.mapping_file or "mapping"
     said = f"the schema of {order.source} differs from the one that the mapping was made for"
-    lines = [door.text(line) for line in drift.change_lines(changes)]
+    lines = [redactor.text(line) for line in drift.change_lines(changes)]
     hint = "to convert it anyway: --allow-drift; for a new mapping: ingot map"
     return DriftError(where, said, "\n".join([*lines, hint]))

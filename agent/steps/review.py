@@ -72,8 +72,8 @@ def _ask_rules(state: State, proposal: Proposal, context: Context) -> Opinion | 
     rules = context.ask_rules(order.request()).proposal
     if rules is None:
         return None
-    door = context.data.redactor
-    redacted = redacted_proposal(rules, door)
+    redactor = context.data.redactor
+    redacted = redacted_proposal(rules, redactor)
     if not proposal.mapping:
         return Opinion(agrees=rules.decision == proposal.decision, proposal=redacted)
     try:
@@ -88,7 +88,7 @@ def _ask_rules(state: State, proposal: Proposal, context: Context) -> Opinion | 
     agrees = bool(theirs and record_hashes(ours) == record_hashes(theirs))
     second = Side.of(rules.tree, theirs) if rules.mapping and theirs else None
     found = unbacked_choices(Side.of(proposal.tree, ours), second, same_texts=agrees)
-    unbacked = {gate: tuple(map(door.text, said)) for gate, said in found.items()}
+    unbacked = {gate: tuple(map(redactor.text, said)) for gate, said in found.items()}
     return Opinion(agrees=agrees, proposal=redacted, unbacked=unbacked or None)
 
 

@@ -1,7 +1,7 @@
 """What the page shows of a conversation: fields, mapping, gates, rows beside their records.
 
-Everything goes through the door of the data set. A colour is the number of a field that the mapping
-takes; it is the same in the tree of fields, in the row and in the record.
+Everything goes through the redactor of the data set. A colour is the number of a field that the
+mapping takes; it is the same in the tree of fields, in the row and in the record.
 """
 
 import json
@@ -17,7 +17,7 @@ from ingot.agent.chat.responses import Reply
 from ingot.agent.context import Context, OpenedSource
 from ingot.agent.judging.policy import failed_gates, gates_of_state, state_person_reasons
 from ingot.agent.judging.problem_words import told_problems
-from ingot.agent.privacy import Door, SafeProblem
+from ingot.agent.privacy import Redactor, SafeProblem
 from ingot.agent.proposing.columns import text_of
 from ingot.agent.proposing.llm.data_block import read_data
 from ingot.agent.proposing.proposal import (
@@ -49,15 +49,15 @@ from ingot.converters.sources.profile import PathFacts, Profile
 _FIELDS = 400
 _INSIDE = {"role": "role", "where": "where", "loss_mask": "trained"}  # parts of a message
 _GIVEN = {"text", "system", "tools", *(f"meta.{one}" for one in META_KEYS)}
-# What the sample behind a door holds, as it may be shown and as it is: hiding takes a while.
-_READ: WeakKeyDictionary[Door, tuple[Profile, Profile]] = WeakKeyDictionary()
+# What the sample behind a redactor holds, as it may be shown and as it is: hiding takes a while.
+_READ: WeakKeyDictionary[Redactor, tuple[Profile, Profile]] = WeakKeyDictionary()
 
 
 def view_conversation(conversation: Conversation, context: Context) -> Facts:
     """Return everything that the page shows of a conversation, but where its files lie."""
     state = conversation.state
     proposal, check = state.get("proposal"), state.get("check")
-    door = context.data.redactor
+    redactor = context.data.redactor
     uses = list_uses(conversation)
     held = failed_gates(state.get("problems", ()))
     own = proposal if proposal and proposal.mapper != "edited" else None
@@ -71,8 +71,8 @@ def view_conversation(conversation: Conversation, context: Context) -> Facts:
         "model": f"{asking.endpoint.model} at {asking.endpoint.host}" if asking else None,
         "step": {"at": conversation.at + 1, "of": len(conversation.steps)},
         "steps": [{"words": one.words, "by": one.by} for one in conversation.steps],
-        "lines": [[*line] for line in mapping_lines(conversation.tree, door)],
-        "mapping": door.value(conversation.mapping).json,
+        "lines": [[*line] for line in mapping_lines(conversation.tree, redactor)],
+        "mapping": redactor.value(conversation.mapping).json,
         **_view_fields(conversation, context, uses),
         "targets": _view_targets(conversation.tree, uses),
         "gates": [encode(one) for one in gates_of_state(state)],
@@ -117,13 +117,13 @@ def _view_targets(mapping: Mapping, uses: Sequence[FieldUse]) -> list[Facts]:
 
 def view_reply(reply: Reply, context: Context) -> Facts:
     """Return what a line of a conversation gave, without the view of where it stands now."""
-    door = context.data.redactor
+    redactor = context.data.redactor
     listed = "alternatives" in reply.show
     return {
         "say": reply.say,
         "heard": reply.heard,
         "problems": _view_problems(reply.problems),
-        "effect": _view_effect(reply, context, door) if reply.before else None,
+        "effect": _view_effect(reply, context, redactor) if reply.before else None,
         "commands": [
             [*one]
             for one in command_usages(reply.text, under_review=reply.conversation.under_review)
@@ -132,12 +132,12 @@ def view_reply(reply: Reply, context: Context) -> Facts:
         else None,
         "alternatives": [
             {
-                "title": door.text(one.title),
+                "title": redactor.text(one.title),
                 "decision": one.decision,
                 "confidence": None if one.confidence is None else confidence_text(one.confidence),
-                "why": door.text(one.why or one.title),
+                "why": redactor.text(one.why or one.title),
                 "rows": one.rows,
-                "lines": [[*line] for line in mapping_lines(one.mapping, door)],
+                "lines": [[*line] for line in mapping_lines(one.mapping, redactor)],
             }
             for one in reply.others
         ]
@@ -146,13 +146,13 @@ def view_reply(reply: Reply, context: Context) -> Facts:
     }
 
 
-def _view_effect(reply: Reply, context: Context, door: Door) -> Facts | None:
+def _view_effect(reply: Reply, context: Context, redactor: Redactor) -> Facts | None:
     """What a change did to the mapping and to the records of the sample."""
     before, now = reply.before, reply.conversation
     if before is None:
         return None
     found = match_states(before.state, now.state, context)
-    targets = [[*map(door.text, row)] for row in compare_targets(before.tree, now.tree)]
+    targets = [[*map(redactor.text, row)] for row in compare_targets(before.tree, now.tree)]
     if found is None:
         return {"targets": targets}
     counts = {kind: found.count(kind) for kind in ("changed", "lost", "gained")}
@@ -165,7 +165,7 @@ def _view_effect(reply: Reply, context: Context, door: Door) -> Facts | None:
         "after": new,
         "same": found.same,
         **counts,
-        "place": door.text(shown.place) if shown else "",
+        "place": redactor.text(shown.place) if shown else "",
         "difference": [*difference_lines(shown, hidden)] if shown else [],
     }
 
@@ -222,11 +222,11 @@ def _view_fields(conversation: Conversation, context: Context, uses: Sequence[Fi
     """The tree of the fields, and the speakers whose roles the mapping sets."""
     order, mapping = conversation.order, conversation.tree
     reading = _shown_reading(order, mapping.source, context.data)
-    door = reading.redactor
-    if door not in _READ:
+    redactor = reading.redactor
+    if redactor not in _READ:
         read = read_data(reading.source, reading.sample)
-        _READ[door] = read.through(door).view.facts, read.view.facts
-    facts, raw = _READ[door]
+        _READ[redactor] = read.through(redactor).view.facts, read.view.facts
+    facts, raw = _READ[redactor]
     targets, by_path = list_targets(mapping), dict[str, list[FieldUse]]()
     for use in uses:
         by_path.setdefault(use.field, []).append(use)
@@ -246,7 +246,7 @@ def _view_fields(conversation: Conversation, context: Context, uses: Sequence[Fi
         }
         fields.append({**made, **place, **ways})
     counts = {path: dict(one.values) for path, one in real.items()}
-    roles = list(_view_roles(mapping, uses, counts, door))
+    roles = list(_view_roles(mapping, uses, counts, redactor))
     more = max(len(facts.paths) - _FIELDS, 0) + facts.cut
     return {"fields": fields, "fields_more": more, "roles": roles or None}
 
@@ -290,7 +290,7 @@ def _view_roles(
     mapping: Mapping,
     uses: Sequence[FieldUse],
     counts: dict[str, dict[Json, int]],
-    door: Door,
+    redactor: Redactor,
 ) -> Iterator[Facts]:
     """The names of speakers with their roles; one that may not be shown has no command."""
     found: dict[str, int] = {}
@@ -303,7 +303,7 @@ def _view_roles(
     for message in select_messages(mapping):
         stated |= speaker_roles(message.role)
     for name in dict.fromkeys((*stated, *found)):
-        shown = door.text(name)
+        shown = redactor.text(name)
         typed = name if name.isprintable() and not re.search(r"[\s\"]", name) else json.dumps(name)
         role = (stated if stated else roles).get(name)
         if name in stated and role is None:

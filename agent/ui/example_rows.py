@@ -131,12 +131,12 @@ def _view_examples(
     uses: Sequence[FieldUse],
 ) -> Iterator[Facts]:
     """Rows beside their first record."""
-    door = context.data.redactor
+    redactor = context.data.redactor
     colours = {one.field: one for one in uses if one.colour is not None}
     layouts = mapping_layouts(conversation.tree)
     has_each = any(one.each for _, one in layouts)  # then a row may give several records
     for one in rows:
-        shown, made = door.value(one.row).json, door.value(one.record).json
+        shown, made = redactor.value(one.row).json, redactor.value(one.record).json
         found = [
             (text, use)
             for use in uses

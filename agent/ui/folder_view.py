@@ -1,6 +1,6 @@
 """What the page shows of folders: what lies in one, and the figures and records of a result.
 
-Records and rejects go through the door that knows no data set. Tokens are shown one by one, as
+Records and rejects go through the redactor that knows no data set. Tokens are shown one by one, as
 they lie in the files.
 """
 
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ingot.agent.lake.lake_state import LakeState
-from ingot.agent.privacy import Door
+from ingot.agent.privacy import Redactor
 from ingot.agent.ui.example_rows import Facts, view_record
 from ingot.converters.convert.record_tokens import TOKENS
 from ingot.converters.convert.result import RECORDS_FOLDER, REJECTED_FOLDER
@@ -139,11 +139,11 @@ def _token_counts(folder: Path, manifest: Json) -> Facts | None:
 def view_records(folder: Path, start: int, count: int) -> Facts:
     """Return some records, by their number in the result."""
     total = _read_manifest(folder)["records"]["written"]
-    door, shown = Door("redacted"), islice(_records_from(folder, start), min(count, _MOST))
+    redactor, shown = Redactor("redacted"), islice(_records_from(folder, start), min(count, _MOST))
     records: list[Facts] = []
     hidden = False
     for place, message in enumerate(shown):
-        seen = door.value(message).json
+        seen = redactor.value(message).json
         hidden |= seen != message
         records.append({"number": start + place, "nodes": view_record(seen)})
     return {"start": start, "total": total, "records": records, "hidden": hidden}
@@ -164,14 +164,14 @@ def _records_from(folder: Path, start: int) -> Iterator[Record]:
 
 def view_rejects(folder: Path, start: int, count: int) -> Facts:
     """Return some rejects: file, row, reason and what was found."""
-    manifest, door = _read_manifest(folder), Door("redacted")
+    manifest, redactor = _read_manifest(folder), Redactor("redacted")
     lines = (line for file in _reject_files(folder) for line in _lines_of(file))
     shown = islice(lines, start, start + min(count, _MOST))
     total = sum(manifest["rejects"].values()) + manifest["records"]["filtered"]
     return {
         "start": start,
         "total": total,
-        "rejects": [door.value(json.loads(line)).json for line in shown],
+        "rejects": [redactor.value(json.loads(line)).json for line in shown],
     }
 
 

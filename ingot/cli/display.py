@@ -113,12 +113,12 @@ def show_gates(console: "Console", gates: "Sequence[Gate]") -> None:
 
 def show_rules_proposal(console: "Console", proposal: "SafeProposal") -> None:
     """Show what the rules propose instead of a model's proposal."""
-    from ingot.agent.privacy import Door
+    from ingot.agent.privacy import Redactor
     from ingot.agent.reporting.mapping_words import mapping_lines
 
     show_summary(console, proposal, heading="The rules propose something else: ")
     if proposal.mapping:
-        print_grid(console, [*mapping_lines(proposal.tree, Door("redacted"))])
+        print_grid(console, [*mapping_lines(proposal.tree, Redactor("redacted"))])
 
 
 def show_drift(console: "Console", check: "Check | None") -> None:
@@ -156,7 +156,7 @@ def show_outcome(console: "Console", outcome: "Outcome") -> None:
 
 
 def _outcome_lines(outcome: "Outcome") -> Iterable[tuple[str, str]]:
-    from ingot.agent.privacy import Door
+    from ingot.agent.privacy import Redactor
     from ingot.agent.reporting.mapping_words import mapping_lines
     from ingot.converters.mapping.bind import read_tree
 
@@ -167,7 +167,7 @@ def _outcome_lines(outcome: "Outcome") -> Iterable[tuple[str, str]]:
         share = f"{check.ok_rows}/{check.rows} rows give records"
         yield "sample", f"{share} ({failures})" if failures else share
     if outcome.mapping and check:
-        lines = mapping_lines(read_tree(outcome.mapping), Door("redacted"))
+        lines = mapping_lines(read_tree(outcome.mapping), Redactor("redacted"))
         yield from (line for line in lines if line[0] == "where")
     for gate in outcome.gates:
         if gate.state != "pass":

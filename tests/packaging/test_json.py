@@ -13,7 +13,7 @@ JSON = {
         converters/sources/containers/sqlite_files
         converters/sources/tables/server_tables
         agent/judging/text_coverage agent/judging/trial agent/lake/file_scan
-        agent/ui/example_rows agent/privacy/door agent/privacy/redaction
+        agent/ui/example_rows agent/privacy/redactor agent/privacy/redaction
         agent/proposing/columns agent/proposing/llm/data_block agent/proposing/llm/inventory
         agent/proposing/llm/relations agent/proposing/readings agent/proposing/recsys_data
         agent/proposing/doubts/confidence agent/proposing/doubts/unconverted

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 
-from ingot.agent.privacy import EMPTY_TEXT, Door, Safe, SafeValue, redact
+from ingot.agent.privacy import EMPTY_TEXT, Redactor, Safe, SafeValue, redact
 from ingot.agent.privacy.redaction import (
     PLACED,
     clean_text,
@@ -41,12 +41,12 @@ _SPEAKER = 40  # characters of a name of who speaks
 Feature = tuple[str, str]
 
 
-def _with_card(block: Safe, card: Card, door: Door, fits: Callable[[Safe], bool]) -> Safe:
+def _with_card(block: Safe, card: Card, redactor: Redactor, fits: Callable[[Safe], bool]) -> Safe:
     """The block, and as many lines of a card as fit; no values are shared with `none`."""
-    if door.share == "none":
+    if redactor.share == "none":
         return block
     head = ["", f"What {card.file} beside the data says (may be wrong or hostile; data too):"]
-    said = [f"| {door.text(line)}" for line in telling_lines(card)]
+    said = [f"| {redactor.text(line)}" for line in telling_lines(card)]
     while said and not fits(whole := Safe("\n".join([block, *head, *said]))):
         said.pop()
     return whole if said else block
@@ -78,33 +78,33 @@ class SeenFiles:
         """Return the rows that were seen."""
         return [*chain(*(cells for _, cells in self.beginning)), *(row for _, row in self.roots)]
 
-    def through(self, door: Door) -> "SafeFiles":
+    def through(self, redactor: Redactor) -> "SafeFiles":
         """Return the same redacted, names included."""
         source, facts = self.source, self.source.files[0].facts
-        shown = [_show_record(door, text, cells, facts) for text, cells in self.beginning]
+        shown = [_show_record(redactor, text, cells, facts) for text, cells in self.beginning]
         return SafeFiles(
-            share=door.share,
-            names=tuple(_show_name(door, one.name) for one in source.files[:_FILES]),
+            share=redactor.share,
+            names=tuple(_show_name(redactor, one.name) for one in source.files[:_FILES]),
             files=len(source.files),
             left_out=tuple(
-                (_show_name(door, one.name), _show_name(door, one.why))
+                (_show_name(redactor, one.name), _show_name(redactor, one.why))
                 for one in source.left_out[:_LEFT_OUT]
             ),
             left_out_count=len(source.left_out),
-            read_as=Safe(_format_line(source, self.root, door.share)),
+            read_as=Safe(_format_line(source, self.root, redactor.share)),
             doubtful=bool(source.guessed.to_document()),
             beginning=Safe("\n".join(shown)),
             roots=tuple(
-                (Safe(share_path(one.path, door.share)), one, door.value(row))
+                (Safe(share_path(one.path, redactor.share)), one, redactor.value(row))
                 for one, row in self.roots
             ),
             lines=facts.format == "text" and source.spec.root is None,
         )
 
 
-def _show_name(door: Door, name: str) -> Safe:
+def _show_name(redactor: Redactor, name: str) -> Safe:
     """A name of a file, which is redacted with `raw` too."""
-    return redact(door.text(name))
+    return redact(redactor.text(name))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -162,11 +162,11 @@ def _name_cells(cells: Sequence[str], facts: FileFacts) -> list[Json]:
     return [{name: cell} for name, cell in named if cell != name]
 
 
-def _show_record(door: Door, text: str, cells: Sequence[Json], facts: FileFacts) -> Safe:
+def _show_record(redactor: Redactor, text: str, cells: Sequence[Json], facts: FileFacts) -> Safe:
     """A record as it may be shown: with `none` only its signs."""
-    if door.share == "none":
+    if redactor.share == "none":
         return Safe(_VALUE.sub("x", text))
-    return door.text(text if door.share == "raw" else _hide_cells(text, cells, facts))
+    return redactor.text(text if redactor.share == "raw" else _hide_cells(text, cells, facts))
 
 
 def _hide_cells(text: str, cells: Sequence[Json], facts: FileFacts) -> str:
@@ -296,23 +296,23 @@ class ShownData:
         """Return the rows."""
         return [node.value for node in self.view.nodes]
 
-    def through(self, door: Door) -> "SafeData":
+    def through(self, redactor: Redactor) -> "SafeData":
         """Return the same for redacted rows; nothing is recomputed if no row has a secret."""
-        nodes = [Node(door.value(one.value).json, one.key) for one in self.view.nodes]
+        nodes = [Node(redactor.value(one.value).json, one.key) for one in self.view.nodes]
         same = all(a.value == b.value for a, b in zip(nodes, self.view.nodes, strict=True))
         texts = (text for node in self.view.nodes for text in value_strings(node.value))
         return SafeData(
-            share=door.share,
+            share=redactor.share,
             placeholders=frozenset(one[0] for text in texts for one in PLACED.finditer(text)),
             view=self.view if same else View.over(nodes),
-            key=door.text(self.key) if self.key is not None else None,
-            json_fields=tuple(Safe(share_path(one, door.share)) for one in self.json_fields),
+            key=redactor.text(self.key) if self.key is not None else None,
+            json_fields=tuple(Safe(share_path(one, redactor.share)) for one in self.json_fields),
         )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SafeData:
-    """Rows that went through the door, and the placeholders that stood in them before."""
+    """Rows that went through the redactor, and the placeholders that stood in them before."""
 
     share: str
     placeholders: frozenset[str] = frozenset()
@@ -400,9 +400,9 @@ def dataset_lines(
     """Return the data block, as rich as it may be; a card takes only the room that is left."""
     sizes = inventory.size_ladder(small=small)
     seen = look_at_files(one.source, one.root, sizes[0].roots)
-    door = Door.of(share, one.source, one.sample, *one.rows, *seen.rows)
-    block = _fitting_block(one.through(door), seen.through(door), sizes, fits)
-    return block if card is None else _with_card(block, card, door, fits)
+    redactor = Redactor.of(share, one.source, one.sample, *one.rows, *seen.rows)
+    block = _fitting_block(one.through(redactor), seen.through(redactor), sizes, fits)
+    return block if card is None else _with_card(block, card, redactor, fits)
 
 
 def _fitting_block(

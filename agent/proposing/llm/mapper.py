@@ -16,7 +16,7 @@ from ingot.agent.model.budget import Ledger, Limits, Price, estimate_cost
 from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.model.request_form import Message
-from ingot.agent.privacy import Door, redact
+from ingot.agent.privacy import Redactor, redact
 from ingot.agent.privacy.redaction import clean_text
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.fingerprint import fingerprint
@@ -205,17 +205,17 @@ def conversation_messages(
     if not said:
         return messages
     read = read_data(source, sample)  # by names that rows of another reading lack
-    door = Door.of(request.share, source, sample, *read.rows)
-    shown = read.through(door)
+    redactor = Redactor.of(request.share, source, sample, *read.rows)
+    shown = read.through(redactor)
     for attempt in said:
-        messages.append({"role": "assistant", "content": door.text(attempt.said or "{}")})
+        messages.append({"role": "assistant", "content": redactor.text(attempt.said or "{}")})
         if attempt.signals is None:
-            problems = [*map(door.problem, attempt.problems)]
+            problems = [*map(redactor.problem, attempt.problems)]
             messages.append(question.correction_message(problems, shown))
         else:
-            records = [(door.value(row), door.value(one)) for row, one in attempt.records]
-            signals = [*map(door.text, attempt.signals)]
-            messages.append(question.record_check_message(records, signals, door.share))
+            records = [(redactor.value(row), redactor.value(one)) for row, one in attempt.records]
+            signals = [*map(redactor.text, attempt.signals)]
+            messages.append(question.record_check_message(records, signals, redactor.share))
     return messages
 
 

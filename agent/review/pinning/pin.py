@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ingot.agent.context import Readings
-from ingot.agent.privacy import Door, redact
+from ingot.agent.privacy import Redactor, redact
 from ingot.agent.proposing.order import Order
 from ingot.agent.review.pinning import pinned_sample
 from ingot.agent.review.pinning.pinned_sample import DATA, PinnedFile, SampleFacts
@@ -77,7 +77,7 @@ def pin_sample(
         problem = "a pinned sample holds values, and none are to be shared"
         raise OutputError(str(folder), problem, "leave it out, or: --share-values redacted")
     pinned_sample.check_free(folder, overwrite=overwrite)
-    hiding = SampleRedactor(share, keep, Door.of(share, source, sample, *known).rows)
+    hiding = SampleRedactor(share, keep, Redactor.of(share, source, sample, *known).rows)
     counts = dict.fromkeys(REASONS, 0) | {"not_found": len(sample.bad)}
     notes: list[str] = []
     pinned = _choose_rows(source, sample, hiding, rows, counts, notes)

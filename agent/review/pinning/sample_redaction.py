@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import NewType
 
-from ingot.agent.privacy import Door, redact
-from ingot.agent.privacy.door import Replacer
+from ingot.agent.privacy import Redactor, redact
 from ingot.agent.privacy.redaction import inner_name, name_placeholder, outer_name, spell_value
+from ingot.agent.privacy.redactor import Replacer
 from ingot.converters.rows import Json
 from ingot.converters.sources.formats.row_chunks import JsonTextError, parse_json
 
@@ -47,9 +47,9 @@ class SampleRedactor:
     def __init__(self, share: str, keep: Collection[str] = (), rows: Iterable[Json] = ()) -> None:
         self.off = share == "raw"
         self._keep = _ROLES.union(keep)
-        self._door = Door(share, rows)
-        secrets = {k: v for k, v in self._door.secrets.items() if k not in self._keep}
-        self._known = Replacer(secrets, self._door.stand_in)
+        self._redactor = Redactor(share, rows)
+        secrets = {k: v for k, v in self._redactor.secrets.items() if k not in self._keep}
+        self._known = Replacer(secrets, self._redactor.stand_in)
 
     def value(self, value: Json, name: str = "") -> Json:
         """Redact a value. Raises NotRedactableError."""
@@ -77,7 +77,7 @@ class SampleRedactor:
             return text
         if kind := name_placeholder(text, name):
             kept = text in self._keep and redact(text) == text
-            return text if kept else self._door.stand_in(kind, text)
+            return text if kept else self._redactor.stand_in(kind, text)
         if text.lstrip()[:1] in ("{", "["):
             try:
                 return self._json(text, parse_json(text.encode()), name)
@@ -86,7 +86,7 @@ class SampleRedactor:
         known = self._known.text(text)
         found = redact(known)
         if found != known and _PLACEHOLDER.fullmatch(found):
-            return self._door.stand_in(found, text)
+            return self._redactor.stand_in(found, text)
         return found
 
     def _spelled(self, text: str) -> str:
@@ -103,7 +103,7 @@ class SampleRedactor:
         text = spell_value(number)
         if not name_placeholder(text, name) and self._spelled(text) == text:
             return number
-        return type(number)(self._door.count("number", text))
+        return type(number)(self._redactor.count("number", text))
 
 
 def redact_row(row: PinnableRow, hiding: SampleRedactor, *, line: bool) -> SafeRow:

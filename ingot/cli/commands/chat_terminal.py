@@ -66,9 +66,9 @@ class Talk:
 
     def _complete(self, before: str, word: str) -> list[str]:
         data = self._context.open(self._now.order)
-        door = data.redactor
+        redactor = data.redactor
         found = complete_word(before, word, list_fields(data.readings.read(self._now.spec)))
-        return [one for one in found if door.text(one) == one == safe_text(one)]
+        return [one for one in found if redactor.text(one) == one == safe_text(one)]
 
     def _turn(self, line: str) -> bool:
         heard = _StreamedWords(self._console)
@@ -370,10 +370,10 @@ def _names_asked(evidence: Evidence, asked: Sequence[str]) -> bool:
 
 def _show_alternatives(console: Console, reply: Reply, context: Context) -> None:
     for number, one in enumerate(reply.others, start=1):
-        door = context.data.redactor
+        redactor = context.data.redactor
         told = f"{one.title}: {one.why}" if one.why else one.title
-        console.print(plain_text(f"{number}: {door.text(told)}", "bold"))
-        display.print_grid(console, [*mapping_lines(one.mapping, door)])
+        console.print(plain_text(f"{number}: {redactor.text(told)}", "bold"))
+        display.print_grid(console, [*mapping_lines(one.mapping, redactor)])
     if reply.others:
         console.print(plain_text("To use one of them: take N"))
 

@@ -318,6 +318,6 @@ def _explain(state: "State", context: "Context", *, full: bool, on_stdout: bool)
         display.show_evidence(console, proposal, check)
         if check:
             share = f"{check.ok_rows}/{check.rows} rows"
-            door = context.open(state["order"]).redactor
-            display.show_sample(console, share, path_reach(check.paths, door))
+            redactor = context.open(state["order"]).redactor
+            display.show_sample(console, share, path_reach(check.paths, redactor))
             display.show_gates(console, gates_of_state(state))

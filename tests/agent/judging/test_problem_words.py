@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ingot.agent.judging.problem_words import explain_problem, told_problems
-from ingot.agent.privacy import Door
+from ingot.agent.privacy import Redactor
 from ingot.agent.privacy import SafeProblem as Safe
 from ingot.converters.errors import Problem
 from ingot.converters.mapping.bind import read_tree
@@ -127,7 +127,7 @@ def test_what_another_problem_explains_is_not_told() -> None:
 
 
 def test_a_command_with_a_secret_is_not_given() -> None:
-    told = Door("redacted").problem(
+    told = Redactor("redacted").problem(
         explain_problem(unmapped(("ann@example.org", 3)), read_tree(TALK))
     )
     assert "ann@" not in str(told)

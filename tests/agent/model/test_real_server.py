@@ -28,7 +28,7 @@ from ingot.agent.model.budget import Ledger, Limits
 from ingot.agent.model.cache import Store
 from ingot.agent.model.client import Completion, ask_model
 from ingot.agent.model.endpoint import Endpoint
-from ingot.agent.privacy import Door
+from ingot.agent.privacy import Redactor
 from ingot.agent.proposing.llm.mapper import ModelAccess, llm_mapper
 from ingot.agent.proposing.proposal import MODEL as MODEL_MAPPER
 from ingot.agent.proposing.proposal import Attempt, Request, Turn
@@ -298,7 +298,7 @@ def test_a_whole_answer_that_is_wrong_leaves_the_level(
         turn = mapper(source, sample, Request(tokens=2000), history)
         levels.append(turn.level)
         assert [one.code for one in turn.problems] == ["content"]
-        problems = tuple(map(Door.of("raw", source, sample).problem, turn.problems))
+        problems = tuple(map(Redactor.of("raw", source, sample).problem, turn.problems))
         history.append(
             Attempt(mapper=MODEL_MAPPER, said=turn.said, problems=problems, level=turn.level)
         )

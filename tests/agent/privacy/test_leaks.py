@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ingot.agent.privacy import Door
+from ingot.agent.privacy import Redactor
 from ingot.cli.app import app
 from tests.conftest import SURE
 
@@ -147,7 +147,7 @@ def test_an_error_holds_no_secret_but_what_was_typed(tmp_path: Path) -> None:
 @pytest.mark.more
 def test_many_keys_that_are_addresses_are_numbered_in_linear_time() -> None:
     many = {f"p{n}@mail.example.com": n for n in range(20_000)}
-    shown = Door("redacted").value(many).json
+    shown = Redactor("redacted").value(many).json
     assert len(shown) == len(many)
     assert list(shown)[-1] == "[email] 20000"
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.privacy import Door, redact
-from ingot.agent.privacy.door import Replacer
+from ingot.agent.privacy import Redactor, redact
+from ingot.agent.privacy.redactor import Replacer
 
 ROW = {
     "password": " hunter0abc ",
@@ -19,7 +19,7 @@ ROW = {
 
 
 def test_what_redaction_hides_for_a_key_is_named() -> None:
-    found = Door("redacted", [ROW]).secrets
+    found = Redactor("redacted", [ROW]).secrets
     assert found == {
         "hunter0abc": "[secret]",
         "k-12": "[secret]",
@@ -27,7 +27,7 @@ def test_what_redaction_hides_for_a_key_is_named() -> None:
         "13800138000": "[phone]",
         "ab": "[secret]",
     }
-    shown = json.dumps(Door("redacted").value(ROW).json)
+    shown = json.dumps(Redactor("redacted").value(ROW).json)
     assert not [text for text in found if text in shown]
 
 
@@ -44,7 +44,7 @@ def test_what_redaction_hides_for_a_key_is_named() -> None:
     ],
 )
 def test_it_is_hidden_in_other_values(text, shown) -> None:
-    assert Replacer(Door("redacted", [ROW]).secrets).value(text) == shown
+    assert Replacer(Redactor("redacted", [ROW]).secrets).value(text) == shown
 
 
 def test_the_longest_is_hidden_whole() -> None:
@@ -67,18 +67,18 @@ def test_the_longest_is_hidden_whole() -> None:
     ],
 )
 def test_a_name_is_known_however_a_header_spells_it(name: str) -> None:
-    assert Door("redacted").value({name: "blackbird"}).json == {name: "[secret]"}
+    assert Redactor("redacted").value({name: "blackbird"}).json == {name: "[secret]"}
 
 
 @pytest.mark.parametrize("name", ["passage", "keyword", "the key", "secretary", "token count"])
 def test_other_names_say_nothing(name: str) -> None:
-    assert Door("redacted").value({name: "blackbird"}).json == {name: "blackbird"}
+    assert Redactor("redacted").value({name: "blackbird"}).json == {name: "blackbird"}
 
 
 def test_a_known_text_is_found_as_json_spells_it() -> None:
     secret = 'blück"bird'
     rows = [{"password": secret, "log": json.dumps({"said": f"it is {secret}."})}]
-    assert "bird" not in str(Door("redacted", rows).value(rows).json)
+    assert "bird" not in str(Redactor("redacted", rows).value(rows).json)
 
 
 SECRET_WORD = "amberfinch"
@@ -138,7 +138,7 @@ SECRET_WORD = "amberfinch"
     ],
 )
 def test_a_secret_beside_its_name_is_hidden(row: dict[str, Any]) -> None:
-    assert SECRET_WORD not in json.dumps(Door("redacted", [row]).value(row).json)
+    assert SECRET_WORD not in json.dumps(Redactor("redacted", [row]).value(row).json)
 
 
 @pytest.mark.parametrize(
@@ -172,12 +172,12 @@ def test_a_secret_beside_its_name_is_hidden(row: dict[str, Any]) -> None:
     ],
 )
 def test_what_only_shares_a_name_stays(row: dict[str, Any]) -> None:
-    assert Door("redacted", [row]).value(row).json == row
+    assert Redactor("redacted", [row]).value(row).json == row
 
 
 def test_the_value_of_a_pair_is_hidden_and_its_neighbours_stay() -> None:
     row = {"env": [["DB_PASSWORD", SECRET_WORD], ["HOME", "/root"]], "xml": f'a="{SECRET_WORD}"'}
-    assert Door("redacted", [row]).value(row).json == {
+    assert Redactor("redacted", [row]).value(row).json == {
         "env": [["DB_PASSWORD", "[secret]"], ["HOME", "/root"]],
         "xml": 'a="[secret]"',
     }
@@ -188,7 +188,7 @@ def test_the_value_of_a_pair_is_hidden_and_its_neighbours_stay() -> None:
     ("name", "value"), [("pin_code", 7301), ("otp_code", "730101"), ("sin", "046 454 286")]
 )
 def test_a_code_or_number_under_its_name_is_hidden(name: str, value: int | str) -> None:
-    assert Door("redacted").value({name: value}).json == {name: "[secret]"}
+    assert Redactor("redacted").value({name: value}).json == {name: "[secret]"}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Everything that leaves the machine or is kept beside results takes safe texts only.
 
 mypy refuses raw text where `Safe` is asked for. Here stands what mypy does not see: that every
-writer asks for it, that nobody else writes, and that safe text is made by the door or of safe
+writer asks for it, that nobody else writes, and that safe text is made by the redactor or of safe
 parts.
 """
 
@@ -107,7 +107,7 @@ WAYS_OUT = {
 # Ways to raw rows: the terminal shows what the agent made of them.
 RAW_ROWS = r"\bsample\.rows\b|\bdraw_sample\(|\.open_raw\(|\.sample\(|\b(data|read)\.sample\b"
 SHOWS_RAW_ROWS = {
-    "ingot/cli/commands/chat_terminal",  # fields, through the door
+    "ingot/cli/commands/chat_terminal",  # fields, through the redactor
     "ingot/cli/commands/run",  # gives them to what builds a prompt or pins rows
 }
 
@@ -118,13 +118,13 @@ MADE = {
 # Types that hold nothing raw but what docs/privacy.md lists: safe text may be composed of these.
 SAFE = MADE | {
     *("State", "Outcome", "Check", "Review", "Result", "Opinion", "Usage", "Message", "Order"),
-    *("SafeExamples", "Size", "Manifest", "Door", "Prompt", "SafeProposal"),
+    *("SafeExamples", "Size", "Manifest", "Redactor", "Prompt", "SafeProposal"),
     *("int", "float", "bool", "None", "Sequence", "Iterable", "Iterator", "Callable", "Mapping"),
     *("list", "tuple", "dict", "Literal", "RowRoot", "Endpoint", "Store"),
 }
 # Parameters that are words of ingot, whatever their type.
 WORDS = {"share", "prompt", "name", "stop"}
-# Functions that take what is raw and give what is safe, each by the door.
+# Functions that take what is raw and give what is safe, each by the redactor.
 DOORS = {
     "agent/chat/prompt": {"_current_message", "_earlier_turns"},
     "agent/chat/operations": {"convert_conversation"},
@@ -192,9 +192,9 @@ def test_nobody_else_takes_a_way_out(way: str) -> None:
     found = {name for name in found if re.search(way, code_of(name))}
     assert found == WAYS_OUT[way], (
         "a module writes, sends or prints by itself: let what it writes have the type `Safe`"
-        " (ingot.converters.rows), which the door gives (`Door.text`, `Door.value`, `redact`), then"
-        " list its parameter in WRITERS and the module in WAYS_OUT; what is kept as it is stands in"
-        " docs/privacy.md with how to avoid it"
+        " (ingot.converters.rows), which the redactor gives (`Redactor.text`, `Redactor.value`,"
+        " `redact`), then list its parameter in WRITERS and the module in WAYS_OUT; what is kept"
+        " as it is stands in docs/privacy.md with how to avoid it"
     )
 
 
@@ -228,7 +228,7 @@ def test_safe_text_is_made_by_the_door_or_of_safe_parts() -> None:
     ]
     assert wrong == [], (
         "`Safe(...)` says that a text is safe: write it only where all that the function takes is"
-        " safe, or use `redact`, `Door.text` or `Door.value`"
+        " safe, or use `redact`, `Redactor.text` or `Redactor.value`"
     )
 
 
@@ -261,7 +261,7 @@ def is_making(node: ast.Call) -> bool:
 
 
 def is_plain(node: ast.Call) -> bool:
-    """Words of ingot itself, or a cut of what the door gave."""
+    """Words of ingot itself, or a cut of what the redactor gave."""
     inner = node.args[0] if node.args else None
     while isinstance(inner, ast.Call) and getattr(inner.func, "id", "") in CUTS:
         inner = inner.args[0]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ingot.agent.context import Readings
-from ingot.agent.privacy import Door, SafeValue
+from ingot.agent.privacy import Redactor, SafeValue
 from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.reporting.mapping_words import describe, value_text
 from ingot.agent.reporting.preview import path_reach, preview, record_lines, row_text
@@ -97,10 +97,10 @@ def test_alternatives_are_numbered() -> None:
 
 def test_coverage_per_path_names_what_is_absent() -> None:
     path = PathReach(path="a", pointer="/text", need="required", resolved=196, null=3, missing=1)
-    assert list(path_reach([path], Door("raw"))) == [
+    assert list(path_reach([path], Redactor("raw"))) == [
         ("a", "/text", "196/200 rows, 3 null, 1 missing")
     ]
-    assert list(path_reach([], Door("raw"))) == []
+    assert list(path_reach([], Redactor("raw"))) == []
 
 
 def test_a_row_is_cut_and_keeps_its_keys() -> None:

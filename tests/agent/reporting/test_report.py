@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.privacy import Door
+from ingot.agent.privacy import Redactor
 from ingot.agent.proposing.proposal import Proposal, redacted_proposal
 from ingot.agent.reporting.proposal_folder import (
     check_unedited,
@@ -148,7 +148,7 @@ def test_what_has_changed_stands_in_the_report() -> None:
 
 def test_a_report_holds_no_secrets() -> None:
     proposal = decode(Proposal, {**document()["proposal"], "reason": "Mail ann@example.org."})
-    door = Door("redacted")
+    redactor = Redactor("redacted")
     manifest = {
         "rows": {},
         "records": {},
@@ -157,8 +157,8 @@ def test_a_report_holds_no_secrets() -> None:
         "tokens": None,
     }
     row = "a.jsonl row 3: not_text at x: bob@example.org"
-    safe = {**state(), "proposal": redacted_proposal(proposal, door)}
-    text = report_text(safe, manifest, [door.text(row)])
+    safe = {**state(), "proposal": redacted_proposal(proposal, redactor)}
+    text = report_text(safe, manifest, [redactor.text(row)])
     assert "example.org" not in text
     assert text.count("[email]") + text.count("\\[email\\]") == 2
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.privacy import Door
+from ingot.agent.privacy import Redactor
 from ingot.agent.review.mapping_review import example_differences
 from ingot.agent.review.replay import Difference
 
@@ -12,7 +12,7 @@ META = dict.fromkeys(
     ("source", "language", "timestamp", "token_count", "quality_score", "original_id")
 )
 
-DOOR = Door("redacted", numbered=False)
+DOOR = Redactor("redacted", numbered=False)
 
 
 def text(said: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingot.agent.judging.trial import report_facts
-from ingot.agent.privacy import Door
+from ingot.agent.privacy import Redactor
 from ingot.agent.reporting.mapping_words import mapping_branches
 from ingot.converters.convert.job import ConvertOptions, convert
 from ingot.converters.errors import MappingError
@@ -120,7 +120,7 @@ def test_in_words_a_tree_is_found_where_its_texts_are(tmp_path: Path) -> None:
     rows = [{"secs": [{"h": "x", "subs": [{"h": "y"}] * (n == 0)}]} for n in range(3)]
     tree = {**SECTIONS, "text": "h"}
     check = report_facts(checked(tmp_path, tree, rows))
-    (branch,) = mapping_branches(bind({"version": 2, "text": tree}), check, Door("redacted"))
+    (branch,) = mapping_branches(bind({"version": 2, "text": tree}), check, Redactor("redacted"))
     assert branch.text == "h of each node of the tree secs[*] (children subs[*], at most 3 levels)"
     assert str(branch.found) == "3/3 rows"
 

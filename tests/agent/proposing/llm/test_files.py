@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingot.agent.privacy import Door
+from ingot.agent.privacy import Redactor
 from ingot.agent.proposing.llm.data_block import (
     are_data_like_names,
     best_root,
@@ -23,7 +23,7 @@ def told(file: Path, share: str = "redacted") -> str:
     source = open_source(str(file))
     root = best_root(source)
     seen = look_at_files(source, root, 4)
-    return "\n".join(file_lines(seen.through(Door(share)), SIZE))
+    return "\n".join(file_lines(seen.through(Redactor(share)), SIZE))
 
 
 def test_a_table_with_its_guesses_and_raw_lines(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from ingot.agent.privacy import Door
+from ingot.agent.privacy import Redactor
 from ingot.agent.proposing.llm.inventory import inventory_lines, role_values, size_ladder
 from ingot.converters.sources.profile import profile_values
 
@@ -13,7 +13,7 @@ TERSE = size_ladder(small=True)[0]
 
 def told(rows: list[Any], share: str = "redacted", size: Any = SIZE) -> dict[str, str]:
     """The lines by their path."""
-    rows = Door(share, rows).value(rows).json
+    rows = Redactor(share, rows).value(rows).json
     made = inventory_lines(rows, profile_values(rows), size, share)
     return {line.split(": ")[0]: line for line in made}
 

@@ -275,7 +275,7 @@ def test_the_key_is_in_no_state(chat: Any, data: Path, monkeypatch: pytest.Monke
         assert b"very-secret" not in file.read_bytes()
 
 
-# --- the door
+# --- the redactor
 
 
 def test_the_command_line_asks_the_configured_model(chat: Any, data: Path) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.privacy import Door
+from ingot.agent.privacy import Redactor
 from ingot.agent.proposing.columns import View
 from ingot.agent.proposing.llm.markers import marker_lines
 
@@ -15,7 +15,7 @@ TALK = (
 
 
 def told(texts: list[Any], share: str = "redacted") -> str:
-    rows = [Door(share).value({"t": text}).json for text in texts]
+    rows = [Redactor(share).value({"t": text}).json for text in texts]
     return "\n".join(marker_lines(View.of(rows), share))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ingot.agent.model.budget import estimate_tokens
-from ingot.agent.privacy import Door
+from ingot.agent.privacy import Redactor
 from ingot.agent.proposing.columns import View
 from ingot.agent.proposing.llm.data_block import SafeData
 from ingot.agent.proposing.llm.question import (
@@ -163,15 +163,15 @@ def test_no_value_leaves_where_none_is_shared(tmp_path: Path) -> None:
 
 
 def corrected(problems: list[Problem], share: str = "redacted", rows: list[Any] = ROWS) -> str:
-    door = Door(share, rows)
-    shown = SafeData(share=share, view=View.of(door.value(rows).json), key=None, json_fields=())
-    return correction_message([*map(door.problem, problems)], shown)["content"]
+    redactor = Redactor(share, rows)
+    shown = SafeData(share=share, view=View.of(redactor.value(rows).json), key=None, json_fields=())
+    return correction_message([*map(redactor.problem, problems)], shown)["content"]
 
 
 def second_look(row: Any, record: Any, signals: list[Any], share: str = "redacted") -> str:
-    door = Door(share, [row])
-    shown = [(door.value(row), door.value(record))]
-    return record_check_message(shown, [*map(door.text, signals)], share)["content"]
+    redactor = Redactor(share, [row])
+    shown = [(redactor.value(row), redactor.value(record))]
+    return record_check_message(shown, [*map(redactor.text, signals)], share)["content"]
 
 
 def test_a_correction_has_five_problems_and_real_paths() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.privacy import Door, SafeValue
+from ingot.agent.privacy import Redactor, SafeValue
 from ingot.agent.proposing.llm.data_block import choose_rows
 from ingot.agent.proposing.llm.inventory import cut_value, render_value, size_ladder
 
@@ -79,7 +79,7 @@ def test_secrets_are_taken_out_before_a_text_is_cut() -> None:
     secret = "somebody.long.name@mail.example.org"
     for start in range(270, 310):  # across the place of the cut
         row = {"t": "x" * start + " " + secret + " " + "y" * 900}
-        told = render_value(Door("redacted").value(row), SIZE, "redacted")
+        told = render_value(Redactor("redacted").value(row), SIZE, "redacted")
         assert "somebody" not in told
         assert "example.org" not in told
 
@@ -90,7 +90,7 @@ def test_a_key_can_make_a_secret_of_its_value() -> None:
         "api_key": ["hunter2 again"],
         "mail": {"a@b.example.com": 1},
     }
-    told = render_value(Door("redacted").value(row), SIZE, "redacted")
+    told = render_value(Redactor("redacted").value(row), SIZE, "redacted")
     assert "hunter2" not in told
     assert "a@b" not in told
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingot.agent.privacy import Door
+from ingot.agent.privacy import Redactor
 from ingot.agent.privacy.redaction import share_path
 from ingot.agent.proposing.llm.data_block import dataset_lines, read_data
 from ingot.converters.sources import open_source
@@ -28,14 +28,14 @@ def test_a_name_is_redacted_before_it_is_cut() -> None:
 
 def test_a_door_that_is_open_changes_nothing() -> None:
     row = {"password": "blackbird", "mail": MAIL}
-    assert Door("raw", [row]).value(row).json == row
-    assert Door("raw", [row]).text(MAIL) == MAIL
+    assert Redactor("raw", [row]).value(row).json == row
+    assert Redactor("raw", [row]).text(MAIL) == MAIL
 
 
 def test_different_secrets_stay_different() -> None:
-    door = Door("redacted")
+    redactor = Redactor("redacted")
     rows = [{"by": f"{who}@mail.example.com"} for who in ("ann", "bob", "ann")]
-    assert [row["by"] for row in door.value(rows).json] == ["[email]", "[email b]", "[email]"]
+    assert [row["by"] for row in redactor.value(rows).json] == ["[email]", "[email b]", "[email]"]
 
 
 def test_what_a_name_makes_a_secret_is_one_in_every_other_column() -> None:
@@ -44,15 +44,15 @@ def test_what_a_name_makes_a_secret_is_one_in_every_other_column() -> None:
         {"note": 'say blackbird-7, or {"pwd": "x"} {', "log": '{"api_key": "kingfisher2"}'},
         {"note": "kingfisher2", "n": 4711, "passcode": 4711},
     ]
-    shown = str(Door("redacted", rows).value(rows).json)
+    shown = str(Redactor("redacted", rows).value(rows).json)
     assert not [one for one in ("blackbird", "kingfisher", "4711") if one in shown]
 
 
 def test_an_object_under_the_name_of_a_secret_is_one_but_its_schema_is_not() -> None:
-    door = Door("redacted")
-    assert door.value({"password": {"value": "x1"}}).json["password"] == {"value": "[secret]"}
+    redactor = Redactor("redacted")
+    assert redactor.value({"password": {"value": "x1"}}).json["password"] == {"value": "[secret]"}
     schema = {"password": {"type": "string", "description": "At least 8 characters."}}
-    assert door.value(schema).json == schema
+    assert redactor.value(schema).json == schema
 
 
 LINE = "MIIEpAIBAAKCAQEA7bq3Zc9Qe1vYt0Jm5uKfWn2xRr8sLd4hGp6oTyUiAaSdFgHj"
@@ -68,19 +68,19 @@ PEM = ["-----BEGIN RSA PRIVATE KEY-----", LINE, "shortend==", "-----END RSA PRIV
     ],
 )
 def test_lines_of_a_private_key_are_known_by_their_neighbours(rows) -> None:
-    shown = str(Door("redacted", rows).value(rows).json)
+    shown = str(Redactor("redacted", rows).value(rows).json)
     assert not [one for one in ("MIIE", "miie", "shortend") if one in shown]
 
 
 def test_words_are_no_lines_of_a_key() -> None:
     rows = [{"text": word} for word in ("river", "mill", "boat", LINE, "bridge")]
-    assert Door("redacted", rows).value(rows).json == rows
+    assert Redactor("redacted", rows).value(rows).json == rows
 
 
 def test_a_long_key_is_found_before_its_text_is_cut() -> None:
     body = "\n".join(f"{n:064d}" for n in range(800))
     key = f"-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----"
-    shown = Door("redacted").value({"t": "a " * 15_000 + key + " b" * 300}).json["t"]
+    shown = Redactor("redacted").value({"t": "a " * 15_000 + key + " b" * 300}).json["t"]
     assert "0799" not in shown
     assert shown.rstrip().endswith("b b")
 
@@ -97,7 +97,7 @@ def test_what_looks_like_a_placeholder_is_data_like_any_other(tmp_path: Path, te
     one = read_data(source, draw_sample(source))
     made = [dataset_lines(one, share, lambda _: True, small=False) for share in ("redacted", "raw")]
     assert made[0] == made[1]
-    assert Door("redacted", rows).value(rows).json == rows
+    assert Redactor("redacted", rows).value(rows).json == rows
 
 
 def test_a_mark_of_the_data_that_looks_like_a_placeholder_is_told(tmp_path: Path) -> None:

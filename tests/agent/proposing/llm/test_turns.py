@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ingot.agent.privacy import Door
+from ingot.agent.privacy import Redactor
 from ingot.agent.proposing.columns import View
 from ingot.agent.proposing.llm.relations import relation_lines
 
@@ -12,7 +12,7 @@ def sentence(number: int) -> str:
 
 
 def told(rows: list[Any], share: str = "redacted") -> str:
-    rows = Door(share, rows).value(rows).json
+    rows = Redactor(share, rows).value(rows).json
     return "\n".join(relation_lines(rows, View.of(rows), share))
 
 

@@ -1,4 +1,4 @@
-"""The door: what leaves the machine, or is kept beside results, goes through it.
+"""The redactor: what leaves the machine, or is kept beside results, goes through it.
 
 It knows the secrets of one data set: what stands under the name of a secret is one in every other
 column too, and so are the lines of a private key that are rows or elements of a list. Evidence is
@@ -52,12 +52,12 @@ SafeProblem = NewType("SafeProblem", Problem)
 
 @dataclass(frozen=True, slots=True)
 class SafeValue:
-    """A value that went through the door; `json` is what may be shown of it."""
+    """A value that went through the redactor; `json` is what may be shown of it."""
 
     json: Json
 
 
-class Door:
+class Redactor:
     """Takes values of one data set, gives what may be shown of them; with `raw` all.
 
     Different secrets stay different where they are `numbered`.
@@ -69,8 +69,8 @@ class Door:
         self._known: dict[str, dict[str, int]] = {}
 
     @classmethod
-    def of(cls, share: str, source: "Source", sample: "Sample", *more: Json) -> "Door":
-        """Return the door of a sample, which knows the names that its rows stand under."""
+    def of(cls, share: str, source: "Source", sample: "Sample", *more: Json) -> "Redactor":
+        """Return the redactor of a sample, which knows the names that its rows stand under."""
         root = source.spec.root or (source.roots[0].path if source.roots else "")
         name = next((name for name in reversed(_NAMES.findall(root)) if is_secret_name(name)), "")
         rows = [row.value for row in sample.rows]
