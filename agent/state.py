@@ -3,7 +3,7 @@
 The messages of a served run are plain objects, as clients send them, each with an id.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, NewType, TypeAlias, TypedDict
 
@@ -11,11 +11,12 @@ from ingot.agent.model.budget import Usage
 from ingot.agent.privacy import EMPTY_TEXT, Safe, SafeProblem
 from ingot.agent.proposing.order import Order as Order
 from ingot.agent.proposing.proposal import Attempt, Evidence, SafeProposal, Turn
+from ingot.converters.errors import count_text
 from ingot.converters.json_yaml import EMPTY, OMIT, UNSTORED
 from ingot.converters.mapping.check import PathReach
 from ingot.converters.mapping.loss import NO_LOSS, Loss
-from ingot.converters.mapping.signs import SignRows
-from ingot.converters.rows import Json, MappingDocument, NonFinite
+from ingot.converters.mapping.signs import SignRows, sign_text
+from ingot.converters.rows import Json, MappingDocument, NonFinite, non_finite_text
 from ingot.converters.sources.facts import LeftOut
 from ingot.converters.sources.text_kinds import Content
 
@@ -244,6 +245,15 @@ class WrittenWarnings:
     paths: dict[str, dict[str, int]] = field(default_factory=dict)
     non_finite: Annotated[NonFinite | None, OMIT] = None
     signs: Annotated[dict[str, SignRows] | None, OMIT] = None
+    data_uris: Annotated[dict[str, int] | None, OMIT] = None
+
+    def texts(self) -> Iterator[str]:
+        """Yield what people read of what few results have."""
+        if self.non_finite:
+            yield non_finite_text(self.non_finite)
+        yield from (sign_text(name, found) for name, found in (self.signs or {}).items())
+        for field_name, count in (self.data_uris or {}).items():
+            yield f"{count_text(count, 'data URI')} taken out of the HTML in {field_name}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

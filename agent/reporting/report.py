@@ -31,14 +31,14 @@ from ingot.agent.state import (
     RunStatus,
     SafeChange,
     State,
+    WrittenWarnings,
     answer_message,
 )
 from ingot.converters import json_yaml
 from ingot.converters.convert.result import Manifest
 from ingot.converters.errors import count_text
 from ingot.converters.mapping.bind import read_tree
-from ingot.converters.mapping.signs import sign_text
-from ingot.converters.rows import MappingDocument, non_finite_text
+from ingot.converters.rows import MappingDocument
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
 _MOST_FILES = 50  # that are listed
@@ -249,11 +249,8 @@ def _result_lines(manifest: Manifest, rejects: Sequence[Safe]) -> Iterator[str]:
         yield from _count_table("rejected because of", "records", manifest["rejects"])
         yield from ("", "The first ones (all are in rejected/):", "")
         yield from (f"- {markdown_code(Safe(one[:300]))}" for one in rejects)
-    if found := manifest["warnings"].get("non_finite"):
-        yield ""
-        yield f"{markdown_line(redact(non_finite_text(found)))}."
-    for name, one in manifest["warnings"].get("signs", {}).items():
-        yield from ("", f"{markdown_line(redact(sign_text(name, one)))}.")
+    for text in json_yaml.decode(WrittenWarnings, manifest["warnings"]).texts():
+        yield from ("", f"{markdown_line(redact(text))}.")
     if manifest["tokens"]:
         yield ""
         yield from _count_table("tokens", "value", manifest["tokens"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ingot.cli.console import plain_text, print_json, replace_names, safe_text, stdout_console
 from ingot.converters.errors import count_text
-from ingot.converters.rows import Json, non_finite_text
+from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -227,7 +227,6 @@ def usage_text(usage: "Usage") -> str:
 
 def _result_lines(result: "Result") -> Iterable[tuple[str, str]]:
     from ingot.agent.privacy import redact
-    from ingot.converters.mapping.signs import sign_text
 
     manifest = result.manifest
     yield "rows", counts_text({name: manifest.rows[name] for name in _ROWS})
@@ -238,10 +237,7 @@ def _result_lines(result: "Result") -> Iterable[tuple[str, str]]:
         yield "", one
     for key, count in manifest.warnings.meta.items():
         yield "warning", f"meta.{key}: null in {count:,} records"
-    if manifest.warnings.non_finite:
-        yield "warning", redact(non_finite_text(manifest.warnings.non_finite))
-    for name, found in (manifest.warnings.signs or {}).items():
-        yield "warning", redact(sign_text(name, found))
+    yield from (("warning", redact(text)) for text in manifest.warnings.texts())
     for warning in manifest.warnings.mapping:
         yield "warning", warning
     if manifest.tokens:

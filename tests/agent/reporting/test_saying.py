@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ingot.agent.reporting.report import beginning_reply, ending_reply, run_status
-from ingot.agent.state import Order, Outcome
+from ingot.agent.state import Order, Outcome, WrittenWarnings
 from ingot.converters.json_yaml import decode
 
 PROBLEM = {"pointer": "/text", "code": "unresolved_path", "expected": "a path", "got": "<b>"}
@@ -77,3 +77,11 @@ def test_an_order_as_it_was_understood() -> None:
     assert "After you approve it, the data is converted into `o`" in said(out="o")
     assert "If it passes its gates" in said(out="o", yes=True)
     assert "dry run" in said(out="o", dry_run=True)
+
+
+def test_what_is_taken_out_of_html_is_told() -> None:
+    warnings = WrittenWarnings(data_uris={"answer": 2000, "body": 1})
+    assert list(warnings.texts()) == [
+        "2,000 data URIs taken out of the HTML in answer",
+        "1 data URI taken out of the HTML in body",
+    ]
