@@ -205,7 +205,16 @@ def test_package_itself_loads_nothing_heavy(tmp_path):
 READ = ("delimited", "dialect", "json_documents", "json_rows", "line_kinds", "text", "text_columns")
 FORMATS = ("arrow", "columnar_files", "detection", "row_chunks", *READ)
 SOURCES = (
-    *("containers", "documents", "documents.kinds", "formats", "storage", "recognizers", "tables"),
+    *(
+        "containers",
+        "documents",
+        "documents.kinds",
+        "documents.html_text",
+        "formats",
+        "storage",
+        "recognizers",
+        "tables",
+    ),
     *(f"formats.{name}" for name in FORMATS),
     *(f"recognizers.{name}" for name in ("aliccp", "criteo", "monolith")),
     *(f"storage.{name}" for name in ("archive_directories", "archives")),

@@ -7,7 +7,6 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ingot.converters.errors import require_package
-from ingot.converters.sources.documents import html_pages
 from ingot.converters.sources.text_kinds import EMBEDDED, EMBEDS
 
 if TYPE_CHECKING:
@@ -52,20 +51,24 @@ def shown_text(text: str) -> ShownText | str:
     """
     if not ("<" in text or "&" in text or EMBEDS in text):
         return ShownText(text, 0)
-    if len(text) > html_pages.MOST_PAGE:
-        return f"HTML of more than {html_pages.MOST_PAGE >> 20} Mi characters"
-    reply: ShownText | str = html_pages.read_apart(_find_shown_text, text)
+    from ingot.converters.sources.documents.html_pages import MOST_PAGE, read_apart
+
+    if len(text) > MOST_PAGE:
+        return f"HTML of more than {MOST_PAGE >> 20} Mi characters"
+    reply: ShownText | str = read_apart(_find_shown_text, text)
     return reply
 
 
 def _find_shown_text(text: str) -> ShownText | str:
     from lxml.etree import ErrorTypes, ParserError
 
+    from ingot.converters.sources.documents.html_pages import parse_page
+
     bare = not _TAG.search(text)
     if bare:  # line breaks are those of the text; the first one in a `pre` is not shown
         text = f"<pre>\n{text.replace('<', '&lt;')}</pre>"
     try:
-        page = html_pages.parse_page(text.replace("\0", "\ufffd"), whole=True)
+        page = parse_page(text.replace("\0", "\ufffd"), whole=True)
     except ParserError:  # nothing but comments
         return ShownText("", 0)
     if any(one.type == ErrorTypes.ERR_RESOURCE_LIMIT for one in page.errors):
