@@ -262,7 +262,7 @@ def test_a_build_loads_no_text_engine_and_no_other_target(target, tmp_path):
     found = modules_loaded_by(BUILDS[target], tmp_path)
     loaded = [name.removeprefix("ingot.converters.") for name in found]
     # Settings that all commands share, and bare packages, which hold no code.
-    redactors = ("convert", "convert.options", "recsys.monolith", "mapping", "records")
-    loaded = [name for name in loaded if name not in redactors]
+    shared = ("convert", "convert.options", "recsys.monolith", "mapping", "records")
+    loaded = [name for name in loaded if name not in shared]
     other = "recsys.ctr" if target == "criteo" else "recsys.criteo"
     assert [name for name in loaded if name.startswith((*ENGINES, other))] == []

@@ -113,30 +113,30 @@ class _CallerStream(AbstractContextManager["_CallerStream"]):
         """Leave it open."""
 
 
-def _parse_messages(redactor: _StreamSource, message: Any) -> Iterator[Any]:  # noqa: ANN401 - generated
+def _parse_messages(streams: _StreamSource, message: Any) -> Iterator[Any]:  # noqa: ANN401 - generated
     """Parse the records of streams; a lagrangex header's key becomes theirs."""
     from ingot.converters.recsys.monolith.contract import DecodeError
 
-    for reader, records in redactor.records():
+    for reader, records in streams.records():
         for at in range(len(records)):
             try:
                 parsed = message.FromString(records.message(at))
             except DecodeError as error:
-                redactor.pass_over(reader, records.bad(at, "message", str(error)[:200]))
+                streams.pass_over(reader, records.bad(at, "message", str(error)[:200]))
                 continue
             if records.source[at]:
                 parsed.data_source_key = int(records.source[at])
             yield parsed
 
 
-def _convert_examples(redactor: _StreamSource) -> Iterator["Example"]:
+def _convert_examples(streams: _StreamSource) -> Iterator["Example"]:
     from ingot.converters.recsys.monolith.contract import example_pb2
     from ingot.converters.recsys.monolith.wire.message_writer import example_records
 
-    for reader, records in redactor.records():
-        for part in read_rows([records], redactor.kind):
+    for reader, records in streams.records():
+        for part in read_rows([records], streams.kind):
             if isinstance(part, Bad):
-                redactor.pass_over(reader, part)
+                streams.pass_over(reader, part)
                 continue
             messages = example_records(part)
             for at in range(len(messages)):
@@ -150,14 +150,14 @@ class ExampleReader(Iterator["Example"]):
         rejects: what was passed over so far, counted by reason (`contract.REASONS`).
     """
 
-    def __init__(self, redactor: _StreamSource) -> None:
+    def __init__(self, streams: _StreamSource) -> None:
         from ingot.converters.recsys.monolith.contract import example_pb2
 
-        self.rejects = redactor.rejects
+        self.rejects = streams.rejects
         self._examples = (
-            _parse_messages(redactor, example_pb2.Example)
-            if redactor.kind == "example"
-            else _convert_examples(redactor)
+            _parse_messages(streams, example_pb2.Example)
+            if streams.kind == "example"
+            else _convert_examples(streams)
         )
 
     def __next__(self) -> "Example":
@@ -207,10 +207,10 @@ class ExampleBatchReader(Iterator["ExampleBatch"]):
         """Read `where`; arguments and errors are those of `read_examples`."""
         from ingot.converters.recsys.monolith.contract import example_pb2
 
-        self._redactor = _StreamSource(where, "examplebatch", framing, compression, skip_bad)
-        self.rejects = self._redactor.rejects
+        self._streams = _StreamSource(where, "examplebatch", framing, compression, skip_bad)
+        self.rejects = self._streams.rejects
         self._batches: Iterator[ExampleBatch] = _parse_messages(
-            self._redactor, example_pb2.ExampleBatch
+            self._streams, example_pb2.ExampleBatch
         )
 
     def __next__(self) -> "ExampleBatch":
@@ -218,7 +218,7 @@ class ExampleBatchReader(Iterator["ExampleBatch"]):
 
     def examples(self) -> ExampleReader:
         """Return a reader of the rows as Examples, from the beginning, with the same `rejects`."""
-        return ExampleReader(self._redactor)
+        return ExampleReader(self._streams)
 
 
 def write_examples(
