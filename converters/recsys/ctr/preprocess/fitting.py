@@ -126,15 +126,7 @@ def fit_pieces(
         fitted = vocabularies[feature.source]
         ids = ids_of(feature, featuremap, fitted.texts, fitted.ranks)
         encoders[feature.name] = Encoder(feature, ids, fitted.ranks, fitted.priorities)
-    with output_errors(draft):
-        (draft / VOCAB_FOLDER).mkdir()
-    for feature in featuremap.features:
-        if known is None:
-            ids = encoders[feature.name].arrays[0]
-            table = vocabulary_table(vocabularies[feature.source], ids)
-        else:
-            table = known.tables[feature.name]
-        save_vocabulary(draft / VOCAB_FOLDER / f"{feature.name}.parquet", table)
+    _save_vocabularies(draft / VOCAB_FOLDER, vocabularies, encoders, known)
     lines = _encode_common(featuremap, joined, encoders, places, draft / STORE)
     for at, (tokens, entities) in enumerate(joined.codes):
         np.savez(draft / f"{at}.npz", places=places[tokens], lines=lines[entities])
@@ -149,16 +141,29 @@ def fit_pieces(
     return {"shifts": joined.shifts, "features": features}
 
 
+def _save_vocabularies(
+    folder: Path, vocabularies: _Vocabularies, encoders: dict[str, Encoder], known: Known | None
+) -> None:
+    """Save the vocabulary of each feature: the fitted one, or the one that was given."""
+    with output_errors(folder):
+        folder.mkdir()
+    for name, encoder in encoders.items():
+        if known is None:
+            table = vocabulary_table(vocabularies[encoder.feature.source], encoder.arrays[0])
+        else:
+            table = known.tables[name]
+        save_vocabulary(folder / f"{name}.parquet", table)
+
+
 def _check_rows(order: Order, joined: JoinedPieces, known: Known | None) -> None:
     counts, rejects = joined.counts, joined.rejects
     if not sum(counts.rows):
         if not counts.read:
             raise ConversionError(order.where, "the files hold no row", "are they the right files?")
-        common = rejects.rows.most_common(3)
-        reasons = ", ".join(f"{reason} {count}" for reason, count in common)
-        said = f"no row is left of {counts.read} read: "
-        said += reasons or "the funnel policy dropped all"
-        raise ConversionError(order.where, said + rejects.first_lines())
+        named = (f"{reason} {count}" for reason, count in rejects.rows.most_common(3))
+        reasons = ", ".join(named) or "the funnel policy dropped all"
+        problem = f"no row is left of {counts.read} read: {reasons}{rejects.first_lines()}"
+        raise ConversionError(order.where, problem)
     if known is None and not counts.rows[TRAIN]:
         problem = "no row is in the train split, and vocabularies are fitted on it"
         hint = "raise `train_fraction`, or give a `vocab` folder"

@@ -203,8 +203,8 @@ def _convert_to_stdout(inputs: Inputs, settings: Settings, rows: RowProgress) ->
             raise OutputError("standard output", problem, "name a folder")
         columns = find_columns(inputs.files[0], settings)  # it cannot be written anew
     out, packed = sys.stdout.buffer, settings.out_compression or "none"
-    how: Any = {"compression": packed, "columns": columns, "tell": rows.add}
-    streams = [write_stream(one, settings, out, sys.stderr.buffer, **how) for one in inputs.files]
+    write = partial(write_stream, compression=packed, columns=columns, tell=rows.add)
+    streams = [write(one, settings, out, sys.stderr.buffer) for one in inputs.files]
     result = _finish(STDOUT, settings, streams)
     out.flush()
     return result
@@ -219,20 +219,20 @@ def _convert_to_file(
     source = Path(str(file.place))
     if path.exists() and source.exists() and path.samefile(source):
         raise OutputError(str(path), "is the file that is read", "choose another file")
-    how: Any = {"compression": settings.out_compression or compression_by_name(path.name) or "none"}
-    how |= {"tell": rows.add}
+    packed = settings.out_compression or compression_by_name(path.name) or "none"
     rejects = path.with_name(f"{path.name}.{REJECTS}")
     with output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as out, whole_file(rejects) as rejected:
             columns = _first_columns(inputs, settings)
-            done = write_stream(file, settings, out, rejected, columns=columns, **how)
+            write = partial(write_stream, compression=packed, tell=rows.add)
+            done = write(file, settings, out, rejected, columns=columns)
             if columns and (others := find_other_columns(columns, [done.columns or {}])):
                 rows.begin("rewrite", 1)
                 for stream in (out, rejected):
                     stream.seek(0)
                     stream.truncate()
-                done = write_stream(file, settings, out, rejected, columns=others, **how)
+                done = write(file, settings, out, rejected, columns=others)
             result = _finish(str(path), settings, [done])
         if result.counts.rejects:
             return replace(result, rejects=rejects)
