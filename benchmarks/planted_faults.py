@@ -25,7 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LEFT_BEHIND = shutil.ignore_patterns(".git", ".venv", ".peers", ".*_cache", "demo", ".hypothesis")
-PATIENCE = 1800  # seconds for one folder of tests: a fault may be an endless loop
+PATIENCE = 300  # seconds for one folder of tests: a fault may be an endless loop
 # What pytest ends with, and whether a test failed: 1 of itself, 2 while it was read, 5 with none.
 ENDS = {0: False, 1: True, 2: True, 5: False}
 

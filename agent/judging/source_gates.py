@@ -360,7 +360,8 @@ def _file_text(file: SourceFile) -> Safe:
 
 def redacted_left_out(one: LeftOut) -> SafeLeftOut:
     """A file that is not read, as it may be named."""
-    return SafeLeftOut(replace(one, name=redact(one.name), why=redact(one.why)))
+    name, why, reason = redact(one.name), redact(one.why), redact(one.reason)
+    return SafeLeftOut(replace(one, name=name, why=why, reason=reason))
 
 
 _UNREAD: Final[Sequence[LeftKind]] = ("unread", "table")

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from ingot.agent.judging.source_gates import redacted_left_out
 from ingot.agent.lake import shared_model
 from ingot.agent.lake.data_set import SetResult, SetTask, work_on_set
 from ingot.agent.lake.file_scan import find_sets, list_files, scan_part
@@ -155,10 +156,11 @@ def run_lake(
         written = {one.name for one in found.sets if _is_written(one, now, settle)}
         worked = _work_through(order, found, workers, listen, written)
         left_out = [
-            (encodable_value(redact(one.name)), redact(one.why)) for one in found.all_left_out()
+            replace(safe, name=encodable_value(safe.name))
+            for safe in map(redacted_left_out, found.all_left_out())
         ]
         with output_errors(order.out):
-            lines = [json_line({"name": name, "why": why}) for name, why in left_out]
+            lines = [json_line({"name": one.name, "why": one.why}) for one in left_out]
             write_file(order.out / LEFT_OUT, b"".join(lines))
         counts: dict[str, object] = {
             "files": len(listed.entries),

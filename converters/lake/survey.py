@@ -160,11 +160,11 @@ _NAMED: Final = 5  # files of each reason
 _REASONS: Final = 40
 
 
-def group_by_reason(left_out: Iterable[tuple[str, str]]) -> list[tuple[str, int, list[str]]]:
+def group_by_reason(left_out: Iterable[LeftOut]) -> list[tuple[str, int, list[str]]]:
     """Return the reasons for left-out files, most files first, each with its first names."""
     names: dict[str, list[str]] = defaultdict(list)
-    for name, why in left_out:
-        names[why.partition(": ")[0]].append(name)  # what follows is particular to the file
+    for file in left_out:
+        names[file.reason or file.why].append(file.name)
     ordered = sorted(names.items(), key=lambda one: (-len(one[1]), one[0]))
     return [(why, len(files), files[:_NAMED]) for why, files in ordered[:_REASONS]]
 

@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, BinaryIO, Final, Literal, Unpack
@@ -127,16 +127,21 @@ LeftKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class NoData:
-    """The verdict on a file that holds no rows: why, what it is, and its format if it has one."""
+    """The verdict on a file that holds no rows: why, what it is, and its format if it has one.
+
+    `reason` is the part of `why` that it shares with other files, "" for all of it.
+    """
 
     why: str
     kind: LeftKind = "other"
     form: str = ""
+    reason: str = ""
 
     @classmethod
     def unread(cls, form: str, advice: str = "") -> "NoData":
         """Return a file of a format that is not read, and what to do with it."""
-        return cls(f"{form}, which is not read{advice}", "unread", form)
+        reason = f"{form}, which is not read"
+        return cls(reason + advice, "unread", form, reason)
 
 
 NOT_SELECTED: Final = NoData("not in source.files", "unselected")
@@ -178,13 +183,17 @@ class SourceFile(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeftOut:
-    """A file that is not read, and why; `bytes` is its size as stored, 0 where unknown."""
+    """A file that is not read, and why; `bytes` is its size as stored, 0 where unknown.
+
+    `reason` is the part of `why` that it shares with other files.
+    """
 
     name: str
     why: str
     bytes: Annotated[int, UNSTORED] = field(default=0, compare=False)
     kind: Annotated[LeftKind, UNSTORED] = field(default="other", compare=False)
     form: Annotated[str, UNSTORED] = field(default="", compare=False)
+    reason: Annotated[str, UNSTORED] = field(default="", compare=False)
 
     @property
     def is_unread(self) -> bool:
@@ -195,11 +204,9 @@ class LeftOut:
         return self.kind in ("unread", "table")
 
     @classmethod
-    def of(cls, entry: Entry, reason: NoData) -> "LeftOut":
+    def of(cls, entry: Entry, verdict: NoData) -> "LeftOut":
         """Return an entry that is not read."""
-        return cls(
-            name=entry.name, why=reason.why, bytes=entry.bytes, kind=reason.kind, form=reason.form
-        )
+        return cls(name=entry.name, bytes=entry.bytes, **asdict(verdict))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -197,7 +197,7 @@ def _leave_out(file: SourceFile, why: str, shares: Mapping[str, float]) -> LeftO
     described = f"{file.facts.format}{f' with {shown}' if shown else ''}{rows}"
     size = round(shares.get(file.name, file.bytes))
     strange = strange_text(file.facts.shape) if file.facts.format == "text" else ""
-    shape = NoData(f"{why}: {described}", "shape", file.facts.format)
+    shape = NoData(f"{why}: {described}", "shape", file.facts.format, why)
     reason = NoData.unread(strange) if strange else shape
     return replace(LeftOut.of(file, reason), bytes=size)
 

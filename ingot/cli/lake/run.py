@@ -89,9 +89,9 @@ def watch_lake(order: LakeOrder, poll: float, *, quiet: bool, as_json: bool) -> 
 
 def show_sets(order: LakeOrder, *, as_json: bool) -> None:
     """List the data sets before anything is done with them."""
+    from ingot.agent.judging.source_gates import redacted_left_out
     from ingot.agent.lake.file_scan import find_sets, list_files
     from ingot.agent.lake.run import LakeProgress
-    from ingot.agent.privacy import redact
     from ingot.converters.lake.survey import group_by_reason
 
     listed = list_files(order)
@@ -99,7 +99,7 @@ def show_sets(order: LakeOrder, *, as_json: bool) -> None:
         found = find_sets(
             order, listed, workers, lambda *counts: listen(LakeProgress("files", *counts))
         )
-    left_out = [(redact(one.name), redact(one.why)) for one in found.all_left_out()]
+    left_out = [redacted_left_out(one) for one in found.all_left_out()]
     files = len(listed.entries)
     sets: list[dict[str, Json]] = [
         {
@@ -114,7 +114,7 @@ def show_sets(order: LakeOrder, *, as_json: bool) -> None:
         for one in found.sets
     ]
     if as_json:
-        reasons = [{"name": name, "why": why} for name, why in left_out]
+        reasons = [{"name": one.name, "why": one.why} for one in left_out]
         document = {"files": files, "sets": sets, "left_out": len(left_out)}
         print_json({**document, "left_out_files": reasons})
         return

@@ -55,8 +55,10 @@ def told(found) -> dict[str, list[str]]:
 
 
 def test_reasons_are_grouped_with_the_first_names():
-    shapes = [(f"s{n}", f"another shape than the other files: csv with {n}") for n in range(8)]
-    assert group_by_reason([("x", "empty"), *shapes, ("y", "empty")]) == [
+    reason = "another shape than the other files"
+    shapes = [LeftOut(name=f"s{n}", why=f"{reason}: csv with {n}", reason=reason) for n in range(8)]
+    empty = [LeftOut(name=name, why="empty") for name in "xy"]
+    assert group_by_reason([empty[0], *shapes, empty[1]]) == [
         ("another shape than the other files", 8, ["s0", "s1", "s2", "s3", "s4"]),
         ("empty", 2, ["x", "y"]),
     ]
