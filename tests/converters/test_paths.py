@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingot.converters.paths import (
+    MAX_STEPS,
     Key,
     Node,
     Path,
@@ -192,6 +193,13 @@ def test_agrees_with_rfc_9535(case: tuple[Any, list[str | int]]) -> None:
 
 def quoted(name: str) -> str:
     return steps_text((Key(name),))
+
+
+@pytest.mark.parametrize("step", [".a", "[*]"])
+def test_a_path_has_so_many_steps(step: str) -> None:
+    compile_path("a" + step * (MAX_STEPS - 1))
+    with pytest.raises(PathSyntaxError, match=f"more than {MAX_STEPS} steps"):
+        compile_path("a" + step * MAX_STEPS)
 
 
 @given(rows_and_segments())

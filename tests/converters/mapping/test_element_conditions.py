@@ -68,6 +68,15 @@ def test_conditions_look_around_and_at_the_place(unify: Unify) -> None:
     assert unify(document, [{"state": "shut", "log": ["a", "b"]}]).rejects[0].reason == "no_prompt"
 
 
+def test_what_a_tool_says_is_a_prompt(unify: Unify) -> None:
+    document = chat(entry("tool", "text", SAID), entry("assistant", "reply", SAID))
+    log = [{"kind": "said", "text": "22 degrees", "reply": "It is warm."}]
+    assert turns(unify(document, [{"log": log}])) == [
+        ("tool", "22 degrees"),
+        ("assistant", "It is warm."),
+    ]
+
+
 def test_without_each_the_record_is_looked_at(unify: Unify) -> None:
     hint = {"role": "user", "content": "hint", "where": [{"path": "hinted", "in": [True]}]}
     document = chat(hint, {"role": "user", "content": "q"}, {"role": "assistant", "content": "a"})

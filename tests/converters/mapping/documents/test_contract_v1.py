@@ -328,6 +328,8 @@ def test_a_literal_stands_in_the_saved_mapping_as_one() -> None:
         ("system", ["a", "b"], "system"),
         ("instruction", ["same", "same"], "system"),
         ("instruction", ["a", "b"], "user"),
+        ("instruction", ["a", "b"] * 20, "system"),  # nearly constant: at most 1 of 20 differs
+        ("instruction", ["a", "b", "c"] + ["a"] * 37, "user"),
         ("x", ["a", "b"], "user"),
     ],
 )

@@ -10,7 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from ingot.converters.megatron.chat.loss_masks import LossMasker, TrainedSpans
+from ingot.converters.megatron.chat.loss_masks import (
+    LossMasker,
+    TrainedSpans,
+    read_token_bytes,
+)
 from ingot.converters.megatron.chat.rendering import TextSpan
 from ingot.converters.megatron.engines.engine import Encoded, EngineWrongError, open_reference
 from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
@@ -209,6 +213,14 @@ def by_offsets(loaded: TokenizerFile, text: str, spans: list[TextSpan], plain: b
 
 def covers(span: TextSpan, start: int, end: int) -> bool:
     return span.start < span.end and start < span.end and max(end, start + 1) > span.start
+
+
+@pytest.mark.parametrize("kind", ["bpe.model", "unigram.model"])
+def test_a_token_of_one_byte_is_that_byte(tokenizers: dict[str, TokenizerFile], kind: str) -> None:
+    loaded = tokenizers[kind]
+    pieces = sentencepiece.SentencePieceProcessor(model_proto=loaded.data)
+    spellings = read_token_bytes(loaded).spellings.to_pylist()
+    assert spellings[pieces.piece_to_id("<0x0A>")] == b"\n"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -378,6 +378,7 @@ def test_a_table_of_too_many_columns_is_an_error(tmp_path: Path) -> None:
     "above",
     [
         "# made by x\n",
+        "#made by x\n",
         "# export, of May, all\n\n",
         "// a\n// b; c\n",
         "Report of May, 2024\n\n",

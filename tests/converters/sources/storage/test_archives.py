@@ -459,3 +459,15 @@ def test_empty_streams_between_others_are_nothing(tmp_path: Path, codec: str) ->
 def test_an_archive_without_data_is_an_empty_source(tmp_path: Path) -> None:
     source = open_source(make_zip(tmp_path / "a.zip", {"README.md": b"x"}))
     assert source.files == ()
+
+
+@pytest.mark.parametrize("make", [make_zip, make_tar])
+def test_an_archive_has_so_many_members(
+    make: Callable[[Path, dict[str, bytes]], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "MAX_MEMBERS", 3)
+    files = {f"{n}.jsonl": b'{"n": %d, "text": "some words"}\n' % n for n in range(4)}
+    whole = open_source(make(tmp_path / "a", dict(list(files.items())[:3])))
+    assert numbers(whole) == [0, 1, 2]
+    with pytest.raises(SourceError, match="more than 3 members"):
+        open_source(make(tmp_path / "b", files))
