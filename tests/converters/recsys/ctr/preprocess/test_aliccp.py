@@ -121,6 +121,11 @@ def test_anything_as_a_number(texts: list[str]) -> None:
     check_numbers([text.encode() for text in texts])
 
 
+def test_numbers_of_17_digits_are_rounded_once() -> None:
+    """Digits beyond 2^53, divided by a power of ten, would be rounded before that, too."""
+    check_numbers([b"2.2724584341049194", b"3.3003555536270142", b"1.7626194357872009"])
+
+
 def test_powers_of_ten_are_exact() -> None:
     assert _TENS.tolist() == [float(f"1e{power}") for power in range(23)]
 
