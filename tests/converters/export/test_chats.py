@@ -77,6 +77,7 @@ def test_a_record_becomes_a_chat_with_its_system_in_front():
         (merge_system, "s s u A", "s u A", ("two_systems",)),
         (merge_system, "u A s A", None, ("roles",)),
         (merge_system, "s u s A", None, ("roles",)),
+        (merge_system, "s s u s A", None, ("roles",)),
         (merge_neighbours("user"), "u u A A", "u A A", ("same_role",)),
         (merge_neighbours("user", "assistant"), "u A A", "u A", ("same_role",)),
         (merge_neighbours("assistant"), "u a A", "u a", ("same_role", "masks")),

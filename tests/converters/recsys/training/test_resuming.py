@@ -9,7 +9,7 @@ from ingot.converters.recsys.training.batch_order import (
     restore_progress,
 )
 
-PLAN = EpochPlan(batches=7, settings={"size": 3}, data={"rows": 20})
+PLAN = EpochPlan(batches=7, settings={"size": 3}, data={"rows": 20, "files": 1, "fingerprint": "7"})
 
 
 @pytest.mark.parametrize(
