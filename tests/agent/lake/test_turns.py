@@ -51,6 +51,7 @@ def test_where_all_are_in_each_others_way_they_go_one_by_one_and_then_all_at_onc
     turns.settle({}, {"a": "one", "b": "two"})
     assert turns.runs_alone
     turns.settle({}, {"a": "one", "b": "two"})
+    assert not turns.runs_alone  # that did not help
     assert [one.pending for one in turns.next()] == [frozenset(), frozenset()]
     turns.settle({"a": "one"}, {"b": "two"})
     assert not turns.runs_alone
