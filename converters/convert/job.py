@@ -394,7 +394,7 @@ class _Conversion:
             convert_shard,
             list_tasks(),
             len(own),
-            here=lambda task: convert_shard(task, meter.tick),
+            work_here=lambda task: convert_shard(task, meter.tick),
             runner=runner if limit is None else None,
         )
         return [meter.add(shard) for shard in done]

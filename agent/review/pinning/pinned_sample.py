@@ -232,7 +232,7 @@ def commit_sample(stage: Path, facts: SampleFacts, folder: Path) -> None:
         sync_tree(stage)
         if folder.exists():
             aside = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}.old")
-            old = replace_folder(stage, folder, aside=aside)
+            old = replace_folder(stage, folder, old_path=aside)
             shutil.rmtree(old, ignore_errors=True)
         else:
             stage.rename(folder)

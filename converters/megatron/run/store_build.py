@@ -237,7 +237,7 @@ class _StoreBuild:
             ray_address=work.ray_address,
         )
         here = partial(build_shard, monitor=monitor)
-        results = spread_tasks(spread, build_shard, tasks, len(left), here=here, hear=monitor)
+        results = spread_tasks(spread, build_shard, tasks, len(left), work_here=here, hear=monitor)
         for at, (document, messages) in zip(left, results, strict=False):
             for message in messages:
                 monitor(message)
