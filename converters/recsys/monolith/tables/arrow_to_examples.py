@@ -19,7 +19,7 @@ from ingot.converters.recsys.monolith.line_ids import FIELDS
 from ingot.converters.recsys.monolith.record_index import Bad, Rows, prefix_sums
 from ingot.converters.recsys.monolith.tables import cells as read
 from ingot.converters.recsys.monolith.tables import schema as c
-from ingot.converters.recsys.monolith.tables.column_plan import FeatureColumn, Plan
+from ingot.converters.recsys.monolith.tables.column_plan import ColumnPlan, FeatureColumn
 from ingot.converters.recsys.monolith.wire.format_kernels import LENGTH
 from ingot.converters.recsys.monolith.wire.message_writer import ROW_FIELDS, example_records
 from ingot.converters.recsys.monolith.wire.row_assembly import (
@@ -151,7 +151,7 @@ def _converter(column: FeatureColumn) -> Callable[[pa.Array], read.Numbers]:
 
 
 def encode_batch(
-    batch: pa.RecordBatch, plan: Plan, number_of_first_row: int
+    batch: pa.RecordBatch, plan: ColumnPlan, number_of_first_row: int
 ) -> tuple[Rows, list[Bad]]:
     """Encode rows of a table as the rows of Examples."""
     encoding, first = _BatchEncoder(batch, plan), number_of_first_row
@@ -177,7 +177,7 @@ class _BatchEncoder:
         must_be_read: whether columns hold messages whose parts only a walk over Examples finds.
     """
 
-    def __init__(self, batch: pa.RecordBatch, plan: Plan) -> None:
+    def __init__(self, batch: pa.RecordBatch, plan: ColumnPlan) -> None:
         self._batch, self._plan, self._count = batch, plan, batch.num_rows
         self.wrong: dict[int, str] = {}
         names = {one.name for one in plan.features}

@@ -165,7 +165,7 @@ class FeatureColumn(c.Column):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class ColumnPlan:
     """What becomes of a table's columns."""
 
     # columns that become features, in the order in which rows have them
@@ -180,7 +180,7 @@ class Plan:
 
 def plan_columns(
     schema: pa.Schema, table_file: TableFile | None, fid: Version = "v2", where: str = "the table"
-) -> Plan:
+) -> ColumnPlan:
     """Return what becomes of each column of a table."""
     planning = _Planner(schema, table_file, fid)
     plan = planning.plan()
@@ -197,16 +197,16 @@ class _Planner:
         self._used: set[str] = set()
         self.problems: list[Problem] = []
 
-    def plan(self) -> Plan:
+    def plan(self) -> ColumnPlan:
         twice = [name for name, count in Counter(self._names).items() if count > 1]
         for name in twice:
             self._wrong("", "repeated", "columns of different names", name)
         if twice:
-            return Plan()
+            return ColumnPlan()
         features = list(self._plan_rules())
         line, label, special = self._line(), self._label(), self._special()
         more, dropped = self._others()
-        return Plan(
+        return ColumnPlan(
             features=(*features, *more), line=line, label=label, special=special, dropped=dropped
         )
 
