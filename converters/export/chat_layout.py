@@ -179,7 +179,7 @@ def begin_with_user(chat: Chat) -> FittedChat:
 
 
 def require_alternating(*partners: str) -> Step:
-    """Return a step that takes only chats in which one of `partners` and the assistant take turns."""
+    """Return a step for chats in which one of `partners` and the assistant take turns."""
 
     def check(chat: Chat) -> FittedChat:
         roles = [turn.role for turn in chat.turns if turn.role != "system"]

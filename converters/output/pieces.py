@@ -124,8 +124,8 @@ def spread_tasks(
     """Yield the result of `work` for each of `count` tasks, in their order.
 
     No more of them are begun once the job is to end.
-    `work_here` does a task in this process, where it differs from `work`; beside others only if somebody
-    may `hear` what those tell.
+    `work_here` does a task in this process, where it differs from `work`; beside others only if
+    somebody may `hear` what those tell.
     """
     workers = max(1, min(settings.workers or os.cpu_count() or 1, count))
     tasks = until_stopping(tasks)

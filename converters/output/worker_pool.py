@@ -260,7 +260,8 @@ def results_in_order(
     """Yield the result of `work` for each task, in the order of the tasks; so is the first error.
 
     At most `window` tasks are under way or waiting to be taken, so memory does not grow with their
-    number. With `work_here` this thread does the next task meanwhile, and never waits if it can work.
+    number. With `work_here` this thread does the next task meanwhile, and never waits if it can
+    work.
     """
     pending: deque[Future[Done]] = deque()
     max_pending = window if work_here is None else _MOST_RESULTS
