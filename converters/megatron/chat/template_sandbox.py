@@ -72,13 +72,16 @@ def _to_json(
 
 
 def _make_environment() -> ImmutableSandboxedEnvironment:
-    made = ImmutableSandboxedEnvironment(
+    environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols], finalize=_show
     )
-    made.filters["tojson"] = _to_json
-    made.globals["raise_exception"] = _raise_template_error
-    del made.filters["random"], made.globals["lipsum"]  # the same record gives the same text
-    return made
+    environment.filters["tojson"] = _to_json
+    environment.globals["raise_exception"] = _raise_template_error
+    del (
+        environment.filters["random"],
+        environment.globals["lipsum"],
+    )  # the same record gives the same text
+    return environment
 
 
 class TemplateProgram:
