@@ -72,16 +72,14 @@ def _to_json(
 
 
 def _make_environment() -> ImmutableSandboxedEnvironment:
-    environment = ImmutableSandboxedEnvironment(
+    sandbox = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols], finalize=_show
     )
-    environment.filters["tojson"] = _to_json
-    environment.globals["raise_exception"] = _raise_template_error
-    del (
-        environment.filters["random"],
-        environment.globals["lipsum"],
-    )  # the same record gives the same text
-    return environment
+    sandbox.filters["tojson"] = _to_json
+    sandbox.globals["raise_exception"] = _raise_template_error
+    # Without them the same record gives the same text.
+    del sandbox.filters["random"], sandbox.globals["lipsum"]
+    return sandbox
 
 
 class TemplateProgram:
