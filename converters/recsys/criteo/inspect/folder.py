@@ -70,7 +70,7 @@ def count_figures(root: Path, top: int, *, counters: int = _COUNTERS) -> f.Figur
         folder=str(root),
         source="arrays",
         parts=tuple(one.figures() for one in parts),
-        dense=tuple(_counted_dense(at, parts) for at in range(DENSE)),
+        dense=tuple(_counted_dense(number, parts) for number in range(DENSE)),
         sparse=sparse,
         notes=(_NOTE, note) if uncounted else (_NOTE,),
     )
