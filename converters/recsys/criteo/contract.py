@@ -284,7 +284,10 @@ def _check_length(array: StoredArray) -> None:
     expected = array.offset + array.shape[0] * row
     if array.size < expected:
         stored_rows = max(array.size - array.offset, 0) // row
-        problem = f"ends early: it holds {stored_rows:,} of the {array.shape[0]:,} rows that its header states"
+        problem = (
+            f"ends early: it holds {stored_rows:,} of the {array.shape[0]:,} rows that its header "
+            "states"
+        )
         raise SourceError(str(array.path), problem, _AGAIN)
     if array.size > expected:
         problem = f"is {array.size - expected:,} bytes longer than the rows of its header"

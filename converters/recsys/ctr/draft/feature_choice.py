@@ -120,7 +120,10 @@ def unfilled_conversions(profiles: Sequence[Profile], click: Profile) -> Iterato
         negatives, positives, empty = one.labels
         holes = one is not click and positives and empty == one.missing > 0
         if holes and _first_match(_CONVERSIONS, [one])[0]:
-            counts_text = f"{one.name} holds 0 or 1 in {negatives + positives:,} rows and nothing in {empty:,}"
+            counts_text = (
+                f"{one.name} holds 0 or 1 in {negatives + positives:,} rows "
+                f"and nothing in {empty:,}"
+            )
             yield f"{counts_text}: write 0 there to use it as the conversion"
 
 
@@ -289,7 +292,10 @@ def _feature_doubts(profile: Profile) -> Iterator[str]:
     if profile.missing > 0.99 * profile.rows:
         yield f"{profile.name}: {100 * profile.missing / profile.rows:.4g} % missing"
     if profile.odd:
-        yield f"{profile.name}: {profile.odd:,} tokens have no value that is a number: they are dropped"
+        yield (
+            f"{profile.name}: {profile.odd:,} tokens have no value that is a number: "
+            "they are dropped"
+        )
 
 
 def _draft_feature(

@@ -171,7 +171,10 @@ def _feature_kind(feature: Feature) -> str:
     }
     sizes[HYBRID] = f"{feature.vocab_num_tokens or 0:,} + {feature.hash_bucket or 0:,}"
     longest = f", lists up to {feature.max_len}" if feature.is_multi_hot else ""
-    return f"{feature.encoding} {sizes[feature.encoding]}{longest}{', values' if feature.use_value else ''}"
+    return (
+        f"{feature.encoding} {sizes[feature.encoding]}{longest}"
+        f"{', values' if feature.use_value else ''}"
+    )
 
 
 def _main_split_figures(figures: Figures, feature: Feature) -> FeatureFigures:
