@@ -128,7 +128,7 @@ def _convert_stream(task: StreamTask, report: ReportRows, draft: Path) -> dict[s
     path.parent.mkdir(parents=True, exist_ok=True)
     with unchanged_files([task.file]):
         with path.open("wb") as out, (draft / REJECTS).open("wb") as rejects:
-            options: Any = {"compression": compression, "columns": task.columns, "tell": report}
+            options: Any = {"compression": compression, "columns": task.columns, "report": report}
             done = write_stream(task.file, settings, out, rejects, **options)
         entry = input_entry(task.file)
     error = done.first_bad
