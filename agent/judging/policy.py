@@ -330,7 +330,8 @@ def _unread_gate(state: State, proposal: SafeProposal) -> Iterator[Gate]:
         figure=f"{files}, {share} of the bytes: {_unread_kinds(unread)}",
         limit=f"at most {percent_text(MOST_UNREAD)} of the bytes",
         detail=Safe(
-            f"{files} ({share} of the bytes) in formats that are not read: {_unread_kinds(unread)}; "
+            f"{files} ({share} of the bytes) in formats that are not read: "
+            f"{_unread_kinds(unread)}; "
             f"{unread.first}; {unread.hint}"
         ),
     )

@@ -202,7 +202,9 @@ def texts_left_out(model: Taken, rules: Taken | None) -> Iterator[str]:
             and rules_share >= _HALF
             and (model_share >= _NONE or (rules_share >= _WHOLE and _is_named(path)))
         ):
-            yield f"{path}: {model_share:.0%} of its texts are taken, {rules_share:.0%} by the rules"
+            yield (
+                f"{path}: {model_share:.0%} of its texts are taken, {rules_share:.0%} by the rules"
+            )
 
 
 def _is_named(path: str) -> bool:

@@ -108,7 +108,9 @@ def show_verification(console: "Console", verification: "Verification") -> None:
     failed = f"{verification.failed_files:,} files that failed in the build and gave no documents"
     facts = {
         "consistency": f"{size_text}, {verification.tokens:,} tokens: correct",
-        "tokenized again": f"{verification.compared:,} documents of {verification.files:,} files{masks}",
+        "tokenized again": (
+            f"{verification.compared:,} documents of {verification.files:,} files{masks}"
+        ),
         "different": f"{verification.differing:,}",
         "not checked": failed if verification.failed_files else "",
     }
