@@ -96,14 +96,14 @@ def _run_command(
     conversation: Conversation, words: str, command: ParsedCommand, context: Context
 ) -> Reply:
     if command.name == CHANGE:
-        spoken = conversation.heard(Utterance(who=YOU, text=redact(words)))
+        updated = conversation.heard(Utterance(who=YOU, text=redact(words)))
         try:
             state = operations.change_mapping(conversation.state, command.edits, context)
         except MappingError as error:
             return Reply(
-                conversation=spoken, problems=_safe_problems(error.problems, spoken, context)
+                conversation=updated, problems=_safe_problems(error.problems, updated, context)
             )
-        return reply_to_change(spoken, words, state, edits=command.edits)
+        return reply_to_change(updated, words, state, edits=command.edits)
     if command.name in ("undo", "redo"):
         moved = conversation.moved(-1 if command.name == "undo" else 1)
         if moved is None:
@@ -198,7 +198,7 @@ def _approve_mapping(conversation: Conversation) -> Reply:
 
 
 def _ask_model(conversation: Conversation, words: str, context: Context, hear: OnText) -> Reply:
-    spoken = conversation.heard(Utterance(who=YOU, text=redact(words)))
+    updated = conversation.heard(Utterance(who=YOU, text=redact(words)))
     try:
         answer = _ask_in_turns(conversation, words, context, hear)
     except (ModelError, BudgetReached) as error:
@@ -206,19 +206,19 @@ def _ask_model(conversation: Conversation, words: str, context: Context, hear: O
         problem = f"The model gave no answer: {redact(error.problem)}{hint}."
         say = f"{problem} The short commands work without it: help"
         return Reply(conversation=count_usage(conversation, context), say=say)
-    spoken = count_usage(spoken, context)
+    updated = count_usage(updated, context)
     if answer.problems:
         refused = Safe("(my edits did not pass and were not made)")
-        answered = spoken.heard(Utterance(who=MODEL, text=refused))
+        answered = updated.heard(Utterance(who=MODEL, text=refused))
         if answer.problems[0].code == NOT_JSON:
             say = (
                 "The model's answer was not JSON, so nothing was changed. Ask again, or type help."
             )
             return Reply(conversation=answered, say=say)
         say = "The model's edits do not pass on the sample."
-        problems = _safe_problems(answer.problems, spoken, context)
+        problems = _safe_problems(answer.problems, updated, context)
         return Reply(conversation=answered, say=say, problems=problems)
-    answered = spoken.heard(Utterance(who=MODEL, text=redact(answer.say), edits=answer.edits))
+    answered = updated.heard(Utterance(who=MODEL, text=redact(answer.say), edits=answer.edits))
     if answer.state is None:
         nothing = "The model's answer was empty. Use other words, or type help."
         return Reply(conversation=answered, heard=answer.say, say="" if answer.say else nothing)
@@ -254,8 +254,8 @@ def _unknown_line_reply(conversation: Conversation, words: str, error: CommandSy
         return Reply(conversation=conversation, say=f"{error.why}.")
     reason = _WITHOUT_MODEL.get(conversation.order.mapper, "No model is configured")
     say = redact(f"{reason}, so only short commands are understood. {suggest_commands(words)}")
-    spoken = conversation.heard(Utterance(who=YOU, text=redact(words)))
-    return Reply(conversation=spoken.heard(Utterance(who=INGOT, text=say)), say=say)
+    updated = conversation.heard(Utterance(who=YOU, text=redact(words)))
+    return Reply(conversation=updated.heard(Utterance(who=INGOT, text=say)), say=say)
 
 
 _WITHOUT_MODEL = {

@@ -261,10 +261,10 @@ def _type_condition(condition: Edit, nodes: Sequence[Node], list_path: str = "")
     if list_path:
         path, max_values = f"{list_path}.{path}", _MOST_TYPED
     try:
-        values_of_path = [one for node in nodes for one in values_at(path, node)[:max_values]]
+        path_values = [one for node in nodes for one in values_at(path, node)[:max_values]]
     except PathSyntaxError:  # said as a problem where the mapping is tried
         return condition
-    scalars = [one for one in values_of_path if isinstance(one, str | bool | int | float)]
+    scalars = [one for one in path_values if isinstance(one, str | bool | int | float)]
     known = {(type(one), one): one for one in scalars}
     value_by_text = {text_of(one): one for one in known.values()}
     values = [

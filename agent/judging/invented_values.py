@@ -163,14 +163,8 @@ Values = list[tuple[Json, Json]]  # as the records hold them, and as they stand 
 
 def _odd_values(values: Values) -> Values:
     """Values that are no part of what stands at their paths, or fewer by far than there."""
-    differing = [
-        values_of_record
-        for values_of_record in values
-        if values_of_record[0] not in (None, "", values_of_record[1])
-    ]
-    kinds = [
-        len({str(values_of_record[index]) for values_of_record in differing}) for index in (0, 1)
-    ]
+    differing = [pair for pair in values if pair[0] not in (None, "", pair[1])]
+    kinds = [len({str(pair[index]) for pair in differing}) for index in (0, 1)]
     merged = 2 * kinds[0] < kinds[1]
     return [
         (actual, expected)
@@ -202,11 +196,7 @@ def _odd_languages(values: Values, records: Sequence[Record]) -> Values:
             mismatches.append((actual, expected))
     if right:
         return mismatches if right < _RIGHT * (right + len(mismatches)) else []
-    return mismatches or [
-        values_of_record
-        for values_of_record in values
-        if values_of_record[0] not in (None, values_of_record[1])
-    ]
+    return mismatches or [pair for pair in values if pair[0] not in (None, pair[1])]
 
 
 # --- messages

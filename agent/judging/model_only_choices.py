@@ -214,12 +214,12 @@ def _odd_groups(model: Side, rules: Side | None) -> Iterator[str]:
     if not group or (other and other.by == group.by):
         return
     rows, group_count = len(model.trial.sample.rows), model.trial.report.rows
-    are_few = _FEW_GROUPS * group_count < rows or (group_count == 1 and rows >= _FEWEST)
+    has_few_groups = _FEW_GROUPS * group_count < rows or (group_count == 1 and rows >= _FEWEST)
     if _restarts(group, model):
         return
     roles = [one.role for one in select_messages(model.mapping)]
     ordered = group.sort or any(isinstance(one, RoleFromData | RoleSplit) for one in roles)
-    if are_few or (group_count < rows and not ordered):
+    if has_few_groups or (group_count < rows and not ordered):
         yield f"{rows} rows become {group_count} groups"
 
 
@@ -338,10 +338,10 @@ def _odd_picks(model: Side, rules: Side | None) -> Iterator[str]:
     theirs = _picks(rules.mapping) if rules else []
     for pick in _picks(model.mapping):
         names = [last_name(path) for path in value_paths(pick)]
-        names_say_so = any(
+        names_match = any(
             name_strength(name, s) >= NAMED for name in names for s in ("answer", "label")
         )
-        if pick not in theirs and (theirs or not names_say_so):
+        if pick not in theirs and (theirs or not names_match):
             yield f"{' '.join(value_paths(pick))} picks it"
 
 

@@ -321,12 +321,12 @@ def _unread_gate(state: State, proposal: SafeProposal) -> Iterator[Gate]:
     unread = source and (source.unconverted if proposal.decision == "irrelevant" else source.unread)
     if not unread or recognized:
         return
-    is_much = unread.bytes > MOST_UNREAD * unread.of_bytes and proposal.mapper not in PERSONS
+    exceeds_limit = unread.bytes > MOST_UNREAD * unread.of_bytes and proposal.mapper not in PERSONS
     files = count_text(unread.files, "file")
     share = share_text(unread.bytes, unread.of_bytes)
     yield Gate(
         name="unread formats",
-        state="person" if is_much else "warn",
+        state="person" if exceeds_limit else "warn",
         figure=f"{files}, {share} of the bytes: {_unread_kinds(unread)}",
         limit=f"at most {percent_text(MOST_UNREAD)} of the bytes",
         detail=Safe(

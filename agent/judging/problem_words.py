@@ -151,8 +151,8 @@ _COMMANDS: dict[str, Callable[[Problem, Mapping], str]] = {
 
 def _find_part(mapping: Mapping, pointer: str) -> tuple[int, Layout, MappingPart | None]:
     """Return the part that a pointer leads into, and its layout with the number of that."""
-    for number, (pointer_to_layout, layout) in enumerate(mapping_layouts(mapping)):
-        for part in layout_parts(layout, pointer_to_layout):
+    for number, (layout_pointer, layout) in enumerate(mapping_layouts(mapping)):
+        for part in layout_parts(layout, layout_pointer):
             if f"{pointer}/".startswith(f"{part.pointer}/"):
                 return number, layout, part
     return 0, mapping.outer, None
@@ -166,9 +166,9 @@ def _set_line(mapping: Mapping, pointer: str, old: str, new: str) -> str:
     target, value = part.key.removeprefix("meta."), part.value
     if isinstance(value, Message):
         roles = [one.role for one in layout.messages or ()]
-        number_of_message = int(part.pointer.split("/")[-1])
+        message_number = int(part.pointer.split("/")[-1])
         alone = isinstance(value.role, str) and roles.count(value.role) == 1
-        target = str(value.role) if alone else f"message {number_of_message + 1}"
+        target = str(value.role) if alone else f"message {message_number + 1}"
         inside = pointer.startswith(f"{part.pointer}/content")
         value = value.content or "" if inside else ""
     prefix = f"alternative {number} " * (number > 0)

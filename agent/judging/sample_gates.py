@@ -125,10 +125,10 @@ def sample_gates(check: Check, by_code: ProblemsByCode) -> Iterator[Gate]:
     records = f"{check.records} of {check.rows} rows"
     yield failing_gate("records", by_code.take("no_records"), "at least one", records)
     for reason, count in soft.items():
-        is_much = count > MOST_LEFT_OUT * tried
+        exceeds_limit = count > MOST_LEFT_OUT * tried
         yield Gate(
             name=reason.replace("_", " "),
-            state="fail" if (not check.records) else "warn" if is_much else "pass",
+            state="fail" if (not check.records) else "warn" if exceeds_limit else "pass",
             figure=share_text(count, tried),
             limit="fewer than all",
         )
@@ -167,10 +167,10 @@ def _content_gates(content: Content, by_code: ProblemsByCode) -> Iterator[Gate]:
         none = by_code.take("no_training")
         records = share_text(content.trained_records, content.records)
         chars = 100 * content.trained_chars / max(1, content.chars)
-        is_low = content.trained_records < MIN_COVERAGE * content.records
+        is_below_limit = content.trained_records < MIN_COVERAGE * content.records
         yield Gate(
             name="trained on",
-            state="fail" if none else "warn" if is_low else "pass",
+            state="fail" if none else "warn" if is_below_limit else "pass",
             figure=f"{records} records, {chars:.1f} % of the characters",
             limit="at least one message",
         )
@@ -303,8 +303,8 @@ def filter_gate(check: Check) -> Gate:
 def _half_gate(name: Safe, left_out: int, total: int) -> Gate:
     figure, limit = share_text(left_out, total), f"at most {percent_text(MOST_LEFT_OUT)}"
     detail = Safe(f"the mapping leaves out more than half: {name} {figure}")
-    is_much = left_out > MOST_LEFT_OUT * total
-    return _gate_of("person" if is_much else "pass", name, figure, limit, detail)
+    exceeds_limit = left_out > MOST_LEFT_OUT * total
+    return _gate_of("person" if exceeds_limit else "pass", name, figure, limit, detail)
 
 
 def constant_answer_gates(check: Check) -> Iterator[Gate]:

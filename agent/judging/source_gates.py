@@ -47,8 +47,8 @@ def _strange_texts(source: Source) -> Iterator[Gate]:
     """How much of the text is of a kind that nobody knows, or written for machines."""
     kinds: dict[str, list[SourceFile]] = defaultdict(list)
     for file in source.files:
-        if kind_of_file := _strange_kind(file):
-            kinds[kind_of_file].append(file)
+        if file_kind := _strange_kind(file):
+            kinds[file_kind].append(file)
     total = sum(file.bytes for file in source.files)
     strange = sum(file.bytes for group in kinds.values() for file in group)
     if not kinds or strange <= MOST_STRANGE * total:
@@ -265,8 +265,8 @@ def html_gates(trial: Trial) -> Iterator[Gate]:
     ]
     used_names, marked = {*map(last_name, paths)} - {*map(last_name, extracted)}, Counter[str]()
     for row in trial.sample.rows:
-        texts_of_row = texts_inside(row.value)
-        marked.update({path for path, text in texts_of_row if path and _HTML.search(text)})
+        row_texts = texts_inside(row.value)
+        marked.update({path for path, text in row_texts if path and _HTML.search(text)})
     with_html = [path for path, _ in marked.most_common() if last_name(path) in used_names]
     rows, row_count = marked[with_html[0]] if with_html else 0, len(trial.sample.rows)
     if rows <= MOST_HTML * row_count:
@@ -397,8 +397,8 @@ def _summarize_unread(source: Source, kinds: Sequence[LeftKind]) -> UnreadFiles 
     for one in unread:
         sizes.setdefault(one.form or one.why, []).append(one.bytes)
     forms = [
-        UnreadKind(redact(form), len(sizes_of_form), sum(sizes_of_form))
-        for form, sizes_of_form in sizes.items()
+        UnreadKind(redact(form), len(form_sizes), sum(form_sizes))
+        for form, form_sizes in sizes.items()
     ]
     other_shape_bytes = sum(one.bytes for one in source.left_out if one.kind == "shape")
     return UnreadFiles(

@@ -139,10 +139,10 @@ class Taken:
         grouped = bool(trial.mapping.group)
         leaves = {}
         for row, (value, records) in enumerate(islice(row_records(trial), _FIRST_ROWS)):
-            words_of_records = [words_of("\n".join(record_texts(record))) for record in records]
+            record_words = [words_of("\n".join(record_texts(record))) for record in records]
             for number, (path, text) in enumerate(_prose_texts(value)):
                 key = words_of(text)[:_KEY]
-                occurrences = max((one.count(key) for one in words_of_records), default=0)
+                occurrences = max((one.count(key) for one in record_words), default=0)
                 count = min(occurrences, 1 + (len(key) >= _LONG)) if records else None
                 name = path.removeprefix("[*]").removeprefix(".") if grouped else path
                 leaves[row, number] = Leaf(row=row, path=name, words=key, held=count)

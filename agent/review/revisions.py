@@ -224,12 +224,12 @@ def sidecar_owner(path: str) -> str | None:
 
 def sidecar_ids(side: Side, mapping: str, name: str) -> dict[str, str]:
     """Return what names the contents of one kind of sidecar of a mapping, also of links."""
-    path_of_sidecar = _sidecar_path(mapping, name)
+    sidecar = _sidecar_path(mapping, name)
     return {
-        path[len(path_of_sidecar) :]: one
+        path[len(sidecar) :]: one
         for listed in (side.files, side.others)
         for path, one in listed.items()
-        if path == path_of_sidecar or (name == "sample" and path.startswith(f"{path_of_sidecar}/"))
+        if path == sidecar or (name == "sample" and path.startswith(f"{sidecar}/"))
     }
 
 

@@ -76,8 +76,8 @@ def format_percent(share: float | None) -> str:
     hundredths = 100 * share
     if hundredths == 0 or hundredths >= 100:
         return f"{hundredths:.0f} %"
-    digits = min(6, max(0, 2 - math.floor(math.log10(hundredths))))
-    return f"{hundredths:.{digits}f} %"
+    decimals = min(6, max(0, 2 - math.floor(math.log10(hundredths))))
+    return f"{hundredths:.{decimals}f} %"
 
 
 def format_count(value: int | None) -> str:

@@ -73,15 +73,9 @@ def ask_person(
         rules = second and second.mapping
         absent = [] if can_discuss(state) else ["chat"]
         absent += [] if rules else ["rules"]
-        answers = [
-            name_of_answer
-            for name_of_answer in ("yes", "chat", "edit", "rules", "no")
-            if name_of_answer not in absent
-        ]
-        choices = ", ".join(
-            f"[{name_of_answer[0]}]{name_of_answer[1:]}" for name_of_answer in answers
-        ).replace("]ules", "]ules'")
-        known = {"", *answers, *(name_of_answer[0] for name_of_answer in answers)}
+        answers = [name for name in ("yes", "chat", "edit", "rules", "no") if name not in absent]
+        choices = ", ".join(f"[{name[0]}]{name[1:]}" for name in answers).replace("]ules", "]ules'")
+        known = {"", *answers, *(name[0] for name in answers)}
         question = f"Convert with this mapping? {choices}: "
         while (answer := read_answer(question).lower().rstrip("'")) not in known:
             note_line(f"{answer!r} is not one of these answers")

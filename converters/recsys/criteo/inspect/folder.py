@@ -51,15 +51,15 @@ def count_figures(root: Path, top: int, *, counters: int = _COUNTERS) -> f.Figur
     spans = [(int(a), int(b)) for a, b in zip(lowest, highest, strict=True)]
     frequencies = [f.Frequencies(top) for _ in spans]
     for together in _counter_ranges(spans, counters):
-        counters_of_range = [
+        range_counters = [
             (column, first, np.zeros(size, np.int64)) for column, first, size in together
         ]
         for part in parts:
             for (rows,) in part.blocks("sparse"):
-                for column, first, counts in counters_of_range:
+                for column, first, counts in range_counters:
                     ids = rows[:, column].astype(np.int64) - first
                     contract.add_counts(counts, ids[(ids >= 0) & (ids < len(counts))])
-        for column, first, counts in counters_of_range:
+        for column, first, counts in range_counters:
             frequencies[column].add(np.arange(first, first + len(counts)), counts)
     sparse = tuple(map(_counted_sparse, contract.KEYS, spans, frequencies))
     uncounted = ", ".join(

@@ -272,10 +272,10 @@ class Shuffle:
             first, values = self._arranged(bucket, scattered)
             start, stop = max(first, first_row), min(first + self._bucket, last_row)
             for kind, path in arrays.items():
-                rows_of_part = values[kind][start - first : stop - first]
+                part_rows = values[kind][start - first : stop - first]
                 _write_at(
                     path,
-                    rows_of_part,
+                    part_rows,
                     contract.HEADER + (start - first_row) * contract.row_bytes(kind),
                 )
             return stop - start

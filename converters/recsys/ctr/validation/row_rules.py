@@ -101,8 +101,8 @@ def _is_binary(values: NDArray[np.float32]) -> Mask:
 def _binary_labels(
     columns: Columns, *names: str
 ) -> tuple[tuple[NDArray[np.float32], ...], Mask] | None:
-    columns_of_names = [_scalar_columns(columns, name) for name in names]
-    scalars = [one for one in columns_of_names if one is not None]
+    named_columns = [_scalar_columns(columns, name) for name in names]
+    scalars = [one for one in named_columns if one is not None]
     if len(scalars) < len(names):
         return None
     good = np.ones(len(scalars[0].values), np.bool_)

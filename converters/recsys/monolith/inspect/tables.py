@@ -177,8 +177,8 @@ def _feature_columns(rows: int) -> Columns[FeatureFigures]:
 
 
 def _feature_slots(feature: FeatureFigures) -> str:
-    are_few = 0 < (feature.slots or 0) <= _FEW
-    names = f" ({', '.join(map(str, feature.first_slots))})" if are_few else ""
+    has_few_slots = 0 < (feature.slots or 0) <= _FEW
+    names = f" ({', '.join(map(str, feature.first_slots))})" if has_few_slots else ""
     return f"{feature.slots:,}{names}" if feature.slots else ""
 
 

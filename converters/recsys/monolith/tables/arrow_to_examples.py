@@ -199,11 +199,11 @@ class _BatchEncoder:
         good[list(self.wrong)] = False
         pieces = len(planned) + len(row_spans)
         data, start, stop = stack_spans([*row_spans, *spans], pieces)
-        order_of_spans = np.empty(pieces, np.int64)
-        order_of_spans[[0, 1, 2, *(number + 3 for number in order)]] = np.arange(pieces)
+        span_order = np.empty(pieces, np.int64)
+        span_order[[0, 1, 2, *(number + 3 for number in order)]] = np.arange(pieces)
         start, stop, present = (
-            start[order_of_spans][:, good],
-            stop[order_of_spans][:, good],
+            start[span_order][:, good],
+            stop[span_order][:, good],
             present[:, good],
         )
         row, column = np.nonzero(present.T)
@@ -325,7 +325,7 @@ class _BatchEncoder:
 
     def _labels(self) -> Spans:
         numbers = self._plan.label
-        columns = [read.plain_array(self._column(number_of_column)) for number_of_column in numbers]
+        columns = [read.plain_array(self._column(column_number)) for column_number in numbers]
         if len(columns) == 1:
             lists = read.value_lists(columns[0])
             values, is_bad = read.float_numbers(lists.values, np.float32)
@@ -336,17 +336,15 @@ class _BatchEncoder:
         # A row has a label of each of them, or none at all.
         table = np.zeros((self._count, len(columns)), np.float32)
         null = np.zeros((len(columns), self._count), np.bool_)
-        for number, (number_of_column, column) in enumerate(
+        for number, (column_number, column) in enumerate(
             zip(self._plan.label, columns, strict=True)
         ):
             table[:, number], is_bad = read.float_numbers(column, np.float32)
             null[number] = ~read.valid_mask(column)
-            self._complain_value(number_of_column, is_bad & ~null[number], "a label")
+            self._complain_value(column_number, is_bad & ~null[number], "a label")
         none = null.all(axis=0) if columns else np.ones(self._count, np.bool_)
-        for number_of_column, missing in zip(self._plan.label, null & ~none, strict=True):
-            self._complain(
-                number_of_column, missing, lambda _: "null, where other labels are given"
-            )
+        for column_number, missing in zip(self._plan.label, null & ~none, strict=True):
+            self._complain(column_number, missing, lambda _: "null, where other labels are given")
         width = 4 * len(columns)
         start = np.arange(self._count, dtype=np.int64) * width
         return Spans(data=table.reshape(-1).view(np.uint8), start=start, stop=start + width * ~none)

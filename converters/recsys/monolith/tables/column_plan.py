@@ -221,8 +221,8 @@ class _Planner:
 
     def _place(self, pointer: str, name: str) -> int | None:
         if name not in self._places:
-            are_few = len(self.problems) < _GUESSED
-            close = get_close_matches(name, self._names[:10_000], 1) if are_few else []
+            may_suggest = len(self.problems) < _GUESSED
+            close = get_close_matches(name, self._names[:10_000], 1) if may_suggest else []
             self._wrong(
                 pointer, "unresolved", "a column of the table", name, close[0] if close else None
             )
