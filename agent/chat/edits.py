@@ -259,10 +259,10 @@ def _swap_sides(layout: Layout, edit: Edit, layout_pointer: str) -> Layout:
     messages = layout.messages
     if not messages:
         raise _EditError("", "messages to swap", "none")
-    roles = [first.role for first in messages]
+    roles = [one.role for one in messages]
     spoken_roles = [role for role in roles if role not in ("system", "tool")]
     if len(spoken_roles) != len(_SIDES) or not all(role in spoken_roles for role in _SIDES):
-        swapped = tuple(replace(first, role=swap_role(first.role)) for first in messages)
+        swapped = tuple(replace(one, role=swap_role(one.role)) for one in messages)
         return replace(layout, messages=swapped)
     swapped_messages, (first, second) = list(messages), map(roles.index, _SIDES)
     for target, source in ((first, second), (second, first)):

@@ -360,7 +360,7 @@ def _with_condition(
 ) -> list[Json]:
     """Return the conditions of a mapping or of a message, and the one that is typed."""
     for word, operator in operators.items():
-        path, separator, operand = (condition.strip() for condition in rest.partition(f" {word} "))
+        path, separator, operand = (piece.strip() for piece in rest.partition(f" {word} "))
         if separator and (" " not in path or path in fields):
             condition = {
                 "path": path,

@@ -358,7 +358,7 @@ def mapping_entry(
         "same": matched.same if matched else None,
         "of": matched.of if matched else None,
         "examples": example_differences(matched.differences, redactor) if matched else [],
-        "drift": [encode(changed) for changed in redacted_changes(ran.drift, redactor)],
+        "drift": [encode(change) for change in redacted_changes(ran.drift, redactor)],
         "golden": _golden_json(case.golden, head.shown(changed.path)),
         "provenance": {"old": provenance_entry(changed.old), "new": provenance_entry(changed.new)},
         "reproduce": command,

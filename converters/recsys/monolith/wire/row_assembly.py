@@ -353,7 +353,7 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
     """Join rows one behind the other."""
     if len(parts) == 1:
         return parts[0]
-    numbers = {name: position for position, name in enumerate(parts[0].names)}
+    numbers = {name: number for number, name in enumerate(parts[0].names)}
     arrays: dict[str, list[Any]] = {name: [] for name in (*ENTRY_ARRAYS, *ROW_ARRAYS)}
     # Stretches of bytes, each once, and where they begin among all: places in the first stay.
     shifts: dict[int, tuple[Bytes, int]] = {}
