@@ -38,13 +38,13 @@ class Alternative:
 
 
 def find_alternatives(
-    state: State, context: Context, now: SafeProposal | None = None
+    state: State, context: Context, proposal: SafeProposal | None = None
 ) -> tuple[Alternative, ...]:
     """Find other mappings than that of a state, or than one of now, that pass on the sample."""
-    current = now or state.get("proposal")
+    current = proposal or state.get("proposal")
     mapping = current.tree if current else Mapping(outer=Layout())
     decision = current.decision if current else "no mapping"
-    seen, found = [mapping], []
+    seen, alternatives = [mapping], []
     for one in _candidate_mappings(state, context, mapping, decision):
         try:
             document = to_document(one.mapping)
@@ -53,8 +53,8 @@ def find_alternatives(
             continue
         if not trial.report.problems and trial.mapping not in seen:
             seen.append(trial.mapping)
-            found.append(replace(one, mapping=trial.mapping, rows=trial.report.ok_rows))
-    return tuple(found)
+            alternatives.append(replace(one, mapping=trial.mapping, rows=trial.report.ok_rows))
+    return tuple(alternatives)
 
 
 def _candidate_mappings(
@@ -67,10 +67,10 @@ def _candidate_mappings(
         proposals.append(context.ask_rules(request).proposal)
     for one in proposals:
         if one and one.mapping:
-            sure = f"{one.decision}, confidence {confidence_text(one.confidence)}"
+            decision_text = f"{one.decision}, confidence {confidence_text(one.confidence)}"
             doubts = doubts_text(one.evidence)
             yield Alternative(
-                title=f"the rules' {sure}",
+                title=f"the rules' {decision_text}",
                 mapping=one.tree,
                 decision=one.decision,
                 why=f"{one.reason} {doubts}".strip(),
@@ -87,11 +87,11 @@ def _runners_up(proposal: Proposal, mapping: Mapping, decision: str) -> Iterator
         if edit is None:
             continue
         try:
-            made = apply_edits(mapping, [edit])
+            changed = apply_edits(mapping, [edit])
         except MappingError:
             continue
         title = f"{one.target} from {one.runner_up} (runner-up of {one.choice})"
-        yield Alternative(title=title, mapping=made, decision=decision)
+        yield Alternative(title=title, mapping=changed, decision=decision)
 
 
 def _runner_up_edit(target: str, runner_up: str) -> Edit | None:

@@ -81,14 +81,14 @@ def parse_command(line: str, mapping: Mapping, fields: tuple[str, ...]) -> Parse
         raise CommandSyntaxError(f"there is no command {typed!r}", begins=line.startswith("/"))
     try:
         if command.edit:
-            made = command.edit(rest, mapping, fields)
-            return ParsedCommand(name=CHANGE, edits=made if isinstance(made, tuple) else (made,))
-        found = command.read(rest) if command.read else _refuse_arguments(rest)
+            edits = command.edit(rest, mapping, fields)
+            return ParsedCommand(name=CHANGE, edits=edits if isinstance(edits, tuple) else (edits,))
+        argument = command.read(rest) if command.read else _refuse_arguments(rest)
     except ValueSyntaxError as error:
         raise CommandSyntaxError(f"{error} (usage: {command.usage})", begins=True) from error
-    if isinstance(found, int):
-        return ParsedCommand(name=name, number=found)
-    return ParsedCommand(name=name, text=found)
+    if isinstance(argument, int):
+        return ParsedCommand(name=name, number=argument)
+    return ParsedCommand(name=name, text=argument)
 
 
 # --- set
@@ -141,8 +141,8 @@ _LISTS = ("messages LIST text=FIELD", "each", "group")
 def _require_fields(edit: Edit, fields: tuple[str, ...]) -> None:
     """Refuse plain language: a part of several words has to be a field."""
     entries = [one for one in (edit.get("message"), *edit.get("messages", ())) if one]
-    named = [part for one in entries for part in one.get("content", ())]
-    for one in [*named, *edit.get("parts", ()), edit.get("path"), edit.get("value")]:
+    contents = [part for one in entries for part in one.get("content", ())]
+    for one in [*contents, *edit.get("parts", ()), edit.get("path"), edit.get("value")]:
         part = one.get("path") if isinstance(one, dict) else one
         if isinstance(part, str) and " " in part and part not in fields and "['" not in part:
             raise ValueSyntaxError(f"there is no field {part!r}")
@@ -151,8 +151,8 @@ def _require_fields(edit: Edit, fields: tuple[str, ...]) -> None:
 def _parse_group(text: str) -> Json:
     if text in NOTHING:
         return None
-    by, _, sort = text.partition(" sort ")
-    return {"by": list(split_outside_quotes(by, ",")), "sort": sort.strip() or None}
+    keys_text, _, sort = text.partition(" sort ")
+    return {"by": list(split_outside_quotes(keys_text, ",")), "sort": sort.strip() or None}
 
 
 def _message_edit(target: str, parts: list[Json], layout: Layout) -> Edit:
@@ -164,8 +164,8 @@ def _message_edit(target: str, parts: list[Json], layout: Layout) -> Edit:
         return {"set": "content", "number": number, "parts": parts}
     entry = {"each": [], "where": [], "role": target, "content": parts, "loss_mask": None}
     if target == "user" and messages:  # a question comes before its answer
-        kept = [{"current": place + 1} for place in range(len(messages))]
-        return {"set": "messages", "messages": [entry, *kept]}
+        current = [{"current": index + 1} for index in range(len(messages))]
+        return {"set": "messages", "messages": [entry, *current]}
     return {"set": "message", "number": number, "message": entry}
 
 
@@ -174,14 +174,14 @@ def _message_number(target: str, layout: Layout) -> int:
     messages = layout.messages or ()
     if target.startswith("message "):
         return parse_number(target.removeprefix("message "), len(messages))
-    places = [place for place, one in enumerate(messages, start=1) if target == one.role]
-    if len(places) > 1:
-        which = " or ".join(f"message {place}" for place in places)
+    numbers = [number for number, one in enumerate(messages, start=1) if target == one.role]
+    if len(numbers) > 1:
+        which = " or ".join(f"message {number}" for number in numbers)
         raise ValueSyntaxError(f"there are several: say {which}")
-    read = [place for place, one in enumerate(messages, start=1) if isinstance(one.role, _READ)]
-    if not places and read and target != "system":
+    read = [number for number, one in enumerate(messages, start=1) if isinstance(one.role, _READ)]
+    if not numbers and read and target != "system":
         raise ValueSyntaxError(f"roles are read from the data: say message {read[0]}")
-    return places[0] if places else len(messages) + 1
+    return numbers[0] if numbers else len(messages) + 1
 
 
 # --- conditions
@@ -207,11 +207,11 @@ def _read_role(rest: str, mapping: Mapping, fields: tuple[str, ...]) -> Edit:
     value, _, role = rest.rpartition(" ")
     value, quoted = value.strip(), value.startswith('"')
     if not value or (" " in value and not quoted) or role not in (*ROLES, "drop"):
-        wanted = f"then one of {', '.join((*ROLES, 'drop'))}"
-        what = "a name from the data (in double quotes if it has blanks)"
-        raise ValueSyntaxError(f"{what}, {wanted}")
-    named = parse_scalar(value) if quoted else value
-    return {"set": "role", "number": None, "value": named, "role": role, "alternative": None}
+        roles_hint = f"then one of {', '.join((*ROLES, 'drop'))}"
+        name_hint = "a name from the data (in double quotes if it has blanks)"
+        raise ValueSyntaxError(f"{name_hint}, {roles_hint}")
+    speaker = parse_scalar(value) if quoted else value
+    return {"set": "role", "number": None, "value": speaker, "role": role, "alternative": None}
 
 
 _MASKS: dict[str, Json] = {"on": True, "off": False, "usual": None}
@@ -232,10 +232,10 @@ def _read_train(rest: str, mapping: Mapping, fields: tuple[str, ...]) -> Edit:
 _POINTING = ("it", "that", "this", "there", "here", "them")
 
 
-def _read_name(rest: str, what: str) -> str:
+def _read_name(rest: str, noun: str) -> str:
     quoted = len(rest) > 2 and rest[0] == rest[-1] == '"'
     if not rest or rest.lower() in _POINTING or (len(rest.split()) > 1 and not quoted):
-        raise ValueSyntaxError(f"type the name of a {what}, in double quotes if it has blanks")
+        raise ValueSyntaxError(f"type the name of a {noun}, in double quotes if it has blanks")
     return rest.strip('"')
 
 
@@ -377,15 +377,15 @@ _TARGETS = (*ROLES, "text", "tools", "message", "messages", "each", "group", "ro
 
 def complete_word(before: str, word: str, fields: tuple[str, ...]) -> list[str]:
     """Return what a word can become: a command first on a line, then a target or a field."""
-    name, *more = before.removeprefix("/").split() or [""]
-    command, found = COMMANDS.get(name), fields
+    name, *arguments = before.removeprefix("/").split() or [""]
+    command, candidates = COMMANDS.get(name), fields
     if not name or name == "help":
-        found = (*COMMANDS, *(f"/{one}" for one in COMMANDS if word.startswith("/")))
-    elif name == "set" and not more:
-        found = (*_TARGETS, *META_KEYS)
+        candidates = (*COMMANDS, *(f"/{one}" for one in COMMANDS if word.startswith("/")))
+    elif name == "set" and not arguments:
+        candidates = (*_TARGETS, *META_KEYS)
     elif command and not command.edit and name != "why":
-        found = ()
-    return [one for one in dict.fromkeys(found) if one.startswith(word)]
+        candidates = ()
+    return [one for one in dict.fromkeys(candidates) if one.startswith(word)]
 
 
 _IN_REVIEW = dict.fromkeys(("ok", "quit"), "return to the question, with the mapping as it is now")

@@ -55,17 +55,17 @@ def apply_edits(mapping: Mapping, edits: Sequence[Edit]) -> Mapping:
     Raises MappingError: an edit that does not fit is a problem of the kind `EDIT` with its place
     among the edits, a part of a mapping that is none one with its place there.
     """
-    made = replace(mapping, provenance=None)
+    changed = replace(mapping, provenance=None)
     for number, edit in enumerate(edits):
         try:
-            made = _APPLY[edit["set"]](made, edit)
+            changed = _APPLY[edit["set"]](changed, edit)
         except _EditError as error:
-            pointer, expected, got, *told = error.args
-            problem = Problem(f"/edits/{number}{pointer}", EDIT, expected, got)
-            if told:
-                problem = replace(problem, words=told[0], command=told[1])
-            raise MappingError(WHERE, (explain_problem(problem, made),)) from error
-    return made
+            pointer, expected, actual, *explanation = error.args
+            problem = Problem(f"/edits/{number}{pointer}", EDIT, expected, actual)
+            if explanation:
+                problem = replace(problem, words=explanation[0], command=explanation[1])
+            raise MappingError(WHERE, (explain_problem(problem, changed),)) from error
+    return changed
 
 
 class _EditError(Exception):
@@ -81,10 +81,10 @@ def _refuse(problems: Iterator[Problem]) -> None:
         raise _EditError(one.pointer, one.expected, one.got)
 
 
-def _read_part(kind: type[_Node], stated: Json, pointer: str) -> _Node:
+def _read_part(kind: type[_Node], document: Json, pointer: str) -> _Node:
     """Return the part of a mapping that an edit states; `pointer` leads to its place there."""
     parser = Parser()
-    part = parser.part(kind, stated, pointer)
+    part = parser.part(kind, document, pointer)
     if part is None or parser.problems:
         raise MappingError(WHERE, tuple(parser.problems))
     return part
@@ -92,8 +92,8 @@ def _read_part(kind: type[_Node], stated: Json, pointer: str) -> _Node:
 
 def _pick(known: Sequence[_Node], number: int, pointer: str) -> _Node:
     if not 1 <= number <= len(known):
-        wanted = f"a number from 1 to {len(known)}" if known else "what is there already"
-        raise _EditError(pointer, wanted, str(number))
+        expected = f"a number from 1 to {len(known)}" if known else "what is there already"
+        raise _EditError(pointer, expected, str(number))
     return known[number - 1]
 
 
@@ -103,10 +103,10 @@ def _on_layout(change: _ChangeLayout) -> _Change:
     def change_layout(mapping: Mapping, edit: Edit) -> Mapping:
         number, variants = edit.get("alternative"), mapping.any_of
         if number is None:
-            kept = () if edit["set"] in _BODIES else variants
-            return replace(mapping, outer=change(mapping.outer, edit, ""), any_of=kept)
-        named = _pick(variants, number, "/alternative")
-        changed = change(named, edit, f"/any_of/{number - 1}")
+            alternatives = () if edit["set"] in _BODIES else variants
+            return replace(mapping, outer=change(mapping.outer, edit, ""), any_of=alternatives)
+        variant = _pick(variants, number, "/alternative")
+        changed = change(variant, edit, f"/any_of/{number - 1}")
         return replace(mapping, any_of=(*variants[: number - 1], changed, *variants[number:]))
 
     return change_layout
@@ -116,24 +116,28 @@ def _on_layout(change: _ChangeLayout) -> _Change:
 
 
 def _joined_value(
-    parts: Sequence[Json], current: Value | None, pointer: str, place: str
+    parts: Sequence[Json], current: Value | None, pointer: str, target_pointer: str
 ) -> Value | None:
-    """Return the value that the parts of an edit make; `place` points to where it will stand."""
-    known, stated = value_parts(current), list[Json]()
+    """Return the value that the parts of an edit make; `target_pointer` says where."""
+    known, documents = value_parts(current), list[Json]()
     for number, part in enumerate(parts):
         if isinstance(part, dict) and "current" in part:
-            stated += _current_parts(known, part["current"], f"{pointer}/{number}/current")
+            documents += _current_parts(known, part["current"], f"{pointer}/{number}/current")
         else:
             _refuse(lowering.part_problems([part], f"{pointer}/{number}", numbered=False))
             lowered = lowering.lower_value([part])
-            stated += [] if lowered in (None, "") else [lowered]
-    made = [
+            documents += [] if lowered in (None, "") else [lowered]
+    values = [
         one
         if isinstance(one, Value)
-        else _read_part(Value, one, f"{place}/{number}" if len(stated) > 1 else place)
-        for number, one in enumerate(stated)
+        else _read_part(
+            Value, one, f"{target_pointer}/{number}" if len(documents) > 1 else target_pointer
+        )
+        for number, one in enumerate(documents)
     ]
-    return Value(kind="concat", parts=tuple(made)) if len(made) > 1 else next(iter(made), None)
+    return (
+        Value(kind="concat", parts=tuple(values)) if len(values) > 1 else next(iter(values), None)
+    )
 
 
 def _current_parts(known: Sequence[_Node], number: int, pointer: str) -> list[_Node]:
@@ -146,64 +150,74 @@ def _current_parts(known: Sequence[_Node], number: int, pointer: str) -> list[_N
 # --- texts and messages
 
 
-def _set_text(layout: Layout, edit: Edit, place: str) -> Layout:
-    value = _joined_value(edit["parts"], layout.text, "/parts", f"{place}/text")
+def _set_text(layout: Layout, edit: Edit, layout_pointer: str) -> Layout:
+    value = _joined_value(edit["parts"], layout.text, "/parts", f"{layout_pointer}/text")
     if value is None:
         raise _EditError("/parts", "at least one part", "none")
     return replace(layout, text=value, messages=None, system=None, tools=None)
 
 
-def _set_messages(layout: Layout, edit: Edit, place: str) -> Layout:
-    made: list[Message] = []
+def _set_messages(layout: Layout, edit: Edit, layout_pointer: str) -> Layout:
+    messages: list[Message] = []
     for number, one in enumerate(edit["messages"]):
         pointer = f"/messages/{number}"
         if "current" in one:
-            made += _current_parts(layout.messages or (), one["current"], f"{pointer}/current")
+            messages += _current_parts(layout.messages or (), one["current"], f"{pointer}/current")
         else:
-            made.append(_read_message(one, None, pointer, f"{place}/messages/{len(made)}"))
-    if not made:
+            messages.append(
+                _read_message(one, None, pointer, f"{layout_pointer}/messages/{len(messages)}")
+            )
+    if not messages:
         raise _EditError("/messages", "at least one message", "none")
-    return replace(layout, text=None, messages=tuple(made))
+    return replace(layout, text=None, messages=tuple(messages))
 
 
-def _set_message(layout: Layout, edit: Edit, place: str) -> Layout:
-    known, number, wanted = layout.messages or (), edit["number"], edit["message"]
-    before = _pick(known if wanted is None else (*known, None), number, "/number")
-    at = f"{place}/messages/{number - 1}"
-    entry = () if wanted is None else (_read_message(wanted, before, "/message", at),)
+def _set_message(layout: Layout, edit: Edit, layout_pointer: str) -> Layout:
+    known, number, message = layout.messages or (), edit["number"], edit["message"]
+    before = _pick(known if message is None else (*known, None), number, "/number")
+    message_pointer = f"{layout_pointer}/messages/{number - 1}"
+    entry = (
+        () if message is None else (_read_message(message, before, "/message", message_pointer),)
+    )
     changed = (*known[: number - 1], *entry, *known[number:])
     if not changed:
         raise _EditError("/message", "another message, as this is the only one", "none")
     return replace(layout, text=None, messages=changed)
 
 
-def _read_message(message: Edit, before: Message | None, pointer: str, place: str) -> Message:
+def _read_message(
+    message: Edit, before: Message | None, pointer: str, target_pointer: str
+) -> Message:
     """Return the message that an edit states; its current parts are those of the replaced one."""
     current = before.content if before else None
-    content = _joined_value(message["content"], current, f"{pointer}/content", f"{place}/content")
+    content = _joined_value(
+        message["content"], current, f"{pointer}/content", f"{target_pointer}/content"
+    )
     lowered = lowering.lower_message({**message, "content": []})
-    return replace(_read_part(Message, lowered, place), content=content)
+    return replace(_read_part(Message, lowered, target_pointer), content=content)
 
 
-def _set_content(layout: Layout, edit: Edit, place: str) -> Layout:
-    message, at = _named_message(layout, edit, place)
-    content = _joined_value(edit["parts"], message.content, "/parts", f"{at}/content")
+def _set_content(layout: Layout, edit: Edit, layout_pointer: str) -> Layout:
+    message, message_pointer = _named_message(layout, edit, layout_pointer)
+    content = _joined_value(edit["parts"], message.content, "/parts", f"{message_pointer}/content")
     return _with_message(layout, edit, replace(message, content=content))
 
 
-def _set_train(layout: Layout, edit: Edit, place: str) -> Layout:
+def _set_train(layout: Layout, edit: Edit, layout_pointer: str) -> Layout:
     """Set whether one message is trained on; None = as is usual for its role."""
-    message, at = _named_message(layout, edit, place)
+    message, message_pointer = _named_message(layout, edit, layout_pointer)
     mask = edit["mask"]
     if isinstance(mask, dict):
-        mask = _read_part(Value, mask["path"], f"{at}/loss_mask")
+        mask = _read_part(Value, mask["path"], f"{message_pointer}/loss_mask")
     return _with_message(layout, edit, replace(message, loss_mask=mask))
 
 
-def _named_message(layout: Layout, edit: Edit, place: str) -> tuple[Message, str]:
+def _named_message(layout: Layout, edit: Edit, layout_pointer: str) -> tuple[Message, str]:
     """Return the message that an edit names, and the JSON Pointer to it."""
     number = edit["number"]
-    return _pick(layout.messages or (), number, "/number"), f"{place}/messages/{number - 1}"
+    return _pick(
+        layout.messages or (), number, "/number"
+    ), f"{layout_pointer}/messages/{number - 1}"
 
 
 def _with_message(layout: Layout, edit: Edit, changed: Message) -> Layout:
@@ -211,7 +225,7 @@ def _with_message(layout: Layout, edit: Edit, changed: Message) -> Layout:
     return replace(layout, messages=(*messages[: number - 1], changed, *messages[number:]))
 
 
-def _set_role(layout: Layout, edit: Edit, place: str) -> Layout:
+def _set_role(layout: Layout, edit: Edit, layout_pointer: str) -> Layout:
     role = None if edit["role"] == "drop" else edit["role"]
     changed = [
         replace(one, role=_with_roles(one.role, {**_named_roles(one.role), edit["value"]: role}))
@@ -219,8 +233,8 @@ def _set_role(layout: Layout, edit: Edit, place: str) -> Layout:
         else one
         for number, one in enumerate(layout.messages or (), start=1)
     ]
-    named = [number for number, one in enumerate(changed, 1) if _names_roles(one.role)]
-    if not named or edit["number"] not in (None, *named):
+    numbers = [number for number, one in enumerate(changed, 1) if _names_roles(one.role)]
+    if not numbers or edit["number"] not in (None, *numbers):
         raise _EditError("", "a message whose role is read from the data by name", "none")
     return replace(layout, messages=tuple(changed))
 
@@ -234,27 +248,27 @@ def _named_roles(role: MessageRole) -> dict[str, Role | None]:
     return speaker_roles(role) or {one: one for one in ROLES}
 
 
-def _with_roles(role: MessageRole, named: dict[str, Role | None]) -> MessageRole:
+def _with_roles(role: MessageRole, roles: dict[str, Role | None]) -> MessageRole:
     if isinstance(role, RoleSplit):
-        return replace(role, markers=named)
-    return replace(role, map=named) if isinstance(role, RoleFromData) else role
+        return replace(role, markers=roles)
+    return replace(role, map=roles) if isinstance(role, RoleFromData) else role
 
 
-def _swap_sides(layout: Layout, edit: Edit, place: str) -> Layout:
+def _swap_sides(layout: Layout, edit: Edit, layout_pointer: str) -> Layout:
     """Exchange the texts of user and assistant if each has one entry, else their roles."""
     messages = layout.messages
     if not messages:
         raise _EditError("", "messages to swap", "none")
     roles = [one.role for one in messages]
-    spoken = [role for role in roles if role not in ("system", "tool")]
-    if len(spoken) != len(_SIDES) or not all(role in spoken for role in _SIDES):
+    spoken_roles = [role for role in roles if role not in ("system", "tool")]
+    if len(spoken_roles) != len(_SIDES) or not all(role in spoken_roles for role in _SIDES):
         swapped = tuple(replace(one, role=swap_role(one.role)) for one in messages)
         return replace(layout, messages=swapped)
-    made, (one, other) = list(messages), map(roles.index, _SIDES)
-    for here, there in ((one, other), (other, one)):
-        said = {key: getattr(messages[there], key) for key in _SAID}
-        made[here] = replace(messages[here], **said)
-    return replace(layout, messages=tuple(made))
+    swapped_messages, (first, second) = list(messages), map(roles.index, _SIDES)
+    for target, source in ((first, second), (second, first)):
+        spoken_parts = {key: getattr(messages[source], key) for key in _SAID}
+        swapped_messages[target] = replace(messages[target], **spoken_parts)
+    return replace(layout, messages=tuple(swapped_messages))
 
 
 def _swap_all(mapping: Mapping, edit: Edit) -> Mapping:
@@ -278,8 +292,8 @@ def swap_role(role: MessageRole) -> MessageRole:
         return replace(role, roles=_swap_roles(role.roles))
     if isinstance(role, RoleFromData) and role.order:
         return replace(role, order=_swap_roles(role.order))
-    named = _named_roles(role).items()
-    return _with_roles(role, {name: _SIDES.get(one, one) if one else one for name, one in named})
+    roles = _named_roles(role).items()
+    return _with_roles(role, {name: _SIDES.get(one, one) if one else one for name, one in roles})
 
 
 def _swap_roles(roles: tuple[Role, ...]) -> tuple[Role, ...]:
@@ -289,23 +303,26 @@ def _swap_roles(roles: tuple[Role, ...]) -> tuple[Role, ...]:
 # --- what is beside the texts
 
 
-def _set_where(layout: Layout, edit: Edit, place: str) -> Layout:
+def _set_where(layout: Layout, edit: Edit, layout_pointer: str) -> Layout:
     """Set the conditions of the rows, or of a message; lengths are single whole numbers."""
     _refuse(lowering.condition_problems(edit["where"], "/where"))
     if edit.get("number"):
-        message, at = _named_message(layout, edit, place)
-        return _with_message(layout, edit, replace(message, where=_read_conditions(edit, at)))
+        message, message_pointer = _named_message(layout, edit, layout_pointer)
+        return _with_message(
+            layout, edit, replace(message, where=_read_conditions(edit, message_pointer))
+        )
     known = list(list_conditions(layout))
     for number, one in enumerate(edit["where"]):
         if one not in known:
             _refuse_several(layout, one, f"/where/{number}/path")
-    return replace(layout, where=_read_conditions(edit, place))
+    return replace(layout, where=_read_conditions(edit, layout_pointer))
 
 
-def _read_conditions(edit: Edit, place: str) -> tuple[Condition, ...]:
+def _read_conditions(edit: Edit, pointer: str) -> tuple[Condition, ...]:
     lowered = map(lowering.lower_condition, edit["where"])
     return tuple(
-        _read_part(Condition, one, f"{place}/where/{number}") for number, one in enumerate(lowered)
+        _read_part(Condition, one, f"{pointer}/where/{number}")
+        for number, one in enumerate(lowered)
     )
 
 
@@ -327,8 +344,10 @@ _TYPED = {"in": "keep {} is", "not_in": "drop {} is", "min_chars": "drop {} unde
 def _message_condition(condition: Edit, name: str) -> str:
     """Return the command that tests the same of each message."""
     typed = _TYPED.get(condition["op"], "drop {} over").format(f"message where {name}")
-    plain = (one if isinstance(one, str) and one.isalnum() else None for one in condition["values"])
-    values = zip(plain, condition["values"], strict=True)
+    bare_values = (
+        one if isinstance(one, str) and one.isalnum() else None for one in condition["values"]
+    )
+    values = zip(bare_values, condition["values"], strict=True)
     return f"{typed} {','.join(one or json.dumps(other) for one, other in values)}"
 
 
@@ -341,8 +360,8 @@ def list_conditions(holder: Layout | Message) -> Iterator[Edit]:
 
 def _set_group(mapping: Mapping, edit: Edit) -> Mapping:
     """Set how rows are grouped; where that begins or ends, paths are rewritten."""
-    stated = {key: one for key, one in (edit["group"] or {}).items() if one or key == "by"}
-    group = _read_part(Group, stated, "/group") if stated else None
+    document = {key: one for key, one in (edit["group"] or {}).items() if one or key == "by"}
+    group = _read_part(Group, document, "/group") if document else None
     if group and not mapping.group:
         mapping = enter_group(mapping)
     elif mapping.group and not group:
@@ -350,18 +369,20 @@ def _set_group(mapping: Mapping, edit: Edit) -> Mapping:
     return replace(mapping, group=group)
 
 
-def _set_each(layout: Layout, edit: Edit, place: str) -> Layout:
+def _set_each(layout: Layout, edit: Edit, layout_pointer: str) -> Layout:
     path = edit["path"]
-    return replace(layout, each=() if path is None else (_read_part(Path, path, f"{place}/each"),))
+    return replace(
+        layout, each=() if path is None else (_read_part(Path, path, f"{layout_pointer}/each"),)
+    )
 
 
-def _set_system(layout: Layout, edit: Edit, place: str) -> Layout:
-    system = _joined_value(edit["parts"], layout.system, "/parts", f"{place}/system")
+def _set_system(layout: Layout, edit: Edit, layout_pointer: str) -> Layout:
+    system = _joined_value(edit["parts"], layout.system, "/parts", f"{layout_pointer}/system")
     return replace(layout, system=system)
 
 
-def _set_tools(layout: Layout, edit: Edit, place: str) -> Layout:
-    tools = _joined_value(edit["parts"], layout.tools, "/parts", f"{place}/tools")
+def _set_tools(layout: Layout, edit: Edit, layout_pointer: str) -> Layout:
+    tools = _joined_value(edit["parts"], layout.tools, "/parts", f"{layout_pointer}/tools")
     return replace(layout, tools=tools)
 
 
@@ -376,11 +397,11 @@ def _set_meta(mapping: Mapping, edit: Edit) -> Mapping:
 
 def _set_files(mapping: Mapping, edit: Edit) -> Mapping:
     """Set which files are read: those named, or as before without those left out."""
-    stated, without = mapping.source.files or (), edit["leave_out"]
-    named = edit["read"] or [one for one in stated if one not in without]
-    known = stated if any(not one.startswith("!") for one in named) else ()
-    more = [f"!{one}" for one in without if f"!{one}" not in named and one not in known]
-    return replace(mapping, source=replace(mapping.source, files=(*named, *more) or None))
+    patterns, left_out = mapping.source.files or (), edit["leave_out"]
+    chosen = edit["read"] or [one for one in patterns if one not in left_out]
+    known = patterns if any(not one.startswith("!") for one in chosen) else ()
+    exclusions = [f"!{one}" for one in left_out if f"!{one}" not in chosen and one not in known]
+    return replace(mapping, source=replace(mapping.source, files=(*chosen, *exclusions) or None))
 
 
 def _set_root(mapping: Mapping, edit: Edit) -> Mapping:

@@ -22,9 +22,9 @@ def read_header(rest: str, mapping: Mapping, fields: tuple[str, ...]) -> Edit:
     """Parse `row 3`, `rows 3,4` or `row none`."""
     if rest.lower() in {f"row {one}" for one in NOTHING}:
         return {"set": "header_rows", "rows": []}
-    if not (found := _ROWS.fullmatch(rest)):
+    if not (match := _ROWS.fullmatch(rest)):
         raise ValueSyntaxError("type the number of a row as the program shows it")
-    return {"set": "header_rows", "rows": [int(one) for one in found.groups() if one]}
+    return {"set": "header_rows", "rows": [int(one) for one in match.groups() if one]}
 
 
 def read_chosen(rest: str, mapping: Mapping, fields: tuple[str, ...]) -> Edit:
@@ -40,8 +40,8 @@ def read_left_out(rest: str, mapping: Mapping, fields: tuple[str, ...]) -> Edit:
 
 
 def _typed_names(rest: str) -> list[str]:
-    found = _WHAT.fullmatch(rest)
-    names = [one.strip('"') for one in split_outside_quotes(found[1], ",")] if found else []
+    match = _WHAT.fullmatch(rest)
+    names = [one.strip('"') for one in split_outside_quotes(match[1], ",")] if match else []
     if not names:
         raise ValueSyntaxError("type names of sheets or files, or a pattern such as *.csv")
     return names
@@ -52,11 +52,11 @@ def name_files(edit: Edit, number: int, source: Source) -> Edit:
     data = [one.name for one in source.files]
     known = [*data, *(one.name for one in source.left_out)]
     data += [one.name for one in source.left_out if one.kind in ("shape", "unselected")]
-    made = dict(edit)
+    completed = dict(edit)
     for key in ("read", "leave_out"):
         names = data if key == "read" and edit[key] == [EVERY] else edit[key]
-        made[key] = [_pattern(name, f"/edits/{number}/{key}", known) for name in names]
-    return made
+        completed[key] = [_pattern(name, f"/edits/{number}/{key}", known) for name in names]
+    return completed
 
 
 def _pattern(name: str, pointer: str, known: Sequence[str]) -> str:
@@ -66,9 +66,9 @@ def _pattern(name: str, pointer: str, known: Sequence[str]) -> str:
     short = {one.rpartition("/")[2].lower(): one.rpartition("/")[2] for one in known}
     if name.lower() in short:
         return literal_glob(short[name.lower()])
-    near = difflib.get_close_matches(name.lower(), short, 1)
+    close = difflib.get_close_matches(name.lower(), short, 1)
     expected = (
         f"a sheet or file that is there: {', '.join(map(repr, list(short.values())[:_SHOWN]))}"
     )
-    nearest = short[near[0]] if near else None
+    nearest = short[close[0]] if close else None
     raise MappingError(WHERE, (Problem(pointer, EDIT, expected, repr(name), nearest),))

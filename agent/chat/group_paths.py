@@ -48,8 +48,12 @@ def _below(prefix: str) -> _Rewrite:
     def rewrite(path: str) -> str:
         if path.startswith(("[*]", "[0]", "^", "~", "@file")):
             return path
-        bare = path.removeprefix("$").removeprefix(".")
-        return f"{prefix}{bare}" if not bare or bare.startswith("[") else f"{prefix}.{bare}"
+        relative = path.removeprefix("$").removeprefix(".")
+        return (
+            f"{prefix}{relative}"
+            if not relative or relative.startswith("[")
+            else f"{prefix}.{relative}"
+        )
 
     return rewrite
 
@@ -60,14 +64,14 @@ def _above(path: str) -> str:
 
 
 def _enter_layout(layout: Layout) -> Layout:
-    beside = _at_start(replace(layout, text=None, messages=None), _below(_FIRST))
+    outer = _at_start(replace(layout, text=None, messages=None), _below(_FIRST))
     messages = layout.messages and tuple(map(_enter_message, layout.messages))
     if messages and all(_walks_rows(one.each) for one in messages):
         # What held for a row now holds for a message.
         messages = tuple(replace(one, where=one.where + layout.where) for one in messages)
-        beside = replace(beside, where=())
+        outer = replace(outer, where=())
     text = layout.text and _value_of_rows(layout.text)
-    return replace(beside, text=text, messages=messages)
+    return replace(outer, text=text, messages=messages)
 
 
 def _walks_rows(each: tuple[Path, ...]) -> bool:
@@ -85,36 +89,38 @@ def _enter_message(message: Message) -> Message:
 
 def _value_of_rows(value: Value) -> Value:
     """Return a value of a row as the texts of all rows of the group."""
-    plain = value.is_bare and value.path and not isinstance(value.path, Lookup)
-    if plain or value.kind == "literal" or value.each or value.picking_values():
+    is_plain = value.is_bare and value.path and not isinstance(value.path, Lookup)
+    if is_plain or value.kind == "literal" or value.each or value.picking_values():
         return _at_start(value, _below(_EVERY))
     return replace(value, each=(compile_path(_EVERY),))
 
 
 def _at_start(part: _Node, change: _Rewrite) -> _Node:
     """Rewrite the paths in a part that start where it stands."""
-    made: Any = part
+    changed: Any = part
     if isinstance(part, Lookup):
         lookup, key, of, take = part.parts.values()
-        made = Lookup(_at_start(lookup, change), key, _at_start(of, change), take)
+        changed = Lookup(_at_start(lookup, change), key, _at_start(of, change), take)
     elif isinstance(part, Path):
-        made = compile_path(change(part.text))
+        changed = compile_path(change(part.text))
     elif isinstance(part, tuple):
-        made = tuple(_at_start(one, change) for one in part)
+        changed = tuple(_at_start(one, change) for one in part)
     elif isinstance(part, dict):
-        made = {key: _at_start(one, change) for key, one in part.items()}
+        changed = {key: _at_start(one, change) for key, one in part.items()}
     elif is_dataclass(part):
-        made = _node_at_start(part, change)
-    rewritten: _Node = made
+        changed = _node_at_start(part, change)
+    rewritten: _Node = changed
     return rewritten
 
 
 def _node_at_start(node: Any, change: _Rewrite) -> Any:  # noqa: ANN401 - any node of the tree
     """Rewrite the fields of a node that start where it stands; who leaves walks no rows."""
     each = getattr(node, "each", ())
-    around = bool(each) or isinstance(node, Tree)
+    walks_rows = bool(each) or isinstance(node, Tree)
     started = [
-        one.name for one in fields(node) if not around or one.metadata.get(Reach, Reach()).outside
+        one.name
+        for one in fields(node)
+        if not walks_rows or one.metadata.get(Reach, Reach()).outside
     ]
-    made = replace(node, **{name: _at_start(getattr(node, name), change) for name in started})
-    return replace(made, each=()) if change is _above and _walks_rows(each) else made
+    changed = replace(node, **{name: _at_start(getattr(node, name), change) for name in started})
+    return replace(changed, each=()) if change is _above and _walks_rows(each) else changed

@@ -87,27 +87,29 @@ def build_messages(
     """Build the messages of one turn, as much as `prompt_tokens` of the order leaves room for."""
     order = conversation.order
     share, task = order.share_values, _task_instructions(order.prompt_tokens)
-    left = order.prompt_tokens - estimate_tokens(task) - estimate_tokens(_READY) - _ROUNDING
+    remaining = order.prompt_tokens - estimate_tokens(task) - estimate_tokens(_READY) - _ROUNDING
     redactor = Redactor.of(share, source, sample)
     before = list(
         _earlier_turns(conversation.said, redactor)
     )  # each: what was said, what was answered
-    while before and sum(estimate_tokens(text) for _, text in before) > left // 4:
+    while before and sum(estimate_tokens(text) for _, text in before) > remaining // 4:
         before = before[2:]
-    left -= sum(estimate_tokens(text) for _, text in before)
-    shown = [(redactor.value(row), redactor.value(one)) for row, one in examples if share != "none"]
-    now = _current_message(
-        conversation, words, shown, others, redactor, int(left * (1 - _LEAST_DATA))
+    remaining -= sum(estimate_tokens(text) for _, text in before)
+    safe_examples = [
+        (redactor.value(row), redactor.value(one)) for row, one in examples if share != "none"
+    ]
+    current = _current_message(
+        conversation, words, safe_examples, others, redactor, int(remaining * (1 - _LEAST_DATA))
     )
-    room = left - estimate_tokens(now)
+    data_tokens = remaining - estimate_tokens(current)
     data = dataset_lines(
         read_data(source, sample),
         share,
-        lambda block: estimate_tokens(_data_block(block)) <= room,
+        lambda block: estimate_tokens(_data_block(block)) <= data_tokens,
         small=order.prompt_tokens < SMALL_TOKENS,
     )
-    said = [("user", _data_block(data)), ("assistant", _READY), *before, ("user", now)]
-    return [{"role": role, "content": text} for role, text in [("system", task), *said]]
+    turns = [("user", _data_block(data)), ("assistant", _READY), *before, ("user", current)]
+    return [{"role": role, "content": text} for role, text in [("system", task), *turns]]
 
 
 def _current_message(
@@ -116,17 +118,17 @@ def _current_message(
     examples: SafeExamples,
     others: Sequence[Alternative],
     redactor: Redactor,
-    room: int,
+    max_tokens: int,
 ) -> Safe:
-    made = EMPTY_TEXT
+    message = EMPTY_TEXT
     for detail in _DETAILS:
         data = Safe("\n".join(_state_lines(conversation, examples, others, redactor, detail)))
-        made = load_prompt("chat_turn").render(
+        message = load_prompt("chat_turn").render(
             fence=fence_line(data), data=data, words=_redact_words(words, redactor)
         )
-        if estimate_tokens(made) <= room:
+        if estimate_tokens(message) <= max_tokens:
             break
-    return made
+    return message
 
 
 _READY = Safe('{"say": "I see the data set.", "edits": []}')
@@ -149,11 +151,11 @@ def _data_block(block: Safe) -> Safe:
 
 def _earlier_turns(said: Sequence[Utterance], redactor: Redactor) -> Iterator[tuple[str, Safe]]:
     """Yield what was said before, turn by turn; the program answered what was a command."""
-    kept = [one for one in said if one.who in (YOU, MODEL)][-_REMEMBERED:]
-    for place, one in enumerate(kept):
+    remembered = [one for one in said if one.who in (YOU, MODEL)][-_REMEMBERED:]
+    for index, one in enumerate(remembered):
         if one.who != YOU:
             continue
-        following = kept[place + 1] if place + 1 < len(kept) else None
+        following = remembered[index + 1] if index + 1 < len(remembered) else None
         answer = following if following and following.who == MODEL else None
         document = {
             "say": redactor.text(answer.text) if answer else _DONE,
@@ -177,9 +179,9 @@ def _state_lines(
 ) -> Iterator[str]:
     state, share = conversation.state, conversation.order.share_values
     proposal, check = state.get("proposal"), state.get("check")
-    by = conversation.steps[conversation.at].by
+    author = conversation.steps[conversation.at].by
     decision = proposal.decision if proposal else "none"
-    yield f"Mapping ({decision}), made by {_BY.get(by, f'the {by}')}:"
+    yield f"Mapping ({decision}), made by {_BY.get(author, f'the {author}')}:"
     shown_mapping = conversation.tree
     if share == "none":
         shown_mapping = rewrite(shown_mapping, _withhold_values)
@@ -190,18 +192,20 @@ def _state_lines(
     yield from (problem_line(redactor.problem(one), share) for one in state.get("problems", ()))
     yield from _reason_lines(conversation, detail, redactor) if share != "none" else ()
     for number, other in enumerate(others[: detail.others], start=1):
-        why = f": {other.why}" if other.why and share != "none" else ""
-        yield cut_line(redactor.text(f"Other mapping {number}: {other.title}{why}"), detail.line)
+        reason = f": {other.why}" if other.why and share != "none" else ""
+        yield cut_line(redactor.text(f"Other mapping {number}: {other.title}{reason}"), detail.line)
     for row, record in examples[: detail.examples]:
         yield f"Row: {render_value(row, detail.size(), share)}"
         yield f"Record: {render_value(record, detail.size(), share)}"
 
 
-def _branch_lines(branches: Sequence[Branch], level: int, most: int) -> Iterator[str]:
+def _branch_lines(branches: Sequence[Branch], level: int, max_chars: int) -> Iterator[str]:
     for one in branches:
-        found = f" (found in {one.found})" if one.found else ""
-        yield "  " * level + cut_line(f"{one.label}: {one.text}".rstrip(": "), most) + found
-        yield from _branch_lines(one.below, level + 1, most)
+        count_text = f" (found in {one.found})" if one.found else ""
+        yield (
+            "  " * level + cut_line(f"{one.label}: {one.text}".rstrip(": "), max_chars) + count_text
+        )
+        yield from _branch_lines(one.below, level + 1, max_chars)
 
 
 def _reason_lines(conversation: Conversation, detail: _Detail, redactor: Redactor) -> Iterator[str]:
@@ -213,5 +217,5 @@ def _reason_lines(conversation: Conversation, detail: _Detail, redactor: Redacto
         yield cut_line(redactor.text(first_said), detail.line)
     for one in evidence:
         other = f"; runner-up {one.runner_up}" if one.runner_up else ""
-        why = redactor.text(f"Why {one.target}: {one.choice}: {one.why}{other}")
-        yield cut_line(why, detail.line)
+        reason = redactor.text(f"Why {one.target}: {one.choice}: {one.why}{other}")
+        yield cut_line(reason, detail.line)

@@ -78,47 +78,52 @@ def respond(
         return Reply(conversation=conversation)
     try:
         fields = list_fields(context.open(conversation.order).readings.read(conversation.spec))
-        meant = parse_command(words, conversation.tree, fields)
+        command = parse_command(words, conversation.tree, fields)
     except CommandSyntaxError as error:
         if context.asking is None or words.startswith("/"):
             return _unknown_line_reply(conversation, words, error)
         return _ask_model(conversation, words, context, hear)
-    told = _run_command(conversation, words, meant, context)
-    if told.problems and context.asking and not words.startswith("/"):
+    reply = _run_command(conversation, words, command, context)
+    if reply.problems and context.asking and not words.startswith("/"):
         return _ask_model(conversation, words, context, hear)  # it was plain language after all
-    return told
+    return reply
 
 
 # --- commands
 
 
 def _run_command(
-    conversation: Conversation, words: str, meant: ParsedCommand, context: Context
+    conversation: Conversation, words: str, command: ParsedCommand, context: Context
 ) -> Reply:
-    if meant.name == CHANGE:
-        said = conversation.heard(Utterance(who=YOU, text=redact(words)))
+    if command.name == CHANGE:
+        updated = conversation.heard(Utterance(who=YOU, text=redact(words)))
         try:
-            state = operations.change_mapping(conversation.state, meant.edits, context)
+            state = operations.change_mapping(conversation.state, command.edits, context)
         except MappingError as error:
-            return Reply(conversation=said, problems=_safe_problems(error.problems, said, context))
-        return reply_to_change(said, words, state, edits=meant.edits)
-    if meant.name in ("undo", "redo"):
-        moved = conversation.moved(-1 if meant.name == "undo" else 1)
+            return Reply(
+                conversation=updated, problems=_safe_problems(error.problems, updated, context)
+            )
+        return reply_to_change(updated, words, state, edits=command.edits)
+    if command.name in ("undo", "redo"):
+        moved = conversation.moved(-1 if command.name == "undo" else 1)
         if moved is None:
-            where = "first" if meant.name == "undo" else "last"
-            return Reply(conversation=conversation, say=f"This is the {where} mapping already.")
+            end = "first" if command.name == "undo" else "last"
+            return Reply(conversation=conversation, say=f"This is the {end} mapping already.")
         checked = operations.recheck_conversation(moved, context)
         return Reply(conversation=checked, before=conversation, show=("changes",))
-    if meant.name in ("alternatives", "take"):
-        return _alternatives_reply(conversation, words, meant, context)
-    if meant.name == "ok":
+    if command.name in ("alternatives", "take"):
+        return _alternatives_reply(conversation, words, command, context)
+    if command.name == "ok":
         return _approve_mapping(conversation)
-    if meant.name == "out":
-        return _set_folder(conversation, meant.text)
-    if meant.name in ("edit", "save", "quit"):
-        return Reply(conversation=conversation, do=meant.name, text=meant.text)
+    if command.name == "out":
+        return _set_folder(conversation, command.text)
+    if command.name in ("edit", "save", "quit"):
+        return Reply(conversation=conversation, do=command.name, text=command.text)
     return Reply(
-        conversation=conversation, show=(meant.name,), number=meant.number or 0, text=meant.text
+        conversation=conversation,
+        show=(command.name,),
+        number=command.number or 0,
+        text=command.text,
     )
 
 
@@ -133,31 +138,36 @@ def reply_to_change(
     """Reply to a change; one that cannot be run or names no field of the data is refused."""
     if problems := operations.refusal_problems(conversation.state, state, edits):
         return Reply(conversation=conversation, problems=problems)
-    made = conversation.with_step(Step(words=redact(words), by=by, state=state))
-    if made.mapping == conversation.mapping:
+    changed = conversation.with_step(Step(words=redact(words), by=by, state=state))
+    if changed.mapping == conversation.mapping:
         return Reply(conversation=conversation, say="That is what the mapping says already.")
-    return Reply(conversation=made, before=conversation, show=("changes",))
+    return Reply(conversation=changed, before=conversation, show=("changes",))
 
 
 def _other_mappings(conversation: Conversation, context: Context) -> tuple[Alternative, ...]:
     """Find the alternatives to the mapping of a conversation, of all that it began with."""
-    begun: State = {**conversation.steps[0].state, "order": conversation.order}
-    return find_alternatives(begun, context, conversation.state.get("proposal"))
+    state: State = {**conversation.steps[0].state, "order": conversation.order}
+    return find_alternatives(state, context, conversation.state.get("proposal"))
 
 
 def _alternatives_reply(
-    conversation: Conversation, words: str, meant: ParsedCommand, context: Context
+    conversation: Conversation, words: str, command: ParsedCommand, context: Context
 ) -> Reply:
-    found = _other_mappings(conversation, context)
-    if meant.name == "alternatives":
-        say = "" if found else "No other mapping passes on the sample."
-        return Reply(conversation=conversation, others=found, show=("alternatives",), say=say)
-    number = meant.number or 0
-    if number > len(found):
-        say = f"There is no alternative {number}; there are {len(found)}: alternatives shows them."
+    alternatives = _other_mappings(conversation, context)
+    if command.name == "alternatives":
+        say = "" if alternatives else "No other mapping passes on the sample."
+        return Reply(
+            conversation=conversation, others=alternatives, show=("alternatives",), say=say
+        )
+    number = command.number or 0
+    if number > len(alternatives):
+        say = (
+            f"There is no alternative {number}; "
+            f"there are {len(alternatives)}: alternatives shows them."
+        )
         return Reply(conversation=conversation, say=say)
-    taken = to_document(found[number - 1].mapping)
-    state = operations.replace_mapping(conversation.state, taken, context)
+    mapping = to_document(alternatives[number - 1].mapping)
+    state = operations.replace_mapping(conversation.state, mapping, context)
     return reply_to_change(conversation.heard(Utterance(who=YOU, text=redact(words))), words, state)
 
 
@@ -165,16 +175,16 @@ def _set_folder(conversation: Conversation, folder: str) -> Reply:
     if conversation.under_review:
         return Reply(conversation=conversation, say="The reviewed command names the folder.")
     order = replace(conversation.order, out=folder)
-    settled = replace(conversation, order=order, done="")
-    return Reply(conversation=settled, say=f"The result will be written to {folder}.")
+    changed = replace(conversation, order=order, done="")
+    return Reply(conversation=changed, say=f"The result will be written to {folder}.")
 
 
 def _approve_mapping(conversation: Conversation) -> Reply:
     if conversation.under_review:  # which shows the gates, and asks
         return Reply(conversation=conversation, do="quit")
-    held = failed_gates(conversation.state.get("problems", ()))
+    failed = failed_gates(conversation.state.get("problems", ()))
     decision = conversation.decision
-    if held:
+    if failed:
         return Reply(conversation=conversation, say="It does not pass yet:", show=("problems",))
     if decision not in ("pt", "sft", "irrelevant"):
         say = "There is no mapping yet: set text FIELD, or set user FIELD and set assistant FIELD."
@@ -188,31 +198,31 @@ def _approve_mapping(conversation: Conversation) -> Reply:
 
 
 def _ask_model(conversation: Conversation, words: str, context: Context, hear: OnText) -> Reply:
-    said = conversation.heard(Utterance(who=YOU, text=redact(words)))
+    updated = conversation.heard(Utterance(who=YOU, text=redact(words)))
     try:
         answer = _ask_in_turns(conversation, words, context, hear)
     except (ModelError, BudgetReached) as error:
         hint = f" ({error.hint})" if error.hint else ""
-        why = f"The model gave no answer: {redact(error.problem)}{hint}."
-        say = f"{why} The short commands work without it: help"
+        problem = f"The model gave no answer: {redact(error.problem)}{hint}."
+        say = f"{problem} The short commands work without it: help"
         return Reply(conversation=count_usage(conversation, context), say=say)
-    said = count_usage(said, context)
+    updated = count_usage(updated, context)
     if answer.problems:
         refused = Safe("(my edits did not pass and were not made)")
-        kept = said.heard(Utterance(who=MODEL, text=refused))
+        answered = updated.heard(Utterance(who=MODEL, text=refused))
         if answer.problems[0].code == NOT_JSON:
             say = (
                 "The model's answer was not JSON, so nothing was changed. Ask again, or type help."
             )
-            return Reply(conversation=kept, say=say)
+            return Reply(conversation=answered, say=say)
         say = "The model's edits do not pass on the sample."
-        problems = _safe_problems(answer.problems, said, context)
-        return Reply(conversation=kept, say=say, problems=problems)
-    kept = said.heard(Utterance(who=MODEL, text=redact(answer.say), edits=answer.edits))
+        problems = _safe_problems(answer.problems, updated, context)
+        return Reply(conversation=answered, say=say, problems=problems)
+    answered = updated.heard(Utterance(who=MODEL, text=redact(answer.say), edits=answer.edits))
     if answer.state is None:
         nothing = "The model's answer was empty. Use other words, or type help."
-        return Reply(conversation=kept, heard=answer.say, say="" if answer.say else nothing)
-    changed = reply_to_change(kept, words, answer.state, by=MODEL, edits=answer.edits)
+        return Reply(conversation=answered, heard=answer.say, say="" if answer.say else nothing)
+    changed = reply_to_change(answered, words, answer.state, by=MODEL, edits=answer.edits)
     return replace(changed, heard=answer.say)
 
 
@@ -242,10 +252,10 @@ def _unknown_line_reply(conversation: Conversation, words: str, error: CommandSy
         return Reply(conversation=conversation, show=("why",), text=words)
     if error.begins:
         return Reply(conversation=conversation, say=f"{error.why}.")
-    why = _WITHOUT_MODEL.get(conversation.order.mapper, "No model is configured")
-    say = redact(f"{why}, so only short commands are understood. {suggest_commands(words)}")
-    said = conversation.heard(Utterance(who=YOU, text=redact(words)))
-    return Reply(conversation=said.heard(Utterance(who=INGOT, text=say)), say=say)
+    reason = _WITHOUT_MODEL.get(conversation.order.mapper, "No model is configured")
+    say = redact(f"{reason}, so only short commands are understood. {suggest_commands(words)}")
+    updated = conversation.heard(Utterance(who=YOU, text=redact(words)))
+    return Reply(conversation=updated.heard(Utterance(who=INGOT, text=say)), say=say)
 
 
 _WITHOUT_MODEL = {
@@ -272,7 +282,7 @@ def _ask_in_turns(
 ) -> _ModelAnswer:
     if context.asking is None:
         raise ValueError("nobody to ask")
-    asking, order = context.asking, conversation.order
+    access, order = context.asking, conversation.order
     source, sample = context.data.source, context.data.sample
     messages = prompt.build_messages(
         conversation,
@@ -282,24 +292,24 @@ def _ask_in_turns(
         examples=_example_rows(conversation, context),
         others=_other_mappings(conversation, context),
     )
-    asking.ledger.open_set(conversation.usage.spent if conversation.usage else Spent())
-    endpoint, schema = asking.endpoint, json_yaml.schema("chat")
-    tokens = client.estimate_question(endpoint, messages, schema, asking.store)
-    taken = estimate_cost(tokens, endpoint.max_tokens, MOST_ANSWERS, asking.ledger.price)
-    asking.announce(f"asking {endpoint.model} at {endpoint.host}: {taken} a turn")
+    access.ledger.open_set(conversation.usage.spent if conversation.usage else Spent())
+    endpoint, schema = access.endpoint, json_yaml.schema("chat")
+    tokens = client.estimate_question(endpoint, messages, schema, access.store)
+    cost = estimate_cost(tokens, endpoint.max_tokens, MOST_ANSWERS, access.ledger.price)
+    access.announce(f"asking {endpoint.model} at {endpoint.host}: {cost} a turn")
     redactor = Redactor.of(order.share_values, source, sample)
-    for left in reversed(range(MOST_ANSWERS)):
-        completion = _request_completion(asking, messages, hear)
+    for remaining in reversed(range(MOST_ANSWERS)):
+        completion = _request_completion(access, messages, hear)
         answer = _try_reply(completion, conversation, context)
         if not answer.problems:
             break
         hear(None)
-        if left:
-            said = redactor.text(completion.text[:MOST_ANSWER_CHARS])
+        if remaining:
+            answer_text = redactor.text(completion.text[:MOST_ANSWER_CHARS])
             problems = [*map(redactor.problem, answer.problems)]
-            shown = read_data(source, sample).through(redactor)
-            again = question.correction_message(problems, shown, prompt="chat_again")
-            messages += [{"role": "assistant", "content": said}, again]
+            safe_data = read_data(source, sample).through(redactor)
+            correction = question.correction_message(problems, safe_data, prompt="chat_again")
+            messages += [{"role": "assistant", "content": answer_text}, correction]
     return answer
 
 
@@ -351,9 +361,11 @@ def _try_reply(
         state = operations.change_mapping(before, edits, context, provenance=provenance)
     except MappingError as error:
         return _ModelAnswer(say, problems=error.problems)
-    found = state["problems"]
-    worse = len(found) > len(before.get("problems", ()))
-    if problems := operations.refusal_problems(before, state, edits) or (found if worse else ()):
+    problems_found = state["problems"]
+    is_worse = len(problems_found) > len(before.get("problems", ()))
+    if problems := operations.refusal_problems(before, state, edits) or (
+        problems_found if is_worse else ()
+    ):
         return _ModelAnswer(say, problems=problems)
     return _ModelAnswer(say, edits, state)
 
@@ -361,11 +373,11 @@ def _try_reply(
 def _read_reply(text: str, *, cut_off: bool = False) -> JsonObject:
     """Parse a reply as the schema allows it; nullable keys that were left out are filled in."""
     try:
-        found, _ = only_object(text, _problem_rank, cut_off=cut_off)
+        document, _ = only_object(text, _problem_rank, cut_off=cut_off)
     except UnreadableReply as error:
         problem = Problem("", NOT_JSON, error.expected, shorten_value(error.got))
         raise MappingError(_WHERE, (problem,)) from error
-    reply = {"say": "", "edits": [], **json_yaml.map_leaves(found, _whole_number)}
+    reply = {"say": "", "edits": [], **json_yaml.map_leaves(document, _whole_number)}
     if isinstance(reply["edits"], list):
         reply["edits"] = [_complete_edit(one) for one in reply["edits"]]
     problems = list(_schema_problems(reply))
@@ -391,19 +403,19 @@ def _schema_problems(reply: JsonObject) -> Iterator[Problem]:
     from jsonschema import Draft202012Validator
 
     for error in json_yaml.validator("chat").iter_errors(reply):
-        place = list(error.absolute_path)
-        if len(place) != len(_AN_EDIT) or error.validator != "anyOf":
+        path = list(error.absolute_path)
+        if len(path) != len(_AN_EDIT) or error.validator != "anyOf":
             yield schema_fault(error)
             continue
         known = _edit_schema(error.instance)
         if known is None:
-            pointer, said = f"/edits/{place[1]}/set", ", ".join(KINDS)
-            yield Problem(pointer, "schema", f"one of {said}", shorten_value(error.instance))
+            pointer, kinds = f"/edits/{path[1]}/set", ", ".join(KINDS)
+            yield Problem(pointer, "schema", f"one of {kinds}", shorten_value(error.instance))
             continue
         alone = {**known, "$defs": json_yaml.schema("chat")["$defs"]}
         for fault in Draft202012Validator(alone).iter_errors(error.instance):
-            found = schema_fault(fault)
-            yield replace(found, pointer=f"/edits/{place[1]}{found.pointer}")
+            problem = schema_fault(fault)
+            yield replace(problem, pointer=f"/edits/{path[1]}{problem.pointer}")
 
 
 _AN_EDIT = ("edits", 0)
@@ -411,12 +423,12 @@ _AN_EDIT = ("edits", 0)
 
 def _edit_schema(edit: Json) -> JsonObject | None:
     branches = json_yaml.schema("chat")["properties"]["edits"]["items"]["anyOf"]
-    named = edit.get("set") if isinstance(edit, dict) else None
-    return next((one for one in branches if named in one["properties"]["set"]["enum"]), None)
+    kind = edit.get("set") if isinstance(edit, dict) else None
+    return next((one for one in branches if kind in one["properties"]["set"]["enum"]), None)
 
 
-def _problem_rank(found: JsonObject) -> int:
-    return 2 if "edits" in found else int("say" in found)
+def _problem_rank(reply: JsonObject) -> int:
+    return 2 if "edits" in reply else int("say" in reply)
 
 
 def _complete_edit(edit: Json) -> Json:
@@ -426,19 +438,19 @@ def _complete_edit(edit: Json) -> Json:
         return edit
     known = kind["properties"]
     nullable = [key for key in ("alternative", "number", "message", "path") if key in known]
-    given = {key: value for key, value in edit.items() if key in known or value is not None}
-    made = {**dict.fromkeys(nullable), **given}
-    if isinstance(made.get("message"), dict):
-        made["message"] = complete_message(made["message"])
-    if isinstance(made.get("messages"), list):
-        made["messages"] = [
+    known_members = {key: value for key, value in edit.items() if key in known or value is not None}
+    completed = {**dict.fromkeys(nullable), **known_members}
+    if isinstance(completed.get("message"), dict):
+        completed["message"] = complete_message(completed["message"])
+    if isinstance(completed.get("messages"), list):
+        completed["messages"] = [
             one if isinstance(one, dict) and "current" in one else complete_message(one)
-            for one in made["messages"]
+            for one in completed["messages"]
         ]
-    if "parts" in made:
-        made["parts"] = complete_parts(made["parts"]) or []
-    if "where" in made:
-        made["where"] = complete_conditions(made["where"])
-    if "value" in made and made["set"] == "meta":
-        made["value"] = next(iter(complete_parts(made["value"]) or []), None)
-    return made
+    if "parts" in completed:
+        completed["parts"] = complete_parts(completed["parts"]) or []
+    if "where" in completed:
+        completed["where"] = complete_conditions(completed["where"])
+    if "value" in completed and completed["set"] == "meta":
+        completed["value"] = next(iter(complete_parts(completed["value"]) or []), None)
+    return completed

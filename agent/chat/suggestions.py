@@ -9,21 +9,26 @@ from ingot.converters.mapping.language import FLAGS
 
 def suggest_commands(words: str) -> str:
     """Name the commands that a line may have meant: one misspelled, or some with its words."""
-    said = re.findall(r"[a-z]{3,}", words.lower())
-    near = difflib.get_close_matches(said[0] if said else "", COMMANDS, 1, cutoff=0.75)
-    if near and len(words.split()) <= _SHORT:
-        return f"Did you mean: {COMMANDS[near[0]].usage}?"
-    if beyond := [one for one in said if one.rstrip("s") in _BEYOND - _FLAG_WORDS]:
+    typed_words = re.findall(r"[a-z]{3,}", words.lower())
+    close = difflib.get_close_matches(
+        typed_words[0] if typed_words else "", COMMANDS, 1, cutoff=0.75
+    )
+    if close and len(words.split()) <= _SHORT:
+        return f"Did you mean: {COMMANDS[close[0]].usage}?"
+    if beyond := [one for one in typed_words if one.rstrip("s") in _BEYOND - _FLAG_WORDS]:
         return _NO_COMMAND.format(", ".join(dict.fromkeys(beyond)))
-    found = {name: len(_TOPICS.get(name, {name}) & set(said)) for name in COMMANDS}
-    if not _ROWS & set(said):  # what else is removed or kept is no row: a part of the mapping
-        found |= dict.fromkeys(("drop", "keep"), 0)
-    fitting = sorted(filter(found.get, found), key=lambda name: -found[name])[:_MOST_HINTS]
+    counts = {name: len(_TOPICS.get(name, {name}) & set(typed_words)) for name in COMMANDS}
+    if not _ROWS & set(
+        typed_words
+    ):  # what else is removed or kept is no row: a part of the mapping
+        counts |= dict.fromkeys(("drop", "keep"), 0)
+    fitting = sorted(filter(counts.get, counts), key=lambda name: -counts[name])[:_MOST_HINTS]
     if not fitting:
         return "help lists the commands, fields the fields of the data."
-    more = "; help set lists what can be set" if "set" in fitting else ""
+    suffix = "; help set lists what can be set" if "set" in fitting else ""
     return (
-        f"These may fit: {'; '.join(COMMANDS[one].usage for one in fitting)}{more}. help lists all."
+        f"These may fit: {'; '.join(COMMANDS[one].usage for one in fitting)}{suffix}. "
+        "help lists all."
     )
 
 

@@ -63,9 +63,9 @@ def _parse_path(text: str) -> Json:
 
 def _parse_template(text: str) -> Json:
     """Return a template; one whose fields are all below the same list is filled per element."""
-    places = split_template(text)[1::2]
-    lists = {place.rpartition("[*].")[0] for place in places if "[*]." in place}
-    if len(places) < 2 or len(lists) != 1 or not all("[*]." in place for place in places):
+    fields = split_template(text)[1::2]
+    lists = {field.rpartition("[*].")[0] for field in fields if "[*]." in field}
+    if len(fields) < 2 or len(lists) != 1 or not all("[*]." in field for field in fields):
         return {"template": text, "each": []}
     each = f"{lists.pop()}[*]"
     return {"template": text.replace(f"{{{{{each}.", "{{"), "each": [each]}
@@ -73,14 +73,14 @@ def _parse_template(text: str) -> Json:
 
 def _parse_literal(text: str) -> str:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError as error:
         raise ValueSyntaxError(
             f'{text} is not a text in double quotes (inside it, \\" and \\n)'
         ) from error
-    if not isinstance(found, str):
+    if not isinstance(value, str):
         raise ValueSyntaxError(f"{text} is not a text in double quotes")
-    return found
+    return value
 
 
 def parse_meta_value(text: str, key: str, fields: tuple[str, ...]) -> Json:
@@ -88,15 +88,15 @@ def parse_meta_value(text: str, key: str, fields: tuple[str, ...]) -> Json:
 
     A language code that is not a field is a literal, as in version 1 of the mapping format.
     """
-    found = parse_parts(text)
-    if len(found) > 1:
+    parts = parse_parts(text)
+    if len(parts) > 1:
         raise ValueSyntaxError(f"{key} is one field or one text in double quotes")
-    one = found[0] if found else None
-    if key == "language" and isinstance(one, str) and one not in fields:
-        return {"literal": one} if one in ISO_639_1 or one == "mix" else one
-    if isinstance(one, dict) and "literal" not in one:
+    value = parts[0] if parts else None
+    if key == "language" and isinstance(value, str) and value not in fields:
+        return {"literal": value} if value in ISO_639_1 or value == "mix" else value
+    if isinstance(value, dict) and "literal" not in value:
         raise ValueSyntaxError(f"{key} is one field or one text in double quotes")
-    return one
+    return value
 
 
 def parse_scalar(text: str) -> Json:
@@ -104,18 +104,18 @@ def parse_scalar(text: str) -> Json:
     if text.startswith('"'):
         return _parse_literal(text)
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return text
-    return text if isinstance(found, dict | list) else found
+    return text if isinstance(value, dict | list) else value
 
 
 def split_outside_quotes(text: str, separator: str) -> Iterator[str]:
     """Yield the pieces between separators that are outside of quotes and brackets, stripped."""
     piece, closing, quote = "", [""], ""
-    for place, char in enumerate(text):
+    for index, char in enumerate(text):
         if quote:
-            escapes = len(text[:place]) - len(text[:place].rstrip("\\"))
+            escapes = len(text[:index]) - len(text[:index].rstrip("\\"))
             quote = "" if char == quote and escapes % 2 == 0 else quote
         elif char == '"' or (char == "'" and closing[-1] == "]"):
             quote = char
@@ -152,21 +152,21 @@ def parse_message_list(
 ) -> tuple[Edit, ...]:
     """Return the edits that make one message per element: `LIST speaker=F text=F roles=...`."""
     path, *rest = _KEYS.split(text)
-    found = dict(zip(rest[::2], map(str.strip, rest[1::2]), strict=True))
+    values = dict(zip(rest[::2], map(str.strip, rest[1::2]), strict=True))
     each = path = _unquote(path)
-    if not each or not found.get("text") or len(found) < len(rest) / 2:
+    if not each or not values.get("text") or len(values) < len(rest) / 2:
         raise ValueSyntaxError("a list, then speaker=FIELD (if there is one) and text=FIELD")
     if " " in each and not any(one.startswith(each) for one in fields):
         raise ValueSyntaxError(f"there is no field {each!r}")
     each = each if each.endswith(("[*]", ".*")) else f"{each}[*]"
-    role = _parse_roles(found.get("roles", ""), _unquote(found.get("speaker", "")) or None)
-    content, where = parse_parts(found["text"]), list[Edit]()
+    role = _parse_roles(values.get("roles", ""), _unquote(values.get("speaker", "")) or None)
+    content, where = parse_parts(values["text"]), list[Edit]()
     before: list[Edit] = []
     if layout.each and any(one.startswith(path) for one in fields):
         before, where = _leave_each(layout, each, alternative)
     entry = {"each": [each], "where": where, "role": role, "content": content, "loss_mask": None}
-    made = {"set": "messages", "messages": [entry], "alternative": alternative}
-    return (*before, made)
+    edit = {"set": "messages", "messages": [entry], "alternative": alternative}
+    return (*before, edit)
 
 
 def _leave_each(
@@ -236,8 +236,8 @@ def _speakers(message: Edit, speaker: str, nodes: Sequence[Node]) -> Iterator[st
 
 def with_known_values(edit: Edit, mapping: Mapping, nodes: Sequence[Node]) -> Edit:
     """Return an edit of conditions with its values as the data have them; others stay."""
-    around = _message_list(mapping, edit)
-    return {**edit, "where": [_type_condition(one, nodes, around) for one in edit["where"]]}
+    list_path = _message_list(mapping, edit)
+    return {**edit, "where": [_type_condition(one, nodes, list_path) for one in edit["where"]]}
 
 
 def _message_list(mapping: Mapping, edit: Edit) -> str:
@@ -253,31 +253,31 @@ def _list_text(each: tuple[Path, ...]) -> str:
     return each[0].text if len(each) == 1 else ""
 
 
-def _type_condition(condition: Edit, nodes: Sequence[Node], around: str = "") -> Edit:
+def _type_condition(condition: Edit, nodes: Sequence[Node], list_path: str = "") -> Edit:
     """Replace a value that is spelled like one of the data by it; others stay."""
     if condition["op"] not in ("in", "not_in") or not isinstance(condition["path"], str):
         return condition
-    path, most = condition["path"], 1
-    if around:
-        path, most = f"{around}.{path}", _MOST_TYPED
+    path, max_values = condition["path"], 1
+    if list_path:
+        path, max_values = f"{list_path}.{path}", _MOST_TYPED
     try:
-        found = [one for node in nodes for one in values_at(path, node)[:most]]
+        path_values = [one for node in nodes for one in values_at(path, node)[:max_values]]
     except PathSyntaxError:  # said as a problem where the mapping is tried
         return condition
-    scalars = [one for one in found if isinstance(one, str | bool | int | float)]
+    scalars = [one for one in path_values if isinstance(one, str | bool | int | float)]
     known = {(type(one), one): one for one in scalars}
-    spelt = {text_of(one): one for one in known.values()}
+    value_by_text = {text_of(one): one for one in known.values()}
     values = [
-        one if (type(one), one) in known or one is None else spelt.get(text_of(one), one)
+        one if (type(one), one) in known or one is None else value_by_text.get(text_of(one), one)
         for one in condition["values"]
     ]
     return {**condition, "values": values}
 
 
-def parse_number(text: str, most: int) -> int:
+def parse_number(text: str, maximum: int) -> int:
     """Return a number from 1 on."""
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= most:
-        raise ValueSyntaxError(f"{text!r} is not a number from 1 to {most}")
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= maximum:
+        raise ValueSyntaxError(f"{text!r} is not a number from 1 to {maximum}")
     return int(text)
 
 
@@ -293,17 +293,17 @@ def parse_conditions(
     rest: str, mapping: Mapping, fields: tuple[str, ...], operators: dict[str, str]
 ) -> Edit | tuple[Edit, ...]:
     """Return the edit of the rows' conditions, or of each message that is walked over."""
-    named, where, condition = rest.partition(" where ")
-    if not where or named.split()[0] != "message":
+    target, where, condition = rest.partition(" where ")
+    if not where or target.split()[0] != "message":
         return _where_edit(None, _with_condition(rest, mapping.outer, fields, operators))
-    messages, made = mapping.outer.messages or (), []
-    for number in _walked_messages(named, messages):
+    messages, edits = mapping.outer.messages or (), []
+    for number in _walked_messages(target, messages):
         message = messages[number - 1]
         inside = f"{_list_text(message.each)}."
-        own = tuple(one.removeprefix(inside) for one in fields)
+        own_fields = tuple(one.removeprefix(inside) for one in fields)
         short = condition.strip().removeprefix(inside)
-        made.append(_where_edit(number, _with_condition(short, message, own, operators)))
-    return tuple(made)
+        edits.append(_where_edit(number, _with_condition(short, message, own_fields, operators)))
+    return tuple(edits)
 
 
 def parse_removal(rest: str, mapping: Mapping) -> tuple[Edit, ...]:
@@ -324,9 +324,9 @@ def _where_edit(number: int | None, where: list[Json]) -> Edit:
     return {"set": "where", "number": number, "where": where, "alternative": None}
 
 
-def _walked_messages(named: str, messages: Sequence[Message]) -> list[int]:
+def _walked_messages(target: str, messages: Sequence[Message]) -> list[int]:
     """The number that is named (`message 2`), or those of the messages that walk over a list."""
-    if number := named.removeprefix("message").strip():
+    if number := target.removeprefix("message").strip():
         return [parse_number(number, len(messages))]
     walked = [number for number, one in enumerate(messages, start=1) if one.each]
     if not walked:
@@ -337,17 +337,17 @@ def _walked_messages(named: str, messages: Sequence[Message]) -> list[int]:
 def _conditions_but(field: str, holder: Layout | Message) -> list[Json]:
     """The conditions that are left where those on a field are removed, or all ("")."""
     short = field.removeprefix(f"{_list_text(holder.each)}.")
-    kept = list_conditions(holder) if field else ()
-    return [one for one in kept if not is_same_path(one["path"], short)]
+    conditions = list_conditions(holder) if field else ()
+    return [one for one in conditions if not is_same_path(one["path"], short)]
 
 
 def is_same_path(path: Json, typed: str) -> bool:
     """Return whether two paths lead to the same place, however their names are quoted."""
     try:
-        plain = [list(_step_names(one)) for one in (path, typed) if isinstance(one, str)]
+        step_names = [list(_step_names(one)) for one in (path, typed) if isinstance(one, str)]
     except PathSyntaxError:
         return False
-    return plain[0] == plain[-1] and len(plain) == 2
+    return step_names[0] == step_names[-1] and len(step_names) == 2
 
 
 def _step_names(path: str) -> Iterator[object]:
@@ -360,11 +360,15 @@ def _with_condition(
 ) -> list[Json]:
     """Return the conditions of a mapping or of a message, and the one that is typed."""
     for word, operator in operators.items():
-        path, found, stated = (one.strip() for one in rest.partition(f" {word} "))
-        if found and (" " not in path or path in fields):
-            one = {"path": path, "op": operator, "values": _condition_values(stated, operator)}
+        path, separator, operand = (piece.strip() for piece in rest.partition(f" {word} "))
+        if separator and (" " not in path or path in fields):
+            condition = {
+                "path": path,
+                "op": operator,
+                "values": _condition_values(operand, operator),
+            }
             known = list(list_conditions(holder))
-            return known if one in known else [*known, one]
+            return known if condition in known else [*known, condition]
     raise ValueSyntaxError(f"one of the words {', '.join(operators)} is missing")
 
 

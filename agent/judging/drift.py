@@ -74,13 +74,13 @@ class ComparedPaths:
 
     def blank(self, path: str) -> bool:
         """Return whether what holds a path is only null, an empty list or an empty object here."""
-        *_, around = ["", *_enclosing_paths(path)]
-        kinds = self.types.get(around)
+        *_, enclosing = ["", *_enclosing_paths(path)]
+        kinds = self.types.get(enclosing)
         if kinds is None:
             return False
         if path.endswith("[*]"):
             return not kinds or "list" in kinds
-        inside = (f"{around}.", f"{around}['")
+        inside = (f"{enclosing}.", f"{enclosing}['")
         return not kinds or (
             "object" in kinds and not any(p.startswith(inside) for p in self.types)
         )
@@ -93,8 +93,10 @@ def least_share(share: float, weight: int) -> float:
     seen, low, high = round(share * weight), 0.0, share
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        fewer = (comb(weight, n) * middle**n * (1 - middle) ** (weight - n) for n in range(seen))
-        if 1 - sum(fewer) > _CHANCE:
+        probabilities = (
+            comb(weight, n) * middle**n * (1 - middle) ** (weight - n) for n in range(seen)
+        )
+        if 1 - sum(probabilities) > _CHANCE:
             high = middle
         else:
             low = middle
@@ -103,22 +105,22 @@ def least_share(share: float, weight: int) -> float:
 
 def _keyed_places(shape: Shape) -> frozenset[str]:
     """The places whose keys are data: what stands before a `.*`."""
-    found = set()
+    keyed = set()
     for path in [*shape.get("paths", {}), *shape.get("rare", {})]:
         steps = _STEP.findall(path)
-        found |= {"".join(steps[:n]) for n, step in enumerate(steps) if step in (".*", "*")}
-    return frozenset(found)
+        keyed |= {"".join(steps[:n]) for n, step in enumerate(steps) if step in (".*", "*")}
+    return frozenset(keyed)
 
 
 def _collapse_keys(path: str, keyed: frozenset[str]) -> str:
     """A path with `.*` wherever keys are data in one of the two shapes."""
     if not keyed:
         return path
-    made = ""
+    collapsed = ""
     for step in _STEP.findall(path):
-        named = step != "[*]"
-        made += (".*" if made else "*") if made in keyed and named else step
-    return made
+        is_key = step != "[*]"
+        collapsed += (".*" if collapsed else "*") if collapsed in keyed and is_key else step
+    return collapsed
 
 
 def _split_types(types: Lookup[str, str]) -> dict[str, list[str]]:
@@ -127,14 +129,14 @@ def _split_types(types: Lookup[str, str]) -> dict[str, list[str]]:
 
 
 def _merge_paths(
-    found: Lookup[str, Sequence[str]], keyed: frozenset[str]
+    names_by_path: Lookup[str, Sequence[str]], keyed: frozenset[str]
 ) -> dict[str, frozenset[str]]:
     """What is known of each path, with what is known of others that are now spelt like it."""
-    made: dict[str, frozenset[str]] = {}
-    for path, names in found.items():
-        spelt = _collapse_keys(path, keyed)
-        made[spelt] = made.get(spelt, NO_TYPES).union(names)
-    return made
+    merged: dict[str, frozenset[str]] = {}
+    for path, names in names_by_path.items():
+        collapsed = _collapse_keys(path, keyed)
+        merged[collapsed] = merged.get(collapsed, NO_TYPES).union(names)
+    return merged
 
 
 def _path_shares(
@@ -144,10 +146,10 @@ def _path_shares(
     part: dict[str, float] = {}
     mixed: dict[tuple[str, str], float] = {}
     for path in shape.get("paths", {}):
-        spelt = _collapse_keys(path, keyed)
-        part[spelt] = max(part.get(spelt, 0.0), shape.get("partly", {}).get(path, 1.0))
+        collapsed = _collapse_keys(path, keyed)
+        part[collapsed] = max(part.get(collapsed, 0.0), shape.get("partly", {}).get(path, 1.0))
         for kind, share in shape.get("mixed", {}).get(path, {}).items():
-            mixed[spelt, kind] = max(mixed.get((spelt, kind), 0.0), share)
+            mixed[collapsed, kind] = max(mixed.get((collapsed, kind), 0.0), share)
     return part, mixed
 
 
@@ -172,10 +174,10 @@ CHANGE_HEADS = ("path", "change", "before", "after")
 _MOST_NAMES = 5
 
 
-def find_drift(kept: Shape, now: Shape) -> tuple[Change, ...]:
+def find_drift(stored: Shape, current: Shape) -> tuple[Change, ...]:
     """Return what differs, first what stops a run."""
-    found = [*_fact_changes(kept, now), *_shape_changes(kept, now)]
-    return tuple(sorted(found, key=lambda one: not one.stops))
+    changes = [*_fact_changes(stored, current), *_shape_changes(stored, current)]
+    return tuple(sorted(changes, key=lambda one: not one.stops))
 
 
 def mapping_changes(changes: Sequence[Change], mapping: Mapping) -> tuple[Change, ...]:
@@ -184,7 +186,7 @@ def mapping_changes(changes: Sequence[Change], mapping: Mapping) -> tuple[Change
     A new speaker stops a run only if the mapping reads roles there and names none for it.
     """
     # By path the names of speakers for which the mapping has a role; `*` is every name.
-    named: dict[str, set[str]] = {}
+    names_by_path: dict[str, set[str]] = {}
     for layout in mapping.alternatives():
         for message in layout.messages or ():
             if isinstance(message.role, RoleFromData):
@@ -192,18 +194,18 @@ def mapping_changes(changes: Sequence[Change], mapping: Mapping) -> tuple[Change
                 path = outer_path(layout.each, path)
                 path = path.removeprefix("[*].") if mapping.group else path
                 names = ("*",) if message.role.order else message.role.map or ROLES
-                named.setdefault(path, set()).update(names)
+                names_by_path.setdefault(path, set()).update(names)
     return tuple(
-        replace(one, stops=one.stops and _lacks_role(one, named.get(one.path)))
+        replace(one, stops=one.stops and _lacks_role(one, names_by_path.get(one.path)))
         if one.what == "role value"
         else one
         for one in changes
     )
 
 
-def _lacks_role(one: Change, named: set[str] | None) -> bool:
+def _lacks_role(change: Change, names: set[str] | None) -> bool:
     """Whether a mapping that reads this path has no role for one of the new names."""
-    return named is not None and "*" not in named and not set(one.names) <= named
+    return names is not None and "*" not in names and not set(change.names) <= names
 
 
 def stored_shape(document: MappingDocument) -> Shape | None:
@@ -211,10 +213,10 @@ def stored_shape(document: MappingDocument) -> Shape | None:
 
     A mapping whose `source` was edited since reads other rows and columns: its shape says nothing.
     """
-    kept = (document.get("provenance") or {}).get("shape")
-    if not kept or kept.get("facts", {}) != (document.get("source") or {}):
+    shape = (document.get("provenance") or {}).get("shape")
+    if not shape or shape.get("facts", {}) != (document.get("source") or {}):
         return None
-    return cast("Shape", dict(kept))
+    return cast("Shape", dict(shape))
 
 
 def hide_changes(changes: Sequence[Change]) -> tuple[Change, ...]:
@@ -246,42 +248,44 @@ def drift_problem(stopping: Sequence[Change]) -> Problem:
 
 def first_changes(changes: Sequence[Change]) -> str:
     """Return the first changes on one line, and how many more there are."""
-    said = "; ".join(f"{one.what}: {one.path} {one.values_text}" for one in changes[:_MOST_NAMES])
-    more = len(changes) - _MOST_NAMES
-    return f"{said}; {more} more" if more > 0 else said
+    texts = "; ".join(f"{one.what}: {one.path} {one.values_text}" for one in changes[:_MOST_NAMES])
+    remaining = len(changes) - _MOST_NAMES
+    return f"{texts}; {remaining} more" if remaining > 0 else texts
 
 
 def change_lines(changes: Sequence[Change]) -> list[str]:
     """Return the changes as a table of plain text, one a line; many are cut."""
     rows = [CHANGE_HEADS, *map(change_cells, changes[:MOST_CHANGES])]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    more = len(changes) - MOST_CHANGES
-    made = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-    return [*made, f"{more} more"] if more > 0 else made
+    remaining = len(changes) - MOST_CHANGES
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    return [*lines, f"{remaining} more"] if remaining > 0 else lines
 
 
-def change_cells(one: Change) -> tuple[str, str, str, str]:
+def change_cells(change: Change) -> tuple[str, str, str, str]:
     """Return a change as a row of a table: path, what, before, after."""
-    what = one.what if one.stops else f"{one.what} (noted)"
-    return one.path, what, one.before, one.after
+    kind = change.what if change.stops else f"{change.what} (noted)"
+    return change.path, kind, change.before, change.after
 
 
-def _fact_changes(kept: Shape, now: Shape) -> Iterator[Change]:
+def _fact_changes(stored: Shape, current: Shape) -> Iterator[Change]:
     """Facts about the files; that they are read as before is the mapping's to say."""
-    before, after = kept.get("facts", {}), now.get("facts", {})
+    before, after = stored.get("facts", {}), current.get("facts", {})
     for name in sorted({*before, *after}):
         if before.get(name) != after.get(name):
             old, new = (str(facts.get(name, "")) for facts in (before, after))
             yield Change(path=name, what="fact", before=old, after=new, stops=False)
 
 
-def _shape_changes(kept: Shape, now: Shape) -> Iterator[Change]:
-    if "wide" in kept or "wide" in now:
-        if shape_fingerprint({**kept, "facts": {}}) != shape_fingerprint({**now, "facts": {}}):
-            before, after = _width_text(kept), _width_text(now)
+def _shape_changes(stored: Shape, current: Shape) -> Iterator[Change]:
+    if "wide" in stored or "wide" in current:
+        if shape_fingerprint({**stored, "facts": {}}) != shape_fingerprint(
+            {**current, "facts": {}}
+        ):
+            before, after = _width_text(stored), _width_text(current)
             yield Change(path="$", what="type", before=before, after=after, stops=False)
         return
-    old, new = ComparedPaths.of(kept, now), ComparedPaths.of(now, kept)
+    old, new = ComparedPaths.of(stored, current), ComparedPaths.of(current, stored)
     yield from _paths_of_one(old, new, "vanished")
     yield from _paths_of_one(new, old, "appeared")
     for path in old.types:
@@ -295,15 +299,15 @@ def _width_text(shape: Shape) -> str:
 
 
 def _paths_of_one(
-    one: ComparedPaths, other: ComparedPaths, what: Literal["appeared", "vanished"]
+    first: ComparedPaths, other: ComparedPaths, kind: Literal["appeared", "vanished"]
 ) -> Iterator[Change]:
-    for path in outermost_paths([path for path in one.types if path not in other.types]):
-        kinds, share = kinds_text(one.types[path]), one.part.get(path, 0.0)
-        before, after = (kinds, "") if what == "vanished" else ("", kinds)
-        stops = bool(one.usual.get(path)) and one.would_show(share, other)
+    for path in outermost_paths([path for path in first.types if path not in other.types]):
+        kinds, share = kinds_text(first.types[path]), first.part.get(path, 0.0)
+        before, after = (kinds, "") if kind == "vanished" else ("", kinds)
+        stops = bool(first.usual.get(path)) and first.would_show(share, other)
         # What fills a place that was there is told.
-        stops = stops and not (what == "appeared" and other.blank(path))
-        yield Change(path=path, what=what, before=before, after=after, stops=stops)
+        stops = stops and not (kind == "appeared" and other.blank(path))
+        yield Change(path=path, what=kind, before=before, after=after, stops=stops)
 
 
 def _type_change(path: str, old: ComparedPaths, new: ComparedPaths) -> Iterator[Change]:
@@ -322,5 +326,5 @@ def _role_changes(old: ComparedPaths, new: ComparedPaths) -> Iterator[Change]:
     for path, names in new.roles.items():
         if path in old.roles and (added := names - old.roles[path]):
             before, after = ", ".join(sorted(old.roles[path])), ", ".join(sorted(names))
-            made = Change(path=path, what="role value", before=before, after=after, stops=True)
-            yield replace(made, names=tuple(sorted(added)))
+            change = Change(path=path, what="role value", before=before, after=after, stops=True)
+            yield replace(change, names=tuple(sorted(added)))

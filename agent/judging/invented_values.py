@@ -61,10 +61,12 @@ def constant_text(value: Value) -> str | None:
 
 def repeated_passages(records: Sequence[Record], others: Sequence[Record]) -> Iterator[str]:
     """Yield the longest passage that most records hold and other records do not hold so often."""
-    again = _frequent_passages(records) - _frequent_passages(others)
-    held = [found for record in records if (found := _passages(record) & again)]
-    if len(held) > max(_FEWEST - 1, _MOST * len(records)):
-        yield max(again, key=lambda passage: (len(passage), passage))
+    repeated = _frequent_passages(records) - _frequent_passages(others)
+    holding = [
+        held_passages for record in records if (held_passages := _passages(record) & repeated)
+    ]
+    if len(holding) > max(_FEWEST - 1, _MOST * len(records)):
+        yield max(repeated, key=lambda passage: (len(passage), passage))
 
 
 def _frequent_passages(records: Sequence[Record]) -> frozenset[str]:
@@ -79,12 +81,12 @@ def _passages(record: Record) -> set[str]:
     texts += [record.get("text") or "", record.get("system") or ""]
     texts += [json.dumps(record.get("tools") or "", ensure_ascii=False)]
     texts += [str(record["meta"].get("source") or "")]
-    found = set()
+    passages = set()
     for line in (line for text in texts for line in text.casefold().split("\n")):
         words = WORDS.findall(line)
         runs = range(max(1, len(words) - _RUN + 1))
-        found |= {" ".join(words[at : at + _RUN]) for at in runs if len(words) >= _LINE}
-    return found
+        passages |= {" ".join(words[start : start + _RUN]) for start in runs if len(words) >= _LINE}
+    return passages
 
 
 def fold_text(text: str) -> str:
@@ -100,12 +102,12 @@ def invented_metadata(trial: Trial) -> Iterator[str]:
 
     Constants that a mapping states plainly have gates of their own.
     """
-    plain = _change_layouts(trial.mapping, _with_plain_meta)
-    if plain == trial.mapping:
+    changed = _change_layouts(trial.mapping, _with_plain_meta)
+    if changed == trial.mapping:
         return
     pairs = [
         (made, taken)
-        for ours, theirs in _paired_records(trial, plain)
+        for ours, theirs in _paired_records(trial, changed)
         for made, taken in zip(ours, theirs, strict=True)
     ]
     for key in META_KEYS:
@@ -126,19 +128,19 @@ def _change_layouts(mapping: Mapping, change: Callable[[Layout], Layout]) -> Map
 
 def _with_plain_meta(layout: Layout) -> Layout:
     """A layout whose metadata are what the paths find."""
-    plain = {
+    meta = {
         key: value if constant_text(value) is not None else _plain_value(value)
         for key, value in layout.meta.items()
     }
-    return replace(layout, meta={key: value for key, value in plain.items() if value})
+    return replace(layout, meta={key: value for key, value in meta.items() if value})
 
 
 def _plain_value(value: Value) -> Value | None:
     """A value without what it says besides its paths, None where nothing is left."""
     if value.kind == "template":
         paths = [one for one in value.template if isinstance(one, Path)]
-        taken = tuple(Value(kind="path", path=one) for one in paths)
-        return Value(kind="concat", parts=taken, each=value.each)
+        parts_taken = tuple(Value(kind="path", path=one) for one in paths)
+        return Value(kind="concat", parts=parts_taken, each=value.each)
     if value.path or value.tree:
         return value.without_own_texts()
     parts = tuple(part for one in value.parts if (part := _plain_value(one)))
@@ -161,32 +163,40 @@ Values = list[tuple[Json, Json]]  # as the records hold them, and as they stand 
 
 def _odd_values(values: Values) -> Values:
     """Values that are no part of what stands at their paths, or fewer by far than there."""
-    told = [pair for pair in values if pair[0] not in (None, "", pair[1])]
-    kinds = [len({str(pair[side]) for pair in told}) for side in (0, 1)]
+    differing = [pair for pair in values if pair[0] not in (None, "", pair[1])]
+    kinds = [len({str(pair[index]) for pair in differing}) for index in (0, 1)]
     merged = 2 * kinds[0] < kinds[1]
-    return [(made, taken) for made, taken in told if merged or not _is_part(made, taken)]
+    return [
+        (actual, expected)
+        for actual, expected in differing
+        if merged or not _is_part(actual, expected)
+    ]
 
 
-def _is_part(made: Json, taken: Json) -> bool:
-    texts = isinstance(made, str) and isinstance(taken, str)
-    told, there = words_of(str(made)).split(), words_of(str(taken)).split()
-    folded = fold_text(str(made))
-    return texts and bool(folded) and (set(told) <= set(there) or folded in fold_text(str(taken)))
+def _is_part(actual: Json, expected: Json) -> bool:
+    texts = isinstance(actual, str) and isinstance(expected, str)
+    actual_words, expected_words = words_of(str(actual)).split(), words_of(str(expected)).split()
+    folded = fold_text(str(actual))
+    return (
+        texts
+        and bool(folded)
+        and (set(actual_words) <= set(expected_words) or folded in fold_text(str(expected)))
+    )
 
 
 def _odd_languages(values: Values, records: Sequence[Record]) -> Values:
     """Languages that are neither what the paths say nor what the texts read as."""
-    odd, right = [], 0
-    for (made, taken), record in zip(values, records, strict=True):
-        if made in (None, taken):
+    mismatches, right = [], 0
+    for (actual, expected), record in zip(values, records, strict=True):
+        if actual in (None, expected):
             continue
-        told = {language_code(str(taken)), recognize_language("\n".join(record_texts(record)))}
-        right += made in told
-        if made not in told and told != {None}:
-            odd.append((made, taken))
+        likely = {language_code(str(expected)), recognize_language("\n".join(record_texts(record)))}
+        right += actual in likely
+        if actual not in likely and likely != {None}:
+            mismatches.append((actual, expected))
     if right:
-        return odd if right < _RIGHT * (right + len(odd)) else []
-    return odd or [pair for pair in values if pair[0] not in (None, pair[1])]
+        return mismatches if right < _RIGHT * (right + len(mismatches)) else []
+    return mismatches or [pair for pair in values if pair[0] not in (None, pair[1])]
 
 
 # --- messages
@@ -196,40 +206,40 @@ def dropped_messages(trial: Trial, rules: Mapping | None) -> Iterator[str]:
     """Yield messages with content that a mapping leaves out and the rules keep."""
     quiet = _quiet_values(trial)
     theirs = select_messages(rules) if rules else []
-    spoken = _change_messages(trial.mapping, _let_speak(theirs, quiet))
-    if spoken != trial.mapping:
-        lost = [_texts_lost(*pair) for pair in _paired_records(trial, spoken)]
+    with_speakers = _change_messages(trial.mapping, _let_speak(theirs, quiet))
+    if with_speakers != trial.mapping:
+        lost = [_texts_lost(*records) for records in _paired_records(trial, with_speakers)]
         cut = any(isinstance(one.role, RoleSplit) for one in select_messages(trial.mapping))
         texts = [text for one in lost for text in one if is_prose(text) or not cut]
         if texts:
             yield f"{len(texts)} messages of speakers that are left out"
-    whole = _change_messages(trial.mapping, _loosen_conditions(theirs, quiet))
-    if whole != trial.mapping:
-        held = Taken.of(trial).leaves
-        leaves = Taken.of(replace(trial, mapping=whole)).leaves
-        count = sum(bool(one.held) and not held[at].held for at, one in leaves.items())
+    loosened = _change_messages(trial.mapping, _loosen_conditions(theirs, quiet))
+    if loosened != trial.mapping:
+        leaves_taken = Taken.of(trial).leaves
+        leaves = Taken.of(replace(trial, mapping=loosened)).leaves
+        count = sum(bool(one.held) and not leaves_taken[key].held for key, one in leaves.items())
         if count:
             yield f"{count} texts of messages that conditions leave out"
 
 
 def _texts_lost(ours: Sequence[Record], theirs: Sequence[Record]) -> list[str]:
     """The contents of messages that only the second records hold, as often as they do."""
-    said = [
+    content_counts = [
         Counter(message["content"] for one in records for message in one.get("messages", ()))
         for records in (theirs, ours)
     ]
-    return [*(said[0] - said[1]).elements()]
+    return [*(content_counts[0] - content_counts[1]).elements()]
 
 
 def _quiet_values(trial: Trial) -> list[str]:
     """The short texts of the sample that name speakers or kinds which say nothing."""
-    found = {
+    short_texts = {
         text
         for row in trial.sample.rows
         for text in value_strings(row.value)
         if len(text) < _LONGEST_NAME
     }
-    return sorted(text for text in found if _is_quiet(text))
+    return sorted(text for text in short_texts if _is_quiet(text))
 
 
 def _is_quiet(name: str) -> bool:
@@ -256,13 +266,13 @@ def _let_speak(rules: Sequence[Message], quiet: Sequence[str]) -> Callable[[Mess
         table = speaker_roles(message.role)
         if None not in table.values():
             return message
-        made = {name: choose_role(name, role) for name, role in table.items()}
+        roles = {name: choose_role(name, role) for name, role in table.items()}
         if isinstance(message.role, RoleSplit):
-            return replace(message, role=replace(message.role, markers=made))
-        aside = dict.fromkeys(quiet) if made.get("*") != table.get("*") else {}
+            return replace(message, role=replace(message.role, markers=roles))
+        left_out = dict.fromkeys(quiet) if roles.get("*") != table.get("*") else {}
         role = message.role
         if isinstance(role, RoleFromData):
-            role = replace(role, map={**aside, **made})
+            role = replace(role, map={**left_out, **roles})
         return replace(message, role=role)
 
     return speak
@@ -289,8 +299,8 @@ def _only_quiet(condition: Condition, quiet: Sequence[str]) -> Condition:
 def leaves_bad_rows_out(condition: Condition) -> bool | None:
     """Return whether a condition keeps good rows, None if it is not about good and bad ones."""
     name = last_name(taken_path(condition.path).text)
-    told = {_is_good(name, str(value)) for value in condition.values}
-    return None if not told or None in told else told == {condition.op == "in"}
+    verdicts = {_is_good(name, str(value)) for value in condition.values}
+    return None if not verdicts or None in verdicts else verdicts == {condition.op == "in"}
 
 
 def _is_good(name: str, value: str) -> bool | None:

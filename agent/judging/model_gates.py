@@ -126,9 +126,9 @@ def _fixed_texts(mapping: Mapping) -> Iterator[FixedText]:
 def _stands_for_data(value: Value) -> bool:
     """Whether a text stands where the data would: behind a map, or where other values are blank."""
     table = value.map or {}
-    made = [said for said in table.values() if isinstance(said, str)]
+    texts = [text for text in table.values() if isinstance(text, str)]
     return (
-        not (spells_truth(table) or _has_known_words(made, value))
+        not (spells_truth(table) or _has_known_words(texts, value))
         or (value.kind == "any_of" and any(map(constant_text, value.parts)))
         or any(map(_stands_for_data, _joined_values(value)))
     )
@@ -141,24 +141,29 @@ def _joined_values(value: Value) -> tuple[Value, ...]:
 
 def _has_known_words(pieces: Sequence[str], value: Value) -> bool:
     """Whether fixed pieces have no words but those of the value's fields and of the tables."""
-    named = {word for path in value_paths(value) for word in spell_name(path).split("_")}
-    said = {word for piece in pieces for word in spell_name(piece).split("_") if len(word) > 1}
-    return not {word for word in said if not word.isdigit()} - named - known_words()
+    field_words = {word for path in value_paths(value) for word in spell_name(path).split("_")}
+    piece_words = {
+        word for piece in pieces for word in spell_name(piece).split("_") if len(word) > 1
+    }
+    return not {word for word in piece_words if not word.isdigit()} - field_words - known_words()
 
 
-def _is_only_labels(one: FixedText) -> bool:
-    if one.alone or not is_label(one.pieces):
+def _is_only_labels(fixed: FixedText) -> bool:
+    if fixed.alone or not is_label(fixed.pieces):
         return False
-    return not one.trained or (one.known and all(map(_HEADING.fullmatch, one.pieces)))
+    return not fixed.trained or (fixed.known and all(map(_HEADING.fullmatch, fixed.pieces)))
 
 
 def is_label(pieces: Sequence[str]) -> bool:
     """Return whether the fixed pieces of a value say no more than what follows them is."""
     counts = [count_words(piece) for piece in pieces]
     short = all(len(piece.strip()) <= LABEL_CHARS for piece in pieces)
-    plain = not any(_SUSPICIOUS.search(piece) for piece in pieces)
+    harmless = not any(_SUSPICIOUS.search(piece) for piece in pieces)
     return (
-        short and plain and max(counts, default=0) <= LABEL_WORDS and sum(counts) <= _LABELS_WORDS
+        short
+        and harmless
+        and max(counts, default=0) <= LABEL_WORDS
+        and sum(counts) <= _LABELS_WORDS
     )
 
 
@@ -175,7 +180,7 @@ def _text_pieces(value: Value) -> Iterator[str]:
     yield value.sep
     for table in (value.replace or {}, value.map or {}):
         if not spells_truth(table):
-            yield from (said for said in table.values() if isinstance(said, str))
+            yield from (text for text in table.values() if isinstance(text, str))
     for inner in _joined_values(value):
         yield from _text_pieces(inner)
 
@@ -191,33 +196,33 @@ def meta_faults(mapping: Mapping) -> list[Problem]:
 def _meta_constants(mapping: Mapping) -> Iterator[tuple[str, str, str]]:
     for pointer, layout in mapping_layouts(mapping):
         for key, value in layout.meta.items():
-            said = constant_text(value)
-            if said is not None:
-                yield f"{pointer}/meta/{key}", key, said
+            text = constant_text(value)
+            if text is not None:
+                yield f"{pointer}/meta/{key}", key, text
 
 
-def _meta_fault(pointer: str, key: str, said: str) -> Iterator[Problem]:
+def _meta_fault(pointer: str, key: str, text: str) -> Iterator[Problem]:
     if key in _SINGLE:
         expected = f"a path, or nothing: one {key} for all records says nothing"
-        yield Problem(pointer, "constant_meta", expected, repr(redact(said)[:MOST_NAME]))
-    elif len(said) > MOST_NAME or any(unicodedata.category(c) in ("Cc", "Zl", "Zp") for c in said):
+        yield Problem(pointer, "constant_meta", expected, repr(redact(text)[:MOST_NAME]))
+    elif len(text) > MOST_NAME or any(unicodedata.category(c) in ("Cc", "Zl", "Zp") for c in text):
         expected = f"a name of at most {MOST_NAME} characters on one line"
-        yield Problem(pointer, "bad_literal", expected, repr(redact(said)[:MOST_NAME]))
-    elif key == "language" and said != "mix" and said not in ISO_639_1:
-        yield Problem(pointer, "bad_literal", "an ISO 639-1 code or mix", repr(redact(said)))
+        yield Problem(pointer, "bad_literal", expected, repr(redact(text)[:MOST_NAME]))
+    elif key == "language" and text != "mix" and text not in ISO_639_1:
+        yield Problem(pointer, "bad_literal", "an ISO 639-1 code or mix", repr(redact(text)))
 
 
 def foreign_languages(mapping: Mapping, known: str | None) -> list[str]:
     """Return literal languages that differ from the requested or detected one; None = unknown."""
-    found = [said for _, key, said in _meta_constants(mapping) if key == "language"]
-    return [said for said in found if known and said != known]
+    literals = [literal for _, key, literal in _meta_constants(mapping) if key == "language"]
+    return [literal for literal in literals if known and literal != known]
 
 
 def foreign_sources(mapping: Mapping, known: Sequence[str | None]) -> list[str]:
     """Return literal sources that are neither the data set's name nor the requested one."""
     names = {fold_text(name) for name in known if name}
-    found = [said for _, key, said in _meta_constants(mapping) if key == "source"]
-    return [said for said in found if fold_text(said) not in names] if names else []
+    literals = [literal for _, key, literal in _meta_constants(mapping) if key == "source"]
+    return [literal for literal in literals if fold_text(literal) not in names] if names else []
 
 
 _NAME = re.compile(r"[^.\[\]'\"*^$~]+")
@@ -236,18 +241,18 @@ def _in_messages(
     find: Callable[[Message], Iterator[str]],
 ) -> Callable[[Mapping], list[str]]:
     """What finds in a mapping what a function finds in one message."""
-    return lambda mapping: [said for one in select_messages(mapping) for said in find(one)]
+    return lambda mapping: [finding for one in select_messages(mapping) for finding in find(one)]
 
 
 @_in_messages
 def swapped_sides(message: Message) -> Iterator[str]:
     """Yield speakers and fields whose name says one side and that the mapping puts on the other."""
-    named = speaker_roles(message.role)
-    letters = {"q", "a"} <= {name.casefold() for name in named}  # else `A` is a person
-    for name, given in named.items():
+    roles = speaker_roles(message.role)
+    letters = {"q", "a"} <= {name.casefold() for name in roles}  # else `A` is a person
+    for name, role in roles.items():
         clear = len(name) > 1 or not name.isascii() or letters
-        if clear and (speaker_role(name), given) in _OPPOSITE:
-            yield f"{name!r} → {given}"
+        if clear and (speaker_role(name), role) in _OPPOSITE:
+            yield f"{name!r} → {role}"
     if isinstance(message.role, str):
         for name in _field_names(message.content):
             if name.casefold() in _OTHER_FIELDS.get(message.role, ()):
@@ -274,17 +279,19 @@ def _role_text(role: MessageRole) -> str:
 
 def odd_system_texts(mapping: Mapping) -> list[str]:
     """Return fields and speakers that are mapped to system texts, but are not named so."""
-    return [said for _, layout in mapping_layouts(mapping) for said in _odd_systems_of(layout)]
+    return [
+        finding for _, layout in mapping_layouts(mapping) for finding in _odd_systems_of(layout)
+    ]
 
 
 def _odd_systems_of(layout: Layout) -> Iterator[str]:
     messages = layout.messages or ()
-    said = [one.content for one in messages if one.role == "system"]
-    for name in (name for value in (layout.system, *said) for name in _field_names(value)):
+    contents = [one.content for one in messages if one.role == "system"]
+    for name in (name for value in (layout.system, *contents) for name in _field_names(value)):
         if not name_strength(name, "system"):
             yield f"the field {name!r}"
-    for name, given in (pair for one in messages for pair in speaker_roles(one.role).items()):
-        if given == "system" and speaker_role(name) != "system":
+    for name, role in (pair for one in messages for pair in speaker_roles(one.role).items()):
+        if role == "system" and speaker_role(name) != "system":
             yield repr(name)
 
 
@@ -292,8 +299,8 @@ def _odd_systems_of(layout: Layout) -> Iterator[str]:
 def crossed_messages(message: Message) -> Iterator[str]:
     """Yield messages of fields that are all named for the other side, and sides left out."""
     role, names = message.role, [*_field_names(message.content)]
-    for name, given in speaker_roles(role).items():
-        if given is None and speaker_role(name) in ("user", "assistant"):
+    for name, mapped_role in speaker_roles(role).items():
+        if mapped_role is None and speaker_role(name) in ("user", "assistant"):
             yield f"{name!r} is left out"
     if isinstance(role, str) and names:
         slots = _OTHER_SLOTS.get(role, ())
@@ -312,11 +319,11 @@ def _field_names(value: Value | None) -> Iterator[str]:
         yield last[1]
 
 
-def literal_gates(proposal: Proposal, found: ProblemsByCode) -> Iterator[Gate]:
+def literal_gates(proposal: Proposal, by_code: ProblemsByCode) -> Iterator[Gate]:
     """Yield whether what a model wrote can be a value at all; the problems are taken."""
     if proposal.mapper == MODEL:
-        yield failing_gate("constant ids, times and counts", found.take("constant_meta"), "none")
-        yield failing_gate("literal source and language", found.take("bad_literal"), "a name")
+        yield failing_gate("constant ids, times and counts", by_code.take("constant_meta"), "none")
+        yield failing_gate("literal source and language", by_code.take("bad_literal"), "a name")
 
 
 _BY_NAMES = "none, or the rules do so too"
@@ -421,6 +428,6 @@ def rules_gates(state: State) -> Iterator[Gate]:
         yield from (rule.gate(rule.find(mapping, proposal)) for rule in _DISPUTED)
 
 
-def _quote_texts(said: Iterable[str]) -> list[str]:
+def _quote_texts(texts: Iterable[str]) -> list[str]:
     """The beginnings of texts; redacted first, so that no half of a secret is left."""
-    return [repr(redact(text)[:200]) for text in said]
+    return [repr(redact(text)[:200]) for text in texts]

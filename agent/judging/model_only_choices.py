@@ -100,8 +100,8 @@ class Side:
 
 def _texts_of(rules: Side | None, model: Side) -> Taken | None:
     """Return the texts that the rules take from the same rows, None if they read other rows."""
-    alike = rules and rules.mapping.source == model.mapping.source
-    return rules.taken if rules and alike else None
+    same_source = rules and rules.mapping.source == model.mapping.source
+    return rules.taken if rules and same_source else None
 
 
 def unbacked_choices(
@@ -112,22 +112,22 @@ def unbacked_choices(
     Where the texts are the same only what is trained on and metadata can differ.
     """
     gates = _OTHER_GATES if same_texts else UNBACKED_GATES
-    return {one.name: found for one in gates if (found := tuple(one.find(model, rules)))}
+    return {one.name: findings for one in gates if (findings := tuple(one.find(model, rules)))}
 
 
 def _outside_texts(model: Side) -> Iterator[str]:
     """Names of keys and files, and what lies around the records of a single document."""
-    each = model.mapping.outer.each
-    whole = len(model.trial.sample.rows) == 1 and len(model.records) > 1
-    if whole and len(each) > 1:
-        yield f"{' and '.join(path.text for path in each)} in step"
+    outer_paths = model.mapping.outer.each
+    is_single_document = len(model.trial.sample.rows) == 1 and len(model.records) > 1
+    if is_single_document and len(outer_paths) > 1:
+        yield f"{' and '.join(path.text for path in outer_paths)} in step"
     for value, inner in _text_values(model.mapping):
-        depth = sum(map(_count_names, (each, inner) if len(each) == 1 else ()))
-        for said in value_strings(part_document(value)):
-            up = _UP.match(said)
-            around = whole and depth and up and up[0].count("^") >= depth
-            if said in ("@file", "~") or said.endswith(".~") or around:
-                yield said
+        depth = sum(map(_count_names, (outer_paths, inner) if len(outer_paths) == 1 else ()))
+        for path_text in value_strings(part_document(value)):
+            ascent = _UP.match(path_text)
+            is_outside = is_single_document and depth and ascent and ascent[0].count("^") >= depth
+            if path_text in ("@file", "~") or path_text.endswith(".~") or is_outside:
+                yield path_text
 
 
 def _text_values(mapping: Mapping) -> Iterator[tuple[Value, tuple[Path, ...]]]:
@@ -139,9 +139,9 @@ def _text_values(mapping: Mapping) -> Iterator[tuple[Value, tuple[Path, ...]]]:
             yield part.value.content, part.value.each
 
 
-def _count_names(each: tuple[Path, ...]) -> int:
+def _count_names(paths: tuple[Path, ...]) -> int:
     """How many objects a path goes down."""
-    first = each[0].text if each else ""
+    first = paths[0].text if paths else ""
     return sum(step not in ("", "^") for step in _PLACES.sub("", first).split("."))
 
 
@@ -154,16 +154,26 @@ def _repeated_passages(model: Side, rules: Side | None) -> Iterator[str]:
 
 def _rows_left_out(model: Side, rules: Side | None) -> Iterator[str]:
     """Rows that conditions leave out, and not the rules, unless they call themselves bad."""
-    sides = [one.trial.report.failures.get("filtered", 0) if one else 0 for one in (model, rules)]
-    without = rows_without_record(model.taken, _texts_of(rules, model))
-    lost = max(without, sides[0] if sides[0] > sides[1] else 0)
-    within = [one for message in select_messages(model.mapping) for one in message.where]
-    whole = select_conditions(model.mapping)
+    filtered = [
+        one.trial.report.failures.get("filtered", 0) if one else 0 for one in (model, rules)
+    ]
+    lost_rows = rows_without_record(model.taken, _texts_of(rules, model))
+    lost = max(lost_rows, filtered[0] if filtered[0] > filtered[1] else 0)
+    message_conditions = [
+        one for message in select_messages(model.mapping) for one in message.where
+    ]
+    row_conditions = select_conditions(model.mapping)
     theirs = select_conditions(rules.mapping) if rules else []
-    good = [one.path for one in (*whole, *within) if leaves_bad_rows_out(one)]
-    odd = [one for one in (*whole, *within) if one.path not in good and one not in theirs]
-    turned = [one for one in odd if leaves_bad_rows_out(one) is False or one.op == "max_chars"]
-    if (lost and (odd or not (whole or within))) or turned:
+    good = [one.path for one in (*row_conditions, *message_conditions) if leaves_bad_rows_out(one)]
+    unbacked = [
+        one
+        for one in (*row_conditions, *message_conditions)
+        if one.path not in good and one not in theirs
+    ]
+    inverted = [
+        one for one in unbacked if leaves_bad_rows_out(one) is False or one.op == "max_chars"
+    ]
+    if (lost and (unbacked or not (row_conditions or message_conditions))) or inverted:
         yield f"{lost} of {model.trial.report.rows} sampled rows"
 
 
@@ -182,20 +192,20 @@ def _count_copies(records: Sequence[Record]) -> int:
 
 
 def _holds_question(record: Record) -> bool:
-    said: dict[str, list[str]] = {"user": [], "assistant": []}
+    contents: dict[str, list[str]] = {"user": [], "assistant": []}
     for message in record.get("messages", ()):
-        said.setdefault(message["role"], []).append(message["content"])
-    asked = [words_of(text) for text in said["user"] if is_prose(text)]
-    return any(one in words_of(told) for told in said["assistant"] for one in asked)
+        contents.setdefault(message["role"], []).append(message["content"])
+    questions = [words_of(text) for text in contents["user"] if is_prose(text)]
+    return any(one in words_of(answer) for answer in contents["assistant"] for one in questions)
 
 
 def _objects_as_text(model: Side) -> Iterator[str]:
     """Lists and objects that become JSON in a text; calls and results of tools are such."""
     for part in select_parts(model.mapping, "messages", "text", "system"):
         if not isinstance(part.value, Message) or part.value.role != "tool":
-            said = part.value.content if isinstance(part.value, Message) else part.value
-            taken = (one for one in walk(said, Value) if one.as_json)
-            yield from (one.path.text if one.path else one.kind for one in taken)
+            content = part.value.content if isinstance(part.value, Message) else part.value
+            as_json_values = (one for one in walk(content, Value) if one.as_json)
+            yield from (one.path.text if one.path else one.kind for one in as_json_values)
 
 
 def _odd_groups(model: Side, rules: Side | None) -> Iterator[str]:
@@ -203,14 +213,14 @@ def _odd_groups(model: Side, rules: Side | None) -> Iterator[str]:
     group, other = model.mapping.group, rules.mapping.group if rules else None
     if not group or (other and other.by == group.by):
         return
-    rows, made = len(model.trial.sample.rows), model.trial.report.rows
-    few = _FEW_GROUPS * made < rows or (made == 1 and rows >= _FEWEST)
+    rows, group_count = len(model.trial.sample.rows), model.trial.report.rows
+    has_few_groups = _FEW_GROUPS * group_count < rows or (group_count == 1 and rows >= _FEWEST)
     if _restarts(group, model):
         return
     roles = [one.role for one in select_messages(model.mapping)]
     ordered = group.sort or any(isinstance(one, RoleFromData | RoleSplit) for one in roles)
-    if few or (made < rows and not ordered):
-        yield f"{rows} rows become {made} groups"
+    if has_few_groups or (group_count < rows and not ordered):
+        yield f"{rows} rows become {group_count} groups"
 
 
 def _unproved_sides(model: Side, rules: Side | None) -> Iterator[str]:
@@ -218,31 +228,33 @@ def _unproved_sides(model: Side, rules: Side | None) -> Iterator[str]:
     messages = select_messages(model.mapping)
     if not messages or any(map(_is_named_side, messages)):
         return
-    asked, told = (_asking(model.records, role) for role in ("user", "assistant"))
-    sides = _side_paths(model.mapping)
-    if asked - told < _MORE_QUESTIONS and not (rules and _agree(sides, _side_paths(rules.mapping))):
-        yield "; ".join(" and ".join(one) for one in sides if one) or "the roles alternate"
+    user_share, assistant_share = (_asking(model.records, role) for role in ("user", "assistant"))
+    paths_by_side = _side_paths(model.mapping)
+    if user_share - assistant_share < _MORE_QUESTIONS and not (
+        rules and _agree(paths_by_side, _side_paths(rules.mapping))
+    ):
+        yield "; ".join(" and ".join(one) for one in paths_by_side if one) or "the roles alternate"
 
 
-def _agree(one: Sequence[Sequence[str]], other: Sequence[Sequence[str]]) -> bool:
+def _agree(ours: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> bool:
     """Whether both put fields on the same sides, and none on another one."""
-    crossed = {*one[0]} & {*other[1]} or {*one[1]} & {*other[0]}
-    return not crossed and all({*a} & {*b} for a, b in zip(one, other, strict=True))
+    crossed = {*ours[0]} & {*theirs[1]} or {*ours[1]} & {*theirs[0]}
+    return not crossed and all({*a} & {*b} for a, b in zip(ours, theirs, strict=True))
 
 
 def _is_named_side(message: Message) -> bool:
     role = message.role
     words = (
-        (word, given)
-        for name, given in speaker_roles(role).items()
+        (word, mapped_role)
+        for name, mapped_role in speaker_roles(role).items()
         for word in (name, *spell_name(name).split("_"))
     )
-    if any(given and speaker_role(word) == given for word, given in words):
+    if any(mapped_role and speaker_role(word) == mapped_role for word, mapped_role in words):
         return True
     slots = {"user": ("question", "instruction", "input"), "assistant": ("answer",)}
-    found = slots.get(role, ()) if isinstance(role, str) else ()
+    role_slots = slots.get(role, ()) if isinstance(role, str) else ()
     names = [last_name(path) for path in value_paths(message.content)]
-    return any(name_strength(name, slot) >= NAMED for name in names for slot in found)
+    return any(name_strength(name, slot) >= NAMED for name in names for slot in role_slots)
 
 
 def _side_paths(mapping: Mapping) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -262,8 +274,8 @@ def _asking(records: Sequence[Record], role: str) -> float:
 def _rival_answers(model: Side) -> Iterator[str]:
     """An answer beside another one of which nothing is read, or that is called a rejected one."""
     _, answers = _side_paths(model.mapping)
-    said = value_strings(to_document(model.mapping))
-    read = {name for text in said for name in _NAME.findall(text)}
+    mapping_texts = value_strings(to_document(model.mapping))
+    read = {name for text in mapping_texts for name in _NAME.findall(text)}
     columns = View.of([row.value for row in model.trial.sample.rows]).columns
     for path in answers:
         name = last_name(path)
@@ -288,14 +300,18 @@ def _restarts(group: Group, model: Side) -> bool:
 def _odd_speakers(model: Side, rules: Side | None) -> Iterator[str]:
     """Speakers with another role than their name, one more assistant, speeches left out."""
     theirs = _speakers(rules.mapping) if rules else {}
-    named = _speakers(model.mapping)
-    for name, role in named.items():
+    speakers = _speakers(model.mapping)
+    for name, role in speakers.items():
         known, backed = speaker_role(name[0]), theirs.get(name, role) == role and name in theirs
-        others = [one for one, given in named.items() if given == "assistant" and one != name]
+        other_assistants = [
+            one
+            for one, other_speaker_role in speakers.items()
+            if other_speaker_role == "assistant" and one != name
+        ]
         other_role = role and known not in (None, "drop", role)
-        one_more = role == "assistant" and known is None and others
-        spoken = WORDS.search(_MARKUP.sub("", name[0]))
-        cut = role is None and known is None and name[1] and spoken
+        one_more = role == "assistant" and known is None and other_assistants
+        has_words = WORDS.search(_MARKUP.sub("", name[0]))
+        cut = role is None and known is None and name[1] and has_words
         if not backed and (other_role or one_more or cut):
             yield f"{name[0].strip()!r} → {role or 'left out'}"
     starts = [_starts_with_answers(one.records) if one else 0.0 for one in (model, rules)]
@@ -306,9 +322,9 @@ def _odd_speakers(model: Side, rules: Side | None) -> Iterator[str]:
 def _speakers(mapping: Mapping) -> dict[tuple[str, bool], Role | None]:
     """The role of every speaker that is named in a `map` or, cut from texts, in a `split`."""
     return {
-        (name, isinstance(one.role, RoleSplit)): given
+        (name, isinstance(one.role, RoleSplit)): role
         for one in select_messages(mapping)
-        for name, given in speaker_roles(one.role).items()
+        for name, role in speaker_roles(one.role).items()
     }
 
 
@@ -322,8 +338,10 @@ def _odd_picks(model: Side, rules: Side | None) -> Iterator[str]:
     theirs = _picks(rules.mapping) if rules else []
     for pick in _picks(model.mapping):
         names = [last_name(path) for path in value_paths(pick)]
-        named = any(name_strength(name, s) >= NAMED for name in names for s in ("answer", "label"))
-        if pick not in theirs and (theirs or not named):
+        names_match = any(
+            name_strength(name, s) >= NAMED for name in names for s in ("answer", "label")
+        )
+        if pick not in theirs and (theirs or not names_match):
             yield f"{' '.join(value_paths(pick))} picks it"
 
 
@@ -335,25 +353,25 @@ def _picks(mapping: Mapping) -> list[Value]:
 def _odd_places(model: Side, rules: Side | None) -> Iterator[str]:
     """Places of lists but the first, where the first is not taken and the rules take others."""
     theirs = {*value_strings(to_document(rules.mapping))} if rules else set()
-    for taken in _places(model).values():
-        if "0" not in taken:
-            yield from (path for path in taken.values() if path not in theirs)
+    for by_index in _places(model).values():
+        if "0" not in by_index:
+            yield from (path for path in by_index.values() if path not in theirs)
 
 
 def _places(model: Side) -> dict[tuple[str, str], dict[str, str]]:
     """The fixed places of lists that give texts: by the paths before and behind them."""
     paths = [path for value, _ in _text_values(model.mapping) for path in value_paths(value)]
-    found: dict[tuple[str, str], dict[str, str]] = {}
-    for place in filter(None, map(_ONE_PLACE.fullmatch, paths)):
-        found.setdefault((place[1], place[3]), {})[place[2]] = place[0]
-    return found
+    by_paths: dict[tuple[str, str], dict[str, str]] = {}
+    for match in filter(None, map(_ONE_PLACE.fullmatch, paths)):
+        by_paths.setdefault((match[1], match[3]), {})[match[2]] = match[0]
+    return by_paths
 
 
 def _places_left_out(model: Side) -> Iterator[str]:
     """Lists of which a mapping takes several places, and leaves half of the texts and more."""
-    for (head, tail), places in _places(model).items():
+    for (head, tail), by_index in _places(model).items():
         share = model.taken.share(f"{head}[*]{tail}", model.taken.rows())
-        if len(places) > 1 and share is not None and share < _MOST:
+        if len(by_index) > 1 and share is not None and share < _MOST:
             yield f"{head}: {share:.0%} of its texts are taken"
 
 

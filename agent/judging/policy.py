@@ -52,16 +52,18 @@ _SURE_RULES = 0.9  # rules that say more of themselves were right 96 times of 10
 
 def may_repair(state: State) -> bool:
     """Return whether a mapper may correct its answer; a model's turns have a count of their own."""
-    most = MOST_TURNS if state["order"].mapper in ("auto", MODEL) else MOST_REPAIRS
-    return state["turn"].again and len(state["attempts"]) < most
+    limit = MOST_TURNS if state["order"].mapper in ("auto", MODEL) else MOST_REPAIRS
+    return state["turn"].again and len(state["attempts"]) < limit
 
 
 def may_look(state: State) -> bool:
     """Return whether the model may look at its records: once, and not after its last attempt."""
     attempts = state["attempts"]
-    looked = any(one.signals is not None for one in attempts)
-    answered = bool(state["turn"].level) and state.get("check") is not None
-    return answered and not looked and not exhausted_reason([*attempts, closed_attempt(state)])
+    has_looked = any(one.signals is not None for one in attempts)
+    has_answer = bool(state["turn"].level) and state.get("check") is not None
+    return (
+        has_answer and not has_looked and not exhausted_reason([*attempts, closed_attempt(state)])
+    )
 
 
 def closed_attempt(
@@ -118,24 +120,26 @@ def approved_counts(state: State) -> dict[str, int | None] | None:
     What the sample shows too is settled (None: any number) once a person has seen it.
     """
     proposal, check = state.get("proposal"), state.get("check")
-    made = ((proposal and proposal.mapping) or {}).get("provenance") or {}
-    if made.get("mapper") not in ("rules", MODEL) or made.get("edited"):
+    provenance = ((proposal and proposal.mapping) or {}).get("provenance") or {}
+    if provenance.get("mapper") not in ("rules", MODEL) or provenance.get("edited"):
         return None
-    approved: dict[str, int | None] = {**_read_approved(made, "approved")}
-    if state.get("seen") or made.get("reviewed") is True:
-        approved |= _read_approved(made, "counted")
+    approved: dict[str, int | None] = {**_read_approved(provenance, "approved")}
+    if state.get("seen") or provenance.get("reviewed") is True:
+        approved |= _read_approved(provenance, "counted")
         if check and proposal:
             approved |= dict.fromkeys(stopped_signs(check))
-    stated = state["order"].approve_counts
-    return approved | state.get("approved", {}) | (read_counts(stated) if stated else {})
-
-
-def _read_approved(made: MappingDocument, key: str) -> dict[str, int]:
-    """Counts in the provenance of a mapping, which anybody may have written."""
-    found = made.get(key)
+    counts_option = state["order"].approve_counts
     return (
-        {name: one for name, one in found.items() if isinstance(one, int)}
-        if isinstance(found, dict)
+        approved | state.get("approved", {}) | (read_counts(counts_option) if counts_option else {})
+    )
+
+
+def _read_approved(provenance: MappingDocument, key: str) -> dict[str, int]:
+    """Counts in the provenance of a mapping, which anybody may have written."""
+    counts = provenance.get(key)
+    return (
+        {name: one for name, one in counts.items() if isinstance(one, int)}
+        if isinstance(counts, dict)
         else {}
     )
 
@@ -220,10 +224,10 @@ def _loss_gates(case: _Case) -> Iterator[Gate]:
     if check is not None:
         yield from loss_gates(check, by_person=proposal.mapper in PERSONS)
         if proposal.mapper == "rules":
-            made = [*constant_answer_gates(check)]
+            gates = [*constant_answer_gates(check)]
             if not proposal.layout:  # what a known layout leaves out is written down
-                made.append(filter_gate(check))
-            yield from (one for one in made if one.state != "pass")
+                gates.append(filter_gate(check))
+            yield from (one for one in gates if one.state != "pass")
 
 
 def least_confidence(order: Order) -> float:
@@ -239,11 +243,11 @@ def doubt_reason(proposal: Proposal, order: Order) -> str:
 
 def _shortfall_text(proposal: Proposal, order: Order) -> str:
     """Say how far the confidence stays below what is needed, "" if it does not."""
-    least = least_confidence(order)
-    if proposal.mapper in PERSONS or proposal.confidence >= least:
+    required = least_confidence(order)
+    if proposal.mapper in PERSONS or proposal.confidence >= required:
         return ""
     doubts = doubts_text(proposal.evidence)
-    low = f"{confidence_text(proposal.confidence)} is below --min-confidence {least:g}"
+    low = f"{confidence_text(proposal.confidence)} is below --min-confidence {required:g}"
     return f"{low}: {doubts}" if doubts else low
 
 
@@ -266,9 +270,9 @@ def dispute_reason(state: State) -> str:
         return f"{turn.fallback}; what is proposed is the rules' own"
     if proposal.mapper != MODEL:
         return ""
-    looked, nothing = state.get("looked"), proposal.decision in ("irrelevant", "unmappable")
-    if looked and nothing:
-        first = looked.proposal.decision
+    first_answer, nothing = state.get("looked"), proposal.decision in ("irrelevant", "unmappable")
+    if first_answer and nothing:
+        first = first_answer.proposal.decision
         return f"the model's first answer converts ({first}), its second finds nothing to convert"
     if not opinion or opinion.agrees:
         return ""
@@ -314,44 +318,45 @@ def _unread_gate(state: State, proposal: SafeProposal) -> Iterator[Gate]:
     """
     source = state.get("source")
     recognized = proposal.decision == "irrelevant" and not state.get("sample")
-    found = source and (source.unconverted if proposal.decision == "irrelevant" else source.unread)
-    if not found or recognized:
+    unread = source and (source.unconverted if proposal.decision == "irrelevant" else source.unread)
+    if not unread or recognized:
         return
-    much = found.bytes > MOST_UNREAD * found.of_bytes and proposal.mapper not in PERSONS
-    files = count_text(found.files, "file")
-    share = share_text(found.bytes, found.of_bytes)
+    exceeds_limit = unread.bytes > MOST_UNREAD * unread.of_bytes and proposal.mapper not in PERSONS
+    files = count_text(unread.files, "file")
+    share = share_text(unread.bytes, unread.of_bytes)
     yield Gate(
         name="unread formats",
-        state="person" if much else "warn",
-        figure=f"{files}, {share} of the bytes: {_unread_kinds(found)}",
+        state="person" if exceeds_limit else "warn",
+        figure=f"{files}, {share} of the bytes: {_unread_kinds(unread)}",
         limit=f"at most {percent_text(MOST_UNREAD)} of the bytes",
         detail=Safe(
-            f"{files} ({share} of the bytes) in formats that are not read: {_unread_kinds(found)}; "
-            f"{found.first}; {found.hint}"
+            f"{files} ({share} of the bytes) in formats that are not read: "
+            f"{_unread_kinds(unread)}; "
+            f"{unread.first}; {unread.hint}"
         ),
     )
 
 
-def _unread_kinds(found: UnreadFiles) -> str:
+def _unread_kinds(unread: UnreadFiles) -> str:
     """The formats that are not read, with files and bytes of each."""
     return ", ".join(
-        f"{one.name} ({count_text(one.files, 'file')}, {one.bytes:,} bytes)" for one in found.kinds
+        f"{one.name} ({count_text(one.files, 'file')}, {one.bytes:,} bytes)" for one in unread.kinds
     )
 
 
 def _other_shapes_gate(state: State, proposal: SafeProposal) -> Iterator[Gate]:
     """How much of the data has another shape than what is read, where that is most of it."""
     source = state.get("source")
-    whole = source.bytes + source.other_bytes if source else 0
-    most = MOST_ELSEWHERE if proposal.decision in ("pt", "sft") else MOST_UNREAD
-    if source is None or source.other_bytes <= most * whole:
+    total = source.bytes + source.other_bytes if source else 0
+    limit = MOST_ELSEWHERE if proposal.decision in ("pt", "sft") else MOST_UNREAD
+    if source is None or source.other_bytes <= limit * total:
         return
-    share = share_text(source.other_bytes, whole)
+    share = share_text(source.other_bytes, total)
     yield Gate(
         name="files of another shape",
         state="warn" if proposal.mapper in PERSONS else "person",
         figure=f"{share} of the bytes",
-        limit=f"at most {percent_text(most)} of the bytes",
+        limit=f"at most {percent_text(limit)} of the bytes",
         detail=Safe(
             f"{share} of the bytes are left out, in files of another shape: `ingot lake run` "
             "converts several data sets of one folder"
@@ -361,16 +366,16 @@ def _other_shapes_gate(state: State, proposal: SafeProposal) -> Iterator[Gate]:
 
 def _opinion_gate(case: _Case) -> Iterator[Gate]:
     """Whether the rules come to the same records as the model, where one was asked."""
-    opinion, why = case.state.get("opinion"), dispute_reason(case.state)
-    if not opinion and not why:
+    opinion, reason = case.state.get("opinion"), dispute_reason(case.state)
+    if not opinion and not reason:
         return
     rules = opinion.proposal if opinion else case.proposal
     yield Gate(
         name="second opinion",
-        state="person" if why else "pass" if opinion and opinion.agrees else "warn",
+        state="person" if reason else "pass" if opinion and opinion.agrees else "warn",
         figure=f"the rules: {rules.decision}, {confidence_text(rules.confidence)}",
         limit="the same records, or rules that are unsure",
-        detail=Safe(why),
+        detail=Safe(reason),
     )
 
 

@@ -73,31 +73,31 @@ def explain_problem(problem: Problem, mapping: Mapping) -> Problem:
     role = problem.code == "unmapped_value" and "/role" in problem.pointer
     words, command = _SAID.get("unmapped role" if role else problem.code, _OTHER)
     names = _REASONS if problem.code in _OUTCOMES else {}
-    found = (f"{names.get(one) or repr(one)} ({count})" for one, count in problem.values)
-    told = {
+    values = (f"{names.get(one) or repr(one)} ({count})" for one, count in problem.values)
+    fields = {
         "expected": problem.expected,
         "got": problem.got,
         "path": problem.path or "The data",
-        "found": ", ".join(found) or problem.got,
+        "found": ", ".join(values) or problem.got,
         "key": problem.pointer.rpartition("/")[2],
     }
-    near = f" Did you mean {problem.nearest}?" if problem.nearest else ""
-    find = _COMMANDS.get(problem.code)
-    command = find(problem, mapping) if find else command.format(**told)
-    return replace(problem, words=words.format(**told) + near, command=command)
+    suggestion = f" Did you mean {problem.nearest}?" if problem.nearest else ""
+    find_command = _COMMANDS.get(problem.code)
+    command = find_command(problem, mapping) if find_command else command.format(**fields)
+    return replace(problem, words=words.format(**fields) + suggestion, command=command)
 
 
 def told_problems(problems: Sequence[SafeProblem]) -> list[SafeProblem]:
     """Return the problems that a person is told: not what another one of them explains."""
     causes = {one.code for one in problems if not one.pointer.startswith("/meta")}
-    told = []
+    shown = []
     for one in problems:
         reasons = {reason for reason, _ in one.values}
         explained = "unresolved_path" in causes or (bool(reasons) and reasons <= causes)
         twice = one.code == "coverage" and "no_records" in causes
         if one.code not in _OUTCOMES or not (explained or twice):
-            told.append(one)
-    return told
+            shown.append(one)
+    return shown
 
 
 # --- the command that solves it
@@ -131,10 +131,12 @@ def _text_line(problem: Problem, mapping: Mapping) -> str:
 def _side_line(problem: Problem, mapping: Mapping) -> str:
     """Say what is missing where no message can have the role."""
     messages = mapping.outer.messages or ()
-    stated = [role for one in messages for role in possible_roles(one.role)]
-    sides = {"no_assistant": "assistant", "no_prompt": "user"}
-    wanted = [sides[reason] for reason, _ in problem.values[:1] if reason in sides]
-    return next((f"set {side} FIELD" for side in wanted if side not in stated), "")
+    mapped_roles = [role for one in messages for role in possible_roles(one.role)]
+    role_by_reason = {"no_assistant": "assistant", "no_prompt": "user"}
+    missing = [
+        role_by_reason[reason] for reason, _ in problem.values[:1] if reason in role_by_reason
+    ]
+    return next((f"set {side} FIELD" for side in missing if side not in mapped_roles), "")
 
 
 _COMMANDS: dict[str, Callable[[Problem, Mapping], str]] = {
@@ -149,8 +151,8 @@ _COMMANDS: dict[str, Callable[[Problem, Mapping], str]] = {
 
 def _find_part(mapping: Mapping, pointer: str) -> tuple[int, Layout, MappingPart | None]:
     """Return the part that a pointer leads into, and its layout with the number of that."""
-    for number, (place, layout) in enumerate(mapping_layouts(mapping)):
-        for part in layout_parts(layout, place):
+    for number, (layout_pointer, layout) in enumerate(mapping_layouts(mapping)):
+        for part in layout_parts(layout, layout_pointer):
             if f"{pointer}/".startswith(f"{part.pointer}/"):
                 return number, layout, part
     return 0, mapping.outer, None
@@ -164,24 +166,24 @@ def _set_line(mapping: Mapping, pointer: str, old: str, new: str) -> str:
     target, value = part.key.removeprefix("meta."), part.value
     if isinstance(value, Message):
         roles = [one.role for one in layout.messages or ()]
-        place = int(part.pointer.split("/")[-1])
+        message_number = int(part.pointer.split("/")[-1])
         alone = isinstance(value.role, str) and roles.count(value.role) == 1
-        target = str(value.role) if alone else f"message {place + 1}"
+        target = str(value.role) if alone else f"message {message_number + 1}"
         inside = pointer.startswith(f"{part.pointer}/content")
         value = value.content or "" if inside else ""
-    named = f"alternative {number} " * (number > 0)
+    prefix = f"alternative {number} " * (number > 0)
     typed: list[str] = []
     if isinstance(value, tuple):
         typed = [_typed_path(one.text, old, new) for one in value if isinstance(one, Path)]
     elif isinstance(value, Value):
         typed = [_typed_part(one, old, new) for one in value_parts(value)]
-    return f"set {named}{target} {','.join(typed)}" if typed and all(typed) else ""
+    return f"set {prefix}{target} {','.join(typed)}" if typed and all(typed) else ""
 
 
 def _typed_part(part: Value, old: str, new: str) -> str:
     """Return a part as it is typed, "" where it is neither a path nor the JSON of one."""
-    plain = part.kind == "path" and part.path and not isinstance(part.path, Lookup)
-    if not plain or any(one.kind != "flag" for one in part.modifiers()):
+    is_plain = part.kind == "path" and part.path and not isinstance(part.path, Lookup)
+    if not is_plain or any(one.kind != "flag" for one in part.modifiers()):
         return ""
     typed = _typed_path(part.path.text if part.path else "", old, new)
     return typed and " ".join([typed, *(one.typed for one in part.modifiers())])

@@ -27,9 +27,9 @@ class ProblemsByCode:
 
     def take(self, code: str, within: str = "") -> list[Problem]:
         """Return the problems of one code, where wanted only those whose pointer has a part."""
-        taken = [one for one in self._left if one.code == code and within in one.pointer]
-        self._left = [one for one in self._left if one not in taken]
-        return taken
+        matching = [one for one in self._left if one.code == code and within in one.pointer]
+        self._left = [one for one in self._left if one not in matching]
+        return matching
 
     def rest(self) -> Iterator[Gate]:
         """Yield a failed gate for each code that is left."""
@@ -52,10 +52,12 @@ def failing_gate(name: str, problems: Sequence[Problem], limit: str, figure: str
     )
 
 
-def person_gate(name: str, why: str, found: Sequence[str], limit: str) -> Gate:
+def person_gate(name: str, why: str, findings: Sequence[str], limit: str) -> Gate:
     """Return a gate that only a person opens where something was found."""
-    said = detail_text([f"{why}: {', '.join(found)}"])
-    return _gate_of("person" if found else "pass", name, str(len(found) or "none"), limit, said)
+    detail = detail_text([f"{why}: {', '.join(findings)}"])
+    return _gate_of(
+        "person" if findings else "pass", name, str(len(findings) or "none"), limit, detail
+    )
 
 
 @dataclass(frozen=True)
@@ -67,15 +69,15 @@ class GateRule(Generic[Case]):
     limit: str
     find: Callable[Case, Iterable[str]]
 
-    def gate(self, found: Iterable[str]) -> Gate:
+    def gate(self, findings: Iterable[str]) -> Gate:
         """Return the gate, which passes where nothing was found."""
-        return person_gate(self.name, self.why, [*found], self.limit)
+        return person_gate(self.name, self.why, [*findings], self.limit)
 
 
 def _gate_of(state: State, name: str, figure: str, limit: str, detail: Safe) -> Gate:
     """A gate whose detail is told where it does not pass."""
-    told = EMPTY_TEXT if state == "pass" else detail
-    return Gate(name=name, state=state, figure=figure, limit=limit, detail=told)
+    shown_detail = EMPTY_TEXT if state == "pass" else detail
+    return Gate(name=name, state=state, figure=figure, limit=limit, detail=shown_detail)
 
 
 def percent_text(share: float) -> str:
@@ -85,8 +87,8 @@ def percent_text(share: float) -> str:
 
 def problem_text(problem: Problem) -> str:
     """Return a problem's place and what was found there."""
-    near = f", nearest: {problem.nearest}" if problem.nearest else ""
-    return f"{problem.pointer or '/'}: {problem.got}{near}"
+    suggestion = f", nearest: {problem.nearest}" if problem.nearest else ""
+    return f"{problem.pointer or '/'}: {problem.got}{suggestion}"
 
 
 def detail_text(lines: Iterable[str]) -> Safe:
@@ -94,11 +96,11 @@ def detail_text(lines: Iterable[str]) -> Safe:
     return Safe(shorten_text(redact("; ".join(lines)), _MOST_DETAIL, "..."))
 
 
-def share_text(part: int, whole: int) -> str:
+def share_text(part: int, total: int) -> str:
     """Return a count and its share, never rounded up: "196/200 (98.0 %)"."""
-    if not whole:
-        return f"{part}/{whole}"
-    return f"{part}/{whole} ({math.floor(1000 * part / whole) / 10:.1f} %)"
+    if not total:
+        return f"{part}/{total}"
+    return f"{part}/{total} ({math.floor(1000 * part / total) / 10:.1f} %)"
 
 
 # Soft outcomes above this share are pointed at; of a model's making they are for a person.
@@ -108,7 +110,7 @@ _NEARLY_ALL, _MANY = 0.95, 20
 _FEWEST_SAME = 3
 
 
-def sample_gates(check: Check, found: ProblemsByCode) -> Iterator[Gate]:
+def sample_gates(check: Check, by_code: ProblemsByCode) -> Iterator[Gate]:
     """Yield the gates of a mapping that was run."""
     failures = check.failures
     unreadable = check.unreadable
@@ -116,59 +118,59 @@ def sample_gates(check: Check, found: ProblemsByCode) -> Iterator[Gate]:
     tried = check.records + sum(failures.values()) - unreadable
     yield failing_gate(
         "coverage",
-        found.take("coverage"),
+        by_code.take("coverage"),
         f"at least {percent_text(MIN_COVERAGE)}",
         share_text(check.records + sum(soft.values()), tried),
     )
     records = f"{check.records} of {check.rows} rows"
-    yield failing_gate("records", found.take("no_records"), "at least one", records)
+    yield failing_gate("records", by_code.take("no_records"), "at least one", records)
     for reason, count in soft.items():
-        much = count > MOST_LEFT_OUT * tried
+        exceeds_limit = count > MOST_LEFT_OUT * tried
         yield Gate(
             name=reason.replace("_", " "),
-            state="fail" if (not check.records) else "warn" if much else "pass",
+            state="fail" if (not check.records) else "warn" if exceeds_limit else "pass",
             figure=share_text(count, tried),
             limit="fewer than all",
         )
     yield failing_gate(
         "unreadable rows",
-        found.take("unreadable"),
+        by_code.take("unreadable"),
         f"at most {percent_text(MAX_UNREADABLE)}",
         share_text(unreadable, check.rows),
     )
-    yield from _path_gates(check, found)
-    yield from _content_gates(check.content, found)
-    yield from _drift_gate(check, found)
+    yield from _path_gates(check, by_code)
+    yield from _content_gates(check.content, by_code)
+    yield from _drift_gate(check, by_code)
 
 
-def _path_gates(check: Check, found: ProblemsByCode) -> Iterator[Gate]:
+def _path_gates(check: Check, by_code: ProblemsByCode) -> Iterator[Gate]:
     paths = check.paths
     resolved = sum(bool(one.resolved or one.null) for one in paths)
-    nowhere = found.take("unresolved_path")
+    nowhere = by_code.take("unresolved_path")
     yield failing_gate("paths", nowhere, "each is in the data", f"{resolved}/{len(paths)}")
-    unnamed = found.take("unmapped_value", "/role")
+    unnamed = by_code.take("unmapped_value", "/role")
     if unnamed or any("/role" in one.pointer for one in paths):
         lost = check.failures.get("unmapped_value", 0)
         records = f"in {count_text(lost, 'record')}"
         yield failing_gate("unmapped role values", unnamed, "none", records if unnamed else "none")
     for code, name in (("unmapped_value", "unmapped values"), ("not_text", "texts")):
-        if problems := found.take(code):
+        if problems := by_code.take(code):
             yield failing_gate(
                 name, problems, "none without a text" if code == "not_text" else "none"
             )
 
 
-def _content_gates(content: Content, found: ProblemsByCode) -> Iterator[Gate]:
+def _content_gates(content: Content, by_code: ProblemsByCode) -> Iterator[Gate]:
     usual = content.usual
     if "answers" in usual:
-        yield failing_gate("paths on both sides", found.take("both_sides"), "none")
-        none = found.take("no_training")
+        yield failing_gate("paths on both sides", by_code.take("both_sides"), "none")
+        none = by_code.take("no_training")
         records = share_text(content.trained_records, content.records)
         chars = 100 * content.trained_chars / max(1, content.chars)
-        few = content.trained_records < MIN_COVERAGE * content.records
+        is_below_limit = content.trained_records < MIN_COVERAGE * content.records
         yield Gate(
             name="trained on",
-            state="fail" if none else "warn" if few else "pass",
+            state="fail" if none else "warn" if is_below_limit else "pass",
             figure=f"{records} records, {chars:.1f} % of the characters",
             limit="at least one message",
         )
@@ -190,16 +192,16 @@ def _content_gates(content: Content, found: ProblemsByCode) -> Iterator[Gate]:
 
 def is_constant(counts: MostFrequent) -> bool:
     """Return whether texts are the same in all, or in nearly all of many."""
-    texts, most = counts.texts, counts.count
-    same = texts >= _FEWEST_SAME and most == texts
-    return bool(same or (texts >= _MANY and most >= _NEARLY_ALL * texts))
+    texts, most_frequent = counts.texts, counts.count
+    same = texts >= _FEWEST_SAME and most_frequent == texts
+    return bool(same or (texts >= _MANY and most_frequent >= _NEARLY_ALL * texts))
 
 
-def _drift_gate(check: Check, found: ProblemsByCode) -> Iterator[Gate]:
+def _drift_gate(check: Check, by_code: ProblemsByCode) -> Iterator[Gate]:
     changes = check.changes
     if changes is None:
         return
-    stopping = found.take("drift")
+    stopping = by_code.take("drift")
     yield Gate(
         name="shape of the data",
         state="fail" if stopping else "warn" if changes else "pass",
@@ -222,13 +224,13 @@ def loss_gates(check: Check, *, by_person: bool) -> Iterator[Gate]:
     content = check.content
     share = share_text(min(content.chars, loss.text_chars), loss.text_chars)
     limit = f"at least {percent_text(LEAST_YIELD)} of the characters"
-    said = Safe(f"the records hold {share} of the characters of the texts")
+    detail = Safe(f"the records hold {share} of the characters of the texts")
     low: State = stop if content.chars < LEAST_YIELD * loss.text_chars else "pass"
-    yield _gate_of(low, "text in the records", share, limit, said)
+    yield _gate_of(low, "text in the records", share, limit, detail)
     files = [f"{file} ({rows} rows)" for file, rows in loss.silent_files]
-    said = detail_text([f"no sampled row gives a record: {', '.join(files[:5])}"])
+    detail = detail_text([f"no sampled row gives a record: {', '.join(files[:5])}"])
     silent: State = stop if files else "pass"
-    yield _gate_of(silent, "files without a record", str(len(files) or "none"), "none", said)
+    yield _gate_of(silent, "files without a record", str(len(files) or "none"), "none", detail)
     yield _share_gate(
         "texts without words",
         (content.wordless, content.records, MOST_WORDLESS),
@@ -252,9 +254,9 @@ def _sign_gates(check: Check, stop: State) -> Iterator[Gate]:
         rows = _sign_rows(check, name)
         if documents and not rows and name != "media":
             continue
-        held: State = stop if name in stopped else "pass"
+        state: State = stop if name in stopped else "pass"
         figure = share_text(rows, check.ok_rows) if rows else "none"
-        yield _gate_of(held, sign.gate, figure, sign.limit, Safe(f"{figure} {sign.why}"))
+        yield _gate_of(state, sign.gate, figure, sign.limit, Safe(f"{figure} {sign.why}"))
 
 
 def stopped_signs(check: Check) -> list[str]:
@@ -274,20 +276,20 @@ def _sign_rows(check: Check, name: str) -> int:
     return max(rows, check.loss.captions) if name == "media" else rows
 
 
-def _share_gate(name: str, found: tuple[int, int, float], why: Safe, stop: State) -> Gate:
-    """Stop where a part of a whole is more than a share of it; `why` follows the figure."""
-    part, whole, most = found
-    figure, limit = share_text(part, whole), f"at most {percent_text(most)}"
-    state: State = stop if part > most * whole else "pass"
-    return _gate_of(state, name, figure, limit, Safe(f"{figure} {why}"))
+def _share_gate(name: str, figures: tuple[int, int, float], explanation: Safe, stop: State) -> Gate:
+    """Stop where a part of a whole is more than a share of it; `explanation` follows the figure."""
+    part, total, limit_share = figures
+    figure, limit = share_text(part, total), f"at most {percent_text(limit_share)}"
+    state: State = stop if part > limit_share * total else "pass"
+    return _gate_of(state, name, figure, limit, Safe(f"{figure} {explanation}"))
 
 
 def left_out_gates(check: Check) -> Iterator[Gate]:
     """Yield how much a model's conditions and dropped roles leave out."""
     failures = check.failures
-    gone = sum(failures.get(reason, 0) for reason in SOFT_REASONS)
+    left_out = sum(failures.get(reason, 0) for reason in SOFT_REASONS)
     tried = check.records + sum(failures.values()) - check.unreadable
-    yield _half_gate(Safe("records left out"), gone, tried)
+    yield _half_gate(Safe("records left out"), left_out, tried)
     if check.messages:
         yield _half_gate(Safe("messages left out"), check.dropped, check.messages)
 
@@ -298,11 +300,11 @@ def filter_gate(check: Check) -> Gate:
     return _half_gate(Safe("records left out"), check.failures.get("filtered", 0), tried)
 
 
-def _half_gate(name: Safe, gone: int, whole: int) -> Gate:
-    figure, limit = share_text(gone, whole), f"at most {percent_text(MOST_LEFT_OUT)}"
-    said = Safe(f"the mapping leaves out more than half: {name} {figure}")
-    much = gone > MOST_LEFT_OUT * whole
-    return _gate_of("person" if much else "pass", name, figure, limit, said)
+def _half_gate(name: Safe, left_out: int, total: int) -> Gate:
+    figure, limit = share_text(left_out, total), f"at most {percent_text(MOST_LEFT_OUT)}"
+    detail = Safe(f"the mapping leaves out more than half: {name} {figure}")
+    exceeds_limit = left_out > MOST_LEFT_OUT * total
+    return _gate_of("person" if exceeds_limit else "pass", name, figure, limit, detail)
 
 
 def constant_answer_gates(check: Check) -> Iterator[Gate]:
@@ -312,5 +314,5 @@ def constant_answer_gates(check: Check) -> Iterator[Gate]:
         if side in usual:
             state: State = "person" if is_constant(usual[side]) else "pass"
             figure = share_text(usual[side].count, usual[side].texts)
-            said = Safe(f"the mapping trains on the same text in {figure} records")
-            yield _gate_of(state, f"constant {side}", figure, "not one text in all records", said)
+            detail = Safe(f"the mapping trains on the same text in {figure} records")
+            yield _gate_of(state, f"constant {side}", figure, "not one text in all records", detail)

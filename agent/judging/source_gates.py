@@ -47,13 +47,13 @@ def _strange_texts(source: Source) -> Iterator[Gate]:
     """How much of the text is of a kind that nobody knows, or written for machines."""
     kinds: dict[str, list[SourceFile]] = defaultdict(list)
     for file in source.files:
-        if said := _strange_kind(file):
-            kinds[said].append(file)
-    whole = sum(file.bytes for file in source.files)
-    strange = sum(file.bytes for held in kinds.values() for file in held)
-    if not kinds or strange <= MOST_STRANGE * whole:
+        if file_kind := _strange_kind(file):
+            kinds[file_kind].append(file)
+    total = sum(file.bytes for file in source.files)
+    strange = sum(file.bytes for group in kinds.values() for file in group)
+    if not kinds or strange <= MOST_STRANGE * total:
         return
-    told = [
+    details = [
         f"{count_text(len(files), 'file')} of {kind}, such as {files[0].name}: "
         f"{_first_lines(files[0])}"
         for kind, files in islice(kinds.items(), _SHOWN)
@@ -61,9 +61,9 @@ def _strange_texts(source: Source) -> Iterator[Gate]:
     yield Gate(
         name="kinds of text",
         state="person",
-        figure=f"{share_text(strange, whole)} of the bytes",
+        figure=f"{share_text(strange, total)} of the bytes",
         limit=f"at most {percent_text(MOST_STRANGE)} of an unknown kind or for machines",
-        detail=detail_text(told),
+        detail=detail_text(details),
     )
 
 
@@ -72,10 +72,10 @@ def _strange_kind(file: SourceFile) -> str:
     if file.facts.format in ("text", *DOCUMENTS):
         return strange_text(file.facts.shape)
     nameless = file.facts.format == "csv" and not file.facts.header
-    asked = nameless or file.facts.format == "xml"
-    ending = unknown_ending(file.name) if asked else ""
-    what = "tables without names" if nameless else "XML"
-    return "" if ending in _KNOWN_ENDINGS else f"{what} of an unknown kind (.{ending})"
+    is_doubtful = nameless or file.facts.format == "xml"
+    ending = unknown_ending(file.name) if is_doubtful else ""
+    description = "tables without names" if nameless else "XML"
+    return "" if ending in _KNOWN_ENDINGS else f"{description} of an unknown kind (.{ending})"
 
 
 def _first_lines(file: SourceFile) -> str:
@@ -95,17 +95,17 @@ def _unclear_headers(source: Source) -> Iterator[Gate]:
     """Tables whose header may be another row, and sheets that only their places join."""
     nameless = [one for one in source.files if one.facts.format == "excel" and not one.facts.header]
     joined = nameless if len(nameless) > 1 and source.spec.columns is None else []
-    told = [f"{one.name}: {one.facts.unclear}" for one in source.files if one.facts.unclear]
+    details = [f"{one.name}: {one.facts.unclear}" for one in source.files if one.facts.unclear]
     if joined:
         names = " and ".join(one.name for one in joined[:_SHOWN])
-        told.append(f"{names} have no header: their columns are joined by their places")
-    if told:
+        details.append(f"{names} have no header: their columns are joined by their places")
+    if details:
         yield Gate(
             name="header",
             state="person",
-            figure=f"unclear in {count_text(len(told), 'place')}",
+            figure=f"unclear in {count_text(len(details), 'place')}",
             limit="clear names of columns",
-            detail=detail_text([*told[:_SHOWN], "state source.header_rows, or: header row N"]),
+            detail=detail_text([*details[:_SHOWN], "state source.header_rows, or: header row N"]),
         )
 
 
@@ -118,33 +118,37 @@ _CODE = re.compile(r"(?<![a-z])[a-z]{2}(?![a-z])")
 
 def _files_in_step(source: Source) -> Iterator[Gate]:
     """Texts that differ in the ending or the language of their name, and have as many lines."""
-    named: dict[str, list[SourceFile]] = defaultdict(list)
+    by_common_name: dict[str, list[SourceFile]] = defaultdict(list)
     for file in source.files:
         if file.facts.format == "text" and file.facts.layout == "list":
-            named[_common_name(file.name)].append(file)
-    found = [pair for held in named.values() if (pair := _equal_lines(held))]
-    if not found:
+            by_common_name[_common_name(file.name)].append(file)
+    parallel = [equal for group in by_common_name.values() if (equal := _equal_lines(group))]
+    if not parallel:
         return
-    told = (
+    details = (
         f"{' and '.join(one.name for one in files[:_SHOWN])} have {lines:,} lines each"
-        for files, lines in found
+        for files, lines in parallel
     )
     yield Gate(
         name="files in step",
         state="person",
-        figure=f"{sum(len(files) for files, _ in found)} files",
+        figure=f"{sum(len(files) for files, _ in parallel)} files",
         limit="none: a row is a line of one file",
-        detail=detail_text([*told, "a parallel text: join its files to rows first"]),
+        detail=detail_text([*details, "a parallel text: join its files to rows first"]),
     )
 
 
 def _common_name(name: str) -> str:
     """A name without what tells the sides of a parallel text: a language in it, or its ending."""
     folder, _, base = name.lower().rpartition("/")
-    bare = _CODE.sub(lambda found: "*" if found[0] in ISO_639_1 else found[0], base)
+    without_language = _CODE.sub(lambda match: "*" if match[0] in ISO_639_1 else match[0], base)
     stem, dot, ending = base.partition(".")
-    plain = not dot or ending in ("txt", "text")
-    return f"{folder}/{bare}" if plain or bare != base else f"{folder}/{stem}.*"
+    is_plain = not dot or ending in ("txt", "text")
+    return (
+        f"{folder}/{without_language}"
+        if is_plain or without_language != base
+        else f"{folder}/{stem}.*"
+    )
 
 
 def _equal_lines(files: Sequence[SourceFile]) -> tuple[list[SourceFile], int] | None:
@@ -152,9 +156,9 @@ def _equal_lines(files: Sequence[SourceFile]) -> tuple[list[SourceFile], int] | 
     if len(files) < 2 or len({file.name for file in files}) < 2:
         return None
     counts = [_count_lines(file) for file in files]
-    most = max(counts, key=counts.count)
-    alike = [file for file, count in zip(files, counts, strict=True) if count == most]
-    return (alike, most) if most >= _FEWEST_LINES and len(alike) > 1 else None
+    commonest = max(counts, key=counts.count)
+    equal = [file for file, count in zip(files, counts, strict=True) if count == commonest]
+    return (equal, commonest) if commonest >= _FEWEST_LINES and len(equal) > 1 else None
 
 
 def _count_lines(file: SourceFile) -> int:
@@ -186,20 +190,20 @@ def list_gates(trial: Trial) -> tuple[Gate, ...]:
         return ()
     root = source.spec.root or "$"
     used = [_steps_of(compile_path(root))] if root != "$" else list(_used_steps(trial.mapping))
-    left = [path for path in lists if not any(_is_on_way(path, one) for one in used)]
-    rows, whole = (sum(lists[path] or 0 for path in paths) for paths in (left, lists))
+    unread = [path for path in lists if not any(_is_on_way(path, one) for one in used)]
+    rows, total = (sum(lists[path] or 0 for path in paths) for paths in (unread, lists))
     equal = any(one.path.endswith("*[*]") for one in source.roots)
-    most = MOST_EQUAL if equal else MOST_OUTSIDE
-    if not left or (rows <= most * whole and None not in map(lists.get, left)):
+    limit = MOST_EQUAL if equal else MOST_OUTSIDE
+    if not unread or (rows <= limit * total and None not in map(lists.get, unread)):
         return ()
-    share = share_text(rows, whole) if whole else "an unknown part"
-    said = f"{share} of the rows are in lists that are not read: {', '.join(left[:_SHOWN])}"
+    share = share_text(rows, total) if total else "an unknown part"
+    detail = f"{share} of the rows are in lists that are not read: {', '.join(unread[:_SHOWN])}"
     gate = Gate(
         name="lists of rows",
         state="person",
         figure=f"{share} of the rows are not read",
-        limit=f"at most {percent_text(most)}",
-        detail=detail_text([said]),
+        limit=f"at most {percent_text(limit)}",
+        detail=detail_text([detail]),
     )
     return (gate,)
 
@@ -212,26 +216,26 @@ def _is_list(path: str) -> bool:
 
 def _used_steps(mapping: Mapping) -> Iterator[_Steps]:
     for use in path_uses(mapping):
-        around = [path for one in use.scope if isinstance(one, tuple) for path in one]
+        outer_paths = [path for one in use.scope if isinstance(one, tuple) for path in one]
         if not isinstance(use.path, Lookup):
-            yield [step for path in (*around, use.path) for step in _steps_of(path)]
+            yield [step for path in (*outer_paths, use.path) for step in _steps_of(path)]
 
 
 def _steps_of(path: Path) -> _Steps:
     """The keys of a path, and its marks; a place in a list stands for the list."""
-    found: _Steps = []
+    keys: _Steps = []
     for step in path.steps:
         if isinstance(step, Names):
-            found += step.names
+            keys += step.names
         else:
-            found.append(
+            keys.append(
                 step.name
                 if isinstance(step, Key)
                 else step.mark
                 if isinstance(step, Mark)
                 else "[*]"
             )
-    return found
+    return keys
 
 
 def _is_on_way(path: str, used: _Steps) -> bool:
@@ -256,22 +260,24 @@ def html_gates(trial: Trial) -> Iterator[Gate]:
     uses = path_uses(trial.mapping)
     texts = [one.path for one in uses if _TEXT_PART.search(one.pointer)]
     paths = [one.text for one in texts if isinstance(one, Path)]
-    shown = [one.path.text for one in walk(trial.mapping, Value) if one.path and one.text_of_html]
-    taken, marked = {*map(last_name, paths)} - {*map(last_name, shown)}, Counter[str]()
+    extracted = [
+        one.path.text for one in walk(trial.mapping, Value) if one.path and one.text_of_html
+    ]
+    used_names, marked = {*map(last_name, paths)} - {*map(last_name, extracted)}, Counter[str]()
     for row in trial.sample.rows:
-        held = texts_inside(row.value)
-        marked.update({path for path, text in held if path and _HTML.search(text)})
-    found = [path for path, _ in marked.most_common() if last_name(path) in taken]
-    rows, whole = marked[found[0]] if found else 0, len(trial.sample.rows)
-    if rows <= MOST_HTML * whole:
+        row_texts = texts_inside(row.value)
+        marked.update({path for path, text in row_texts if path and _HTML.search(text)})
+    with_html = [path for path, _ in marked.most_common() if last_name(path) in used_names]
+    rows, row_count = marked[with_html[0]] if with_html else 0, len(trial.sample.rows)
+    if rows <= MOST_HTML * row_count:
         return
-    told = [f"{path} ({marked[path]:,} rows)" for path in found[:_SHOWN]]
+    details = [f"{path} ({marked[path]:,} rows)" for path in with_html[:_SHOWN]]
     yield Gate(
         name="HTML in texts",
         state="warn",
-        figure=f"{share_text(rows, whole)} of the rows: {detail_text(found[:_SHOWN])}",
+        figure=f"{share_text(rows, row_count)} of the rows: {detail_text(with_html[:_SHOWN])}",
         limit=f"at most {percent_text(MOST_HTML)}",
-        detail=detail_text([f"tags stay in the texts of {', '.join(told)}"]),
+        detail=detail_text([f"tags stay in the texts of {', '.join(details)}"]),
     )
 
 
@@ -292,8 +298,8 @@ def row_gates(sample: Sample) -> tuple[Gate, ...]:
     joined = next(_joined_files(shapes, values), None)
     if joined is None:
         return ()
-    key, one, other = joined
-    said = f"rows of {one} and of {other} are of several kinds, which {key} joins"
+    key, first, second = joined
+    detail = f"rows of {first} and of {second} are of several kinds, which {key} joins"
     hint = "join them first, or convert the files of one kind"
     return (
         Gate(
@@ -301,7 +307,7 @@ def row_gates(sample: Sample) -> tuple[Gate, ...]:
             state="person",
             figure=f"joined by {detail_text([key])}",
             limit="one",
-            detail=detail_text([said, hint]),
+            detail=detail_text([detail, hint]),
         ),
     )
 
@@ -311,9 +317,9 @@ def _joined_files(
 ) -> Iterator[tuple[str, str, str]]:
     """A key, and two files: the second has ids of its own beside the first's."""
     for one, keys in shapes.items():
-        for other, more in shapes.items():
-            own = {key for key in more - keys if _FOREIGN_KEY.fullmatch(key)}
-            for key in sorted(values[one].keys() & values[other].keys()) if own else ():
+        for other, other_keys in shapes.items():
+            own_ids = {key for key in other_keys - keys if _FOREIGN_KEY.fullmatch(key)}
+            for key in sorted(values[one].keys() & values[other].keys()) if own_ids else ():
                 if values[one][key] & values[other][key]:
                     yield key, one, other
 
@@ -344,9 +350,9 @@ def summarize_source(source: Source, gates: tuple[Gate, ...] | None = None) -> S
 def _are_told(source: Source) -> bool:
     """Whether it is worth a word which files are read: several, or a part of what is there."""
     first = next(iter(source.files), None)
-    odd = first is not None and (first.facts.rows is not None or first.facts.header_rows)
+    has_structure = first is not None and (first.facts.rows is not None or first.facts.header_rows)
     chosen = any(one.kind in ("shape", "unselected") for one in source.left_out)
-    return bool(chosen or odd or len(source.files) > 1)
+    return bool(chosen or has_structure or len(source.files) > 1)
 
 
 def _file_text(file: SourceFile) -> Safe:
@@ -358,10 +364,10 @@ def _file_text(file: SourceFile) -> Safe:
     return redact(f"{file.name} ({size}{header})")
 
 
-def redacted_left_out(one: LeftOut) -> SafeLeftOut:
+def redacted_left_out(left_out: LeftOut) -> SafeLeftOut:
     """A file that is not read, as it may be named."""
-    name, why, reason = redact(one.name), redact(one.why), redact(one.reason)
-    return SafeLeftOut(replace(one, name=name, why=why, reason=reason))
+    texts = {key: redact(getattr(left_out, key)) for key in ("name", "why", "reason")}
+    return SafeLeftOut(replace(left_out, **texts))
 
 
 _UNREAD: Final[Sequence[LeftKind]] = ("unread", "table")
@@ -373,8 +379,8 @@ def _other_bytes(source: Source) -> int:
     """The bytes of data of another shape, and of documents that outweigh what is read by far."""
     shapes = sum(one.bytes for one in source.left_out if one.kind == "shape")
     prose = sum(one.bytes for one in source.left_out if one.kind == "prose")
-    much = prose > _TIMES_DATA * sum(file.bytes for file in source.files)
-    return shapes + prose * much
+    outweighs = prose > _TIMES_DATA * sum(file.bytes for file in source.files)
+    return shapes + prose * outweighs
 
 
 def _summarize_unread(source: Source, kinds: Sequence[LeftKind]) -> UnreadFiles | None:
@@ -387,16 +393,19 @@ def _summarize_unread(source: Source, kinds: Sequence[LeftKind]) -> UnreadFiles 
     ]
     if not unread:
         return None
-    left = sum(one.bytes for one in unread)
+    unread_bytes = sum(one.bytes for one in unread)
     sizes: dict[str, list[int]] = {}
     for one in unread:
         sizes.setdefault(one.form or one.why, []).append(one.bytes)
-    forms = [UnreadKind(redact(form), len(held), sum(held)) for form, held in sizes.items()]
-    others = sum(one.bytes for one in source.left_out if one.kind == "shape")
+    forms = [
+        UnreadKind(redact(form), len(form_sizes), sum(form_sizes))
+        for form, form_sizes in sizes.items()
+    ]
+    other_shape_bytes = sum(one.bytes for one in source.left_out if one.kind == "shape")
     return UnreadFiles(
         files=len(unread),
-        bytes=left,
-        of_bytes=left + others + sum(file.bytes for file in source.files),
+        bytes=unread_bytes,
+        of_bytes=unread_bytes + other_shape_bytes + sum(file.bytes for file in source.files),
         first=redact(file_kinds.unread_text(unread)),
         kinds=tuple(sorted(forms, key=lambda form: (-form.bytes, form.name))),
         hint=redact(file_kinds.unread_hint(one.form for one in unread)),

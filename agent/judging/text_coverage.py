@@ -37,9 +37,11 @@ def find_signals(mapping: Mapping, report: CheckReport) -> tuple[str, ...]:
     if not records:
         return ()
     traces = record_doubts(mapping.kind, records)
-    told = [one.seen for one in traces if one.name in _SHOWN_DOUBTS and one.share >= NOTABLE_SHARE]
+    signals = [
+        one.seen for one in traces if one.name in _SHOWN_DOUBTS and one.share >= NOTABLE_SHARE
+    ]
     split = mapping.group or any(one.each for one in mapping.alternatives())
-    return (*told, *_repeated_texts(records), *(() if split else _unused_paths(examples)))
+    return (*signals, *_repeated_texts(records), *(() if split else _unused_paths(examples)))
 
 
 def _repeated_texts(records: Sequence[Record]) -> Iterator[str]:
@@ -47,9 +49,9 @@ def _repeated_texts(records: Sequence[Record]) -> Iterator[str]:
     twice = sum(any(map(_repeats_line, record_texts(record))) for record in records) / len(records)
     if twice >= NOTABLE_SHARE:
         yield f"in {twice:.0%} of the records one text holds the same long line twice"
-    both = sum(_is_on_both_sides(record) for record in records) / len(records)
-    if both >= NOTABLE_SHARE:
-        yield f"in {both:.0%} of the records an answer is the question word for word"
+    same_share = sum(_is_on_both_sides(record) for record in records) / len(records)
+    if same_share >= NOTABLE_SHARE:
+        yield f"in {same_share:.0%} of the records an answer is the question word for word"
 
 
 def _repeats_line(text: str) -> bool:
@@ -59,34 +61,34 @@ def _repeats_line(text: str) -> bool:
 
 
 def _is_on_both_sides(record: Record) -> bool:
-    said: dict[str, set[str]] = {"user": set(), "assistant": set()}
+    texts_by_role: dict[str, set[str]] = {"user": set(), "assistant": set()}
     for message in record.get("messages", ()):
-        said.setdefault(message["role"], set()).add(message["content"].strip())
-    return bool(said["user"] & said["assistant"])
+        texts_by_role.setdefault(message["role"], set()).add(message["content"].strip())
+    return bool(texts_by_role["user"] & texts_by_role["assistant"])
 
 
 def _unused_paths(examples: Sequence[Example]) -> Iterator[str]:
     """Paths whose long texts stand in no record, with their share of the rows' long texts."""
-    left: Counter[str] = Counter()
+    unused: Counter[str] = Counter()
     total = 0
     for row, record in examples:
-        whole = "\n".join(record_texts(record))
+        used_text = "\n".join(record_texts(record))
         for path, text in texts_inside(row):
             if len(text) < LONG_TEXT or " " not in text.strip():
                 continue
             total += len(text)
-            if text.strip()[:COMPARED_CHARS] not in whole:
-                left[path or "$"] += len(text)
-    for path, chars in left.most_common(3):
+            if text.strip()[:COMPARED_CHARS] not in used_text:
+                unused[path or "$"] += len(text)
+    for path, chars in unused.most_common(3):
         if (share := chars / total) >= NOTABLE_SHARE:
-            told = shorten_text(path, _LONGEST_PATH, "...")
-            yield f"{told} holds {share:.0%} of the characters of long texts and is not used"
+            short_path = shorten_text(path, _LONGEST_PATH, "...")
+            yield f"{short_path} holds {share:.0%} of the characters of long texts and is not used"
 
 
 def record_texts(record: Record) -> list[str]:
     """Return every text of a unified record."""
-    said = [message["content"] for message in record.get("messages", ())]
-    return [*said, *(record[key] for key in ("text", "system") if record.get(key))]
+    contents = [message["content"] for message in record.get("messages", ())]
+    return [*contents, *(record[key] for key in ("text", "system") if record.get(key))]
 
 
 def texts_inside(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
@@ -137,13 +139,13 @@ class Taken:
         grouped = bool(trial.mapping.group)
         leaves = {}
         for row, (value, records) in enumerate(islice(row_records(trial), _FIRST_ROWS)):
-            said = [words_of("\n".join(record_texts(record))) for record in records]
-            for place, (path, text) in enumerate(_prose_texts(value)):
+            record_words = [words_of("\n".join(record_texts(record))) for record in records]
+            for number, (path, text) in enumerate(_prose_texts(value)):
                 key = words_of(text)[:_KEY]
-                most = max((one.count(key) for one in said), default=0)
-                held = min(most, 1 + (len(key) >= _LONG)) if records else None
+                occurrences = max((one.count(key) for one in record_words), default=0)
+                count = min(occurrences, 1 + (len(key) >= _LONG)) if records else None
                 name = path.removeprefix("[*]").removeprefix(".") if grouped else path
-                leaves[row, place] = Leaf(row=row, path=name, words=key, held=held)
+                leaves[row, number] = Leaf(row=row, path=name, words=key, held=count)
         return cls(leaves=leaves, grouped=grouped)
 
     def rows(self) -> set[int]:
@@ -152,11 +154,11 @@ class Taken:
 
     def share(self, path: str, rows: set[int]) -> float | None:
         """Return the share of the texts at a path that the records hold, None if they are few."""
-        found = [leaf.held for leaf in self.leaves.values() if leaf.path == path]
+        counts = [leaf.held for leaf in self.leaves.values() if leaf.path == path]
         if not self.grouped:
             inside = (leaf for leaf in self.leaves.values() if leaf.row in rows)
-            found = [leaf.held for leaf in inside if leaf.path == path]
-        return sum(map(bool, found)) / len(found) if len(found) >= _FEWEST else None
+            counts = [leaf.held for leaf in inside if leaf.path == path]
+        return sum(map(bool, counts)) / len(counts) if len(counts) >= _FEWEST else None
 
     def paths(self) -> list[str]:
         """Return every path that has a text."""
@@ -165,12 +167,12 @@ class Taken:
 
 def _prose_texts(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
     """The texts of several words anywhere in a row, also in JSON inside a text."""
-    for place, text in texts_inside(value, path):
+    for inner_path, text in texts_inside(value, path):
         inside = parse_json_text(text) if text[:1] in ("[", "{") else None
         if inside is not None:
-            yield from _prose_texts(inside, place)
+            yield from _prose_texts(inside, inner_path)
         elif is_prose(text):
-            yield place, text
+            yield inner_path, text
 
 
 def is_prose(text: str) -> bool:
@@ -190,13 +192,19 @@ def texts_left_out(model: Taken, rules: Taken | None) -> Iterator[str]:
     grouped = model.grouped or bool(rules and rules.grouped)
     rows = model.rows() if rules is None or grouped else model.rows() & rules.rows()
     for path in model.paths():
-        taken = model.share(path, rows)
-        whole = (rules.share(path, rows) if rules else None) or 0.0
-        if taken is None:
+        model_share = model.share(path, rows)
+        rules_share = (rules.share(path, rows) if rules else None) or 0.0
+        if model_share is None:
             continue
-        lost = taken < min(_LOST, whole - _NONE)
-        if lost and whole >= _HALF and (taken >= _NONE or (whole >= _WHOLE and _is_named(path))):
-            yield f"{path}: {taken:.0%} of its texts are taken, {whole:.0%} by the rules"
+        lost = model_share < min(_LOST, rules_share - _NONE)
+        if (
+            lost
+            and rules_share >= _HALF
+            and (model_share >= _NONE or (rules_share >= _WHOLE and _is_named(path)))
+        ):
+            yield (
+                f"{path}: {model_share:.0%} of its texts are taken, {rules_share:.0%} by the rules"
+            )
 
 
 def _is_named(path: str) -> bool:
@@ -209,22 +217,22 @@ def other_texts(model: Taken, rules: Taken | None) -> Iterator[str]:
     if rules is None or model.grouped or rules.grouped:
         return
     for path in model.paths():
-        places = [at for at, leaf in model.leaves.items() if leaf.path == path]
-        one, other = (
-            {at for at in places if at in taken.leaves and taken.leaves[at].held}
-            for taken in (model, rules)
+        keys = [key for key, leaf in model.leaves.items() if leaf.path == path]
+        ours, theirs = (
+            {key for key in keys if key in coverage.leaves and coverage.leaves[key].held}
+            for coverage in (model, rules)
         )
-        fewest = min(len(one), len(other))
-        part = max(len(one), len(other)) < _WHOLE * len(places) and fewest >= _NONE * len(places)
-        if len(places) >= _FEWEST and part and 2 * len(one & other) < fewest:
+        fewest = min(len(ours), len(theirs))
+        part = max(len(ours), len(theirs)) < _WHOLE * len(keys) and fewest >= _NONE * len(keys)
+        if len(keys) >= _FEWEST and part and 2 * len(ours & theirs) < fewest:
             yield f"others of {path} than the rules"
 
 
 def texts_taken_twice(model: Taken, rules: Taken | None) -> Iterator[str]:
     """Yield long texts that occur twice in their record, but not in that of the rules."""
     counts = [
-        sum((leaf.held or 0) > 1 for leaf in taken.leaves.values()) if taken else 0
-        for taken in (model, rules)
+        sum((leaf.held or 0) > 1 for leaf in coverage.leaves.values()) if coverage else 0
+        for coverage in (model, rules)
     ]
     if counts[0] > counts[1] and counts[0] >= max(_FEWEST, len(model.rows()) / 3):
         yield f"{counts[0]} texts"

@@ -37,10 +37,10 @@ def try_out(
     """Run a document on the sample."""
     reading = readings.read(stated_source(document, where=where))
     source, sample = reading.source, reading.sample
-    stated = state_guesses(document, source)
+    stated_mapping = state_guesses(document, source)
     name = order.source_name or source.name
     with limit_looks():
-        mapping = bind(stated, [row.value for row in sample.rows], where=where)
+        mapping = bind(stated_mapping, [row.value for row in sample.rows], where=where)
         report = check_mapping(
             mapping, sample, source_name=name, language=order.language, show=show
         )
@@ -61,12 +61,12 @@ def state_guesses(document: MappingDocument, source: Source) -> MappingDocument:
 def report_facts(report: CheckReport, redactor: Redactor | None = None) -> Check:
     """Return the counts of a report; it holds no rows or records, and no secrets."""
     redactor = redactor or Redactor("redacted")
-    kept = {
+    values = {
         one.name: getattr(report, one.name) for one in fields(Check) if hasattr(report, one.name)
     }
     warnings = tuple(map(redactor.text, (*report.warnings, *report.others)))
-    files = tuple((redactor.text(file), rows, made) for file, rows, made in report.loss.files)
-    return Check(**{**kept, "warnings": warnings, "loss": replace(report.loss, files=files)})
+    files = tuple((redactor.text(file), rows, count) for file, rows, count in report.loss.files)
+    return Check(**{**values, "warnings": warnings, "loss": replace(report.loss, files=files)})
 
 
 Example = tuple[Json, Record]
@@ -95,8 +95,8 @@ def shown_report(
         shown = check_mapping(mapping, sample, source_name=name, language=order.language, show=show)
     if _outcome(shown) != _outcome(real):
         placeholder = DIFFERS if sample else NOT_SHOWN
-        instead: list[Example] = [(row, {"text": placeholder, "meta": {}}) for row in rows]
-        shown = replace(shown, examples=tuple(instead) if real.examples else (), rejects=())
+        placeholders: list[Example] = [(row, {"text": placeholder, "meta": {}}) for row in rows]
+        shown = replace(shown, examples=tuple(placeholders) if real.examples else (), rejects=())
     known = {(one.pointer, one.code): one for one in shown.problems}
     return replace(
         real,
@@ -112,13 +112,15 @@ def _outcome(report: CheckReport) -> Json:
     return [report.rows, report.ok_rows, report.records, report.failures]
 
 
-def _shown_problem(one: Problem, said: dict[tuple[str, str], Problem]) -> Problem:
+def _shown_problem(problem: Problem, shown: dict[tuple[str, str], Problem]) -> Problem:
     """A problem of the real rows, with what is quoted of the redacted ones."""
-    if one.code not in _QUOTING:
-        return one
-    own = one.got if one.code == "unresolved_path" else "(not shown)"  # a path of the mapping
-    hidden = replace(one, got=own, nearest=None, values=())
-    return said.get((one.pointer, one.code), hidden)
+    if problem.code not in _QUOTING:
+        return problem
+    actual = (
+        problem.got if problem.code == "unresolved_path" else "(not shown)"
+    )  # a path of the mapping
+    hidden = replace(problem, got=actual, nearest=None, values=())
+    return shown.get((problem.pointer, problem.code), hidden)
 
 
 def sample_records(trial: Trial) -> Iterator[Record]:

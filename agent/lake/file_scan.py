@@ -72,7 +72,7 @@ def list_files(order: LakeOrder) -> LakeListing:
         results.drop_own_results(list_location(order.root, whole=False), order.root)
     )
     local = any(is_local(entry.place) for entry in listing.entries[:1])
-    own = [] if not local or listing.direct else _own_folders(order)
+    own_folders = [] if not local or listing.direct else _own_folders(order)
     entries: list[Entry] = []
     lost, left_out = _sort_unreadable(listing.unreadable)
     for entry in listing.entries:
@@ -80,22 +80,22 @@ def list_files(order: LakeOrder) -> LakeListing:
             name = entry.name.encode("utf-8", "replace").decode()
             left_out.append(LeftOut(name=name, why="its name is not valid UTF-8: rename it"))
         elif why := table_reason(entry.name, listing.closed):
-            looked = EntryFiles([], [LeftOut.of(entry, why)])
-            lost.append(SeenFile(entry=entry, looked=looked))
-        elif not entry.name.startswith(tuple(own)):
+            inspected = EntryFiles([], [LeftOut.of(entry, why)])
+            lost.append(SeenFile(entry=entry, looked=inspected))
+        elif not entry.name.startswith(tuple(own_folders)):
             entries.append(entry)
     return LakeListing(tuple(entries), tuple(lost), tuple(left_out))
 
 
-def _sort_unreadable(found: Sequence[tuple[str, str]]) -> tuple[list[SeenFile], list[LeftOut]]:
+def _sort_unreadable(unreadable: Sequence[tuple[str, str]]) -> tuple[list[SeenFile], list[LeftOut]]:
     """Split into files that their data set lost, and what belongs to none (folders, pipes)."""
     lost: list[SeenFile] = []
     left_out: list[LeftOut] = []
-    for name, why in found:
-        meant = (
+    for name, why in unreadable:
+        is_data = (
             why == DANGLING_LINK and PurePosixPath(name).suffix and side_file_reason(name) is None
         )
-        if not meant or not _is_text(name):
+        if not is_data or not _is_text(name):
             left_out.append(LeftOut(name=name.encode("utf-8", "replace").decode(), why=why))
         else:
             lost.append(SeenFile(entry=Entry(name=name, place=LocalFile(name), bytes=0), fault=why))
@@ -124,21 +124,23 @@ def scan_files(
 ) -> Iterator[SeenFile]:
     """Yield every file and what is in it, in the given order."""
     alone = names_alone(one.name for one in entries)
-    aside = {
+    skipped = {
         one.name: why
         for one in entries
         if one.name not in alone
         and (why := side_file_reason(one.name))
         and not holds_rows_anyway(one, why)
     }
-    seen = list(_scan_files(_Scan(order, SourceSpec(), workers, counted), entries, aside))
+    seen = list(_scan_files(_Scan(order, SourceSpec(), workers, counted), entries, skipped))
     mark_records(seen)
     below = document_folders(seen)
     documents = [one for one in entries if one.name in below]
-    aside = {one.name: why for one in documents if (why := not_a_document(one.name))}
-    again = _scan_files(_Scan(order, _DOCUMENTS, workers, counted), documents, aside)
-    found = {one.entry.name: replace(one, place=below[one.entry.name]) for one in again}
-    yield from (found.get(one.entry.name, one) for one in seen)
+    skipped = {one.name: why for one in documents if (why := not_a_document(one.name))}
+    rescanned = _scan_files(_Scan(order, _DOCUMENTS, workers, counted), documents, skipped)
+    document_files = {
+        one.entry.name: replace(one, place=below[one.entry.name]) for one in rescanned
+    }
+    yield from (document_files.get(one.entry.name, one) for one in seen)
 
 
 def scan_part(
@@ -146,11 +148,11 @@ def scan_part(
 ) -> list[str]:
     """Look into the files of one part of a lake; the parts that have not done theirs yet."""
     shard, entries = order.shard or JobShard(0, 1), listed.entries
-    own = shard.own([entry.bytes or 0 for entry in entries])
+    own_range = shard.own([entry.bytes or 0 for entry in entries])
     alone = names_alone(one.name for one in entries)
     mine = [
         one
-        for one in entries[own.start : own.stop]
+        for one in entries[own_range.start : own_range.stop]
         if one.name in alone
         or (why := side_file_reason(one.name)) is None
         or holds_rows_anyway(one, why)
@@ -180,20 +182,20 @@ class _Scan(NamedTuple):
 
 
 def _scan_files(
-    scan: _Scan, entries: Sequence[Entry], aside: Mapping[str, NoData]
+    scan: _Scan, entries: Sequence[Entry], skipped: Mapping[str, NoData]
 ) -> Iterator[SeenFile]:
     known = scan.order.state.files()
     new = [
         one
         for one in entries
-        if one.name not in aside and not _is_known(one, known.get(scan.key(one)))
+        if one.name not in skipped and not _is_known(one, known.get(scan.key(one)))
     ]
-    found = _scan_new_files(scan, new, head_size(len(entries)))
+    scanned = _scan_new_files(scan, new, head_size(len(entries)))
     for entry in entries:
-        if why := aside.get(entry.name):
+        if why := skipped.get(entry.name):
             yield SeenFile(entry=entry, looked=EntryFiles([], [LeftOut.of(entry, why)]))
-        elif entry.name in found:
-            yield found[entry.name]
+        elif entry.name in scanned:
+            yield scanned[entry.name]
         else:
             with scan.order.state.decoding():
                 seen = _seen_from_json(entry, json.loads(known[scan.key(entry)][1]))
@@ -220,19 +222,19 @@ class _Chunk(NamedTuple):
 
 def _scan_new_files(scan: _Scan, new: Sequence[Entry], head: int) -> dict[str, SeenFile]:
     """Inspect new files, by name; each result is kept at once."""
-    found: dict[str, SeenFile] = {}
-    again: list[_Chunk] = []
+    scanned: dict[str, SeenFile] = {}
+    retried: list[_Chunk] = []
     for chunk, seen in scan.workers.spread(_scan_chunk, _chunks(scan, new, head)):
         if isinstance(seen, TaskFailure):  # one of them takes the process with it
-            again += [chunk._replace(entries=(one,)) for one in chunk.entries]
+            retried += [chunk._replace(entries=(one,)) for one in chunk.entries]
         else:
-            _remember_files(scan, seen, found)
-        scan.counted(len(found), len(new))
-    for chunk, seen in scan.workers.spread(_scan_chunk, again):
+            _remember_files(scan, seen, scanned)
+        scan.counted(len(scanned), len(new))
+    for chunk, seen in scan.workers.spread(_scan_chunk, retried):
         if isinstance(seen, TaskFailure):
             seen = [SeenFile(entry=chunk.entries[0], fault=seen.why)]
-        _remember_files(scan, seen, found)
-    return found
+        _remember_files(scan, seen, scanned)
+    return scanned
 
 
 def _chunks(scan: _Scan, new: Sequence[Entry], head: int) -> list[_Chunk]:
@@ -240,9 +242,9 @@ def _chunks(scan: _Scan, new: Sequence[Entry], head: int) -> list[_Chunk]:
     return [_Chunk(part, head, scan.spec) for part in iter(lambda: tuple(islice(rest, size)), ())]
 
 
-def _remember_files(scan: _Scan, seen: Sequence[SeenFile], found: dict[str, SeenFile]) -> None:
+def _remember_files(scan: _Scan, seen: Sequence[SeenFile], scanned: dict[str, SeenFile]) -> None:
     """Add and keep what was found; what could not be read is tried again each time."""
-    found |= {one.entry.name: one for one in seen}
+    scanned |= {one.entry.name: one for one in seen}
     scan.order.state.keep_files(
         (scan.key(one.entry), _entry_stamp(one.entry), json.dumps(_seen_json(one)))
         for one in seen
@@ -261,8 +263,8 @@ def _scan_chunk(chunk: _Chunk) -> list[SeenFile]:
 
 def _scan_entry(entry: Entry, chunk: _Chunk) -> SeenFile:
     try:
-        looked = inspect_entry(entry, chunk.spec, direct=False, head=chunk.head)
-        return SeenFile(entry=entry, looked=looked)
+        files = inspect_entry(entry, chunk.spec, direct=False, head=chunk.head)
+        return SeenFile(entry=entry, looked=files)
     except SourceError as error:
         return SeenFile(entry=entry, fault=error.problem)
 
@@ -278,12 +280,12 @@ _MEMBERS: Final[dict[type[ZipMember | TarMember | TableMember], tuple[str, tuple
 def _seen_json(seen: SeenFile) -> Json:
     files = []
     for file in seen.looked.files:
-        place = file.place
+        location = file.place
         members: list[Json] = []  # the outermost first
-        while isinstance(place, ZipMember | TarMember | TableMember):
-            kind, names = _MEMBERS[type(place)]
-            members.insert(0, {kind: [getattr(place, name) for name in names]})
-            place = place.archive
+        while isinstance(location, ZipMember | TarMember | TableMember):
+            kind, names = _MEMBERS[type(location)]
+            members.insert(0, {kind: [getattr(location, name) for name in names]})
+            location = location.archive
         stamps = [file.name, file.bytes, file.mtime_ns, file.etag]
         files.append({"stamps": stamps, "member": members, "facts": encode(file.facts)})
     left_out = [[getattr(one, name) for name in _LEFT_FACTS] for one in seen.looked.left_out]
@@ -294,25 +296,27 @@ def _seen_from_json(entry: Entry, document: Json) -> SeenFile:
     files = []
     for one in document["files"]:
         name, size, mtime_ns, etag = one["stamps"]
-        place, members = entry.place, one["member"] or []
+        location, members = entry.place, one["member"] or []
         for member in members if isinstance(members, list) else [members]:  # of earlier versions
-            place = _member_place(member, place)
+            location = _member_place(member, location)
         file = SourceFile.of(entry, decode(FileFacts, one["facts"]))
         files.append(
-            replace(file, name=name, bytes=size, mtime_ns=mtime_ns, etag=etag, place=place)
+            replace(file, name=name, bytes=size, mtime_ns=mtime_ns, etag=etag, place=location)
         )
     left_out = [
-        LeftOut(**dict(zip(_LEFT_FACTS, kept, strict=False)))  # earlier versions kept less
-        for kept in document["left_out"]
+        LeftOut(**dict(zip(_LEFT_FACTS, values, strict=False)))  # earlier versions kept less
+        for values in document["left_out"]
     ]
     return SeenFile(entry=entry, looked=EntryFiles(files, left_out))
 
 
 def _member_place(member: Json, archive: Place) -> Place:
     ((kind, values),) = member.items()
-    made, names = next((made, names) for made, (one, names) in _MEMBERS.items() if one == kind)
+    member_class, names = next(
+        (member_class, names) for member_class, (one, names) in _MEMBERS.items() if one == kind
+    )
     values = [values] if isinstance(values, str) else values  # as earlier versions kept it
-    return made(archive=archive, **dict(zip(names, values, strict=True)))
+    return member_class(archive=archive, **dict(zip(names, values, strict=True)))
 
 
 # --- data sets
@@ -335,19 +339,19 @@ def find_sets(order: LakeOrder, listed: LakeListing, workers: Spreading, hear: C
     def recognise(source: Source) -> Proposal | None:
         stamps = [[e.name, e.bytes, e.mtime_ns, e.etag] for e in source.listing.entries]
         digest = hashlib.sha256(json.dumps([__version__, stamps]).encode()).hexdigest()
-        found = known.get(source.location)
-        if found is None or found.digest != digest:
+        recorded = known.get(source.location)
+        if recorded is None or recorded.digest != digest:
             try:
                 proposal = raw_data_proposal(source)
             except SourceError:  # the data set that it belongs to says what cannot be read
                 return None
-            found = _Recognized(digest, encode(proposal) if proposal else None)
-        recognized[source.location] = found
-        return decode(Proposal, found.proposal) if found.proposal else None
+            recorded = _Recognized(digest, encode(proposal) if proposal else None)
+        recognized[source.location] = recorded
+        return decode(Proposal, recorded.proposal) if recorded.proposal else None
 
     scanned = scan_files(order, listed.entries, workers, hear)
     seen = sorted([*scanned, *listed.lost], key=lambda one: one.entry.name)
-    found = survey_lake(order.root, seen, order.state.members(), recognise)
+    survey = survey_lake(order.root, seen, order.state.members(), recognise)
     if recognized != known:
         order.state.keep_note(_RAW, recognized, dict[str, _Recognized])
-    return replace(found, left_out=(*found.left_out, *listed.left_out))
+    return replace(survey, left_out=(*survey.left_out, *listed.left_out))

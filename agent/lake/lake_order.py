@@ -188,15 +188,17 @@ def job_document(order: LakeOrder) -> dict[str, object]:
         *("results", "records", "language", "tokenizer", "mapper", "mode", "yes", "pin"),
         *("min_confidence", "allow_drift", "share_values", "prompt_tokens", "dedup"),
     )
-    asking = order.asking
+    model_access = order.asking
     document = {
         "versions": VERSIONS,
         "root": lake_place(order),
         "mappings": str(order.mappings),
         **{name: getattr(order, name) for name in names},
         "split": order.splits.to_json() if order.splits else None,
-        "model": [asking.endpoint.url, asking.endpoint.model] if asking else None,
-        "budget": [asdict(asking.data_set), asdict(asking.run)] if asking else None,
+        "model": [model_access.endpoint.url, model_access.endpoint.model] if model_access else None,
+        "budget": [asdict(model_access.data_set), asdict(model_access.run)]
+        if model_access
+        else None,
     }
     return dict(json.loads(json.dumps(document)))
 
@@ -217,12 +219,12 @@ def data_set_key(order: LakeOrder, data_set: "DataSet", *, mapping: bytes = b"")
         document["mapping"] = hashlib.sha256(mapping).hexdigest()
         document["allow_drift"] = order.allow_drift
     else:  # what a proposal and its approval depend on
-        asking = order.asking
+        model_access = order.asking
         document["asking"] = [
             *(order.mapper, order.mode, order.yes, order.min_confidence, order.share_values),
             order.prompt_tokens,
-            [asking.endpoint.url, asking.endpoint.model] if asking else None,
-            [asdict(asking.data_set), asdict(asking.run)] if asking else None,
+            [model_access.endpoint.url, model_access.endpoint.model] if model_access else None,
+            [asdict(model_access.data_set), asdict(model_access.run)] if model_access else None,
         ]
     return json_digest(document)
 

@@ -54,16 +54,16 @@ class LakeState:
         except OutputError as error:
             cause = error.__cause__
             full = disk_full_hint(cause) if isinstance(cause, OSError | Error) else ""
-            told = full or self._hint
-            raise OutputError(error.where, error.problem, told) from error
+            hint = full or self._hint
+            raise OutputError(error.where, error.problem, hint) from error
         with closing(connection):
             try:
                 with connection:
                     connection.executescript(_TABLES)
                     yield connection
             except DATABASE_ERRORS as error:
-                told = disk_full_hint(error) or self._hint
-                raise OutputError(str(self._file), f"cannot be used: {error}", told) from error
+                hint = disk_full_hint(error) or self._hint
+                raise OutputError(str(self._file), f"cannot be used: {error}", hint) from error
 
     @contextmanager
     def decoding(self) -> Iterator[None]:
@@ -86,15 +86,15 @@ class LakeState:
         with self.decoding():
             return {json.loads(key): (stamp, facts) for key, stamp, facts in rows}
 
-    def keep_files(self, found: Iterable[tuple[str, str, str]]) -> None:
+    def keep_files(self, entries: Iterable[tuple[str, str, str]]) -> None:
         """Keep (name, stamp, facts)."""
-        put = (
+        statement = (
             "INSERT INTO files (name, stamp, facts) VALUES (?, ?, ?) ON CONFLICT (name) "
             "DO UPDATE SET stamp = excluded.stamp, facts = excluded.facts"
         )
         with self.connected() as connection:
-            rows = ((json.dumps(name), stamp, facts) for name, stamp, facts in found)
-            connection.executemany(put, rows)
+            rows = ((json.dumps(name), stamp, facts) for name, stamp, facts in entries)
+            connection.executemany(statement, rows)
 
     def members(self) -> dict[str, str]:
         """Return the data set of every known file."""
@@ -104,22 +104,22 @@ class LakeState:
 
     def keep_members(self, members: Mapping[str, str]) -> None:
         """Keep the data set of every file, and forget files that are gone."""
-        put = (
+        statement = (
             "INSERT INTO files (name, stamp, facts, member) VALUES (?, '', '', ?) "
             "ON CONFLICT (name) DO UPDATE SET member = excluded.member"
         )
         with self.connected() as connection:
             connection.execute("UPDATE files SET member = NULL")
             rows = ((json.dumps(name), member) for name, member in members.items())
-            connection.executemany(put, rows)
+            connection.executemany(statement, rows)
             connection.execute("DELETE FROM files WHERE facts = '' AND member IS NULL")
 
     # --- data sets
 
     def sets(self, *names: str) -> dict[str, KnownSet]:
         """Return every data set by its name, or those of some names."""
-        among = f" WHERE name IN ({', '.join('?' * len(names))})" if names else ""
-        rows = self._rows(f"SELECT name, key, facts FROM sets{among} ORDER BY name", *names)
+        condition = f" WHERE name IN ({', '.join('?' * len(names))})" if names else ""
+        rows = self._rows(f"SELECT name, key, facts FROM sets{condition} ORDER BY name", *names)
         with self.decoding():
             return {
                 name: KnownSet(key=key, facts=SetFacts.read(json.loads(facts)))
@@ -130,8 +130,8 @@ class LakeState:
         """Keep what became of a data set."""
         document = json.dumps(encode(facts))
         with self.connected() as connection:
-            put = "INSERT OR REPLACE INTO sets VALUES (?, ?, ?)"
-            connection.execute(put, (facts.name, key, document))
+            statement = "INSERT OR REPLACE INTO sets VALUES (?, ?, ?)"
+            connection.execute(statement, (facts.name, key, document))
 
     def drop(self, name: str) -> None:
         """Forget a data set."""

@@ -55,8 +55,10 @@ def waiting_sets(order: LakeOrder, *, rejected: bool = False) -> list[SetFacts]:
     """List what waits for a person, the most confident first, and what was rejected if wanted."""
     statuses = ("waiting", "rejected") if rejected else ("waiting",)
     known = [one.facts for one in order.state.sets().values() if one.facts.status in statuses]
-    found = [one for one in known if not (_is_approved(one) and order.mapping(one.name).is_file())]
-    return sorted(found, key=lambda one: (-(one.confidence or 0), one.name))
+    waiting = [
+        one for one in known if not (_is_approved(one) and order.mapping(one.name).is_file())
+    ]
+    return sorted(waiting, key=lambda one: (-(one.confidence or 0), one.name))
 
 
 def _is_approved(facts: SetFacts) -> bool:
@@ -67,11 +69,11 @@ def _is_approved(facts: SetFacts) -> bool:
 def name_statuses(order: LakeOrder) -> dict[str, str]:
     """Return the status of each data set in words; approved ones wait for the next run alone."""
     waiting = {one.name for one in waiting_sets(order)}
-    found = {}
-    for one in (kept.facts for kept in order.state.sets().values()):
+    statuses = {}
+    for one in (known_set.facts for known_set in order.state.sets().values()):
         approved = one.status == "waiting" and one.name not in waiting
-        found[one.name] = "approved" if approved else status_text(one.status)
-    return found
+        statuses[one.name] = "approved" if approved else status_text(one.status)
+    return statuses
 
 
 def proposal_file(order: LakeOrder, name: str) -> Path:
@@ -87,8 +89,8 @@ def check_gates(order: LakeOrder, data_set: DataSet, shown: "ShownProposal") -> 
     if not failed_gates(shown.state.get("problems", ())):
         return
     failing = [one for one in gates_of_state(shown.state) if one.state == "fail"]
-    said = "; ".join(f"{one.name} is {one.figure} (limit: {one.limit})" for one in failing)
-    problem = f"not approved, it does not pass: {said or 'see the problems in its report'}"
+    failures = "; ".join(f"{one.name} is {one.figure} (limit: {one.limit})" for one in failing)
+    problem = f"not approved, it does not pass: {failures or 'see the problems in its report'}"
     words = ["ingot", "chat", data_set.source.location]
     if (file := proposal_file(order, data_set.name)).is_file():
         words += ["--mapping", str(file)]
@@ -106,11 +108,11 @@ def approve(order: LakeOrder, facts: SetFacts, document: MappingDocument | None 
     if document is None and not proposal.is_file():
         hint = f"write one into {file}, then run again"
         raise ConversionError(facts.name, "no mapping was proposed that could be approved", hint)
-    made = document or load_mapping(proposal)
+    mapping = document or load_mapping(proposal)
     waits = (facts.mapping or {}).get("provenance") or {}  # counts of all rows that stopped it
     counted = {"counted": waits["counted"]} if "counted" in waits else {}
-    provenance = {**made.get("provenance", {}), **counted, "reviewed": True}
-    reviewed = {**made, "provenance": provenance}
+    provenance = {**mapping.get("provenance", {}), **counted, "reviewed": True}
+    reviewed = {**mapping, "provenance": provenance}
     with output_errors(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         write_file(file, mapping_bytes(reviewed))
@@ -119,19 +121,21 @@ def approve(order: LakeOrder, facts: SetFacts, document: MappingDocument | None 
     )
     shutil.rmtree(order.run_folder(facts.name), ignore_errors=True)
     delete_files(proposal.parent)
-    for kept in order.state.sets().values():  # the next run looks again at those of the same shape
-        same = kept.facts.fingerprint == facts.fingerprint is not None
-        if same and kept.facts.status == "waiting" and kept.facts.name != facts.name:
-            order.state.keep("", kept.facts)
+    for (
+        known_set
+    ) in order.state.sets().values():  # the next run looks again at those of the same shape
+        same = known_set.facts.fingerprint == facts.fingerprint is not None
+        if same and known_set.facts.status == "waiting" and known_set.facts.name != facts.name:
+            order.state.keep("", known_set.facts)
     return file
 
 
 def reject(order: LakeOrder, facts: SetFacts, data_set: DataSet) -> None:
     """Leave a data set alone until its files change; its proposal may still be approved."""
-    back = shlex.join(["ingot", "lake", "review", str(order.out), "--approve", facts.name])
-    hint = redact(f"to approve it after all: {back}")
-    told = replace(facts, status="rejected", why=REJECTED, hint=hint)
-    order.state.keep(files_key(data_set), told)
+    command = shlex.join(["ingot", "lake", "review", str(order.out), "--approve", facts.name])
+    hint = redact(f"to approve it after all: {command}")
+    rejected = replace(facts, status="rejected", why=REJECTED, hint=hint)
+    order.state.keep(files_key(data_set), rejected)
 
 
 # --- to look at
@@ -140,8 +144,8 @@ def reject(order: LakeOrder, facts: SetFacts, data_set: DataSet) -> None:
 def find_data_sets(order: LakeOrder) -> dict[str, DataSet]:
     """Find the data sets as they are now, by name."""
     with order.open_workers() as workers:
-        found = find_sets(order, list_files(order), workers, lambda *_: None)
-    return {one.name: one for one in found.sets}
+        survey = find_sets(order, list_files(order), workers, lambda *_: None)
+    return {one.name: one for one in survey.sets}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,8 +167,8 @@ def load_proposal(order: LakeOrder, data_set: DataSet) -> ShownProposal:
     approved = order.mapping(data_set.name)
     if approved.is_file():
         document = load_mapping(approved)
-        made = document.get("provenance") or {}
-        return replace(try_mapping(order, data_set, document, provenance=made), moved=True)
+        provenance = document.get("provenance") or {}
+        return replace(try_mapping(order, data_set, document, provenance=provenance), moved=True)
     folder = proposal_file(order, data_set.name).parent
     file = folder / MAPPING
     state = _waiting_state(order, data_set)
@@ -172,10 +176,10 @@ def load_proposal(order: LakeOrder, data_set: DataSet) -> ShownProposal:
         return try_mapping(order, data_set, load_mapping(file))
     if state is None:
         raise SourceError(str(folder), "holds no proposal", "run again: ingot lake run")
-    proposed = state["proposal"].mapping if state["proposal"] else None
+    mapping = state["proposal"].mapping if state["proposal"] else None
     context = data_set_context(data_set)
     context.open(state["order"])
-    return ShownProposal(state=state, context=context, document=proposed)
+    return ShownProposal(state=state, context=context, document=mapping)
 
 
 def try_mapping(
@@ -187,21 +191,21 @@ def try_mapping(
 ) -> ShownProposal:
     """Try a mapping on the sample; one with a new provenance is stored with the shape as it is."""
     context = data_set_context(data_set)
-    wanted = Order(
+    trial_order = Order(
         source=data_set.source.location,
         mapper="file",
         mapping=document,
         mapping_file=str(proposal_file(order, data_set.name)),
         allow_drift=True,
     )
-    state = session.try_mapping(wanted, context).state
+    state = session.try_mapping(trial_order, context).state
     bound = (state["proposal"] and state["proposal"].mapping) or {}
-    made = document.get("provenance")
+    new_provenance = document.get("provenance")
     if provenance is not None:
-        now = source_shape(context.data.source, context.data.sample)
-        made = {**provenance, "fingerprint": shape_fingerprint(now), "shape": now}
-    if made:
-        bound = {**bound, "provenance": made}
+        shape = source_shape(context.data.source, context.data.sample)
+        new_provenance = {**provenance, "fingerprint": shape_fingerprint(shape), "shape": shape}
+    if new_provenance:
+        bound = {**bound, "provenance": new_provenance}
     return ShownProposal(state=state, context=context, document=bound)
 
 
@@ -209,8 +213,8 @@ def talked_mapping(
     shown: ShownProposal, talk: Conversation
 ) -> tuple[MappingDocument, MappingDocument]:
     """Return the mapping that a conversation about a proposal ended with, and its provenance."""
-    former, made = shown.document or {}, talk.state["turn"].provenance
-    edited = {"edited": True, **{k: made[k] for k in ("edited_with",) if k in made}}
+    former, provenance = shown.document or {}, talk.state["turn"].provenance
+    edited = {"edited": True, **{k: provenance[k] for k in ("edited_with",) if k in provenance}}
     return talk.mapping, {**(former.get("provenance") or {}), **edited}
 
 

@@ -112,10 +112,10 @@ def _run_part(order: LakeOrder, shard: JobShard, listen: Listener) -> PartDone:
 
     First each part looks into its own files, then, when all have, it works on its data sets.
     """
-    now, listed = time.time_ns(), list_files(order)
+    started_ns, listed = time.time_ns(), list_files(order)
 
-    def hear(done: int, whole: int) -> None:
-        listen(LakeProgress("files", done, whole))
+    def hear(done: int, total: int) -> None:
+        listen(LakeProgress("files", done, total))
 
     with _lock_folder(order, shared=True), order.open_workers() as workers:
         with output_errors(order.out), hold_lock(order.state.folder / "begin", wait_s=math.inf):
@@ -123,12 +123,12 @@ def _run_part(order: LakeOrder, shard: JobShard, listen: Listener) -> PartDone:
             note_job(order.state.folder, job_document(order))
         if scan_part(order, listed, workers, hear):
             return part_done(order.out, shard, [one.bytes or 0 for one in listed.entries], "1/2")
-        found = find_sets(order, listed, workers, hear)
-        by_size = sorted(found.sets, key=lambda one: -sum(f.bytes for f in one.source.files))
-        own = replace(found, sets=tuple(by_size[shard.number :: shard.count]))
-        written = {one.name for one in own.sets if _is_written(one, now, 0.0)}
-        _work_through(order, own, workers, listen, written)
-        return PartDone(str(order.out), str(shard), len(own.sets), len(found.sets), None)
+        survey = find_sets(order, listed, workers, hear)
+        by_size = sorted(survey.sets, key=lambda one: -sum(f.bytes for f in one.source.files))
+        own_survey = replace(survey, sets=tuple(by_size[shard.number :: shard.count]))
+        written = {one.name for one in own_survey.sets if _is_written(one, started_ns, 0.0)}
+        _work_through(order, own_survey, workers, listen, written)
+        return PartDone(str(order.out), str(shard), len(own_survey.sets), len(survey.sets), None)
 
 
 def run_lake(
@@ -140,24 +140,24 @@ def run_lake(
     """
     if order.shard is not None and not order.shard.merges:
         raise _run_part(order, order.shard, listen)
-    begun, now, state = time.monotonic(), time.time_ns(), order.state
+    started, started_ns, state = time.monotonic(), time.time_ns(), order.state
     listed = list_files(order)
     with _lock_folder(order), order.open_workers() as workers:
         _check_job(order)
-        found = find_sets(
+        survey = find_sets(
             order, listed, workers, lambda *counts: listen(LakeProgress("files", *counts))
         )
         state.keep_note(_RESULTS, order.results, str)
         state.keep_note(_ROOT, lake_place(order), str)
         state.keep_note(MAPPINGS, str(order.mappings), str)
-        state.keep_members(_set_by_file(found))
+        state.keep_members(_set_by_file(survey))
         shared_model.begin_run(state)
         state.keep_note(GONE, None, list[str])
-        written = {one.name for one in found.sets if _is_written(one, now, settle)}
-        worked = _work_through(order, found, workers, listen, written)
+        written = {one.name for one in survey.sets if _is_written(one, started_ns, settle)}
+        worked = _work_through(order, survey, workers, listen, written)
         left_out = [
             replace(safe, name=encodable_value(safe.name))
-            for safe in map(redacted_left_out, found.all_left_out())
+            for safe in map(redacted_left_out, survey.all_left_out())
         ]
         with output_errors(order.out):
             lines = [json_line({"name": one.name, "why": one.why}) for one in left_out]
@@ -167,7 +167,7 @@ def run_lake(
             "left_out": len(left_out),
             "reasons": group_by_reason(left_out),
         }
-        sets = _finish_run(order, _facts_with_gone(order, found), counts, workers, listen)
+        sets = _finish_run(order, _facts_with_gone(order, survey), counts, workers, listen)
         spent = (shared_model.count_spending if watching else shared_model.end_run)(state)
         with output_errors(order.out):
             (state.folder / JOB_FILE).unlink(missing_ok=True)
@@ -177,7 +177,7 @@ def run_lake(
         left_out=tuple(left_out),
         files=len(listed.entries),
         spent=spent,
-        seconds=time.monotonic() - begun,
+        seconds=time.monotonic() - started,
     )
 
 
@@ -188,10 +188,10 @@ def _check_job(order: LakeOrder) -> None:
         raise OutputError(str(order.out), f"{OTHER_PARTS}: {differs}", OTHER_PARTS_HINT)
 
 
-def _set_by_file(found: Survey) -> dict[str, str]:
+def _set_by_file(survey: Survey) -> dict[str, str]:
     members: dict[str, str] = {}
-    for one in found.sets:
-        names = [*(file.name for file in one.source.files), *(bad.name for bad in one.faults)]
+    for one in survey.sets:
+        names = [*(file.name for file in one.source.files), *(fault.name for fault in one.faults)]
         members |= dict.fromkeys(names, one.name)
         if not one.source.files:
             members |= {entry.name: one.name for entry in one.source.listing.entries}
@@ -199,16 +199,16 @@ def _set_by_file(found: Survey) -> dict[str, str]:
 
 
 def _work_through(
-    order: LakeOrder, found: Survey, workers: Spreading, listen: Listener, written: set[str]
+    order: LakeOrder, survey: Survey, workers: Spreading, listen: Listener, written: set[str]
 ) -> list[str]:
-    kept = order.state.sets()
-    by_size = sorted(found.sets, key=lambda one: -sum(f.bytes for f in one.source.files))
+    known_sets = order.state.sets()
+    by_size = sorted(survey.sets, key=lambda one: -sum(f.bytes for f in one.source.files))
     with ThreadPoolExecutor(8) as threads:  # storage answers several at a time
-        due = threads.map(lambda one: _is_due(order, one, kept.get(one.name)), by_size)
+        due = threads.map(lambda one: _is_due(order, one, known_sets.get(one.name)), by_size)
         todo = [one for one, is_due in zip(by_size, due, strict=True) if is_due]
     todo = [one for one in todo if one.name not in written]
-    listen(LakeProgress("data sets", 0, len(todo), sets=len(found.sets)))
-    turns, done, alike = TurnQueue(todo), 0, Counter(map(shape_keys, found.sets))
+    listen(LakeProgress("data sets", 0, len(todo), sets=len(survey.sets)))
+    turns, done, shape_counts = TurnQueue(todo), 0, Counter(map(shape_keys, survey.sets))
     while turns:
         tasks = [
             SetTask(
@@ -218,24 +218,24 @@ def _work_through(
                 key=data_set_key(order, one),
                 pending=pending,
                 after=after,
-                alone=alike[shape_keys(one)] == 1,
+                alone=shape_counts[shape_keys(one)] == 1,
             )
             for one, after, pending in turns.next()
         ]
-        ended: dict[str, str] = {}
+        finished: dict[str, str] = {}
         put_off: dict[str, str] = {}
         for task, result in workers.spread(
             work_on_set, until_stopping(tasks), jobs=1 if turns.runs_alone else None
         ):
             facts = _keep_result(order, task, result)
-            whose = put_off if facts is None else ended
-            whose[task.data_set.name] = result.shape if isinstance(result, SetResult) else ""
+            group = put_off if facts is None else finished
+            group[task.data_set.name] = result.shape if isinstance(result, SetResult) else ""
             if facts is not None:
                 done += 1
                 listen(LakeProgress("data sets", done, len(todo), facts=facts))
-        if len(ended) + len(put_off) < len(tasks):
+        if len(finished) + len(put_off) < len(tasks):
             raise_if_stopping()
-        turns.settle(ended, put_off)
+        turns.settle(finished, put_off)
     return [one.name for one in todo]
 
 
@@ -245,9 +245,9 @@ def _keep_result(
     """Keep and return the facts of a data set that is done; None if it was put off."""
     name, state = task.data_set.name, order.state
     if isinstance(result, TaskFailure):
-        hint, place = _write_traceback(order, name, result.details), redact(task.data_set.place)
+        hint, location = _write_traceback(order, name, result.details), redact(task.data_set.place)
         why = redact(result.why)
-        facts = SetFacts(name=name, place=place, status="failed", why=why, hint=hint)
+        facts = SetFacts(name=name, place=location, status="failed", why=why, hint=hint)
         state.keep("", facts)
         return facts
     if result.facts is None:
@@ -285,40 +285,42 @@ def _write_traceback(order: LakeOrder, name: str, details: str) -> Safe:
     return redact(f"please report it with {file}")
 
 
-def _is_due(order: LakeOrder, one: DataSet, kept: KnownSet | None) -> bool:
+def _is_due(order: LakeOrder, data_set: DataSet, known_set: KnownSet | None) -> bool:
     """Check whether a data set is new, has changed, or has lost its result."""
-    if kept is None or not all(entry.tells_changes for entry in one.source.listing.entries):
+    if known_set is None or not all(
+        entry.tells_changes for entry in data_set.source.listing.entries
+    ):
         return True
-    if kept.facts.status == "rejected" and not order.mapping(one.name).exists():
-        return kept.key != files_key(one)
-    first = json.loads(kept.key)[1] if kept.key.startswith("[") else ""
-    if kept.key != _key_with_first(order, data_set_key(order, one), first):
+    if known_set.facts.status == "rejected" and not order.mapping(data_set.name).exists():
+        return known_set.key != files_key(data_set)
+    first = json.loads(known_set.key)[1] if known_set.key.startswith("[") else ""
+    if known_set.key != _key_with_first(order, data_set_key(order, data_set), first):
         return True
-    if kept.facts.status == "converted":
-        hashes = order.hashes(one.name)  # there, as far as their size tells
+    if known_set.facts.status == "converted":
+        hashes = order.hashes(data_set.name)  # there, as far as their size tells
         if not hashes.is_file() or hashes.stat().st_size != (
-            HASHES_HEADER + WIDTH * kept.facts.figures.records
+            HASHES_HEADER + WIDTH * known_set.facts.figures.records
         ):
             return True
-    return bool(kept.facts.result) and find_result(order.result(one.name)) is None
+    return bool(known_set.facts.result) and find_result(order.result(data_set.name)) is None
 
 
-def _is_written(one: DataSet, listed: int, settle: float) -> bool:
+def _is_written(data_set: DataSet, listed: int, settle: float) -> bool:
     """Check whether a file changed so recently that it may still be written."""
-    entries = one.source.listing.entries if settle else ()
+    entries = data_set.source.listing.entries if settle else ()
     return any(abs(listed - (entry.mtime_ns or 0)) < settle * 1e9 for entry in entries)
 
 
-def _facts_with_gone(order: LakeOrder, found: Survey) -> list[SetFacts]:
+def _facts_with_gone(order: LakeOrder, survey: Survey) -> list[SetFacts]:
     """Return the facts of all data sets; if their files are removed, of those with a result."""
-    there = {one.name for one in found.sets}
+    names = {one.name for one in survey.sets}
     sets = []
-    for name, kept in order.state.sets().items():
-        if name in there:
-            sets.append(kept.facts)
-        elif kept.facts.result and find_result(order.result(name)) is not None:
-            gone = Safe("its files were removed; its result is kept")
-            facts = replace(kept.facts, status="removed", why=gone, hint=EMPTY_TEXT)
+    for name, known_set in order.state.sets().items():
+        if name in names:
+            sets.append(known_set.facts)
+        elif known_set.facts.result and find_result(order.result(name)) is not None:
+            reason = Safe("its files were removed; its result is kept")
+            facts = replace(known_set.facts, status="removed", why=reason, hint=EMPTY_TEXT)
             order.state.keep("", facts)
             sets.append(facts)
         else:
@@ -339,8 +341,8 @@ def _lock_folder(order: LakeOrder, *, shared: bool = False) -> Iterator[None]:
     try:
         known, results = order.state.note(_ROOT, str), order.state.note(_RESULTS, str)
         if known is not None and (known, results) != (lake_place(order), order.results):
-            more = f", with --results {results}" if results else ""
-            problem = f"is the folder of another lake: {known}{more}"
+            option = f", with --results {results}" if results else ""
+            problem = f"is the folder of another lake: {known}{option}"
             raise OutputError(str(order.out), problem, "choose another folder for this one")
         for one in () if shared else (order.out, order.mappings):
             remove_unfinished(one)
@@ -366,32 +368,32 @@ def _finish_run(
     if not order.dedup:
         shutil.rmtree(drops, ignore_errors=True)
     repeats = order.state.folder / _REPEATS
-    found = find_or_recall(files, repeats, drops if order.dedup else None)
-    sets = [_with_repeats(one, found) for one in sets]
+    duplicates = find_or_recall(files, repeats, drops if order.dedup else None)
+    sets = [_with_repeats(one, duplicates) for one in sets]
     if order.has_corpus:
         listen(LakeProgress("corpus"))
-        sets = _write_corpus(order, sets, found.drops, workers)
+        sets = _write_corpus(order, sets, duplicates.drops, workers)
     else:
         corpus.sweep_corpus(order.place(CORPUS), ())
     listen(LakeProgress("catalog"))
     write_catalog(sets, order.out / CATALOG)
-    told = {
+    values = {
         **counts,
         "sure": SURE_CONFIDENCE if order.min_confidence is None else order.min_confidence,
         "dedup": "exact" if order.dedup else None,
         "split": order.splits.to_json() if order.splits else None,
     }
-    page = render_lake_page(sets, title=order.out.name, told=told)
+    page = render_lake_page(sets, title=order.out.name, values=values)
     with output_errors(order.out):
         write_file(order.out / PAGE, page)
     return sets
 
 
-def _with_repeats(one: SetFacts, found: Duplicates) -> SetFacts:
-    repeats = found.sets.get(one.name)
+def _with_repeats(facts: SetFacts, duplicates: Duplicates) -> SetFacts:
+    repeats = duplicates.sets.get(facts.name)
     if repeats is None:
-        return replace(one, across=0, overlaps={}, splits=())
-    return replace(one, across=repeats.across, overlaps=dict(repeats.overlaps), splits=())
+        return replace(facts, across=0, overlaps={}, splits=())
+    return replace(facts, across=repeats.across, overlaps=dict(repeats.overlaps), splits=())
 
 
 # A data set of the corpus: its name, its result, its hashes, and what of it is dropped.
@@ -416,8 +418,8 @@ def _write_corpus(
             failed[name] = splits if isinstance(splits, str) else splits.why
         else:
             written[name] = splits
-    kept = [(split.name, name) for name, splits in written.items() for split in splits]
-    corpus.sweep_corpus(folder, kept)
+    corpus_parts = [(split.name, name) for name, splits in written.items() for split in splits]
+    corpus.sweep_corpus(folder, corpus_parts)
     return [_with_splits(one, written.get(one.name, ()), failed.get(one.name)) for one in sets]
 
 
@@ -433,8 +435,8 @@ def _write_part(
         return str(error)
 
 
-def _with_splits(one: SetFacts, splits: tuple[Split, ...], problem: str | None) -> SetFacts:
+def _with_splits(facts: SetFacts, splits: tuple[Split, ...], problem: str | None) -> SetFacts:
     if problem is not None:
-        return replace(one, status="failed", why=redact(f"its part of the corpus: {problem}"))
+        return replace(facts, status="failed", why=redact(f"its part of the corpus: {problem}"))
     tokens = [split.tokens for split in splits if split.tokens is not None]
-    return replace(one, splits=splits, tokens=sum(tokens) if tokens else one.tokens)
+    return replace(facts, splits=splits, tokens=sum(tokens) if tokens else facts.tokens)

@@ -52,11 +52,13 @@ class _SpentNote:
     def total(self) -> Spent:
         return sum(self.reserved.values(), self.spent)
 
-    def with_mine(self, wanted: Spent | None) -> dict[str, Spent]:
+    def with_mine(self, request: Spent | None) -> dict[str, Spent]:
         """Return what is reserved, with what this process wants; None = nothing."""
         mine = f"{platform.node()}:{os.getpid()}"
-        others = {process: one for process, one in self.reserved.items() if process != mine}
-        return others if wanted is None else {**others, mine: wanted}
+        other_processes = {
+            process: one for process, one in self.reserved.items() if process != mine
+        }
+        return other_processes if request is None else {**other_processes, mine: request}
 
 
 class LakeLedger(Ledger):
@@ -77,13 +79,13 @@ class LakeLedger(Ledger):
         """Check that one more request is within every limit, and reserve it."""
         super().check(tokens_in, tokens_out)
         cost = self.cost(tokens_in, tokens_out)
-        wanted = Spent(calls=1, tokens_in=tokens_in, tokens_out=tokens_out, cost=cost)
+        request = Spent(calls=1, tokens_in=tokens_in, tokens_out=tokens_out, cost=cost)
 
         def reserve(note: _SpentNote | None) -> _SpentNote:
             note = note or _SpentNote()
             run = self._limits[_RUN]
             check_request_limits(_RUN, run, note.total, self.price, tokens_in, tokens_out)
-            return replace(note, reserved=note.with_mine(wanted))
+            return replace(note, reserved=note.with_mine(request))
 
         self._state.change_note(_NOTE, _SpentNote, reserve)
 
@@ -183,13 +185,13 @@ class SharedModel:
                 raise PostponedError(shape)
             if first not in (None, self.name) and (turn := self._second(str(first), rules)):
                 return turn
-            if gone := self.state.note(GONE, list[str]):
-                raise ModelError(*gone)
+            if failure := self.state.note(GONE, list[str]):
+                raise ModelError(*failure)
             self.state.keep_shape(shape, self.name)
         cards = {source.location: self.card} if self.card else {}
-        ask = mapper.llm_mapper(self.asking, self.rules, cards)
+        mapper_call = mapper.llm_mapper(self.asking, self.rules, cards)
         try:
-            return ask(source, sample, request, history)
+            return mapper_call(source, sample, request, history)
         except ModelError as error:
             if error.kind in _GONE:  # it does not answer at all: no other data set tries now
                 self.state.keep_note(GONE, list(error.args), list[str])
@@ -208,8 +210,8 @@ class SharedModel:
         document = self.approved(first)
         if document is not None and _is_persons(document):
             return _approved_turn(document, first, rules.proposal)
-        found = self.state.sets(first).get(first)
-        if found is None or found.facts.status not in ("waiting", "rejected"):
+        first_set = self.state.sets(first).get(first)
+        if first_set is None or first_set.facts.status not in ("waiting", "rejected"):
             return None
         self.waits_for = first
         return fallback_turn(rules, f"a model was asked about this shape for {first}, which waits")
@@ -217,8 +219,11 @@ class SharedModel:
 
 def _is_persons(document: MappingDocument) -> bool:
     """Whether no model alone wrote a mapping: what talked one into it may not stand elsewhere."""
-    made = document.get("provenance") or {}
-    return bool(made.get("edited") or made.get("reviewed")) or made.get("mapper") != MODEL
+    provenance = document.get("provenance") or {}
+    return (
+        bool(provenance.get("edited") or provenance.get("reviewed"))
+        or provenance.get("mapper") != MODEL
+    )
 
 
 def _approved_turn(document: MappingDocument, first: str, rules: Proposal | None) -> Turn:
@@ -289,18 +294,18 @@ class TurnQueue:
                 turns.append(QueuedSet(one, first, pending))
         return turns
 
-    def _likeness(self, one: DataSet) -> object:
-        return self._shapes.get(one.name) or shape_keys(one)
+    def _likeness(self, data_set: DataSet) -> object:
+        return self._shapes.get(data_set.name) or shape_keys(data_set)
 
-    def settle(self, ended: Mapping[str, str], put_off: Mapping[str, str]) -> None:
+    def settle(self, finished: Mapping[str, str], put_off: Mapping[str, str]) -> None:
         """Record a round, each with its shape ("" = unknown): who is done, who was put off."""
-        for name in ended:
+        for name in finished:
             del self._waiting[name]
-        self._led.update(ended.values())
+        self._led.update(finished.values())
         self._shapes |= {name: shape for name, shape in put_off.items() if shape}
-        self._stuck = 0 if ended else self._stuck + 1
+        self._stuck = 0 if finished else self._stuck + 1
 
 
-def shape_keys(one: DataSet) -> frozenset[str]:
+def shape_keys(data_set: DataSet) -> frozenset[str]:
     """Return what is known of the shape of a data set's rows before they are sampled."""
-    return frozenset(name for file in one.source.files for name in file.facts.shape)
+    return frozenset(name for file in data_set.source.files for name in file.facts.shape)

@@ -84,8 +84,8 @@ def find_changed(base: Side, head: Side, globs: Sequence[str] | None) -> list[Ch
     old, new = _read_files(base, paths), _read_files(head, paths)
     moves = _moved_mappings(old, new, base, head)
     mappings = [*_changed_paths(paths, old, new, (base, head), moves, globs)]
-    beside = head.files.keys() & {sidecar_owner(path) for path in changed}
-    untouched = beside - {one.path for one in mappings}
+    with_sidecars = head.files.keys() & {sidecar_owner(path) for path in changed}
+    untouched = with_sidecars - {one.path for one in mappings}
     for path, one in _read_files(head, sorted(untouched)).items():
         if one.document is not None:  # only a sidecar of it changed
             mappings.append(_remaining_mapping(path, None, one.document, one))
@@ -93,8 +93,10 @@ def find_changed(base: Side, head: Side, globs: Sequence[str] | None) -> list[Ch
     return sorted(placed, key=lambda one: one.path)
 
 
-def _is_chosen(one: ChangedMapping, globs: Sequence[str] | None) -> bool:
-    return any(path is not None and matches_globs(path, globs) for path in (one.path, one.old_path))
+def _is_chosen(mapping: ChangedMapping, globs: Sequence[str] | None) -> bool:
+    return any(
+        path is not None and matches_globs(path, globs) for path in (mapping.path, mapping.old_path)
+    )
 
 
 def compare_files(old: Side, old_path: str, new: Side, new_path: str) -> ChangedMapping:
@@ -102,8 +104,8 @@ def compare_files(old: Side, old_path: str, new: Side, new_path: str) -> Changed
     before, after = _read_single(old, old_path), _read_single(new, new_path)
     if before.document is None:
         raise MappingError(old.name, before.problems(old_path))
-    found = _remaining_mapping(new_path, old_path, before.document, after)
-    return found if found.status == "broken" else replace(found, status="modified")
+    changed = _remaining_mapping(new_path, old_path, before.document, after)
+    return changed if changed.status == "broken" else replace(changed, status="modified")
 
 
 def _read_single(side: Side, path: str) -> _File:
@@ -120,8 +122,8 @@ def _require_matches(base: Side, head: Side, globs: Sequence[str] | None) -> Non
     paths = {*base.files, *head.files, *base.others, *head.others}
     if globs is not None and not any(_is_stated(path, globs) for path in paths):
         hint = "check its spelling; paths begin at the top of the repository"
-        said = "no JSON file of either side is of this name"
-        raise RevisionError(f"--mappings {', '.join(globs)!r}", said, hint)
+        problem = "no JSON file of either side is of this name"
+        raise RevisionError(f"--mappings {', '.join(globs)!r}", problem, hint)
 
 
 def _is_stated(path: str, globs: Sequence[str] | None) -> bool:
@@ -145,13 +147,13 @@ def _find_owned(
 
 def _read_files(side: Side, paths: Collection[str]) -> dict[str, _File]:
     """Read the files of a side, except those that are too large for a mapping."""
-    there = [path for path in paths if path in side.files]
-    found = side.contents(there, MAX_BYTES)
-    return {path: _parse_file(path, found.get(path)) for path in there}
+    present = [path for path in paths if path in side.files]
+    contents = side.contents(present, MAX_BYTES)
+    return {path: _parse_file(path, contents.get(path)) for path in present}
 
 
 def _parse_file(path: str, data: bytes | None) -> _File:
-    if data is None or not _KEYS.issuperset(stated := _parse_object(data)) or not stated:
+    if data is None or not _KEYS.issuperset(document := _parse_object(data)) or not document:
         return _File(data=data)
     try:
         return _File(data=data, document=read_mapping(data, where=path))
@@ -175,19 +177,19 @@ def _moved_mappings(
     They are paired by what the mappings say, however the files are laid out; by the files where one
     is not a mapping; then by a sample or golden rows that moved along unchanged.
     """
-    gone = {
+    removed = {
         path: one
         for path, one in old.items()
         if one.document is not None and _object_id_at(head, path) is None
     }
-    come = {path: one for path, one in new.items() if path not in old and one.data}
+    added = {path: one for path, one in new.items() if path not in old and one.data}
     moves: dict[str, str] = {}
     for spell in (_canonical_bytes, lambda one: one.data or b""):
-        before = {path: spell(one) for path, one in gone.items() if path not in moves.values()}
-        after = {path: spell(one) for path, one in come.items() if path not in moves}
+        before = {path: spell(one) for path, one in removed.items() if path not in moves.values()}
+        after = {path: spell(one) for path, one in added.items() if path not in moves}
         moves |= find_renames(before, {path: data for path, data in after.items() if data})
-    left = gone.keys() - moves.values(), come.keys() - moves.keys()
-    return moves | _moves_by_sidecars(base, head, *map(sorted, left))
+    unmatched = removed.keys() - moves.values(), added.keys() - moves.keys()
+    return moves | _moves_by_sidecars(base, head, *map(sorted, unmatched))
 
 
 def _canonical_bytes(file: _File) -> bytes:
@@ -198,19 +200,21 @@ def _canonical_bytes(file: _File) -> bytes:
 
 
 def _moves_by_sidecars(
-    base: Side, head: Side, gone: Sequence[str], come: Sequence[str]
+    base: Side, head: Side, removed: Sequence[str], added: Sequence[str]
 ) -> dict[str, str]:
     moves: dict[str, str] = {}
     for name in SIDECARS:
         before = {
-            path: sidecar_ids(base, path, name) for path in gone if path not in moves.values()
+            path: sidecar_ids(base, path, name) for path in removed if path not in moves.values()
         }
-        for path in come:
-            now = sidecar_ids(head, path, name) if path not in moves else {}
-            was = next((one for one, there in before.items() if now and there == now), None)
-            if was is not None:
-                moves[path] = was
-                del before[was]
+        for path in added:
+            ids = sidecar_ids(head, path, name) if path not in moves else {}
+            old_path = next(
+                (one for one, old_ids in before.items() if ids and old_ids == ids), None
+            )
+            if old_path is not None:
+                moves[path] = old_path
+                del before[old_path]
     return moves
 
 
@@ -219,24 +223,29 @@ def _changed_paths(
     old: Mapping[str, _File],
     new: Mapping[str, _File],
     sides: tuple[Side, Side],
-    was_at: Mapping[str, str],
+    old_paths: Mapping[str, str],
     globs: Sequence[str] | None,
 ) -> Iterator[ChangedMapping]:
     for path in paths:
-        before, after = old.get(was_at.get(path, path)), new.get(path)
-        was = before.document if before else None
-        stated = _is_stated(path, globs)
+        before, after = old.get(old_paths.get(path, path)), new.get(path)
+        old_document = before.document if before else None
+        is_stated = _is_stated(path, globs)
         if after is None:
             kind = sides[1].others.get(path)
-            stands = stated or any(_leads_to_mapping(path, side) for side in sides)
-            if (was is not None and path not in was_at.values()) or (kind and stands):
-                found = ChangedMapping(path=path, status="removed", old=was)
+            is_mapping = is_stated or any(_leads_to_mapping(path, side) for side in sides)
+            if (old_document is not None and path not in old_paths.values()) or (
+                kind and is_mapping
+            ):
+                removal = ChangedMapping(path=path, status="removed", old=old_document)
                 problem = Problem("", "unreadable", "a regular file", kind or "")
-                yield replace(found, status="broken", problems=(problem,)) if kind else found
+                yield replace(removal, status="broken", problems=(problem,)) if kind else removal
         elif (
-            after.document is not None or was is not None or stated or _claims_to_be_mapping(after)
+            after.document is not None
+            or old_document is not None
+            or is_stated
+            or _claims_to_be_mapping(after)
         ):
-            yield _remaining_mapping(path, was_at.get(path), was, after)
+            yield _remaining_mapping(path, old_paths.get(path), old_document, after)
         elif globs is None and not _is_json(after) and _has_mapping_near(path, sides[1]):
             yield _remaining_mapping(path, None, None, after)
 
@@ -259,30 +268,30 @@ def _has_mapping_near(path: str, side: Side) -> bool:
 
 def _leads_to_mapping(path: str, side: Side) -> bool:
     """Check whether a link leads to a mapping, a folder of some or a link, or lies beside one."""
-    place = side.linked_place(path)
-    if place is None:
+    target = side.linked_place(path)
+    if target is None:
         return False
-    near = place in side.others or (is_json(path) and _has_mapping_near(path, side))
-    return near or _any_mapping(side, lambda one: one == place or one.startswith(f"{place}/"))
+    is_near = target in side.others or (is_json(path) and _has_mapping_near(path, side))
+    return is_near or _any_mapping(side, lambda one: one == target or one.startswith(f"{target}/"))
 
 
 def _any_mapping(side: Side, chosen: Callable[[str], bool]) -> bool:
-    found = [one for one in sorted(side.files) if is_json(one) and chosen(one)]
-    files = _read_files(side, found[:_MOST_NEIGHBOURS])
+    candidates = [one for one in sorted(side.files) if is_json(one) and chosen(one)]
+    files = _read_files(side, candidates[:_MOST_NEIGHBOURS])
     return any(one.document is not None for one in files.values())
 
 
 def _remaining_mapping(
-    path: str, old_path: str | None, was: MappingDocument | None, after: _File
+    path: str, old_path: str | None, old_document: MappingDocument | None, after: _File
 ) -> ChangedMapping:
-    status: Status = "added" if was is None else "renamed" if old_path else "modified"
+    status: Status = "added" if old_document is None else "renamed" if old_path else "modified"
     if after.document is None:
         status = "broken"
     return ChangedMapping(
         path=path,
         old_path=old_path,
         status=status,
-        old=was,
+        old=old_document,
         new=after.document,
         text=after.text,
         problems=() if after.document else after.problems(path),
@@ -290,20 +299,22 @@ def _remaining_mapping(
 
 
 def _claims_to_be_mapping(file: _File) -> bool:
-    stated = _parse_object(file.data or b"")
-    said = any(key in stated for key in ("text", "messages", "any_of"))
-    return said and stated.get("version") == 2
+    document = _parse_object(file.data or b"")
+    has_body = any(key in document for key in ("text", "messages", "any_of"))
+    return has_body and document.get("version") == 2
 
 
-def _with_sidecar_changes(one: ChangedMapping, base: Side, head: Side) -> ChangedMapping:
+def _with_sidecar_changes(mapping: ChangedMapping, base: Side, head: Side) -> ChangedMapping:
     """Add which sidecars changed, wherever they lay."""
-    sides = ((base, one.old_path or one.path), (head, one.path))
-    told = {name: [sidecar_ids(side, path, name) for side, path in sides] for name in SIDECARS}
-    beside = frozenset(name for name, (old, new) in told.items() if old != new)
-    if "sample" not in beside or one.new is None:
-        return replace(one, beside=beside)
-    was, now = (sample_extent(side, path) for side, path in sides)
-    return replace(one, beside=beside, samples=(was, now))
+    sides = ((base, mapping.old_path or mapping.path), (head, mapping.path))
+    ids_by_name = {
+        name: [sidecar_ids(side, path, name) for side, path in sides] for name in SIDECARS
+    }
+    changed = frozenset(name for name, (old, new) in ids_by_name.items() if old != new)
+    if "sample" not in changed or mapping.new is None:
+        return replace(mapping, beside=changed)
+    old_extent, new_extent = (sample_extent(side, path) for side, path in sides)
+    return replace(mapping, beside=changed, samples=(old_extent, new_extent))
 
 
 # --- the lines of a mapping's file
@@ -313,33 +324,35 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL
 
 def pointer_lines(text: str) -> dict[str, int]:
     """Map JSON Pointers of a JSON text to line numbers; a member has the line of its key."""
-    found: dict[str, int] = {}
+    lines: dict[str, int] = {}
     # The lists and objects that are being read: their pointers, and what is read in them: the
     # number of an element, the key of a member, None before a key.
-    around: list[tuple[str, int | str | None]] = []
+    open_parts: list[tuple[str, int | str | None]] = []
     for token, line in _tokens(text):
-        outer, step = around[-1] if around else ("", "")
+        outer, step = open_parts[-1] if open_parts else ("", "")
         if token in "]}":
-            del around[-1:]
+            del open_parts[-1:]
         elif token == ",":
-            around[-1:] = [(outer, step + 1 if isinstance(step, int) else None)] if around else []
+            open_parts[-1:] = (
+                [(outer, step + 1 if isinstance(step, int) else None)] if open_parts else []
+            )
         elif step is None:
-            around[-1] = outer, _unquote(token)
-            found[pointer_to(outer, _unquote(token))] = line
+            open_parts[-1] = outer, _unquote(token)
+            lines[pointer_to(outer, _unquote(token))] = line
         elif token != ":":
-            pointer = pointer_to(outer, step) if around else ""
-            found.setdefault(pointer, line)
+            pointer = pointer_to(outer, step) if open_parts else ""
+            lines.setdefault(pointer, line)
             if token in "[{":
-                around.append((pointer, 0 if token == "[" else None))
-    return found
+                open_parts.append((pointer, 0 if token == "[" else None))
+    return lines
 
 
 def _tokens(text: str) -> Iterator[tuple[str, int]]:
     line, done = 1, 0
-    for found in _TOKEN.finditer(text):
-        line += text.count("\n", done, found.start())
-        done = found.start()
-        yield found[0], line
+    for match in _TOKEN.finditer(text):
+        line += text.count("\n", done, match.start())
+        done = match.start()
+        yield match[0], line
 
 
 def _unquote(token: str) -> str:

@@ -67,14 +67,14 @@ class _GitError(Exception):
     """A git command failed, with what git said."""
 
 
-def _run_git(folder: Path, *words: str, given: bytes = b"") -> bytes:
+def _run_git(folder: Path, *words: str, stdin: bytes = b"") -> bytes:
     settings = [word for setting in _QUIET for word in ("-c", setting)]
     try:
         ran = subprocess.run(
             ["git", "--no-pager", *settings, *words],
             cwd=folder,
             env=os.environ | _SURROUNDINGS,
-            input=given,
+            input=stdin,
             capture_output=True,
             check=False,
         )
@@ -86,11 +86,13 @@ def _run_git(folder: Path, *words: str, given: bytes = b"") -> bytes:
     return ran.stdout
 
 
-def _run_or_raise(folder: Path, where: str, problem: str, *words: str, given: bytes = b"") -> bytes:
+def _run_or_raise(
+    folder: Path, location: str, problem: str, *words: str, stdin: bytes = b""
+) -> bytes:
     try:
-        return _run_git(folder, *words, given=given)
+        return _run_git(folder, *words, stdin=stdin)
     except _GitError as error:
-        raise RevisionError(where, f"{problem}: {error}") from error
+        raise RevisionError(location, f"{problem}: {error}") from error
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,10 +128,10 @@ class Repository:
     def _begun(self) -> None:
         """Raise RevisionError if there is no commit at all."""
         try:
-            found = _run_git(self.root, "rev-list", "--max-count=1", "--all", "HEAD", "--")
+            commits = _run_git(self.root, "rev-list", "--max-count=1", "--all", "HEAD", "--")
         except _GitError:  # there is no HEAD yet
-            found = _run_git(self.root, "rev-list", "--max-count=1", "--all", "--")
-        if not found:
+            commits = _run_git(self.root, "rev-list", "--max-count=1", "--all", "--")
+        if not commits:
             hint = "commit the files to compare with first"
             raise RevisionError(str(self.root), "the repository has no commit yet", hint)
 
@@ -146,20 +148,20 @@ class Repository:
         """Return every file of a commit by path. Raises RevisionError."""
         words = ("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit)
         listed = _run_or_raise(self.root, commit, "its files cannot be listed", *words)
-        found = {}
+        entries = {}
         for line in listed.split(b"\0")[:-1]:
             facts, _, name = line.partition(b"\t")
             mode, _, blob = facts.decode().split(" ")
-            found[os.fsdecode(name)] = _Entry(mode, blob)
-        return found
+            entries[os.fsdecode(name)] = _Entry(mode, blob)
+        return entries
 
     def names(self) -> list[str]:
         """List the paths of the working tree that git does not ignore. Raises RevisionError."""
-        where, problem = str(self.root), "cannot list its files"
+        location, problem = str(self.root), "cannot list its files"
         inside = ("rev-parse", "--is-inside-work-tree")
         words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-        within = _run_or_raise(self.root, where, problem, *inside).strip() == b"true"
-        listed = _run_or_raise(self.root, where, problem, *words) if within else b""
+        within = _run_or_raise(self.root, location, problem, *inside).strip() == b"true"
+        listed = _run_or_raise(self.root, location, problem, *words) if within else b""
         if not within:
             hint = "name what to review: --head REF"
             raise RevisionError(str(self.root), "the repository has no working tree", hint)
@@ -171,51 +173,53 @@ class Repository:
 
     def sizes(self, blobs: Iterable[str]) -> dict[str, int]:
         """Return the size in bytes of every object that is here."""
-        wanted = sorted(set(blobs))
-        told = self._batch("--batch-check=%(objectname) %(objectsize)", wanted).decode()
-        pairs = (line.rpartition(" ") for line in told.splitlines())
+        names = sorted(set(blobs))
+        output = self._batch("--batch-check=%(objectname) %(objectsize)", names).decode()
+        pairs = (line.rpartition(" ") for line in output.splitlines())
         return {blob: int(size) for blob, _, size in pairs if size.isdigit()}
 
-    def read(self, blobs: Iterable[str], *, most: int) -> dict[str, bytes]:
-        """Return the bytes of every object that is not larger than `most` bytes."""
-        asked = set(blobs)
-        sizes = self.sizes(asked)
-        if missing := sorted(asked - sizes.keys()):
+    def read(self, blobs: Iterable[str], *, max_bytes: int) -> dict[str, bytes]:
+        """Return the bytes of every object that is not larger than `max_bytes` bytes."""
+        names = set(blobs)
+        sizes = self.sizes(names)
+        if missing := sorted(names - sizes.keys()):
             hint = "a partial clone lacks it: fetch without --filter"
             raise RevisionError(str(self.root), f"object {missing[0]} is missing", hint)
-        wanted = sorted(blob for blob, size in sizes.items() if size <= most)
-        told = self._batch("--batch=%(objectsize)", wanted)
-        found, at = {}, 0
-        for blob in wanted:
-            line = told.index(b"\n", at)
-            start, stop = line + 1, line + 1 + int(told[at:line])
-            found[blob] = told[start:stop]
-            at = stop + 1
-        return found
+        fitting = sorted(blob for blob, size in sizes.items() if size <= max_bytes)
+        output = self._batch("--batch=%(objectsize)", fitting)
+        contents, position = {}, 0
+        for blob in fitting:
+            line = output.index(b"\n", position)
+            start, stop = line + 1, line + 1 + int(output[position:line])
+            contents[blob] = output[start:stop]
+            position = stop + 1
+        return contents
 
     def _batch(self, form: str, blobs: Sequence[str]) -> bytes:
         if not blobs:
             return b""
-        given = "".join(f"{blob}\n" for blob in blobs).encode()
+        stdin = "".join(f"{blob}\n" for blob in blobs).encode()
         problem = "cannot read its objects"
-        return _run_or_raise(self.root, str(self.root), problem, "cat-file", form, given=given)
+        return _run_or_raise(self.root, str(self.root), problem, "cat-file", form, stdin=stdin)
 
 
 def open_repository(folder: Path) -> Repository:
     """Open the repository that a folder belongs to. Raises RevisionError."""
     try:
-        bare = _run_git(folder, "rev-parse", "--is-bare-repository").strip() == b"true"
-        root = _run_git(folder, "rev-parse", "--absolute-git-dir" if bare else "--show-toplevel")
+        is_bare = _run_git(folder, "rev-parse", "--is-bare-repository").strip() == b"true"
+        root = _run_git(folder, "rev-parse", "--absolute-git-dir" if is_bare else "--show-toplevel")
     except _GitError as error:
         hint = "or name two files: ingot review OLD.json NEW.json"
-        said = str(error).removeprefix("fatal: ")
-        raise RevisionError(str(folder), f"cannot open a git repository: {said}", hint) from error
-    place = Path(os.fsdecode(root.removesuffix(b"\n")))
+        problem = str(error).removeprefix("fatal: ")
+        raise RevisionError(
+            str(folder), f"cannot open a git repository: {problem}", hint
+        ) from error
+    path = Path(os.fsdecode(root.removesuffix(b"\n")))
     # Files of a tree may look like a bare repository, and core.worktree may name any folder.
-    marked = any((one / ".git").exists() for one in (place.parents if bare else [place]))
-    if marked == bare:
-        raise RevisionError(str(place), "is not the folder of a git repository", _ELSEWHERE)
-    return Repository(root=place)
+    marked = any((one / ".git").exists() for one in (path.parents if is_bare else [path]))
+    if marked == is_bare:
+        raise RevisionError(str(path), "is not the folder of a git repository", _ELSEWHERE)
+    return Repository(root=path)
 
 
 _MOST_PAIRS = 250_000  # beyond, only files of the same content or the same name are paired
@@ -231,8 +235,8 @@ def find_renames(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> dic
     moves: dict[str, str] = {}
     for is_named in (True, False):
         same = defaultdict[tuple[bytes, str], list[str]](list)
-        for was in sorted(before.keys() - moves.values(), reverse=True):
-            same[before[was], _file_name(was) if is_named else ""].append(was)
+        for old_path in sorted(before.keys() - moves.values(), reverse=True):
+            same[before[old_path], _file_name(old_path) if is_named else ""].append(old_path)
         for path in sorted(after.keys() - moves.keys()):
             if twins := same[after[path], _file_name(path) if is_named else ""]:
                 moves[path] = twins.pop()
@@ -242,21 +246,24 @@ def find_renames(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> dic
     def measure(pairs: Iterable[tuple[str, str]]) -> list[tuple[float, bool, str, str]]:
         return sorted(
             (
-                -(new[path] & old[was]).total() / max(new[path].total(), old[was].total(), 1),
-                _file_name(path) != _file_name(was),
+                -(new[path] & old[old_path]).total()
+                / max(new[path].total(), old[old_path].total(), 1),
+                _file_name(path) != _file_name(old_path),
                 path,
-                was,
+                old_path,
             )
-            for path, was in pairs
+            for path, old_path in pairs
         )
 
-    named = [_find_unique_names(side) for side in (new, old)]
-    kept = measure((named[0][name], named[1][name]) for name in named[0].keys() & named[1].keys())
-    alike = measure(product(new, old)) if len(new) * len(old) <= _MOST_PAIRS else []
-    for share, _, path, was in [*(one for one in kept if one[0] <= -0.75), *alike]:
-        if share <= -0.5 and path in new and was in old:
-            moves[path] = was
-            del new[path], old[was]
+    by_name = [_find_unique_names(side) for side in (new, old)]
+    similar = measure(
+        (by_name[0][name], by_name[1][name]) for name in by_name[0].keys() & by_name[1].keys()
+    )
+    all_similar = measure(product(new, old)) if len(new) * len(old) <= _MOST_PAIRS else []
+    for share, _, path, old_path in [*(one for one in similar if one[0] <= -0.75), *all_similar]:
+        if share <= -0.5 and path in new and old_path in old:
+            moves[path] = old_path
+            del new[path], old[old_path]
     return moves
 
 
@@ -271,7 +278,7 @@ def _file_name(path: str) -> str:
 
 def _count_bytes(data: bytes) -> Counter[bytes]:
     """Count the bytes of every line, a long one in pieces."""
-    found: Counter[bytes] = Counter()
+    counts: Counter[bytes] = Counter()
     for chunk in _CHUNK.findall(data):
-        found[chunk] += len(chunk)
-    return found
+        counts[chunk] += len(chunk)
+    return counts

@@ -76,8 +76,8 @@ def _reason_lines(reasons: Sequence[ReasonEntry]) -> Iterator[str]:
     """Yield a line for each reason, those that block first, and how many more there are."""
     ordered = sorted(reasons, key=lambda one: LEVELS.index(one["level"]))
     yield from map(_reason_line, ordered[:MOST_REASONS])
-    if more := ordered[MOST_REASONS:]:
-        yield f"- and {len(more):,} more: {_level_counts(one['level'] for one in more)}"
+    if further := ordered[MOST_REASONS:]:
+        yield f"- and {len(further):,} more: {_level_counts(one['level'] for one in further)}"
 
 
 def _level_counts(levels: Iterable[str]) -> str:
@@ -110,23 +110,25 @@ def _sample_lines(mapping: MappingEntry) -> Iterator[str]:
 
 
 def _changes_block(mapping: MappingEntry) -> str:
-    def row(one: ChangeEntry) -> tuple[str, ...]:
-        words = ("-" if said is None else code_span(said) for said in (one["old"], one["new"]))
-        rule = f"{escape_words(one['class'] or '')}: {code_span(one['rule'], 60)}"
-        return (escape_words(one["target"]), *words, rule)
+    def row(change: ChangeEntry) -> tuple[str, ...]:
+        words = (
+            "-" if text is None else code_span(text) for text in (change["old"], change["new"])
+        )
+        rule = f"{escape_words(change['class'] or '')}: {code_span(change['rule'], 60)}"
+        return (escape_words(change["target"]), *words, rule)
 
     return _limited_table(("target", "before", "after", "class: rule"), mapping["changes"], row)
 
 
 def _limited_table(
-    head: Sequence[str], whole: Sequence[Piece], row: Callable[[Piece], Sequence[str]]
+    head: Sequence[str], items: Sequence[Piece], row: Callable[[Piece], Sequence[str]]
 ) -> str:
     """Show the first rows of a table, and how many more there are; "" if there are none."""
-    if not whole:
+    if not items:
         return ""
-    left = len(whole) - MOST_ROWS
-    more = f"\n\nand {left} more" if left > 0 else ""
-    return markdown_table(head, map(row, whole[:MOST_ROWS])) + more
+    remaining = len(items) - MOST_ROWS
+    remark = f"\n\nand {remaining} more" if remaining > 0 else ""
+    return markdown_table(head, map(row, items[:MOST_ROWS])) + remark
 
 
 def _golden_block(mapping: MappingEntry) -> str:
@@ -143,10 +145,10 @@ def _golden_block(mapping: MappingEntry) -> str:
 
 
 def _drift_block(mapping: MappingEntry) -> str:
-    def row(one: DriftEntry) -> tuple[str, ...]:
-        stops = "yes" if one["stops"] else "no"
-        words = code_span(one["before"]), code_span(one["after"])
-        return (code_span(one["path"]), escape_words(one["what"]), *words, stops)
+    def row(drift: DriftEntry) -> tuple[str, ...]:
+        stops = "yes" if drift["stops"] else "no"
+        words = code_span(drift["before"]), code_span(drift["after"])
+        return (code_span(drift["path"]), escape_words(drift["what"]), *words, stops)
 
     head = ("path", "change of the data", "when mapped", "now", "stops a run")
     return _limited_table(head, mapping["drift"], row)
@@ -183,35 +185,35 @@ def _count_rows(
     sides = [side and side[key] for side in (old, new)]
     names = list(dict.fromkeys(name for side in sides for name in side or ()))
     for name in names[:MOST_ROWS]:
-        shown = ("-" if side is None else f"{side.get(name, 0):,}" for side in sides)
-        yield (f"{prefix}{code_span(name, 60)}", *shown)
+        texts = ("-" if side is None else f"{side.get(name, 0):,}" for side in sides)
+        yield (f"{prefix}{code_span(name, 60)}", *texts)
     if len(names) > MOST_ROWS:
         yield (f"{prefix}{len(names) - MOST_ROWS} others", "", "")
 
 
 def _examples_block(mapping: MappingEntry) -> str:
-    shown = mapping["examples"][:3]
-    if not shown:
+    examples = mapping["examples"][:3]
+    if not examples:
         return ""
     inner = []
-    for one in shown:
+    for one in examples:
         inner += [f"{escape_words(one['kind'])}: {code_span(one['place'])}", example_block(one)]
-    return fold_blocks(f"{count_text(len(shown), 'record')} before and after", inner)
+    return fold_blocks(f"{count_text(len(examples), 'record')} before and after", inner)
 
 
 def _paths_table(mapping: MappingEntry) -> str:
-    found: dict[tuple[str, str], list[str]] = {}
-    for place, side in enumerate((mapping["old"], mapping["new"])):
+    reach: dict[tuple[str, str], list[str]] = {}
+    for column, side in enumerate((mapping["old"], mapping["new"])):
         for one in side["paths"] if side else ():
-            both = found.setdefault((one["target"], one["path"]), ["-", "-"])
+            cells = reach.setdefault((one["target"], one["path"]), ["-", "-"])
             absent = [f"{one[key]:,} {key}" for key in ("null", "missing") if one[key]]
-            both[place] = ", ".join([f"{one['resolved']:,}/{one['rows']:,} rows", *absent])
+            cells[column] = ", ".join([f"{one['resolved']:,}/{one['rows']:,} rows", *absent])
 
     def row(one: tuple[str, str]) -> tuple[str, ...]:
-        return (escape_words(one[0]), code_span(one[1]), *found[one])
+        return (escape_words(one[0]), code_span(one[1]), *reach[one])
 
     head = ("target", "path", "found before", "found after")
-    table = _limited_table(head, list(found), row)
+    table = _limited_table(head, list(reach), row)
     return fold_blocks("Rows that every path reaches", [table]) if table else ""
 
 
@@ -223,10 +225,10 @@ def _provenance_table(mapping: MappingEntry) -> str:
         for name in names
     ]
     rows += [_figure_row("cost", old, new, _cost_text)]
-    stated = [row for row in rows if row[1:] != ("-", "-")]
-    inner = [markdown_table(_FIGURES, stated)] if stated else []
-    again = "the command that shows this again"
-    title = f"Who made it, and {again}" if inner else again.capitalize()
+    known = [row for row in rows if row[1:] != ("-", "-")]
+    inner = [markdown_table(_FIGURES, known)] if known else []
+    command_title = "the command that shows this again"
+    title = f"Who made it, and {command_title}" if inner else command_title.capitalize()
     line = mapping["reproduce"]
     lacking = "There is none: a name in it holds characters that cannot be typed."
     return fold_blocks(title, [*inner, lacking if line is None else command_block(line)])
@@ -248,8 +250,8 @@ def _cost_text(side: ProvenanceEntry) -> str:
     usd = f", {cost['usd']:.4f} USD" if cost["usd"] is not None else ""
     calls = count_text(cost["calls"], "call") if cost["calls"] is not None else "calls unknown"
     spent = ", ".join(
-        f"{count:,} tokens {way}"
-        for count, way in ((cost["tokens_in"], "in"), (cost["tokens_out"], "out"))
+        f"{count:,} tokens {direction}"
+        for count, direction in ((cost["tokens_in"], "in"), (cost["tokens_out"], "out"))
         if count is not None
     )
     return escape_words(f"{calls}{', ' * bool(spent)}{spent}{usd}")
@@ -283,10 +285,10 @@ def render_summary(review: ReviewDocument, *, limit: int = SUMMARY_LIMIT) -> str
 
 def _cut_blocks(blocks: Sequence[str], limit: int, command: str | None) -> Iterator[str]:
     """Yield the blocks, or as many as fit and a sentence that says where the rest is."""
-    room = limit if sum(map(_block_size, blocks)) <= limit else limit - _ROOM_OF_NOTE
+    remaining = limit if sum(map(_block_size, blocks)) <= limit else limit - _ROOM_OF_NOTE
     for block in blocks:
-        room -= _block_size(block)
-        if room < 0:
+        remaining -= _block_size(block)
+        if remaining < 0:
             known = command is not None and utf8_size(command) <= _LONGEST_COMMAND
             line = command if known and command else "ingot review"
             yield "**The rest is left out: GitHub takes no longer text.** This command shows all:"
@@ -311,13 +313,13 @@ def _verdict_lines(review: ReviewDocument) -> Iterator[str]:
 
 def _side_text(review: ReviewDocument, name: Literal["base", "head"]) -> str:
     """Show a revision and its commit; for the base also the commit at which the head left it."""
-    stated, commit, fork = review[name], review["commits"][name], review["commits"]["fork"]
-    told = [commit] if commit and commit != stated else []
+    revision, commit, fork = review[name], review["commits"][name], review["commits"]["fork"]
+    parts = [commit] if commit and commit != revision else []
     if name == "base" and fork and fork != commit:
-        told += ["left at", fork]
-    shown = code_span(stated[:_ID] if stated == commit else stated, 100)
-    inner = " ".join(one if one == "left at" else code_span(one[:_ID]) for one in told)
-    return f"{shown} ({inner})" if told else shown
+        parts += ["left at", fork]
+    name_text = code_span(revision[:_ID] if revision == commit else revision, 100)
+    inner = " ".join(one if one == "left at" else code_span(one[:_ID]) for one in parts)
+    return f"{name_text} ({inner})" if parts else name_text
 
 
 def _overview_table(ordered: Sequence[MappingEntry]) -> Iterator[str]:
@@ -325,8 +327,8 @@ def _overview_table(ordered: Sequence[MappingEntry]) -> Iterator[str]:
     head = ("verdict", "mapping", "change", "class", "records", "identical")
     if ordered:
         yield markdown_table(head, map(_overview_row, ordered[:MOST_ROWS]))
-    if more := ordered[MOST_ROWS:]:
-        yield f"and {len(more):,} more: {_level_counts(one['verdict'] for one in more)}"
+    if further := ordered[MOST_ROWS:]:
+        yield f"and {len(further):,} more: {_level_counts(one['verdict'] for one in further)}"
 
 
 def _overview_row(mapping: MappingEntry) -> tuple[str, ...]:
@@ -352,21 +354,21 @@ def github_annotations(review: ReviewDocument) -> list[str]:
     """Return notes at lines of mappings as job commands: ten of a level, the last counts more."""
     lines = []
     for level in _COMMANDS:
-        found = [
+        reasons = [
             (mapping, reason)
             for mapping in sort_by_level(review["mappings"])
             for reason in mapping["reasons"]
             if reason["level"] == level
         ]
-        for place, (mapping, reason) in enumerate(found[:MOST], start=1):
-            left = len(found) - MOST if place == MOST else 0
+        for number, (mapping, reason) in enumerate(reasons[:MOST], start=1):
+            remaining = len(reasons) - MOST if number == MOST else 0
             title = f"ingot review: {printable_line(reason['rule'], 60)}"
             line = [f"line={reason['line']}"] if reason["line"] else []
             # The name of a file is not redacted: by any other one the note finds no place.
             file = escape_property(mapping["path"])
             message = printable_line(reason["text"], _LONGEST)
-            if left > 0:
-                message += f" (and {left} more: the report has all)"
+            if remaining > 0:
+                message += f" (and {remaining} more: the report has all)"
             listed = ",".join([f"file={file}", *line, f"title={escape_property(title)}"])
             lines.append(f"::{_COMMANDS[reason['level']]} {listed}::{escape_message(message)}")
     return lines

@@ -76,13 +76,13 @@ def run_golden(document: MappingDocument, file: Path, *, source_name: str) -> Go
     rows = [row for _, one in golden if isinstance(one, dict) for row in _parse_rows(one, fields)]
     redactor = Redactor("redacted", rows)
     with limit_looks():
-        whole = [row for row in rows if type(row) is not BrokenRow]
-        mapping = bind(document, whole, where=str(file))
+        readable = [row for row in rows if type(row) is not BrokenRow]
+        mapping = bind(document, readable, where=str(file))
         unifier = RowExecutor(mapping, source_name=source_name)
         failed = [
-            GoldenFailure(line=number, why=redactor.text(why))
+            GoldenFailure(line=number, why=redactor.text(reason))
             for number, one in golden
-            if (why := _failure_reason(one, fields, mapping, unifier))
+            if (reason := _failure_reason(one, fields, mapping, unifier))
         ]
     return GoldenResult(file=str(file), rows=len(golden), failed=tuple(failed))
 
@@ -105,71 +105,73 @@ def _numbered_lines(file: Path) -> Iterator[tuple[int, bytes]]:
 def _parse_golden(data: bytes) -> dict[str, Json] | str:
     """Return a golden row, or what is wrong with the line."""
     try:
-        one = parse_json(data)
+        golden = parse_json(data)
     except JsonTextError as error:
         return f"not valid JSON: {error}"
     if twice := _duplicate_key(data):
         return f"the key {twice!r} is duplicated in an object"
-    if not isinstance(one, dict):
+    if not isinstance(golden, dict):
         return "not an object"
-    if unknown := sorted(set(one) - _KEYS):
+    if unknown := sorted(set(golden) - _KEYS):
         return f"unknown key {', '.join(map(repr, unknown))}"
-    if ("row" in one) == ("rows" in one):
+    if ("row" in golden) == ("rows" in golden):
         return "expected one of the keys row and rows"
-    if ("records" in one) == ("reject" in one):
+    if ("records" in golden) == ("reject" in golden):
         return "expected one of the keys records and reject"
-    return _mistyped_key(one) or one
+    return _mistyped_key(golden) or golden
 
 
 def _duplicate_key(data: bytes) -> str | None:
     """Return a key that an object has more than once: one of its values would not count."""
-    found: list[str] = []
+    duplicates: list[str] = []
 
     def watch(pairs: list[tuple[str, Json]]) -> None:
-        found.extend(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        duplicates.extend(
+            key for key, count in Counter(key for key, _ in pairs).items() if count > 1
+        )
 
     json.loads(data, object_pairs_hook=watch)
-    return found[0] if found else None
+    return duplicates[0] if duplicates else None
 
 
-def _mistyped_key(one: dict[str, Json]) -> str:
+def _mistyped_key(golden: dict[str, Json]) -> str:
     """Say which key of a golden row has a wrong value, "" if none has."""
-    if not isinstance(one.get("rows", []), list):
+    if not isinstance(golden.get("rows", []), list):
         return "rows: expected a list"
-    records = one.get("records", [])
+    records = golden.get("records", [])
     if not isinstance(records, list) or not all(isinstance(each, dict) for each in records):
         return "records: expected a list of objects"
     for name in ("key", "file"):
-        if not isinstance(one.get(name, ""), str):
+        if not isinstance(golden.get(name, ""), str):
             return f"{name}: expected text"
-    if "reject" in one and one["reject"] not in REASONS:
+    if "reject" in golden and golden["reject"] not in REASONS:
         return f"reject: expected one of {', '.join(REASONS)}"
     return ""
 
 
-def _parse_rows(one: dict[str, Json], fields: Sequence[str]) -> list[Json]:
+def _parse_rows(golden: dict[str, Json], fields: Sequence[str]) -> list[Json]:
     """Return the raw rows as a reader would, `BrokenRow` if a field is not JSON."""
-    rows = one["rows"] if "rows" in one else [one["row"]]
+    rows = golden["rows"] if "rows" in golden else [golden["row"]]
     return [parse_fields(row, fields) for row in rows]
 
 
 def _failure_reason(
-    one: dict[str, Json] | str, fields: Sequence[str], mapping: Mapping, unifier: RowExecutor
+    golden: dict[str, Json] | str, fields: Sequence[str], mapping: Mapping, unifier: RowExecutor
 ) -> str:
     """Say why a golden row fails; "" if it does not."""
-    if isinstance(one, str):
-        return one
+    if isinstance(golden, str):
+        return golden
     try:
-        batch = _make_batch(one, _parse_rows(one, fields), mapping)
-        _compare(one, unifier.batch(batch))
+        batch = _make_batch(golden, _parse_rows(golden, fields), mapping)
+        _compare(golden, unifier.batch(batch))
     except _MismatchError as error:
         return str(error)
     return ""
 
 
-def _make_batch(one: dict[str, Json], rows: list[Json], mapping: Mapping) -> Batch:
+def _make_batch(golden: dict[str, Json], rows: list[Json], mapping: Mapping) -> Batch:
     """Return one row, or one group of rows, as a reader would."""
-    key, file = one.get("key"), one.get("file", "golden")
+    key, file = golden.get("key"), golden.get("file", "golden")
     good = [row for row in rows if type(row) is not BrokenRow]
     batch = Batch(
         file=file,
@@ -179,7 +181,7 @@ def _make_batch(one: dict[str, Json], rows: list[Json], mapping: Mapping) -> Bat
         bad=[to_bad_row(0, row) for row in rows if type(row) is BrokenRow],
     )
     if mapping.group is None:
-        if "rows" in one:
+        if "rows" in golden:
             raise _MismatchError("rows: expected row, since the mapping does not group")
         return batch
     groups = [value for part in group_rows([batch], mapping.group) for value in part.values]
@@ -189,46 +191,52 @@ def _make_batch(one: dict[str, Json], rows: list[Json], mapping: Mapping) -> Bat
     return Batch(file=file, rows=range(len(groups)), values=groups, keys=keys, bad=batch.bad)
 
 
-def _compare(one: dict[str, Json], got: UnifiedBatch) -> None:
-    reasons = [reject.reason for reject in got.rejects]
-    if "reject" in one:
-        if got.records:
+def _compare(golden: dict[str, Json], actual: UnifiedBatch) -> None:
+    reasons = [reject.reason for reject in actual.rejects]
+    if "reject" in golden:
+        if actual.records:
             raise _MismatchError(
-                f"expected a reject ({one['reject']}), got {count_text(len(got.records), 'record')}"
+                f"expected a reject ({golden['reject']}), "
+                f"got {count_text(len(actual.records), 'record')}"
             )
-        if one["reject"] not in reasons:
+        if golden["reject"] not in reasons:
             raise _MismatchError(
-                f"reject: expected {one['reject']}, got {', '.join(reasons) or 'none'}"
+                f"reject: expected {golden['reject']}, got {', '.join(reasons) or 'none'}"
             )
         return
-    wanted = one["records"]
-    if len(wanted) != len(got.records):
-        said = [
-            f"{each.reason} at {each.path}" if each.path else each.reason for each in got.rejects
+    expected = golden["records"]
+    if len(expected) != len(actual.records):
+        rejects = [
+            f"{each.reason} at {each.path}" if each.path else each.reason for each in actual.rejects
         ]
-        why = f" ({', '.join(said[:3])})" if said else ""
+        cause = f" ({', '.join(rejects[:3])})" if rejects else ""
         raise _MismatchError(
-            f"expected {count_text(len(wanted), 'record')}, got {len(got.records)}{why}"
+            f"expected {count_text(len(expected), 'record')}, got {len(actual.records)}{cause}"
         )
-    for number, (old, new) in enumerate(zip(wanted, got.records, strict=True), start=1):
-        _require_same(old, new, f"record {number}" if len(wanted) > 1 else "")
+    for number, (old, new) in enumerate(zip(expected, actual.records, strict=True), start=1):
+        _require_same(old, new, f"record {number}" if len(expected) > 1 else "")
 
 
-def _require_same(wanted: Json, got: Json, place: str) -> None:
+def _require_same(expected: Json, actual: Json, position: str) -> None:
     """Raise _MismatchError at the first difference; a key that is absent means null."""
-    if isinstance(wanted, dict) and isinstance(got, dict):
-        for key in dict.fromkeys([*wanted, *got]):
-            if key in wanted or not (key in _FREE or place.endswith("meta")):
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        for key in dict.fromkeys([*expected, *actual]):
+            if key in expected or not (key in _FREE or position.endswith("meta")):
                 _require_same(
-                    wanted.get(key, _NOTHING), got.get(key, _NOTHING), f"{place} {key}".strip()
+                    expected.get(key, _NOTHING),
+                    actual.get(key, _NOTHING),
+                    f"{position} {key}".strip(),
                 )
-    elif isinstance(wanted, list) and isinstance(got, list):
-        for number in range(max(len(wanted), len(got))):
-            old, new = (one[number] if number < len(one) else _NOTHING for one in (wanted, got))
-            _require_same(old, new, f"{place} {number + 1}".strip())
-    elif not same_json(*(None if one is _NOTHING else one for one in (wanted, got))):
+    elif isinstance(expected, list) and isinstance(actual, list):
+        for number in range(max(len(expected), len(actual))):
+            old, new = (
+                one[number] if number < len(one) else _NOTHING for one in (expected, actual)
+            )
+            _require_same(old, new, f"{position} {number + 1}".strip())
+    elif not same_json(*(None if one is _NOTHING else one for one in (expected, actual))):
         raise _MismatchError(
-            f"{place}: expected {_value_in_words(wanted, got)}, got {_value_in_words(got, wanted)}"
+            f"{position}: expected {_value_in_words(expected, actual)}, "
+            f"got {_value_in_words(actual, expected)}"
         )
 
 

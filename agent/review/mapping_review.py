@@ -79,45 +79,47 @@ def repository_sides(
     if source is not None:
         require_inside(source, repo)
     name = base if base is not None else repo.main()
-    stated, tip = repo.commit(name), repo.commit(head if head is not None else "HEAD")
-    before = replace(commit_side(repo, repo.merge_base(stated, tip), name), tip=stated)
+    base_commit, tip = repo.commit(name), repo.commit(head if head is not None else "HEAD")
+    before = replace(commit_side(repo, repo.merge_base(base_commit, tip), name), tip=base_commit)
     after = working_tree_side(repo) if head is None else commit_side(repo, tip, head)
     return before, after
 
 
 def review_mappings(base: Side, head: Side, wish: ReviewOptions) -> ReviewDocument:
     """Review every mapping that differs."""
-    found = find_changed(base, head, None if wish.mappings is None else [wish.mappings])
-    replayed = [one for one in found if one.new is not None]
+    changed = find_changed(base, head, None if wish.mappings is None else [wish.mappings])
+    replayed = [one for one in changed if one.new is not None]
     if wish.source is not None and len(replayed) > 1:
         names = ", ".join(path_text(one.path) for one in replayed[:3])
         hint = "name one mapping with --mappings; the others need pinned samples"
-        said = f"data of one mapping, and {len(replayed)} are to be replayed: {names}"
-        raise RevisionError("--source", said, hint)
+        problem = f"data of one mapping, and {len(replayed)} are to be replayed: {names}"
+        raise RevisionError("--source", problem, hint)
     command = ["--base", base.tip or base.name]
     if head.name != WORKING_TREE:
         command += ["--head", head.commit or head.name]
-    told = [
+    entries = [
         _review_mapping(one, base, head, wish, [*command, "--mappings", _literal_glob(one.path)])
-        for one in found
+        for one in changed
     ]
-    own = ["--mappings", _typeable_glob(wish.mappings)] if wish.mappings is not None else []
-    return _review_document(base, head, wish, told, [*command, *own])
+    mapping_options = (
+        ["--mappings", _typeable_glob(wish.mappings)] if wish.mappings is not None else []
+    )
+    return _review_document(base, head, wish, entries, [*command, *mapping_options])
 
 
 def review_files(old: Path, new: Path, wish: ReviewOptions) -> ReviewDocument:
     """Review one mapping file against another one."""
     base, head = file_side(old), file_side(new)
-    one = compare_files(base, old.name, head, new.name)
-    told = _review_mapping(one, base, head, wish, [str(old), str(new)])
-    return _review_document(base, head, wish, [told], [str(old), str(new)])
+    changed = compare_files(base, old.name, head, new.name)
+    entry = _review_mapping(changed, base, head, wish, [str(old), str(new)])
+    return _review_document(base, head, wish, [entry], [str(old), str(new)])
 
 
 def _review_document(
     base: Side,
     head: Side,
     wish: ReviewOptions,
-    told: Sequence[MappingEntry],
+    entries: Sequence[MappingEntry],
     command: Sequence[str],
 ) -> ReviewDocument:
     return {
@@ -125,10 +127,10 @@ def _review_document(
         "base": redact(path_text(base.name)),
         "head": redact(path_text(head.name)),
         "commits": {"base": base.tip, "fork": base.commit, "head": head.commit},
-        "verdict": worst_level(one["verdict"] for one in told),
+        "verdict": worst_level(one["verdict"] for one in entries),
         "allow_breaking": wish.allow_breaking,
         "reproduce": _repeat_command(command, wish),
-        "mappings": list(told),
+        "mappings": list(entries),
     }
 
 
@@ -158,27 +160,27 @@ def _typeable_glob(glob: str) -> str:
 
 
 def _review_mapping(
-    one: ChangedMapping, base: Side, head: Side, wish: ReviewOptions, command: Sequence[str]
+    changed: ChangedMapping, base: Side, head: Side, wish: ReviewOptions, command: Sequence[str]
 ) -> MappingEntry:
     with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
-        case = _make_case(one, base, head, wish, Path(folder))
-    found = verdict_reasons(case, allow_breaking=wish.allow_breaking)
-    return mapping_entry(case, found, base, head, _repeat_command(command, wish))
+        case = _make_case(changed, base, head, wish, Path(folder))
+    reasons = verdict_reasons(case, allow_breaking=wish.allow_breaking)
+    return mapping_entry(case, reasons, base, head, _repeat_command(command, wish))
 
 
 def _make_case(
-    one: ChangedMapping, base: Side, head: Side, wish: ReviewOptions, folder: Path
+    changed: ChangedMapping, base: Side, head: Side, wish: ReviewOptions, folder: Path
 ) -> Case:
-    stand = choose_sample(one, base, head, folder, source=wish.source, offline=wish.offline)
-    ran = replay_mappings(stand, one.old, one.new)
-    kind, found, unclear = _compare_documents(one, ran)
-    golden, fault = _try_golden(one, head, folder, stand.source_name)
-    old_rows = golden_file(Path(one.old_path or one.path)).as_posix()
-    new_rows = golden_file(Path(one.path)).as_posix()
+    basis = choose_sample(changed, base, head, folder, source=wish.source, offline=wish.offline)
+    ran = replay_mappings(basis, changed.old, changed.new)
+    kind, changes, unclear = _compare_documents(changed, ran)
+    golden, fault = _try_golden(changed, head, folder, basis.source_name)
+    old_rows = golden_file(Path(changed.old_path or changed.path)).as_posix()
+    new_rows = golden_file(Path(changed.path)).as_posix()
     return Case(
-        touched=one,
+        touched=changed,
         kind=kind,
-        changes=found,
+        changes=changes,
         unclear=unclear,
         replay=ran,
         golden=golden,
@@ -188,19 +190,19 @@ def _make_case(
 
 
 def _compare_documents(
-    one: ChangedMapping, ran: Replay
+    changed: ChangedMapping, ran: Replay
 ) -> tuple[str | None, tuple[Change, ...], str]:
     """Return the class, the changes, and why known mappings cannot be compared."""
-    if one.old is None or one.new is None:
+    if changed.old is None or changed.new is None:
         return None, (), ""
     try:
-        found = compare_mappings(
-            normal_form(one.old, _sampled_values(ran.old)),
-            normal_form(one.new, _sampled_values(ran.new)),
+        changes = compare_mappings(
+            normal_form(changed.old, _sampled_values(ran.old)),
+            normal_form(changed.new, _sampled_values(ran.new)),
         )
     except MappingError as error:
         return None, (), "; ".join(map(str, error.problems))
-    return worst_class(found), found, ""
+    return worst_class(changes), changes, ""
 
 
 def _sampled_values(ran: TriedMapping | None) -> list[object]:
@@ -208,17 +210,17 @@ def _sampled_values(ran: TriedMapping | None) -> list[object]:
 
 
 def _try_golden(
-    one: ChangedMapping, head: Side, folder: Path, source_name: str | None
+    changed: ChangedMapping, head: Side, folder: Path, source_name: str | None
 ) -> tuple[GoldenResult | None, str]:
     """Return the result of the golden rows, and why they could not be run."""
-    name = golden_file(Path(one.path)).as_posix()
-    if one.new is None or name not in head.files:
+    name = golden_file(Path(changed.path)).as_posix()
+    if changed.new is None or name not in head.files:
         return None, ""
-    place = golden_file(write_sidecars(head, one.path, folder / "golden"))
+    file = golden_file(write_sidecars(head, changed.path, folder / "golden"))
     try:
-        return run_golden(one.new, place, source_name=source_name or Path(one.path).stem), ""
+        return run_golden(changed.new, file, source_name=source_name or Path(changed.path).stem), ""
     except (SourceError, MappingError) as error:
-        return None, redact(str(error).replace(str(place), name))
+        return None, redact(str(error).replace(str(file), name))
 
 
 def target_text(pointer: str) -> str:
@@ -262,15 +264,20 @@ def example_differences(differences: Sequence[Difference], redactor: Redactor) -
     """Return at most three differences as plain JSON, one of every kind first."""
     ordered = sorted(differences, key=lambda one: _ORDER.index(one.kind))
     first = {one.kind: one for one in reversed(ordered)}.values()
-    others = [one for one in ordered if all(one is not other for other in first)]
-    chosen = sorted([*first, *others][:MOST_EXAMPLES], key=lambda one: _ORDER.index(one.kind))
+    further = [one for one in ordered if all(one is not other for other in first)]
+    chosen = sorted([*first, *further][:MOST_EXAMPLES], key=lambda one: _ORDER.index(one.kind))
     return [_example_json(one, redactor) for one in chosen]
 
 
-def _example_json(one: Difference, redactor: Redactor) -> Example:
-    old = _record_pair_lines(one.old, one.new, redactor)
-    new = _record_pair_lines(one.new, one.old, redactor)
-    return {"kind": one.kind, "place": redactor.text(path_text(one.place)), "old": old, "new": new}
+def _example_json(difference: Difference, redactor: Redactor) -> Example:
+    old = _record_pair_lines(difference.old, difference.new, redactor)
+    new = _record_pair_lines(difference.new, difference.old, redactor)
+    return {
+        "kind": difference.kind,
+        "place": redactor.text(path_text(difference.place)),
+        "old": old,
+        "new": new,
+    }
 
 
 def _record_pair_lines(
@@ -283,30 +290,30 @@ def _record_pair_lines(
     same = next((n for n, (a, b) in enumerate(pairs) if a != b), 0)
     skipped = max(0, same - 1) if same > 2 else 0
     left_out = Safe(f"({count_text(skipped, 'message')} as in the other)")
-    shown = _shown_part(record, skipped, redactor)
+    part = _shown_part(record, skipped, redactor)
     lines = record_lines(
-        _narrow_texts(shown, _shown_part(other, skipped, redactor)) if other else shown
+        _narrow_texts(part, _shown_part(other, skipped, redactor)) if other else part
     )
     return [*([[EMPTY_TEXT, left_out]] if skipped else []), *map(list, lines)]
 
 
 def _shown_part(record: Record, skipped: int, redactor: Redactor) -> SafeValue:
     """Redact the part of a record that is shown; what is only counted is emptied."""
-    begun = {**record}
+    part = {**record}
     for key in ("text", "system", "tools"):
-        if isinstance(begun.get(key), str):
-            begun[key] = begun[key][:_READ]
-    messages = begun.pop("messages", None)
+        if isinstance(part.get(key), str):
+            part[key] = part[key][:_READ]
+    messages = part.pop("messages", None)
     if messages is not None:
-        left = messages[skipped:]
-        seen = [{**one, "content": one["content"][:_READ]} for one in left[:_MESSAGES]]
-        begun["messages"] = [*seen, *({**one, "content": ""} for one in left[_MESSAGES:])]
-    return redactor.value(begun)
+        remaining = messages[skipped:]
+        seen = [{**one, "content": one["content"][:_READ]} for one in remaining[:_MESSAGES]]
+        part["messages"] = [*seen, *({**one, "content": ""} for one in remaining[_MESSAGES:])]
+    return redactor.value(part)
 
 
-def _narrow_texts(shown: SafeValue, beside: SafeValue) -> SafeValue:
+def _narrow_texts(value: SafeValue, other_value: SafeValue) -> SafeValue:
     """Cut texts to where they begin to differ."""
-    record, other = shown.json, beside.json
+    record, other = value.json, other_value.json
     narrow: Record = {
         key: _cut_to_difference(record[key], other.get(key))
         for key in ("text", "system", "tools")
@@ -332,18 +339,18 @@ _AT_LINE = re.compile(r"\bline (\d+), column")
 
 
 def mapping_entry(
-    case: Case, found: Sequence[Reason], base: Side, head: Side, command: str | None
+    case: Case, reasons: Sequence[Reason], base: Side, head: Side, command: str | None
 ) -> MappingEntry:
     """Return an element of `mappings` of the review document."""
-    one, ran, matched = case.touched, case.replay, case.replay.matched
-    lines, redactor = pointer_lines(one.text), _row_redactor(ran)
+    changed, ran, matched = case.touched, case.replay, case.replay.matched
+    lines, redactor = pointer_lines(changed.text), _row_redactor(ran)
     return {
-        "path": path_text(head.shown(one.path)),
-        "old_path": None if one.old_path is None else path_text(base.shown(one.old_path)),
-        "status": one.status,
-        "verdict": worst_level(reason.level for reason in found),
+        "path": path_text(head.shown(changed.path)),
+        "old_path": None if changed.old_path is None else path_text(base.shown(changed.old_path)),
+        "status": changed.status,
+        "verdict": worst_level(reason.level for reason in reasons),
         "class": case.kind,
-        "reasons": [_reason_json(reason, lines, redactor) for reason in found],
+        "reasons": [_reason_json(reason, lines, redactor) for reason in reasons],
         "changes": [_change_json(change, lines, redactor) for change in case.changes],
         "sample": _sample_json(ran),
         "old": _side_json(ran.old, redactor),
@@ -351,31 +358,31 @@ def mapping_entry(
         "same": matched.same if matched else None,
         "of": matched.of if matched else None,
         "examples": example_differences(matched.differences, redactor) if matched else [],
-        "drift": [encode(one) for one in redacted_changes(ran.drift, redactor)],
-        "golden": _golden_json(case.golden, head.shown(one.path)),
-        "provenance": {"old": provenance_entry(one.old), "new": provenance_entry(one.new)},
+        "drift": [encode(change) for change in redacted_changes(ran.drift, redactor)],
+        "golden": _golden_json(case.golden, head.shown(changed.path)),
+        "provenance": {"old": provenance_entry(changed.old), "new": provenance_entry(changed.new)},
         "reproduce": command,
     }
 
 
-def _reason_json(one: Reason, lines: dict[str, int], redactor: Redactor) -> ReasonEntry:
+def _reason_json(reason: Reason, lines: dict[str, int], redactor: Redactor) -> ReasonEntry:
     """Write a reason; a text that is not JSON names its line itself."""
-    stated = _AT_LINE.search(one.text) if one.rule == "broken" else None
-    line = None if one.pointer is None else nearest_line(lines, one.pointer)
-    if stated:
-        line = int(stated[1])
-    text = redactor.text(path_text(one.text))
-    return {"level": one.level, "rule": one.rule, "text": text, "line": line}
+    line_match = _AT_LINE.search(reason.text) if reason.rule == "broken" else None
+    line = None if reason.pointer is None else nearest_line(lines, reason.pointer)
+    if line_match:
+        line = int(line_match[1])
+    text = redactor.text(path_text(reason.text))
+    return {"level": reason.level, "rule": reason.rule, "text": text, "line": line}
 
 
-def _change_json(one: Change, lines: dict[str, int], redactor: Redactor) -> ChangeEntry:
+def _change_json(change: Change, lines: dict[str, int], redactor: Redactor) -> ChangeEntry:
     return {
-        "target": redactor.text(one.target),
-        "rule": one.rule,
-        "class": one.kind,
-        "old": None if one.old is None else redactor.text(one.old),
-        "new": None if one.new is None else redactor.text(one.new),
-        "line": nearest_line(lines, change_place(one)),
+        "target": redactor.text(change.target),
+        "rule": change.rule,
+        "class": change.kind,
+        "old": None if change.old is None else redactor.text(change.old),
+        "new": None if change.new is None else redactor.text(change.new),
+        "line": nearest_line(lines, change_place(change)),
     }
 
 
@@ -413,8 +420,8 @@ def _side_json(ran: TriedMapping | None, redactor: Redactor) -> SideEntry | None
     return {**ran.figures(), "paths": paths}
 
 
-def _golden_json(found: GoldenResult | None, path: str) -> GoldenEntry | None:
-    if found is None:
+def _golden_json(golden: GoldenResult | None, path: str) -> GoldenEntry | None:
+    if golden is None:
         return None
     file = path_text(golden_file(Path(path)).as_posix())
-    return {"file": file, "rows": found.rows, "failed": [encode(one) for one in found.failed]}
+    return {"file": file, "rows": golden.rows, "failed": [encode(one) for one in golden.failed]}

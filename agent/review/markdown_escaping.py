@@ -56,18 +56,20 @@ _MARKER = re.compile(r"[+-]|\d+[.)]")  # of a list, where it stands first
 _COMMIT = re.compile(r"\(?[A-Fa-f]{7,}[,.;:!?)]{0,2}")
 
 
-def code_span(text: str, most: int = _MOST) -> str:
+def code_span(text: str, max_chars: int = _MOST) -> str:
     """Return a code span of one line; `-` if there is no text."""
-    return _backtick_span(printable_line(text, most)) if text else "-"
+    return _backtick_span(printable_line(text, max_chars)) if text else "-"
 
 
-def escape_words(text: str, most: int = 2 * _MOST) -> str:
+def escape_words(text: str, max_chars: int = 2 * _MOST) -> str:
     """Return a sentence: words of letters and short numbers as they are, all else as code."""
     pieces: list[str] = []
     unsafe: list[str] = []
-    for token in _TOKENS.findall(printable_line(text, most)):
-        plain = _PLAIN.fullmatch(token) and not _COMMIT.fullmatch(token) and not _runs_left(token)
-        if not plain or (not pieces and _MARKER.match(token)):  # GitHub makes something of it
+    for token in _TOKENS.findall(printable_line(text, max_chars)):
+        is_plain = (
+            _PLAIN.fullmatch(token) and not _COMMIT.fullmatch(token) and not _runs_left(token)
+        )
+        if not is_plain or (not pieces and _MARKER.match(token)):  # GitHub makes something of it
             unsafe.append(token)
             continue
         pieces += [*_token_spans(unsafe), token]
@@ -84,15 +86,15 @@ def _token_spans(tokens: Sequence[str]) -> Iterator[str]:
 
 
 @lru_cache(maxsize=4096)
-def printable_line(text: str, most: int = _MOST) -> str:
+def printable_line(text: str, max_chars: int = _MOST) -> str:
     """Return the beginning of a text on one line, without secrets and invisible characters."""
-    return visible_text(_truncate_text(text, most))
+    return visible_text(_truncate_text(text, max_chars))
 
 
-def _truncate_text(text: str, most: int) -> str:
+def _truncate_text(text: str, max_chars: int) -> str:
     """Return the beginning of a text without secrets, and how many characters are left out."""
-    unread = len(text) - _READ * most
-    return cut_text(redact(text[: _READ * most]) + " " * unread, most)
+    unread = len(text) - _READ * max_chars
+    return cut_text(redact(text[: _READ * max_chars]) + " " * unread, max_chars)
 
 
 def visible_text(text: str) -> str:
@@ -144,18 +146,18 @@ def _fold_line(line: str, columns: int) -> Iterator[str]:
     if len(line) <= columns and line.isascii():
         yield line
         return
-    begun = width = 0
+    start = width = 0
     blank = -1
-    for place, char in enumerate(line):
+    for index, char in enumerate(line):
         if width >= columns:
-            end = blank + 1 if blank >= begun else place
-            yield line[begun:end]
-            width -= sum(map(_character_width, line[begun:end]))
-            begun, blank = end, -1
+            end = blank + 1 if blank >= start else index
+            yield line[start:end]
+            width -= sum(map(_character_width, line[start:end]))
+            start, blank = end, -1
         width += _character_width(char)
         if char == " ":
-            blank = place
-    yield line[begun:]
+            blank = index
+    yield line[start:]
 
 
 def _character_width(char: str) -> int:
@@ -180,11 +182,11 @@ def fold_blocks(title: str, inner: Iterable[str]) -> str:
     return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
 
 
-def share_text(part: int, whole: int) -> str:
+def share_text(part: int, total: int) -> str:
     """Return `3 of 4 (75.0%)`."""
-    if not whole:
+    if not total:
         return f"{part:,}"
-    return f"{part:,} of {whole:,} ({part / whole:.1%})"
+    return f"{part:,} of {total:,} ({part / total:.1%})"
 
 
 def escape_message(text: str) -> str:
@@ -206,17 +208,17 @@ MOST_LINES = 36
 _TEXT = 700
 
 
-def example_block(shown: Example) -> str:
+def example_block(example: Example) -> str:
     """Show one of the `examples` of the review document as a block of code."""
-    lines = list(diff_lines(_record_text_lines(shown["old"]), _record_text_lines(shown["new"])))
+    lines = list(diff_lines(_record_text_lines(example["old"]), _record_text_lines(example["new"])))
     return fence_lines(first_lines(lines, MOST_LINES), "diff")
 
 
 def _record_text_lines(record: list[list[Safe]] | None) -> list[str]:
     lines = []
     for name, text in record or []:
-        first, *more = wrap_text(_truncate_text(text, _TEXT))
-        lines += [f"{printable_line(name, 60)}: {first}", *(f"  {line}" for line in more)]
+        first, *further = wrap_text(_truncate_text(text, _TEXT))
+        lines += [f"{printable_line(name, 60)}: {first}", *(f"  {line}" for line in further)]
     return first_lines(lines, 4 * MOST_LINES)
 
 
@@ -229,15 +231,15 @@ def diff_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
     for number, group in enumerate(groups):
         if number or group[0][1]:
             yield "  ..."
-        for tag, start, end, begin, stop in group:
+        for tag, start, end, new_start, new_end in group:
             if tag == "equal":
                 yield from (f"  {line}" for line in old[start:end])
                 continue
             yield from (f"- {line}" for line in old[start:end])
-            yield from (f"+ {line}" for line in new[begin:stop])
+            yield from (f"+ {line}" for line in new[new_start:new_end])
 
 
-def first_lines(lines: list[str], most: int) -> list[str]:
+def first_lines(lines: list[str], max_lines: int) -> list[str]:
     """Return at most so many lines, and how many more there are."""
-    left = len(lines) - most
-    return lines if left <= 0 else [*lines[:most], f"  ...(+{left} lines)"]
+    remaining = len(lines) - max_lines
+    return lines if remaining <= 0 else [*lines[:max_lines], f"  ...(+{remaining} lines)"]

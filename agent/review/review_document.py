@@ -148,37 +148,37 @@ class ReviewDocument(TypedDict):
 
 def provenance_entry(document: MappingDocument | None) -> ProvenanceEntry | None:
     """State who made a mapping; a value of a wrong type is not stated."""
-    stated = (document or {}).get("provenance")
-    if not isinstance(stated, dict) or not stated:
+    provenance = (document or {}).get("provenance")
+    if not isinstance(provenance, dict) or not provenance:
         return None
-    repaired = stated.get("repaired")
+    repaired = provenance.get("repaired")
     return {
-        "mapper": _text_or_none(stated.get("mapper")),
-        "model": _text_or_none(stated.get("model")),
-        "prompt_sha256": _text_or_none(stated.get("prompt_sha256")),
-        "confidence": _number_or_none(stated.get("confidence")),
-        "edited": stated["edited"] if isinstance(stated.get("edited"), bool) else None,
+        "mapper": _text_or_none(provenance.get("mapper")),
+        "model": _text_or_none(provenance.get("model")),
+        "prompt_sha256": _text_or_none(provenance.get("prompt_sha256")),
+        "confidence": _number_or_none(provenance.get("confidence")),
+        "edited": provenance["edited"] if isinstance(provenance.get("edited"), bool) else None,
         "repaired": bool(repaired) if isinstance(repaired, bool | list) else None,
-        "cost": _cost_json(stated.get("cost")),
+        "cost": _cost_json(provenance.get("cost")),
     }
 
 
-def _cost_json(stated: object) -> CostEntry | None:
-    if not isinstance(stated, dict):
+def _cost_json(cost: object) -> CostEntry | None:
+    if not isinstance(cost, dict):
         return None
     return {
-        "calls": _number_or_none(stated.get("calls")),
-        "tokens_in": _number_or_none(stated.get("tokens_in")),
-        "tokens_out": _number_or_none(stated.get("tokens_out")),
-        "usd": _number_or_none(stated.get("usd")),
+        "calls": _number_or_none(cost.get("calls")),
+        "tokens_in": _number_or_none(cost.get("tokens_in")),
+        "tokens_out": _number_or_none(cost.get("tokens_out")),
+        "usd": _number_or_none(cost.get("usd")),
     }
 
 
-def _text_or_none(stated: object) -> Safe | None:
-    return redact(stated) if isinstance(stated, str) else None
+def _text_or_none(value: object) -> Safe | None:
+    return redact(value) if isinstance(value, str) else None
 
 
-def _number_or_none(stated: object) -> float | int | None:
-    if isinstance(stated, bool) or not isinstance(stated, int | float):
+def _number_or_none(value: object) -> float | int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return stated
+    return value

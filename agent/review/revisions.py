@@ -59,8 +59,8 @@ class Side:
 
     def linked_place(self, path: str) -> str | None:
         """Return the path that a link leads to, None for what is no link."""
-        _, mark, place = self.others.get(path, "").partition(_LINK)
-        return posixpath.normpath(posixpath.join(posixpath.dirname(path), place)) if mark else None
+        _, mark, target = self.others.get(path, "").partition(_LINK)
+        return posixpath.normpath(posixpath.join(posixpath.dirname(path), target)) if mark else None
 
 
 def is_json(path: str) -> bool:
@@ -79,15 +79,17 @@ def commit_side(repository: Repository, commit: str, name: str) -> Side:
     regular = {path: one.blob for path, one in tree.items() if one.mode.startswith("100")}
     files = {path: blob for path, blob in regular.items() if is_reviewed(path)}
     links = {path: one.blob for path, one in tree.items() if one.mode == "120000"}
-    leads = repository.read(links.values(), most=_LONGEST_LINK)
-    others = {path: _LINK + os.fsdecode(leads.get(blob, b"?")) for path, blob in links.items()}
-    others |= dict.fromkeys(tree.keys() - regular.keys() - links.keys(), "a submodule")
+    leads = repository.read(links.values(), max_bytes=_LONGEST_LINK)
+    irregular = {path: _LINK + os.fsdecode(leads.get(blob, b"?")) for path, blob in links.items()}
+    irregular |= dict.fromkeys(tree.keys() - regular.keys() - links.keys(), "a submodule")
 
-    def contents(paths: Collection[str], most: int) -> dict[str, bytes]:
-        found = repository.read((files[path] for path in paths), most=most)
-        return {path: found[files[path]] for path in paths if files[path] in found}
+    def contents(paths: Collection[str], max_bytes: int) -> dict[str, bytes]:
+        blobs = repository.read((files[path] for path in paths), max_bytes=max_bytes)
+        return {path: blobs[files[path]] for path in paths if files[path] in blobs}
 
-    return Side(name=name, files=files, others=others, contents=contents, commit=commit, tip=commit)
+    return Side(
+        name=name, files=files, others=irregular, contents=contents, commit=commit, tip=commit
+    )
 
 
 def working_tree_side(repository: Repository) -> Side:
@@ -102,9 +104,9 @@ def require_inside(source: str, repository: Repository) -> None:
 
     What is named outside of it, or behind a URL, is the word of the user.
     """
-    named, root = source.removeprefix("file://"), repository.root.resolve()
-    place = Path(named).absolute()
-    if "://" in named or all(one.resolve() != root for one in (place, *place.parents)):
+    path_text, root = source.removeprefix("file://"), repository.root.resolve()
+    path = Path(path_text).absolute()
+    if "://" in path_text or all(one.resolve() != root for one in (path, *path.parents)):
         return
     for entry in list_tables(source).entries:
         for file in map(str, storage_places(entry.place)):
@@ -115,13 +117,13 @@ def require_inside(source: str, repository: Repository) -> None:
 
 def file_side(path: Path) -> Side:
     """List one mapping file with the golden rows and the pinned sample beside it."""
-    beside = [path.name, golden_file(path).name]
+    own_files = [path.name, golden_file(path).name]
     if pinned_folder(path).is_symlink():
-        beside.append(pinned_folder(path).name)
+        own_files.append(pinned_folder(path).name)
     for root, folders, files in os.walk(pinned_folder(path)):
         names = [*files, *(one for one in folders if Path(root, one).is_symlink())]
-        beside += [Path(root, name).relative_to(path.parent).as_posix() for name in names]
-    side = _disk_side(path.parent, beside, str(path), "sha1", followed=path.name)
+        own_files += [Path(root, name).relative_to(path.parent).as_posix() for name in names]
+    side = _disk_side(path.parent, own_files, str(path), "sha1", followed=path.name)
     return replace(side, folder=str(path).removesuffix(path.name))
 
 
@@ -129,25 +131,25 @@ def _disk_side(
     root: Path, names: Iterable[str], name: str, hashing: str, *, followed: str = ""
 ) -> Side:
     """List files of this machine; a link is followed only if the user named it."""
-    files, others = {}, {}
+    files, irregular = {}, {}
     for path in names:
         kind = "" if path == followed else _odd_file(root, path)
         if kind is None:
             continue
         if kind:
-            others[path] = kind
+            irregular[path] = kind
         elif (root / path).is_file():
             files[path] = _object_id(root / path, hashing)
 
-    def contents(paths: Collection[str], most: int) -> dict[str, bytes]:
-        found = {}
+    def contents(paths: Collection[str], max_bytes: int) -> dict[str, bytes]:
+        data_by_path = {}
         for path in paths:
             with translate_read_errors(str(root / path)):
-                if (root / path).stat().st_size <= most:
-                    found[path] = (root / path).read_bytes()
-        return found
+                if (root / path).stat().st_size <= max_bytes:
+                    data_by_path[path] = (root / path).read_bytes()
+        return data_by_path
 
-    return Side(name=name, files=files, others=others, contents=contents)
+    return Side(name=name, files=files, others=irregular, contents=contents)
 
 
 def _odd_file(root: Path, path: str) -> str | None:
@@ -183,18 +185,18 @@ def _object_id(path: Path, hashing: str) -> str:
 
 def write_sidecars(side: Side, mapping: str, folder: Path) -> Path:
     """Write the pinned sample and the golden rows of a mapping into an empty folder."""
-    place = folder / "mapping.json"
-    names = {golden_file(Path(mapping)).as_posix(): golden_file(place)}
-    beside = f"{pinned_folder(Path(mapping)).as_posix()}/"
+    mapping_file = folder / "mapping.json"
+    names = {golden_file(Path(mapping)).as_posix(): golden_file(mapping_file)}
+    prefix = f"{pinned_folder(Path(mapping)).as_posix()}/"
     for path in side.files:
-        inner = PurePosixPath(path.removeprefix(beside))
-        if path.startswith(beside) and ".." not in inner.parts:
-            names[path] = pinned_folder(place) / inner
-    wanted = [path for path in names if path in side.files]
-    for path, data in side.contents(wanted, MOST_SAMPLE).items():
+        inner = PurePosixPath(path.removeprefix(prefix))
+        if path.startswith(prefix) and ".." not in inner.parts:
+            names[path] = pinned_folder(mapping_file) / inner
+    sidecars = [path for path in names if path in side.files]
+    for path, data in side.contents(sidecars, MOST_SAMPLE).items():
         names[path].parent.mkdir(parents=True, exist_ok=True)
         names[path].write_bytes(data)
-    return place
+    return mapping_file
 
 
 _SMALLER = 0.5  # of a sample's bytes: it may lack rows that it states
@@ -216,54 +218,54 @@ def _sidecar_path(mapping: str, name: str) -> str:
 
 def sidecar_owner(path: str) -> str | None:
     """Return the mapping that a sidecar's path belongs to, None if it is not a sidecar."""
-    found = _SIDECAR.fullmatch(path)
-    return f"{found[1]}.json" if found else None
+    match = _SIDECAR.fullmatch(path)
+    return f"{match[1]}.json" if match else None
 
 
 def sidecar_ids(side: Side, mapping: str, name: str) -> dict[str, str]:
     """Return what names the contents of one kind of sidecar of a mapping, also of links."""
-    place = _sidecar_path(mapping, name)
+    sidecar = _sidecar_path(mapping, name)
     return {
-        path[len(place) :]: one
+        path[len(sidecar) :]: one
         for listed in (side.files, side.others)
         for path, one in listed.items()
-        if path == place or (name == "sample" and path.startswith(f"{place}/"))
+        if path == sidecar or (name == "sample" and path.startswith(f"{sidecar}/"))
     }
 
 
 def describe_odd_files(side: Side, mapping: str) -> str:
     """Say what in the sample beside a mapping is not a regular file, "" if nothing is."""
-    place = _sidecar_path(mapping, "sample")
-    found = [one for one in side.others if one == place or one.startswith(f"{place}/")]
-    return f"{min(found)} is {side.others[min(found)]}" if found else ""
+    path = _sidecar_path(mapping, "sample")
+    irregular = [one for one in side.others if one == path or one.startswith(f"{path}/")]
+    return f"{min(irregular)} is {side.others[min(irregular)]}" if irregular else ""
 
 
 def sample_extent(side: Side, mapping: str) -> Extent | None:
     """Measure the sample beside a mapping, None if there is none."""
-    place = _sidecar_path(mapping, "sample")
-    paths = [path for path in side.files if path.startswith(f"{place}/")]
-    if (about := f"{place}/{ABOUT}") not in paths:
+    folder = _sidecar_path(mapping, "sample")
+    paths = [path for path in side.files if path.startswith(f"{folder}/")]
+    if (about_path := f"{folder}/{ABOUT}") not in paths:
         return None
-    found = side.contents(paths, MOST_SAMPLE)
+    contents = side.contents(paths, MOST_SAMPLE)
     try:
-        stated = json.loads(found.get(about, b""))["rows"]
+        stated_rows = json.loads(contents.get(about_path, b""))["rows"]
     except (ValueError, RecursionError, KeyError, TypeError):
-        stated = 0
-    rows = stated if isinstance(stated, int) else 0
-    return Extent(rows=rows, size=sum(map(len, found.values())))
+        stated_rows = 0
+    rows = stated_rows if isinstance(stated_rows, int) else 0
+    return Extent(rows=rows, size=sum(map(len, contents.values())))
 
 
-def shrunken_sample(was: Extent | None, now: Extent | None) -> tuple[str, str] | None:
+def shrunken_sample(old: Extent | None, new: Extent | None) -> tuple[str, str] | None:
     """Return the rule and the words for a sample that shows less than before, else None."""
-    if was is None:
+    if old is None:
         return None
-    if now is None:
-        return "sample_removed", f"the pinned sample of {was.rows} rows is gone"
-    fewer = "the pinned sample has fewer"
-    if now.rows < was.rows:
-        return "sample_smaller", f"{fewer} rows: {was.rows} → {now.rows}"
-    if now.size < was.size * _SMALLER:
-        return "sample_smaller", f"{fewer} bytes: {was.size} → {now.size}"
+    if new is None:
+        return "sample_removed", f"the pinned sample of {old.rows} rows is gone"
+    prefix = "the pinned sample has fewer"
+    if new.rows < old.rows:
+        return "sample_smaller", f"{prefix} rows: {old.rows} → {new.rows}"
+    if new.size < old.size * _SMALLER:
+        return "sample_smaller", f"{prefix} bytes: {old.size} → {new.size}"
     return None
 
 

@@ -75,29 +75,29 @@ def worst_level(levels: Iterable[Level]) -> Level:
 def verdict_reasons(case: Case, *, allow_breaking: bool) -> list[Reason]:
     """Return every reason for a verdict, the worst first."""
     heavy: Level = "warn" if allow_breaking else "block"
-    found = [*_status_reasons(case.touched)]
+    reasons = [*_status_reasons(case.touched)]
     if case.touched.new is not None:
-        found += _change_reasons(case, heavy)
-        found += _sidecar_reasons(case)
-        found += _replay_reasons(case, heavy)
-        found += _golden_reasons(case)
-    return sorted(found, key=lambda one: -LEVELS.index(one.level))
+        reasons += _change_reasons(case, heavy)
+        reasons += _sidecar_reasons(case)
+        reasons += _replay_reasons(case, heavy)
+        reasons += _golden_reasons(case)
+    return sorted(reasons, key=lambda one: -LEVELS.index(one.level))
 
 
 def _status_reasons(touched: ChangedMapping) -> Iterator[Reason]:
     if touched.status == "broken":
         for one in touched.problems[:_MOST_PROBLEMS]:
             yield _make_reason("block", "broken", f"the file is not a mapping: {one}", one.pointer)
-        if (more := len(touched.problems) - _MOST_PROBLEMS) > 0:
-            yield _make_reason("block", "broken", f"{more} more problems in the file")
+        if (remaining := len(touched.problems) - _MOST_PROBLEMS) > 0:
+            yield _make_reason("block", "broken", f"{remaining} more problems in the file")
     levels: dict[str, tuple[Level, str]] = {
         "removed": ("warn", "the mapping was removed"),
         "added": ("pass", "the mapping is new: there is no older one to compare it with"),
         "renamed": ("pass", f"the file was {touched.old_path} before"),
     }
     if touched.status in levels:
-        level, said = levels[touched.status]
-        yield _make_reason(level, touched.status, said)
+        level, text = levels[touched.status]
+        yield _make_reason(level, touched.status, text)
 
 
 def _make_reason(level: Level, rule: str, text: str, pointer: str | None = None) -> Reason:
@@ -120,22 +120,22 @@ def _change_reasons(case: Case, heavy: Level) -> Iterator[Reason]:
         yield _make_reason(level, one.rule, text, change_place(one))
 
 
-def _change_text(one: Change) -> str:
+def _change_text(change: Change) -> str:
     """Show what a change puts in place of what: `body → title + body`."""
-    if one.old is None:
-        return f"added: {_shorten(one.new or '')}"
-    if one.new is None:
-        return f"removed: {_shorten(one.old)}"
-    return f"{_shorten(one.old)} → {_shorten(one.new)}"
+    if change.old is None:
+        return f"added: {_shorten(change.new or '')}"
+    if change.new is None:
+        return f"removed: {_shorten(change.old)}"
+    return f"{_shorten(change.old)} → {_shorten(change.new)}"
 
 
 def _shorten(text: str) -> str:
     return shorten_text(text, _SHOWN, "...")
 
 
-def change_place(one: Change) -> str:
+def change_place(change: Change) -> str:
     """Return where a change stands in the new file; of what is gone the place around it."""
-    return one.pointer.rpartition("/")[0] if one.new is None else one.pointer
+    return change.pointer.rpartition("/")[0] if change.new is None else change.pointer
 
 
 def _sidecar_reasons(case: Case) -> Iterator[Reason]:
@@ -143,18 +143,18 @@ def _sidecar_reasons(case: Case) -> Iterator[Reason]:
     touched = case.touched
     if touched.old is None:
         return
-    both = case.kind != "none"
-    level: Level = "warn" if both else "pass"
-    too = " too" if both else ""
+    with_mapping = case.kind != "none"
+    level: Level = "warn" if with_mapping else "pass"
+    suffix = " too" if with_mapping else ""
     if "sample" in touched.beside:
         if shrunk := shrunken_sample(*touched.samples):
             yield _make_reason("warn", *shrunk)
         else:
-            yield _make_reason(level, "sample_changed", f"the pinned sample was changed{too}")
+            yield _make_reason(level, "sample_changed", f"the pinned sample was changed{suffix}")
     if case.golden_gone:
         yield _make_reason("warn", "golden_removed", "the golden rows were removed")
     elif "golden" in touched.beside:
-        yield _make_reason(level, "golden_changed", f"the golden rows were changed{too}")
+        yield _make_reason(level, "golden_changed", f"the golden rows were changed{suffix}")
 
 
 # --- what it does to the sample
@@ -163,25 +163,25 @@ def _sidecar_reasons(case: Case) -> Iterator[Reason]:
 def _replay_reasons(case: Case, heavy: Level) -> Iterator[Reason]:
     replay = case.replay
     if replay.stand.kind == "none":
-        stated = case.touched.new or {}
-        idle = all(stated.get(key) is None for key in ("text", "messages", "any_of"))
-        why = "the mapping converts nothing" if idle else replay.stand.why
-        yield _make_reason("pass" if idle else "warn", "not_replayed", f"not replayed: {why}")
+        document = case.touched.new or {}
+        idle = all(document.get(key) is None for key in ("text", "messages", "any_of"))
+        reason = "the mapping converts nothing" if idle else replay.stand.why
+        yield _make_reason("pass" if idle else "warn", "not_replayed", f"not replayed: {reason}")
         return
     for problem in replay.problems[:_MOST_PROBLEMS]:
         yield _make_reason("block", problem.code, f"on the sample: {problem}", problem.pointer)
-    if (more := len(replay.problems) - _MOST_PROBLEMS) > 0:
-        yield _make_reason("block", "check", f"on the sample: {more} more problems")
+    if (remaining := len(replay.problems) - _MOST_PROBLEMS) > 0:
+        yield _make_reason("block", "check", f"on the sample: {remaining} more problems")
     yield from _source_reasons(case.touched, replay)
     if replay.old_fault:
-        said = f"the old mapping cannot run on the sample: {replay.old_fault}"
-        yield _make_reason("warn", "old_not_replayed", said)
+        text = f"the old mapping cannot run on the sample: {replay.old_fault}"
+        yield _make_reason("warn", "old_not_replayed", text)
     if replay.old and replay.new:
         yield from _record_reasons(replay, replay.old, replay.new, heavy)
         yield from _claim_reasons(case, heavy)
     if replay.new:
-        for said in replay.new.trial.report.others:
-            yield _make_reason("pass", "other_role_values", said)
+        for text in replay.new.trial.report.others:
+            yield _make_reason("pass", "other_role_values", text)
         yield from _gate_reasons(replay.old, replay.new)
     yield from _drift_reasons(replay)
 
@@ -190,8 +190,8 @@ def _source_reasons(touched: ChangedMapping, replay: Replay) -> Iterator[Reason]
     """Say if a change of `source` cannot be replayed: a sample of rows is read without it."""
     before, after = (touched.old or {}).get("source"), (touched.new or {}).get("source")
     if replay.old and replay.stand.pinned and replay.stand.pinned.lines and before != after:
-        said = "the pinned sample holds rows, so the change of source is judged by its rule alone"
-        yield _make_reason("pass", "source_not_replayed", said, "/source")
+        text = "the pinned sample holds rows, so the change of source is judged by its rule alone"
+        yield _make_reason("pass", "source_not_replayed", text, "/source")
 
 
 def _record_reasons(
@@ -210,8 +210,8 @@ def _record_reasons(
         yield _make_reason("pass", "gained_records", f"{counts} ({gained} gained)")
     shares = old.trial.report.coverage, new.trial.report.coverage
     if shares[1] < shares[0]:
-        said = f"coverage: {100 * shares[0]:.1f} % → {100 * shares[1]:.1f} %"
-        yield _make_reason("warn", "coverage_fell", said)
+        text = f"coverage: {100 * shares[0]:.1f} % → {100 * shares[1]:.1f} %"
+        yield _make_reason("warn", "coverage_fell", text)
 
 
 def _count_lost_and_gained(replay: Replay, before: int, after: int) -> tuple[int, int]:
@@ -235,22 +235,22 @@ def _claim_reasons(case: Case, heavy: Level) -> Iterator[Reason]:
         if old and new and _comparable_record(old, kind) != _comparable_record(new, kind)
     ]
     if unlike:
-        said = f"{len(unlike)} of {matched.of} sampled records differ though the change is "
+        text = f"{len(unlike)} of {matched.of} sampled records differ though the change is "
         claim = {"none": "none", "additive": "additive"}.get(kind, f"only {kind}")
-        yield _make_reason(heavy, "changed_records", f"{said}{claim}")
+        yield _make_reason(heavy, "changed_records", f"{text}{claim}")
 
 
 def _comparable_record(record: Record, kind: str) -> Record:
     """Drop from a record what a change of this class may touch."""
-    bare = {**record}
+    reduced = {**record}
     if kind in ("meta", "training"):
-        bare.pop("meta", None)
-    if kind == "training" and "messages" in bare:
-        bare["messages"] = [
+        reduced.pop("meta", None)
+    if kind == "training" and "messages" in reduced:
+        reduced["messages"] = [
             {key: value for key, value in one.items() if key != "loss_mask"}
-            for one in bare["messages"]
+            for one in reduced["messages"]
         ]
-    return bare
+    return reduced
 
 
 def _gate_reasons(old: TriedMapping | None, new: TriedMapping) -> Iterator[Reason]:
@@ -274,9 +274,9 @@ def _warning_gates(ran: TriedMapping) -> list[Gate]:
 def _drift_reasons(replay: Replay) -> Iterator[Reason]:
     levels: dict[Level, bool] = {"block": True, "warn": False}
     for level, stops in levels.items():
-        if found := [one for one in replay.drift if one.stops == stops]:
-            said = "the sample does not have the shape that the mapping was made for"
-            text = f"{said}: {first_changes(found)}"
+        if changes := [one for one in replay.drift if one.stops == stops]:
+            problem = "the sample does not have the shape that the mapping was made for"
+            text = f"{problem}: {first_changes(changes)}"
             yield _make_reason(level, "drift", text, "/provenance/shape")
 
 

@@ -18,7 +18,7 @@ from pyarrow import types
 from ingot.converters.errors import translate_read_errors
 
 
-def is_valid_batch(batch: pa.RecordBatch, number: int, where: str) -> bool:
+def is_valid_batch(batch: pa.RecordBatch, number: int, path: str) -> bool:
     """Check all offsets, sizes and indices of a batch. Raises SourceError if one is wrong.
 
     False where only values break their type: texts that are not UTF-8, times beyond a day.
@@ -26,7 +26,7 @@ def is_valid_batch(batch: pa.RecordBatch, number: int, where: str) -> bool:
     try:
         batch.validate(full=True)
     except pa.ArrowInvalid:
-        with translate_read_errors(where, f"record batch {number} is damaged"):
+        with translate_read_errors(path, f"record batch {number} is damaged"):
             batch.validate()  # a negative length would end the process in `view`
             for column in batch.columns:
                 _check_layout(column)
@@ -67,9 +67,9 @@ def _check_layout(column: pa.Array) -> None:
 
 def _stored_type(kind: pa.DataType) -> pa.DataType:
     """The type of the same layout whose values cannot be wrong."""
-    plain = next((stored for applies, stored in _STORED if applies(kind)), None)
-    if plain is not None:
-        return plain
+    stored_type = next((stored for applies, stored in _STORED if applies(kind)), None)
+    if stored_type is not None:
+        return stored_type
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         inner = kind.value_field.with_type(_stored_type(kind.value_type))
         if types.is_fixed_size_list(kind):
@@ -129,11 +129,13 @@ def _row_sizes(column: pa.Array) -> NDArray[np.int64]:
     if isinstance(kind, pa.BaseExtensionType):
         return _row_sizes(column.storage)
     if types.is_dictionary(kind):
-        places = column.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        indices = column.indices.fill_null(0).to_numpy(zero_copy_only=False)
         sizes = np.append(_row_sizes(column.dictionary), 0)
         # A dictionary of views is made as a whole.
-        whole = sizes.sum() // max(1, len(column)) if shares_values(kind.value_type) else 0
-        return np.asarray(sizes[places] + whole, np.int64)
+        dictionary_size = (
+            sizes.sum() // max(1, len(column)) if shares_values(kind.value_type) else 0
+        )
+        return np.asarray(sizes[indices] + dictionary_size, np.int64)
     if types.is_run_end_encoded(kind):
         return np.full(len(column), _row_sizes(column.values).max(initial=0))
     if types.is_struct(kind):
@@ -144,8 +146,8 @@ def _row_sizes(column: pa.Array) -> NDArray[np.int64]:
     sizes = np.full(len(column), _OBJECT)
     if types.is_string_view(kind) or types.is_binary_view(kind):
         views = np.frombuffer(column.buffers()[1] or b"", np.int32)[::4]
-        held = views[column.offset : column.offset + len(column)]
-        return sizes + np.where(column.is_valid().to_numpy(zero_copy_only=False), held, 0)
+        lengths = views[column.offset : column.offset + len(column)]
+        return sizes + np.where(column.is_valid().to_numpy(zero_copy_only=False), lengths, 0)
     if types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind):
         sizes += pc.binary_length(column).fill_null(0).to_numpy(zero_copy_only=False)
     return sizes
@@ -154,13 +156,13 @@ def _row_sizes(column: pa.Array) -> NDArray[np.int64]:
 def _list_sizes(column: pa.Array) -> NDArray[np.int64]:
     """As `_row_sizes`, of lists and maps, whose values may overlap."""
     if types.is_fixed_size_list(column.type):
-        most = _row_sizes(column.values).max(initial=0)
-        return np.full(len(column), _OBJECT + column.type.list_size * most)
+        longest = _row_sizes(column.values).max(initial=0)
+        return np.full(len(column), _OBJECT + column.type.list_size * longest)
     is_map = types.is_map(column.type)
     inner = [column.keys, column.items] if is_map else [column.values]
-    ends = np.append(0, np.cumsum(sum(map(_row_sizes, inner))))
+    offsets = np.append(0, np.cumsum(sum(map(_row_sizes, inner))))
     begins = column.offsets.to_numpy()
     lengths = np.diff(begins) if is_map else pc.list_value_length(column).fill_null(0).to_numpy()
-    starts = np.minimum(begins[: len(column)], len(ends) - 1)  # that of a null may be any
-    stops = np.minimum(starts + lengths, len(ends) - 1)
-    return np.asarray(_OBJECT + ends[stops] - ends[starts], np.int64)
+    starts = np.minimum(begins[: len(column)], len(offsets) - 1)  # that of a null may be any
+    stops = np.minimum(starts + lengths, len(offsets) - 1)
+    return np.asarray(_OBJECT + offsets[stops] - offsets[starts], np.int64)

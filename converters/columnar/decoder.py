@@ -111,11 +111,11 @@ def decode_files(inbox: Inbox, send: Send) -> int:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # a library's last words
     items = iter(inbox)
     decoder = _Decoder(items, send)
-    for asked in items:
-        if isinstance(asked, CloseFile):
+    for request in items:
+        if isinstance(request, CloseFile):
             decoder.close()
         else:
-            send(*_reply(decoder, asked))
+            send(*_reply(decoder, request))
     return 0
 
 
@@ -124,17 +124,17 @@ def decode_lance(inbox: Inbox, send: Send) -> int:
     return decode_files(inbox, send)
 
 
-def _reply(decoder: "_Decoder", asked: object) -> Reply:
+def _reply(decoder: "_Decoder", request: object) -> Reply:
     try:
-        if isinstance(asked, OpenFile):
-            return decoder.open(asked), NOTHING
-        if isinstance(asked, LanceFragment):
-            return decoder.open_fragment(asked), NOTHING
-        if isinstance(asked, FindVersion):
+        if isinstance(request, OpenFile):
+            return decoder.open(request), NOTHING
+        if isinstance(request, LanceFragment):
+            return decoder.open_fragment(request), NOTHING
+        if isinstance(request, FindVersion):
             limit_process(memory=_LANCE_MEMORY)
-            return find_version(asked), NOTHING
-        if isinstance(asked, ReadRows):
-            decoder.read(asked)
+            return find_version(request), NOTHING
+        if isinstance(request, ReadRows):
+            decoder.read(request)
         return decoder.next_batch()
     except SourceError as error:
         return error, NOTHING
@@ -164,8 +164,8 @@ class _AskedFile(io.RawIOBase):
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        left = max(0, self._size - self._at)
-        self._send(WantedBytes(self._at, left if size < 0 else min(size, left)))
+        remaining = max(0, self._size - self._at)
+        self._send(WantedBytes(self._at, remaining if size < 0 else min(size, remaining)))
         data: bytes = next(self._items)
         self._at += len(data)
         return data
@@ -183,36 +183,36 @@ class _Decoder:
         self._rows: Sequence[int] = ()  # of each row group
         self._stream = pa.allocate_buffer(0)  # new memory for every batch would take longer
 
-    def open(self, asked: OpenFile) -> Facts:
+    def open(self, request: OpenFile) -> Facts:
         self.close()
-        self._where = asked.where
+        self._where = request.where
         limit_process(memory=_MEMORY)
-        with translate_read_errors(asked.where):
-            self._source = open_path(asked.path, asked.inode) or _AskedFile(
-                self._items, self._send, asked.size
+        with translate_read_errors(request.where):
+            self._source = open_path(request.path, request.inode) or _AskedFile(
+                self._items, self._send, request.size
             )
-            if asked.form == "parquet":
-                check_footer(self._source, asked.size, asked.where)
-        if asked.form != "parquet":
-            with translate_read_errors(asked.where):
-                other = OTHER_FORMS[asked.form](self._source)
-            limit_process(memory=_MEMORY + _GROWTH * asked.size // max(1, other.parts))
-            return self._other_facts(other, ((other.rows, asked.size),))
-        with translate_read_errors(asked.where, "cannot read its Parquet footer"):
+            if request.form == "parquet":
+                check_footer(self._source, request.size, request.where)
+        if request.form != "parquet":
+            with translate_read_errors(request.where):
+                other = OTHER_FORMS[request.form](self._source)
+            limit_process(memory=_MEMORY + _GROWTH * request.size // max(1, other.parts))
+            return self._other_facts(other, ((other.rows, request.size),))
+        with translate_read_errors(request.where, "cannot read its Parquet footer"):
             self._metadata = pq.read_metadata(self._source)
             self._file = self._reader(_MOST_BUFFER)
             groups = [self._metadata.row_group(n) for n in range(self._metadata.num_row_groups)]
             sizes = tuple((group.num_rows, group.total_byte_size) for group in groups)
             schema = self._file.schema_arrow
-        limit_process(memory=_MEMORY + _GROWTH * asked.size // max(1, len(sizes)))
+        limit_process(memory=_MEMORY + _GROWTH * request.size // max(1, len(sizes)))
         self._rows = [rows for rows, _ in sizes]
         return Facts(schema, self._metadata.num_columns, sizes)
 
-    def open_fragment(self, asked: LanceFragment) -> Facts:
+    def open_fragment(self, request: LanceFragment) -> Facts:
         self.close()
-        self._where = asked.path
+        self._where = request.path
         limit_process(memory=_LANCE_MEMORY)
-        fragment = OpenFragment(asked)
+        fragment = OpenFragment(request)
         return self._other_facts(fragment, fragment.groups)
 
     def _other_facts(
@@ -221,19 +221,19 @@ class _Decoder:
         self._other, self._rows = other, [rows for rows, _ in groups]
         return Facts(other.schema, len(other.schema), groups)
 
-    def _reader(self, most: int, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+    def _reader(self, max_buffer: int, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
         """A reader that holds buffers of the columns, not a row group of them."""
         size = _BUFFERS // max(1, self._metadata.num_columns)
         return pq.ParquetFile(
             self._source,
             metadata=self._metadata,
             read_dictionary=list(dictionaries),
-            buffer_size=max(_LEAST_BUFFER, min(size, most)),
+            buffer_size=max(_LEAST_BUFFER, min(size, max_buffer)),
             pre_buffer=False,
         )
 
-    def read(self, asked: ReadRows) -> None:
-        self._batches = self._sent_batches(asked)
+    def read(self, request: ReadRows) -> None:
+        self._batches = self._sent_batches(request)
 
     def next_batch(self) -> Reply:
         """Return the batch that follows, None behind the last."""
@@ -248,38 +248,38 @@ class _Decoder:
             self._source = None
             pa.default_memory_pool().release_unused()
 
-    def _sent_batches(self, asked: ReadRows) -> Iterator[Reply]:
-        batches = self._decoded_batches(asked)
+    def _sent_batches(self, request: ReadRows) -> Iterator[Reply]:
+        batches = self._decoded_batches(request)
         number = rows = 0
         while True:
             with translate_read_errors(self._where):
                 batch = next(batches, None)
             if batch is None:
                 # Of some damaged columns no rows come, and no error is raised.
-                groups = range(len(self._rows)) if asked.groups is None else asked.groups
-                told = sum(self._rows[group] for group in groups)
-                if rows != told and (asked.columns is None or len(asked.columns)):
-                    problem = f"damaged: {rows:,} of the {told:,} rows that it tells of"
+                groups = range(len(self._rows)) if request.groups is None else request.groups
+                expected = sum(self._rows[group] for group in groups)
+                if rows != expected and (request.columns is None or len(request.columns)):
+                    problem = f"damaged: {rows:,} of the {expected:,} rows that it tells of"
                     raise SourceError(self._where, problem, "fetch or copy it again")
                 return
             rows += batch.num_rows
             with translate_read_errors(self._where):
                 valid = is_valid_batch(batch, number, self._where)
-                most = self._rows_to_send(batch, asked)
-            for start in range(0, batch.num_rows, most):
+                slice_rows = self._rows_to_send(batch, request)
+            for start in range(0, batch.num_rows, slice_rows):
                 with translate_read_errors(self._where):
-                    data = self._stream_bytes(batch.slice(start, most))
+                    data = self._stream_bytes(batch.slice(start, slice_rows))
                 yield SentBatch(len(data), valid), data
             number += 1
 
-    def _rows_to_send(self, batch: pa.RecordBatch, asked: ReadRows) -> int:
+    def _rows_to_send(self, batch: pa.RecordBatch, request: ReadRows) -> int:
         """How many rows of a decoded batch are sent at a time; of ORC it is a whole stripe."""
         rows: int = batch.num_rows
-        held: int = max(1, batch.nbytes)
+        size: int = max(1, batch.nbytes)
         if self._other is not None:
-            return min(asked.rows, max(1, rows * (asked.size or held) // held))
-        most = max(1, rows * _DECODED_BYTES // max(_DECODED_BYTES, held))
-        return max(most, -(-rows // _MOST_PARTS))
+            return min(request.rows, max(1, rows * (request.size or size) // size))
+        max_rows = max(1, rows * _DECODED_BYTES // max(_DECODED_BYTES, size))
+        return max(max_rows, -(-rows // _MOST_PARTS))
 
     def _stream_bytes(self, batch: pa.RecordBatch) -> memoryview:
         """A batch as an Arrow stream, good until the next; the file's own metadata stays."""
@@ -291,93 +291,95 @@ class _Decoder:
         _write_stream(pa.FixedSizeBufferWriter(self._stream), batch)
         return memoryview(self._stream)[: counted.size()]
 
-    def _decoded_batches(self, asked: ReadRows) -> Iterator[pa.RecordBatch]:
+    def _decoded_batches(self, request: ReadRows) -> Iterator[pa.RecordBatch]:
         """The batches of row groups, cut shorter in those groups that may grow when decoded."""
         if self._other is not None:
-            yield from self._other.batches(asked.rows, asked.groups, asked.columns)
+            yield from self._other.batches(request.rows, request.groups, request.columns)
             return
-        groups = range(self._metadata.num_row_groups) if asked.groups is None else asked.groups
-        columns = None if asked.columns is None else list(asked.columns)
-        how: dict[str, Any] = {"columns": columns, "use_threads": False}
-        alike = asked.size is None
-        if alike and not any(self._long_dictionaries(group, asked) for group in groups):
-            yield from self._file.iter_batches(asked.rows, row_groups=groups, **how)
+        groups = range(self._metadata.num_row_groups) if request.groups is None else request.groups
+        columns = None if request.columns is None else list(request.columns)
+        options: dict[str, Any] = {"columns": columns, "use_threads": False}
+        uniform = request.size is None
+        if uniform and not any(self._long_dictionaries(group, request) for group in groups):
+            yield from self._file.iter_batches(request.rows, row_groups=groups, **options)
             return
         for group in groups:
-            few = asked if alike else replace(asked, rows=self._few_rows(group, asked))
-            rows = self._rows_by_dictionary(group, few)
-            batches = self._file.iter_batches(rows, row_groups=[group], **how)
-            if asked.size is not None:
-                batches = _coalesce_batches(batches, asked.rows, asked.size)
+            group_request = (
+                request if uniform else replace(request, rows=self._few_rows(group, request))
+            )
+            rows = self._rows_by_dictionary(group, group_request)
+            batches = self._file.iter_batches(rows, row_groups=[group], **options)
+            if request.size is not None:
+                batches = _coalesce_batches(batches, request.rows, request.size)
             yield from batches
 
-    def _chunks(self, group: int, asked: ReadRows) -> list[pq.ColumnChunkMetaData]:
+    def _chunks(self, group: int, request: ReadRows) -> list[pq.ColumnChunkMetaData]:
         """What the footer says of the columns of a group that are asked for."""
         facts = self._metadata.row_group(group)
         chunks = [facts.column(number) for number in range(facts.num_columns)]
-        if asked.columns is None:
+        if request.columns is None:
             return chunks
-        names = {*asked.columns}
+        names = {*request.columns}
         return [
             one
             for one in chunks
             if not names.isdisjoint((one.path_in_schema, one.path_in_schema.split(".")[0]))
         ]
 
-    def _few_rows(self, group: int, asked: ReadRows) -> int:
+    def _few_rows(self, group: int, request: ReadRows) -> int:
         """Rows of a group that have about `_FEW_BYTES`, going by the sizes of their columns."""
-        chunks, count = self._chunks(group, asked), self._metadata.row_group(group).num_rows
+        chunks, count = self._chunks(group, request), self._metadata.row_group(group).num_rows
         size = sum(one.total_uncompressed_size for one in chunks)
         rows: int = max(1, _FEW_BYTES * max(1, count) // max(1, size))
         if any(one.has_dictionary_page for one in chunks):
             rows = min(rows, _DICTIONARY_ROWS)
-        return min(rows, asked.rows)
+        return min(rows, request.rows)
 
-    def _long_dictionaries(self, group: int, asked: ReadRows) -> list[str]:
+    def _long_dictionaries(self, group: int, request: ReadRows) -> list[str]:
         """The columns of a group whose values may need more than `_DECODED_BYTES` in a batch."""
-        most = min(asked.rows, self._metadata.row_group(group).num_rows)
+        row_count = min(request.rows, self._metadata.row_group(group).num_rows)
         return [
             one.path_in_schema
-            for one in self._chunks(group, asked)
+            for one in self._chunks(group, request)
             if one.has_dictionary_page
             and one.physical_type == "BYTE_ARRAY"
-            and most * one.total_uncompressed_size > _DECODED_BYTES
+            and row_count * one.total_uncompressed_size > _DECODED_BYTES
         ]
 
-    def _rows_by_dictionary(self, group: int, asked: ReadRows) -> int:
+    def _rows_by_dictionary(self, group: int, request: ReadRows) -> int:
         """How many rows of a group fit into `_DECODED_BYTES`, however often a value repeats."""
         # Sizes in a footer are those of the encoded values.
-        paths = self._long_dictionaries(group, asked)
+        paths = self._long_dictionaries(group, request)
         if not paths:
-            return asked.rows
+            return request.rows
         count = self._metadata.row_group(group).num_rows
         probe = self._reader(_PROBE_BUFFER, paths)
         batch = next(
             probe.iter_batches(1, row_groups=[group], columns=paths, use_threads=False), None
         )
         longest = [_longest_value(column) for column in batch.columns] if batch else [0]
-        values = max(one.num_values for one in self._chunks(group, asked))
-        each = values / max(1, count) * max(longest)
-        if each * asked.rows <= _DECODED_BYTES:
-            return asked.rows
-        return max(1, int(_DECODED_BYTES / each))
+        values = max(one.num_values for one in self._chunks(group, request))
+        row_bytes = values / max(1, count) * max(longest)
+        if row_bytes * request.rows <= _DECODED_BYTES:
+            return request.rows
+        return max(1, int(_DECODED_BYTES / row_bytes))
 
 
 def _coalesce_batches(
-    few: Iterator[pa.RecordBatch], most_rows: int, most_bytes: int
+    batches: Iterator[pa.RecordBatch], most_rows: int, most_bytes: int
 ) -> Iterator[pa.RecordBatch]:
-    held: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
     rows = size = 0
-    for batch in few:
-        if held and (rows + batch.num_rows > most_rows or size + batch.nbytes > most_bytes):
-            yield _concat_batches(held)
-            held, rows, size = [], 0, 0
-        held.append(batch)
+    for batch in batches:
+        if pending and (rows + batch.num_rows > most_rows or size + batch.nbytes > most_bytes):
+            yield _concat_batches(pending)
+            pending, rows, size = [], 0, 0
+        pending.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
         del batch  # it may be the one that does not fit into the memory twice
-    if held:
-        yield _concat_batches(held)
+    if pending:
+        yield _concat_batches(pending)
 
 
 def _concat_batches(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
@@ -396,10 +398,10 @@ def _longest_value(column: pa.Array) -> int:
     """The bytes of the longest value in the dictionaries of an array."""
     kind = column.type
     if types.is_dictionary(kind):
-        wide = types.is_large_string(kind.value_type) or types.is_large_binary(kind.value_type)
+        large = types.is_large_string(kind.value_type) or types.is_large_binary(kind.value_type)
         values = column.dictionary
-        ends = np.frombuffer(values.buffers()[1] or b"", np.int64 if wide else np.int32)
-        lengths = np.diff(ends[values.offset : values.offset + len(values) + 1])
+        offsets = np.frombuffer(values.buffers()[1] or b"", np.int64 if large else np.int32)
+        lengths = np.diff(offsets[values.offset : values.offset + len(values) + 1])
         return int(lengths.max(initial=0))
     if types.is_struct(kind):
         inner = [column.field(number) for number in range(kind.num_fields)]

@@ -34,16 +34,16 @@ def open_path(path: str | None, inode: tuple[int, int] | None) -> pa.NativeFile 
     return None
 
 
-def check_footer(source: Any, size: int, where: str) -> None:  # noqa: ANN401 - of Arrow or of Python
+def check_footer(source: Any, size: int, path: str) -> None:  # noqa: ANN401 - of Arrow or of Python
     """See that there is a footer, and no more of it than there can be."""
     source.seek(max(0, size - 8))
     end = source.read(8)
     if size < 12 or end[4:] != PARQUET:
-        raise truncated_error(where, "the Parquet file has no footer")
+        raise truncated_error(path, "the Parquet file has no footer")
     footer = int.from_bytes(end[:4], "little")
     if footer > min(size - 12, _MOST_FOOTER):
         problem = f"damaged: its Parquet footer would have {footer:,} bytes"
-        raise SourceError(where, problem, "fetch or copy it again")
+        raise SourceError(path, problem, "fetch or copy it again")
     source.seek(0)
 
 

@@ -57,12 +57,12 @@ class LanceFragment:
     size: int
 
 
-def find_version(asked: FindVersion) -> FoundVersion:
+def find_version(request: FindVersion) -> FoundVersion:
     """Return what a version of a table holds. Raises SourceError."""
-    with translate_library_errors(asked.path, "cannot read the version of the Lance table"):
-        table = _dataset(asked.path, asked.version)
-        found = tuple(map(_found_fragment, table.get_fragments()))
-        return FoundVersion(table.version, table.schema, found)
+    with translate_library_errors(request.path, "cannot read the version of the Lance table"):
+        table = _dataset(request.path, request.version)
+        fragments = tuple(map(_found_fragment, table.get_fragments()))
+        return FoundVersion(table.version, table.schema, fragments)
 
 
 def _dataset(path: str, version: str | int | None) -> Any:  # noqa: ANN401 - it has no types
@@ -88,11 +88,11 @@ def read_version_time(version: str) -> dt.datetime:
     Raises ValueError.
     """
     try:
-        when = dt.datetime.fromisoformat(version)
+        timestamp = dt.datetime.fromisoformat(version)
     except ValueError:
-        asked = "a number, or a time such as 2026-11-01T00:00:00Z"
-        raise ValueError(f"there is no version {version!r}: name {asked}") from None
-    return when if when.tzinfo else when.replace(tzinfo=dt.UTC)
+        hint = "a number, or a time such as 2026-11-01T00:00:00Z"
+        raise ValueError(f"there is no version {version!r}: name {hint}") from None
+    return timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=dt.UTC)
 
 
 def _found_fragment(fragment: Any) -> FoundFragment:  # noqa: ANN401
@@ -108,16 +108,16 @@ def _found_fragment(fragment: Any) -> FoundFragment:  # noqa: ANN401
 class OpenFragment:
     """An open fragment: its schema, and its rows in groups."""
 
-    def __init__(self, asked: LanceFragment) -> None:
-        self._where = asked.path
+    def __init__(self, request: LanceFragment) -> None:
+        self._where = request.path
         with translate_library_errors(self._where, "cannot read it"):
-            found = _dataset(asked.path, asked.version).get_fragment(asked.number)
-            if found is None:
-                raise ValueError(f"there is no fragment {asked.number}")
-            self._fragment, self.schema = found, found.schema
-            rows = found.count_rows()
+            fragment = _dataset(request.path, request.version).get_fragment(request.number)
+            if fragment is None:
+                raise ValueError(f"there is no fragment {request.number}")
+            self._fragment, self.schema = fragment, fragment.schema
+            rows = fragment.count_rows()
         counts = [min(GROUP_ROWS, rows - first) for first in range(0, rows, GROUP_ROWS)]
-        self.groups = tuple((count, asked.size * count // max(1, rows)) for count in counts)
+        self.groups = tuple((count, request.size * count // max(1, rows)) for count in counts)
 
     def batches(
         self, rows: int, groups: Sequence[int] | None, columns: Sequence[str] | None

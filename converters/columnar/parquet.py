@@ -48,13 +48,13 @@ def open_random_access(stream: BinaryIO) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def open_parquet(stream: BinaryIO, where: str, form: str = "parquet") -> Iterator["ParquetFile"]:
+def open_parquet(stream: BinaryIO, path: str, form: str = "parquet") -> Iterator["ParquetFile"]:
     """Yield a Parquet file, or one of `OTHER_FORMS` (one row group); the stream stays open."""
     fragment = isinstance(stream, FragmentStream)
     with nullcontext(stream) if fragment else open_random_access(stream) as source:
         view = stream.view if isinstance(stream, TableStream) else None
         file = ParquetFile(
-            source, where, decoder.decode_lance if fragment else decoder.decode_files, view
+            source, path, decoder.decode_lance if fragment else decoder.decode_files, view
         )
         try:
             file.open(form)
@@ -67,11 +67,11 @@ class ParquetFile:
     """An open Parquet file: what its footer says, and its batches; as its table sees both."""
 
     def __init__(
-        self, source: BinaryIO, where: str, serve: Serve, view: TableView | None = None
+        self, source: BinaryIO, path: str, serve: Serve, view: TableView | None = None
     ) -> None:
-        with translate_read_errors(where):
+        with translate_read_errors(path):
             self._process = take_process(serve, _VARIABLES)
-        self._serve, self._source, self._where = serve, source, where
+        self._serve, self._source, self._where = serve, source, path
         self._owed = False  # whether a reply is still to come
         self._in_step = True  # whether it comes as a whole
         self._view = view
@@ -86,9 +86,9 @@ class ParquetFile:
         self.schema, self.columns, self.groups = facts.schema, facts.columns, facts.groups
         if self._view is not None:
             view, self._starts = self._view, [0, *accumulate(rows for rows, _ in facts.groups)]
-            left = map(view.rows_left, self._starts, (rows for rows, _ in facts.groups))
+            row_counts = map(view.rows_left, self._starts, (rows for rows, _ in facts.groups))
             self.schema = view.schema
-            self.groups = tuple(zip(left, (size for _, size in facts.groups), strict=True))
+            self.groups = tuple(zip(row_counts, (size for _, size in facts.groups), strict=True))
 
     def _opened(self, form: str) -> decoder.OpenFile | LanceFragment:
         if isinstance(self._source, FragmentStream):
@@ -184,13 +184,13 @@ class ParquetFile:
             raise SourceError(self._where, problem, hint) from None
 
 
-def find_lance_version(asked: FindVersion) -> FoundVersion:
+def find_lance_version(request: FindVersion) -> FoundVersion:
     """Return what a version of a Lance table holds. Raises SourceError."""
-    fragment = LanceFragment(asked.path, 0, 0, 0)
+    fragment = LanceFragment(request.path, 0, 0, 0)
     with FragmentStream(fragment) as stream:
-        file = ParquetFile(stream, asked.path, decoder.decode_lance)
+        file = ParquetFile(stream, request.path, decoder.decode_lance)
         try:
-            return cast(FoundVersion, file.ask(asked))
+            return cast(FoundVersion, file.ask(request))
         finally:
             file.close()
 

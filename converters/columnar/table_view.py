@@ -37,8 +37,8 @@ class TableView:
     def digest(self) -> str:
         """Return what tells the view from another one of the same file."""
         schema = self.schema.to_string(show_field_metadata=True)
-        said = repr([schema, sorted(self.constants.items())])
-        return hashlib.sha256(said.encode() + np.packbits(self.deleted).tobytes()).hexdigest()
+        text = repr([schema, sorted(self.constants.items())])
+        return hashlib.sha256(text.encode() + np.packbits(self.deleted).tobytes()).hexdigest()
 
     def rows_left(self, first: int, rows: int) -> int:
         """Return how many of so many rows of the file from row `first` on are not deleted."""
@@ -46,16 +46,16 @@ class TableView:
 
     def apply(self, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
         """Return the rows left of a batch that begins with row `first`. Raises pa.ArrowInvalid."""
-        gone = self.deleted[first : first + batch.num_rows]
-        if gone.any():
-            kept = np.ones(batch.num_rows, np.bool_)
-            kept[: len(gone)] = ~gone
-            batch = batch.filter(pa.array(kept))
-        own = list(zip(batch.schema, batch.columns, strict=True))
+        deleted = self.deleted[first : first + batch.num_rows]
+        if deleted.any():
+            mask = np.ones(batch.num_rows, np.bool_)
+            mask[: len(deleted)] = ~deleted
+            batch = batch.filter(pa.array(mask))
+        file_columns = list(zip(batch.schema, batch.columns, strict=True))
         if self.numbered and not any(map(_field_number, batch.schema)):
             raise pa.ArrowInvalid("its fields have no numbers, and the table maps no names")
         arrays = [
-            _seen_array(own, one, batch.num_rows, self.constants.get(one.name))
+            _seen_array(file_columns, one, batch.num_rows, self.constants.get(one.name))
             for one in self.schema
         ]
         return pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
@@ -64,39 +64,39 @@ class TableView:
 _Fields: TypeAlias = Sequence[tuple[pa.Field, pa.Array]]
 
 
-def _field_number(one: pa.Field) -> bytes | None:
-    number: bytes | None = (one.metadata or {}).get(FIELD_ID)
+def _field_number(arrow_field: pa.Field) -> bytes | None:
+    number: bytes | None = (arrow_field.metadata or {}).get(FIELD_ID)
     return number
 
 
 def _seen_array(
-    own: _Fields, wanted: pa.Field, rows: int, constant: pa.Scalar | None = None
+    file_columns: _Fields, table_field: pa.Field, rows: int, constant: pa.Scalar | None = None
 ) -> pa.Array:
     """The array of a file that a field of the table is; where it has none the constant or nulls."""
-    number, name = _field_number(wanted), (wanted.metadata or {}).get(PHYSICAL)
-    if number is not None and any(_field_number(one) for one, _ in own):
-        found = (array for one, array in own if _field_number(one) == number)
+    number, name = _field_number(table_field), (table_field.metadata or {}).get(PHYSICAL)
+    if number is not None and any(_field_number(one) for one, _ in file_columns):
+        matching = (array for one, array in file_columns if _field_number(one) == number)
     else:
-        physical = name.decode() if name else wanted.name
-        found = (array for one, array in own if one.name == physical)
-    array = next(found, None)
+        physical = name.decode() if name else table_field.name
+        matching = (array for one, array in file_columns if one.name == physical)
+    array = next(matching, None)
     if array is None:
-        return pa.nulls(rows, wanted.type) if constant is None else pa.repeat(constant, rows)
-    return _conform(array, wanted.type)
+        return pa.nulls(rows, table_field.type) if constant is None else pa.repeat(constant, rows)
+    return _conform(array, table_field.type)
 
 
 def _conform(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """An array of a file as one of the type that the table tells."""
     mask = array.is_null() if array.null_count else None
     if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
-        own = [(one, array.field(number)) for number, one in enumerate(array.type)]
-        inner = [_seen_array(own, one, len(array)) for one in kind]
+        file_columns = [(one, array.field(number)) for number, one in enumerate(array.type)]
+        inner = [_seen_array(file_columns, one, len(array)) for one in kind]
         return pa.StructArray.from_arrays(inner, fields=list(kind), mask=mask)
     if _is_list(kind) and _is_list(array.type):
         inner, large = _conform(array.values, kind.value_type), pa.types.is_large_list(kind)
         offsets = array.offsets.cast(pa.int64() if large else pa.int32())
-        made = pa.LargeListArray if large else pa.ListArray
-        return made.from_arrays(offsets, inner, type=kind, mask=mask)
+        list_class = pa.LargeListArray if large else pa.ListArray
+        return list_class.from_arrays(offsets, inner, type=kind, mask=mask)
     if pa.types.is_map(kind) and pa.types.is_map(array.type):
         keys, items = _conform(array.keys, kind.key_type), _conform(array.items, kind.item_type)
         offsets = array.offsets

@@ -107,10 +107,12 @@ class StagedConversion:
             for name, content in files.items():
                 (self.staged.result / name).write_bytes(content)
         known = [*self.parts.records, *self.parts.rejected]
-        whole, facts = self.identity.commit(self.staged, self.manifest, {**run, **self.run}, known)
+        complete, facts = self.identity.commit(
+            self.staged, self.manifest, {**run, **self.run}, known
+        )
         self.done = Result(
             out=self.staged.place,
-            manifest=cast("Manifest", whole),
+            manifest=cast("Manifest", complete),
             run=facts,
             notes=self.staged.notes,
             first_rejects=self.first_rejects,
@@ -174,20 +176,20 @@ def stage_conversion(
         with stage_irrelevant(source, out, _MAPS_NOTHING, options) as empty:
             yield empty
         return
-    made: StagedConversion | None = None
+    staged: StagedConversion | None = None
     try:
-        with _hold(source, mapping, out, options, progress, approved) as held:
-            made = held if isinstance(held, StagedConversion) else held.stage(runner)
-            yield made
+        with _hold(source, mapping, out, options, progress, approved) as job:
+            staged = job if isinstance(job, StagedConversion) else job.stage(runner)
+            yield staged
     except CommittedElsewhereError:
-        alone = dataclasses.replace(options, overwrite=False)
-        with _hold(source, mapping, out, alone, progress, approved) as there:  # no other result
-            found = there if isinstance(there, StagedConversion) else None
-            if found and made is None:
-                yield found
-            elif found and made:
-                made.done = found.done
-        if found is None:
+        keeping = dataclasses.replace(options, overwrite=False)
+        with _hold(source, mapping, out, keeping, progress, approved) as other:  # no other result
+            finished = other if isinstance(other, StagedConversion) else None
+            if finished and staged is None:
+                yield finished
+            elif finished and staged:
+                staged.done = finished.done
+        if finished is None:
             raise
 
 
@@ -207,9 +209,9 @@ def _hold(
     if is_store_url(out):
         check_store_options(str(out), options.records, options.tokenizer)
     results.check_apart(source, out)
-    settled = results.options_document(options, source.name)
+    option_values = results.options_document(options, source.name)
     identity = results.conversion_identity(
-        source, mapping.kind, results.mapping_sha256(mapping), settled
+        source, mapping.kind, results.mapping_sha256(mapping), option_values
     )
     document = {name: one for name, one in to_document(mapping).items() if name != "provenance"}
     identity = dataclasses.replace(identity, details={"mapping": document})
@@ -235,8 +237,10 @@ def stage_irrelevant(
     source: Source, out: Path | str, reason: str, options: ConvertOptions
 ) -> Iterator[StagedConversion]:
     """Stage a folder that says that a source is irrelevant: empty `records/`, all counts 0."""
-    settled = results.options_document(dataclasses.replace(options, tokenizer=None), source.name)
-    identity = results.conversion_identity(source, "irrelevant", None, settled)
+    option_values = results.options_document(
+        dataclasses.replace(options, tokenizer=None), source.name
+    )
+    identity = results.conversion_identity(source, "irrelevant", None, option_values)
     with identity.stage(out, overwrite=options.overwrite, by_shards=True) as staged:
         if staged.done:
             yield _found_result(identity, staged, staged.done)
@@ -248,22 +252,22 @@ def stage_irrelevant(
 
 
 def _found_result(
-    identity: RunIdentity, staged: StagedResult, there: FinishedResult
+    identity: RunIdentity, staged: StagedResult, finished: FinishedResult
 ) -> StagedConversion:
-    manifest, notes = cast("Manifest", there.manifest), (*staged.notes, ALREADY_DONE)
+    manifest, notes = cast("Manifest", finished.manifest), (*staged.notes, ALREADY_DONE)
     done = Result(
-        out=staged.place, manifest=manifest, run=there.run, already_done=True, notes=notes
+        out=staged.place, manifest=manifest, run=finished.run, already_done=True, notes=notes
     )
     return StagedConversion(identity=identity, staged=staged, manifest=manifest, done=done)
 
 
 def _apply_stated(source: Source, mapping: Mapping) -> tuple[Source, Mapping]:
     """The source as the mapping states it, and the mapping with what was guessed of its files."""
-    stated = _merge_specs(source.spec, mapping.source)
-    if stated != source.spec:
-        source = source.with_spec(stated)
+    spec = _merge_specs(source.spec, mapping.source)
+    if spec != source.spec:
+        source = source.with_spec(spec)
     guessed = dataclasses.replace(source.guessed, files=None)
-    return source, dataclasses.replace(mapping, source=_merge_specs(guessed, stated))
+    return source, dataclasses.replace(mapping, source=_merge_specs(guessed, spec))
 
 
 def _merge_specs(under: SourceSpec, over: SourceSpec) -> SourceSpec:
@@ -304,12 +308,12 @@ class _Conversion:
         with _time_stage(seconds, "convert"), unchanged_files(large):
             planned = self._plan(cut=cut)
             sizes = [sum(plan.stored_bytes(file) for file in files) for files in planned]
-            own = own_tasks(shard, sizes)
+            own_numbers = own_tasks(shard, sizes)
             # Parts of a job, and nodes, hash what their shards are cut of.
             elsewhere = self.options.runner == "ray" or shard is not None
             with plan.hash_cut_files(() if elsewhere else planned) as hashes:
-                shards = self._convert(planned, own, runner, hashes=elsewhere)
-                if len(shards) < len(own):  # the job is to end, or the limit is reached
+                shards = self._convert(planned, own_numbers, runner, hashes=elsewhere)
+                if len(shards) < len(own_numbers):  # the job is to end, or the limit is reached
                     raise_if_stopping()
                 if part:
                     raise part_done(self.staged.place, part, sizes)
@@ -363,38 +367,38 @@ class _Conversion:
         planned = plan.plan_shards(self.source, cut=cut, shard=shard, work=self.staged.work)
         if shard.merges:
             done = self.staged.pieces.finished()
-            missing = [at for at in range(len(planned)) if piece_name(at) not in done]
+            missing = [number for number in range(len(planned)) if piece_name(number) not in done]
             check_complete(self.staged.place, missing, len(planned))
         return planned
 
     def _convert(
         self,
         planned: Sequence[tuple[SourceFile, ...]],
-        own: range,
+        own_numbers: range,
         runner: Runner | None,
         *,
         hashes: bool,
     ) -> list[ShardDocument]:
-        limit, meter = self.options.limit, ShardMeter(watch=self.watch, shards=len(own))
+        limit, meter = self.options.limit, ShardMeter(watch=self.watch, shards=len(own_numbers))
         meter.tick(0, 0)  # inputs and destination are open
         former: dict[str, FormerShard] = {}
         if part_of_job(self.options.shard) is None:
             former = former_shards(find_finished(self.staged.out), self.identity)
 
         def list_tasks() -> Iterator[ShardTask]:
-            for number in own:
-                left = None if limit is None else limit - meter.rows
-                if left == 0:
+            for number in own_numbers:
+                remaining = None if limit is None else limit - meter.rows
+                if remaining == 0:
                     return
-                yield self._task(number, planned[number], left, former, hashes=hashes)
+                yield self._task(number, planned[number], remaining, former, hashes=hashes)
 
         # With a limit each shard needs the rows of those before it.
         done = spread_tasks(
             self.options.spread if limit is None else WHOLE,
             convert_shard,
             list_tasks(),
-            len(own),
-            here=lambda task: convert_shard(task, meter.tick),
+            len(own_numbers),
+            work_here=lambda task: convert_shard(task, meter.tick),
             runner=runner if limit is None else None,
         )
         return [meter.add(shard) for shard in done]
@@ -411,10 +415,12 @@ class _Conversion:
         source = self.source
         # Only its own files: a task travels to its worker.
         listing = dataclasses.replace(source.listing, entries=())
-        own = dataclasses.replace(source, files=files, left_out=(), roots=(), listing=listing)
+        shard_source = dataclasses.replace(
+            source, files=files, left_out=(), roots=(), listing=listing
+        )
         return ShardTask(
             number=number,
-            source=own,
+            source=shard_source,
             mapping=self.mapping,
             source_name=self.options.source_name or source.name,
             language=self.options.language,
@@ -427,10 +433,10 @@ class _Conversion:
 
     def _approved_mapping(self, counts: results.Counts) -> Mapping:
         """The mapping with the counts that were approved; CountsReviewNeeded where some are not."""
-        pt, where = self.mapping.kind == "pt", self.source.location
-        passed = refuse_unapproved(counts, self.approved, where, documents=pt)
-        made = (self.mapping.provenance or {}) | ({"approved": passed} if passed else {})
-        return dataclasses.replace(self.mapping, provenance=made or None)
+        pt, location = self.mapping.kind == "pt", self.source.location
+        passed = refuse_unapproved(counts, self.approved, location, documents=pt)
+        provenance = (self.mapping.provenance or {}) | ({"approved": passed} if passed else {})
+        return dataclasses.replace(self.mapping, provenance=provenance or None)
 
     def _tokens(self, parts: results.Parts) -> TokenCounts | None:
         if self.options.tokenizer is None:

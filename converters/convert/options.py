@@ -16,13 +16,13 @@ def check_store_options(url: str, records: RecordFormat, tokenizer: str | None) 
 
     Raises OutputError.
     """
-    where = redact_urls(url)
+    destination = redact_urls(url)
     if tokenizer is not None:
         hint = "leave the tokenizer out, and then run `tokens build` with the URL of the records"
-        raise OutputError(where, "tokens are not written to an object store", hint)
+        raise OutputError(destination, "tokens are not written to an object store", hint)
     if records == "delta":
         hint = "write them as parquet, or to a local folder"
-        raise OutputError(where, "Delta tables are not written to an object store", hint)
+        raise OutputError(destination, "Delta tables are not written to an object store", hint)
 
 
 def language_code(text: str) -> str:
@@ -45,7 +45,7 @@ def source_format(text: str) -> str:
 
 def read_counts(text: str) -> dict[str, int]:
     """Return the counts of a text such as `media=100,passed_over=3`."""
-    pairs = (pair.partition("=") for pair in text.split(","))
+    pairs = (item.partition("=") for item in text.split(","))
     return {name.strip(): int(count) for name, _, count in pairs}
 
 

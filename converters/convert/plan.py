@@ -102,10 +102,10 @@ def _continues_archive(before: SourceFile, file: SourceFile) -> bool:
 
     Another shard would read such an archive from its start again.
     """
-    this, last = file.place, before.place
-    if not isinstance(this, TarMember) or not isinstance(last, TarMember):
+    member, previous = file.place, before.place
+    if not isinstance(member, TarMember) or not isinstance(previous, TarMember):
         return False
-    return this.offset is None and this.archive == last.archive
+    return member.offset is None and member.archive == previous.archive
 
 
 def _cut_lines(file: SourceFile, spec: SourceSpec) -> list[SourceFile]:
@@ -128,41 +128,41 @@ def _cut_together(source: Source, shard: JobShard, work: Path) -> dict[str, list
     """Cut the files that can be cut, beginning with others than the other parts; wait for those."""
     large = [file for file in source.files if _can_be_cut(file, source.spec)]
     first = len(large) * shard.number // max(1, shard.count)
-    left = deque([*large[first:], *large[:first]])
-    found: dict[str, list[SourceFile]] = {}
-    while left:
-        file = left.popleft()
+    queue = deque([*large[first:], *large[:first]])
+    pieces_by_name: dict[str, list[SourceFile]] = {}
+    while queue:
+        file = queue.popleft()
         digest = hashlib.sha256(os.fsencode(file.name)).hexdigest()[:16]
-        place = work / f"{PLAN}{digest}.json"
-        if not place.exists():
+        plan_file = work / f"{PLAN}{digest}.json"
+        if not plan_file.exists():
             try:
-                with hold_lock(place.with_suffix(".lock"), remove=True):
-                    if not place.exists():
+                with hold_lock(plan_file.with_suffix(".lock"), remove=True):
+                    if not plan_file.exists():
                         pieces = [asdict(one) for one in _line_pieces(file)]
-                        write_file(place, encode_json({"pieces": pieces}))
+                        write_file(plan_file, encode_json({"pieces": pieces}))
             except LockedError:  # another part counts its rows
-                left.append(file)
+                queue.append(file)
                 time.sleep(_WAIT_SECONDS)
                 continue
-        noted = load_json(place, own=True)["pieces"]
-        found[file.name] = _in_pieces(file, [FilePiece(**one) for one in noted])
-    return found
+        stored = load_json(plan_file, own=True)["pieces"]
+        pieces_by_name[file.name] = _in_pieces(file, [FilePiece(**one) for one in stored])
+    return pieces_by_name
 
 
 def _line_pieces(file: SourceFile) -> Iterator[FilePiece]:
     start = read = first = rows = 0
-    begun = False  # whether the line that goes on in the next block has something
+    has_content = False  # whether the line that goes on in the next block has something
     with file.place.open() as stream:
         for block in read_blocks(stream, str(file.place), _BLOCK):
             end = block.rfind(b"\n") + 1
             if end:
                 line = block.find(b"\n") + 1
-                rows += (begun or not _is_blank(block[:line])) + _count_rows(block, line, end)
-                begun = False
+                rows += (has_content or not _is_blank(block[:line])) + _count_rows(block, line, end)
+                has_content = False
                 if read + end - start >= SHARD_BYTES:
                     yield FilePiece(start=start, size=read + end - start, row=first)
                     start, first = read + end, rows
-            begun = begun or not _is_blank(block[end:])
+            has_content = has_content or not _is_blank(block[end:])
             read += len(block)
     if read > start:
         yield FilePiece(start=start, size=read - start, row=first)
@@ -176,8 +176,8 @@ def _is_blank(line: bytes) -> bool:
 def _count_rows(block: bytes, start: int, end: int) -> int:
     """Count the lines of a part of a block that are not blank; each has its end."""
     data = np.frombuffer(block, np.uint8)[start:end]
-    ends = np.flatnonzero(data == ord("\n"))
-    begins = np.concatenate(([0], ends[:-1] + 1)) if len(ends) else ends
-    if (data[begins] == ord("{")).all():
-        return len(ends)
+    line_ends = np.flatnonzero(data == ord("\n"))
+    line_starts = np.concatenate(([0], line_ends[:-1] + 1)) if len(line_ends) else line_ends
+    if (data[line_starts] == ord("{")).all():
+        return len(line_ends)
     return sum(not _is_blank(line) for line in block[start:end].split(b"\n"))

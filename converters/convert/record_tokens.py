@@ -58,12 +58,12 @@ def make_tokens(
     return cast("TokenCounts", counts)
 
 
-def tokenizer_facts(given: str) -> dict[str, str | int | None]:
+def tokenizer_facts(tokenizer: str) -> dict[str, str | int | None]:
     """What a manifest says of a tokenizer; it is loaded first, so that an unfit one shows."""
     from ingot.converters.megatron.chat.templates import load_template
     from ingot.converters.megatron.tokenizer import find_eod, load_tokenizer
 
-    loaded = load_tokenizer(given)
+    loaded = load_tokenizer(tokenizer)
     return {
         "file": loaded.path.name,
         "sha256": loaded.sha256,

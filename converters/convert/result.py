@@ -159,13 +159,18 @@ class Counts:
             if len(self.first_rejects) < SHOWN_REJECTS:
                 self.first_rejects.append(reject_text(replace(reject, found=None)))
 
-    def add_signs(self, batch: Batch, found: Found) -> None:
+    def add_signs(self, batch: Batch, rows_by_sign: Found) -> None:
         """Count the rows of a batch that have a sign; of a group all, as `rows` has them."""
         weights = dict(zip(batch.rows, batch.weights, strict=True)) if batch.weights else {}
-        for sign, rows in found.items():
+        for sign, rows in rows_by_sign.items():
             first, count = min(rows), sum(weights.get(row, 1) for row in rows)
-            one: SignRows = {"rows": count, "file": batch.file, "row": first, "what": rows[first]}
-            self.merge_signs({sign: one})
+            counted: SignRows = {
+                "rows": count,
+                "file": batch.file,
+                "row": first,
+                "what": rows[first],
+            }
+            self.merge_signs({sign: counted})
 
     def merge_signs(self, later: dict[str, SignRows]) -> None:
         """Add the signs of later rows."""
@@ -194,8 +199,8 @@ class Counts:
         self.non_finite = add_non_finite(self.non_finite, shard.get("non_finite"))
         self.merge_signs(shard.get("signs", {}))
         self.data_uris.update(shard.get("data_uris", {}))
-        room = SHOWN_REJECTS - len(self.first_rejects)
-        self.first_rejects += shard.get("first_rejects", [])[:room]
+        free_places = SHOWN_REJECTS - len(self.first_rejects)
+        self.first_rejects += shard.get("first_rejects", [])[:free_places]
 
     def to_document(self) -> CountsDocument:
         """Return the counts as JSON, with sorted keys."""
@@ -217,15 +222,15 @@ class Counts:
         return {name: one for name, one in entries.items() if one}
 
 
-def check_counts(rows: Counter[str], where: str) -> None:
+def check_counts(rows: Counter[str], location: str) -> None:
     """Hold the job to its accounting."""
     accounted = rows["converted"] + rows["rejected"] + rows["filtered"]
     if rows["read"] != accounted:
         problem = f"{rows['read']} rows read but {accounted} accounted for"
-        raise ConversionError(where, problem, "this is a bug of ingot: please report it")
+        raise ConversionError(location, problem, "this is a bug of ingot: please report it")
 
 
-def refuse_all_rejected(counts: Counts, where: str) -> None:
+def refuse_all_rejected(counts: Counts, location: str) -> None:
     """Refuse a result without a single record where rows were rejected. Raises ConversionError."""
     rows = counts.rows
     if rows["converted"] or not rows["rejected"]:
@@ -235,11 +240,11 @@ def refuse_all_rejected(counts: Counts, where: str) -> None:
     problem = f"every row was rejected ({rows['read']} read{filtered}): {top}"
     first = "".join(f"\n  {text}" for text in counts.first_rejects)
     hint = "check the mapping against the source to see what it finds"
-    raise ConversionError(where, f"{problem}{first}\n ", hint)
+    raise ConversionError(location, f"{problem}{first}\n ", hint)
 
 
 def refuse_unapproved(
-    counts: Counts, approved: Approved | None, where: str, *, documents: bool
+    counts: Counts, approved: Approved | None, location: str, *, documents: bool
 ) -> dict[str, int]:
     """Stop where a gate's limit is passed by more rows than a person approved; return what was.
 
@@ -251,22 +256,22 @@ def refuse_unapproved(
     beyond = [
         name
         for name, (rows, _) in passed.items()
-        if (most := approved.get(name, 0)) is not None and rows > most
+        if (limit := approved.get(name, 0)) is not None and rows > limit
     ]
-    asked = {name: rows for name, (rows, _) in passed.items()}
+    row_counts = {name: rows for name, (rows, _) in passed.items()}
     if not beyond:
-        return asked
-    said = "; ".join(passed[name][1] for name in beyond)
-    problem = f"a gate on all {counts.rows['read']:,} rows stops it: {said}"
-    raise CountsReviewNeeded(where, problem, "", asked)
+        return row_counts
+    texts = "; ".join(passed[name][1] for name in beyond)
+    problem = f"a gate on all {counts.rows['read']:,} rows stops it: {texts}"
+    raise CountsReviewNeeded(location, problem, "", row_counts)
 
 
 def _passed_gates(counts: Counts, *, documents: bool) -> Iterator[tuple[str, int, str]]:
     """Each gate whose limit is passed: its name, the count, and what people read of it."""
     written = counts.records["written"]
-    for name, found in counts.signs.items():
-        if exceeds(name, found["rows"], counts.rows["converted"], documents=documents):
-            yield name, found["rows"], sign_text(name, found)
+    for name, counted in counts.signs.items():
+        if exceeds(name, counted["rows"], counts.rows["converted"], documents=documents):
+            yield name, counted["rows"], sign_text(name, counted)
     unreadable = counts.rejects["bad_row"] + counts.rejects["bad_json"]
     if unreadable > MAX_UNREADABLE * counts.rows["read"]:
         text = f"{unreadable:,} rows cannot be read (limit: {MAX_UNREADABLE:.0%})"
@@ -284,11 +289,11 @@ def conversion_identity(
 ) -> RunIdentity:
     """Return what decides the bytes of a conversion."""
 
-    def inputs_difference(there: FinishedResult) -> str | None:
-        known = there.manifest.get("inputs") or []
+    def inputs_difference(finished: FinishedResult) -> str | None:
+        known = finished.manifest.get("inputs") or []
         if [(i["name"], i["bytes"]) for i in known] != [(f.name, f.bytes) for f in source.files]:
             return "other files"
-        if identity.has_equal_stamps(there) or _has_same_content(source, known):
+        if identity.has_equal_stamps(finished) or _has_same_content(source, known):
             return None
         return "other content of the files"
 
@@ -330,11 +335,11 @@ def check_apart(source: Source, out: Path | str) -> None:
     # Of folders: they hold many files.
     real, inside = cache(os.path.realpath), cache(lambda one: Path(one).is_relative_to(top))
     for file in source.files:
-        places = (
+        paths = (
             _real_path(one.path, real) if isinstance(one, LocalFile) else str(one)
             for one in storage_places(file.place)
         )
-        if any(one == top or inside(one.rpartition("/")[0]) for one in places):
+        if any(one == top or inside(one.rpartition("/")[0]) for one in paths):
             problem = f"holds a file of the source: {file.name}"
             raise OutputError(str(out), problem, "choose a destination outside the source")
 
@@ -392,9 +397,9 @@ def build_manifest(
     }
     if tables := tables_read(file.place for file in source.files):
         manifest["tables"] = [asdict(one) for one in tables]
-    for place in (one for file in source.files for one in storage_places(file.place)):
-        if isinstance(place, RemoteFile) and place.commit:
-            manifest["revision"] = place.commit
+    for location in (one for file in source.files for one in storage_places(file.place)):
+        if isinstance(location, RemoteFile) and location.commit:
+            manifest["revision"] = location.commit
     return cast("Manifest", manifest)
 
 
@@ -429,22 +434,22 @@ def number_parts(staged: StagedResult, shards: list[ShardDocument]) -> Parts:
     with output_errors(staged.out):
         for folder in (RECORDS_FOLDER, REJECTED_FOLDER):
             (staged.result / folder).mkdir(exist_ok=True)
-    numbered = Parts()
+    final_parts = Parts()
     for number, shard in enumerate(shards):
         etags = shard.get("etags", {})
         for entries, parts in (
-            (numbered.records, shard["parts"]),
-            (numbered.rejected, shard["rejected_parts"]),
+            (final_parts.records, shard["parts"]),
+            (final_parts.rejected, shard["rejected_parts"]),
         ):
             for part, name in final_names(number, parts):
                 staged.take_part(piece_name(number), part["path"], name, etags.get(name))
                 entries.append({**part, "path": name})
-    return numbered
+    return final_parts
 
 
 def final_names(shard: int, parts: Iterable[FileEntry]) -> Iterator[tuple[FileEntry, str]]:
     """Yield each of the parts of a shard with the name that it has in the result."""
-    for further, part in enumerate(parts):
-        place = PurePosixPath(part["path"])
-        name = part_name(shard, place.suffix.lstrip("."), further)
-        yield part, place.with_name(name).as_posix()
+    for index, part in enumerate(parts):
+        path = PurePosixPath(part["path"])
+        name = part_name(shard, path.suffix.lstrip("."), index)
+        yield part, path.with_name(name).as_posix()

@@ -87,14 +87,16 @@ class FormerShard:
         return first_reject_texts(files, results.SHOWN_REJECTS)
 
     def _taken(self, draft: Path, parts: list[FileEntry]) -> list[FileEntry] | None:
-        taken: list[FileEntry] = []
+        entries: list[FileEntry] = []
         for number, part in enumerate(parts):
             old = PurePosixPath(part["path"])
             new = old.with_name(part_name(number, old.suffix.lstrip(".")))
             if not _link_part(self.folder, part, draft / new):
                 return None
-            taken.append({"path": new.as_posix(), "bytes": part["bytes"], "sha256": part["sha256"]})
-        return taken
+            entries.append(
+                {"path": new.as_posix(), "bytes": part["bytes"], "sha256": part["sha256"]}
+            )
+        return entries
 
 
 def _link_part(folder: Path, part: FileEntry, new: Path) -> bool:
@@ -168,15 +170,15 @@ def former_shards(former: FinishedResult | None, identity: RunIdentity) -> dict[
         if not _is_alike(former.manifest, identity):
             return {}
         pieces = dict(_parse_former(former))
-        fits = _adds_up(former, list(pieces.values()))
+        complete = _adds_up(former, list(pieces.values()))
     except (KeyError, TypeError, ValueError, AttributeError):  # damaged files are nobody's promise
         return {}
-    return {key: piece for key, piece in pieces.items() if key} if fits else {}
+    return {key: piece for key, piece in pieces.items() if key} if complete else {}
 
 
-def _is_alike(there: Lookup[str, Any], identity: RunIdentity) -> bool:
+def _is_alike(manifest: Lookup[str, Any], identity: RunIdentity) -> bool:
     """Whether the result was made the same way, but for the tokenizer, and of all rows."""
-    ours, theirs = identity.settled, {name: there[name] for name in identity.settled}
+    ours, theirs = identity.settled, {name: manifest[name] for name in identity.settled}
     if not isinstance(theirs["options"], dict) or ours["options"]["limit"] is not None:
         return False
     ours, theirs = (
@@ -205,17 +207,17 @@ def _parse_former(former: FinishedResult) -> Iterator[tuple[str, FormerShard]]:
 
 
 def _take_entries(entries: Iterator[T], count: int) -> list[T]:
-    found = list(islice(entries, count))
-    if len(found) != count:
+    taken = list(islice(entries, count))
+    if len(taken) != count:
         raise ValueError("fewer files than the shards have")
-    return found
+    return taken
 
 
 def _folder_parts(former: FinishedResult, folder: str) -> list[FileEntry]:
     """The parts of a folder by shard and number."""
     files = former.manifest["files"]
-    own = [one for one in files if PurePosixPath(one["path"]).parent.name == folder]
-    return sorted(own, key=lambda one: part_order(PurePosixPath(one["path"]).name))
+    in_folder = [one for one in files if PurePosixPath(one["path"]).parent.name == folder]
+    return sorted(in_folder, key=lambda one: part_order(PurePosixPath(one["path"]).name))
 
 
 def _adds_up(former: FinishedResult, pieces: Sequence[FormerShard]) -> bool:
@@ -264,19 +266,19 @@ class _LimitedRows:
 
     def batches(self) -> Iterator[Batch]:
         for batch in self._task.source.batches():
-            left = None if self._task.limit is None else self._task.limit - self.rows
+            remaining = None if self._task.limit is None else self._task.limit - self.rows
             size = len(batch.values) + len(batch.bad)
-            if left is not None and size >= left:
-                self.rows += left
+            if remaining is not None and size >= remaining:
+                self.rows += remaining
                 self.stopped_in = batch.file
-                yield self._count(first_rows(batch, left))
+                yield self._count(first_rows(batch, remaining))
                 return
             self.rows += size
             yield self._count(batch)
 
     def _count(self, batch: Batch) -> Batch:
-        found = count_non_finite((batch.file, row, count) for row, count in batch.non_finite)
-        self.non_finite = add_non_finite(self.non_finite, found)
+        counts = count_non_finite((batch.file, row, count) for row, count in batch.non_finite)
+        self.non_finite = add_non_finite(self.non_finite, counts)
         return batch
 
     def whole_files(self) -> list[SourceFile]:
@@ -292,10 +294,10 @@ def first_rows(batch: Batch, count: int) -> Batch:
     if count >= len(numbers):
         return batch
     end = numbers[count]
-    kept = [place for place, row in enumerate(batch.rows) if row < end]
+    positions = [position for position, row in enumerate(batch.rows) if row < end]
     bad = [bad for bad in batch.bad if bad.row < end]
-    found = [one for one in batch.non_finite if one[0] < end]
-    return replace(batch.take(kept, bad), non_finite=found)
+    non_finite = [one for one in batch.non_finite if one[0] < end]
+    return replace(batch.take(positions, bad), non_finite=non_finite)
 
 
 def convert_shard(task: ShardTask, tick: Tick | None = None) -> ShardDocument:
@@ -389,8 +391,8 @@ def _part_entries(draft: Path, folder: str) -> list[FileEntry]:
     return [file_entry(draft, path.relative_to(draft)) for path in files]
 
 
-def _input_entries(task: ShardTask, whole: list[SourceFile]) -> list[InputEntry]:
-    hashed = {file.name for file in whole}
+def _input_entries(task: ShardTask, files: list[SourceFile]) -> list[InputEntry]:
+    hashed = {file.name for file in files}
     return [
         input_entry(file)
         if file.name in hashed

@@ -14,11 +14,11 @@ from ingot.converters.rows import Json
 
 
 def _row(chat: layout.Chat) -> Record:
-    said = [
+    messages = [
         {"role": turn.role, "content": turn.content, "training": turn.trained}
         for turn in chat.turns
     ]
-    return {"messages": said, "tools": chat.tools}
+    return {"messages": messages, "tools": chat.tools}
 
 
 def _entry(written: layout.WrittenFiles) -> dict[str, Json]:

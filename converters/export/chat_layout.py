@@ -78,28 +78,28 @@ def take_steps(chat: Chat, steps: Iterable[Step]) -> FittedChat:
     """
     done: tuple[str, ...] = ()
     for step in steps:
-        taken = step(chat)
-        done += taken.done
-        if taken.chat is None:
+        fitted = step(chat)
+        done += fitted.done
+        if fitted.chat is None:
             return FittedChat(chat=None, done=done)
-        chat = taken.chat
+        chat = fitted.chat
     return FittedChat(chat=chat, done=done)
 
 
 def chat_of_record(record: Record) -> Chat:
     """Return the conversation of an SFT record."""
-    said = tuple(
+    turns = tuple(
         Turn(role=one["role"], content=one["content"], trained=one["loss_mask"])
         for one in record["messages"]
     )
     system = record["system"]
     first = () if system is None else (Turn(role="system", content=system),)
-    return Chat(turns=(*first, *said), tools=record.get("tools"))
+    return Chat(turns=(*first, *turns), tools=record.get("tools"))
 
 
-def keep_if(fits: object, chat: Chat, reason: str) -> FittedChat:
+def keep_if(condition: object, chat: Chat, reason: str) -> FittedChat:
     """Return the chat as it is where it fits, else none."""
-    return FittedChat(chat=chat) if fits else FittedChat(chat=None, done=(reason,))
+    return FittedChat(chat=chat) if condition else FittedChat(chat=None, done=(reason,))
 
 
 def require_trained(chat: Chat, reason: str = "untrained") -> FittedChat:
@@ -113,7 +113,9 @@ require_still_trained: Final[Step] = partial(require_trained, reason="masks")
 
 def cut_tail(chat: Chat) -> FittedChat:
     """Return the chat up to its last trained turn; what follows it changes no trained token."""
-    end = max((at for at, trained in enumerate(chat.trained, start=1) if trained), default=0)
+    end = max(
+        (number for number, trained in enumerate(chat.trained, start=1) if trained), default=0
+    )
     if end == len(chat.turns):
         return FittedChat(chat=chat)
     return FittedChat(chat=replace(chat, turns=chat.turns[:end]), done=("tail",))
@@ -131,10 +133,10 @@ def end_with_assistant(chat: Chat) -> FittedChat:
 def merge_system(chat: Chat) -> FittedChat:
     """Merge the system turns to at most one, at the beginning."""
     systems = [turn.role == "system" for turn in chat.turns]
-    leading = len(list(itertools.takewhile(bool, systems)))
-    if sum(systems) > leading or leading < 2:
-        return keep_if(sum(systems) == leading, chat, "roles")
-    turns = (_join_turns(chat.turns[:leading]), *chat.turns[leading:])
+    leading_count = len(list(itertools.takewhile(bool, systems)))
+    if sum(systems) > leading_count or leading_count < 2:
+        return keep_if(sum(systems) == leading_count, chat, "roles")
+    turns = (_join_turns(chat.turns[:leading_count]), *chat.turns[leading_count:])
     return FittedChat(chat=replace(chat, turns=turns), done=("two_systems",))
 
 
@@ -176,13 +178,15 @@ def begin_with_user(chat: Chat) -> FittedChat:
     return FittedChat(chat=replace(chat, turns=turns), done=("opening",))
 
 
-def require_alternating(*others: str) -> Step:
-    """Return a step that takes only chats in which one of `others` and the assistant take turns."""
+def require_alternating(*partners: str) -> Step:
+    """Return a step for chats in which one of `partners` and the assistant take turns."""
 
     def check(chat: Chat) -> FittedChat:
         roles = [turn.role for turn in chat.turns if turn.role != "system"]
-        fits = all(role in others for role in roles[::2]) and set(roles[1::2]) <= {"assistant"}
-        return keep_if(fits, chat, "roles")
+        alternates = all(role in partners for role in roles[::2]) and set(roles[1::2]) <= {
+            "assistant"
+        }
+        return keep_if(alternates, chat, "roles")
 
     return check
 
@@ -231,10 +235,11 @@ def record_row(chat: Chat) -> Record:
     """Return a chat as a row of `RECORD_ROWS`; a system turn that is trained on stays a message."""
     first = chat.turns[0]
     lifted = first.role == "system" and not first.trained
-    said = chat.turns[1:] if lifted else chat.turns
+    messages = chat.turns[1:] if lifted else chat.turns
     return {
         "messages": [
-            {"role": turn.role, "content": turn.content, "loss_mask": turn.trained} for turn in said
+            {"role": turn.role, "content": turn.content, "loss_mask": turn.trained}
+            for turn in messages
         ],
         "system": first.content if lifted else None,
         "tools": chat.tools,

@@ -56,7 +56,7 @@ def check_place(folder: Path, out: Path) -> None:
 
 def is_plain_path(path: str) -> bool:
     """Return whether a config may name a path: `datasets` takes it for a pattern or a URL else."""
-    return path.isprintable() and not any(odd in path for odd in (*"*?[", "::"))
+    return path.isprintable() and not any(special in path for special in (*"*?[", "::"))
 
 
 _AGAIN: Final = "convert the data set again"
@@ -82,10 +82,14 @@ def open_result(folder: Path) -> FinishedResult:
 
 def _no_result_error(folder: Path) -> ConversionError:
     problem = "holds no finished result of a conversion"
-    places = (one.parent for depth in _BELOW for one in folder.glob(f"{depth}/{RECORDS_FOLDER}"))
-    by_folder = {place.parent: str(place) for place in sorted(places, reverse=True)}
-    some = ", ".join(list(by_folder.values())[::-1][:_NAMED])
-    hint = f"export a result below it, such as {some}" if some else "convert the data set first"
+    results = (one.parent for depth in _BELOW for one in folder.glob(f"{depth}/{RECORDS_FOLDER}"))
+    by_folder = {result.parent: str(result) for result in sorted(results, reverse=True)}
+    examples = ", ".join(list(by_folder.values())[::-1][:_NAMED])
+    hint = (
+        f"export a result below it, such as {examples}"
+        if examples
+        else "convert the data set first"
+    )
     return ConversionError(str(folder), problem, hint)
 
 
@@ -106,11 +110,11 @@ def _unfinished_error(folder: Path) -> ConversionError:
 
 def _damage_texts(folder: Path, files: Iterable[FileEntry]) -> Iterator[str]:
     for file in files:
-        place, expected = folder / file["path"], file["bytes"]
-        if not place.is_file():
+        path, expected = folder / file["path"], file["bytes"]
+        if not path.is_file():
             yield f"{file['path']} is missing"
-        elif (found := place.stat().st_size) != expected:
-            yield f"{file['path']} has {found:,} bytes, {expected:,} expected"
+        elif (size := path.stat().st_size) != expected:
+            yield f"{file['path']} has {size:,} bytes, {expected:,} expected"
 
 
 def check_records(result: FinishedResult, file: Path) -> None:
@@ -134,9 +138,11 @@ def _damage_error(result: FinishedResult, problem: str) -> ConversionError:
 def read_known_records(file: Path) -> Iterator[Record]:
     """Yield the records of a file, in order."""
     for number, record in enumerate(read_records(file), start=1):
-        odd = [one["role"] for one in record.get("messages", ()) if one["role"] not in ROLES]
-        if odd:
-            problem = f"a message has the role {json.dumps(odd[0])}"
+        unknown_roles = [
+            one["role"] for one in record.get("messages", ()) if one["role"] not in ROLES
+        ]
+        if unknown_roles:
+            problem = f"a message has the role {json.dumps(unknown_roles[0])}"
             raise ConversionError(f"{file}: record {number:,}", problem, _AGAIN)
         yield record
 
@@ -245,22 +251,22 @@ class _Export:
         """The folder of the records as seen from the export."""
         return Path(os.path.relpath(self.records.resolve(), self.out.resolve())).as_posix()
 
-    def _places_difference(self, there: FinishedResult) -> str | None:
-        places = {Path(file).parent.as_posix() for file in there.manifest.get("data", ())}
-        return None if places <= {DATA, self._shared()} else "the records of another folder"
+    def _places_difference(self, result: FinishedResult) -> str | None:
+        folders = {Path(file).parent.as_posix() for file in result.manifest.get("data", ())}
+        return None if folders <= {DATA, self._shared()} else "the records of another folder"
 
     def run(self, staged: StagedResult) -> ExportResult:
         if self.kind == "sft":
-            way, tally = survey_records(self.trainer, self._read("count"))
+            mode, tally = survey_records(self.trainer, self._read("count"))
         else:
-            way, tally = None, self._texts()
+            mode, tally = None, self._texts()
         self._check(tally)
-        files = self._files(staged, way, tally)
-        written = self._written(way, files)
+        files = self._files(staged, mode, tally)
+        written = self._written(mode, files)
         with output_errors(staged.out):
             for name, content in self.trainer.configs(written).items():
                 (staged.result / name).write_bytes(content)
-        manifest, _ = self.identity.commit(staged, self._manifest(way, tally, files), {})
+        manifest, _ = self.identity.commit(staged, self._manifest(mode, tally, files), {})
         return self.describe(staged, cast("ExportManifest", manifest))
 
     def check(self) -> None:
@@ -301,40 +307,40 @@ class _Export:
             raise ConversionError(str(self.result.folder), problem, hint)
 
     def _files(
-        self, staged: StagedResult, way: TrainingMode | None, tally: Tally
+        self, staged: StagedResult, mode: TrainingMode | None, tally: Tally
     ) -> tuple[str, ...]:
         """The Parquet files for the config, seen from the export: the records' or new ones."""
         parts = record_files(self.records)
-        if self._as_they_are(way, tally, parts):
+        if self._as_they_are(mode, tally, parts):
             return tuple(f"{self._shared()}/{part.name}" for part in parts)
         data = staged.result / DATA
         with output_errors(staged.out):
             data.mkdir(exist_ok=True)
         rows: Iterator[Record] = ({"text": one["text"]} for one in self._read("write"))
-        if way:
-            rows = trainer_rows(self.trainer, way, self._read("write"))
-        schema = way.schema if way else TEXT_ROWS
+        if mode:
+            rows = trainer_rows(self.trainer, mode, self._read("write"))
+        schema = mode.schema if mode else TEXT_ROWS
         options = self.options
         names = write_parts(data, options.split, rows, schema, part_bytes=options.part_bytes)
         return tuple(f"{DATA}/{name}" for name in names)
 
-    def _as_they_are(self, way: TrainingMode | None, tally: Tally, parts: list[Path]) -> bool:
+    def _as_they_are(self, mode: TrainingMode | None, tally: Tally, parts: list[Path]) -> bool:
         changed = tally.left_out or tally.changed
-        readable = way is None or (self.trainer.reads_records and not changed)
+        readable = mode is None or (self.trainer.reads_records and not changed)
         parquet = all(part.suffix == ".parquet" for part in parts)
         return readable and parquet and is_plain_path(self._shared())
 
-    def _written(self, way: TrainingMode | None, files: tuple[str, ...]) -> WrittenFiles:
+    def _written(self, mode: TrainingMode | None, files: tuple[str, ...]) -> WrittenFiles:
         split = self.options.split
         full = self.name if split == "train" else f"{self.name}_{split}"
-        return WrittenFiles(name=full, kind=self.kind, way=way, files=files, split=split)
+        return WrittenFiles(name=full, kind=self.kind, way=mode, files=files, split=split)
 
     def _manifest(
-        self, way: TrainingMode | None, tally: Tally, files: tuple[str, ...]
+        self, mode: TrainingMode | None, tally: Tally, files: tuple[str, ...]
     ) -> ExportManifest:
         return {
             "trainer": self.identity.settled["trainer"],
-            "way": {"name": way.name, "settings": way.settings} if way else None,
+            "way": {"name": mode.name, "settings": mode.settings} if mode else None,
             "records": tally.to_json(),
             "trained_chars": {"records": tally.chars_of_records, "trainer": tally.chars_of_trainer},
             "notes": [f"{n:,} records: {REASONS[name]}" for name, n in tally.lost.items()],
@@ -344,9 +350,9 @@ class _Export:
     def describe(
         self, staged: StagedResult, manifest: ExportManifest, *, already_done: bool = False
     ) -> ExportResult:
-        named = manifest["way"]["name"] if manifest["way"] else None
-        way = next((one for one in self.trainer.ways if one.name == named), None)
-        written = self._written(way, tuple(manifest["data"]))
+        mode_name = manifest["way"]["name"] if manifest["way"] else None
+        mode = next((one for one in self.trainer.ways if one.name == mode_name), None)
+        written = self._written(mode, tuple(manifest["data"]))
         use = self.trainer.use(written, str(self.out))
         notes = staged.notes
         if written.split != "train":

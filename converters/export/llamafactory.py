@@ -34,12 +34,12 @@ _YAML_WORDS: Final = ("y", "n", "yes", "no", "on", "off", "true", "false", "null
 
 
 def _entry(written: layout.WrittenFiles) -> dict[str, Json]:
-    place = written.files[0] if len(written.files) == 1 else written.folder
+    path = written.files[0] if len(written.files) == 1 else written.folder
     columns = {"messages": "messages", "system": "system", "tools": "tools"}
     if written.kind == "pt":
         columns = {"prompt": "text"}
     return {
-        "file_name": place,
+        "file_name": path,
         "ranking": False,
         "formatting": "alpaca" if written.kind == "pt" else "sharegpt",
         "columns": {name: columns.get(name) for name in _COLUMNS},

@@ -18,20 +18,20 @@ from ingot.converters.rows import Json
 
 def _order_rounds(chat: layout.Chat) -> layout.FittedChat:
     """Rounds of a question and an answer, once tools' answers are where ms-swift puts them."""
-    said = [turn for turn in chat.turns if turn.role != "system"]
-    after = ["", *(turn.role for turn in said)]
+    turns = [turn for turn in chat.turns if turn.role != "system"]
+    previous_roles = ["", *(turn.role for turn in turns)]
     rounds = [
         turn
-        for turn, before in zip(said, after, strict=False)
-        if turn.role != "tool" or before not in ("tool", "user")
+        for turn, previous_role in zip(turns, previous_roles, strict=False)
+        if turn.role != "tool" or previous_role not in ("tool", "user")
     ]
     opened = rounds[1:] if rounds[0].role == "assistant" else rounds  # it opens with an empty user
-    fitted = layout.require_alternating("user", "tool")(layout.Chat(turns=tuple(opened)))
-    return layout.keep_if(rounds[0].role != "tool" and fitted.chat, chat, "roles")
+    alternating = layout.require_alternating("user", "tool")(layout.Chat(turns=tuple(opened)))
+    return layout.keep_if(rounds[0].role != "tool" and alternating.chat, chat, "roles")
 
 
 def _row(chat: layout.Chat) -> Record:
-    said = [
+    messages = [
         {
             "role": turn.role,
             "content": turn.content,
@@ -39,7 +39,7 @@ def _row(chat: layout.Chat) -> Record:
         }
         for turn in chat.turns
     ]
-    return {"messages": said, "tools": chat.tools}
+    return {"messages": messages, "tools": chat.tools}
 
 
 def _set_names(written: layout.WrittenFiles) -> list[str]:
@@ -54,7 +54,7 @@ def _entry(name: str, file: str, written: layout.WrittenFiles) -> dict[str, Json
     entry: dict[str, Json] = {"dataset_name": name, "dataset_path": file}
     if written.kind == "pt":
         return {**entry, "columns": {"text": "response"}}
-    asked: dict[str, Json] = {
+    message_options: dict[str, Json] = {
         "role_key": "role",
         "content_key": "content",
         "user_role": "user",
@@ -62,7 +62,11 @@ def _entry(name: str, file: str, written: layout.WrittenFiles) -> dict[str, Json
         "system_role": "system",
         "message_format": "swift",
     }
-    return {**entry, "columns": {"messages": "messages", "tools": "tools"}, "messages": asked}
+    return {
+        **entry,
+        "columns": {"messages": "messages", "tools": "tools"},
+        "messages": message_options,
+    }
 
 
 def _configs(written: layout.WrittenFiles) -> dict[str, bytes]:
@@ -84,12 +88,12 @@ def _configs(written: layout.WrittenFiles) -> dict[str, bytes]:
 
 
 def _usage_lines(written: layout.WrittenFiles, out: str) -> tuple[str, ...]:
-    asked = "--dataset" if written.split == "train" else "--val_dataset"
+    flag = "--dataset" if written.split == "train" else "--val_dataset"
     names = " ".join(_set_names(written))
     info = shlex.quote(f"{out}/dataset_info.json")
     options = "".join(f" --{key} {value}" for key, value in written.settings.items())
     return (
-        f"swift {written.kind} --custom_dataset_info {info} {asked} {names} --strict true{options}",
+        f"swift {written.kind} --custom_dataset_info {info} {flag} {names} --strict true{options}",
     )
 
 

@@ -16,11 +16,15 @@ MODULE: Final = "ingot_records.py"
 
 
 def _entry(written: layout.WrittenFiles) -> dict[str, Json]:
-    named: dict[str, Json] = {"data_files": list(written.files), "packed": False, "split": "train"}
+    arguments: dict[str, Json] = {
+        "data_files": list(written.files),
+        "packed": False,
+        "split": "train",
+    }
     if written.kind == "pt":
         text: dict[str, Json] = {"source": "parquet", "column": "text", "add_eos": True}
-        return {"_component_": "torchtune.datasets.text_completion_dataset", **text, **named}
-    return {"_component_": "ingot_records.records_dataset", **named}
+        return {"_component_": "torchtune.datasets.text_completion_dataset", **text, **arguments}
+    return {"_component_": "ingot_records.records_dataset", **arguments}
 
 
 def _configs(written: layout.WrittenFiles) -> dict[str, bytes]:

@@ -51,8 +51,8 @@ class Tally:
     @property
     def lost(self) -> dict[str, int]:
         """Return records that the trainer does not train on as they say, by reason."""
-        found = self.left_out + self.changed
-        return {name: found[name] for name in REASONS if found[name] and name not in HARMLESS}
+        counts = self.left_out + self.changed
+        return {name: counts[name] for name in REASONS if counts[name] and name not in HARMLESS}
 
     def to_json(self) -> TallyDocument:
         """Return the counts as the manifest has them."""
@@ -88,14 +88,14 @@ def fitter(trainer: Trainer) -> Callable[[Chat], FittedChat]:
     return fit
 
 
-def take_mode(way: TrainingMode, fitted: FittedChat) -> FittedChat:
+def take_mode(mode: TrainingMode, fitted: FittedChat) -> FittedChat:
     """Return what one way makes of a fitted chat."""
     chat = fitted.chat
     if chat is None:
         return fitted
-    if way.needs_prompt and chat.turns[0].trained:
+    if mode.needs_prompt and chat.turns[0].trained:
         return FittedChat(chat=None, done=(*fitted.done, "no_prompt"))
-    exact = way.trains(chat) == chat.trained and not (way.trains_tools and chat.tools)
+    exact = mode.trains(chat) == chat.trained and not (mode.trains_tools and chat.tools)
     if exact or "masks" in fitted.done:
         return fitted
     return FittedChat(chat=chat, done=(*fitted.done, "masks"))
@@ -112,40 +112,46 @@ def survey_records(trainer: Trainer, records: Iterable[Record]) -> tuple[Trainin
     for record in records:
         chat = chat_of_record(record)
         fitted = fit(chat)
-        for way, tally in zip(trainer.ways, tallies, strict=True):
-            _count_chat(tally, chat, way, take_mode(way, fitted))
+        for mode, tally in zip(trainer.ways, tallies, strict=True):
+            _count_chat(tally, chat, mode, take_mode(mode, fitted))
 
-    def distance(fit: tuple[TrainingMode, Tally]) -> tuple[int, int]:
-        tally = fit[1]
+    def distance(candidate: tuple[TrainingMode, Tally]) -> tuple[int, int]:
+        tally = candidate[1]
         return sum(tally.lost.values()), abs(tally.chars_of_trainer - tally.chars_of_records)
 
     return min(zip(trainer.ways, tallies, strict=True), key=distance)
 
 
-def _count_chat(tally: Tally, chat: Chat, way: TrainingMode, taken: FittedChat) -> None:
+def _count_chat(tally: Tally, chat: Chat, mode: TrainingMode, fitted: FittedChat) -> None:
     tally.read += 1
     tally.chars_of_records += _trained_chars(chat, chat.trained)
-    if taken.chat is None:
-        tally.left_out[taken.done[-1]] += 1
+    if fitted.chat is None:
+        tally.left_out[fitted.done[-1]] += 1
         return
     tally.written += 1
-    tally.changed.update(set(taken.done))
-    tally.chars_of_trainer += _trained_chars(taken.chat, way.trains(taken.chat))
+    tally.changed.update(set(fitted.done))
+    tally.chars_of_trainer += _trained_chars(fitted.chat, mode.trains(fitted.chat))
 
 
 def _trained_chars(chat: Chat, trained: tuple[bool, ...]) -> int:
-    return sum([len(turn.content) for turn, on in zip(chat.turns, trained, strict=True) if on])
+    return sum(
+        [
+            len(turn.content)
+            for turn, is_trained in zip(chat.turns, trained, strict=True)
+            if is_trained
+        ]
+    )
 
 
 def trainer_rows(
-    trainer: Trainer, way: TrainingMode, records: Iterable[Record]
+    trainer: Trainer, mode: TrainingMode, records: Iterable[Record]
 ) -> Iterator[Record]:
     """Yield the rows of the records that can be written, in order."""
     fit = fitter(trainer)
     for record in records:
-        taken = take_mode(way, fit(chat_of_record(record)))
-        if taken.chat is not None:
-            yield way.row(taken.chat)
+        fitted = take_mode(mode, fit(chat_of_record(record)))
+        if fitted.chat is not None:
+            yield mode.row(fitted.chat)
 
 
 GROUP_ROWS: Final = 1_000
@@ -181,7 +187,9 @@ def write_parts(
 def _row_chars(row: Record) -> int:
     texts = [value for value in row.values() if isinstance(value, str)]
     lists = [value for value in row.values() if isinstance(value, list)]
-    return sum(map(len, texts)) + sum(len(one["content"]) for said in lists for one in said)
+    return sum(map(len, texts)) + sum(
+        len(message["content"]) for messages in lists for message in messages
+    )
 
 
 TRAINERS: Final[dict[str, Trainer]] = {

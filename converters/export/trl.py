@@ -23,8 +23,8 @@ _WHOLE: Final = pa.schema([("messages", _MESSAGES), ("tools", pa.string())])
 
 
 def _split_row(chat: layout.Chat) -> Record:
-    said, start = layout.message_rows(chat), chat.trained.index(True)
-    return {"prompt": said[:start], "completion": said[start:], "tools": chat.tools}
+    messages, start = layout.message_rows(chat), chat.trained.index(True)
+    return {"prompt": messages[:start], "completion": messages[start:], "tools": chat.tools}
 
 
 def _whole_row(chat: layout.Chat) -> Record:
@@ -33,7 +33,7 @@ def _whole_row(chat: layout.Chat) -> Record:
 
 def _completion_mask(chat: layout.Chat) -> tuple[bool, ...]:
     start = chat.trained.index(True)
-    return tuple(at >= start for at in range(len(chat.turns)))
+    return tuple(number >= start for number in range(len(chat.turns)))
 
 
 def _configs(written: layout.WrittenFiles) -> dict[str, bytes]:
@@ -44,9 +44,9 @@ def _configs(written: layout.WrittenFiles) -> dict[str, bytes]:
         "split": "train",
         "columns": columns,
     }
-    told = {"dataset_text_field": "text"} if written.kind == "pt" else written.settings
+    settings = {"dataset_text_field": "text"} if written.kind == "pt" else written.settings
     comment = "Part of a config of `trl sft`; paths are seen from this folder: start trl here."
-    return {"trl.yaml": dump_yaml({"datasets": [entry], **told}, comment=comment)}
+    return {"trl.yaml": dump_yaml({"datasets": [entry], **settings}, comment=comment)}
 
 
 def _usage_lines(written: layout.WrittenFiles, out: str) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ def status_text(status: Status) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Figures:
+class SetFigures:
     """What was measured over all records of one result."""
 
     records: int = 0
@@ -104,7 +104,7 @@ class SetFacts:
     rejects: dict[str, int] = field(default_factory=dict)
     tokens: int | None = None
     sequences: int | None = None
-    figures: Figures = Figures()
+    figures: SetFigures = SetFigures()
     across: int = 0
     overlaps: dict[str, int] = field(default_factory=dict)
     splits: tuple[Split, ...] = ()
@@ -127,30 +127,30 @@ class SetFacts:
         return decode(SetFacts, encodable_value(encode(self)))
 
 
-def read_result(place: Path | str, result: FinishedResult) -> Iterator[pa.RecordBatch]:
+def read_result(location: Path | str, result: FinishedResult) -> Iterator[pa.RecordBatch]:
     """Stream the records of a result as `read_batches` does, from its folder or URL.
 
     A part in a store is copied here for its turn. Raises ConversionError, SourceError.
     """
     records, written = 0, result.manifest["records"]["written"]
     with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
-        for part in _local_parts(place, result, Path(folder)):
+        for part in _local_parts(location, result, Path(folder)):
             for batch in read_batches(part):
                 records += batch.num_rows
                 yield batch
     if records != written:
         problem = f"holds {records} records, its manifest says {written}"
-        raise ConversionError(str(place), problem, "convert the data set again")
+        raise ConversionError(str(location), problem, "convert the data set again")
 
 
-def _local_parts(place: Path | str, result: FinishedResult, folder: Path) -> Iterator[Path]:
-    if isinstance(place, Path):
-        yield place / RECORDS_FOLDER
+def _local_parts(location: Path | str, result: FinishedResult, folder: Path) -> Iterator[Path]:
+    if isinstance(location, Path):
+        yield location / RECORDS_FOLDER
         return
     listed = {one["path"]: one["sha256"] for one in result.manifest["files"]}
     parts = [name for name in listed if name.startswith(f"{RECORDS_FOLDER}/")]
     for name in sorted(parts, key=lambda one: part_order(Path(one).name)):
-        fetch_file(url := f"{place}/{name}", local := folder / f"part{Path(name).suffix}")
+        fetch_file(url := f"{location}/{name}", local := folder / f"part{Path(name).suffix}")
         if hash_file(local) != listed[name]:
             raise ConversionError(url, "is not what the manifest lists", "delete it and run again")
         yield local

@@ -80,61 +80,71 @@ def write_corpus(
     hashed: Path | None = None,
 ) -> tuple[Split, ...]:
     """Write one data set's part of every split; result and corpus are folders or URLs."""
-    found = find_result(result)
-    if found is None or found.manifest["decision"] not in ("pt", "sft"):
+    finished = find_result(result)
+    if finished is None or finished.manifest["decision"] not in ("pt", "sft"):
         problem = "holds no finished result with records"
         raise ConversionError(str(result), problem, "convert the data set first")
-    made = _Corpus(
+    data_set = _Corpus(
         place=result,
-        result=found,
+        result=finished,
         name=name,
         options=options or CorpusOptions(),
-        drops=open_drops(drops, found.manifest["records"]["written"]) if drops else None,
+        drops=open_drops(drops, finished.manifest["records"]["written"]) if drops else None,
         hashed=open_hashes(hashed) if hashed else None,
     )
     with ExitStack() as stack:
-        held: dict[str, StagedResult] = {}
-        for split in made.options.splits.names:
-            staging = made.identity(split).stage(f"{corpus}/{split}/{name}", overwrite=True)
-            held[split] = stack.enter_context(staging)
-        pending = [_PendingSplit(made, split, one) for split, one in held.items() if not one.done]
-        made.write_records(pending)
+        staged_splits: dict[str, StagedResult] = {}
+        for split in data_set.options.splits.names:
+            staging = data_set.identity(split).stage(f"{corpus}/{split}/{name}", overwrite=True)
+            staged_splits[split] = stack.enter_context(staging)
+        pending = [
+            _PendingSplit(data_set, split, one)
+            for split, one in staged_splits.items()
+            if not one.done
+        ]
+        data_set.write_records(pending)
         for one in pending:
             one.make_tokens()
         for one in pending:  # close together: splits of two kinds must not stay side by side
             one.commit()
         fresh = {one.split: one.manifest for one in pending}
-        done = {split: staged.done.manifest for split, staged in held.items() if staged.done}
+        done = {
+            split: staged.done.manifest for split, staged in staged_splits.items() if staged.done
+        }
         written = cast("dict[str, Manifest]", {**done, **fresh})
-        return tuple(made.split_facts(split, written[split]) for split in held)
+        return tuple(data_set.split_facts(split, written[split]) for split in staged_splits)
 
 
-def sweep_corpus(corpus: Path | str, kept: Iterable[tuple[str, str]]) -> list[str]:
+def sweep_corpus(corpus: Path | str, expected: Iterable[tuple[str, str]]) -> list[str]:
     """Delete what an earlier run wrote and this one did not: other splits, sets that are gone."""
     if isinstance(corpus, str):
-        return _sweep_store(corpus, {f"{split}/{name}" for split, name in kept})
-    wanted = {corpus / split / name for split, name in kept}
+        return _sweep_store(corpus, {f"{split}/{name}" for split, name in expected})
+    expected_folders = {corpus / split / name for split, name in expected}
     with output_errors(corpus):
-        there = sorted(corpus.glob("[!.]*/[!.]*/manifest.json"))
-    gone = [one.parent for one in there if one.parent not in wanted and _is_corpus(one.parent)]
-    removed = [folder for folder in gone if remove_result(folder)]
+        finished = sorted(corpus.glob("[!.]*/[!.]*/manifest.json"))
+    stale = [
+        one.parent
+        for one in finished
+        if one.parent not in expected_folders and _is_corpus(one.parent)
+    ]
+    removed = [folder for folder in stale if remove_result(folder)]
     for folder in {one.parent for one in removed}:
         with suppress(OSError):  # something is in it still
             folder.rmdir()
     return [one.relative_to(corpus).as_posix() for one in removed]
 
 
-def _sweep_store(corpus: str, wanted: set[str]) -> list[str]:
-    there = {name.removesuffix("/manifest.json") for name in list_names(corpus)} - wanted
-    gone = [one for one in sorted(there) if one.count("/") == 1 and _is_corpus(f"{corpus}/{one}")]
-    for one in gone:
+def _sweep_store(corpus: str, expected: set[str]) -> list[str]:
+    names = {name.removesuffix("/manifest.json") for name in list_names(corpus)} - expected
+    stale = [one for one in sorted(names) if one.count("/") == 1 and _is_corpus(f"{corpus}/{one}")]
+    for one in stale:
         remove_stored(f"{corpus}/{one}")
-    return gone
+    return stale
 
 
-def _is_corpus(place: Path | str) -> bool:
-    found = find_result(place)
-    options = found.manifest.get("options") if found else None
+def _is_corpus(location: Path | str) -> bool:
+    finished = find_result(location)
+    options = finished.manifest.get("options") if finished else None
     return isinstance(options, dict) and "corpus" in options
 
 
@@ -187,11 +197,13 @@ class _Corpus:
                 one.open_records(stack)
             start = 0
             for batch in read_result(self.place, self.result):
-                places, out = self._places(batch, start), np.zeros(batch.num_rows, np.bool_)
+                split_numbers, out = self._places(batch, start), np.zeros(batch.num_rows, np.bool_)
                 if self.drops is not None:
                     out = drop_mask(self.drops, start, batch.num_rows)
                 for one in waiting:
-                    one.take(batch, places == self.options.splits.names.index(one.split), out)
+                    one.take(
+                        batch, split_numbers == self.options.splits.names.index(one.split), out
+                    )
                 start += batch.num_rows
         for one in waiting:
             one.close_records()
@@ -200,13 +212,13 @@ class _Corpus:
         """For each record the place of its split."""
         if len(self.options.splits.names) == 1 and self.hashed is None:
             return np.zeros(batch.num_rows, np.int64)
-        found = hash_records(batch)
+        hashes = hash_records(batch)
         known = None if self.hashed is None else self.hashed[start : start + batch.num_rows]
-        if known is not None and not np.array_equal(known, found):
+        if known is not None and not np.array_equal(known, hashes):
             problem = "its hashes belong to other records"
             hint = "delete `.ingot-lake/hashes` and run again: ingot writes it again"
             raise ConversionError(str(self.place), problem, hint)
-        return self.options.splits.places(hash_heads(found))
+        return self.options.splits.places(hash_heads(hashes))
 
     def split_facts(self, split: str, manifest: Manifest) -> Split:
         """Return what a manifest says, for the catalog."""
@@ -243,10 +255,10 @@ class _PendingSplit:
 
     def has_records(self) -> bool:
         """Return whether a run that was killed had written all records."""
-        found = find_json(self._staged.work / _WRITTEN, own=True)
-        if found:
-            self._written = cast("_WrittenRecords", found)
-        return bool(found)
+        written = find_json(self._staged.work / _WRITTEN, own=True)
+        if written:
+            self._written = cast("_WrittenRecords", written)
+        return bool(written)
 
     def open_records(self, stack: ExitStack) -> None:
         """Begin anew; the parts are closed with the stack."""
@@ -260,9 +272,9 @@ class _PendingSplit:
     def take(self, batch: pa.RecordBatch, ours: NDArray[np.bool_], out: NDArray[np.bool_]) -> None:
         """Write the records of a batch that are of this split and not left out."""
         self._duplicates += int((ours & out).sum())
-        kept = ours & ~out
-        if self._parts and kept.any():
-            self._parts.write_batch(batch if kept.all() else batch.filter(pa.array(kept)))
+        selected = ours & ~out
+        if self._parts and selected.any():
+            self._parts.write_batch(batch if selected.all() else batch.filter(pa.array(selected)))
 
     def close_records(self) -> None:
         """Note that all are there, so that a later run need not write them again."""

@@ -82,12 +82,12 @@ def find_duplicates(
 ) -> Duplicates:
     """Find every record that says what an earlier one said."""
     names = sorted(files)
-    place = work or (drops / _WORK if drops else None)
-    with output_errors(drops or work or tempfile.gettempdir()), _work_folder(place) as folder:
+    work_folder = work or (drops / _WORK if drops else None)
+    with output_errors(drops or work or tempfile.gettempdir()), _work_folder(work_folder) as folder:
         search = _Search(names, [open_hashes(files[name]) for name in names], folder)
         search.run()
         written = search.write_drops(drops) if drops else {}
-        sets = {name: search.repeats(place) for place, name in enumerate(names)}
+        sets = {name: search.repeats(number) for number, name in enumerate(names)}
         return Duplicates(sets=sets, drops=written)
 
 
@@ -95,8 +95,8 @@ def find_duplicates(
 def _work_folder(folder: Path | None) -> Iterator[Path]:
     """A folder for a while, without what a killed search left there."""
     if folder is None:
-        with tempfile.TemporaryDirectory() as made:
-            yield Path(made)
+        with tempfile.TemporaryDirectory() as temporary:
+            yield Path(temporary)
         return
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -133,8 +133,8 @@ def open_drops(file: Path, records: int) -> NDArray[np.uint8]:
 
 def drop_mask(bits: NDArray[np.uint8], start: int, count: int) -> NDArray[np.bool_]:
     """Return whether each of `count` records from the number `start` on is to be left out."""
-    near = np.unpackbits(bits[start // 8 : _bitmap_bytes(start + count)])
-    return near[start % 8 : start % 8 + count].view(np.bool_)
+    flags = np.unpackbits(bits[start // 8 : _bitmap_bytes(start + count)])
+    return flags[start % 8 : start % 8 + count].view(np.bool_)
 
 
 def _bitmap_bytes(records: int) -> int:
@@ -178,9 +178,9 @@ class _Search:
                 yield np.fromfile(file, ENTRY)
                 file.unlink()
 
-    def _blocks(self, place: int) -> Iterator[Array]:
+    def _blocks(self, number: int) -> Iterator[Array]:
         """The entries of one set."""
-        hashed, first = self._hashed[place], int(self._starts[place])
+        hashed, first = self._hashed[number], int(self._starts[number])
         for start in range(0, len(hashed), BLOCK):
             block = _read_hashes(hashed, start, min(BLOCK, len(hashed) - start))
             entries = np.empty(len(block), ENTRY)
@@ -191,25 +191,25 @@ class _Search:
 
     def _once(self, entries: Array) -> Array:
         """One entry per hash, with its count, in their order; all of them where none is often."""
-        begin = np.sort(entries["begin"])
-        if not (begin[_OFTEN:] == begin[:-_OFTEN]).any():
+        heads = np.sort(entries["begin"])
+        if not (heads[_OFTEN:] == heads[:-_OFTEN]).any():
             return entries
         ordered = _sort_entries(entries)
         first = _first_mask(ordered)
         self._drop(ordered["at"][~first])
-        kept = ordered[first]
-        kept["count"] = np.diff(np.append(np.flatnonzero(first), len(ordered)))
-        return kept[np.argsort(kept["at"])]
+        unique = ordered[first]
+        unique["count"] = np.diff(np.append(np.flatnonzero(first), len(ordered)))
+        return unique[np.argsort(unique["at"])]
 
     def _deal(self, entries: Array) -> None:
         """Append entries to the files of their bins."""
         number = (entries["begin"] >> np.uint64(64 - self._level)).astype(np.int64)
         order = np.argsort(number, kind="stable")
-        ends = np.cumsum(np.bincount(number, minlength=1 << self._level)).tolist()
+        bin_ends = np.cumsum(np.bincount(number, minlength=1 << self._level)).tolist()
         dealt = entries[order]
-        for place, (start, end) in enumerate(itertools.pairwise([0, *ends])):
+        for bin_number, (start, end) in enumerate(itertools.pairwise([0, *bin_ends])):
             if start < end:
-                with (self._work / f"bin-{place}").open("ab") as stream:
+                with (self._work / f"bin-{bin_number}").open("ab") as stream:
                     stream.write(dealt[start:end].tobytes())
 
     def _judge(self, entries: Array) -> None:
@@ -218,63 +218,65 @@ class _Search:
         self._drop(entries["at"][~first])
         sets = np.searchsorted(self._starts, entries["at"], "right") - 1
         # Where a set begins within its hash: a set's entries of one hash are neighbours.
-        begins = first | np.append(True, sets[1:] != sets[:-1])
+        set_starts = first | np.append(True, sets[1:] != sets[:-1])
         size = len(self._names)
-        self._different += np.bincount(sets[begins], minlength=size)
-        self._across += np.bincount(sets[begins & ~first], minlength=size)
-        runs = np.flatnonzero(begins)
+        self._different += np.bincount(sets[set_starts], minlength=size)
+        self._across += np.bincount(sets[set_starts & ~first], minlength=size)
+        runs = np.flatnonzero(set_starts)
         # What sets share: per hash (`group`) the sets that hold it, and how often.
         counts = np.add.reduceat(entries["count"], runs)
         sets, group = sets[runs], np.cumsum(first[runs], dtype=np.int64)
-        many = np.bincount(group)[group]
-        some = (many > 1) & (many <= _MANY)
-        self._add_pairs(sets[some], counts[some], group[some])
-        self._add_tables(sets[many > _MANY], counts[many > _MANY], group[many > _MANY])
+        set_counts = np.bincount(group)[group]
+        paired = (set_counts > 1) & (set_counts <= _MANY)
+        self._add_pairs(sets[paired], counts[paired], group[paired])
+        self._add_tables(
+            sets[set_counts > _MANY], counts[set_counts > _MANY], group[set_counts > _MANY]
+        )
 
     def _add_pairs(self, sets: Indices, counts: Indices, group: Indices) -> None:
         """Each with its next neighbours of the same hash, both ways."""
-        for apart in range(1, _MANY):
-            near = np.flatnonzero(group[apart:] == group[:-apart])
-            if not len(near):
+        for distance in range(1, _MANY):
+            matches = np.flatnonzero(group[distance:] == group[:-distance])
+            if not len(matches):
                 return
-            one, other = sets[near], sets[near + apart]
-            self._add(one, other, counts[near])
-            self._add(other, one, counts[near + apart])
+            left, right = sets[matches], sets[matches + distance]
+            self._add(left, right, counts[matches])
+            self._add(right, left, counts[matches + distance])
 
     def _add(self, rows: Indices, columns: Indices, counts: Indices) -> None:
-        code, place = np.unique(rows * len(self._names) + columns, return_inverse=True)
+        code, inverse = np.unique(rows * len(self._names) + columns, return_inverse=True)
         added = np.zeros(len(code), np.int64)
-        np.add.at(added, place, counts)
+        np.add.at(added, inverse, counts)
         self._pairs.reshape(-1)[code] += added
 
     def _add_tables(self, sets: Indices, counts: Indices, group: Indices) -> None:
         """Every pair of many sets at once; the same sets share much, mostly."""
         last = np.append(group[1:] != group[:-1], np.ones(min(len(group), 1), np.bool_))
-        ends = (np.flatnonzero(last) + 1).tolist()
+        group_ends = (np.flatnonzero(last) + 1).tolist()
         shared: dict[bytes, Indices] = defaultdict(lambda: np.zeros(1, np.int64))
-        for start, end in itertools.pairwise([0, *ends]):
-            held = sets[start:end].tobytes()
-            shared[held] = shared[held] + counts[start:end]
-        for held, total in shared.items():
-            members = np.frombuffer(held, np.int64)
+        for start, end in itertools.pairwise([0, *group_ends]):
+            key = sets[start:end].tobytes()
+            shared[key] = shared[key] + counts[start:end]
+        for key, total in shared.items():
+            members = np.frombuffer(key, np.int64)
             for member, count in zip(members, total, strict=True):
                 self._pairs[member, members] += count
 
-    def _drop(self, at: Indices) -> None:
+    def _drop(self, numbers: Indices) -> None:
         """Set the bits of records, as `numpy.packbits` does."""
-        places, bits = at >> 3, (128 >> (at & 7)).astype(np.uint8)
-        np.bitwise_or.at(self._bits, places, bits)
+        byte_numbers, bits = numbers >> 3, (128 >> (numbers & 7)).astype(np.uint8)
+        np.bitwise_or.at(self._bits, byte_numbers, bits)
 
-    def repeats(self, place: int) -> Repeats:
+    def repeats(self, number: int) -> Repeats:
         """Return the figures of a set."""
-        records = len(self._hashed[place])
-        shared = np.array(self._pairs[place])
-        shared[place] = 0  # nobody is another one to itself
+        records = len(self._hashed[number])
+        shared = np.array(self._pairs[number])
+        shared[number] = 0  # nobody is another one to itself
         order = np.argsort(-shared, kind="stable")[:TOP].tolist()  # names are sorted
         return Repeats(
             records=records,
-            within=records - int(self._different[place]),
-            across=int(self._across[place]),
+            within=records - int(self._different[number]),
+            across=int(self._across[number]),
             overlaps={self._names[one]: int(shared[one]) for one in order if shared[one]},
         )
 
@@ -282,9 +284,9 @@ class _Search:
         """Return one bitmap per set."""
         folder.mkdir(parents=True, exist_ok=True)
         written = {}
-        for place, name in enumerate(self._names):
+        for number, name in enumerate(self._names):
             written[name] = folder / f"{name}.npy"
-            start, end = self._starts[place] // 8, self._starts[place + 1] // 8
+            start, end = self._starts[number] // 8, self._starts[number + 1] // 8
             with whole_file(written[name]) as stream:
                 write_header(stream, int(end - start))
                 stream.write(self._bits[start:end].tobytes())  # NumPy would not say what is wrong
@@ -295,9 +297,9 @@ def _read_hashes(hashed: Hashes, start: int, count: int) -> Hashes:
     """Some hashes; read, since what is looked at through a mapping stays in memory for a while."""
     if not isinstance(hashed, np.memmap) or hashed.filename is None:
         return hashed[start : start + count]
-    begin = hashed.offset + start * WIDTH
-    found = np.fromfile(hashed.filename, np.uint8, count * WIDTH, offset=begin)
-    return found.reshape(-1, WIDTH)
+    offset = hashed.offset + start * WIDTH
+    data = np.fromfile(hashed.filename, np.uint8, count * WIDTH, offset=offset)
+    return data.reshape(-1, WIDTH)
 
 
 def _map_table(file: Path, shape: tuple[int, ...], kind: type[np.generic]) -> Array:
@@ -314,9 +316,9 @@ def _map_table(file: Path, shape: tuple[int, ...], kind: type[np.generic]) -> Ar
 def _sort_entries(entries: Array) -> Array:
     """Entries by hash, equal ones in the order they had."""
     order = np.argsort(entries["begin"], kind="stable")
-    begin, end = entries["begin"][order], entries["end"][order]
-    same = begin[1:] == begin[:-1]
-    if (end[1:] != end[:-1])[same].any():  # beginnings alike of different hashes, nearly never
+    heads, tails = entries["begin"][order], entries["end"][order]
+    same = heads[1:] == heads[:-1]
+    if (tails[1:] != tails[:-1])[same].any():  # beginnings alike of different hashes, nearly never
         order = np.lexsort((entries["end"], entries["begin"]))
     ordered: Array = entries[order]
     return ordered
@@ -324,8 +326,8 @@ def _sort_entries(entries: Array) -> Array:
 
 def _first_mask(ordered: Array) -> NDArray[np.bool_]:
     """Whether an entry is the first of its hash."""
-    begin, end = ordered["begin"], ordered["end"]
-    changed = (begin[1:] != begin[:-1]) | (end[1:] != end[:-1])
+    heads, tails = ordered["begin"], ordered["end"]
+    changed = (heads[1:] != heads[:-1]) | (tails[1:] != tails[:-1])
     return np.append(np.ones(min(len(ordered), 1), np.bool_), changed)
 
 
@@ -336,35 +338,35 @@ def find_or_recall(
     files: Mapping[str, Path], memory: Path, drops: Path | None = None
 ) -> Duplicates:
     """Find duplicates as `duplicates.find` does, and keep the result in the file `memory`."""
-    asked: object = {"format": _MEMORY_FORMAT, "version": __version__, "files": _stamps(files)}
-    known = _load_recalled(memory, asked, drops)
+    request: object = {"format": _MEMORY_FORMAT, "version": __version__, "files": _stamps(files)}
+    known = _load_recalled(memory, request, drops)
     if known is not None:
         return known
-    found = find_duplicates(files, drops, work=memory.with_name(f".{memory.name}.bins"))
-    sets = [[name, encode(one)] for name, one in found.sets.items()]
-    written = {"asked": asked, "drops": _stamps(found.drops), "sets": sets}
+    duplicates = find_duplicates(files, drops, work=memory.with_name(f".{memory.name}.bins"))
+    sets = [[name, encode(one)] for name, one in duplicates.sets.items()]
+    written = {"asked": request, "drops": _stamps(duplicates.drops), "sets": sets}
     with output_errors(memory):
         write_file(memory, encode_json(written, sort_keys=False))
-    return found
+    return duplicates
 
 
 def _stamps(files: Mapping[str, Path]) -> list[list[object]]:
     """Name, place, size and time of change of every file, by name; of one that is gone nothing."""
-    found: list[list[object]] = []
+    stamps: list[list[object]] = []
     for name in sorted(files):
-        found.append([name, str(files[name].absolute())])
+        stamps.append([name, str(files[name].absolute())])
         with suppress(OSError):
             facts = files[name].stat()
-            found[-1] += [facts.st_size, facts.st_mtime_ns, facts.st_ino]
-    return found
+            stamps[-1] += [facts.st_size, facts.st_mtime_ns, facts.st_ino]
+    return stamps
 
 
-def _load_recalled(memory: Path, asked: object, drops: Path | None) -> Duplicates | None:
+def _load_recalled(memory: Path, request: object, drops: Path | None) -> Duplicates | None:
     try:
         known = load_json(memory)
         sets = {name: decode(Repeats, facts) for name, facts in known["sets"]}
         written = {name: drops / f"{name}.npy" for name in sets} if drops else {}
-        same = known["asked"] == asked and (not drops or known["drops"] == _stamps(written))
+        same = known["asked"] == request and (not drops or known["drops"] == _stamps(written))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return Duplicates(sets=sets, drops=written) if same else None

@@ -50,7 +50,7 @@ def embed_json(value: object) -> str:
         text = _dump_json(map_leaves(value, _finite_or_text))
     for mark in "<>&":  # what ends a script block, one by one: texts are full of it
         text = text.replace(mark, _escape(mark))
-    return _ESCAPED.sub(lambda found: _escape(found[0]), text)
+    return _ESCAPED.sub(lambda match: _escape(match[0]), text)
 
 
 def _escape(mark: str) -> str:
@@ -112,24 +112,24 @@ def _sum_counts(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
 
 def _split_totals(sets: Sequence[SetFacts]) -> list[object]:
     """Splits in the order in which they were ordered, with what went into them."""
-    made: dict[str, Split] = {}
+    totals: dict[str, Split] = {}
     for split in (split for one in sets for split in one.splits):
-        sums = made.get(split.name, Split(name=split.name, records=0, duplicates=0))
-        made[split.name] = Split(
+        sums = totals.get(split.name, Split(name=split.name, records=0, duplicates=0))
+        totals[split.name] = Split(
             name=split.name,
             records=sums.records + split.records,
             duplicates=sums.duplicates + split.duplicates,
             tokens=sums.tokens if split.tokens is None else (sums.tokens or 0) + split.tokens,
         )
-    return list(map(encode, made.values()))
+    return list(map(encode, totals.values()))
 
 
 def _spending_totals(sets: Sequence[SetFacts]) -> dict[str, object]:
     """What asking took; `unpriced` data sets asked a model whose price is not known."""
-    asked = [one.spent for one in sets if one.spent.get("calls")]
-    costs = [one.get("cost") for one in asked]
+    spending = [one.spent for one in sets if one.spent.get("calls")]
+    costs = [one.get("cost") for one in spending]
     sums = {
-        name: sum(one.get(name) or 0 for one in asked)
+        name: sum(one.get(name) or 0 for one in spending)
         for name in ("calls", "tokens_in", "tokens_out")
     }
     known = [cost for cost in costs if cost is not None]
@@ -143,10 +143,10 @@ def top_counts(counts: Mapping[str, int]) -> dict[str, object]:
     """
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     first, rest = ordered[:TOP_LANGUAGES], ordered[TOP_LANGUAGES:]
-    told: dict[str, object] = {"first": _cut_values(first, _NAME_CHARS)}
+    values: dict[str, object] = {"first": _cut_values(first, _NAME_CHARS)}
     if rest:
-        told |= {"others": len(rest), "count": sum(count for _, count in rest)}
-    return told
+        values |= {"others": len(rest), "count": sum(count for _, count in rest)}
+    return values
 
 
 def rare_languages(languages: Mapping[str, int]) -> list[str]:
@@ -158,26 +158,26 @@ def rare_languages(languages: Mapping[str, int]) -> list[str]:
 # --- of a data set
 
 
-def table_facts(one: SetFacts) -> dict[str, object]:
+def table_facts(facts: SetFacts) -> dict[str, object]:
     """Return what the table shows of a data set, and what it is sorted and filtered by."""
-    figures = one.figures
-    told: dict[str, object] = {
-        **{name: _cut_values(getattr(one, name), _WHY_CHARS) for name in _TEXT_FIELDS},
-        **{name: getattr(one, name) for name in _PLAIN_FIELDS},
-        "records": figures.records if one.status in ("converted", "removed") else None,
+    figures = facts.figures
+    values: dict[str, object] = {
+        **{name: _cut_values(getattr(facts, name), _WHY_CHARS) for name in _TEXT_FIELDS},
+        **{name: getattr(facts, name) for name in _PLAIN_FIELDS},
+        "records": figures.records if facts.status in ("converted", "removed") else None,
         "characters": figures.characters,
-        "rejects": top_counts(one.rejects) if one.rejects else None,
-        "tokens": one.tokens,
-        "sequences": one.sequences,
+        "rejects": top_counts(facts.rejects) if facts.rejects else None,
+        "tokens": facts.tokens,
+        "sequences": facts.sequences,
         "languages": top_counts(figures.languages) if figures.languages else None,
         "rare": rare_languages(figures.languages),
         "lengths": sorted(figures.lengths.items()),
         "within": figures.within,
-        "across": one.across,
-        "spent": one.spent,
+        "across": facts.across,
+        "spent": facts.spent,
     }
-    shown = {key: value for key, value in told.items() if value not in (None, "", {}, [])}
-    return {"name": one.name} | shown
+    nonempty = {key: value for key, value in values.items() if value not in (None, "", {}, [])}
+    return {"name": facts.name} | nonempty
 
 
 def set_details(sets: Sequence[SetFacts]) -> list[dict[str, object]]:
@@ -186,55 +186,57 @@ def set_details(sets: Sequence[SetFacts]) -> list[dict[str, object]]:
         "" if one.mapping is None else json.dumps(one.mapping, ensure_ascii=False, indent=2)
         for one in sets
     ]
-    most = fair_share(map(_json_bytes, mappings), MAPPINGS_BYTES)
-    room = fair_share((sum(map(_json_bytes, one.figures.samples)) for one in sets), SAMPLES_BYTES)
+    mapping_bytes = fair_share(map(_json_bytes, mappings), MAPPINGS_BYTES)
+    sample_bytes = fair_share(
+        (sum(map(_json_bytes, one.figures.samples)) for one in sets), SAMPLES_BYTES
+    )
     return [
-        _details(one, mapping if _json_bytes(mapping) <= most else None, room)
+        _details(one, mapping if _json_bytes(mapping) <= mapping_bytes else None, sample_bytes)
         for one, mapping in zip(sets, mappings, strict=True)
     ]
 
 
-def _details(one: SetFacts, mapping: str | None, room: int) -> dict[str, object]:
-    samples, cut = fitting_samples(one.figures.samples, room)
-    told: dict[str, object] = {
+def _details(facts: SetFacts, mapping: str | None, sample_bytes: int) -> dict[str, object]:
+    samples, cut = fitting_samples(facts.figures.samples, sample_bytes)
+    values: dict[str, object] = {
         "mapping": mapping,
         "mapping_cut": mapping is None,
-        "mapping_file": one.mapping_file,
-        "result": one.result,
+        "mapping_file": facts.mapping_file,
+        "result": facts.result,
         "samples": samples,
         "samples_cut": cut,  # left out or shortened for want of room
-        "heard": top_counts(one.figures.heard) if one.figures.heard else None,
-        "overlaps": top_counts(one.overlaps) if one.overlaps else None,
-        "splits": [list(encode(split).values()) for split in one.splits],
+        "heard": top_counts(facts.figures.heard) if facts.figures.heard else None,
+        "overlaps": top_counts(facts.overlaps) if facts.overlaps else None,
+        "splits": [list(encode(split).values()) for split in facts.splits],
         "left_out": _cut_values(
-            [[f.get("name", ""), f.get("why", "")] for f in one.left_out], _WHY_CHARS
+            [[f.get("name", ""), f.get("why", "")] for f in facts.left_out], _WHY_CHARS
         ),
-        "left_out_count": one.left_out_count,
-        "card": _cut_values(one.card, _WHY_CHARS),
-        "fingerprint": one.fingerprint,
+        "left_out_count": facts.left_out_count,
+        "card": _cut_values(facts.card, _WHY_CHARS),
+        "fingerprint": facts.fingerprint,
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in values.items() if value}
 
 
 def fair_share(sizes: Iterable[int], budget: int) -> int:
     """Return the most that each may take for all to stay within a budget."""
-    left, ordered = budget, sorted(sizes)
-    for place, size in enumerate(ordered):
-        each = left // (len(ordered) - place)
-        if size > each:
-            return each
-        left -= size
+    remaining, ordered = budget, sorted(sizes)
+    for number, size in enumerate(ordered):
+        share = remaining // (len(ordered) - number)
+        if size > share:
+            return share
+        remaining -= size
     return budget
 
 
-def fitting_samples(samples: Sequence[object], room: int) -> tuple[list[object], int]:
+def fitting_samples(samples: Sequence[object], budget: int) -> tuple[list[object], int]:
     """Return the first samples that fit into some bytes, or at least a shortened one."""
     sums = accumulate(map(_json_bytes, samples))
-    whole = sum(1 for _ in takewhile(lambda size: size <= room, sums))
-    if whole or not samples:
-        return list(samples[:whole]), len(samples) - whole
+    count = sum(1 for _ in takewhile(lambda size: size <= budget, sums))
+    if count or not samples:
+        return list(samples[:count]), len(samples) - count
     shorter = (_cut_values(samples[0], chars) for chars in _CUTS)
-    return next(([one] for one in shorter if _json_bytes(one) <= room), []), len(samples)
+    return next(([one] for one in shorter if _json_bytes(one) <= budget), []), len(samples)
 
 
 def _cut_values(value: object, chars: int) -> object:
@@ -246,13 +248,15 @@ def _cut_values(value: object, chars: int) -> object:
 _PACKAGE: Final = "ingot.converters.lake"
 
 
-def render_lake_page(sets: Sequence[SetFacts], *, title: str, told: Mapping[str, object]) -> bytes:
+def render_lake_page(
+    sets: Sequence[SetFacts], *, title: str, values: Mapping[str, object]
+) -> bytes:
     """Return the page; the same bytes for the same facts."""
     from markupsafe import Markup
 
     style = _read_files("lake.css")
     script = _read_files("lake_parts.js", "lake_set.js", "lake.js")
-    lake: dict[str, object] = {"title": title, "told": dict(told), "totals": lake_totals(sets)}
+    lake: dict[str, object] = {"title": title, "told": dict(values), "totals": lake_totals(sets)}
     lake |= {"statuses": STATUSES, "sets": list(map(table_facts, sets))}
     page = render_page(
         _PACKAGE,

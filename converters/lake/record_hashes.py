@@ -50,8 +50,8 @@ def hash_records(batch: pa.RecordBatch) -> Hashes:
         hint = "convert the data set first"
         raise ConversionError("records", "a batch holds no ingot records", hint)
     heads, bodies = _RECORD_PARTS[kind](batch)
-    said = b"".join([_digest(head, body) for head, body in zip(heads, bodies, strict=True)])
-    return np.frombuffer(said, np.uint8).reshape(-1, WIDTH)
+    digests = b"".join([_digest(head, body) for head, body in zip(heads, bodies, strict=True)])
+    return np.frombuffer(digests, np.uint8).reshape(-1, WIDTH)
 
 
 def hash_heads(hashed: Hashes, start: int = 0) -> Numbers:
@@ -160,13 +160,13 @@ class Splits:
 
     def bounds(self) -> tuple[int, ...]:
         """Return the upper bounds of `v` of all splits but the last, each at most 2**64 - 1."""
-        ends = itertools.accumulate(Fraction(one) for one in self.fractions[:-1])
-        return tuple(min(math.ceil(end * 2**64), 2**64 - 1) for end in ends)
+        sums = itertools.accumulate(Fraction(one) for one in self.fractions[:-1])
+        return tuple(min(math.ceil(end * 2**64), 2**64 - 1) for end in sums)
 
-    def places(self, begin: Numbers) -> npt.NDArray[np.int64]:
+    def places(self, heads: Numbers) -> npt.NDArray[np.int64]:
         """Return the number of the split of each `v`."""
         bounds = np.array(self.bounds(), np.uint64)
-        return np.searchsorted(bounds, begin, "right").astype(np.int64)
+        return np.searchsorted(bounds, heads, "right").astype(np.int64)
 
     def to_json(self) -> list[dict[str, str]]:
         """Return the splits as a manifest holds them."""
@@ -194,13 +194,13 @@ def parse_splits(text: str) -> Splits:
 
 
 def _parse_part(part: str) -> tuple[str, str]:
-    found = _PART.fullmatch(part)
-    if not found or len(found[2]) > _LONGEST:
+    match = _PART.fullmatch(part)
+    if not match or len(match[2]) > _LONGEST:
         problem = f"{part[:60]!r} is not a split: a name of a-z, 0-9, _ and -, then =FRACTION"
         raise ConversionError("`split`", problem, _HINT)
-    fraction = Decimal(found[2])
+    fraction = Decimal(match[2])
     if not 0 < fraction <= 1:
-        problem = f"the fraction of {found[1]} is {found[2]}, not above 0 and at most 1"
+        problem = f"the fraction of {match[1]} is {match[2]}, not above 0 and at most 1"
         raise ConversionError("`split`", problem, _HINT)
-    plain = f"{fraction:f}"
-    return found[1], plain.rstrip("0").rstrip(".") if "." in plain else plain
+    text = f"{fraction:f}"
+    return match[1], text.rstrip("0").rstrip(".") if "." in text else text

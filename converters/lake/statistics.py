@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.lake.catalog import Figures, read_result
+from ingot.converters.lake.catalog import SetFigures, read_result
 from ingot.converters.lake.duplicates import find_duplicates
 from ingot.converters.lake.record_hashes import (
     WIDTH,
@@ -31,14 +31,14 @@ _MESSAGES: Final = 12
 _CHARACTERS: Final = 16_000  # of a text, or of each message
 
 
-def record_text(batch: pa.RecordBatch, place: int) -> str:
+def record_text(batch: pa.RecordBatch, row: int) -> str:
     """Return the beginning of a record's text or messages, to detect its language."""
     if "text" in batch.schema.names:
-        text: str = batch.column("text")[place].as_py() or ""
+        text: str = batch.column("text")[row].as_py() or ""
         return text[:_CHARACTERS]
-    messages = batch.column("messages")[place]
-    held = messages.values.slice(0, _MESSAGES).to_pylist() if messages.is_valid else []
-    return "\n".join(((one or {}).get("content") or "")[:_CHARACTERS] for one in held)
+    messages = batch.column("messages")[row]
+    first_messages = messages.values.slice(0, _MESSAGES).to_pylist() if messages.is_valid else []
+    return "\n".join(((one or {}).get("content") or "")[:_CHARACTERS] for one in first_messages)
 
 
 LANGUAGE_RECORDS: Final = 200  # records whose language is recognized
@@ -47,21 +47,21 @@ OTHERS: Final = "*"  # values of meta.language that name none
 _POWERS: Final = np.array([1 << power for power in range(63)], np.int64)
 
 
-def measure_records(result: Path | str, hashed: Path) -> Figures:
+def measure_records(result: Path | str, hashed: Path) -> SetFigures:
     """Read the records of a finished result once."""
     done = find_result(result)
     if done is None:
         raise ConversionError(str(result), "holds no finished result", "convert the data set again")
-    taken = _RecordTally()
+    tally = _RecordTally()
     with output_errors(hashed), whole_file(hashed) as stream:
         write_header(stream, 0, WIDTH)  # how many there are is known at the end
-        for part in taken.take(read_result(result, done)):
+        for part in tally.take(read_result(result, done)):
             stream.write(part.data)
         stream.seek(0)
-        write_header(stream, taken.records, WIDTH)
+        write_header(stream, tally.records, WIDTH)
     work = hashed.with_name(f".{hashed.name}.bins")
     within = find_duplicates({"": hashed}, work=work).sets[""].within
-    return replace(taken.figures(), within=within)
+    return replace(tally.figures(), within=within)
 
 
 class _RecordTally:
@@ -88,8 +88,8 @@ class _RecordTally:
         kind = kind_of_schema(batch.schema)
         characters = KINDS[kind].lengths(batch, pc.utf8_length) if kind else np.zeros(0, np.int64)
         self._characters += int(characters.sum())
-        place = np.searchsorted(_POWERS, characters, "right")
-        self._bins += np.bincount(place, minlength=len(self._bins))
+        bin_numbers = np.searchsorted(_POWERS, characters, "right")
+        self._bins += np.bincount(bin_numbers, minlength=len(self._bins))
 
     def _count_languages(self, batch: pa.RecordBatch) -> None:
         counts = pc.value_counts(pc.struct_field(batch.column("meta"), "language"))
@@ -98,16 +98,19 @@ class _RecordTally:
             known = language in ("", "mix") or language in ISO_639_1
             self._languages[language if known else OTHERS] += one["counts"]
 
-    def figures(self) -> Figures:
+    def figures(self) -> SetFigures:
         """Return all but the repeats and the samples."""
-        least = [0, *_POWERS.tolist()]
-        heard = Counter(recognize_language(text) or "" for text in self._chosen.texts())
-        return Figures(
+        lower_bounds = [0, *_POWERS.tolist()]
+        recognized = Counter(recognize_language(text) or "" for text in self._chosen.texts())
+        return SetFigures(
             records=self.records,
             characters=self._characters,
-            lengths={least[at]: int(self._bins[at]) for at in np.flatnonzero(self._bins)},
+            lengths={
+                lower_bounds[number]: int(self._bins[number])
+                for number in np.flatnonzero(self._bins)
+            },
             languages=dict(sorted(self._languages.items())),
-            heard=dict(sorted(heard.items())),
+            heard=dict(sorted(recognized.items())),
         )
 
 
@@ -121,13 +124,13 @@ class _SmallestHashes:
 
     def offer(self, batch: pa.RecordBatch, hashed: Hashes) -> None:
         """Look at the records of a batch."""
-        begin = hash_heads(hashed)
-        near = np.flatnonzero(begin <= np.uint64(int.from_bytes(self._limit[:8], "big")))
+        heads = hash_heads(hashed)
+        candidates = np.flatnonzero(heads <= np.uint64(int.from_bytes(self._limit[:8], "big")))
         # The smallest first, so that few are taken in vain.
-        for place in near[np.argsort(begin[near], kind="stable")].tolist():
-            key = hashed[place].tobytes()
+        for row in candidates[np.argsort(heads[candidates], kind="stable")].tolist():
+            key = hashed[row].tobytes()
             if key <= self._limit and key not in self._kept:
-                self._kept[key] = record_text(batch, place)
+                self._kept[key] = record_text(batch, row)
                 if len(self._kept) > self._most:
                     del self._kept[max(self._kept)]
                 if len(self._kept) == self._most:

@@ -40,10 +40,10 @@ def data_set_name(*parts: str) -> str:
 
     It ends with a hash of them where something had to be changed.
     """
-    plain = JOINT.join(parts)
-    text = re.sub(r"\s+", " ", _ODD_NAME.sub("_", plain)).strip(" .-")
+    joined = JOINT.join(parts)
+    text = re.sub(r"\s+", " ", _ODD_NAME.sub("_", joined)).strip(" .-")
     clean = text.encode("utf-8", "ignore")[:_MOST_BYTES].decode("utf-8", "ignore").strip(" .-")
-    faithful = clean == plain and not any(JOINT in part for part in parts)
+    faithful = clean == joined and not any(JOINT in part for part in parts)
     if faithful and not _RESERVED.fullmatch(clean) and not clean.lower().endswith(_ENDINGS):
         return clean
     # Different parts never give the same name.
@@ -78,12 +78,12 @@ def is_card(entry: Entry) -> bool:
 
 def card_folders(entries: Iterable[Entry]) -> frozenset[str]:
     """Return the folders below the root that a card or a README with front matter makes a set."""
-    found = set()
+    folders = set()
     for entry in entries:
         folder, _, base = entry.name.rpartition("/")
         if folder and is_card(entry) and (_CARDS.fullmatch(base) or _has_front_matter(entry)):
-            found.add(folder)
-    return frozenset(found)
+            folders.add(folder)
+    return frozenset(folders)
 
 
 def _has_front_matter(entry: Entry) -> bool:
@@ -112,8 +112,8 @@ def common_stem(names: Sequence[str]) -> str:
 
     "" = nothing.
     """
-    plain = (_WORDS.sub("", file_stem(name)) for name in names)
-    stems = sorted(re.sub(r"[-_.]{2,}", "-", stem).strip(_EDGES) for stem in plain)
+    bare_stems = (_WORDS.sub("", file_stem(name)) for name in names)
+    stems = sorted(re.sub(r"[-_.]{2,}", "-", stem).strip(_EDGES) for stem in bare_stems)
     pairs = zip(stems[0], stems[-1], strict=False)  # what these share, all share
     return "".join(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)).strip(_EDGES)
 
@@ -152,8 +152,8 @@ class Survey:
 
     def all_left_out(self) -> list[LeftOut]:
         """Return every file that is not read, beside data sets and elsewhere, by name."""
-        beside = (one for each in self.sets for one in each.source.left_out)
-        return sorted([*self.left_out, *beside], key=lambda one: one.name)
+        in_sets = (one for each in self.sets for one in each.source.left_out)
+        return sorted([*self.left_out, *in_sets], key=lambda one: one.name)
 
 
 _NAMED: Final = 5  # files of each reason
@@ -180,35 +180,41 @@ def survey_lake(
     files = list(seen)
     entries = [one.entry for one in files]
     folders = card_folders(entries).union(table_folders(entries))
-    places: dict[str, list[SeenFile]] = defaultdict(list)
+    seen_by_folder: dict[str, list[SeenFile]] = defaultdict(list)
     for one in files:
-        places[one.place or set_folder(one.entry.name, folders)].append(one)
-    there = {one.name for each in files for one in each.looked.files}
-    there |= {one.entry.name for one in files}
-    names = _Names({file: name for file, name in known.items() if file in there})
+        seen_by_folder[one.place or set_folder(one.entry.name, folders)].append(one)
+    seen_names = {one.name for each in files for one in each.looked.files}
+    seen_names |= {one.entry.name for one in files}
+    names = _Names({file: name for file, name in known.items() if file in seen_names})
     sets: list[DataSet] = []
     left_out: list[LeftOut] = []
-    read = [place for place, held in places.items() if any(one.looked.files for one in held)]
-    for place in sorted(places):
-        if any(place == TOP_FOLDER or one.startswith(f"{place}/") for one in read if one != place):
-            places[place] = [_without_notes(one) for one in places[place]]
-        made = _LakeFolder(root, place, places[place]).sets(names, recognise)
-        sets += made
-        if not made:
-            left_out += [one for each in places[place] for one in each.looked.left_out]
+    read = [
+        folder
+        for folder, members in seen_by_folder.items()
+        if any(one.looked.files for one in members)
+    ]
+    for folder in sorted(seen_by_folder):
+        if any(
+            folder == TOP_FOLDER or one.startswith(f"{folder}/") for one in read if one != folder
+        ):
+            seen_by_folder[folder] = [_without_notes(one) for one in seen_by_folder[folder]]
+        folder_sets = _LakeFolder(root, folder, seen_by_folder[folder]).sets(names, recognise)
+        sets += folder_sets
+        if not folder_sets:
+            left_out += [one for each in seen_by_folder[folder] for one in each.looked.left_out]
     return Survey(sets=tuple(sorted(sets, key=lambda one: one.name)), left_out=tuple(left_out))
 
 
 def _without_notes(seen: SeenFile) -> SeenFile:
     """A file above data: lines of what is settings by name are a note."""
-    looked = EntryFiles([], [*seen.looked.left_out])
+    inspected = EntryFiles([], [*seen.looked.left_out])
     for file in seen.looked.files:
         why = side_file_reason(file.name) if file.facts.format == "text" else None
         if why is None:
-            looked.files.append(file)
+            inspected.files.append(file)
         else:
-            looked.left_out.append(LeftOut.of(file, why))
-    return replace(seen, looked=looked)
+            inspected.left_out.append(LeftOut.of(file, why))
+    return replace(seen, looked=inspected)
 
 
 def mark_records(seen: Sequence[SeenFile]) -> None:
@@ -216,11 +222,17 @@ def mark_records(seen: Sequence[SeenFile]) -> None:
     folders: dict[str, list[EntryFiles]] = defaultdict(list)
     for one in seen:
         folders[one.entry.name.rpartition("/")[0]].append(one.looked)
-    for held in folders.values():
-        beside = (left.name for looked in held for left in looked.left_out)
-        found = iter(find_records([file for looked in held for file in looked.files], beside))
-        for looked in held:
-            looked.files[:] = islice(found, len(looked.files))
+    for inspected_files in folders.values():
+        other_names = (
+            left_out.name for inspected in inspected_files for left_out in inspected.left_out
+        )
+        marked = iter(
+            find_records(
+                [file for inspected in inspected_files for file in inspected.files], other_names
+            )
+        )
+        for inspected in inspected_files:
+            inspected.files[:] = islice(marked, len(inspected.files))
 
 
 def document_folders(seen: Sequence[SeenFile]) -> dict[str, str]:
@@ -246,7 +258,7 @@ def _find_document_folders(
 
 def _are_documents(seen: Sequence[SeenFile]) -> bool:
     read = [(file.name, read_form(file), file.bytes) for one in seen for file in one.looked.files]
-    left_out = [left for one in seen for left in one.looked.left_out]
+    left_out = [item for one in seen for item in one.looked.left_out]
     lost = any(one.fault for one in seen)
     return not lost and may_hold_documents(read, left_out, fewest_code=FEWEST_CODE)
 
@@ -298,21 +310,23 @@ class _LakeFolder:
 
     def sets(self, names: _Names, recognise: Recognise) -> list[DataSet]:
         """Return the data sets of the place; [] if there is nothing but auxiliary files."""
-        odd = any(side_file_reason(one.name) is None or one.is_unread for one in self._left_out)
-        if not (self._files or self._faults or odd):
+        has_data = any(
+            side_file_reason(one.name) is None or one.is_unread for one in self._left_out
+        )
+        if not (self._files or self._faults or has_data):
             return []
-        said = recognise(self._source("", self._files, self._left_out, self._entries))
-        if said is not None or not (self._files or self._faults):
+        proposal = recognise(self._source("", self._files, self._left_out, self._entries))
+        if proposal is not None or not (self._files or self._faults):
             # The place is one data set, whatever is in it.
             name = self._named(names, [entry.name for entry in self._entries], "")
             source = self._source(name, self._files, self._left_out, self._entries)
-            return [self._data_set(source, self._faults, said)]
-        groups, others = group_files(self._files)
+            return [self._data_set(source, self._faults, proposal)]
+        groups, ungrouped = group_files(self._files)
         broken = _share_faults(self._faults, groups)
         if len(groups) < len(broken):
             groups.append(())  # of files that cannot be read and are like none that can
         return [
-            self._part(names, files, broken[number], others if number == 0 else (), groups)
+            self._part(names, files, broken[number], ungrouped if number == 0 else (), groups)
             for number, files in enumerate(groups)
         ]
 
@@ -321,7 +335,7 @@ class _LakeFolder:
         names: _Names,
         files: Sequence[SourceFile],
         broken: Sequence[LeftOut],
-        others: Sequence[LeftOut],
+        ungrouped: Sequence[LeftOut],
         groups: Sequence[Sequence[SourceFile]],
     ) -> DataSet:
         """One data set of the place; the first has what is left out beside all of them."""
@@ -329,30 +343,32 @@ class _LakeFolder:
         members = [*(file.name for file in files), *(one.name for one in broken)]
         entries = self._entries if alone else self._containers(files)
         # What tells it from others of the place: its files' names, or their format.
-        apart = common_stem(members) or (files[0].facts.format if files else "unreadable")
-        name = self._named(names, members, "" if alone else apart)
-        left_out = [*self._left_out, *others] if first else []
+        suffix = common_stem(members) or (files[0].facts.format if files else "unreadable")
+        name = self._named(names, members, "" if alone else suffix)
+        left_out = [*self._left_out, *ungrouped] if first else []
         return self._data_set(self._source(name, files, left_out, entries), broken, None)
 
-    def _data_set(self, source: Source, faults: Sequence[LeftOut], said: object | None) -> DataSet:
+    def _data_set(
+        self, source: Source, faults: Sequence[LeftOut], proposal: object | None
+    ) -> DataSet:
         return DataSet(
             name=source.name,
             place=self._place,
             source=source,
             faults=tuple(faults),
             cards=self._cards,
-            said=said,
+            said=proposal,
         )
 
-    def _named(self, names: _Names, members: Sequence[str], apart: str) -> str:
+    def _named(self, names: _Names, members: Sequence[str], suffix: str) -> str:
         top = PurePosixPath(urlsplit(self._root).path).name or "lake"
         folders = [top] if self._place == TOP_FOLDER else self._place.split("/")
-        return names.former(members) or names.new(*folders, *([apart] if apart else []))
+        return names.former(members) or names.new(*folders, *([suffix] if suffix else []))
 
     def _containers(self, files: Sequence[SourceFile]) -> tuple[Entry, ...]:
         """The entries that these files are, or lie in."""
-        places = {one for file in files for one in (file.place, *storage_places(file.place))}
-        return tuple(entry for entry in self._entries if entry.place in places)
+        locations = {one for file in files for one in (file.place, *storage_places(file.place))}
+        return tuple(entry for entry in self._entries if entry.place in locations)
 
     def _source(
         self,
@@ -363,8 +379,8 @@ class _LakeFolder:
     ) -> Source:
         """The files as a source; where rows lie in JSON objects is not looked at yet."""
         location = self._root if self._place == TOP_FOLDER else f"{self._root}/{self._place}"
-        held, inside = {file.name for file in files}, tuple(f"{one.name}/" for one in entries)
-        others = [one.name for one in self._files if one.name.startswith(inside)]
+        own_names, inside = {file.name for file in files}, tuple(f"{one.name}/" for one in entries)
+        other_names = [one.name for one in self._files if one.name.startswith(inside)]
         return Source(
             # As messages can name it; the files are opened by their own places.
             location="".join(c if c.isprintable() else "_" for c in location),
@@ -372,7 +388,9 @@ class _LakeFolder:
             spec=SourceSpec(),
             files=read_partitions(files),
             left_out=tuple(sorted(left_out, key=lambda one: one.name)),
-            guessed=guessed_spec(files, other_names=[one for one in others if one not in held]),
+            guessed=guessed_spec(
+                files, other_names=[one for one in other_names if one not in own_names]
+            ),
             roots=(),
             listing=Listing(base=name, direct=False, entries=entries),
         )
@@ -386,8 +404,8 @@ def _share_faults(
     shared: list[list[LeftOut]] = [[] for _ in groups]
     lone: list[LeftOut] = []
     for fault in faults:
-        alike = (n for n, known in enumerate(endings) if _ending(fault.name) in known)
-        number = next(alike, None)
+        matching = (n for n, known in enumerate(endings) if _ending(fault.name) in known)
+        number = next(matching, None)
         (lone if number is None else shared[number]).append(fault)
     return [*shared, lone] if lone else shared
 

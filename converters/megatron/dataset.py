@@ -127,8 +127,8 @@ class TokenDataset(Dataset["Item"]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the memory maps, whose pickles would hold the data."""
-        gone = ("_data", "_numbers")
-        return {key: value for key, value in self.__dict__.items() if key not in gone}
+        dropped = ("_data", "_numbers")
+        return {key: value for key, value in self.__dict__.items() if key not in dropped}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -176,10 +176,10 @@ class TokenDataset(Dataset["Item"]):
         size = self.seq_length
         if self.unit == "stream" and size is not None:
             return number * size, (number + 1) * size + self.shift
-        place = number if self._numbers is None else int(self._numbers[number])
-        first, last = place, place + 1
+        index = number if self._numbers is None else int(self._numbers[number])
+        first, last = index, index + 1
         if self.unit == "document":
-            first, last = (int(i) for i in self._data.tokens.document_indices[place : place + 2])
+            first, last = (int(i) for i in self._data.tokens.document_indices[index : index + 2])
         start, end = self._start(first), self._start(last)
         return start, end if size is None else min(end, start + size + self.shift)
 
@@ -204,22 +204,22 @@ class TokenDataset(Dataset["Item"]):
         width = tokens.dtype.itemsize
         first = bisect_right(tokens.offsets, start * width)
         last = bisect_left(tokens.offsets, end * width)
-        begin: Iterable[int] = range(first, last)
+        starts: Iterable[int] = range(first, last)
         if self.texts == "document":
             indices = tokens.document_indices
-            begin = indices[bisect_left(indices, first) : bisect_left(indices, last)].tolist()
-        return sorted({self._start(sequence) for sequence in begin})
+            starts = indices[bisect_left(indices, first) : bisect_left(indices, last)].tolist()
+        return sorted({self._start(sequence) for sequence in starts})
 
 
 def _nonempty_places(lengths: Callable[[], Iterator[IntegerArray]]) -> npt.NDArray[np.int64] | None:
     """Places of the lengths that are not 0; None where that is all of them."""
-    if all(bool(some.all()) for some in lengths()):
+    if all(bool(stretch.all()) for stretch in lengths()):
         return None
-    found, first = [np.empty(0, np.int64)], 0
-    for some in lengths():
-        found.append(np.flatnonzero(some) + first)
-        first += len(some)
-    return np.concatenate(found)
+    positions, first = [np.empty(0, np.int64)], 0
+    for stretch in lengths():
+        positions.append(np.flatnonzero(stretch) + first)
+        first += len(stretch)
+    return np.concatenate(positions)
 
 
 def _next_values(values: IntegerArray, size: int) -> IntegerArray:
@@ -268,6 +268,6 @@ def flatten(items: Sequence[Item]) -> "dict[str, torch.Tensor | int]":
             rows[name].append(values)
     flat = {name: torch.cat(parts).unsqueeze(0) for name, parts in rows.items()}
     lengths = torch.bincount(flat["segment_ids"][0])
-    ends = torch.cumsum(lengths, 0, dtype=torch.int32)
-    cu_seqlens = torch.cat([ends.new_zeros(1), ends])
+    stops = torch.cumsum(lengths, 0, dtype=torch.int32)
+    cu_seqlens = torch.cat([stops.new_zeros(1), stops])
     return {**flat, "cu_seqlens": cu_seqlens, "max_seqlen": int(lengths.max())}

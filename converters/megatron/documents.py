@@ -107,22 +107,22 @@ class _ShapingState:
     def totals(self) -> Sizes:
         return _group_sums(self.lengths, self.sizes)
 
-    def keep_tokens(self, kept: Flags) -> None:
-        self.tokens = self.tokens[kept]
+    def keep_tokens(self, mask: Flags) -> None:
+        self.tokens = self.tokens[mask]
         if self.mask is not None:
-            self.mask = self.mask[kept]
+            self.mask = self.mask[mask]
 
-    def keep_documents(self, kept: Flags) -> None:
-        sequences = np.repeat(kept, self.sizes)
+    def keep_documents(self, mask: Flags) -> None:
+        sequences = np.repeat(mask, self.sizes)
         self.keep_tokens(np.repeat(sequences, self.lengths))
-        self.lengths, self.sizes = self.lengths[sequences], self.sizes[kept]
+        self.lengths, self.sizes = self.lengths[sequences], self.sizes[mask]
         if self.ends is not None:
-            self.ends = self.ends[kept]
+            self.ends = self.ends[mask]
 
-    def insert(self, places: Sizes, values: Tokens, trained: Tokens | None) -> None:
-        self.tokens = np.insert(self.tokens, places, values)
+    def insert(self, positions: Sizes, values: Tokens, trained: Tokens | None) -> None:
+        self.tokens = np.insert(self.tokens, positions, values)
         if self.mask is not None:
-            self.mask = np.insert(self.mask, places, 0 if trained is None else trained)
+            self.mask = np.insert(self.mask, positions, 0 if trained is None else trained)
 
 
 def shape_documents(texts: TokenizedTexts, rules: DocumentRules) -> ShapedDocuments:
@@ -167,9 +167,9 @@ def _group_texts(texts: TokenizedTexts, tokens: Tokens) -> _ShapingState:
 
 def _group_sums(numbers: Sizes, sizes: Sizes) -> Sizes:
     """The sum of each group of consecutive numbers; groups may be empty."""
-    ends = np.concatenate([[0], np.cumsum(numbers)])
+    totals = np.concatenate([[0], np.cumsum(numbers)])
     borders = np.cumsum(sizes)
-    sums: Sizes = ends[borders] - ends[borders - sizes]
+    sums: Sizes = totals[borders] - totals[borders - sizes]
     return sums
 
 
@@ -183,36 +183,36 @@ def _drop_empty_sequences(state: _ShapingState) -> None:
 def _frame_documents(state: _ShapingState, rules: DocumentRules) -> None:
     """BOS and EOS around every document that has tokens."""
     totals = state.totals()
-    ends = np.cumsum(totals)
+    stops = np.cumsum(totals)
     full = totals > 0
-    before, behind = len(rules.bos), len(rules.eos)
-    places = np.concatenate(
+    before, after = len(rules.bos), len(rules.eos)
+    positions = np.concatenate(
         [
-            np.repeat((ends - totals)[full, None], before, axis=1),
-            np.repeat(ends[full, None], behind, axis=1),
+            np.repeat((stops - totals)[full, None], before, axis=1),
+            np.repeat(stops[full, None], after, axis=1),
         ],
         axis=1,
     ).ravel()
     # The end of a document is trained on or not; its beginning never is.
     trained = None
     if state.ends is not None:
-        closing = np.repeat(state.ends[full, None].astype(np.uint8), behind, axis=1)
+        closing = np.repeat(state.ends[full, None].astype(np.uint8), after, axis=1)
         opening = np.zeros((len(closing), before), np.uint8)
         trained = np.concatenate([opening, closing], axis=1).ravel()
     values = np.tile(np.array([*rules.bos, *rules.eos], state.tokens.dtype), int(full.sum()))
-    state.insert(places, values, trained)
+    state.insert(positions, values, trained)
     last = np.cumsum(state.sizes)[full] - 1
     state.lengths = state.lengths.copy()
     state.lengths[last - state.sizes[full] + 1] += before
-    state.lengths[last] += behind
+    state.lengths[last] += after
 
 
 def _limit_documents(state: _ShapingState, rules: DocumentRules) -> None:
     if rules.min_tokens is not None:
-        kept = state.totals() >= rules.min_tokens
-        state.tally["short"] = int((~kept).sum())
-        if not kept.all():
-            state.keep_documents(kept)
+        long_enough = state.totals() >= rules.min_tokens
+        state.tally["short"] = int((~long_enough).sum())
+        if not long_enough.all():
+            state.keep_documents(long_enough)
     if rules.max_tokens is None:
         return
     if rules.long_docs == "split":
@@ -231,14 +231,14 @@ def _limit_documents(state: _ShapingState, rules: DocumentRules) -> None:
 
 def _truncate_documents(state: _ShapingState, limit: int, over: Flags) -> None:
     owners = np.repeat(np.arange(len(state.sizes)), state.sizes)
-    ends = np.cumsum(state.lengths)
-    starts = ends - state.lengths
+    stops = np.cumsum(state.lengths)
+    starts = stops - state.lengths
     document_starts = np.cumsum(state.totals()) - state.totals()
     inside = starts - document_starts[owners]  # of each sequence in its document
-    kept = np.clip(limit - inside, 0, state.lengths)
+    kept_lengths = np.clip(limit - inside, 0, state.lengths)
     positions = np.arange(len(state.tokens)) - np.repeat(starts, state.lengths)
-    state.keep_tokens(positions < np.repeat(kept, state.lengths))
-    state.lengths = kept
+    state.keep_tokens(positions < np.repeat(kept_lengths, state.lengths))
+    state.lengths = kept_lengths
     if state.ends is not None:
         state.ends = state.ends & ~over
     _drop_empty_sequences(state)
@@ -265,27 +265,27 @@ def _close_documents(state: _ShapingState, rules: DocumentRules) -> None:
         empty = np.zeros(len(state.sizes), np.bool_)
     if rules.eod is None:
         return
-    ends = np.cumsum(state.totals())
-    closed = np.ones(len(ends), np.bool_) if rules.empty_docs == "eod" else ~empty
+    stops = np.cumsum(state.totals())
+    closed = np.ones(len(stops), np.bool_) if rules.empty_docs == "eod" else ~empty
     if rules.chat and len(state.tokens):
-        closed &= empty | (state.tokens[ends - 1] != rules.eod)
+        closed &= empty | (state.tokens[stops - 1] != rules.eod)
     trained = None if state.ends is None else state.ends[closed].astype(np.uint8)
     eods = np.full(int(closed.sum()), rules.eod, state.tokens.dtype)
-    state.insert(ends[closed], eods, trained)
+    state.insert(stops[closed], eods, trained)
     _count_eod(state, closed, empty)
 
 
 def _count_doubled(state: _ShapingState, rules: DocumentRules) -> None:
     """Count documents that have the BOS that is put before them, or the EOS or EOD behind them."""
     totals = state.totals()
-    ends = np.cumsum(totals)[totals > 0]
-    starts = ends - totals[totals > 0]
+    stops = np.cumsum(totals)[totals > 0]
+    starts = stops - totals[totals > 0]
     # A conversation that ends with the EOD gets no second one.
     closing = rules.eos if rules.eod is None or rules.chat else (*rules.eos, rules.eod)
-    begin = np.isin(state.tokens[starts], rules.bos[-1:])
-    end = np.isin(state.tokens[ends - 1], closing[:1])
-    end |= any(one == following for one, following in pairwise(closing))
-    state.tally |= {"two_bos": int(begin.sum()), "two_eos": int(end.sum())}
+    begins_doubled = np.isin(state.tokens[starts], rules.bos[-1:])
+    ends_doubled = np.isin(state.tokens[stops - 1], closing[:1])
+    ends_doubled |= any(one == following for one, following in pairwise(closing))
+    state.tally |= {"two_bos": int(begins_doubled.sum()), "two_eos": int(ends_doubled.sum())}
 
 
 def _count_eod(state: _ShapingState, closed: Flags, empty: Flags) -> None:
@@ -360,36 +360,38 @@ class PendingShard:
         )
 
 
-def slice_shards(whole: Shard, parts: int) -> Iterator[Shard]:
+def slice_shards(shard: Shard, parts: int) -> Iterator[Shard]:
     """Yield shards of about `SHARD_BYTES`, or smaller ones if that gives fewer than `parts`.
 
     A document is never in two of them.
     """
-    if not len(whole.texts):
+    if not len(shard.texts):
         return
-    ends = np.cumsum(pc.binary_length(whole.texts).to_numpy())
-    size = max(1, min(SHARD_BYTES, -(-int(ends[-1]) // parts)))
-    own = np.maximum(ends - 1, 0) // size  # which part the last byte of each text is in
-    if whole.kinds is not None:
-        begins = np.flatnonzero(whole.kinds == NEW_DOCUMENT)
-        own = np.repeat(own[begins], np.diff([*begins, len(whole.kinds)]))
-    borders = (np.flatnonzero(np.diff(own)) + 1).tolist()
-    for begin, end in zip([0, *borders], [*borders, len(whole.texts)], strict=True):
-        yield whole.slice(begin, end)
+    text_ends = np.cumsum(pc.binary_length(shard.texts).to_numpy())
+    size = max(1, min(SHARD_BYTES, -(-int(text_ends[-1]) // parts)))
+    part_numbers = (
+        np.maximum(text_ends - 1, 0) // size
+    )  # which part the last byte of each text is in
+    if shard.kinds is not None:
+        begins = np.flatnonzero(shard.kinds == NEW_DOCUMENT)
+        part_numbers = np.repeat(part_numbers[begins], np.diff([*begins, len(shard.kinds)]))
+    borders = (np.flatnonzero(np.diff(part_numbers)) + 1).tolist()
+    for first, last in zip([0, *borders], [*borders, len(shard.texts)], strict=True):
+        yield shard.slice(first, last)
 
 
 def attach_rejects(shards: Iterable[Shard], rejects: Sequence[Reject]) -> Iterator[Shard]:
     """Yield each shard with the rejects of the rows around its own, so that they stay in order."""
-    left = list(rejects)
+    remaining = list(rejects)
     for shard in shards:
         last = max([*shard.rows[-1:], *(reject.row for reject in shard.rejects)], default=-1)
-        own = [reject for reject in left if reject.row < last]
-        if own:
-            left = left[len(own) :]
-            shard = replace(shard, rejects=(*own, *shard.rejects))
+        shard_rejects = [reject for reject in remaining if reject.row < last]
+        if shard_rejects:
+            remaining = remaining[len(shard_rejects) :]
+            shard = replace(shard, rejects=(*shard_rejects, *shard.rejects))
         yield shard
-    if left:
-        yield Shard(rejects=tuple(left))
+    if remaining:
+        yield Shard(rejects=tuple(remaining))
 
 
 def reject_row(name: str, row: int, reason: str, found: str) -> Reject:

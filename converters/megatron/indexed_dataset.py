@@ -87,10 +87,12 @@ def write_index(
     with path.open("wb") as file:
         file.write(MAGIC + INDEX_VERSION.to_bytes(8, "little") + code.to_bytes(1, "little"))
         file.write(sequences.to_bytes(8, "little") + (documents + 1).to_bytes(8, "little"))
-        file.writelines(some.astype("<i4").data for some in lengths())
-        file.writelines(((ends - some) * width).data for some, ends in _running_sums(lengths))
+        file.writelines(stretch.astype("<i4").data for stretch in lengths())
+        file.writelines(
+            ((stops - stretch) * width).data for stretch, stops in _running_sums(lengths)
+        )
         file.write(np.zeros(1, "<i8").data)
-        file.writelines(ends.data for _, ends in _running_sums(document_sizes))
+        file.writelines(stops.data for _, stops in _running_sums(document_sizes))
         file.flush()
         os.fsync(file.fileno())
     return IndexCounts(documents=documents, sequences=sequences, tokens=_sum_numbers(lengths))
@@ -99,15 +101,15 @@ def write_index(
 def _running_sums(numbers: NumberStretches) -> Iterator[tuple[Lengths, Lengths]]:
     """Stretches as int64, and the sums of everything up to each number of them."""
     total = 0
-    for some in numbers():
-        stretch = some.astype("<i8")
-        ends = np.cumsum(stretch) + total
-        total = int(ends[-1]) if len(ends) else total
-        yield stretch, ends.astype("<i8", copy=False)
+    for numbers_part in numbers():
+        stretch = numbers_part.astype("<i8")
+        sums = np.cumsum(stretch) + total
+        total = int(sums[-1]) if len(sums) else total
+        yield stretch, sums.astype("<i8", copy=False)
 
 
 def _sum_numbers(numbers: NumberStretches) -> int:
-    return sum(int(some.sum(dtype=np.int64)) for some in numbers())
+    return sum(int(stretch.sum(dtype=np.int64)) for stretch in numbers())
 
 
 class IndexedReader:
@@ -128,12 +130,12 @@ class IndexedReader:
         self._bin_path, self._idx_path, _ = index_paths(prefix)
         index = _map_file(self._idx_path)
         self.dtype, sequences, indices = self._header(index[:HEADER_BYTES].tobytes())
-        ends = list(accumulate((HEADER_BYTES, 4 * sequences, 8 * sequences, 8 * indices)))
-        if len(index) < ends[-1]:
-            raise _index_error(self._idx_path, f"{len(index)} bytes, {ends[-1]} expected")
-        self.lengths = index[ends[0] : ends[1]].view("<i4")
-        self.offsets = index[ends[1] : ends[2]].view("<i8")
-        self.document_indices = index[ends[2] : ends[3]].view("<i8")
+        section_ends = list(accumulate((HEADER_BYTES, 4 * sequences, 8 * sequences, 8 * indices)))
+        if len(index) < section_ends[-1]:
+            raise _index_error(self._idx_path, f"{len(index)} bytes, {section_ends[-1]} expected")
+        self.lengths = index[section_ends[0] : section_ends[1]].view("<i4")
+        self.offsets = index[section_ends[1] : section_ends[2]].view("<i8")
+        self.document_indices = index[section_ends[2] : section_ends[3]].view("<i8")
         self.tokens = self._token_map()
 
     def _header(self, header: bytes) -> tuple[np.dtype[Any], int, int]:
@@ -264,8 +266,8 @@ def sequence_starts(tokens: IndexedReader, sequences: IntegerArray) -> npt.NDArr
     """Return where sequences start in the `.bin`, in tokens, and where the last one ends."""
     if not len(tokens):
         return np.zeros(len(sequences), np.int64)
-    places = tokens.offsets[np.minimum(sequences, len(tokens) - 1)] // tokens.dtype.itemsize
-    return np.where(sequences == len(tokens), tokens.tokens.size, places).astype(np.int64)
+    starts = tokens.offsets[np.minimum(sequences, len(tokens) - 1)] // tokens.dtype.itemsize
+    return np.where(sequences == len(tokens), tokens.tokens.size, starts).astype(np.int64)
 
 
 def document_token_counts(tokens: IndexedReader) -> Iterator[npt.NDArray[np.int64]]:
@@ -278,16 +280,16 @@ def check_index(prefix: Path, tokens: IndexedReader) -> None:
     """Check every number of an index."""
     path = index_paths(prefix)[1]
     end = 0
-    for place, lengths in number_stretches(tokens.lengths):
-        ends = np.cumsum(lengths, dtype=np.int64) * tokens.dtype.itemsize + end
-        expected = np.concatenate([[end], ends[:-1]])
-        wrong = (lengths < 0) | (tokens.offsets[place : place + len(lengths)] != expected)
-        _refuse_index(path, wrong, place, "sequence {} does not begin where the one before it ends")
-        end = int(ends[-1])
+    for first, lengths in number_stretches(tokens.lengths):
+        stops = np.cumsum(lengths, dtype=np.int64) * tokens.dtype.itemsize + end
+        expected = np.concatenate([[end], stops[:-1]])
+        wrong = (lengths < 0) | (tokens.offsets[first : first + len(lengths)] != expected)
+        _refuse_index(path, wrong, first, "sequence {} does not begin where the one before it ends")
+        end = int(stops[-1])
     if tokens.document_indices[0] != 0:
         raise _index_error(path, "the first document does not begin with the first sequence")
-    for place, indices in number_stretches(tokens.document_indices, overlap=1):
-        _refuse_index(path, np.diff(indices) < 0, place, "document {} ends before it begins")
+    for first, indices in number_stretches(tokens.document_indices, overlap=1):
+        _refuse_index(path, np.diff(indices) < 0, first, "document {} ends before it begins")
 
 
 def _check_shape(prefix: Path, tokens: IndexedReader, masks: IndexedReader) -> None:
@@ -301,14 +303,14 @@ def _check_shape(prefix: Path, tokens: IndexedReader, masks: IndexedReader) -> N
     for name, ours, theirs in parts:
         if len(ours) != len(theirs):
             raise _index_error(path, f"another number of {name}s than the tokens")
-        for place, numbers in number_stretches(ours):
-            wrong = numbers != theirs[place : place + len(numbers)]
-            _refuse_index(path, wrong, place, f"{name} {{}} is not that of the tokens")
+        for first, numbers in number_stretches(ours):
+            wrong = numbers != theirs[first : first + len(numbers)]
+            _refuse_index(path, wrong, first, f"{name} {{}} is not that of the tokens")
 
 
-def _refuse_index(path: Path, wrong: npt.NDArray[np.bool_], place: int, problem: str) -> None:
+def _refuse_index(path: Path, wrong: npt.NDArray[np.bool_], first: int, problem: str) -> None:
     if wrong.any():
-        raise _index_error(path, problem.format(place + int(wrong.argmax())))
+        raise _index_error(path, problem.format(first + int(wrong.argmax())))
 
 
 def _index_error(path: Path, problem: str) -> ConversionError:

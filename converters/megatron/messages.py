@@ -98,11 +98,11 @@ class BatchTimes:
 
     def add(self, ms: float) -> None:
         """Count a latency in milliseconds; below a microsecond and past 11 days are the same."""
-        kept = min(max(ms, _SHORTEST), _LONGEST) if not math.isnan(ms) else _SHORTEST
+        bounded = min(max(ms, _SHORTEST), _LONGEST) if not math.isnan(ms) else _SHORTEST
         self.count += 1
-        self.total += kept
-        self._buckets[bisect_left(LATENCY_BUCKETS, kept)] += 1
-        self._classes[math.ceil(math.log(kept) / _STEP)] += 1
+        self.total += bounded
+        self._buckets[bisect_left(LATENCY_BUCKETS, bounded)] += 1
+        self._classes[math.ceil(math.log(bounded) / _STEP)] += 1
 
     def percentile(self, share: float) -> float | None:
         """Return the ms that `share` (0 to 1) of the batches did not exceed, None without any.
@@ -111,10 +111,10 @@ class BatchTimes:
         """
         if not self.count:
             return None
-        left = max(1, math.ceil(share * self.count))
+        remaining = max(1, math.ceil(share * self.count))
         for number in sorted(self._classes):
-            left -= self._classes[number]
-            if left <= 0:
+            remaining -= self._classes[number]
+            if remaining <= 0:
                 break
         return math.exp((number - 0.5) * _STEP)
 
@@ -190,7 +190,7 @@ class BuildMeter:
 
     def _progress(self) -> MeasuredProgress:
         counts, planned = self.counts, self._planned
-        reader, tokenizer = (sum(one[at] for one in self._depths.values()) for at in (0, 1))
+        reader, tokenizer = (sum(one[number] for one in self._depths.values()) for number in (0, 1))
         planned_input = {"input_bytes": planned["bytes"], "input_files": planned["files"]}
         measures = JobMeasures(
             phase=self._phase,

@@ -48,11 +48,11 @@ def _read_shards(text: str) -> int | None:
 
 def _rayon_threads() -> int:
     """Return `RAYON_NUM_THREADS`; 0 where it leaves the number open, as that library does."""
-    stated = os.environ.get(RAYON, "").strip() or "0"
-    if stated.isascii() and stated.isdigit():
-        return int(stated)
+    value = os.environ.get(RAYON, "").strip() or "0"
+    if value.isascii() and value.isdigit():
+        return int(value)
     hint = "set it to a number, or unset it"
-    raise ConversionError(RAYON, f"{stated!r} is not a number of threads", hint)
+    raise ConversionError(RAYON, f"{value!r} is not a number of threads", hint)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,25 +166,25 @@ class BuildOptions:
             raise ConversionError("", problem)
 
     def _problems(self) -> list[str]:
-        found = limit_problems(self)
+        problems = limit_problems(self)
         ranges = {"chars": (self.min_chars, self.max_chars)}
         ranges["tokens"] = (self.min_tokens, self.most_tokens)
         for unit, (low, high) in ranges.items():
             if low is not None and high is not None and low > high:
-                found.append(f"`min_{unit}` is above `max_{unit}`")
+                problems.append(f"`min_{unit}` is above `max_{unit}`")
         if (self.bos_id is not None) and not self.add_special_tokens:
-            found.append("`bos_id` needs `add_special_tokens`")
+            problems.append("`bos_id` needs `add_special_tokens`")
         if self.eos_id is not None and not (self.add_special_tokens or self.append_eod):
-            found.append("`eos_id` needs `add_special_tokens` or `append_eod`")
+            problems.append("`eos_id` needs `add_special_tokens` or `append_eod`")
         if self.empty_docs == "eod" and not self.append_eod:
-            found.append("`empty_docs` eod needs `append_eod`")
+            problems.append("`empty_docs` eod needs `append_eod`")
         if any("\ud800" <= character <= "\udfff" for character in self.concat_sep):
-            found.append("`concat_sep` is not valid Unicode text")
+            problems.append("`concat_sep` is not valid Unicode text")
         if self.text_cols is not None and not (self.text_cols and all(self.text_cols)):
-            found.append("`text_cols` names no column")
+            problems.append("`text_cols` names no column")
         if len(set(self.text_cols or ())) < len(self.text_cols or ()):
-            found.append("`text_cols` names a column twice")
-        return [*found, *self._packing_problems()]
+            problems.append("`text_cols` names a column twice")
+        return [*problems, *self._packing_problems()]
 
     def _packing_problems(self) -> list[str]:
         if self.pack is None:
@@ -215,9 +215,9 @@ class BuildOptions:
     @staticmethod
     def from_document(document: Mapping[str, object]) -> "BuildOptions":
         """Return the options of a `.meta.json`; unknown keys of later versions are ignored."""
-        found = decode(BuildOptions, document)
-        path = found.special_tokens_json
-        return found if path is None else replace(found, special_tokens_json=Path(path))
+        options = decode(BuildOptions, document)
+        path = options.special_tokens_json
+        return options if path is None else replace(options, special_tokens_json=Path(path))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -284,9 +284,9 @@ class WorkOptions:
     def threads(self) -> tuple[int, int]:
         """Tokenizing threads of one process, and the threads inside each one's engine."""
         cores = os.cpu_count() or 1
-        own = max(1, cores // self.processes)
-        workers = self.workers or max(min(own, 2), own - 2)
-        inside = _rayon_threads() or own
+        process_cores = max(1, cores // self.processes)
+        workers = self.workers or max(min(process_cores, 2), process_cores - 2)
+        inside = _rayon_threads() or process_cores
         if self.tok_parallel == "internal":
             return 1, inside
         return workers, inside if self.tok_parallel == "both" else 1

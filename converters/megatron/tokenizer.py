@@ -62,21 +62,23 @@ class TokenizerFile:
     chat_template: str | None = field(repr=False)
 
 
-def load_tokenizer(given: str | Path) -> TokenizerFile:
+def load_tokenizer(location: str | Path) -> TokenizerFile:
     """Load a tokenizer."""
-    path = _locate_file(given)
+    path = _locate_file(location)
     data = read_bounded_file(path, LARGEST_TOKENIZER)
     try:
         kind, tokens, special = _read_facts(data)
     except UnloadableError as error:
-        raise wrong_file_error(str(given), data, str(error)) from error
+        raise wrong_file_error(str(location), data, str(error)) from error
     if not tokens:
-        raise ConversionError(str(given), "the tokenizer has no tokens", "train it first")
+        raise ConversionError(str(location), "the tokenizer has no tokens", "train it first")
     if max(tokens) >= _IDS:
-        raise ConversionError(str(given), f"its id {max(tokens)} is not an int32", "mend its ids")
+        raise ConversionError(
+            str(location), f"its id {max(tokens)} is not an int32", "mend its ids"
+        )
     config = _read_config(path.with_name("tokenizer_config.json"))
     return TokenizerFile(
-        given=str(given),
+        given=str(location),
         path=path,
         kind=kind,
         data=data,
@@ -89,17 +91,17 @@ def load_tokenizer(given: str | Path) -> TokenizerFile:
     )
 
 
-def _locate_file(given: str | Path) -> Path:
-    if isinstance(given, str) and given.startswith(HUB_SCHEME):
-        return fetch_tokenizer(given)
-    path = Path(given)
+def _locate_file(location: str | Path) -> Path:
+    if isinstance(location, str) and location.startswith(HUB_SCHEME):
+        return fetch_tokenizer(location)
+    path = Path(location)
     if not path.is_dir():
         return path
     for name in ("tokenizer.json", "tokenizer.model"):
         if (path / name).is_file():
             return path / name
     problem = "the folder has no tokenizer.json and no tokenizer.model"
-    raise ConversionError(str(given), problem, TOKENIZER_HINT)
+    raise ConversionError(str(location), problem, TOKENIZER_HINT)
 
 
 def _read_facts(data: bytes) -> tuple[TokenizerKind, Sequence[int], dict[str, int]]:
@@ -135,16 +137,20 @@ def _read_chat_template(path: Path, config: dict[str, Json]) -> str | None:
             return read_bounded_file(path, LARGEST_CONFIG, "mend or remove it").decode()
         except UnicodeDecodeError as error:
             raise ConversionError(str(path), f"not UTF-8: {error}", "mend or remove it") from error
-    stated = config.get("chat_template")
-    if isinstance(stated, list):  # named templates
-        named = (one for one in stated if isinstance(one, dict) and one.get("name") == "default")
-        stated = next(named, {}).get("template")
-    if not isinstance(stated, str):
+    template = config.get("chat_template")
+    if isinstance(template, list):  # named templates
+        default_templates = (
+            one for one in template if isinstance(one, dict) and one.get("name") == "default"
+        )
+        template = next(default_templates, {}).get("template")
+    if not isinstance(template, str):
         return None
-    if not is_unicode(stated):
-        where = str(path.with_name("tokenizer_config.json"))
-        raise ConversionError(where, "its chat_template is not valid Unicode", "mend or remove it")
-    return stated
+    if not is_unicode(template):
+        config_path = str(path.with_name("tokenizer_config.json"))
+        raise ConversionError(
+            config_path, "its chat_template is not valid Unicode", "mend or remove it"
+        )
+    return template
 
 
 def find_eod(loaded: TokenizerFile) -> int:
@@ -153,25 +159,25 @@ def find_eod(loaded: TokenizerFile) -> int:
     It is the `eos_token` of the configuration beside the tokenizer, else the end-of-sentence piece
     of a `.model`, else the first of `EOD_TOKENS` that is a special token.
     """
-    stated = special_texts(loaded.config).get("eos_token")
-    if stated is not None:
-        number = token_id(loaded, stated)
+    eos_token = special_texts(loaded.config).get("eos_token")
+    if eos_token is not None:
+        number = token_id(loaded, eos_token)
         if number is None:
-            where = str(loaded.path.with_name("tokenizer_config.json"))
-            problem = f"its eos_token {stated!r} is not in {loaded.path.name}"
+            config_path = str(loaded.path.with_name("tokenizer_config.json"))
+            problem = f"its eos_token {eos_token!r} is not in {loaded.path.name}"
             hint = "state the id of the EOD token, or put files of one tokenizer together"
-            raise ConversionError(where, problem, hint)
+            raise ConversionError(config_path, problem, hint)
         return number
     if loaded.kind == "sentencepiece" and load_sentencepiece(loaded.data).eos_id() >= 0:
         return int(load_sentencepiece(loaded.data).eos_id())
-    found = next((loaded.special[name] for name in EOD_TOKENS if name in loaded.special), None)
-    if found is None:
+    eod_id = next((loaded.special[name] for name in EOD_TOKENS if name in loaded.special), None)
+    if eod_id is None:
         names = sorted(loaded.special)
-        shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-        problem = f"no special token that ends a document (it has {shown or 'no special tokens'})"
+        known = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+        problem = f"no special token that ends a document (it has {known or 'no special tokens'})"
         hint = "state the id of the EOD token, or build without EOD"
         raise ConversionError(loaded.given, problem, hint)
-    return found
+    return eod_id
 
 
 def special_texts(config: Mapping[str, Json]) -> dict[str, str]:
@@ -204,17 +210,17 @@ def tokenizer_frame(loaded: TokenizerFile) -> tuple[list[int], list[int]]:
     """
     if loaded.kind == "sentencepiece":
         model = load_sentencepiece(loaded.data)
-        ends = ((model.bos_id(), "add_bos_token"), (model.eos_id(), "add_eos_token"))
-        before, behind = (
+        edges = ((model.bos_id(), "add_bos_token"), (model.eos_id(), "add_eos_token"))
+        before, after = (
             [int(number)] if number >= 0 and loaded.config.get(switch) is not False else []
-            for number, switch in ends
+            for number, switch in edges
         )
-        return before, behind
-    found = common_frame(load_huggingface(loaded.data))
-    if found is None or max(found[0] + found[1], default=0) > loaded.largest_id:
+        return before, after
+    frame = common_frame(load_huggingface(loaded.data))
+    if frame is None or max(frame[0] + frame[1], default=0) > loaded.largest_id:
         problem = "its post-processor does more than to put constant ids around a text"
         raise ConversionError(loaded.given, problem, "state `bos_id` and `eos_id`")
-    return found
+    return frame
 
 
 def decode_ids(loaded: TokenizerFile, ids: Sequence[int]) -> str:
@@ -230,15 +236,15 @@ def decode_ids(loaded: TokenizerFile, ids: Sequence[int]) -> str:
         names = {number: text for text, number in loaded.special.items()}
         token, join = model.id_to_piece, model.decode
 
-    def named(number: int) -> str | None:
+    def special_name(number: int) -> str | None:
         if 0 <= number <= loaded.largest_id and token(number) is not None:
             return names.get(number)
         return f"<id {number}>"
 
     parts: list[str] = []
-    for plain, run in groupby(map(int, ids), lambda number: named(number) is None):
+    for is_plain, run in groupby(map(int, ids), lambda number: special_name(number) is None):
         numbers = list(run)
-        parts += [join(numbers)] if plain else [named(number) or "" for number in numbers]
+        parts += [join(numbers)] if is_plain else [special_name(number) or "" for number in numbers]
     return "".join(parts)
 
 
@@ -281,8 +287,8 @@ class SpecialCheck:
             "special_token_missing": {token: (n, None) for token, n in self.missing.items()},
             "special_token_mismatch": self.mismatched,
         }
-        for event, found in events.items():
-            for token, (expected, actual) in found.items():
+        for event, tokens in events.items():
+            for token, (expected, actual) in tokens.items():
                 yield event, {"token": token, "expected_id": expected, "actual_id": actual}
         for option, number in self.odd:
             yield "special_id_not_special", {"option": option, "actual_id": number}
@@ -305,18 +311,18 @@ def check_special(
         checked=len(expected),
         missing={token: number for token, number in expected.items() if actual[token] is None},
         mismatched={
-            token: (number, has)
+            token: (number, actual_id)
             for token, number in expected.items()
-            if (has := actual[token]) is not None and has != number
+            if (actual_id := actual[token]) is not None and actual_id != number
         },
-        odd=tuple(_find_odd(loaded, {"bos_id": bos_id, "eos_id": eos_id})),
+        odd=tuple(_list_unspecial(loaded, {"bos_id": bos_id, "eos_id": eos_id})),
     )
     differing = [f"{token!r} is missing, expected {n}" for token, n in check.missing.items()]
-    for token, (wanted, has) in check.mismatched.items():
-        differing.append(f"{token!r} is {has}, expected {wanted}")
+    for token, (expected_id, actual_id) in check.mismatched.items():
+        differing.append(f"{token!r} is {actual_id}, expected {expected_id}")
     if strict and differing:
-        shown = "; ".join(differing)
-        problem = f"{len(differing)} of {check.checked} special tokens differ: {shown}"
+        listed = "; ".join(differing)
+        problem = f"{len(differing)} of {check.checked} special tokens differ: {listed}"
         hint = (
             "update added_tokens of tokenizer.json, or take the tokenizer of the right repository"
         )
@@ -324,9 +330,11 @@ def check_special(
     return check
 
 
-def _find_odd(loaded: TokenizerFile, stated: dict[str, int | None]) -> Iterator[tuple[str, int]]:
+def _list_unspecial(
+    loaded: TokenizerFile, options: dict[str, int | None]
+) -> Iterator[tuple[str, int]]:
     special = frozenset(loaded.special.values())
-    for option, number in stated.items():
+    for option, number in options.items():
         if number is None or number in special:
             continue
         if not 0 <= number <= loaded.largest_id:
@@ -351,8 +359,8 @@ def _read_expected(path: Path) -> dict[str, int]:
         if not is_unicode(token):
             raise ConversionError(str(path), f"{token!r} is not valid Unicode", _SPECIAL_HINT)
         if type(number) is not int or not 0 <= number < _IDS:  # a bool is an int
-            shown = json.dumps(number)[:_SHOWN_CHARS]
-            raise ConversionError(str(path), f"the id of {token!r} is {shown}", _SPECIAL_HINT)
+            text = json.dumps(number)[:_SHOWN_CHARS]
+            raise ConversionError(str(path), f"the id of {token!r} is {text}", _SPECIAL_HINT)
     return document
 
 
@@ -365,9 +373,9 @@ def _parse_integer(path: Path, digits: str) -> int:
 
 def _refuse_duplicates(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object without a key that stands twice: which id was meant is not guessed."""
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in members:
             raise ConversionError(str(path), f"{key!r} stands in it twice", "remove one of them")
-        found[key] = value
-    return found
+        members[key] = value
+    return members

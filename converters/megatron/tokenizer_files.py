@@ -43,11 +43,11 @@ _CONFIG_KEYS: Final = ("tokenizer_class", "model_max_length", "chat_template", "
 _CAUSE_CHARACTERS: Final = 200
 
 
-def wrong_file_error(where: str, data: bytes, cause: str) -> ConversionError:
+def wrong_file_error(location: str, data: bytes, cause: str) -> ConversionError:
     """Return the error for a file that neither library can load."""
     line = (cause.strip().splitlines() or ["it is damaged"])[0][:_CAUSE_CHARACTERS]
     problem, hint = _describe_data(data) or (line, TOKENIZER_HINT)
-    return ConversionError(where, f"not a tokenizer: {problem}", hint)
+    return ConversionError(location, f"not a tokenizer: {problem}", hint)
 
 
 def _describe_data(data: bytes) -> tuple[str, str] | None:
@@ -86,10 +86,10 @@ class UnloadableError(Exception):
 def read_bounded_file(path: Path, limit: int, hint: str = TOKENIZER_HINT) -> bytes:
     """Return the bytes of a regular file of at most `limit` bytes."""
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
             raise ConversionError(str(path), "is not a regular file", hint)
-        if found.st_size > limit:
+        if status.st_size > limit:
             raise ConversionError(str(path), f"is larger than {limit >> 20} MiB", hint)
         return path.read_bytes()
     except OSError as error:
@@ -163,11 +163,11 @@ def _probe_texts(tokenizer: "Tokenizer") -> Iterator[str]:
 def _find_frames(tokenizer: "Tokenizer", text: str) -> list[Frame]:
     """Every way to read the ids with special tokens as a frame around those without."""
     with translate_native_errors(_UnencodableError):
-        plain = tokenizer.encode(text, add_special_tokens=False).ids
+        ids = tokenizer.encode(text, add_special_tokens=False).ids
         framed = tokenizer.encode(text, add_special_tokens=True).ids
-    size = len(plain)
-    places = range(len(framed) - size + 1)
-    return [(framed[:p], framed[p + size :]) for p in places if framed[p : p + size] == plain]
+    size = len(ids)
+    starts = range(len(framed) - size + 1)
+    return [(framed[:p], framed[p + size :]) for p in starts if framed[p : p + size] == ids]
 
 
 _TOKENIZERS: Final = ("tokenizer.json", "tokenizer.model")  # the first that is there
@@ -195,18 +195,18 @@ def fetch_tokenizer(url: str) -> Path:
     commit has them, lie beside it. What the cache holds is not fetched again; without a connection
     it answers for a branch too.
     """
-    named = _parse_url(url)
+    repository = _parse_url(url)
     # A file that the cache knows to be missing is asked for last: the library tries for long.
-    names = sorted(_TOKENIZERS, key=lambda name: _is_known_absent(named, name))
-    found = next((path for name in names if (path := _fetch_file(named, name))), None)
-    if found is None:
+    names = sorted(_TOKENIZERS, key=lambda name: _is_known_absent(repository, name))
+    fetched = next((path for name in names if (path := _fetch_file(repository, name))), None)
+    if fetched is None:
         problem = f"the repository has neither {' nor '.join(_TOKENIZERS)}"
         raise ConversionError(url, problem, "name one that has, or convert its tokenizer first")
     # The rest of that commit, whatever the branch points to by now.
-    commit = named._replace(revision=found.parent.name)
+    commit = repository._replace(revision=fetched.parent.name)
     for name in _SIDE_FILES:
         _fetch_file(commit, name)
-    return _fetch_file(commit, _TOKENIZERS[0]) or found
+    return _fetch_file(commit, _TOKENIZERS[0]) or fetched
 
 
 def _parse_url(url: str) -> _Repository:
@@ -252,8 +252,8 @@ def _is_cache_final(repository: _Repository) -> bool:
     """
     from huggingface_hub import constants
 
-    held = any(isinstance(_cache_entry(repository, name), str) for name in _TOKENIZERS)
-    return bool(constants.HF_HUB_OFFLINE) and held
+    is_cached = any(isinstance(_cache_entry(repository, name), str) for name in _TOKENIZERS)
+    return bool(constants.HF_HUB_OFFLINE) and is_cached
 
 
 def _cache_entry(repository: _Repository, name: str) -> object:

@@ -49,17 +49,17 @@ _PARTS = {
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 
-def replace_folder(new: Path, place: Path, *, aside: Path) -> Path:
+def replace_folder(new: Path, target: Path, *, old_path: Path) -> Path:
     """Give a folder the name of another and return where that one lies now."""
     # In one step where the system can; else the old one goes aside first, and back if that fails.
-    old = new if exchange_folders(new, place) else place.rename(aside)
-    if old == aside:
+    old = new if exchange_folders(new, target) else target.rename(old_path)
+    if old == old_path:
         try:
-            new.rename(place)
+            new.rename(target)
         except OSError:
-            aside.rename(place)
+            old_path.rename(target)
             raise
-    sync_path(place.parent)
+    sync_path(target.parent)
     return old
 
 
@@ -97,10 +97,10 @@ def has_counts(manifest: dict[str, Json]) -> bool:
     if manifest.get("decision") not in ("pt", "sft", "irrelevant"):
         return True
     parts = {name: manifest.get(name) for name in _PARTS}
-    whole = all(
+    complete = all(
         isinstance(part, dict) and _PARTS[name] <= part.keys() for name, part in parts.items()
     )
-    return whole and isinstance(manifest.get("inputs"), list) and "tokens" in manifest
+    return complete and isinstance(manifest.get("inputs"), list) and "tokens" in manifest
 
 
 def find_finished(folder: Path) -> FinishedResult | None:
@@ -145,9 +145,9 @@ class _Destination:
 
     def discard(self, folder: Path) -> None:
         """Delete a folder so that a half deleted one is never taken for a whole one."""
-        gone = self.sibling(f"trash-{uuid4().hex[:8]}")
-        folder.rename(gone)
-        shutil.rmtree(gone, ignore_errors=True)
+        trash = self.sibling(f"trash-{uuid4().hex[:8]}")
+        folder.rename(trash)
+        shutil.rmtree(trash, ignore_errors=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,42 +187,44 @@ class StagedResult:
 
     def commit(self, manifest: dict[str, Json], run: dict[str, Json]) -> None:
         """Write run.json and, last, manifest.json, and give the result its name."""
-        places = _Destination(out=self.out)
+        destination = _Destination(out=self.out)
         with output_errors(self.out):
             (self.result / RUN).write_bytes(encode_json(run))
             sync_tree(self.result)
             write_file(self.result / MANIFEST, encode_json(manifest))
             sync_path(self.result)
-            _swap(places, self.result)
+            _swap(destination, self.result)
             shutil.rmtree(self.work.parent, ignore_errors=True)
 
 
-def _swap(places: _Destination, result: Path) -> None:
+def _swap(destination: _Destination, result: Path) -> None:
     """New in, old out."""
-    if _own_manifest(places.out) is None:  # an empty folder: it is renamed over
-        result.rename(places.out)
-        sync_path(places.out.parent)
+    if _own_manifest(destination.out) is None:  # an empty folder: it is renamed over
+        result.rename(destination.out)
+        sync_path(destination.out.parent)
         return
-    old = replace_folder(result, places.out, aside=places.old)
+    old = replace_folder(result, destination.out, old_path=destination.old)
     with suppress(OSError):  # the result is in place; the next run tries again
-        places.discard(old)
+        destination.discard(old)
 
 
-def _recover(places: _Destination) -> list[str]:
+def _recover(destination: _Destination) -> list[str]:
     """Finish what a crash left between the renames of a replacement, and empty the trash."""
-    for gone in places.trash():
-        shutil.rmtree(gone, ignore_errors=True)
-    if _own_manifest(places.old) is None:  # nothing, or somebody else's
+    for folder in destination.trash():
+        shutil.rmtree(folder, ignore_errors=True)
+    if _own_manifest(destination.old) is None:  # nothing, or somebody else's
         return []
-    if _own_manifest(places.out) is not None:
-        places.discard(places.old)
+    if _own_manifest(destination.out) is not None:
+        destination.discard(destination.old)
         return []
-    if places.out.exists() and not _is_empty(places.out):
+    if destination.out.exists() and not _is_empty(destination.out):
         return []  # somebody else's files stand there: what was put aside stays where it is
-    ready = [stage / "result" for stage in places.stages() if find_finished(stage / "result")]
-    (ready[0] if ready else places.old).rename(places.out)
-    if ready:
-        places.discard(places.old)
+    finished = [
+        stage / "result" for stage in destination.stages() if find_finished(stage / "result")
+    ]
+    (finished[0] if finished else destination.old).rename(destination.out)
+    if finished:
+        destination.discard(destination.old)
         return ["finished the replacement that a crash had interrupted"]
     return ["put back the result that a crash had left aside"]
 
@@ -233,12 +235,12 @@ def _is_empty(folder: Path) -> bool:
 
 def remove_result(folder: Path) -> bool:
     """Delete a result, so that a half deleted one is never taken for a whole one."""
-    places = _Destination(out=Path(os.path.realpath(folder)))
-    with _hold_destination(places), output_errors(folder):
-        if _own_manifest(places.out) is None or _foreign_files(places.out):
+    destination = _Destination(out=Path(os.path.realpath(folder)))
+    with _hold_destination(destination), output_errors(folder):
+        if _own_manifest(destination.out) is None or _foreign_files(destination.out):
             return False
-        _clear_stages(places)
-        places.discard(places.out)
+        _clear_stages(destination)
+        destination.discard(destination.out)
         return True
 
 
@@ -291,16 +293,16 @@ def _foreign_files(out: Path) -> list[str]:
 
 
 @contextmanager
-def _hold_destination(places: _Destination, *, shared: bool = False) -> Iterator[None]:
+def _hold_destination(destination: _Destination, *, shared: bool = False) -> Iterator[None]:
     with ExitStack() as stack:
-        with output_errors(places.out):
+        with output_errors(destination.out):
             try:
-                lock = hold_lock(places.sibling("lock"), sign=True, remove=True, shared=shared)
+                lock = hold_lock(destination.sibling("lock"), sign=True, remove=True, shared=shared)
                 stack.enter_context(lock)
             except LockedError as error:
                 problem = f"another run is writing there ({error})"
                 hint = "wait for it or choose another folder"
-                raise OutputError(str(places.out), problem, hint) from error
+                raise OutputError(str(destination.out), problem, hint) from error
         yield
 
 
@@ -310,51 +312,55 @@ def _has_parts(folder: Path) -> bool:
 
 
 def _clear_stages(
-    places: _Destination, staging: Path | None = None, *, keep: bool = False
+    destination: _Destination, staging: Path | None = None, *, keep: bool = False
 ) -> list[str]:
     """Remove unfinished runs, the own one too unless `keep`; the parts of other jobs stay."""
-    other_parts = places.parts(staging)
+    other_parts = destination.parts(staging)
     kept_stages = [*other_parts, staging] if keep else other_parts
-    stale = [stage for stage in places.stages() if stage not in kept_stages]
+    stale = [stage for stage in destination.stages() if stage not in kept_stages]
     for stage in stale:
-        places.discard(stage)
+        destination.discard(stage)
     removed = f"removed {len(stale)} unfinished run(s) with other inputs or options"
-    left = [f"left the parts of another job in {part}" for part in other_parts]
-    return [removed, *left] if {*stale} - {staging} else left
+    notes = [f"left the parts of another job in {part}" for part in other_parts]
+    return [removed, *notes] if {*stale} - {staging} else notes
 
 
 def _check_parts(
-    places: _Destination, staging: Path, job: ResultIdentity | None, *, replaces: bool
+    destination: _Destination, staging: Path, job: ResultIdentity | None, *, replaces: bool
 ) -> list[str]:
     """Refuse to begin beside the parts of another job, unless it `replaces` them.
 
     A job whose own parts lie there goes on, as it would alone.
     """
-    other_parts = [] if _has_parts(staging) else places.parts(staging)
+    other_parts = [] if _has_parts(staging) else destination.parts(staging)
     for part in other_parts:
-        noted = find_json(part / "work" / JOB_FILE, own=True)
-        differs = job.job_difference(noted) if job and noted else "of another version of ingot"
+        job_document = find_json(part / "work" / JOB_FILE, own=True)
+        differs = (
+            job.job_difference(job_document)
+            if job and job_document
+            else "of another version of ingot"
+        )
         if not replaces:
-            raise other_parts_error(places.out, differs)
-        places.discard(part)
+            raise other_parts_error(destination.out, differs)
+        destination.discard(part)
     return ["removed the parts of another job"] if other_parts else []
 
 
 def _open_stage(
-    places: _Destination,
+    destination: _Destination,
     folder: Path,
     notes: list[str],
     job: ResultIdentity | None,
     *,
     shared: bool = False,
 ) -> StagedResult:
-    notes += [] if shared else _clear_stages(places, folder, keep=True)
+    notes += [] if shared else _clear_stages(destination, folder, keep=True)
     if not shared and find_finished(folder / "result"):
         # Killed at the very end: what lies there may be the new result or, exchanged, the old one.
-        places.discard(folder)
+        destination.discard(folder)
     resumed = folder.exists()
     staged = StagedResult(
-        out=places.out,
+        out=destination.out,
         work=folder / "work",
         result=folder / "result",
         resumed=resumed,
@@ -365,17 +371,17 @@ def _open_stage(
     if shared:
         note_job(staged.work, job.job_document() if job else {})
         return staged
-    for cut in staged.result.glob(f".{MANIFEST}.*.tmp"):  # killed while the manifest was written
-        cut.unlink()
+    for draft in staged.result.glob(f".{MANIFEST}.*.tmp"):  # killed while the manifest was written
+        draft.unlink()
     return staged
 
 
-def _clean_failed_run(places: _Destination, staged: StagedResult, *, keep: bool) -> None:
+def _clean_failed_run(destination: _Destination, staged: StagedResult, *, keep: bool) -> None:
     """After an error: parts that serve a later run stay, everything else goes."""
     if keep and staged.work.is_dir() and any(staged.work.iterdir()):
         return
     if staged.work.parent.exists():
-        places.discard(staged.work.parent)
+        destination.discard(staged.work.parent)
 
 
 @contextmanager
@@ -399,41 +405,41 @@ def stage(
     with `keep_work` or the parts of a job after these too, what lies in `work` stays for the next
     run with the same key. A symbolic link is followed.
     """
-    places = _Destination(out=Path(os.path.realpath(out)))
+    destination = _Destination(out=Path(os.path.realpath(out)))
     with output_errors(out):
-        places.out.parent.mkdir(parents=True, exist_ok=True)
+        destination.out.parent.mkdir(parents=True, exist_ok=True)
     shared = shard is not None and not shard.merges
-    staging = places.sibling(f"stage-{key[:16]}")
-    with _hold_destination(places, shared=shared):
+    staging = destination.sibling(f"stage-{key[:16]}")
+    with _hold_destination(destination, shared=shared):
         with output_errors(out):
-            notes = [] if shared else _recover(places)
-        existing = find_finished(places.out)
+            notes = [] if shared else _recover(destination)
+        existing = find_finished(destination.out)
         differs = difference(existing) if existing else None
         if existing is not None and differs is None:
             with output_errors(out):
-                notes += [] if shared else _clear_stages(places, staging)
-            place = places.out
+                notes += [] if shared else _clear_stages(destination, staging)
+            result = destination.out
             yield StagedResult(
-                out=place, work=place, result=place, done=existing, notes=tuple(notes)
+                out=result, work=result, result=result, done=existing, notes=tuple(notes)
             )
             return
         with output_errors(out):
-            _check_free(places.out, overwrite, differs)
-            with hold_lock(places.sibling("begin"), wait_s=math.inf, remove=True):
+            _check_free(destination.out, overwrite, differs)
+            with hold_lock(destination.sibling("begin"), wait_s=math.inf, remove=True):
                 replaces = replaces and (shard is None or shared)
-                notes += _check_parts(places, staging, job, replaces=replaces)
-                staged = _open_stage(places, staging, notes, job, shared=shared)
+                notes += _check_parts(destination, staging, job, replaces=replaces)
+                staged = _open_stage(destination, staging, notes, job, shared=shared)
         try:
             yield staged
         except (SourceError, ConversionError):
-            _clean_failed_run(places, staged, keep=keep_work or _has_parts(staging))
+            _clean_failed_run(destination, staged, keep=keep_work or _has_parts(staging))
             raise
         except OutputError as error:
-            _clean_failed_run(places, staged, keep=True)
+            _clean_failed_run(destination, staged, keep=True)
             if not Path(error.where).is_relative_to(staged.work.parent):
                 raise
             # People know the destination, not the hidden folder beside it.
             raise type(error)(str(out), error.problem, error.hint) from error
         except BaseException:
-            _clean_failed_run(places, staged, keep=True)
+            _clean_failed_run(destination, staged, keep=True)
             raise

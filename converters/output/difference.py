@@ -48,16 +48,16 @@ class ResultIdentity:
         """Return the staging key, which knows the inputs by place and stamps."""
         return json_digest([self.settled, self.place, self.stamped_inputs()])
 
-    def difference(self, there: FinishedResult) -> str | None:
+    def difference(self, result: FinishedResult) -> str | None:
         """Return what tells a finished result from the one that this run would make, or None."""
-        theirs = {name: there.manifest.get(name) for name in self.settled}
-        differs = describe_difference(self.settled, theirs, self.words) or self.further(there)
+        theirs = {name: result.manifest.get(name) for name in self.settled}
+        differs = describe_difference(self.settled, theirs, self.words) or self.further(result)
         if differs or self.entries is None:
             return differs or None
-        if self.has_equal_stamps(there):
+        if self.has_equal_stamps(result):
             return None
         try:  # else by content
-            same = there.manifest.get("inputs") == self.entries()
+            same = result.manifest.get("inputs") == self.entries()
         except IngotError:
             same = False  # the run will say what is wrong with the file
         return None if same else "other input files"
@@ -68,9 +68,9 @@ class ResultIdentity:
             return self.stamps
         return {"location": self.location, "files": self.stamps}
 
-    def has_equal_stamps(self, there: FinishedResult) -> bool:
+    def has_equal_stamps(self, result: FinishedResult) -> bool:
         """Check that a finished result was made of files with these stamps."""
-        stamps = there.run.get("inputs")
+        stamps = result.run.get("inputs")
         return stamps is not None and _without_none(stamps) == _without_none(self.stamped_inputs())
 
     def job_document(self) -> dict[str, Json]:
@@ -79,42 +79,42 @@ class ResultIdentity:
             one["name"]: {key: value for key, value in one.items() if key != "name"}
             for one in self.stamps or ()
         }
-        place = self.place if self.stamps is None else self.location or self.place
-        inputs = {"place": place, "files": files}
+        location = self.place if self.stamps is None else self.location or self.place
+        inputs = {"place": location, "files": files}
         return dict(json.loads(json.dumps({**self.settled, **self.details, "inputs": inputs})))
 
-    def job_difference(self, there: dict[str, Json]) -> str:
+    def job_difference(self, document: dict[str, Json]) -> str:
         """Return what tells a noted job from this one, in words."""
-        told = describe_difference(self.job_document(), there, self.words)
-        return told or "the same input and options, worked on in another way"
+        difference = describe_difference(self.job_document(), document, self.words)
+        return difference or "the same input and options, worked on in another way"
 
 
 def describe_difference(
-    wanted: Mapping[str, object],
-    there: Mapping[str, object],
+    requested: Mapping[str, object],
+    existing: Mapping[str, object],
     words: Mapping[str, str] | None = None,
     form: str = "{} is {} (requested: {})",
 ) -> str:
     """Return what differs between two identities, by `words` or as `limit is 5 (requested: 10)`."""
-    told = _WORDS | dict(words or {})
+    messages = _WORDS | dict(words or {})
     lines = [
-        told.get(name) or form.format(name, _value_text(theirs), _value_text(ours))
-        for name, ours, theirs in _differing_values(wanted, there, "", told)
+        messages.get(name) or form.format(name, _value_text(theirs), _value_text(ours))
+        for name, ours, theirs in _differing_values(requested, existing, "", messages)
     ]
     lines = list(dict.fromkeys(lines))
-    more = f" and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
-    return "; ".join(lines[:_SHOWN]) + more
+    suffix = f" and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
+    return "; ".join(lines[:_SHOWN]) + suffix
 
 
 def _differing_values(
-    ours: object, theirs: object, name: str, told: Mapping[str, str]
+    ours: object, theirs: object, name: str, messages: Mapping[str, str]
 ) -> Iterator[tuple[str, object, object]]:
     if ours == theirs:
         return
-    if isinstance(ours, Mapping) and isinstance(theirs, Mapping) and name not in told:
+    if isinstance(ours, Mapping) and isinstance(theirs, Mapping) and name not in messages:
         for key in dict.fromkeys([*ours, *theirs]):
             inner = f"{name}.{key}" if name else key
-            yield from _differing_values(ours.get(key), theirs.get(key), inner, told)
+            yield from _differing_values(ours.get(key), theirs.get(key), inner, messages)
     else:
         yield name, ours, theirs
 
@@ -125,5 +125,5 @@ def _value_text(value: object) -> str:
 
 def _without_none(value: object) -> object:
     if isinstance(value, dict):
-        return {key: _without_none(held) for key, held in value.items() if held is not None}
-    return [_without_none(held) for held in value] if isinstance(value, list) else value
+        return {key: _without_none(item) for key, item in value.items() if item is not None}
+    return [_without_none(item) for item in value] if isinstance(value, list) else value

@@ -64,9 +64,9 @@ def format_known(unit: Callable[[Value], str], value: Value | None) -> str:
     return "" if value is None else unit(value)
 
 
-def share_of(part: int, whole: int) -> float | None:
+def share_of(part: int, total: int) -> float | None:
     """Return a part of a whole; None where there is no whole."""
-    return part / whole if whole else None
+    return part / total if total else None
 
 
 def format_percent(share: float | None) -> str:
@@ -76,8 +76,8 @@ def format_percent(share: float | None) -> str:
     hundredths = 100 * share
     if hundredths == 0 or hundredths >= 100:
         return f"{hundredths:.0f} %"
-    places = min(6, max(0, 2 - math.floor(math.log10(hundredths))))
-    return f"{hundredths:.{places}f} %"
+    decimals = min(6, max(0, 2 - math.floor(math.log10(hundredths))))
+    return f"{hundredths:.{decimals}f} %"
 
 
 def format_count(value: int | None) -> str:
@@ -99,7 +99,7 @@ def format_measure(value: float | None) -> str:
     return f"{value:.4g}"
 
 
-def render_page(package: str, template: str, **told: object) -> str:
+def render_page(package: str, template: str, **values: object) -> str:
     """Return an HTML page with no script and nothing from elsewhere; every text is escaped.
 
     Its template extends `page.html.j2`: blocks title, style and body.
@@ -120,7 +120,7 @@ def render_page(package: str, template: str, **told: object) -> str:
     environment.filters.update(
         percent=format_percent, count=format_count, number=format_number, measure=format_measure
     )
-    return environment.get_template(template).render(**told)
+    return environment.get_template(template).render(**values)
 
 
 def _read_template(package: str, name: str) -> str:

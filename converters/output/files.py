@@ -70,9 +70,13 @@ class InputStamp(InputLabels):
     etag: NotRequired[str | None]
 
 
-def is_store_url(place: Path | str) -> bool:
+def is_store_url(destination: Path | str) -> bool:
     """Return whether a destination is a URL of an object store, such as `s3://BUCKET/FOLDER`."""
-    return isinstance(place, str) and "://" in place and not place.startswith("file://")
+    return (
+        isinstance(destination, str)
+        and "://" in destination
+        and not destination.startswith("file://")
+    )
 
 
 def cache_folder(name: str) -> Path | None:
@@ -87,17 +91,17 @@ def cache_folder(name: str) -> Path | None:
 
 
 @contextmanager
-def output_errors(where: Path | str) -> Iterator[None]:
-    """Translate an operating system error that occurs while `where` is written; refuse a URL."""
-    if _URL.search(str(where)):
+def output_errors(path: Path | str) -> Iterator[None]:
+    """Translate an operating system error that occurs while `path` is written; refuse a URL."""
+    if _URL.search(str(path)):
         hint = "write to a local folder and copy it from there"
-        url = re.sub(r":/(?=[^/])", "://", str(where), count=1)  # a `Path` has one slash
+        url = re.sub(r":/(?=[^/])", "://", str(path), count=1)  # a `Path` has one slash
         raise OutputError(url, "is a URL, and results are written to local disks only", hint)
     try:
         yield
     except OSError as error:
         problem = f"cannot be written: {error_text(error)}"
-        raise OutputError(str(where), problem, HINTS.get(error.errno or 0, "")) from error
+        raise OutputError(str(path), problem, HINTS.get(error.errno or 0, "")) from error
 
 
 def encode_json(document: object, *, sort_keys: bool = True) -> bytes:

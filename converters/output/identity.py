@@ -84,7 +84,7 @@ class RunIdentity(ResultIdentity):
         known: Iterable[FileEntry] = (),
     ) -> tuple[dict[str, Json], dict[str, Json]]:
         """Complete and write manifest.json and run.json, and give the result its name."""
-        whole = {**self.settled, **manifest, "files": staged.list_files(known)}
+        complete = {**self.settled, **manifest, "files": staged.list_files(known)}
         facts = {
             **run,
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -93,8 +93,8 @@ class RunIdentity(ResultIdentity):
         }
         if self.stamps is not None:
             facts["inputs"] = self.stamped_inputs()
-        staged.commit(whole, facts)
-        return whole, facts
+        staged.commit(complete, facts)
+        return complete, facts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,21 +146,23 @@ class PutResult(StagedResult):
     def commit(self, manifest: dict[str, Json], run: dict[str, Json]) -> None:
         """Commit the local folder, so that it is never made again, and put its files."""
         StagedResult.commit(self, manifest, run)
-        whole = FinishedResult(folder=self.out, manifest=manifest, run=run)
-        _put_result(whole, self.store, self.identity, overwrite=self.overwrite)
+        result = FinishedResult(folder=self.out, manifest=manifest, run=run)
+        _put_result(result, self.store, self.identity, overwrite=self.overwrite)
 
 
 def _put_result(
-    whole: FinishedResult, store: ShardStore, identity: ResultIdentity, *, overwrite: bool
+    result: FinishedResult, store: ShardStore, identity: ResultIdentity, *, overwrite: bool
 ) -> None:
     """Claim the destination, replace what is there, and put the files, the manifest last."""
     existing, equal = find_equal(store, identity, overwrite=overwrite)
     if equal is not None:  # another run of the same was faster
         return
     take_claim(store, existing, identity, overwrite=overwrite)
-    enter_names(store, {*existing, *(file["path"] for file in whole.manifest["files"])})
-    local = whole.folder
-    StoredResult(out=local, work=local, result=local, store=store).commit(whole.manifest, whole.run)
+    enter_names(store, {*existing, *(file["path"] for file in result.manifest["files"])})
+    local = result.folder
+    StoredResult(out=local, work=local, result=local, store=store).commit(
+        result.manifest, result.run
+    )
 
 
 @contextmanager
@@ -199,8 +201,8 @@ def stage_to_put(
             note_part(store, spread.shard, identity, existing)
             if staged.done is not None:
                 _put_result(staged.done, store, identity, overwrite=overwrite)
-            more: Any = vars(staged) | {"store": store}
-            yield PutResult(**more, identity=identity, overwrite=overwrite)
+            fields: Any = vars(staged) | {"store": store}
+            yield PutResult(**fields, identity=identity, overwrite=overwrite)
         else:
             yield StoredResult(out=out, work=out, result=out, store=store, done=equal)
     with suppress(OutputError):  # somebody else works there

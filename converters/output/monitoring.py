@@ -40,9 +40,9 @@ def make_metric(
 
     family = CounterMetricFamily if kind == "counter" else GaugeMetricFamily
     metric = family(name, text, labels=labels)
-    for shown, value in values:
+    for label_values, value in values:
         if value is not None:
-            metric.add_metric([_label_text(one) for one in shown], value)
+            metric.add_metric([_label_text(one) for one in label_values], value)
     return metric
 
 
@@ -155,8 +155,8 @@ def _make_app(
             status, kind = "501 Not Implemented", "text/plain"
             body = b"only GET and HEAD are served\n"
         elif path == "/metrics":
-            found = metrics({**environ, "REQUEST_METHOD": "GET"}, start)
-            return [] if method == "HEAD" else found
+            content = metrics({**environ, "REQUEST_METHOD": "GET"}, start)
+            return [] if method == "HEAD" else content
         elif path == "/healthz":
             reason = trouble()
             failing = {"status": "failing", "reason": str(reason)}
@@ -185,15 +185,15 @@ _HEAD: Final = ("level", "component", "event")
 
 def log_line(message: LogFields, moment: datetime) -> bytes:
     """The line of a `log` message, with its line break: valid JSON, at most `MAX_LINE` bytes."""
-    named = {name: message.get(name, "") for name in _HEAD}
-    rest = {n: v for n, v in message.items() if n not in named and n not in ("kind", "ts")}
+    head_fields = {name: message.get(name, "") for name in _HEAD}
+    rest = {n: v for n, v in message.items() if n not in head_fields and n not in ("kind", "ts")}
     ts = moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     for text, members in (_ROOMY, _TIGHT):
-        fields = _tidy_fields({**named, **rest}, text, members + len(named), _DEPTH)
+        fields = _tidy_fields({**head_fields, **rest}, text, members + len(head_fields), _DEPTH)
         line = _escape_line(orjson.dumps({"ts": ts, **fields}))
         if len(line) <= MAX_LINE:
             return line
-    head = _tidy_fields(named, _TIGHT[0], len(named), 1)
+    head = _tidy_fields(head_fields, _TIGHT[0], len(head_fields), 1)
     return _escape_line(orjson.dumps({"ts": ts, **head, "fields_left_out": len(rest)}))
 
 
@@ -245,12 +245,12 @@ def _unbuffered_stream(stream: IO[bytes] | None) -> IO[bytes] | None:
 
 def _write_whole(stream: IO[bytes], line: bytes) -> bool:
     """Whether the whole line went out; a stream may take a part of it."""
-    left = memoryview(line)
-    while left:
-        taken = stream.write(left)
-        if not taken:
+    remaining = memoryview(line)
+    while remaining:
+        count = stream.write(remaining)
+        if not count:
             return False
-        left = left[taken:]
+        remaining = remaining[count:]
     stream.flush()
     return True
 
@@ -258,9 +258,11 @@ def _write_whole(stream: IO[bytes], line: bytes) -> bool:
 def _tidy_fields(
     fields: dict[str, object], text: int, members: int, depth: int
 ) -> dict[str, object]:
-    some = list(fields.items())[:members]
-    kept = {_cut_text(str(k), _TIGHT[0]): _tidy_value(v, text, members, depth - 1) for k, v in some}
-    return kept if len(fields) <= members else {**kept, _CUT: len(fields) - members}
+    items = list(fields.items())[:members]
+    tidy = {
+        _cut_text(str(k), _TIGHT[0]): _tidy_value(v, text, members, depth - 1) for k, v in items
+    }
+    return tidy if len(fields) <= members else {**tidy, _CUT: len(fields) - members}
 
 
 def _tidy_value(value: object, text: int, members: int, depth: int) -> object:
@@ -286,7 +288,7 @@ def _cut_text(text: str, limit: int) -> str:
 
 def _escape_line(line: bytes) -> bytes:
     """The line with its break; what no terminal should be sent is escaped as JSON does."""
-    shown = line.decode()
-    if not shown.isprintable():
-        shown = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in shown)
-    return shown.encode() + b"\n"
+    text = line.decode()
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+    return text.encode() + b"\n"

@@ -101,14 +101,14 @@ class PieceFolders:
         return do_piece(self.work / name, make)
 
 
-def take_file(there: Path, to: Path) -> None:
+def take_file(source: Path, target: Path) -> None:
     """Move a file of a piece into the result, or find it moved. Raises OutputError."""
-    with output_errors(to):
-        to.parent.mkdir(parents=True, exist_ok=True)
-        if there.exists():
-            there.rename(to)
-        elif not to.exists():
-            raise OutputError(str(there), "was made elsewhere and is not there", SHARED_HINT)
+    with output_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.exists():
+            source.rename(target)
+        elif not target.exists():
+            raise OutputError(str(source), "was made elsewhere and is not there", SHARED_HINT)
 
 
 def spread_tasks(
@@ -117,15 +117,15 @@ def spread_tasks(
     tasks: Iterable[Task],
     count: int,
     *,
-    here: Callable[[Task], Done] | None = None,
+    work_here: Callable[[Task], Done] | None = None,
     runner: Runner | None = None,
     hear: Callable[[Any], None] | None = None,
 ) -> Iterator[Done]:
     """Yield the result of `work` for each of `count` tasks, in their order.
 
     No more of them are begun once the job is to end.
-    `here` does a task in this process, where it differs from `work`; beside others only if somebody
-    may `hear` what those tell.
+    `work_here` does a task in this process, where it differs from `work`; beside others only if
+    somebody may `hear` what those tell.
     """
     workers = max(1, min(settings.workers or os.cpu_count() or 1, count))
     tasks = until_stopping(tasks)
@@ -137,13 +137,15 @@ def spread_tasks(
         with RayWorkers(settings.ray_address) as cluster:
             yield from results_in_order(cluster, work, tasks, window=4 * cluster.jobs)
     elif settings.runner == "local" or workers == 1:
-        yield from map(here or work, tasks)
+        yield from map(work_here or work, tasks)
     else:
         # This process works, too: it has all that a new one would have to load.
-        others = workers - 1
-        own = here if here and hear else work
-        with Workers(others, hear=hear or (lambda _: None)) as spread:
-            yield from results_in_order(spread, work, tasks, window=2 * others, here=own)
+        worker_count = workers - 1
+        own_work = work_here if work_here and hear else work
+        with Workers(worker_count, hear=hear or (lambda _: None)) as pool:
+            yield from results_in_order(
+                pool, work, tasks, window=2 * worker_count, work_here=own_work
+            )
 
 
 def run_phase(
@@ -152,7 +154,7 @@ def run_phase(
     tasks: Sequence[Task],
     folders: Sequence[Path],
     sizes: Sequence[int],
-    tell: Callable[[int], object] = lambda _: None,
+    report: Callable[[int], object] = lambda _: None,
     runner: Runner | None = None,
 ) -> list[Done] | None:
     """Do all pieces of a phase; None where another part of the job has not done its own yet.
@@ -163,7 +165,7 @@ def run_phase(
         tasks: one for each piece.
         folders: where each piece appears.
         sizes: bytes of each, so that parts get equal shares.
-        tell: is called with how many pieces of this run are done, whenever one is.
+        report: is called with how many pieces of this run are done, whenever one is.
         runner: does the tasks in place of this process.
 
     Raises:
@@ -171,23 +173,25 @@ def run_phase(
     """
     shard = settings.shard
     if shard is not None and shard.merges:
-        missing = [at for at, folder in enumerate(folders) if find_piece(folder) is None]
+        missing = [number for number, folder in enumerate(folders) if find_piece(folder) is None]
         check_complete(folders[0].parent if folders else "", missing, len(folders))
-    own = own_tasks(shard, sizes)
-    done = spread_tasks(settings, work, (tasks[at] for at in own), len(own), runner=runner)
-    found: dict[int, Done] = {}
-    for at, piece in zip(own, done, strict=False):
-        found[at] = piece
-        tell(len(found))
-    if len(found) < len(own):  # the job is to end
+    own_numbers = own_tasks(shard, sizes)
+    done = spread_tasks(
+        settings, work, (tasks[number] for number in own_numbers), len(own_numbers), runner=runner
+    )
+    results: dict[int, Done] = {}
+    for number, piece in zip(own_numbers, done, strict=False):
+        results[number] = piece
+        report(len(results))
+    if len(results) < len(own_numbers):  # the job is to end
         raise_if_stopping()
-    if len(found) < len(tasks):
-        found |= {
-            at: other
-            for at, folder in enumerate(folders)
-            if at not in found and (other := find_piece(folder)) is not None
+    if len(results) < len(tasks):
+        results |= {
+            number: other
+            for number, folder in enumerate(folders)
+            if number not in results and (other := find_piece(folder)) is not None
         }
-    return [found[at] for at in range(len(tasks))] if len(found) == len(tasks) else None
+    return [results[number] for number in range(len(tasks))] if len(results) == len(tasks) else None
 
 
 def part_done(
@@ -230,14 +234,14 @@ class Phases:
         """Do the next phase, and return what came of its pieces. Raises PartDone as `run_phase`."""
         self._number += 1
         shard = self._spread.shard
-        whole = len(own_tasks(shard, sizes))
+        own_count = len(own_tasks(shard, sizes))
 
-        def tell(done: int) -> None:
-            far = {"shards_done": done, "shards": whole, "rows": 0, "records": 0}
-            self._watch(Progress(stage=name, **far))
+        def report(done: int) -> None:
+            counts = {"shards_done": done, "shards": own_count, "rows": 0, "records": 0}
+            self._watch(Progress(stage=name, **counts))
 
         folders = [task.folder for task in tasks]
-        done = run_phase(self._spread, work, tasks, folders, sizes, tell, runner)
+        done = run_phase(self._spread, work, tasks, folders, sizes, report, runner)
         last = self._number == self._count
         if done is None or (part_of_job(shard) and last):
             phase = None if last else f"{self._number}/{self._count}"

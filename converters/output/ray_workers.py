@@ -54,14 +54,14 @@ class RayWorkers(Spreading):
     def submit(self, work: Callable[..., Any], /, *arguments: Any) -> "Future[Any]":  # noqa: ANN401
         """Have `work(*arguments)` done on a node."""
         result: Future[Any] = Future()
-        made = self._call.remote(str(Path.cwd()), work, arguments).future()
-        made.add_done_callback(lambda one: self._settle(one, result))
+        future = self._call.remote(str(Path.cwd()), work, arguments).future()
+        future.add_done_callback(lambda one: self._settle(one, result))
         return result
 
-    def _settle(self, made: "Future[Any]", result: "Future[Any]") -> None:
-        error: BaseException | None = made.exception()
+    def _settle(self, future: "Future[Any]", result: "Future[Any]") -> None:
+        error: BaseException | None = future.exception()
         if error is None:
-            done, error, details = made.result()
+            done, error, details = future.result()
             if error is None:
                 result.set_result(done)
                 return

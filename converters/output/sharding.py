@@ -50,10 +50,10 @@ class JobShard:
             return range(len(sizes))
         ends = list(accumulate(max(1, size) for size in sizes))
         middles = [end - max(1, size) / 2 for end, size in zip(ends, sizes, strict=True)]
-        whole = ends[-1] if ends else 0
+        total = ends[-1] if ends else 0
         first, last = (
-            bisect_left(middles, whole * place / self.count)
-            for place in (self.number, self.number + 1)
+            bisect_left(middles, total * number / self.count)
+            for number in (self.number, self.number + 1)
         )
         return range(first, last)
 
@@ -148,10 +148,10 @@ def own_tasks(shard: JobShard | None, sizes: Sequence[int]) -> range:
     return (shard or JobShard()).own(sizes)
 
 
-def other_parts_error(where: Path, differs: str) -> OutputError:
+def other_parts_error(out: Path, differs: str) -> OutputError:
     """Return the error for parts of another job that lie where a job is to begin."""
     hint = f"{OTHER_PARTS_HINT}, or replace them with `overwrite`"
-    return OutputError(str(where), f"{OTHER_PARTS}: {differs}", hint)
+    return OutputError(str(out), f"{OTHER_PARTS}: {differs}", hint)
 
 
 def note_job(folder: Path, document: Mapping[str, object]) -> None:
@@ -170,9 +170,9 @@ def command_document() -> bytes:
     return encode_json({"arguments": sys.argv[1:], "folder": str(Path.cwd())})
 
 
-def check_complete(where: Path | str, missing: Sequence[int], whole: int) -> None:
+def check_complete(folder: Path | str, missing: Sequence[int], total: int) -> None:
     """Refuse to merge where tasks of the job are not done. Raises OutputError."""
     if missing:
-        problem = f"{len(missing):,} of {whole:,} pieces are not done, the first is {missing[0]:,}"
+        problem = f"{len(missing):,} of {total:,} pieces are not done, the first is {missing[0]:,}"
         hint = "run the parts again (`--shard I/N`): what they finished is kept; then merge"
-        raise OutputError(str(where), problem, hint)
+        raise OutputError(str(folder), problem, hint)

@@ -116,8 +116,8 @@ class ShardStore:
 
     def shards_among(self, names: Iterable[str]) -> set[str]:
         """Return the names of the shards to which files of the destination belong."""
-        own = (Path(name) for name in names if name.startswith(f"{self.folder}/"))
-        return {name.stem for name in own if name.name not in _NOTES}
+        paths = (Path(name) for name in names if name.startswith(f"{self.folder}/"))
+        return {name.stem for name in paths if name.name not in _NOTES}
 
     def put_shard(
         self, name: str, parts: Iterable[tuple[Path, str]], document: Mapping[str, object]
@@ -140,7 +140,7 @@ class ShardStore:
             return done
         with tempfile.TemporaryDirectory(prefix="ingot-") as folder, output_errors(folder):
             document = make(Path(folder))
-            parts = [(Path(folder, made), path) for made, path in files(document)]
+            parts = [(Path(folder, file_name), path) for file_name, path in files(document)]
             return {**document, "etags": self.put_shard(name, parts, document)}
 
     def _put_part(self, local: Path, path: str) -> str | None:
@@ -202,21 +202,21 @@ class StoredResult(StagedResult):
         url = self.store.url
         files: list[FileEntry] = manifest["files"]
         self.store.check_claim()
-        there = list_names(url)
+        existing = list_names(url)
         local = {one["path"] for one in files if (self.result / one["path"]).exists()}
-        strange = there.keys() - {one["path"] for one in files} - {RUN, MANIFEST}
-        own = strange & _find_own(url, there)
-        _check_foreign(self.store, own, strange)
-        delete(url, own)  # of a run that was replaced
+        strange = existing.keys() - {one["path"] for one in files} - {RUN, MANIFEST}
+        leftover = strange & _find_own(url, existing)
+        _check_foreign(self.store, leftover, strange)
+        delete(url, leftover)  # of a run that was replaced
         for one in files:
             if one["path"] not in local:
-                self._check_part(one, there.get(one["path"]))
+                self._check_part(one, existing.get(one["path"]))
 
         def put(name: str) -> None:
             raise_if_stopping()
-            here, place = self.result / name, f"{url}/{name}"
-            if name not in there or not holds_file(there[name], place, here):
-                put_file(here, place)
+            local_path, target = self.result / name, f"{url}/{name}"
+            if name not in existing or not holds_file(existing[name], target, local_path):
+                put_file(local_path, target)
 
         with ThreadPoolExecutor(_PUTS) as threads:
             list(threads.map(put, sorted(local)))
@@ -226,14 +226,14 @@ class StoredResult(StagedResult):
             put_bytes(encode_json(manifest), f"{url}/{MANIFEST}", if_absent=True)
         except FileExistsError as error:
             raise self.store.committed_error() from error
-        _clear_work(self.store, there)
+        _clear_work(self.store, existing)
 
-    def _check_part(self, part: FileEntry, there: StoredFile | None) -> None:
+    def _check_part(self, part: FileEntry, stored: StoredFile | None) -> None:
         """See that a part is what its shard put there; else its shard is to be converted again."""
-        path, said = part["path"], self.etags.get(part["path"])
-        if there is not None and there.bytes == part["bytes"]:
+        path, etag = part["path"], self.etags.get(part["path"])
+        if stored is not None and stored.bytes == part["bytes"]:
             url = f"{self.store.url}/{path}"
-            if there.etag == said or holds_sha256(url, part["sha256"]):
+            if stored.etag == etag or holds_sha256(url, part["sha256"]):
                 return
         delete(self.store.url, [f"{self.store.folder}/{self.shards[path]}.json"])
         problem = f"{path} is not what was written there"
@@ -241,17 +241,19 @@ class StoredResult(StagedResult):
         raise OutputError(self.store.where, problem, hint)
 
 
-def _find_own(url: str, there: Iterable[str]) -> set[str]:
+def _find_own(url: str, names: Iterable[str]) -> set[str]:
     """Those of some names that ingot has put, or was going to put when it was killed."""
-    entered = [name for name in there if re.fullmatch(rf"{STORE_WORK}/[^/]+/{PUT_NAMES}", name)]
+    entered = [name for name in names if re.fullmatch(rf"{STORE_WORK}/[^/]+/{PUT_NAMES}", name)]
     documents = (read_json(f"{url}/{name}") or {} for name in entered)
     named = _SMALL.union(*(one.get("files", ()) for one in documents))
-    return {name for name in there if name in named or _PARTS.fullmatch(name)}
+    return {name for name in names if name in named or _PARTS.fullmatch(name)}
 
 
-def _check_foreign(store: ShardStore, own: Iterable[str], there: Iterable[str]) -> None:
+def _check_foreign(store: ShardStore, own_names: Iterable[str], names: Iterable[str]) -> None:
     """Refuse files that neither a result nor a run of ingot has written."""
-    foreign = sorted(name for name in {*there} - {*own} if not name.startswith(f"{STORE_WORK}/"))
+    foreign = sorted(
+        name for name in {*names} - {*own_names} if not name.startswith(f"{STORE_WORK}/")
+    )
     if foreign:
         problem = f"holds files that are not part of the result, such as {foreign[0]}"
         raise OutputError(store.where, problem, "move them away, or choose another folder")
@@ -263,30 +265,30 @@ def check_store(url: str) -> str:
     return url
 
 
-def find_result(place: Path | str) -> FinishedResult | None:
+def find_result(location: Path | str) -> FinishedResult | None:
     """Find a finished result in a folder or at the URL of an object store. Raises OutputError."""
-    if isinstance(place, Path):
-        return find_finished(place)
-    manifest = own_manifest(read_json(f"{place}/{MANIFEST}"))
-    return _find_finished(ShardStore(url=place, key=""), list_names(place), manifest)
+    if isinstance(location, Path):
+        return find_finished(location)
+    manifest = own_manifest(read_json(f"{location}/{MANIFEST}"))
+    return _find_finished(ShardStore(url=location, key=""), list_names(location), manifest)
 
 
 def remove_stored(url: str) -> None:
     """Delete the result at a URL, its manifest first; files of others stay."""
     listed = {one["path"] for one in (read_json(f"{url}/{MANIFEST}") or {}).get("files", [])}
-    there = list_names(url)
-    own = _find_own(url, there)
-    delete(url, [MANIFEST, *(name for name in there if name in listed or name in own)])
+    names = list_names(url)
+    own_names = _find_own(url, names)
+    delete(url, [MANIFEST, *(name for name in names if name in listed or name in own_names)])
 
 
 def _find_finished(
-    store: ShardStore, there: dict[str, StoredFile], manifest: dict[str, Json] | None
+    store: ShardStore, existing: dict[str, StoredFile], manifest: dict[str, Json] | None
 ) -> FinishedResult | None:
     """The finished result of which this is the manifest, None if a file of it is gone or cut."""
     if manifest is None or not has_counts(manifest):
         return None
     sizes = [(one.get("path"), one.get("bytes")) for one in manifest.get("files") or []]
-    if any(name not in there or there[name].bytes != size for name, size in sizes):
+    if any(name not in existing or existing[name].bytes != size for name, size in sizes):
         return None
     run = read_json(f"{store.url}/{RUN}") or {}
     return FinishedResult(folder=Path(store.where), manifest=manifest, run=run)
@@ -296,33 +298,33 @@ def find_equal(
     store: ShardStore, identity: ResultIdentity, *, overwrite: bool
 ) -> tuple[dict[str, StoredFile], FinishedResult | None]:
     """Return the existing files and the equal result; refuse to replace what must stay."""
-    there = list_names(store.url)
-    manifest = own_manifest(read_json(f"{store.url}/{MANIFEST}")) if MANIFEST in there else None
-    found = _find_finished(store, there, manifest)
-    differs = identity.difference(found) if found else None
-    if found is not None and differs is None:
-        _clear_work(store, there)
-        return there, found
+    existing = list_names(store.url)
+    manifest = own_manifest(read_json(f"{store.url}/{MANIFEST}")) if MANIFEST in existing else None
+    finished = _find_finished(store, existing, manifest)
+    differs = identity.difference(finished) if finished else None
+    if finished is not None and differs is None:
+        _clear_work(store, existing)
+        return existing, finished
     if manifest is not None and not overwrite:
         problem = f"holds another result: {differs}" if differs else "holds a damaged result"
         hint = "choose another folder, or replace the result with `overwrite`"
         raise OutputError(store.where, problem, hint)
-    own = {one.get("path") for one in (manifest or {}).get("files") or []}
-    if manifest or CLAIM in there:
-        own |= _find_own(store.url, there)
-    _check_foreign(store, {*own, *([MANIFEST] if manifest else [])}, there)
-    return there, None
+    own_names = {one.get("path") for one in (manifest or {}).get("files") or []}
+    if manifest or CLAIM in existing:
+        own_names |= _find_own(store.url, existing)
+    _check_foreign(store, {*own_names, *([MANIFEST] if manifest else [])}, existing)
+    return existing, None
 
 
 def note_part(
-    store: ShardStore, shard: JobShard | None, identity: ResultIdentity, there: Iterable[str]
+    store: ShardStore, shard: JobShard | None, identity: ResultIdentity, names: Iterable[str]
 ) -> None:
     """Note the command of a part of a job, for `ingot merge`, and the job, for other jobs."""
-    noted = f"{store.folder}/{JOB_FILE}" in there
-    if shard is not None and not shard.merges and not noted:
-        place = f"{store.url}/{store.folder}"
-        put_bytes(command_document(), f"{place}/{COMMAND_FILE}")
-        put_bytes(encode_json(identity.job_document()), f"{place}/{JOB_FILE}")
+    is_noted = f"{store.folder}/{JOB_FILE}" in names
+    if shard is not None and not shard.merges and not is_noted:
+        folder_url = f"{store.url}/{store.folder}"
+        put_bytes(command_document(), f"{folder_url}/{COMMAND_FILE}")
+        put_bytes(encode_json(identity.job_document()), f"{folder_url}/{JOB_FILE}")
 
 
 @contextmanager
@@ -342,21 +344,21 @@ def stage_in_store(
     same identity.
     """
     store = ShardStore(url=check_url(url), key=identity.key())
-    there, found = find_equal(store, identity, overwrite=overwrite)
+    existing, finished = find_equal(store, identity, overwrite=overwrite)
     with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
         work, result = Path(folder, "work"), Path(folder, "result")
-        held = StoredResult(out=result, work=work, result=result, store=store)
-        if found is not None:
-            yield replace(held, done=found)
+        staged = StoredResult(out=result, work=work, result=result, store=store)
+        if finished is not None:
+            yield replace(staged, done=finished)
             return
         merges = shard is not None and shard.merges  # which never removes another job
-        goes_on = take_claim(store, there, identity, overwrite=overwrite and not merges)
+        goes_on = take_claim(store, existing, identity, overwrite=overwrite and not merges)
         work.mkdir()
         result.mkdir()
-        note_part(store, shard, identity, there)
-        done = goes_on * len(store.shards_among(there))
+        note_part(store, shard, identity, existing)
+        done = goes_on * len(store.shards_among(existing))
         try:
-            yield replace(held, resumed=done > 0, shards_found=done)
+            yield replace(staged, resumed=done > 0, shards_found=done)
         except WorkerDiedError:
             raise
         except ConversionError:
@@ -373,12 +375,12 @@ def check_claimed(store: ShardStore, identity: ResultIdentity) -> None:
 
 
 def take_claim(
-    store: ShardStore, there: dict[str, StoredFile], identity: ResultIdentity, *, overwrite: bool
+    store: ShardStore, existing: dict[str, StoredFile], identity: ResultIdentity, *, overwrite: bool
 ) -> bool:
     """Claim the destination, and remove what is replaced; whether an unfinished run goes on."""
     claim = read_json(f"{store.url}/{CLAIM}")
     ours = claim is not None and claim.get("key") == store.key
-    if ours and MANIFEST not in there:
+    if ours and MANIFEST not in existing:
         return True
     if claim is not None and not ours:
         if not overwrite:
@@ -386,14 +388,14 @@ def take_claim(
         delete(store.url, [CLAIM])
     if not ours and not _create_claim(store, identity):
         return True
-    if MANIFEST not in there and read_json(f"{store.url}/{MANIFEST}") is not None:
+    if MANIFEST not in existing and read_json(f"{store.url}/{MANIFEST}") is not None:
         delete(store.url, [CLAIM])  # it came since the destination was listed
         raise store.committed_error()
     # The manifest first, so that a result that lacks files never has one.
-    kept = {MANIFEST, CLAIM, *(f"{store.folder}/{name}" for name in _NOTES)}
-    if rest := [name for name in there if name not in kept]:
-        enter_names(store, there)
-    delete(store.url, [MANIFEST, *rest] if MANIFEST in there else rest)
+    own_names = {MANIFEST, CLAIM, *(f"{store.folder}/{name}" for name in _NOTES)}
+    if rest := [name for name in existing if name not in own_names]:
+        enter_names(store, existing)
+    delete(store.url, [MANIFEST, *rest] if MANIFEST in existing else rest)
     return False
 
 
@@ -434,14 +436,14 @@ def _discard(store: ShardStore) -> None:
     """Remove what an unfinished run wrote, if the claim is still its own."""
     with suppress(OutputError):  # people are told what is wrong with the data
         store.check_claim()
-        there = list_names(store.url)
-        delete(store.url, _find_own(store.url, there))
-        _clear_work(store, there)
+        names = list_names(store.url)
+        delete(store.url, _find_own(store.url, names))
+        _clear_work(store, names)
 
 
-def _clear_work(store: ShardStore, there: Iterable[str]) -> None:
+def _clear_work(store: ShardStore, names: Iterable[str]) -> None:
     """Remove the shards of a result, then its claim; those of another one stay."""
-    delete(store.url, [name for name in there if name.startswith(f"{store.folder}/")])
-    claim = read_json(f"{store.url}/{CLAIM}") if CLAIM in there else None
+    delete(store.url, [name for name in names if name.startswith(f"{store.folder}/")])
+    claim = read_json(f"{store.url}/{CLAIM}") if CLAIM in names else None
     if claim is not None and claim.get("key") == store.key:
         delete(store.url, [CLAIM])

@@ -44,12 +44,12 @@ _PACKAGES: Final = Path(package_folders[0]).parent
 
 def limit_process(*, memory: int | None = None, seconds: int | None = None) -> None:
     """Let this process have so many bytes of memory, or more processor time (Linux keeps to it)."""
-    end = seconds and int(time.process_time()) + seconds
-    for kind, most in ((resource.RLIMIT_DATA, memory), (resource.RLIMIT_CPU, end)):
-        if most:
+    cpu_limit = seconds and int(time.process_time()) + seconds
+    for kind, limit in ((resource.RLIMIT_DATA, memory), (resource.RLIMIT_CPU, cpu_limit)):
+        if limit:
             _, hard = resource.getrlimit(kind)
-            most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-            resource.setrlimit(kind, (most, hard))
+            limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+            resource.setrlimit(kind, (limit, hard))
 
 
 class WorkerDiedError(ConversionError):
@@ -130,12 +130,12 @@ class WorkerProcess:
     ) -> None:
         # This very package, whatever lies in the folder that the parent was started in.
         search_path = os.pathsep.join([str(_PACKAGES), os.environ.get("PYTHONPATH", "")])
-        own_input, sent = os.pipe()
-        received, own_output = os.pipe()
+        own_input, output_fd = os.pipe()
+        input_fd, own_output = os.pipe()
         with contextlib.suppress(AttributeError, OSError):  # not everywhere, not so many
-            fcntl.fcntl(received, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+            fcntl.fcntl(input_fd, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         # It hears no interrupt of the terminal and no request to end: its parent does.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         try:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-c", _START],
@@ -150,11 +150,11 @@ class WorkerProcess:
                 },
             )
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
             os.close(own_input)
             os.close(own_output)
-        self._sent: Connection[Any, None] = Connection(sent, readable=False)
-        self.received: Connection[None, Any] = Connection(received, writable=False)
+        self._sent: Connection[Any, None] = Connection(output_fd, readable=False)
+        self.received: Connection[None, Any] = Connection(input_fd, writable=False)
         self.send(serve)
 
     def send(self, message: object) -> None:
@@ -172,10 +172,10 @@ class WorkerProcess:
     def receive_bytes(self, size: int) -> bytearray:
         """Return the bytes that were sent behind a message."""
         data = bytearray(size)
-        left = memoryview(data)
-        while left and (count := os.readv(self.received.fileno(), [left])):
-            left = left[count:]
-        if left:
+        remaining = memoryview(data)
+        while remaining and (count := os.readv(self.received.fileno(), [remaining])):
+            remaining = remaining[count:]
+        if remaining:
             raise WorkerDiedError(f"ended by {self.wait_for_end()}")
         return data
 
@@ -255,24 +255,25 @@ def results_in_order(
     tasks: Iterable[Task],
     *,
     window: int,
-    here: Callable[[Task], Done] | None = None,
+    work_here: Callable[[Task], Done] | None = None,
 ) -> Iterator[Done]:
     """Yield the result of `work` for each task, in the order of the tasks; so is the first error.
 
     At most `window` tasks are under way or waiting to be taken, so memory does not grow with their
-    number. With `here` this thread does the next task meanwhile, and never waits if it can work.
+    number. With `work_here` this thread does the next task meanwhile, and never waits if it can
+    work.
     """
-    waiting: deque[Future[Done]] = deque()
-    most = window if here is None else _MOST_RESULTS
+    pending: deque[Future[Done]] = deque()
+    max_pending = window if work_here is None else _MOST_RESULTS
     for task in tasks:
-        if here and sum(not one.done() for one in waiting) >= window:
-            waiting.append(_do_here(here, task))
+        if work_here and sum(not one.done() for one in pending) >= window:
+            pending.append(_do_here(work_here, task))
         else:
-            waiting.append(runner.submit(work, task))
-        while waiting and (len(waiting) >= most or (here and waiting[0].done())):
-            yield waiting.popleft().result()
-    while waiting:
-        yield waiting.popleft().result()
+            pending.append(runner.submit(work, task))
+        while pending and (len(pending) >= max_pending or (work_here and pending[0].done())):
+            yield pending.popleft().result()
+    while pending:
+        yield pending.popleft().result()
 
 
 def _do_here(work: Callable[[Task], Done], task: Task) -> "Future[Done]":
@@ -367,20 +368,20 @@ class Workers(Spreading):
         with self._lock:
             if self._ended:
                 raise WorkerDiedError("ended before its work")
-            one = self._idle.pop() if self._idle else self._start()
-            self._processes.add(one)
-        one.send((work, arguments))
+            process = self._idle.pop() if self._idle else self._start()
+            self._processes.add(process)
+        process.send((work, arguments))
         try:
-            while isinstance(reply := one.receive(), _Told):
+            while isinstance(reply := process.receive(), _Told):
                 self._hear(reply.message)
             result, error, details = reply
         except WorkerDiedError:
             with self._lock:
                 if not self._ended:
-                    self._processes.remove(one)
-                    one.end()
+                    self._processes.remove(process)
+                    process.end()
             raise
-        self._idle.append(one)
+        self._idle.append(process)
         if error is not None:
             error.add_note(details)
             raise error
@@ -393,9 +394,9 @@ def _task_result(future: "Future[Done]") -> Done | TaskFailure:
         return future.result()
     if isinstance(error, WorkerDiedError):
         return TaskFailure(why=f"the worker process {error.how}: is there enough memory?")
-    why = f"internal error: {type(error).__name__}: {error}"
+    reason = f"internal error: {type(error).__name__}: {error}"
     # A process notes its traceback; what cannot be sent or received has none.
-    return TaskFailure(why=why, details="\n".join(getattr(error, "__notes__", ())))
+    return TaskFailure(why=reason, details="\n".join(getattr(error, "__notes__", ())))
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,25 +71,29 @@ class Commands(TyperGroup):
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401
         super().__init__(**settings)
         self._loaded: dict[str, Any] = {}
-        for name, what in self.later.items():  # what the list of commands shows
-            line = what.help if isinstance(what, Later) else what.info.help
+        for name, command in self.later.items():  # what the list of commands shows
+            line = command.help if isinstance(command, Later) else command.info.help
             self.commands[name] = TyperCommand(name, short_help=line)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401
         """Return a command, or None."""
-        what = self.later.get(cmd_name)
-        if what is None:
+        command = self.later.get(cmd_name)
+        if command is None:
             return super().get_command(ctx, cmd_name)
         if cmd_name not in self._loaded:
             self._loaded[cmd_name] = (
-                what.load(cmd_name) if isinstance(what, Later) else typer.main.get_group(what)
+                command.load(cmd_name)
+                if isinstance(command, Later)
+                else typer.main.get_group(command)
             )
         return self._loaded[cmd_name]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
         """Write the names with their help lines; nothing is imported for it."""
-        room = formatter.width - 6 - max(map(len, self.commands))
-        rows = [(name, command.get_short_help_str(room)) for name, command in self.commands.items()]
+        width = formatter.width - 6 - max(map(len, self.commands))
+        rows = [
+            (name, command.get_short_help_str(width)) for name, command in self.commands.items()
+        ]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
@@ -166,8 +170,8 @@ class Command(TyperCommand):
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if record is not None:
-                plain = "Arguments" if param.param_type_name == "argument" else "Options"
-                heading = getattr(param, "rich_help_panel", None) or plain
+                default_heading = "Arguments" if param.param_type_name == "argument" else "Options"
+                heading = getattr(param, "rich_help_panel", None) or default_heading
                 sections.setdefault(heading, []).append(record)
         for heading, records in sections.items():
             if records:
@@ -227,14 +231,14 @@ def _error_parts(error: IngotError) -> tuple[str, list[str]]:
     from ingot.agent.privacy import redact
 
     text, hint = str(error), getattr(error, "hint", "")
-    ways = hint.split("\n") if "\n" in hint else []
-    if ways:
+    hint_lines = hint.split("\n") if "\n" in hint else []
+    if hint_lines:
         text = str(type(error)(error.args[0], error.args[1]))
-    where = getattr(error, "where", "")  # of a URL `print_error` hides what is secret
-    words = [where] if "://" in where else sys.argv[1:]
+    location = getattr(error, "where", "")  # of a URL `print_error` hides what is secret
+    words = [location] if "://" in location else sys.argv[1:]
     typed = [word for word in words if text.startswith(word)]
     start = len(max(typed, key=len, default=""))
-    return text[:start] + redact(text[start:]), [redact(line) for line in ways]
+    return text[:start] + redact(text[start:]), [redact(line) for line in hint_lines]
 
 
 Function = Callable[..., None]
@@ -290,11 +294,11 @@ def command_options(command: Function) -> Function:
     shown = [*parameters, *(_typer_parameter(setting, flags) for setting in declared)]
 
     @functools.wraps(command)
-    def call(**given: Any) -> None:  # noqa: ANN401
-        values = {entry.name: _read_value(entry, given.pop(entry.name)) for entry in declared}
-        given |= {name: value for name, value in values.items() if name not in grouped}
-        given |= {name: group.build(values) for name, group in groups.items()}
-        command(**given)
+    def call(**arguments: Any) -> None:  # noqa: ANN401
+        values = {entry.name: _read_value(entry, arguments.pop(entry.name)) for entry in declared}
+        arguments |= {name: value for name, value in values.items() if name not in grouped}
+        arguments |= {name: group.build(values) for name, group in groups.items()}
+        command(**arguments)
 
     shown = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in shown]
     call.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
@@ -313,8 +317,8 @@ def _flags(declared: DeclaredSetting) -> list[str]:
     setting = declared.setting
     flag = f"--{setting.flag or declared.name.replace('_', '-')}"
     flag = f"{flag}/--{setting.negative}" if setting.negative else flag
-    more = {"--": setting.also, "-": setting.short}
-    return [flag, *(f"{dashes}{name}" for dashes, name in more.items() if name)]
+    other_flags = {"--": setting.also, "-": setting.short}
+    return [flag, *(f"{dashes}{name}" for dashes, name in other_flags.items() if name)]
 
 
 def _find_group(hint: object) -> _Group | None:
@@ -336,7 +340,7 @@ def _typer_parameter(declared: DeclaredSetting, flags: Mapping[str, str]) -> ins
         in_words = setting.default or (str(default) if in_words else False)
         if default is not MISSING:
             default, kind = None, kind | None
-    shown: dict[str, Any] = {
+    options: dict[str, Any] = {
         "help": replace_names(setting.help, flags),
         "metavar": setting.metavar,
         "hidden": setting.hidden,
@@ -345,10 +349,13 @@ def _typer_parameter(declared: DeclaredSetting, flags: Mapping[str, str]) -> ins
         "max": None if is_text else setting.maximum,
     }
     info = (
-        typer.Argument(**shown)
+        typer.Argument(**options)
         if setting.positional
         else typer.Option(
-            *_flags(declared), envvar=setting.environment, rich_help_panel=setting.section, **shown
+            *_flags(declared),
+            envvar=setting.environment,
+            rich_help_panel=setting.section,
+            **options,
         )
     )
     return inspect.Parameter(

@@ -62,36 +62,36 @@ def configured_values(
     Raises:
         typer.BadParameter: the file cannot be read, or holds what it must not hold.
     """
-    path, found = _ALIASES.get(path, path), {}
-    named = _named_file(config)
+    path, values = _ALIASES.get(path, path), {}
+    config_file = _named_file(config)
     profile = profile or os.environ.get("INGOT_PROFILE")
     tables: list[_Table] = []
     if path == _REVIEW:
         pass
-    elif named:
-        every = every_command(root) if root else {path: command}
-        tables = _read_tables(named, path, profile, every)
+    elif config_file:
+        commands = every_command(root) if root else {path: command}
+        tables = _read_tables(config_file, path, profile, commands)
     elif profile:
         hint = "name the file that holds it with --config or INGOT_CONFIG"
         raise typer.BadParameter(f"profile {profile!r}: {hint}")
     for flag, option in command_flags(command).items():
         value = _read_variable(path, flag, option) or _find_entry(tables, flag, option)
         if value is not None:
-            found[option.name] = value
-    return found
+            values[option.name] = value
+    return values
 
 
 def _named_file(config: Path | None) -> Path | None:
-    named = config or os.environ.get("INGOT_CONFIG")
-    return Path(named) if named else None
+    path = config or os.environ.get("INGOT_CONFIG")
+    return Path(path) if path else None
 
 
 def unread_settings(path: str, config: Path | None) -> Iterator[str]:
     """Say what sets nothing for a command, where somebody may think that it does."""
-    named = _named_file(config)
-    if named and path == _REVIEW:
-        yield f"{named} is not read: settings of a review are typed, or variables"
-    elif named is None and Path(_FILE).is_file():
+    config_file = _named_file(config)
+    if config_file and path == _REVIEW:
+        yield f"{config_file} is not read: settings of a review are typed, or variables"
+    elif config_file is None and Path(_FILE).is_file():
         yield f"{_FILE} of this folder is not read: name it with --config or INGOT_CONFIG"
     for name, text in sorted(os.environ.items()):
         if _is_service_link(name, text):
@@ -106,9 +106,9 @@ def _is_service_link(name: str, text: str) -> bool:
 def variable_names(path: str, flag: str, option: Any) -> list[str]:  # noqa: ANN401
     """Return the variables that set an option, the first of which wins."""
     words = [f"{path} {flag}"] if flag in _OF_INGOT else [f"{path} {flag}", flag]
-    own = [f"ingot {one}".replace("-", "_").replace(" ", "_").upper() for one in words]
+    derived = [f"ingot {one}".replace("-", "_").replace(" ", "_").upper() for one in words]
     declared = [option.envvar] if isinstance(option.envvar, str) else option.envvar or []
-    return list(dict.fromkeys([*own, *declared]))
+    return list(dict.fromkeys([*derived, *declared]))
 
 
 def _read_variable(path: str, flag: str, option: Any) -> Value | None:  # noqa: ANN401
@@ -155,17 +155,17 @@ def _read_tables(
     inside = profiles.values() if isinstance(profiles, dict) else [profiles]
     if not all(isinstance(one, dict) for one in inside):
         raise typer.BadParameter(f"{file}: profile is not a table of tables, [profile.NAME]")
-    named = {f"profile.{name}": entries for name, entries in profiles.items()}
-    if profile and f"profile.{profile}" not in named:
+    by_heading = {f"profile.{name}": entries for name, entries in profiles.items()}
+    if profile and f"profile.{profile}" not in by_heading:
         raise typer.BadParameter(f"{file}: no [profile.{profile}]{_nearest(profile, profiles)}")
-    for name, entries in {"": document, **named}.items():
+    for name, entries in {"": document, **by_heading}.items():
         _check_entries(entries, f"{file} [{name}]" if name else str(file), commands)
     tables = []
     for name in ([f"profile.{profile}"] if profile else []) + [""]:
-        entries = named.get(name, document)
-        own = reduce(lambda inner, word: inner.get(word, {}), path.split(), entries)
+        entries = by_heading.get(name, document)
+        command_entries = reduce(lambda inner, word: inner.get(word, {}), path.split(), entries)
         words = ".".join(filter(None, (name, *path.split())))
-        tables.append(_Table(f"{file} [{words}]", own, shared=False))
+        tables.append(_Table(f"{file} [{words}]", command_entries, shared=False))
         tables.append(_Table(f"{file} [{name}]" if name else str(file), entries, shared=True))
     return tables
 
@@ -180,8 +180,8 @@ def _refuse_secrets(entries: Mapping[str, Any], heading: str) -> None:
             _refuse_secrets(entry, f"{heading} [{name}]")
             continue
         texts = map(str, entry if isinstance(entry, list) else [entry])
-        shown = any([*find_tokens(one), *find_url_credentials(one)] for one in texts)
-        if shown or is_secret_name(name):
+        looks_secret = any([*find_tokens(one), *find_url_credentials(one)] for one in texts)
+        if looks_secret or is_secret_name(name):
             problem = "looks like a key or password: keys are read only from the environment"
             raise typer.BadParameter(f"{heading}: what {name} holds {problem}")
 
@@ -204,23 +204,23 @@ def _check_entries(
         elif key not in flags:
             problem = f"unknown option {key!r}{_nearest(key, flags)}"
         if problem:
-            where = f" [{path.replace(' ', '.')}]" if path else ""
-            raise typer.BadParameter(f"{heading}{where}: {problem}")
+            table_name = f" [{path.replace(' ', '.')}]" if path else ""
+            raise typer.BadParameter(f"{heading}{table_name}: {problem}")
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:
-    near = get_close_matches(word, sorted(known), n=1, cutoff=0.5)
-    return f"; nearest: {near[0]}" if near else ""
+    close = get_close_matches(word, sorted(known), n=1, cutoff=0.5)
+    return f"; nearest: {close[0]}" if close else ""
 
 
 def every_command(group: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return the commands of a group and of those in it by their words; imports all of them."""
-    found: dict[str, Any] = {}
+    commands: dict[str, Any] = {}
     for name in group.commands:
         command = group.get_command(None, name)
         inner = every_command(command) if hasattr(command, "commands") else {"": command}
-        found |= {f"{name} {words}".strip(): one for words, one in inner.items()}
-    return found
+        commands |= {f"{name} {words}".strip(): one for words, one in inner.items()}
+    return commands
 
 
 def list_configured(
@@ -229,12 +229,12 @@ def list_configured(
     profile: str | None,
 ) -> Iterator[tuple[str, str, str]]:
     """Yield flag, value and origin (with its commands) of every value that holds somewhere."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    paths_by_value: dict[tuple[str, str, str], list[str]] = {}
     for path, command in every_command(root).items():
         flags = {one.name: flag for flag, one in command_flags(command).items()}
         for name, (text, origin) in configured_values(command, path, root, config, profile).items():
             value = text if isinstance(text, str) else ", ".join(text)
-            found.setdefault((flags[name], value, origin), []).append(path)
-    for (flag, value, origin), paths in found.items():
-        more = ", ..." if len(paths) > _MOST_NAMED else ""
-        yield flag, value, f"from {origin}, for {', '.join(paths[:_MOST_NAMED])}{more}"
+            paths_by_value.setdefault((flags[name], value, origin), []).append(path)
+    for (flag, value, origin), paths in paths_by_value.items():
+        suffix = ", ..." if len(paths) > _MOST_NAMED else ""
+        yield flag, value, f"from {origin}, for {', '.join(paths[:_MOST_NAMED])}{suffix}"

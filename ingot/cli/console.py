@@ -94,14 +94,14 @@ def print_error(text: str, ways: Iterable[str] = ()) -> None:
     from ingot.converters.errors import redact_urls
 
     lines = [f"error: {text}", *(f"  {remedy}" for remedy in ways)]
-    shown = [safe_text(redact_urls(replace_names(line))) for line in lines]
+    safe_lines = [safe_text(redact_urls(replace_names(line))) for line in lines]
     for stream in _log_streams:
         from ingot.converters.output.monitoring import LogStream
 
         head = {"level": "error", "component": "ingot", "event": "error"}
-        LogStream(stream, "error").write({**head, "error": "\n".join(shown)})
+        LogStream(stream, "error").write({**head, "error": "\n".join(safe_lines)})
     if not _log_streams:
-        sys.stderr.write("".join(f"{line}\n" for line in shown))
+        sys.stderr.write("".join(f"{line}\n" for line in safe_lines))
 
 
 def is_interactive() -> bool:
@@ -122,11 +122,11 @@ def open_bars() -> Iterator[Callable[[str, int, int, str], None]]:
     bars = Progress(*columns, console=stderr_console(), transient=True)
     tasks: dict[str, TaskID] = {}
 
-    def move(stage: str, done: int, whole: int, text: str) -> None:
+    def move(stage: str, done: int, total: int, text: str) -> None:
         bars.start()  # not before there is something to show
         if stage not in tasks:
-            tasks[stage] = bars.add_task(stage, total=whole, text="")
-        bars.update(tasks[stage], completed=done, total=whole, text=text)
+            tasks[stage] = bars.add_task(stage, total=total, text="")
+        bars.update(tasks[stage], completed=done, total=total, text=text)
 
     try:
         yield move

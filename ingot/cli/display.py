@@ -46,9 +46,9 @@ def show_example(console: "Console", row: "SafeValue", record: "SafeValue") -> N
     from ingot.agent.reporting.preview import record_lines, row_text
 
     lines = row_text(row).split("\n")
-    left = len(lines) - _ROW_LINES
-    shown = lines if left <= 1 else [*lines[:_ROW_LINES], f"...(+{left:,} lines)"]
-    print_grid(console, [("before", "\n".join(shown)), *record_lines(record)])
+    line_count = len(lines) - _ROW_LINES
+    first_lines = lines if line_count <= 1 else [*lines[:_ROW_LINES], f"...(+{line_count:,} lines)"]
+    print_grid(console, [("before", "\n".join(first_lines)), *record_lines(record)])
 
 
 def show_masking(console: "Console", seen: "Preview") -> None:
@@ -73,8 +73,8 @@ def show_evidence(
     lines = []
     for one in proposal.evidence:
         other = f"; runner-up: {one.runner_up}" if one.runner_up else ""
-        sure = confidence_text(one.confidence)
-        lines.append((one.target, f"{one.choice} ({sure}): {one.why}{other}"))
+        confidence = confidence_text(one.confidence)
+        lines.append((one.target, f"{one.choice} ({confidence}): {one.why}{other}"))
     print_grid(console, lines)
 
 
@@ -187,42 +187,42 @@ def show_files(console: "Console", source: "SourceSummary") -> None:
     """Show which files or tables are read, and which are left out and why."""
     console.print(plain_text("Files", "bold"))
     rows: list[tuple[str, str]] = [("read", one) for one in source.read]
-    if more := source.files - len(rows):
-        rows.append(("read", count_text(more, "more file" if rows else "file")))
+    if remaining := source.files - len(rows):
+        rows.append(("read", count_text(remaining, "more file" if rows else "file")))
     rows += [("left out", f"{one.name}: {one.why}") for one in source.left_out]
-    if more := source.left_out_count - len(source.left_out):
-        rows.append(("left out", count_text(more, "more file")))
+    if remaining := source.left_out_count - len(source.left_out):
+        rows.append(("left out", count_text(remaining, "more file")))
     print_grid(console, rows)
 
 
 def _read_text(source: "SourceSummary") -> str:
     """Return a text such as `3 files: a.csv (90 bytes), b.csv (80 bytes) and 1 more`."""
     names = source.read[:_FIRST_LEFT_OUT]
-    more = f" and {source.files - len(names):,} more" if source.files > len(names) else ""
-    return f"{count_text(source.files, 'file')}: {', '.join(names)}{more}"
+    suffix = f" and {source.files - len(names):,} more" if source.files > len(names) else ""
+    return f"{count_text(source.files, 'file')}: {', '.join(names)}{suffix}"
 
 
 def _left_out_text(source: "SourceSummary") -> str:
     """Return a text such as `4 files: README.md, a.png, b.png and 1 more`."""
     count = source.left_out_count
     names = [one.name for one in source.left_out[:_FIRST_LEFT_OUT]]
-    more = f" and {count - len(names):,} more" if count > len(names) else ""
+    suffix = f" and {count - len(names):,} more" if count > len(names) else ""
     hint = "; ingot lake run converts files of another shape" if source.other_bytes else ""
-    return f"{count_text(count, 'file')}: {', '.join(names)}{more}{hint}"
+    return f"{count_text(count, 'file')}: {', '.join(names)}{suffix}{hint}"
 
 
 def usage_text(usage: "Usage") -> str:
     """Return which model was asked, how much was sent to it, and what that took."""
     from ingot.agent.model.budget import spent_text
 
-    who = f"{usage.model} at {usage.host}"
+    model = f"{usage.model} at {usage.host}"
     calls = count_text(usage.calls, "call")
     if usage.chars_sent:
-        sent = f"{usage.chars_sent:,} characters in {calls}"
-        return f"{who}: {sent}, {spent_text(usage)}"
+        amount = f"{usage.chars_sent:,} characters in {calls}"
+        return f"{model}: {amount}, {spent_text(usage)}"
     if usage.remembered:
-        return f"{who}: an earlier answer was used, nothing was sent"
-    return f"{who}: nothing was sent" + (f" in {calls}" if usage.calls else "")
+        return f"{model}: an earlier answer was used, nothing was sent"
+    return f"{model}: nothing was sent" + (f" in {calls}" if usage.calls else "")
 
 
 def _result_lines(result: "Result") -> Iterable[tuple[str, str]]:
@@ -285,8 +285,8 @@ def print_grid(console: "Console", rows: Iterable[Sequence[str]]) -> None:
         padded = [
             cell + " " * (width - cell_width(cell)) for cell, width in zip(row, widths, strict=True)
         ]
-        first, *more = row[-1].split("\n")
-        lines = ["  ".join([*padded[:-1], first]), *(" " * start + line for line in more)]
+        first, *further_lines = row[-1].split("\n")
+        lines = ["  ".join([*padded[:-1], first]), *(" " * start + line for line in further_lines)]
         for line in lines:
             console.print(plain_text(line.rstrip()), soft_wrap=True)
 

@@ -84,10 +84,10 @@ class Pace:
     def __init__(self) -> None:
         self._seen: deque[tuple[float, Mapping[str, float]]] = deque()
 
-    def look(self, now: float, progress: Progress) -> None:
+    def look(self, moment: float, progress: Progress) -> None:
         """Take the progress as it is now."""
-        self._seen.append((now, {"rows": progress.rows, **read_measures(progress).amounts}))
-        while len(self._seen) > 2 and self._seen[1][0] < now - _WINDOW:
+        self._seen.append((moment, {"rows": progress.rows, **read_measures(progress).amounts}))
+        while len(self._seen) > 2 and self._seen[1][0] < moment - _WINDOW:
             self._seen.popleft()
 
     def rates(self) -> dict[str, float]:
@@ -103,9 +103,9 @@ class Pace:
     def seconds_left(self, progress: Progress) -> float | None:
         """Return the seconds until all input is read, None if unknown or if it is."""
         known = read_measures(progress)
-        left = known.values.get("input_bytes", 0) - known.amounts.get("bytes_read", 0)
+        bytes_left = known.values.get("input_bytes", 0) - known.amounts.get("bytes_read", 0)
         rate = self.rates().get("bytes_read", 0.0)
-        return left / rate if left > 0 and rate > 0 else None
+        return bytes_left / rate if bytes_left > 0 and rate > 0 else None
 
 
 class MachineUse(NamedTuple):
@@ -133,19 +133,19 @@ class Machine:
 
     def measure(self) -> None:
         """Look now. A process that ended since the look before is left out of the rates."""
-        now, spent = self._clock(), measure_processes()
+        moment, spent = self._clock(), measure_processes()
         memory = sum(one.memory for one in spent.values())
         self.peak_memory = max(self.peak_memory, memory, peak_rss())
         self.cpu_seconds = sum(one.seconds for one in spent.values())
         self.use = self.use._replace(processes=len(spent), memory=memory)
-        seconds = now - self._at
+        seconds = moment - self._at
         if seconds < _LEAST:
             return
         pairs = [(one, self._before.get(key, _UNUSED)) for key, one in spent.items()]
         cpu, read, written = (
-            sum(one[i] - was[i] for one, was in pairs) / seconds for i in range(3)
+            sum(one[i] - former[i] for one, former in pairs) / seconds for i in range(3)
         )
-        self._at, self._before = now, spent
+        self._at, self._before = moment, spent
         self.use = self.use._replace(
             cpu_pct=100 * cpu, disk_read=read / MB, disk_write=written / MB
         )
@@ -238,12 +238,12 @@ class JobWatch:
         """Measure the processes; write a line where anything changed or a stall begins."""
         self._measure()
         with self._lock:
-            found = self._find_trouble()
-            if found and found.alarm == "stall" and not self._stalled:
+            trouble = self._find_trouble()
+            if trouble and trouble.alarm == "stall" and not self._stalled:
                 self._stalled = True
                 self._say("warn", "stall", seconds=time.monotonic() - self._moved)
-        if (now := (self._now, is_stopping())) != self._shown:
-            self._shown = now
+        if (state := (self._now, is_stopping())) != self._shown:
+            self._shown = state
             if is_stopping():
                 self._say("warn", "draining")
             elif self._watching.progress_lines:
@@ -258,13 +258,18 @@ class JobWatch:
         for kind, name, text in _STAGE_METRICS:
             amounts = [((self._job, stage), getattr(one, name)) for stage, one in stages.items()]
             yield make_metric(kind, f"ingot_{name}", text, amounts, ("job", "stage"))
-        further: tuple[tuple[MetricKind, str], ...] = (("counter", "amounts"), ("gauge", "values"))
-        for kind, which in further:
-            found = {stage: getattr(read_measures(one), which) for stage, one in stages.items()}
-            for name in {name: None for one in found.values() for name in one}:
-                shown = [((self._job, stage), one.get(name)) for stage, one in found.items()]
+        measure_kinds: tuple[tuple[MetricKind, str], ...] = (
+            ("counter", "amounts"),
+            ("gauge", "values"),
+        )
+        for kind, attribute in measure_kinds:
+            measures = {
+                stage: getattr(read_measures(one), attribute) for stage, one in stages.items()
+            }
+            for name in {name: None for one in measures.values() for name in one}:
+                labelled = [((self._job, stage), one.get(name)) for stage, one in measures.items()]
                 text = name.replace("_", " ").capitalize()
-                yield make_metric(kind, f"ingot_{name}", text, shown, ("job", "stage"))
+                yield make_metric(kind, f"ingot_{name}", text, labelled, ("job", "stage"))
         yield from self._batch_metrics(stages)
 
     def _run(self) -> None:
@@ -317,30 +322,30 @@ class JobWatch:
 
     def _move(self) -> None:
         """Note a sign of life; the lock is held."""
-        now = time.monotonic()
+        moment = time.monotonic()
         if self._stalled:
-            self._say("info", "stall_over", seconds=now - self._moved)
-        self._moved, self._stalled = now, False
+            self._say("info", "stall_over", seconds=moment - self._moved)
+        self._moved, self._stalled = moment, False
 
     def _find_trouble(self) -> Trouble | None:
         """Return the trouble that is known: failures in a row, or nothing moves and works."""
-        limit, now = self._watching.error_streak, self._now
+        limit, current = self._watching.error_streak, self._now
         if limit is not None and self._streak > limit:
             return Trouble("error_rate", f"{self._streak} rows and files failed in a row")
         waited = time.monotonic() - self._moved
-        if waited <= self._watching.stall_seconds or now is None or now.stage == WAITING:
+        if waited <= self._watching.stall_seconds or current is None or current.stage == WAITING:
             return None
-        return Trouble("stall", f"no progress for {waited:.0f} s in stage {now.stage}")
+        return Trouble("stall", f"no progress for {waited:.0f} s in stage {current.stage}")
 
-    def _count_failures(self, before: Progress, now: Progress) -> None:
+    def _count_failures(self, before: Progress, current: Progress) -> None:
         """Count failures in a row; a success beside them ends the row. The lock is held."""
         limit = self._watching.error_streak
         if limit is None:
             return
-        rejects = (now.rejects or 0) - (before.rejects or 0)
-        files = [read_measures(one).amounts.get("failed_files", 0) for one in (before, now)]
+        rejects = (current.rejects or 0) - (before.rejects or 0)
+        files = [read_measures(one).amounts.get("failed_files", 0) for one in (before, current)]
         former = self._streak
-        good = now.rows - before.rows > rejects or now.records > before.records
+        good = current.rows - before.rows > rejects or current.records > before.records
         self._streak = 0 if good else former + rejects + int(files[1] - files[0])
         if former <= limit < self._streak:
             error = f"{self._streak} rows and files failed in a row, none succeeded"
@@ -374,7 +379,7 @@ class JobWatch:
     def _job_metrics(self, trouble: Trouble | None, use: MachineUse) -> Iterator["Metric"]:
         lost = self._watching.log.lost if self._watching.log else 0
         disk = "the disk itself, MB/s"
-        own: tuple[tuple[MetricKind, str, str, float], ...] = (
+        job_values: tuple[tuple[MetricKind, str, str, float], ...] = (
             ("gauge", "up", "1 while the job runs", 1),
             ("gauge", "healthy", "1 while the job is healthy", 0 if trouble else 1),
             ("gauge", "run_seconds", "Seconds since the start", self.seconds),
@@ -385,7 +390,7 @@ class JobWatch:
             ("gauge", "processes", "Processes at work", use.processes),
             ("counter", "log_lines_lost", "Lines of the log lost", lost),
         )
-        for kind, name, text, value in own:
+        for kind, name, text, value in job_values:
             yield make_metric(kind, f"ingot_{name}", text, [((self._job,), value)], ("job",))
         for name, rate in self._rate_fields().items():
             text = name.replace("_", " ").capitalize()
@@ -394,8 +399,8 @@ class JobWatch:
     def _batch_metrics(self, stages: Mapping[str, Progress]) -> Iterator["Metric"]:
         from prometheus_client.core import HistogramMetricFamily as Histogram
 
-        every = {stage: read_measures(one).batches for stage, one in stages.items()}
-        batches = {stage: one for stage, one in every.items() if one}
+        measured = {stage: read_measures(one).batches for stage, one in stages.items()}
+        batches = {stage: one for stage, one in measured.items() if one}
         if batches:
             text = "Milliseconds that a batch took"
             metric = Histogram("ingot_batch_latency_ms", text, labels=("job", "stage"))

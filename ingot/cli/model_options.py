@@ -26,8 +26,8 @@ def find_model(settings: ModelSettings, mapper: str) -> "ModelAccess | None":
     from ingot.agent.context import open_model
     from ingot.cli.console import note_line
 
-    asked = ask_settings(settings, mapper)
-    return open_model(asked, tell=note_line) if asked else None
+    model_settings = ask_settings(settings, mapper)
+    return open_model(model_settings, tell=note_line) if model_settings else None
 
 
 def ask_settings(settings: ModelSettings, mapper: str) -> "AskSettings | None":
@@ -42,12 +42,12 @@ def ask_settings(settings: ModelSettings, mapper: str) -> "AskSettings | None":
     if mapper in ("rules", "file"):
         return None
     if endpoint is None:
-        named = settings.model or os.environ.get("INGOT_MODEL")
-        asked = "--model or INGOT_MODEL, and " if not named else f"for {named} set "
+        model_name = settings.model or os.environ.get("INGOT_MODEL")
+        asked = "--model or INGOT_MODEL, and " if not model_name else f"for {model_name} set "
         missing = f"{asked}OPENAI_API_KEY, or --base-url or --preset of a server without a key"
         if mapper == "llm":
             raise typer.BadParameter(f"--mapper llm needs a model: {missing}")
-        if named:
+        if model_name:
             note_line(f"no model is asked: {missing}")
         return None
     price = settings.llm_price or list_price(endpoint.model)

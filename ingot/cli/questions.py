@@ -45,14 +45,16 @@ def complete_order(
     except MappingError as error:
         if (find_json(Path(order.source)) or {}).get("version") != 2:
             raise
-        said = f"no mapping, but {order.source} is one: name the mapping before the data"
-        raise MappingError(str(mapping), (Problem("", "unreadable", "", said),)) from error
-    told = {"format": order.format, "query": order.query}
-    if stated := {key: one for key, one in told.items() if one is not None}:
+        problem_text = f"no mapping, but {order.source} is one: name the mapping before the data"
+        raise MappingError(str(mapping), (Problem("", "unreadable", "", problem_text),)) from error
+    options = {"format": order.format, "query": order.query}
+    if given_options := {key: one for key, one in options.items() if one is not None}:
         if "version" not in document:  # whose `source` says where records come from
-            problem = Problem("/version", "version", f"2, with --{' and --'.join(stated)}", "1")
+            problem = Problem(
+                "/version", "version", f"2, with --{' and --'.join(given_options)}", "1"
+            )
             raise MappingError(str(mapping), (problem,))
-        document = {**document, "source": {**document.get("source", {}), **stated}}
+        document = {**document, "source": {**document.get("source", {}), **given_options}}
     return replace(order, mapper="file", mapping=document, mapping_file=str(mapping))
 
 
@@ -71,9 +73,9 @@ def ask_person(
         rules = second and second.mapping
         absent = [] if can_discuss(state) else ["chat"]
         absent += [] if rules else ["rules"]
-        ways = [way for way in ("yes", "chat", "edit", "rules", "no") if way not in absent]
-        choices = ", ".join(f"[{way[0]}]{way[1:]}" for way in ways).replace("]ules", "]ules'")
-        known = {"", *ways, *(way[0] for way in ways)}
+        answers = [name for name in ("yes", "chat", "edit", "rules", "no") if name not in absent]
+        choices = ", ".join(f"[{name[0]}]{name[1:]}" for name in answers).replace("]ules", "]ules'")
+        known = {"", *answers, *(name[0] for name in answers)}
         question = f"Convert with this mapping? {choices}: "
         while (answer := read_answer(question).lower().rstrip("'")) not in known:
             note_line(f"{answer!r} is not one of these answers")
@@ -137,12 +139,12 @@ def places_to_ask() -> dict[str, Callable[[], str | None]]:
 
     from ingot.cli.console import is_interactive, note_line
 
-    asked: list[str] = []
+    asked_names: list[str] = []
 
     def ask(name: str) -> str | None:
-        if not (is_interactive() and sys.stdout.isatty()) or (name == "out" and not asked):
+        if not (is_interactive() and sys.stdout.isatty()) or (name == "out" and not asked_names):
             return None
-        asked.append(name)
+        asked_names.append(name)
         question, offers = "Folder to create for the result (Return quits): ", dict[str, str]()
         if name == "source":
             question = "Convert which? Type a number, a path or a URL (Return quits): "
@@ -176,24 +178,26 @@ def find_sources() -> list[str]:
 
     marks = ("manifest.json", ".ingot-lake/state.sqlite")  # of results; `*` finds no hidden files
     patterns = [f"{'*/' * depth}{name}" for name in ("*", *marks) for depth in range(3)]
-    near = {f"./{one}" for each in patterns for one in islice(iglob(each), 300)}  # noqa: PTH207
-    files = [name for name in near if Path(name).is_file()]
+    nearby = {f"./{one}" for each in patterns for one in islice(iglob(each), 300)}  # noqa: PTH207
+    files = [name for name in nearby if Path(name).is_file()]
     entries = tuple(replace(*listing.list_location(one).entries, name=one) for one in files)
-    kept = listing.drop_own_results(listing.Listing(base="", direct=False, entries=entries), ".")
-    found: dict[str, None] = {}
-    for each in sorted(kept.entries, key=lambda one: (one.name.count("/"), one.name)):
+    remaining = listing.drop_own_results(
+        listing.Listing(base="", direct=False, entries=entries), "."
+    )
+    offers: dict[str, None] = {}
+    for each in sorted(remaining.entries, key=lambda one: (one.name.count("/"), one.name)):
         entry = replace(each, name=each.name.removeprefix("./"))
         folders = [f"{one}/" for one in listing.enclosing_folders(entry.name)]
-        skipped = len(found) == _MOST_OFFERS or side_file_reason(entry.name)
-        if skipped or not found.keys().isdisjoint(folders):
+        skipped = len(offers) == _MOST_OFFERS or side_file_reason(entry.name)
+        if skipped or not offers.keys().isdisjoint(folders):
             continue
         small = entry.bytes < 1 << 20 and entry.name.endswith(".json")
         if small and (find_json(Path(entry.name)) or {}).get("version") == 2:  # a mapping
             continue
         with suppress(SourceError):  # what cannot be read is not offered
             if inspect_entry(entry, direct=False, head=head_size(len(files))).files:
-                found[folders[-1] if folders else entry.name] = None
-    return list(found)
+                offers[folders[-1] if folders else entry.name] = None
+    return list(offers)
 
 
 def read_answer(question: str) -> str:
@@ -229,12 +233,12 @@ def _tab_completion(complete: Callable[[str, str], list[str]]) -> Iterator[None]
     """Have the tab key complete a word: `complete` is given what stands before it, and the word."""
     import readline
 
-    found: list[str] = []
+    matches: list[str] = []
 
     def give_match(word: str, number: int) -> str | None:
         if number == 0:
-            found[:] = complete(readline.get_line_buffer()[: readline.get_begidx()], word)
-        return found[number] if number < len(found) else None
+            matches[:] = complete(readline.get_line_buffer()[: readline.get_begidx()], word)
+        return matches[number] if number < len(matches) else None
 
     before, delimiters = readline.get_completer(), readline.get_completer_delims()
     readline.set_completer(give_match)
@@ -260,8 +264,8 @@ def edit_mapping(mapping: "MappingDocument") -> "MappingDocument":
         try:
             document: MappingDocument = json.loads(text)
         except ValueError as error:
-            ways = "Return goes back to the editor, q leaves the mapping as it was"
-            if read_answer(f"That is not JSON ({json_fault(error)}). {ways}: ").lower() == "q":
+            answers = "Return goes back to the editor, q leaves the mapping as it was"
+            if read_answer(f"That is not JSON ({json_fault(error)}). {answers}: ").lower() == "q":
                 return mapping
         else:
             return document

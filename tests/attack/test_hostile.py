@@ -58,10 +58,10 @@ def test_a_comment_makes_nothing_of_them(count: int) -> None:
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_a_page_makes_nothing_of_them(count: int) -> None:
-    harmless = render_lake_page([pages.hostile("a")], title="l", told={"dedup": "a"})
+    harmless = render_lake_page([pages.hostile("a")], title="l", values={"dedup": "a"})
     for texts in hostile_strings("page", count):
         page = render_lake_page(
-            [pages.hostile(text) for text in texts], title=texts[0], told={"dedup": texts[0]}
+            [pages.hostile(text) for text in texts], title=texts[0], values={"dedup": texts[0]}
         )
         for mark in (b"<script", b"</script", b"<img", b"<svg", b"<!--", b"<iframe", b"<style"):
             assert page.lower().count(mark) == harmless.lower().count(mark), (mark, texts)

@@ -57,9 +57,9 @@ def make_change(rule: str, target: str, old: str | None, new: str | None, pointe
     return Change(target=target, rule=rule, kind=RULES[rule][0], old=old, new=new, pointer=pointer)
 
 
-def worst_class(found: Iterable[Change]) -> str:
+def worst_class(changes: Iterable[Change]) -> str:
     """Return the most severe class of some changes; `none` if there are none."""
-    return max((one.kind for one in found), key=CLASSES.index, default="none")
+    return max((one.kind for one in changes), key=CLASSES.index, default="none")
 
 
 def exact_text(part: object) -> str:

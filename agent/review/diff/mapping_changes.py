@@ -71,35 +71,35 @@ class _Alternative:
     def pointer(self, key: str) -> str:
         """Return the JSON Pointer to a key: into the alternative if it is stated there."""
         block, _, inner = key.partition("/")
-        stated = getattr(self.own, block)
-        return f"{self.base if (stated and (not inner or inner in stated)) else ''}/{key}"
+        own_block = getattr(self.own, block)
+        return f"{self.base if (own_block and (not inner or inner in own_block)) else ''}/{key}"
 
 
 def _expand_alternatives(mapping: Mapping) -> list[_Alternative]:
     """Return the layouts of a mapping in normal form, in the order in which they are tried."""
-    around = _place_conditions(mapping.outer, "")
+    outer_conditions = _place_conditions(mapping.outer, "")
     if not mapping.any_of:
         outer = mapping.outer
-        return [_Alternative(layout=outer, name="", base="", own=outer, where=around)]
-    found = []
+        return [_Alternative(layout=outer, name="", base="", own=outer, where=outer_conditions)]
+    alternatives = []
     for number, variant in enumerate(mapping.any_of):
         base = f"/any_of/{number}"
-        found.append(
+        alternatives.append(
             _Alternative(
                 layout=merge_layout(mapping.outer, variant),
                 name=f"alternative {number + 1}: ",
                 base=base,
                 own=variant,
-                where=[*around, *_place_conditions(variant, base)],
+                where=[*outer_conditions, *_place_conditions(variant, base)],
             )
         )
-    return found
+    return alternatives
 
 
 def _place_conditions(layout: Layout, base: str) -> list[PlacedCondition]:
     return [
-        PlacedCondition(one, f"{base}/where/{place}", frozenset(map(exact_text, one.values)))
-        for place, one in enumerate(layout.where)
+        PlacedCondition(one, f"{base}/where/{number}", frozenset(map(exact_text, one.values)))
+        for number, one in enumerate(layout.where)
     ]
 
 
@@ -110,34 +110,36 @@ def compare_mappings(old: Mapping, new: Mapping) -> tuple[Change, ...]:
     change at all means that every row gives the same records.
     """
     if _has_too_many_pairs(old, new):
-        was, now = (f"{len(one.any_of) or 1} alternatives" for one in (old, new))
-        place = _first_pointer(new)
-        many = make_change("alternatives_many", "alternatives", was, now, place)
+        old_text, new_text = (f"{len(one.any_of) or 1} alternatives" for one in (old, new))
+        pointer = _first_pointer(new)
+        many = make_change("alternatives_many", "alternatives", old_text, new_text, pointer)
         same = exact_text(to_document(old)) == exact_text(to_document(new))
         return () if same else (many,)
     before, after = _expand_alternatives(old), _expand_alternatives(new)
     kinds = _records_kind(before), _records_kind(after)
     if "" in kinds:
         return tuple(_relevance_changes(before, after, *kinds))
-    found = [
+    changes = [
         *source_changes(old.source, new.source),
         *part_changes("group", "group", old.group, new.group, group_text, "/group"),
     ]
     if kinds[0] != kinds[1]:
         words = _all_texts(before), _all_texts(after)
-        return (*found, make_change("records_kind", kinds[1], *words, _first_pointer(new)))
+        return (*changes, make_change("records_kind", kinds[1], *words, _first_pointer(new)))
     # Alternatives are tried for whole rows where one has its own `each`.
     rows = [any(variant.each for variant in one.any_of) for one in (old, new)]
     several = old.any_of and new.any_of
     if several and rows[0] != rows[1] and (old.outer.each or new.outer.each):
-        was, now = ("per row" if one else "per element" for one in rows)
-        found.append(make_change("alternatives_each", "alternatives", was, now, "/any_of"))
-    return (*found, *_layout_changes(before, after, rows=any(rows)))
+        old_text, new_text = ("per row" if one else "per element" for one in rows)
+        changes.append(
+            make_change("alternatives_each", "alternatives", old_text, new_text, "/any_of")
+        )
+    return (*changes, *_layout_changes(before, after, rows=any(rows)))
 
 
 def _has_too_many_pairs(old: Mapping, new: Mapping) -> bool:
-    around = [len(exact_text(one.outer)) * len(one.any_of) for one in (old, new)]
-    return len(old.any_of) * len(new.any_of) > _MOST_PAIRS or max(around) > _MOST_AROUND
+    outer_sizes = [len(exact_text(one.outer)) * len(one.any_of) for one in (old, new)]
+    return len(old.any_of) * len(new.any_of) > _MOST_PAIRS or max(outer_sizes) > _MOST_AROUND
 
 
 # --- relevance and kind
@@ -149,14 +151,14 @@ def _records_kind(layouts: Sequence[_Alternative]) -> str:
 
 
 def _relevance_changes(
-    before: Sequence[_Alternative], after: Sequence[_Alternative], was: str, now: str
+    before: Sequence[_Alternative], after: Sequence[_Alternative], old_kind: str, new_kind: str
 ) -> Iterator[Change]:
-    if now:
-        place = after[0].pointer(now)
-        yield make_change("mapped_now", now, None, _all_texts(after), place)
-    elif was:
-        place = before[0].pointer(was)
-        yield make_change("mapped_no_more", was, _all_texts(before), None, place)
+    if new_kind:
+        pointer = after[0].pointer(new_kind)
+        yield make_change("mapped_now", new_kind, None, _all_texts(after), pointer)
+    elif old_kind:
+        pointer = before[0].pointer(old_kind)
+        yield make_change("mapped_no_more", old_kind, _all_texts(before), None, pointer)
 
 
 def _first_pointer(mapping: Mapping) -> str:
@@ -179,57 +181,61 @@ def _layout_changes(
     before, after = ([exact_text(one.layout) for one in side] for side in (old, new))
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     pairs = [
-        pair
+        index_pair
         for _, first, end, new_first, new_end in matcher.get_opcodes()
-        for pair in zip_longest(range(first, end), range(new_first, new_end))
+        for index_pair in zip_longest(range(first, end), range(new_first, new_end))
     ]
-    both = [(i, j) for i, j in pairs if i is not None and j is not None]
-    per_pair = [list(_layout_pair_changes(old[i], new[j], last=i == len(old) - 1)) for i, j in both]
+    matched = [(i, j) for i, j in pairs if i is not None and j is not None]
+    per_pair = [
+        list(_layout_pair_changes(old[i], new[j], last=i == len(old) - 1)) for i, j in matched
+    ]
     # What changed in all alternatives alike. A row that passes a condition passes it in each of
     # them, so none takes a row from another, unless they are tried for whole rows of which some
     # elements pass.
     common = (
-        set.intersection(*({one.identity for one in found} for found in per_pair))
-        if len(both) == len(old) > 1
+        set.intersection(*({one.identity for one in changes} for changes in per_pair))
+        if len(matched) == len(old) > 1
         else set()
     )
     for one in per_pair[0] if common else ():
         if one.identity in common and (rows or one.rule != "where_order"):
             yield _change_among_alternatives(one, last=not rows)
-    for (i, j), found in zip(both, per_pair, strict=True):
+    for (i, j), changes in zip(matched, per_pair, strict=True):
         name = new[j].name or old[i].name
-        for one in found:
+        for one in changes:
             if one.identity not in common:
-                settled = _change_among_alternatives(one, last=i == len(old) - 1)
-                yield replace(settled, target=f"{name}{one.target}")
+                placed = _change_among_alternatives(one, last=i == len(old) - 1)
+                yield replace(placed, target=f"{name}{one.target}")
     yield from _unpaired_changes(old, new, pairs)
 
 
-def _change_among_alternatives(one: Change, *, last: bool) -> Change:
-    if one.rule != "where_widened" or last:
-        return one
+def _change_among_alternatives(change: Change, *, last: bool) -> Change:
+    if change.rule != "where_widened" or last:
+        return change
     rule = "where_widened_among_alternatives"
-    return make_change(rule, one.target, one.old, one.new, one.pointer)
+    return make_change(rule, change.target, change.old, change.new, change.pointer)
 
 
 def _unpaired_changes(
     old: Sequence[_Alternative], new: Sequence[_Alternative], pairs: Sequence[_Pair]
 ) -> Iterator[Change]:
-    gone = {exact_text(old[i].layout): i for i, j in pairs if i is not None and j is None}
-    come = {exact_text(new[j].layout): j for i, j in pairs if i is None and j is not None}
+    removed = {exact_text(old[i].layout): i for i, j in pairs if i is not None and j is None}
+    added = {exact_text(new[j].layout): j for i, j in pairs if i is None and j is not None}
     last = max((j for i, j in pairs if i is not None and j is not None), default=-1)
-    for spelt, i in gone.items():
+    for text, i in removed.items():
         words = cut_text(layout_text(old[i].layout))
-        if spelt in come:
-            was, now = (f"{words} (at place {place + 1})" for place in (i, come[spelt]))
-            target = f"alternative {come[spelt] + 1}"
-            yield make_change("alternative_order", target, was, now, new[come[spelt]].base)
+        if text in added:
+            old_text, new_text = (f"{words} (at place {number + 1})" for number in (i, added[text]))
+            target = f"alternative {added[text] + 1}"
+            yield make_change(
+                "alternative_order", target, old_text, new_text, new[added[text]].base
+            )
         else:
             yield make_change(
                 "alternative_removed", f"alternative {i + 1}", words, None, old[i].base
             )
-    for spelt, j in come.items():
-        if spelt not in gone:
+    for text, j in added.items():
+        if text not in removed:
             rule = "alternative_added" if j > last else "alternative_inserted"
             words = cut_text(layout_text(new[j].layout))
             yield make_change(rule, f"alternative {j + 1}", None, words, new[j].base)
@@ -241,16 +247,18 @@ def _layout_pair_changes(old: _Alternative, new: _Alternative, *, last: bool) ->
     def place(key: str, after: object) -> str:
         return (new if after else old).pointer(key)
 
-    was, now = old.layout, new.layout
-    pointer = place("each", now.each)
-    yield from part_changes("each", "each", was.each or None, now.each or None, each_text, pointer)
-    where = where_changes(old.where, new.where)
-    yield from (one for one in where if one.rule != "where_order" or not last)
-    if was.messages and now.messages:
+    old_layout, new_layout = old.layout, new.layout
+    pointer = place("each", new_layout.each)
+    yield from part_changes(
+        "each", "each", old_layout.each or None, new_layout.each or None, each_text, pointer
+    )
+    condition_changes = where_changes(old.where, new.where)
+    yield from (one for one in condition_changes if one.rule != "where_order" or not last)
+    if old_layout.messages and new_layout.messages:
         pointer = new.pointer("messages")
-        yield from message_changes(was.messages, now.messages, pointer, decides=last)
+        yield from message_changes(old_layout.messages, new_layout.messages, pointer, decides=last)
     for key in ("text", "system", "tools"):
-        before, after = getattr(was, key), getattr(now, key)
+        before, after = getattr(old_layout, key), getattr(new_layout, key)
         yield from value_changes(
             before,
             after,
@@ -260,7 +268,7 @@ def _layout_pair_changes(old: _Alternative, new: _Alternative, *, last: bool) ->
             needed=key == "text" and last,
         )
     for key in META_KEYS:  # whatever changes in a meta value is one change of that value
-        before, after = was.meta.get(key), now.meta.get(key)
+        before, after = old_layout.meta.get(key), new_layout.meta.get(key)
         rule, target, pointer = f"meta_{key}", f"meta.{key}", place(f"meta/{key}", after)
         for one in value_changes(before, after, target=target, path_rule=rule, pointer=pointer):
             yield make_change(rule, target, one.old, one.new, pointer)
@@ -279,14 +287,14 @@ def message_changes(
     before, after = ([exact_text(one) for one in side] for side in (old, new))
     first = common_length(before, after)
     last = common_length(before[first:][::-1], after[first:][::-1])
-    ends = len(old) - last, len(new) - last
+    stops = len(old) - last, len(new) - last
     pairs = [
         *((i, i) for i in range(first)),
-        *_align_by_cost(old, new, range(first, ends[0]), range(first, ends[1])),
-        *((ends[0] + i, ends[1] + i) for i in range(last)),
+        *_align_by_cost(old, new, range(first, stops[0]), range(first, stops[1])),
+        *((stops[0] + i, stops[1] + i) for i in range(last)),
     ]
-    gone = {exact_text(old[i]): i for i, j in pairs if i is not None and j is None}
-    come = {exact_text(new[j]) for i, j in pairs if i is None and j is not None}
+    removed = {exact_text(old[i]): i for i, j in pairs if i is not None and j is None}
+    added = {exact_text(new[j]) for i, j in pairs if i is None and j is not None}
     for i, j in pairs:
         if i is not None and j is not None:
             needed = decides and _is_needed(old, i)
@@ -294,13 +302,13 @@ def message_changes(
                 old[i], new[j], f"messages {j + 1}", f"{pointer}/{j}", needed=needed
             )
         elif j is not None:
-            words, moved = cut_text(message_text(new[j])), gone.get(exact_text(new[j]))
-            was, rule, now = None, "message_added", words
+            words, moved = cut_text(message_text(new[j])), removed.get(exact_text(new[j]))
+            old_words, rule, new_words = None, "message_added", words
             if moved is not None:
-                was, rule = f"{words} (at place {moved + 1})", "message_order"
-                now = f"{words} (at place {j + 1})"
-            yield make_change(rule, f"messages {j + 1}", was, now, f"{pointer}/{j}")
-        elif i is not None and exact_text(old[i]) not in come:
+                old_words, rule = f"{words} (at place {moved + 1})", "message_order"
+                new_words = f"{words} (at place {j + 1})"
+            yield make_change(rule, f"messages {j + 1}", old_words, new_words, f"{pointer}/{j}")
+        elif i is not None and exact_text(old[i]) not in added:
             words = cut_text(message_text(old[i]))
             yield make_change("message_removed", f"messages {i + 1}", words, None, f"{pointer}/{i}")
 
@@ -315,8 +323,8 @@ def _align_by_cost(
     if len(rows) * len(columns) > _MOST_CELLS:
         return list(zip_longest(rows, columns))
     before, after = (
-        [[exact_text(getattr(side[place], key)) for key in _DIFFERENT] for place in places]
-        for side, places in ((old, rows), (new, columns))
+        [[exact_text(getattr(side[index], key)) for key in _DIFFERENT] for index in indices]
+        for side, indices in ((old, rows), (new, columns))
     )
     table = [[j * _ALONE for j in range(len(after) + 1)]]
     for i, one in enumerate(before):
@@ -325,24 +333,24 @@ def _align_by_cost(
             alone = min(table[i][j + 1], row[j]) + _ALONE
             row.append(min(table[i][j] + _difference_cost(one, other), alone))
         table.append(row)
-    found: list[_Pair] = []
+    pairs: list[_Pair] = []
     i, j = len(before), len(after)
     while i or j:
         cost = _difference_cost(before[i - 1], after[j - 1]) if i and j else 0.0
         if i and j and table[i][j] == table[i - 1][j - 1] + cost:
             i, j = i - 1, j - 1
-            found.append((rows[i], columns[j]))
+            pairs.append((rows[i], columns[j]))
         elif j and table[i][j] == table[i][j - 1] + _ALONE:
             j -= 1
-            found.append((None, columns[j]))
+            pairs.append((None, columns[j]))
         else:
             i -= 1
-            found.append((rows[i], None))
-    return found[::-1]
+            pairs.append((rows[i], None))
+    return pairs[::-1]
 
 
-def _difference_cost(one: Sequence[str], other: Sequence[str]) -> float:
-    different = {key for key, a, b in zip(_DIFFERENT, one, other, strict=True) if a != b}
+def _difference_cost(before: Sequence[str], after: Sequence[str]) -> float:
+    different = {key for key, a, b in zip(_DIFFERENT, before, after, strict=True) if a != b}
     if {"role", "content"} <= different:
         return _OTHER_MESSAGE
     return sum(_DIFFERENT[key] for key in different)
@@ -379,8 +387,8 @@ def _role_changes(
     old: MessageRole, new: MessageRole, target: str, pointer: str
 ) -> Sequence[Change]:
     if isinstance(old, RoleFromData) and isinstance(new, RoleFromData):
-        named = not old.order and not new.order
-        if named and exact_text(old.path) == exact_text(new.path):
+        by_name = not old.order and not new.order
+        if by_name and exact_text(old.path) == exact_text(new.path):
             tables = _role_table(old), _role_table(new)
             return role_map_changes(*tables, target, lambda key: pointer_to(f"{pointer}/map", key))
     both_split = isinstance(old, RoleSplit) and isinstance(new, RoleSplit)
@@ -410,11 +418,11 @@ def _effective_mask(message: Message) -> bool | Value | None:
     return message.loss_mask
 
 
-def _is_needed(messages: Sequence[Message], place: int) -> bool:
+def _is_needed(messages: Sequence[Message], index: int) -> bool:
     """Check whether it is the only one of the assistant, or the only one that may be answered."""
-    role = messages[place].role
-    if messages[place].each or not isinstance(role, str) or role == "system":
+    role = messages[index].role
+    if messages[index].each or not isinstance(role, str) or role == "system":
         return False
     side = {"assistant"} if role == "assistant" else {"user", "tool"}
-    others = (other.role for number, other in enumerate(messages) if number != place)
-    return not any(side & set(possible_roles(other)) for other in others)
+    other_roles = (other.role for number, other in enumerate(messages) if number != index)
+    return not any(side & set(possible_roles(other)) for other in other_roles)

@@ -61,8 +61,8 @@ def normal_form(document: MappingDocument, values: Sequence[Json] = ()) -> Mappi
     """Return the tree of a mapping document of version 1 or 2 in its normal form."""
     checked = parse(document, where="mapping")
     # What resolves in no row is a path.
-    stated = checked if "version" in checked else Version1(values).rewrite(checked)
-    return simplest_form(read_tree(stated))
+    document_v2 = checked if "version" in checked else Version1(values).rewrite(checked)
+    return simplest_form(read_tree(document_v2))
 
 
 def simplest_form(mapping: Mapping) -> Mapping:
@@ -83,13 +83,13 @@ def simplest_form(mapping: Mapping) -> Mapping:
 def _settled_layout(layout: Layout) -> Layout:
     if not layout.messages:
         return rewrite(layout, _simplify)
-    there = expand_zip(layout.messages)
-    settled = rewrite(replace(layout, messages=there), _simplify)
-    if not there:
-        return replace(settled, messages=layout.messages[:1])
+    messages = expand_zip(layout.messages)
+    simplified = rewrite(replace(layout, messages=messages), _simplify)
+    if not messages:
+        return replace(simplified, messages=layout.messages[:1])
     # How a path is spelt decides which neighbours belong together: then the spelling stays.
-    alike = _blocks(expand_zip(settled.messages or ())) == _blocks(there)
-    return settled if alike else replace(settled, messages=there)
+    same_blocks = _blocks(expand_zip(simplified.messages or ())) == _blocks(messages)
+    return simplified if same_blocks else replace(simplified, messages=messages)
 
 
 def _blocks(messages: tuple[Message, ...]) -> list[tuple[int, int]]:
@@ -104,9 +104,9 @@ def _blocks(messages: tuple[Message, ...]) -> list[tuple[int, int]]:
 def _simplify(name: str, node: Any) -> Any:  # noqa: ANN401 - any part of the tree
     """Simplify a node whose own parts are simple already; `name` is the field that it stands in."""
     if isinstance(node, Path):
-        plain = _simplest_path(node)
+        simple = _simplest_path(node)
         # A quoted key with braces stays: a template cannot hold it bare.
-        return node if name == "template" and {"{", "}"} & {*plain.text} else plain
+        return node if name == "template" and {"{", "}"} & {*simple.text} else simple
     change = _CHANGES.get(type(node))
     return change(node) if change else node
 
@@ -120,9 +120,9 @@ def _value(value: Value) -> Value:
     return replace(value, parts=tuple(parts))
 
 
-def _joined_parts(part: Value, bare: bool) -> tuple[Value, ...]:
-    plain = _as_text(part)
-    return plain.parts if bare and plain.kind == "concat" and plain.is_bare else (plain,)
+def _joined_parts(part: Value, is_bare: bool) -> tuple[Value, ...]:
+    as_text = _as_text(part)
+    return as_text.parts if is_bare and as_text.kind == "concat" and as_text.is_bare else (as_text,)
 
 
 def _as_text(value: Value) -> Value:
@@ -136,7 +136,7 @@ def _shortest_map(table: dict[str, Any]) -> dict[str, Any]:
     if "*" not in table:
         return table
     other = exact_text(table["*"])
-    return {key: to for key, to in table.items() if key == "*" or exact_text(to) != other}
+    return {key: value for key, value in table.items() if key == "*" or exact_text(value) != other}
 
 
 def _layout(layout: Layout) -> Layout:
@@ -157,8 +157,8 @@ def _whole_number(value: Scalar) -> Scalar:
 
 
 def _role(role: RoleFromData) -> RoleFromData:
-    own = role.map is not None and dict(role.map) == {name: name for name in ROLES}
-    return replace(role, map=_shortest_map(role.map) if role.map and not own else None)
+    is_default = role.map is not None and dict(role.map) == {name: name for name in ROLES}
+    return replace(role, map=_shortest_map(role.map) if role.map and not is_default else None)
 
 
 def _message(message: Message) -> Message:

@@ -179,9 +179,9 @@ def _entry_facets(old: Table, new: Table) -> Iterator[_Facet]:
     for change, keys in _different_keys(before, after).items():
         # A new `*` stands for values that were rejected.
         default = set() if change == "added" else keys & {"*"}
-        for rule, some in ("map_default", default), (f"map_value_{change}", keys - default):
-            if some:
-                yield _Facet(rule, _select_entries(before, some), _select_entries(after, some))
+        for rule, chosen in ("map_default", default), (f"map_value_{change}", keys - default):
+            if chosen:
+                yield _Facet(rule, _select_entries(before, chosen), _select_entries(after, chosen))
 
 
 def _effective_entries(old: Table, new: Table) -> tuple[Table, Table]:
@@ -195,15 +195,15 @@ def _effective_entries(old: Table, new: Table) -> tuple[Table, Table]:
 
 
 def _select_entries(table: Table, keys: set[str]) -> Table | None:
-    return {key: to for key, to in table.items() if key in keys} or None
+    return {key: value for key, value in table.items() if key in keys} or None
 
 
 def _different_keys(old: Table, new: Table) -> dict[str, set[str]]:
-    both = old.keys() & new.keys()
+    shared = old.keys() & new.keys()
     return {
-        "added": new.keys() - both,
-        "removed": old.keys() - both,
-        "changed": {key for key in both if exact_text(old[key]) != exact_text(new[key])},
+        "added": new.keys() - shared,
+        "removed": old.keys() - shared,
+        "changed": {key for key in shared if exact_text(old[key]) != exact_text(new[key])},
     }
 
 
@@ -211,16 +211,16 @@ def role_map_changes(
     old: Table, new: Table, target: str, pointer: Callable[[str], str]
 ) -> list[Change]:
     """Compare the maps of two roles; what a map does not name has the role of `*`, or none."""
-    found = []
+    changes = []
     before, after = _effective_entries(old, new)
     for change, keys in _different_keys(before, after).items():
         if keys:
             entries = _select_entries(before, keys), _select_entries(after, keys)
             words = contrast_texts(*entries, pairs_text)
-            found.append(
+            changes.append(
                 make_change(f"role_map_value_{change}", target, *words, pointer(min(keys)))
             )
-    return found
+    return changes
 
 
 # --- conditions
@@ -241,14 +241,14 @@ def where_changes(old: list[PlacedCondition], new: list[PlacedCondition]) -> lis
     """Compare the conditions of one layout, old ones paired with new ones of their path."""
     before, after = _distinct_conditions(old), _distinct_conditions(new)
     if list(before) != list(after) and before.keys() == after.keys():
-        was, now = (
+        old_text, new_text = (
             cut_text(", ".join(condition_text(one.condition) for one in side))
             for side in (old, new)
         )
-        return [make_change("where_order", "where", was, now, new[0].pointer)]
-    gone = [one for key, one in before.items() if key not in after]
-    come = [one for key, one in after.items() if key not in before]
-    return list(_pair_changes(gone, come, list(before.values())))
+        return [make_change("where_order", "where", old_text, new_text, new[0].pointer)]
+    removed = [one for key, one in before.items() if key not in after]
+    added = [one for key, one in after.items() if key not in before]
+    return list(_pair_changes(removed, added, list(before.values())))
 
 
 def _distinct_conditions(conditions: list[PlacedCondition]) -> dict[str, PlacedCondition]:
@@ -259,58 +259,62 @@ def _distinct_conditions(conditions: list[PlacedCondition]) -> dict[str, PlacedC
 
 
 def _pair_changes(
-    gone: list[PlacedCondition], come: list[PlacedCondition], before: list[PlacedCondition]
+    removed: list[PlacedCondition], added: list[PlacedCondition], before: list[PlacedCondition]
 ) -> Iterator[Change]:
-    keyed = _take_pairs(gone, come, lambda one: (one.op, exact_text(one.path)))
-    for one, other in [*keyed, *_take_pairs(gone, come, lambda one: exact_text(one.path))]:
+    keyed = _take_pairs(removed, added, lambda one: (one.op, exact_text(one.path)))
+    for one, other in [*keyed, *_take_pairs(removed, added, lambda one: exact_text(one.path))]:
         words = contrast_texts(one.condition, other.condition, condition_text)
         tightened = "where_tightened" if _implies(other, one) else "where_changed"
         rule = "where_widened" if _implies(one, other) else tightened
         yield make_change(rule, "where", *words, other.pointer)
-    for one in gone:
-        said = cut_text(condition_text(one.condition))
-        yield make_change("where_widened", "where", said, None, one.pointer)
+    for one in removed:
+        text = cut_text(condition_text(one.condition))
+        yield make_change("where_widened", "where", text, None, one.pointer)
     known: dict[str, list[PlacedCondition]] = defaultdict(list)
     for one in before:
         known[exact_text(one.condition.path)].append(one)
-    for other in come:
-        held = known[exact_text(other.condition.path)][:_MOST_HELD]
-        rule = "where_widened" if any(_implies(one, other) for one in held) else "where_tightened"
-        said = cut_text(condition_text(other.condition))
-        yield make_change(rule, "where", None, said, other.pointer)
+    for other in added:
+        same_path = known[exact_text(other.condition.path)][:_MOST_HELD]
+        rule = (
+            "where_widened" if any(_implies(one, other) for one in same_path) else "where_tightened"
+        )
+        text = cut_text(condition_text(other.condition))
+        yield make_change(rule, "where", None, text, other.pointer)
 
 
 def _take_pairs(
-    gone: list[PlacedCondition],
-    come: list[PlacedCondition],
-    alike: Callable[[Condition], Hashable],
+    removed: list[PlacedCondition],
+    added: list[PlacedCondition],
+    key_of: Callable[[Condition], Hashable],
 ) -> list[tuple[PlacedCondition, PlacedCondition]]:
     """Pair conditions that are alike, and take them out of both lists."""
-    left: dict[Hashable, deque[PlacedCondition]] = defaultdict(deque)
-    for other in come:
-        left[alike(other.condition)].append(other)
-    found = [(one, left[key].popleft()) for one in gone if left[key := alike(one.condition)]]
-    taken = {id(one) for pair in found for one in pair}
-    for side in (gone, come):
-        side[:] = [one for one in side if id(one) not in taken]
-    return found
+    unpaired: dict[Hashable, deque[PlacedCondition]] = defaultdict(deque)
+    for other in added:
+        unpaired[key_of(other.condition)].append(other)
+    matched = [
+        (one, unpaired[key].popleft()) for one in removed if unpaired[key := key_of(one.condition)]
+    ]
+    paired = {id(one) for pair in matched for one in pair}
+    for side in (removed, added):
+        side[:] = [one for one in side if id(one) not in paired]
+    return matched
 
 
-def _implies(one: PlacedCondition, other: PlacedCondition) -> bool:
+def _implies(first: PlacedCondition, second: PlacedCondition) -> bool:
     """Check whether every row that passes one condition passes the other, for certain."""
-    was, now = one.condition, other.condition
-    ops = was.op, now.op
-    if exact_text(was.path) != exact_text(now.path):
+    first_condition, second_condition = first.condition, second.condition
+    ops = first_condition.op, second_condition.op
+    if exact_text(first_condition.path) != exact_text(second_condition.path):
         return False
     if ops == ("min_chars", "min_chars"):
-        return now.limit <= was.limit
+        return second_condition.limit <= first_condition.limit
     if ops == ("max_chars", "max_chars"):
-        return now.limit >= was.limit
+        return second_condition.limit >= first_condition.limit
     if ops == ("in", "in"):
-        return one.values <= other.values
+        return first.values <= second.values
     if ops == ("in", "not_in"):
-        return not one.values & other.values
-    return ops == ("not_in", "not_in") and other.values <= one.values
+        return not first.values & second.values
+    return ops == ("not_in", "not_in") and second.values <= first.values
 
 
 # --- facts about the files
@@ -318,7 +322,7 @@ def _implies(one: PlacedCondition, other: PlacedCondition) -> bool:
 
 def source_changes(old: SourceSpec, new: SourceSpec) -> list[Change]:
     """Compare the facts about the files; the rule of each is `source_` and its name."""
-    found = []
+    changes = []
     for fact in (one.name for one in fields(SourceSpec)):
         before, after = getattr(old, fact), getattr(new, fact)
         rule = f"source_{fact}"
@@ -326,8 +330,8 @@ def source_changes(old: SourceSpec, new: SourceSpec) -> list[Change]:
             # Otherwise files that come may outweigh those of the format that was found before.
             pinned = old.format is not None and old.format == new.format
             rule = "source_files_widened" if pinned else "source_files_other_kind"
-        found += part_changes(rule, f"source.{fact}", before, after, fact_text, f"/source/{fact}")
-    return found
+        changes += part_changes(rule, f"source.{fact}", before, after, fact_text, f"/source/{fact}")
+    return changes
 
 
 def _is_wider(old: Sequence[str], new: Sequence[str]) -> bool:
@@ -341,13 +345,14 @@ def _is_wider(old: Sequence[str], new: Sequence[str]) -> bool:
         return set(new) <= set(old)
     return all(
         any(
-            pattern == other and _later_exclusions(new, there) <= _later_exclusions(old, here)
-            for there, other in enumerate(new)
+            pattern == other
+            and _later_exclusions(new, new_number) <= _later_exclusions(old, old_number)
+            for new_number, other in enumerate(new)
         )
-        for here, pattern in enumerate(old)
+        for old_number, pattern in enumerate(old)
         if not pattern.startswith("!")
     )
 
 
-def _later_exclusions(patterns: Sequence[str], place: int) -> set[str]:
-    return {pattern for pattern in patterns[place:] if pattern.startswith("!")}
+def _later_exclusions(patterns: Sequence[str], start: int) -> set[str]:
+    return {pattern for pattern in patterns[start:] if pattern.startswith("!")}

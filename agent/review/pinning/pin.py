@@ -82,8 +82,8 @@ def pin_sample(
     notes: list[str] = []
     pinned = _choose_rows(source, sample, hiding, rows, counts, notes)
     if not pinned:
-        left = ", ".join(f"{why} {count}" for why, count in counts.items() if count)
-        raise OutputError(str(folder), f"no sampled row can be pinned ({left or 'no rows'})")
+        left_out = ", ".join(f"{reason} {count}" for reason, count in counts.items() if count)
+        raise OutputError(str(folder), f"no sampled row can be pinned ({left_out or 'no rows'})")
     with pinned_sample.stage_sample(folder) as stage:
         facts = _write_rows(stage, source, pinned, hiding)
         facts = replace(
@@ -128,19 +128,19 @@ def _choose_rows(
 ) -> list[_PinnedRows]:
     """Choose the rows that fit; count those that are left out."""
     sampled = {row.file for row in sample.rows}
-    found = [
+    rows_by_file = [
         (file, list(_redact_rows(source, sample, file, hiding, counts, notes)))
         for file in source.files
         if file.name in sampled
     ]
-    sizes = [[_measure_row(row.value) for row in of_file] for _, of_file in found]
+    sizes = [[_measure_row(row.value) for row in of_file] for _, of_file in rows_by_file]
     chosen = _choose_fitting(sizes, rows, _MOST_BYTES)
     counts["over_limit"] = sum(map(len, sizes)) - sum(map(len, chosen))
-    names = pinned_sample.redact_names([file for file, _ in found], hiding)
+    names = pinned_sample.redact_names([file for file, _ in rows_by_file], hiding)
     return [
-        _PinnedRows(file=file, name=names[file.name], rows=[of_file[n] for n in sorted(kept)])
-        for (file, of_file), kept in zip(found, chosen, strict=True)
-        if kept and file.name in names
+        _PinnedRows(file=file, name=names[file.name], rows=[of_file[n] for n in sorted(numbers)])
+        for (file, of_file), numbers in zip(rows_by_file, chosen, strict=True)
+        if numbers and file.name in names
     ]
 
 
@@ -153,10 +153,10 @@ def _redact_rows(
     notes: list[str],
 ) -> Iterator[SafeRow]:
     """Yield the redacted rows of a file that are not too large, and count the others."""
-    whole = file.facts.layout == "object" and source.spec.root in (None, "$")
+    is_document = file.facts.layout == "object" and source.spec.root in (None, "$")
     line = file.facts.format in ("csv", "text")
     for row in _list_rows(sample, file, source.spec):
-        if whole and _measure_row(row.value) > _MOST_ROW:
+        if is_document and _measure_row(row.value) > _MOST_ROW:
             row = replace(row, value=_shorten_lists(row.value))
             notes.append(f"{file.name}: one row, whose lists are cut short")
         try:
@@ -175,8 +175,8 @@ def _write_rows(
 ) -> SampleFacts:
     """Write the rows in the form of their files if a review needs it, else as JSON Lines."""
     if needs_form(source.spec) and (data := _form_bytes(pinned, source.spec)):
-        stated = source.guessed.to_document() | source.spec.to_document()
-        spec = SourceSpec.from_document(stated | {"json_fields": None, "query": None})
+        facts_document = source.guessed.to_document() | source.spec.to_document()
+        spec = SourceSpec.from_document(facts_document | {"json_fields": None, "query": None})
         if spec.columns is not None:
             spec = replace(spec, columns=tuple(map(hiding.text, spec.columns)))
         facts = _store_files(stage, source, pinned, data, spec)
@@ -197,12 +197,12 @@ def _form_bytes(pinned: Sequence[_PinnedRows], spec: SourceSpec) -> dict[str, Sa
 
 def _line_names(pinned: Sequence[_PinnedRows]) -> Iterator[str]:
     """Yield the names of files of JSON Lines; `README.jsonl` would be a note beside data."""
-    taken: set[str] = set()
+    used: set[str] = set()
     for one in pinned:
         name = one.name if "." in one.name.rpartition("/")[2] else f"{one.name}.txt"
-        while name in taken or not name.endswith(".jsonl"):
+        while name in used or not name.endswith(".jsonl"):
             name += ".jsonl"
-        taken.add(name)
+        used.add(name)
         yield name
 
 
@@ -234,8 +234,8 @@ def _reading_faults(
     """Yield what differs when the written files are read."""
     rows = {one.name: [row.value for row in one.rows] for one in pinned}
     try:
-        again = open_source(location, spec)
-        read = {file.name: _read_rows(again, file) for file in again.files}
+        reread = open_source(location, spec)
+        read = {file.name: _read_rows(reread, file) for file in reread.files}
     except SourceError as error:
         yield error.problem
         return
@@ -251,7 +251,7 @@ def _read_rows(source: Source, file: SourceFile) -> list[Json]:
     rows: dict[int, Json] = {}
     for batch in source.batches([file]):
         rows |= zip(batch.rows, batch.values, strict=True)
-        rows |= {bad.row: None for bad in batch.bad}
+        rows |= {broken.row: None for broken in batch.bad}
     return [drop_partitions(rows[number], file) for number in sorted(rows)]
 
 
@@ -286,35 +286,35 @@ def _measure_row(value: Json) -> int:
 
 def _shorten_lists(value: Json) -> Json:
     """Shorten the lists of a large row until it fits; return it as it is if it never does."""
-    for few in _FEWER:
-        small = _keep_first(value, few)
+    for count in _FEWER:
+        small = _keep_first(value, count)
         if _measure_row(small) <= _MOST_ROW:
             return small
     return value
 
 
-def _keep_first(value: Json, few: int) -> Json:
-    """Keep at most `few` elements of every list, and few keys of objects with many."""
+def _keep_first(value: Json, count: int) -> Json:
+    """Keep at most `count` elements of every list, and few keys of objects with many."""
     if isinstance(value, list):
-        return [_keep_first(inner, few) for inner in value[:few]]
+        return [_keep_first(inner, count) for inner in value[:count]]
     if isinstance(value, dict):
-        keys = list(value) if len(value) <= _FEW_KEYS else list(value)[:few]
-        return {key: _keep_first(value[key], few) for key in keys}
+        keys = list(value) if len(value) <= _FEW_KEYS else list(value)[:count]
+        return {key: _keep_first(value[key], count) for key in keys}
     return value
 
 
 def _choose_fitting(sizes: Sequence[Sequence[int]], rows: int, most_bytes: int) -> list[set[int]]:
     """Choose rows of each file: no more than `rows` and `most_bytes`, spread evenly."""
-    kept: list[set[int]] = [set() for _ in sizes]
+    chosen: list[set[int]] = [set() for _ in sizes]
     runs = [
         (file, range(start, min(start + _RUN, len(of_file))))
         for file, of_file in enumerate(sizes)
         for start in range(0, len(of_file), _RUN)
     ]
-    for place in spread_order(len(runs)):
-        file, run = runs[place]
+    for run_number in spread_order(len(runs)):
+        file, run = runs[run_number]
         for number in run:
             if rows > 0 and sizes[file][number] <= most_bytes:
-                kept[file].add(number)
+                chosen[file].add(number)
                 rows, most_bytes = rows - 1, most_bytes - sizes[file][number]
-    return kept
+    return chosen

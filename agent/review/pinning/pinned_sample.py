@@ -81,9 +81,9 @@ class PinnedSample:
         if not isinstance(facts, dict) or not (self.lines or "query" in facts):
             return document
         rest = {key: value for key, value in document.items() if key != "source"}
-        gone = facts.keys() - {"json_fields"} if self.lines else {"query"}
-        kept = {key: value for key, value in facts.items() if key not in gone}
-        return {**rest, "source": kept} if kept else rest
+        dropped = facts.keys() - {"json_fields"} if self.lines else {"query"}
+        remaining = {key: value for key, value in facts.items() if key not in dropped}
+        return {**rest, "source": remaining} if remaining else rest
 
 
 def pinned_folder(mapping: Path) -> Path:
@@ -113,33 +113,33 @@ def find_pinned(folder: Path) -> PinnedSample | None:
 
 
 def _read_facts(folder: Path) -> SampleFacts:
-    where = str(folder / ABOUT)
+    path = str(folder / ABOUT)
     try:
-        about = load_json(folder / ABOUT)
+        document = load_json(folder / ABOUT)
     except ValueError as error:
-        raise SourceError(where, "no JSON", "ingot map --pin-sample writes it") from error
-    if found := violations("sample", about):
-        pointer, said = found[0]
+        raise SourceError(path, "no JSON", "ingot map --pin-sample writes it") from error
+    if faults := violations("sample", document):
+        pointer, problem = faults[0]
         raise SourceError(
-            where, f"{pointer or '/'}: {said[:200]}", "ingot map --pin-sample writes it"
+            path, f"{pointer or '/'}: {problem[:200]}", "ingot map --pin-sample writes it"
         )
-    return decode(SampleFacts, about)
+    return decode(SampleFacts, document)
 
 
 def _list_files(folder: Path) -> list[Path]:
-    found: list[Path] = []
+    files: list[Path] = []
     size = 0
     for root, folders, names in os.walk(folder):
         for path in [folder, *(Path(root, name) for name in (*folders, *names))]:
             if path.is_symlink() or not (path.is_file() or path.is_dir()):
                 problem = f"{path.name} is a link or a device"
                 raise SourceError(str(folder), problem, "a pinned sample holds files only")
-        found += [Path(root, name) for name in names]
+        files += [Path(root, name) for name in names]
         size += sum(Path(root, name).stat().st_size for name in names)
         if size > _MOST_BYTES:
             problem = f"more than {_MOST_BYTES >> 20} MiB"
             raise SourceError(str(folder), problem, "this is not a pinned sample")
-    return sorted(found)
+    return sorted(files)
 
 
 def _sha256(folder: Path, files: list[Path]) -> str:
@@ -158,23 +158,23 @@ def redact_names(files: Sequence[SourceFile], hiding: SampleRedactor) -> dict[st
     """Return name -> name without secrets; different names stay different, endings stay."""
     names: dict[str, str] = {}
     for file in files:
-        shown = "/".join(_redact_part(part, hiding) for part in file.name.split("/"))
+        redacted = "/".join(_redact_part(part, hiding) for part in file.name.split("/"))
         path = PurePosixPath(file.name)
         inside = not path.is_absolute() and ".." not in path.parts and path.parts
-        if inside and shown not in names.values():
-            names[file.name] = shown
+        if inside and redacted not in names.values():
+            names[file.name] = redacted
     return names
 
 
 def _redact_part(part: str, hiding: SampleRedactor) -> str:
-    shown = hiding.text(part)
-    if shown == part:
+    redacted = hiding.text(part)
+    if redacted == part:
         return part
     ending = part[part.rfind(".") :] if "." in part else ""
     return (
-        shown + ending
+        redacted + ending
         if len(ending) <= _LONGEST_ENDING and hiding.text(ending) == ending
-        else shown
+        else redacted
     )
 
 
@@ -231,8 +231,8 @@ def commit_sample(stage: Path, facts: SampleFacts, folder: Path) -> None:
         (stage / ABOUT).write_bytes(encode_json(encode(facts), sort_keys=False))
         sync_tree(stage)
         if folder.exists():
-            aside = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}.old")
-            old = replace_folder(stage, folder, aside=aside)
+            old_path = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}.old")
+            old = replace_folder(stage, folder, old_path=old_path)
             shutil.rmtree(old, ignore_errors=True)
         else:
             stage.rename(folder)

@@ -76,18 +76,18 @@ class SampleRedactor:
         if self.off or not text:
             return text
         if kind := name_placeholder(text, name):
-            kept = text in self._keep and redact(text) == text
-            return text if kept else self._redactor.stand_in(kind, text)
+            is_kept = text in self._keep and redact(text) == text
+            return text if is_kept else self._redactor.stand_in(kind, text)
         if text.lstrip()[:1] in ("{", "["):
             try:
                 return self._json(text, parse_json(text.encode()), name)
             except (JsonTextError, UnicodeEncodeError):
                 pass
         known = self._known.text(text)
-        found = redact(known)
-        if found != known and _PLACEHOLDER.fullmatch(found):
-            return self._redactor.stand_in(found, text)
-        return found
+        redacted = redact(known)
+        if redacted != known and _PLACEHOLDER.fullmatch(redacted):
+            return self._redactor.stand_in(redacted, text)
+        return redacted
 
     def _spelled(self, text: str) -> str:
         """Redact a text as it is spelled, whatever it holds."""
@@ -125,7 +125,7 @@ def _hide_key_line(cell: Json) -> Json:
 
 def named_values(document: Json) -> frozenset[str]:
     """Return the texts of data that a mapping names: keys of `map`, values of `in` and `not_in`."""
-    found: set[str] = set()
+    names: set[str] = set()
     waiting = [document]
     while waiting:
         value = waiting.pop()
@@ -133,8 +133,8 @@ def named_values(document: Json) -> frozenset[str]:
             waiting += value
         elif isinstance(value, dict):
             waiting += value.values()
-            found.update(value["map"] if isinstance(value.get("map"), dict) else ())
+            names.update(value["map"] if isinstance(value.get("map"), dict) else ())
             for key in ("in", "not_in"):
-                stated = value.get(key)
-                found.update(one for one in stated or () if isinstance(one, str))
-    return frozenset(found)
+                values = value.get(key)
+                names.update(one for one in values or () if isinstance(one, str))
+    return frozenset(names)

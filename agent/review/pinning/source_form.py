@@ -64,8 +64,8 @@ def _spell_table(file: SourceFile, rows: Sequence[SafeRow]) -> str:
     header = [list(rows[0].value)] if file.facts.header else []
     records = (*header, *(list(row.value.values()) for row in rows))
     delimiter, quote = file.facts.delimiter, file.facts.quote
-    spelled = ((_spell_cell(cell, delimiter, quote) for cell in record) for record in records)
-    return "".join(f"{delimiter.join(cells)}\n" for cells in spelled)
+    lines = ((_spell_cell(cell, delimiter, quote) for cell in record) for record in records)
+    return "".join(f"{delimiter.join(cells)}\n" for cells in lines)
 
 
 def _spell_cell(cell: str | None, delimiter: str, quote: str) -> str:

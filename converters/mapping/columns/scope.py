@@ -21,7 +21,7 @@ class NotColumnarError(Exception):
 PRESENT = "\0present"  # ends the name of a column of booleans: where the other exists
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """One step down in a schema: the child of a struct, or an element of a list."""
 
     kind: Literal["field", "item"]
@@ -33,7 +33,7 @@ class Around(NamedTuple):
     """An object around what paths start at: so many frames out, and so many steps down there."""
 
     up: int
-    steps: tuple[Step, ...]
+    steps: tuple[PathStep, ...]
     kind: pa.DataType
 
 
@@ -50,7 +50,7 @@ class Scope:
 class ColumnPath:
     """Where a path leads in a schema."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PathStep, ...]
     leaf: pa.DataType | None  # what is found there, None where nothing is in any row
     up: int = 0  # it starts so many frames further out
     is_file: bool = False  # it is the name of the file, wherever the path starts
@@ -129,7 +129,7 @@ def _elements_scope(way: ColumnPath, scope: Scope) -> Scope:
 
 
 def _locate_names(
-    names: tuple[str, ...], kind: pa.DataType, steps: list[Step]
+    names: tuple[str, ...], kind: pa.DataType, steps: list[PathStep]
 ) -> pa.DataType | None:
     """A run of plain names: at each struct the longest run that is a field is taken first."""
     here, position = kind, 0
@@ -142,7 +142,7 @@ def _locate_names(
             return None
         position, present = keys[name], f"{name}{PRESENT}"
         there = known.index(present) if present in known else None
-        steps.append(Step("field", known.index(name), there))
+        steps.append(PathStep("field", known.index(name), there))
         here = here.field(steps[-1].place).type
     return here
 
@@ -173,10 +173,10 @@ def refuse_views(kind: pa.DataType) -> None:
         refuse_views(kind.field(place).type)
 
 
-def _locate_item(place: int, kind: pa.DataType, steps: list[Step]) -> pa.DataType | None:
+def _locate_item(place: int, kind: pa.DataType, steps: list[PathStep]) -> pa.DataType | None:
     if is_list(kind):
         refuse_views(kind.value_type)
-        steps.append(Step("item", place))
+        steps.append(PathStep("item", place))
         return kind.value_type
     if pa.types.is_nested(kind) and not pa.types.is_struct(kind):
         raise NotColumnarError(f"an element of type {kind}")

@@ -48,24 +48,30 @@ class TrainedSpans(NamedTuple):
     @classmethod
     def of_texts(cls, texts: Sequence[str], spans: Sequence[Sequence[TextSpan]]) -> "TrainedSpans":
         """Return the spans of each text that are trained on."""
-        found = [[one for one in own if one.trained] for own in spans]
-        flat = [(at, one.start, one.end) for at, own in enumerate(found) for one in own]
-        last = (max((one.end for one in own), default=None) for own in found)
+        trained = [[one for one in text_spans if one.trained] for text_spans in spans]
+        flat = [
+            (number, one.start, one.end)
+            for number, text_spans in enumerate(trained)
+            for one in text_spans
+        ]
+        last = (max((one.end for one in text_spans), default=None) for text_spans in trained)
         pairs = zip(texts, last, strict=True)
         closing = [end is not None and not text[end:].strip() for text, end in pairs]
-        owners, starts, ends = np.array(flat, np.int64).reshape(-1, 3).T
-        return cls(owners, starts, ends, np.array(closing, np.bool_))
+        owners, starts, stops = np.array(flat, np.int64).reshape(-1, 3).T
+        return cls(owners, starts, stops, np.array(closing, np.bool_))
 
     def slice(self, begin: int, end: int) -> "TrainedSpans":
         """Return the spans of the texts from `begin` to `end`."""
-        own = slice(*np.searchsorted(self.owners, (begin, end)))
+        selected = slice(*np.searchsorted(self.owners, (begin, end)))
         closing = self.closing[begin:end]
-        return TrainedSpans(self.owners[own] - begin, self.starts[own], self.ends[own], closing)
+        return TrainedSpans(
+            self.owners[selected] - begin, self.starts[selected], self.ends[selected], closing
+        )
 
-    def of_text(self, place: int) -> tuple[TextSpan, ...]:
+    def of_text(self, number: int) -> tuple[TextSpan, ...]:
         """Return the spans of one text."""
-        own = self.slice(place, place + 1)
-        pairs = zip(own.starts.tolist(), own.ends.tolist(), strict=True)
+        spans = self.slice(number, number + 1)
+        pairs = zip(spans.starts.tolist(), spans.ends.tolist(), strict=True)
         return tuple(TextSpan(start, end, True) for start, end in pairs)
 
 
@@ -84,30 +90,30 @@ class TokenBytes:
         positions never fall.
         """
         borders, firsts = byte_offsets(texts) - byte_offsets(texts)[0], id_offsets(encoded.lengths)
-        spelled = self.spellings.take(pa.array(np.minimum(encoded.ids, len(self.spellings) - 1)))
-        wanted, ends = texts_buffer(texts), byte_offsets(spelled)
-        added = np.diff(ends[firsts]) - np.diff(borders)
+        spellings = self.spellings.take(pa.array(np.minimum(encoded.ids, len(self.spellings) - 1)))
+        expected, token_ends = texts_buffer(texts), byte_offsets(spellings)
+        added = np.diff(token_ends[firsts]) - np.diff(borders)
         exact = (added == 0) | (added == 1)
-        unknown = np.flatnonzero(ends[1:] == ends[:-1])
+        unknown = np.flatnonzero(token_ends[1:] == token_ends[:-1])
         exact[np.searchsorted(firsts, unknown, side="right") - 1] = False
         if not exact.all():
-            wanted = wanted[np.repeat(exact, np.diff(borders))]
-            kept = np.repeat(exact, encoded.lengths)
-            spelled = spelled.filter(pa.array(kept))
-            ends = id_offsets(np.where(kept, np.diff(ends), 0))
+            expected = expected[np.repeat(exact, np.diff(borders))]
+            in_exact = np.repeat(exact, encoded.lengths)
+            spellings = spellings.filter(pa.array(in_exact))
+            token_ends = id_offsets(np.where(in_exact, np.diff(token_ends), 0))
             added[~exact] = 0
         begins = id_offsets(np.where(exact, np.diff(borders) + added, 0))
         spaced = begins[:-1][added > 0]
         if len(spaced):
-            wanted = np.insert(wanted, spaced - np.arange(len(spaced)), ord(" "))
-        wrong = np.flatnonzero(texts_buffer(spelled) != wanted)
+            expected = np.insert(expected, spaced - np.arange(len(spaced)), ord(" "))
+        wrong = np.flatnonzero(texts_buffer(spellings) != expected)
         exact[np.searchsorted(begins, wrong, side="right") - 1] = False
         shift = borders[:-1] - begins[:-1] - added
         if not shift.any():
-            return ends[:-1], ends[1:], exact
-        places = ends[1:] + np.repeat(shift, encoded.lengths)
-        starts = np.maximum(places - np.diff(ends), np.repeat(borders[:-1], encoded.lengths))
-        return starts, places, exact
+            return token_ends[:-1], token_ends[1:], exact
+        stops = token_ends[1:] + np.repeat(shift, encoded.lengths)
+        starts = np.maximum(stops - np.diff(token_ends), np.repeat(borders[:-1], encoded.lengths))
+        return starts, stops, exact
 
 
 def read_token_bytes(loaded: "TokenizerFile") -> TokenBytes:
@@ -139,10 +145,10 @@ def _sentencepiece_bytes(loaded: "TokenizerFile") -> Iterable[tuple[int, bytes |
 
 def _byte_letters() -> dict[str, int]:
     """The letters that byte-level BPE writes for bytes: itself if printable, else from 256 on."""
-    shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    hidden = [byte for byte in range(256) if byte not in shown]
-    return {chr(byte): byte for byte in shown} | {
-        chr(256 + place): byte for place, byte in enumerate(hidden)
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    hidden = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {
+        chr(256 + number): byte for number, byte in enumerate(hidden)
     }
 
 
@@ -199,29 +205,33 @@ class LossMasker:
         if self._loaded.kind == "sentencepiece":
             # A model may drop a space that begins a text, and put its own in the place.
             exact &= ~pc.starts_with(texts, " ").to_numpy(zero_copy_only=False)
-        firsts, sure, wanted = id_offsets(encoded.lengths), exact[owners], first < last
+        firsts, certain, nonempty = id_offsets(encoded.lengths), exact[owners], first < last
         # A token without width stands for the place behind it.
-        begin = np.searchsorted(np.maximum(ends, starts + 1), first, side="right")
-        begin = np.maximum(begin, firsts[owners])[wanted & sure]
-        end = np.minimum(np.searchsorted(starts, last), firsts[owners + 1])[wanted & sure]
-        for low, high in zip(begin.tolist(), end.tolist(), strict=True):
-            mask[low:high] = 1
-        for at in np.unique(owners[wanted & ~sure & (encoded.lengths[owners] > 0)]).tolist():
-            own = slice(firsts[at], firsts[at + 1])
-            text, own_spans = texts[at].as_py(), spans.of_text(at)
-            mask[own] = self._mask_text(text, own_spans, encoded.ids[own], engine)
+        first_tokens = np.searchsorted(np.maximum(ends, starts + 1), first, side="right")
+        first_tokens = np.maximum(first_tokens, firsts[owners])[nonempty & certain]
+        last_tokens = np.minimum(np.searchsorted(starts, last), firsts[owners + 1])[
+            nonempty & certain
+        ]
+        for start, stop in zip(first_tokens.tolist(), last_tokens.tolist(), strict=True):
+            mask[start:stop] = 1
+        for number in np.unique(
+            owners[nonempty & ~certain & (encoded.lengths[owners] > 0)]
+        ).tolist():
+            id_range = slice(firsts[number], firsts[number + 1])
+            text, own_spans = texts[number].as_py(), spans.of_text(number)
+            mask[id_range] = self._mask_text(text, own_spans, encoded.ids[id_range], engine)
         return mask
 
     def _mask_text(self, text: str, spans: Sequence[TextSpan], ids: Ids, engine: str) -> LossMask:
-        found, starts, ends = self._locate_tokens(text)
-        if not np.array_equal(found, ids):
+        found_ids, starts, ends = self._locate_tokens(text)
+        if not np.array_equal(found_ids, ids):
             raise EngineWrongError(engine, text[:_SHOWN])
         within = [one for one in spans if max(one.start, 0) < min(one.end, len(text))]
         # A token is trained on if more spans begin before its end than are over before it begins.
-        begun = np.sort(np.array([one.start for one in within], np.int64))
-        over = np.sort(np.array([one.end for one in within], np.int64))
-        begun_before = np.searchsorted(begun, np.maximum(ends, starts + 1), side="left")
-        over_before = np.searchsorted(over, starts, side="right")
+        span_starts = np.sort(np.array([one.start for one in within], np.int64))
+        span_ends = np.sort(np.array([one.end for one in within], np.int64))
+        begun_before = np.searchsorted(span_starts, np.maximum(ends, starts + 1), side="left")
+        over_before = np.searchsorted(span_ends, starts, side="right")
         mask: LossMask = (begun_before > over_before).astype(np.uint8)
         return mask
 
@@ -240,8 +250,8 @@ class LossMasker:
 
     def _call_library(self, text: str) -> tuple[Sequence[int], Iterable[tuple[int, int]]]:
         if self._loaded.kind == "sentencepiece":
-            found = self._library.encode(text, return_type="offset_mapping")
-            return found["ids"], found["offsets"]
+            output = self._library.encode(text, return_type="offset_mapping")
+            return output["ids"], output["offsets"]
         with catch_panics():
             encoding = self._library.encode(text, add_special_tokens=False)
         return encoding.ids, encoding.offsets
@@ -256,11 +266,13 @@ class LossMasker:
 
 
 def _byte_places(
-    texts: pa.LargeStringArray, owners: TokenPlaces, places: TokenPlaces
+    texts: pa.LargeStringArray, owners: TokenPlaces, positions: TokenPlaces
 ) -> TokenPlaces:
     """Places in characters of texts as bytes of all of them, within the text that owns each."""
     data = texts_buffer(texts)
-    heads = np.append(np.flatnonzero(data.view(np.int8) >= FIRST_BYTE), len(data))
-    before = np.searchsorted(heads, byte_offsets(texts) - byte_offsets(texts)[0])
-    found: TokenPlaces = heads[before[owners] + np.clip(places, 0, np.diff(before)[owners])]
-    return found
+    char_starts = np.append(np.flatnonzero(data.view(np.int8) >= FIRST_BYTE), len(data))
+    before = np.searchsorted(char_starts, byte_offsets(texts) - byte_offsets(texts)[0])
+    byte_positions: TokenPlaces = char_starts[
+        before[owners] + np.clip(positions, 0, np.diff(before)[owners])
+    ]
+    return byte_positions

@@ -77,20 +77,20 @@ def read_marks(text: str, marks: MarkSet) -> tuple[str, dict[int, TextRange]]:
     pieces: list[str] = []
     opened: dict[int, list[int]] = {}
     closed: dict[int, list[int]] = {}
-    done = length = 0
-    for found in re.finditer(f"{a}([0-9]+){b}|{c}([0-9]+){d}", text):
-        pieces.append(text[done : found.start()])
-        length += found.start() - done
-        done = found.end()
-        table, number = (opened, found[1]) if found[1] else (closed, found[2])
+    position = length = 0
+    for match in re.finditer(f"{a}([0-9]+){b}|{c}([0-9]+){d}", text):
+        pieces.append(text[position : match.start()])
+        length += match.start() - position
+        position = match.end()
+        table, number = (opened, match[1]) if match[1] else (closed, match[2])
         table.setdefault(int(number), []).append(length)
-    pieces.append(text[done:])
-    places = {
+    pieces.append(text[position:])
+    ranges = {
         number: (starts[0], closed[number][0])
         for number, starts in opened.items()
         if len(starts) == len(closed.get(number, ())) == 1 and starts[0] <= closed[number][0]
     }
-    return "".join(pieces), places
+    return "".join(pieces), ranges
 
 
 ChatMessage: TypeAlias = dict[str, Any]  # role and content, both text
@@ -131,29 +131,31 @@ class SpanSearch:
         self._made: dict[tuple[int, bool], str | None] = {}
         self._known: dict[_BetweenTexts | None, int | None] = {}
         self._marks = choose_marks([self.text, *(one["content"] for one in self._messages)])
-        wanted = frozenset(self.chat.trained)
-        self._places = self._locate(self.render, len(self._messages), False, self.text, wanted)
+        trained = frozenset(self.chat.trained)
+        self._places = self._locate(self.render, len(self._messages), False, self.text, trained)
 
     def span(self, number: int) -> TextSpan:
         """Return the span of a trained message, by its position. Raises TemplateError."""
-        place = self._places.get(number)
-        start, end = self._start(number, place), self._end(number, place)
-        if start is None or end is None or not start <= end <= self._limit(place):
+        marked = self._places.get(number)
+        start, end = self._start(number, marked), self._end(number, marked)
+        if start is None or end is None or not start <= end <= self._limit(marked):
             name = self.chat.named[number]
             raise TemplateError(f"the place of {name} in the text is unclear")
         return TextSpan(start=start, end=end, trained=True)
 
-    def _limit(self, place: TextRange | None) -> int:
-        later = [one[0] for one in self._places.values() if place and one[0] > place[1]]
-        return min(later, default=len(self.text))
+    def _limit(self, marked: TextRange | None) -> int:
+        later_starts = [
+            marks[0] for marks in self._places.values() if marked and marks[0] > marked[1]
+        ]
+        return min(later_starts, default=len(self.text))
 
     def _locate(
-        self, render: RenderChat, count: int, prompt: bool, text: str, wanted: frozenset[int]
+        self, render: RenderChat, count: int, prompt: bool, text: str, numbers: frozenset[int]
     ) -> _PlacesByNumber:
         """The places that marks show in a rendering, of marks that change nothing else in it."""
         tried: list[list[_Cut]] = []
-        places: _PlacesByNumber = {}
-        for cuts in _list_cuts(self._messages[:count], wanted):
+        located: _PlacesByNumber = {}
+        for cuts in _list_cuts(self._messages[:count], numbers):
             if cuts in tried:
                 continue
             tried.append(cuts)
@@ -161,11 +163,11 @@ class SpanSearch:
             marked_text = _render_or_none(render, messages, prompt)
             if marked_text is None:
                 continue
-            clean, shown = read_marks(marked_text, self._marks)
-            places = shown | places if clean == text else places
-            if all(number in places for number in wanted):
+            clean, marked = read_marks(marked_text, self._marks)
+            located = marked | located if clean == text else located
+            if all(number in located for number in numbers):
                 break
-        return places
+        return located
 
     def _mark(self, number: int, message: ChatMessage, cut: _Cut) -> ChatMessage:
         if cut is None:
@@ -174,64 +176,64 @@ class SpanSearch:
         middle = mark_text(content[start:end], number, self._marks)
         return {**message, "content": content[:start] + middle + content[end:]}
 
-    def _start(self, number: int, place: TextRange | None) -> int | None:
-        found = None
+    def _start(self, number: int, marked: TextRange | None) -> int | None:
+        prompt_end = None
         if self.prompts and self._messages[number]["role"] == "assistant":
             before = self._places.get(number - 1)
             key = self._text_between("start", number - 1, number)
-            found = self._recall(key, before, partial(self._prompt_end, number, before))
-        return place[0] if found is None and place else found
+            prompt_end = self._recall(key, before, partial(self._prompt_end, number, before))
+        return marked[0] if prompt_end is None and marked else prompt_end
 
     def _recall(
-        self, key: _BetweenTexts | None, base: TextRange | None, find: Callable[[], int | None]
+        self, key: _BetweenTexts | None, base: TextRange | None, search: Callable[[], int | None]
     ) -> int | None:
         """What was found behind such a content before, else what is found now."""
         if key in self._known and base:
             known = self._known[key]
             return None if known is None else base[1] + known
-        found = find()
+        position = search()
         if key and base:
-            self._known[key] = None if found is None else found - base[1]
-        return found
+            self._known[key] = None if position is None else position - base[1]
+        return position
 
     def _prompt_end(self, number: int, before: TextRange | None) -> int | None:
         """Where the generation prompt ends in the text; None = it tells nothing."""
-        prompt, bare = self._prefix(number, True), self._prefix(number, False)
-        if prompt is None or prompt == bare:
+        prompt, without_prompt = self._prefix(number, True), self._prefix(number, False)
+        if prompt is None or prompt == without_prompt:
             return None
         if self.text.startswith(prompt):
             return len(prompt)
-        behind = self._behind(self.render, number - 1, number, True) if before else None
-        if before and behind and self.text.startswith(behind, before[1]):
-            return before[1] + len(behind)
+        following = self._behind(self.render, number - 1, number, True) if before else None
+        if before and following and self.text.startswith(following, before[1]):
+            return before[1] + len(following)
         return None
 
-    def _end(self, number: int, place: TextRange | None) -> int | None:
+    def _end(self, number: int, marked: TextRange | None) -> int | None:
         key = self._text_between("end", number, number + 1)
-        return self._recall(key, place, partial(self._turn_end, number, place))
+        return self._recall(key, marked, partial(self._turn_end, number, marked))
 
-    def _turn_end(self, number: int, place: TextRange | None) -> int | None:
+    def _turn_end(self, number: int, marked: TextRange | None) -> int | None:
         """Where the mark that ends the turn ends, white space left out; else the content's end."""
-        least = place[1] if place else 0
-        whole = self._prefix(number + 1, False)
-        if whole is not None and self.text.startswith(whole):
-            return max(least, len(whole.rstrip()))
-        if place is None:
+        content_end = marked[1] if marked else 0
+        prefix = self._prefix(number + 1, False)
+        if prefix is not None and self.text.startswith(prefix):
+            return max(content_end, len(prefix.rstrip()))
+        if marked is None:
             return None
-        between = self.text[least : self._limit(place)]
+        between = self.text[content_end : self._limit(marked)]
         for render in (self.render, self.without_eos(between)):
-            behind = self._behind(render, number, number + 1, False) if render else None
-            if behind is not None and between.startswith(behind.rstrip()):
-                return least + len(behind.rstrip())
-        return None if self._messages[number]["role"] == "assistant" else least
+            following = self._behind(render, number, number + 1, False) if render else None
+            if following is not None and between.startswith(following.rstrip()):
+                return content_end + len(following.rstrip())
+        return None if self._messages[number]["role"] == "assistant" else content_end
 
-    def _text_between(self, what: str, first: int, second: int) -> _BetweenTexts | None:
+    def _text_between(self, kind: str, first: int, second: int) -> _BetweenTexts | None:
         """What identifies the text between two contents that follow each other."""
-        places = self._places.get(first), self._places.get(second)
-        if places[0] is None or places[1] is None or places[0][1] > places[1][0]:
+        ranges = self._places.get(first), self._places.get(second)
+        if ranges[0] is None or ranges[1] is None or ranges[0][1] > ranges[1][0]:
             return None
-        one, other = (self._messages[i]["role"] for i in (first, second))
-        return what, one, other, self.text[places[0][1] : places[1][0]]
+        first_role, second_role = (self._messages[i]["role"] for i in (first, second))
+        return kind, first_role, second_role, self.text[ranges[0][1] : ranges[1][0]]
 
     def _prefix(self, count: int, prompt: bool) -> str | None:
         """The first messages rendered; None if the template refuses them."""
@@ -247,8 +249,8 @@ class SpanSearch:
         text = _render_or_none(render, self._messages[:count], prompt)
         if text is None:
             return None
-        place = self._locate(render, count, prompt, text, frozenset([number])).get(number)
-        return text[place[1] :] if place else None
+        marked = self._locate(render, count, prompt, text, frozenset([number])).get(number)
+        return text[marked[1] :] if marked else None
 
 
 def _render_or_none(
@@ -260,22 +262,22 @@ def _render_or_none(
         return None
 
 
-def _list_cuts(messages: Sequence[ChatMessage], wanted: frozenset[int]) -> list[list[_Cut]]:
+def _list_cuts(messages: Sequence[ChatMessage], numbers: frozenset[int]) -> list[list[_Cut]]:
     """Ways to put marks, from the whole contents to what a template is least likely to touch."""
     contents = [one["content"] for one in messages]
-    whole = [_trim_content(one, lambda _: 0, len) for one in contents]
+    whole_contents = [_trim_content(one, lambda _: 0, len) for one in contents]
     inner = [_trim_content(one, _leading_space_end, _trailing_space_start) for one in contents]
     unmarked: list[_Cut] = [None] * len(contents)
-    ways = [
+    narrower = [
         [
-            _trim_content(one, start, end) if i in wanted else other[i]
+            _trim_content(one, start, end) if i in numbers else other[i]
             for i, one in enumerate(contents)
         ]
         for other in (inner, unmarked)
         for end in (len, _trailing_space_start)
         for start in (lambda _: 0, _leading_space_end, _answer_start)
     ]
-    return [whole, *ways]
+    return [whole_contents, *narrower]
 
 
 def _trim_content(content: str, start: Callable[[str], int], end: Callable[[str], int]) -> _Cut:

@@ -61,10 +61,10 @@ class TemplateReply(NamedTuple):
     chats: list[RenderedChat | TemplateError]
 
 
-def ask_process(request: TemplateRequest, where: str) -> TemplateReply | TemplateError:
+def ask_process(request: TemplateRequest, source: str) -> TemplateReply | TemplateError:
     """Render conversations in a process; TemplateError where a template cannot be compiled.
 
-    Raises ConversionError, which says `where`, if it needs too much time or memory.
+    Raises ConversionError, which says `source`, if it needs too much time or memory.
     """
     process = take_process(serve_templates)
     process.send((MOST_SECONDS, request))
@@ -76,7 +76,7 @@ def ask_process(request: TemplateRequest, where: str) -> TemplateReply | Templat
             f"the chat template needs more than {MOST_SECONDS} s of processor time for a "
             f"conversation, or {MEMORY >> 30} GiB: its process {death.how}"
         )
-        raise ConversionError(where, problem, _HINT) from None
+        raise ConversionError(source, problem, _HINT) from None
     give_back_process(serve_templates, process)
     return reply
 
@@ -125,11 +125,16 @@ def _compile(source: str) -> "TemplateProgram":
 
 
 def _render(
-    programs: "Mapping[str, TemplateProgram]", special: Mapping[str, Json], given: Conversation
+    programs: "Mapping[str, TemplateProgram]",
+    special: Mapping[str, Json],
+    conversation: Conversation,
 ) -> RenderedChat:
-    if isinstance(given, TemplateError):
-        raise given
-    chat, tools = _chat_variables(given["messages"], given["system"]), given["tools"]
+    if isinstance(conversation, TemplateError):
+        raise conversation
+    chat, tools = (
+        _chat_variables(conversation["messages"], conversation["system"]),
+        conversation["tools"],
+    )
     parsed = _parse_tools(tools)
     render = _Rendering(
         program=programs.get("tool_use" if parsed else "default", programs["default"]),
@@ -172,15 +177,15 @@ class _Rendering:
         return replace(self, special={**self.special, "eos_token": ""})
 
 
-def _chat_variables(given: Sequence[dict[str, Json]], system: str | None) -> SearchedChat:
-    messages = [{"role": one["role"], "content": one["content"] or ""} for one in given]
-    named = [f"messages[{i}]" for i in range(len(given))]
+def _chat_variables(turns: Sequence[dict[str, Json]], system: str | None) -> SearchedChat:
+    messages = [{"role": one["role"], "content": one["content"] or ""} for one in turns]
+    names = [f"messages[{i}]" for i in range(len(turns))]
     if system is not None:
         messages.insert(0, {"role": "system", "content": system})
-        named.insert(0, "system")
-    first = len(messages) - len(given)
-    trained = [i for i, one in enumerate(given, first) if one["loss_mask"]]
-    return SearchedChat(messages=messages, trained=trained, named=named)
+        names.insert(0, "system")
+    first = len(messages) - len(turns)
+    trained = [i for i, one in enumerate(turns, first) if one["loss_mask"]]
+    return SearchedChat(messages=messages, trained=trained, named=names)
 
 
 def _parse_tools(tools: str | None) -> Json:
@@ -221,16 +226,20 @@ def _search_spans(render: _Rendering, text: str, chat: SearchedChat) -> tuple[Te
 def _generation_spans(render: _Rendering, text: str, chat: SearchedChat) -> list[TextSpan]:
     """The spans of `{% generation %}` blocks: the k-th belongs to the k-th assistant message."""
     marks = choose_marks([text, *(one["content"] for one in chat.messages)])
-    clean, places = read_marks(render(chat.messages, False, marks), marks)
+    clean, ranges = read_marks(render(chat.messages, False, marks), marks)
     if clean != text:
         raise TemplateError("the template changes with marks around its generation blocks")
     trained = frozenset(chat.trained)
-    own = [i for i, one in enumerate(chat.messages) if one["role"] == "assistant"]
-    kept = [i in trained for i in own]
-    if not any(kept):
+    assistants = [i for i, one in enumerate(chat.messages) if one["role"] == "assistant"]
+    are_trained = [i in trained for i in assistants]
+    if not any(are_trained):
         return []
-    if len(places) != len(own) and not all(kept):
-        problem = f"{len(places)} generation blocks for {len(own)} messages of the assistant"
+    if len(ranges) != len(assistants) and not all(are_trained):
+        problem = f"{len(ranges)} generation blocks for {len(assistants)} messages of the assistant"
         raise TemplateError(f"{problem}, of which some are not trained")
-    taken = [places[k] for k in sorted(places) if len(places) != len(own) or kept[k]]
-    return [TextSpan(start=start, end=end, trained=True) for start, end in taken if start < end]
+    trained_ranges = [
+        ranges[k] for k in sorted(ranges) if len(ranges) != len(assistants) or are_trained[k]
+    ]
+    return [
+        TextSpan(start=start, end=end, trained=True) for start, end in trained_ranges if start < end
+    ]

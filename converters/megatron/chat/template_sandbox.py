@@ -72,13 +72,14 @@ def _to_json(
 
 
 def _make_environment() -> ImmutableSandboxedEnvironment:
-    made = ImmutableSandboxedEnvironment(
+    sandbox = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols], finalize=_show
     )
-    made.filters["tojson"] = _to_json
-    made.globals["raise_exception"] = _raise_template_error
-    del made.filters["random"], made.globals["lipsum"]  # the same record gives the same text
-    return made
+    sandbox.filters["tojson"] = _to_json
+    sandbox.globals["raise_exception"] = _raise_template_error
+    # Without them the same record gives the same text.
+    del sandbox.filters["random"], sandbox.globals["lipsum"]
+    return sandbox
 
 
 class TemplateProgram:

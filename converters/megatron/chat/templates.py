@@ -85,10 +85,12 @@ _SYSTEM_FIRST: Final = (  # the system text, in the first message of the user
 
 def _in_turns(begin: str, user: str, assistant: str, prompt: str = "") -> str:
     """A format in which user and assistant take turns; `prompt` is an expression of Jinja."""
-    asked = f"{{%- if add_generation_prompt -%}}{{{{ {prompt} }}}}{{%- endif -%}}" if prompt else ""
+    generation_prompt = (
+        f"{{%- if add_generation_prompt -%}}{{{{ {prompt} }}}}{{%- endif -%}}" if prompt else ""
+    )
     return (
         f"{_NO_TOOLS}{_TURNS}{begin}{{%- for m in turns %}}{{%- if m.role == 'user' -%}}{user}"
-        f"{{%- else -%}}{assistant}{{%- endif -%}}{{%- endfor -%}}{asked}"
+        f"{{%- else -%}}{assistant}{{%- endif -%}}{{%- endfor -%}}{generation_prompt}"
     )
 
 
@@ -210,41 +212,43 @@ class ChatTemplate:
             ]
         rendered: list[RenderedChat | TemplateError] = []
         for start in range(0, len(chats), _TOGETHER):
-            some = chats[start : start + _TOGETHER]
-            request = TemplateRequest(sources=self._sources, special=self._special, chats=some)
-            begin = first + start
-            reply = ask_process(request, f"{file}, rows {begin} to {begin + len(some) - 1}")
+            batch = chats[start : start + _TOGETHER]
+            request = TemplateRequest(sources=self._sources, special=self._special, chats=batch)
+            first_row = first + start
+            reply = ask_process(
+                request, f"{file}, rows {first_row} to {first_row + len(batch) - 1}"
+            )
             if isinstance(reply, TemplateError):  # it was compiled before
                 raise reply
             rendered += reply.chats
         return rendered
 
 
-def load_template(given: str | None, loaded: "TokenizerFile") -> ChatTemplate:
+def load_template(template: str | None, loaded: "TokenizerFile") -> ChatTemplate:
     """Return the template of a build."""
     special = _special_tokens(loaded.config)
-    if given == CHATML or (given is None and loaded.chat_template is None):
+    if template == CHATML or (template is None and loaded.chat_template is None):
         digest = hashlib.sha256(f"{CHATML} {_RULES}".encode()).hexdigest()
         return ChatTemplate(name=CHATML, sha256=digest, takes_tools=True, _sources={}, _special={})
-    if given is None:
+    if template is None:
         stated, own = loaded.config.get("chat_template"), loaded.chat_template or ""
         named = _select_templates(stated) if isinstance(stated, list) else {}
         sources = named if named.get("default") == own else {"default": own}
         return _compile_template("tokenizer", str(loaded.path), sources, special)
-    if given in BUILTIN:
+    if template in BUILTIN:
         marks = {"bos_token": "<s>", "eos_token": "</s>", **special}
-        return _compile_template(given, given, {"default": BUILTIN[given]}, marks)
-    sources, config = _file_sources(Path(given))
+        return _compile_template(template, template, {"default": BUILTIN[template]}, marks)
+    sources, config = _file_sources(Path(template))
     special = {**_special_tokens(config), **special}
-    return _compile_template(Path(given).name, given, sources, special)
+    return _compile_template(Path(template).name, template, sources, special)
 
 
 def _compile_template(
-    name: str, where: str, sources: TemplateSources, special: dict[str, Json]
+    name: str, source: str, sources: TemplateSources, special: dict[str, Json]
 ) -> ChatTemplate:
-    reply = ask_process(TemplateRequest(sources=sources, special=special), where)
+    reply = ask_process(TemplateRequest(sources=sources, special=special), source)
     if isinstance(reply, TemplateError):
-        raise ConversionError(where, f"not a chat template: {reply}", _HINT)
+        raise ConversionError(source, f"not a chat template: {reply}", _HINT)
     facts = {"rules": _RULES, "sources": sources, "special": special}
     return ChatTemplate(
         name=name,
@@ -255,10 +259,10 @@ def _compile_template(
     )
 
 
-def _select_templates(stated: list[Any]) -> TemplateSources:
+def _select_templates(templates: list[Any]) -> TemplateSources:
     pairs = {
         one["name"]: one["template"]
-        for one in stated
+        for one in templates
         if isinstance(one, dict) and isinstance(one.get("template"), str) and "name" in one
     }
     return {name: pairs[name] for name in ("default", "tool_use") if name in pairs}
@@ -277,9 +281,11 @@ def _file_sources(path: Path) -> tuple[TemplateSources, dict[str, Json]]:
         config = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ConversionError(str(path), f"not JSON: {error}", _HINT) from error
-    stated = config.get("chat_template") if isinstance(config, dict) else None
-    named = stated if isinstance(stated, list) else [{"name": "default", "template": stated}]
-    sources = _select_templates(named)
+    template = config.get("chat_template") if isinstance(config, dict) else None
+    templates = (
+        template if isinstance(template, list) else [{"name": "default", "template": template}]
+    )
+    sources = _select_templates(templates)
     if "default" not in sources:
         raise ConversionError(str(path), "holds no chat_template", _HINT)
     return sources, config
@@ -311,27 +317,27 @@ def render_table(table: pa.RecordBatch) -> tuple[pa.LargeStringArray, TrainedSpa
     borders = pa.py_buffer(byte_offsets(pieces)[bounds])
     texts = pa.LargeStringArray.from_buffers(len(counts), borders, pieces.buffers()[2])
     system, tools = table["system"].cast(text), _join("# Tools\n", table["tools"].cast(text))
-    both = pc.coalesce(_join(system, "\n\n", tools), system, tools)
-    first = _join(f"{TURN_START}system\n", both, f"{TURN_END}\n").fill_null("")
-    ends = np.cumsum(pc.utf8_length(pieces).to_numpy())
-    before = np.concatenate([[0], ends])[bounds[:-1]] - pc.utf8_length(first).to_numpy()
-    starts = ends - pc.utf8_length(content).to_numpy() - len(TURN_END) - 1
+    system_text = pc.coalesce(_join(system, "\n\n", tools), system, tools)
+    first = _join(f"{TURN_START}system\n", system_text, f"{TURN_END}\n").fill_null("")
+    stops = np.cumsum(pc.utf8_length(pieces).to_numpy())
+    before = np.concatenate([[0], stops])[bounds[:-1]] - pc.utf8_length(first).to_numpy()
+    starts = stops - pc.utf8_length(content).to_numpy() - len(TURN_END) - 1
     owners = np.repeat(np.arange(len(counts)), counts)
     trained = flat.field("loss_mask").fill_null(False).to_numpy(zero_copy_only=False)
     spans = TrainedSpans(
         owners=owners[trained],
         starts=(starts - before[owners])[trained],
-        ends=(ends - 1 - before[owners])[trained],
+        ends=(stops - 1 - before[owners])[trained],
         closing=trained[bounds[1:] - 1],
     )
-    return _join(first, texts) if both.null_count < len(both) else texts, spans
+    return _join(first, texts) if system_text.null_count < len(system_text) else texts, spans
 
 
 def _join(*parts: pa.LargeStringArray | str) -> pa.LargeStringArray:
     """The parts of each text joined; null where one is."""
     text = pa.large_string()
-    given = (pa.scalar(part, text) if isinstance(part, str) else part for part in parts)
-    return pc.binary_join_element_wise(*given, pa.scalar("", text))
+    columns = (pa.scalar(part, text) if isinstance(part, str) else part for part in parts)
+    return pc.binary_join_element_wise(*columns, pa.scalar("", text))
 
 
 def render_chat(

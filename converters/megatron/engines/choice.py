@@ -56,7 +56,7 @@ _RUN_BYTES: Final = 128 << 10
 
 def choose_engine(
     loaded: TokenizerFile,
-    wanted: WantedEngine,
+    requested: WantedEngine,
     sample: pa.LargeStringArray,
     *,
     plain: bool,
@@ -79,14 +79,14 @@ def choose_engine(
         instances=instances,
         monitor=monitor,
     )
-    if wanted == "hf":
+    if requested == "hf":
         return selection.report(selection.reference(), "asked for")
-    if wanted == "auto":
+    if requested == "auto":
         trusted = [fast for name, fast in FAST_ENGINES.items() if name not in exclude]
         return selection.choose_first(trusted, total_bytes)
-    if wanted in exclude:
-        return selection.report(selection.reference(), f"{wanted} was switched off before")
-    return selection.choose_stated(FAST_ENGINES[wanted])
+    if requested in exclude:
+        return selection.report(selection.reference(), f"{requested} was switched off before")
+    return selection.choose_stated(FAST_ENGINES[requested])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -258,9 +258,9 @@ def _all_texts(loaded: TokenizerFile) -> Iterator[str]:
         yield "".join(source.choice(kind) for kind in chosen)
     yield from _vocabulary_texts(loaded, source)
     for letter in map(chr, itertools.chain(range(0xC0, 0x3400), range(0xAC00, 0xD7A4, 13))):
-        apart = unicodedata.normalize("NFD", letter)
-        if apart != letter:
-            yield f"a{apart}b {apart}{apart} {apart[::-1]}"
+        decomposed = unicodedata.normalize("NFD", letter)
+        if decomposed != letter:
+            yield f"a{decomposed}b {decomposed}{decomposed} {decomposed[::-1]}"
 
 
 def _vocabulary_texts(loaded: TokenizerFile, source: random.Random) -> Iterator[str]:

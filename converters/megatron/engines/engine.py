@@ -102,22 +102,22 @@ def id_offsets(lengths: IdCounts) -> IdCounts:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
 
-def are_same_results(one: Encoded, other: Encoded) -> bool:
+def are_same_results(left: Encoded, right: Encoded) -> bool:
     """Return whether two results hold the same ids, text by text, and fail on the same texts."""
     return (
-        np.array_equal(one.lengths, other.lengths)
-        and np.array_equal(one.ids, other.ids)
-        and [position for position, _ in one.failed] == [position for position, _ in other.failed]
+        np.array_equal(left.lengths, right.lengths)
+        and np.array_equal(left.ids, right.ids)
+        and [position for position, _ in left.failed] == [position for position, _ in right.failed]
     )
 
 
-def differing_texts(one: Encoded, other: Encoded) -> list[int]:
+def differing_texts(left: Encoded, right: Encoded) -> list[int]:
     """Return the ascending positions of the texts on which two results differ."""
-    if are_same_results(one, other):
+    if are_same_results(left, right):
         return []
-    both = (one, other)
-    rows = [np.split(encoded.ids, np.cumsum(encoded.lengths)[:-1]) for encoded in both]
-    failed = [{position for position, _ in encoded.failed} for encoded in both]
+    results = (left, right)
+    rows = [np.split(encoded.ids, np.cumsum(encoded.lengths)[:-1]) for encoded in results]
+    failed = [{position for position, _ in encoded.failed} for encoded in results]
     return [
         position
         for position, (ids, other_ids) in enumerate(zip(*rows, strict=False))
@@ -157,14 +157,14 @@ def _place_ids(ids: Ids, starts: IdCounts, encoded: Encoded) -> None:
 def text_runs(texts: pa.LargeStringArray, size: int) -> list[pa.LargeStringArray]:
     """Return the texts in runs of about `size` bytes; a longer text is a run by itself."""
     starts = byte_offsets(texts)
-    found: list[pa.LargeStringArray] = []
+    runs: list[pa.LargeStringArray] = []
     first = 0
     while first < len(texts):
         last = int(np.searchsorted(starts, starts[first] + size, side="right")) - 1
         last = max(last, first + 1)
-        found.append(texts[first:last])
+        runs.append(texts[first:last])
         first = last
-    return found
+    return runs
 
 
 def byte_offsets(texts: pa.LargeStringArray) -> IdCounts:
@@ -195,8 +195,8 @@ def join_results(parts: Sequence[Encoded]) -> Encoded:
     if len(parts) == 1:
         return parts[0]
     starts = id_offsets(np.array([len(part.lengths) for part in parts], np.int64)).tolist()
-    places = [np.arange(start, end) for start, end in pairwise(starts)]
-    return merge_parts(starts[-1], list(zip(places, parts, strict=True)))
+    positions = [np.arange(start, end) for start, end in pairwise(starts)]
+    return merge_parts(starts[-1], list(zip(positions, parts, strict=True)))
 
 
 def encode_by_halves(
@@ -299,9 +299,9 @@ def open_reference(loaded: TokenizerFile, *, plain: bool = False, threads: int =
         return SentencePiece(load_sentencepiece(loaded.data), threads)
     if threads > 1:
         os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
-    wanted = "true" if threads > 1 else "false"
-    if os.environ.get("TOKENIZERS_PARALLELISM") != wanted:
-        os.environ["TOKENIZERS_PARALLELISM"] = wanted
+    parallelism = "true" if threads > 1 else "false"
+    if os.environ.get("TOKENIZERS_PARALLELISM") != parallelism:
+        os.environ["TOKENIZERS_PARALLELISM"] = parallelism
     with _OPENING:
         library = _OPEN.get((loaded.sha256, plain))
         if library is None:

@@ -197,8 +197,8 @@ def new_letters() -> npt.NDArray[np.bool_]:
     table = np.ones(LARGEST_POINT + 1, np.bool_)
     for points in _INHABITED:
         table[points] = np.array([*map(unicodedata.category, map(chr, points))]) == "Cn"
-    for stated in (_LATE_MARKS + _LATE_LETTERS).split():
-        first, _, last = stated.partition("-")
+    for points_text in (_LATE_MARKS + _LATE_LETTERS).split():
+        first, _, last = points_text.partition("-")
         table[int(first, 16) : int(last or first, 16) + 1] = True
     return table
 

@@ -68,9 +68,9 @@ class _MemoryMeter:
 
     def check(self, limit: int, generation: int) -> None:
         """Ask all engines of this generation to be made anew if the process grew past the limit."""
-        now = resident_bytes()
+        resident = resident_bytes()
         with self._lock:
-            if generation == self.generation and now - (self._base or now) > limit:
+            if generation == self.generation and resident - (self._base or resident) > limit:
                 self.generation += 1
 
 
@@ -143,42 +143,44 @@ class Sampler:
         self._saved = float(_AT_THE_BEGINNING)
 
     def check(
-        self, texts: pa.LargeStringArray, encoded: Encoded, own: npt.NDArray[np.int64]
+        self, texts: pa.LargeStringArray, encoded: Encoded, positions: npt.NDArray[np.int64]
     ) -> None:
         """Compare some of a batch."""
         size = texts_buffer(texts).size
         self._saved = min(self._saved + _COMPARED_PART * size, _MOST_SAVED)
-        if not len(own) or self._saved < min(size, _LEAST_SAMPLE):
+        if not len(positions) or self._saved < min(size, _LEAST_SAMPLE):
             return
         sizes = np.diff(byte_offsets(texts))
         # A seed that follows from the texts, cheaply: from their lengths and their first bytes.
         seed = zlib.crc32(texts_buffer(texts)[:4096].tobytes(), zlib.crc32(sizes.tobytes()))
-        order = np.random.default_rng(seed).permutation(own)
-        taken = order[np.cumsum(sizes[order]) <= self._saved]
-        self._saved -= float(sizes[taken].sum())
-        if len(taken):
-            self._compare(texts, encoded, np.sort(taken))
+        order = np.random.default_rng(seed).permutation(positions)
+        sampled = order[np.cumsum(sizes[order]) <= self._saved]
+        self._saved -= float(sizes[sampled].sum())
+        if len(sampled):
+            self._compare(texts, encoded, np.sort(sampled))
         elif self._saved >= _LEAST_PART:
             self._compare_part(texts[int(order[0])].as_py()[: int(self._saved) // 4])
 
     def _compare(
-        self, texts: pa.LargeStringArray, encoded: Encoded, taken: npt.NDArray[np.int64]
+        self, texts: pa.LargeStringArray, encoded: Encoded, positions: npt.NDArray[np.int64]
     ) -> None:
-        some = texts.take(pa.array(taken))
+        sample = texts.take(pa.array(positions))
         starts = id_offsets(encoded.lengths)
-        rows = [encoded.ids[starts[at] : starts[at + 1]] for at in taken.tolist()]
-        found = Encoded(ids=np.concatenate(rows), lengths=encoded.lengths[taken])
-        self._raise_first(some, found)
+        rows = [
+            encoded.ids[starts[position] : starts[position + 1]] for position in positions.tolist()
+        ]
+        expected = Encoded(ids=np.concatenate(rows), lengths=encoded.lengths[positions])
+        self._raise_first(sample, expected)
 
     def _compare_part(self, text: str) -> None:
         self._saved -= len(text.encode())
-        some = pa.array([text], pa.large_string())
-        found = self._engine.encode(some)
-        if not found.failed:
-            self._raise_first(some, found)
+        sample = pa.array([text], pa.large_string())
+        encoded = self._engine.encode(sample)
+        if not encoded.failed:
+            self._raise_first(sample, encoded)
 
-    def _raise_first(self, texts: pa.LargeStringArray, found: Encoded) -> None:
-        wrong = differing_texts(self._reference.encode(texts), found)
+    def _raise_first(self, texts: pa.LargeStringArray, encoded: Encoded) -> None:
+        wrong = differing_texts(self._reference.encode(texts), encoded)
         if wrong:
             raise EngineWrongError(self._engine.name, texts[wrong[0]].as_py())
 
@@ -217,7 +219,7 @@ class RoutingRules:
             return []
         # a code point's first byte grows with it: texts without emoji hold no byte of 0xF0
         possible = np.flatnonzero(self._leads <= data.max())
-        patterns = [re.escape(self._literals[at]) for at in possible.tolist()]
+        patterns = [re.escape(self._literals[number]) for number in possible.tolist()]
         return patterns if len(patterns) <= _SINGLY else ["|".join(patterns)]
 
 
@@ -235,25 +237,27 @@ class _MarkedLetters:
     def within(self, texts: pa.LargeStringArray) -> npt.NDArray[np.int64]:
         """Positions of the texts that hold a marked letter; some more than once."""
         data = texts_buffer(texts)
-        at = np.flatnonzero(data >= self._lowest)
-        at = at[self._leads[data[at]]]
-        if not len(at):
-            return at
-        found = at[self._letters[_decode_points(data, at)]]
+        offsets = np.flatnonzero(data >= self._lowest)
+        offsets = offsets[self._leads[data[offsets]]]
+        if not len(offsets):
+            return offsets
+        marked = offsets[self._letters[_decode_points(data, offsets)]]
         starts = byte_offsets(texts)
-        return np.searchsorted(starts - starts[0], found, side="right") - 1
+        return np.searchsorted(starts - starts[0], marked, side="right") - 1
 
 
-def _decode_points(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+def _decode_points(
+    data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int32]:
     """The code points outside ASCII that begin at these bytes of valid UTF-8."""
-    lead = data[at].astype(np.int32)
-    point = lead & 0x1F
-    point[lead >= 0xE0] &= 0x0F
-    point[lead >= 0xF0] &= 0x07
-    point = point << 6 | data[at + 1] & 0x3F
-    for least, step in ((0xE0, 2), (0xF0, 3)):
-        longer = np.flatnonzero(lead >= least)
-        point[longer] = point[longer] << 6 | data[at[longer] + step] & 0x3F
+    leads = data[offsets].astype(np.int32)
+    point = leads & 0x1F
+    point[leads >= 0xE0] &= 0x0F
+    point[leads >= 0xF0] &= 0x07
+    point = point << 6 | data[offsets + 1] & 0x3F
+    for lowest_lead, step in ((0xE0, 2), (0xF0, 3)):
+        longer = np.flatnonzero(leads >= lowest_lead)
+        point[longer] = point[longer] << 6 | data[offsets[longer] + step] & 0x3F
     return point
 
 
@@ -274,25 +278,25 @@ class RoutedEngine:
         self, texts: pa.LargeStringArray
     ) -> tuple[Encoded, npt.NDArray[np.int64]]:
         """Encode texts, and tell the positions of those that the engine itself encoded."""
-        held = np.diff(byte_offsets(texts)) > LARGE_TEXT
+        is_routed = np.diff(byte_offsets(texts)) > LARGE_TEXT
         if self._needles:
-            held |= self._needles.holding(texts)
-        if not held.any():
+            is_routed |= self._needles.holding(texts)
+        if not is_routed.any():
             return self._tried(texts)
-        kept, routed = np.flatnonzero(~held), np.flatnonzero(held)
-        tried, own = self._tried(texts.take(pa.array(kept)))
-        parts = [(kept, tried), (routed, self.reference.encode(texts.take(pa.array(routed))))]
-        return merge_parts(len(texts), parts), kept[own]
+        direct, routed = np.flatnonzero(~is_routed), np.flatnonzero(is_routed)
+        tried, encoded_positions = self._tried(texts.take(pa.array(direct)))
+        parts = [(direct, tried), (routed, self.reference.encode(texts.take(pa.array(routed))))]
+        return merge_parts(len(texts), parts), direct[encoded_positions]
 
     def _tried(self, texts: pa.LargeStringArray) -> tuple[Encoded, npt.NDArray[np.int64]]:
         encoded = self.engine.encode(texts)
         if not encoded.failed:
             return encoded, np.arange(len(texts))
         routed = np.array([position for position, _ in encoded.failed], np.int64)
-        own = np.setdiff1d(np.arange(len(texts)), routed)
-        good = Encoded(ids=encoded.ids, lengths=encoded.lengths[own])
-        again = self.reference.encode(texts.take(pa.array(routed)))
-        return merge_parts(len(texts), [(own, good), (routed, again)]), own
+        positions = np.setdiff1d(np.arange(len(texts)), routed)
+        good = Encoded(ids=encoded.ids, lengths=encoded.lengths[positions])
+        rerouted = self.reference.encode(texts.take(pa.array(routed)))
+        return merge_parts(len(texts), [(positions, good), (routed, rerouted)]), positions
 
 
 def make_routing_rules(engine: FastEngine, loaded: TokenizerFile, *, plain: bool) -> RoutingRules:

@@ -64,21 +64,24 @@ class LengthFigures:
 
 def measure_lengths(lengths: NumberStretches) -> LengthFigures:
     """Return the figures of some lengths."""
-    count, total, least, most = 0, 0, 0, 0
+    count, total, shortest, longest = 0, 0, 0, 0
     powers = np.zeros(_BITS + 1, np.int64)
     edges = 1 << np.arange(_BITS, dtype=np.int64)
-    for some in lengths():
-        low = int(some.min())
-        least, most = low if not count else min(least, low), max(most, int(some.max()))
-        count, total = count + len(some), total + int(some.sum(dtype=np.int64))
-        powers += np.bincount(np.searchsorted(edges, some, "right"), minlength=_BITS + 1)
+    for stretch in lengths():
+        low = int(stretch.min())
+        shortest, longest = (
+            low if not count else min(shortest, low),
+            max(longest, int(stretch.max())),
+        )
+        count, total = count + len(stretch), total + int(stretch.sum(dtype=np.int64))
+        powers += np.bincount(np.searchsorted(edges, stretch, "right"), minlength=_BITS + 1)
     filled = np.flatnonzero(powers).tolist()
     ranks = [max(1, math.ceil(count * share / 100)) for share in (50, 90, 99)]
-    median, p90, p99 = (_find_ranked(lengths, rank, most) if count else 0 for rank in ranks)
+    median, p90, p99 = (_find_ranked(lengths, rank, longest) if count else 0 for rank in ranks)
     return LengthFigures(
         count=count,
-        least=least,
-        most=most,
+        least=shortest,
+        most=longest,
         mean=total / count if count else 0.0,
         median=median,
         p90=p90,
@@ -90,20 +93,20 @@ def measure_lengths(lengths: NumberStretches) -> LengthFigures:
     )
 
 
-def _find_ranked(lengths: NumberStretches, rank: int, most: int) -> int:
+def _find_ranked(lengths: NumberStretches, rank: int, longest: int) -> int:
     """The `rank`-th smallest length, from 1: one pass per digit, the highest first."""
-    found = 0
-    for shift in range(most.bit_length() // _DIGIT * _DIGIT, -1, -_DIGIT):
+    prefix = 0
+    for shift in range(longest.bit_length() // _DIGIT * _DIGIT, -1, -_DIGIT):
         counts = np.zeros(1 << _DIGIT, np.int64)
-        for some in lengths():
-            digits = some.astype(np.int64) >> shift
-            inside = digits[digits >> _DIGIT == found]
+        for stretch in lengths():
+            digits = stretch.astype(np.int64) >> shift
+            inside = digits[digits >> _DIGIT == prefix]
             counts += np.bincount(inside & ((1 << _DIGIT) - 1), minlength=1 << _DIGIT)
         upto = np.cumsum(counts)
         digit = int(np.searchsorted(upto, rank))
         rank -= int(upto[digit - 1]) if digit else 0
-        found = found << _DIGIT | digit
-    return found
+        prefix = prefix << _DIGIT | digit
+    return prefix
 
 
 SAMPLE_TOKENS: Final = 240  # of a document that is a sample
@@ -140,12 +143,12 @@ def read_samples(
     def reads(ids: Sequence[int]) -> str:
         return decode_ids(loaded, ids) if loaded else " ".join(map(str, ids))
 
-    most = DOCUMENT_TOKENS if whole else SAMPLE_TOKENS
+    limit = DOCUMENT_TOKENS if whole else SAMPLE_TOKENS
     for number in chosen:
         first, last = data.tokens.document_indices[number : number + 2]
         start, end = sequence_starts(data.tokens, np.array([first, last])).tolist()
-        head_end = end if end - start <= most else start + most * 3 // 4
-        tail_start = end if head_end == end else end - most // 4
+        head_end = end if end - start <= limit else start + limit * 3 // 4
+        tail_start = end if head_end == end else end - limit // 4
         yield DocumentSample(
             document=number,
             sequences=int(last - first),
@@ -165,11 +168,13 @@ def _split_fragments(
     while start < end:
         # The last that begins at or before it; those before that one at the same byte are empty.
         sequence = bisect_right(tokens.offsets, start * width) - 1
-        ends = min(end, (int(tokens.offsets[sequence]) // width) + int(tokens.lengths[sequence]))
-        for low, high, trained in _training_runs(data, start, ends):
+        fragment_end = min(
+            end, (int(tokens.offsets[sequence]) // width) + int(tokens.lengths[sequence])
+        )
+        for low, high, trained in _training_runs(data, start, fragment_end):
             text = reads(tokens.tokens[low:high].tolist())
             yield TextFragment(sequence=sequence - first, text=text, trained=trained)
-        start = ends
+        start = fragment_end
 
 
 def _training_runs(
@@ -243,8 +248,8 @@ def inspect_data_set(
     loaded, notes = open_tokenizer(data, tokenizer)
     scanned = min(int(tokens.tokens.size), SCANNED_TOKENS)
     several = any(
-        bool((np.diff(some) > 1).any())
-        for _, some in number_stretches(tokens.document_indices, overlap=1)
+        bool((np.diff(stretch) > 1).any())
+        for _, stretch in number_stretches(tokens.document_indices, overlap=1)
     )
     return Inspection(
         prefix=str(prefix),
@@ -252,7 +257,7 @@ def inspect_data_set(
         dtype=tokens.dtype.name,
         code=dtype_code(tokens),
         documents=tokens.documents,
-        empty_documents=sum(int((some == 0).sum()) for some in document_token_counts(tokens)),
+        empty_documents=sum(int((stretch == 0).sum()) for stretch in document_token_counts(tokens)),
         sequences=len(tokens),
         tokens=int(tokens.tokens.size),
         document_lengths=measure_lengths(lambda: document_token_counts(tokens)),
@@ -272,35 +277,35 @@ def inspect_data_set(
 
 
 def _choose_documents(data: IndexedDataSet, samples: int, document: int | None) -> list[int]:
-    there = data.tokens.documents
+    count = data.tokens.documents
     if document is None:
-        places = np.linspace(0, there - 1, min(samples, there)).astype(int)
-        return sorted({int(place) for place in places})
-    if not 0 <= document < there:
-        problem, hint = f"no document {document}", f"there are {there:,}, from 0"
+        positions = np.linspace(0, count - 1, min(samples, count)).astype(int)
+        return sorted({int(position) for position in positions})
+    if not 0 <= document < count:
+        problem, hint = f"no document {document}", f"there are {count:,}, from 0"
         raise ConversionError(str(data.prefix), problem, hint)
     return [document]
 
 
 def open_tokenizer(
-    data: IndexedDataSet, given: str | None
+    data: IndexedDataSet, requested: str | None
 ) -> "tuple[TokenizerFile | None, list[str]]":
     """Return the tokenizer, and notes about it."""
     from ingot.converters.megatron.tokenizer import load_tokenizer
 
-    stated = data.tokenizer.get("sha256")
-    if given:
-        loaded = load_tokenizer(given)
-        if stated in (None, loaded.sha256):
+    digest = data.tokenizer.get("sha256")
+    if requested:
+        loaded = load_tokenizer(requested)
+        if digest in (None, loaded.sha256):
             return loaded, []
-        return loaded, [f"{given} is not the tokenizer that the data set was built with"]
-    named = str(data.tokenizer.get("file") or "")
-    for place in (named, str(data.prefix.parent / named)):
+        return loaded, [f"{requested} is not the tokenizer that the data set was built with"]
+    name = str(data.tokenizer.get("file") or "")
+    for path in (name, str(data.prefix.parent / name)):
         # It may be anybody's text; the check raises nothing, as `Path` would.
-        if named and os.path.exists(place):  # noqa: PTH110
+        if name and os.path.exists(path):  # noqa: PTH110
             with contextlib.suppress(ConversionError):
-                loaded = load_tokenizer(place)
-                if stated in (None, loaded.sha256):
+                loaded = load_tokenizer(path)
+                if digest in (None, loaded.sha256):
                     return loaded, []
     return None, ["no tokenizer at hand: documents are shown as ids"]
 
@@ -308,11 +313,11 @@ def open_tokenizer(
 def _read_omissions(meta: dict[str, Json]) -> Omissions | None:
     counts = meta.get("counts")
     names = ("failed_files", "rejected", "short", "long")
-    told = [counts.get(name) for name in names] if isinstance(counts, dict) else []
-    known = [number for number in told if type(number) is int]
-    if len(known) < len(names):
+    values = [counts.get(name) for name in names] if isinstance(counts, dict) else []
+    numbers = [number for number in values if type(number) is int]
+    if len(numbers) < len(names):
         return None
-    failed_files, rejected, short, long = known
+    failed_files, rejected, short, long = numbers
     return Omissions(failed_files=failed_files, rejected=rejected, filtered=short + long)
 
 
@@ -328,8 +333,8 @@ def _scan_eod(data: IndexedDataSet, scanned: int, loaded: "TokenizerFile | None"
     tokens = data.tokens
     ends = documents = 0
     for _, indices in number_stretches(tokens.document_indices, overlap=1):
-        places = sequence_starts(tokens, indices)
-        last = places[1:][np.diff(places) > 0] - 1
+        starts = sequence_starts(tokens, indices)
+        last = starts[1:][np.diff(starts) > 0] - 1
         last = last[last < scanned]
         documents += len(last)
         ends += int((tokens.tokens[last] == number).sum())
@@ -337,8 +342,8 @@ def _scan_eod(data: IndexedDataSet, scanned: int, loaded: "TokenizerFile | None"
     return EodUse(id=number, ends=ends, documents=documents, inside=inside)
 
 
-def _count_equal(numbers: IntegerArray, wanted: int) -> int:
-    return sum(int(np.count_nonzero(some == wanted)) for _, some in number_stretches(numbers))
+def _count_equal(numbers: IntegerArray, number: int) -> int:
+    return sum(int(np.count_nonzero(stretch == number)) for _, stretch in number_stretches(numbers))
 
 
 def data_set_facts(seen: Inspection) -> list[Cells]:
@@ -367,8 +372,8 @@ def _scanned_facts(seen: Inspection) -> dict[str, str]:
 
 
 def _eod_text(eod: EodUse) -> str:
-    ends = f"id {eod.id} ends {eod.ends:,} of {eod.documents:,} documents with tokens"
-    return f"{ends}, {eod.inside:,} inside"
+    text = f"id {eod.id} ends {eod.ends:,} of {eod.documents:,} documents with tokens"
+    return f"{text}, {eod.inside:,} inside"
 
 
 def _build_facts(seen: Inspection) -> dict[str, str | None]:

@@ -84,19 +84,19 @@ def _data_set_files(prefix: Path) -> list[Path]:
     return [*index_paths(mask_prefix(prefix))[:2], *index_paths(prefix)]
 
 
-def local_data_set(place: Path | str) -> Path:
+def local_data_set(location: Path | str) -> Path:
     """Return the prefix of a data set on this machine.
 
     A data set in a store, named by its URL, is copied to the user's cache, with its shards as one
     data set. Raises SourceError if there is none.
     """
-    if not is_store_url(place):
-        return Path(place)
-    folder = fetch_result(str(place))
+    if not is_store_url(location):
+        return Path(location)
+    folder = fetch_result(str(location))
     manifest = load_json(folder / MANIFEST, own=True)
     if "data_set" not in manifest:
         hint = "name what a token build wrote"
-        raise SourceError(redact_urls(str(place)), "holds no token data set", hint)
+        raise SourceError(redact_urls(str(location)), "holds no token data set", hint)
     prefix, meta = folder / "joined", encode_json(manifest["data_set"])
     meta_path = index_paths(prefix)[2]
     with output_errors(folder), hold_lock(folder / "joined.lock", wait_s=math.inf):
@@ -109,19 +109,21 @@ def local_data_set(place: Path | str) -> Path:
 
 
 def _check_fits(first: IndexedDataSet, other: IndexedDataSet) -> None:
-    where, like = str(other.prefix), f"than {first.prefix}"
+    prefix, reference = str(other.prefix), f"than {first.prefix}"
     ours, theirs = other.tokens.dtype.name, first.tokens.dtype.name
     if ours != theirs:
-        raise ConversionError(where, f"ids of another type {like}: {ours}, {theirs}")
+        raise ConversionError(prefix, f"ids of another type {reference}: {ours}, {theirs}")
     if (other.masks is None) != (first.masks is None):
-        has, lacks = (first, other) if first.masks else (other, first)
-        problem = f"no loss masks, and {has.prefix} has some"
-        raise ConversionError(str(lacks.prefix), problem, "merge data sets of one kind")
+        with_masks, without_masks = (first, other) if first.masks else (other, first)
+        problem = f"no loss masks, and {with_masks.prefix} has some"
+        raise ConversionError(str(without_masks.prefix), problem, "merge data sets of one kind")
     hashes = [one.tokenizer.get("sha256") for one in (first, other)]
     if None not in hashes and hashes[0] != hashes[1]:
-        raise ConversionError(where, f"built with another tokenizer {like}")
+        raise ConversionError(prefix, f"built with another tokenizer {reference}")
     if other.packed != first.packed:
-        raise ConversionError(where, f"packed otherwise {like}", "merge data sets of one kind")
+        raise ConversionError(
+            prefix, f"packed otherwise {reference}", "merge data sets of one kind"
+        )
     idx_path = index_paths(other.prefix)[1]
     if idx_path.stat().st_size != index_bytes(other.tokens):
         problem = "more behind the documents (a multimodal data set has modes there)"
@@ -148,11 +150,11 @@ def _stage_part(
     return write_index(
         idx_path,
         dtype_code(readers[0]),
-        lambda: (some for one in readers for _, some in number_stretches(one.lengths)),
+        lambda: (stretch for one in readers for _, stretch in number_stretches(one.lengths)),
         lambda: (
-            np.diff(some)
+            np.diff(stretch)
             for one in readers
-            for _, some in number_stretches(one.document_indices, overlap=1)
+            for _, stretch in number_stretches(one.document_indices, overlap=1)
         ),
     )
 
@@ -195,8 +197,8 @@ def _merged_meta(sets: Sequence[IndexedDataSet], counts: IndexCounts) -> dict[st
 
 def _agreed_facts(metas: Sequence[dict[str, Json]], keys: Iterable[str]) -> dict[str, Json]:
     first = metas[0]
-    alike = [key for key in keys if all(key in m and m[key] == first.get(key) for m in metas)]
-    return {key: first[key] for key in alike}
+    agreed = [key for key in keys if all(key in m and m[key] == first.get(key) for m in metas)]
+    return {key: first[key] for key in agreed}
 
 
 def _commit_result(paths: Sequence[Path], staged: Sequence[Path], *, masked: bool) -> None:

@@ -83,43 +83,45 @@ class RawSource:
         self, file: SourceFile, chosen: npt.NDArray[np.int64]
     ) -> Iterator[tuple[int, RemadeDocument]]:
         """Yield the chosen documents of a file, made again from its rows."""
-        there, wanted = self._locate_documents(file), set(chosen.tolist())
+        input_file, numbers = self._locate_documents(file), set(chosen.tolist())
         if self.data.packed:
-            yield from self._packs(there, chosen)
+            yield from self._packs(input_file, chosen)
             return
         # Where the counts differ, tokens decide which ones are in the data set: all are made.
-        every = sum(1 for _ in self._documents(there)) == file.documents
+        complete = sum(1 for _ in self._documents(input_file)) == file.documents
         number = file.first
-        for document in self._documents(there):
-            if not every or number in wanted:
+        for document in self._documents(input_file):
+            if not complete or number in numbers:
                 remade = self._remake_document(document, file.name)
-                if remade is None and not every:
+                if remade is None and not complete:
                     continue
-                if number in wanted:
+                if number in numbers:
                     row = int(document.rows[0])
                     left_out = RemadeDocument(row=row, sequences=[], problem="is left out")
                     yield number, remade or left_out
             number += 1
-        if (found := number - file.first) != file.documents:
-            problem = f"{file.documents:,} documents from this file, which gives {found:,}"
+        if (count := number - file.first) != file.documents:
+            problem = f"{file.documents:,} documents from this file, which gives {count:,}"
             yield file.first, RemadeDocument(row=None, sequences=[], problem=problem)
 
     def _locate_documents(self, file: SourceFile) -> InputFile:
-        place = PurePosixPath(file.name)
-        if place.is_absolute() or ".." in place.parts:
-            where = str(index_paths(self.data.prefix)[2])
+        relative = PurePosixPath(file.name)
+        if relative.is_absolute() or ".." in relative.parts:
+            meta_path = str(index_paths(self.data.prefix)[2])
             raise ConversionError(
-                where, f"{file.name!r} is not a file of a source", "build it again"
+                meta_path, f"{file.name!r} is not a file of a source", "build it again"
             )
-        path = self.folder if self.folder.is_file() else self.folder / place
+        path = self.folder if self.folder.is_file() else self.folder / relative
         if not path.is_file():
             hint = "give the folder of the input as `source`"
             raise SourceError(str(path), "cannot be read: no such file", hint)
-        there = replace(stamp_files([path])[0], name=file.name)
-        if file.bytes not in (None, there.bytes):
-            problem = f"{there.bytes:,} bytes, {file.bytes:,} when the data set was built from it"
+        input_file = replace(stamp_files([path])[0], name=file.name)
+        if file.bytes not in (None, input_file.bytes):
+            problem = (
+                f"{input_file.bytes:,} bytes, {file.bytes:,} when the data set was built from it"
+            )
             raise ConversionError(str(path), problem, "verify against the data as it was")
-        return there
+        return input_file
 
     def _documents(self, file: InputFile) -> Iterator[Shard]:
         """Yield each document before it is tokenized, as a shard of its own."""
@@ -130,16 +132,16 @@ class RawSource:
 
     def _remake_document(self, document: Shard, name: str) -> RemadeDocument | None:
         shard = tokenize_shard(document, name, self.engine, self.masker, self.rules)
-        made = shard.documents
-        if made is None or not len(made.sizes):
+        documents = shard.documents
+        if documents is None or not len(documents.sizes):
             return None
-        return RemadeDocument(row=int(document.rows[0]), sequences=_document_sequences(made))
+        return RemadeDocument(row=int(document.rows[0]), sequences=_document_sequences(documents))
 
     def _packs(
         self, file: InputFile, chosen: npt.NDArray[np.int64]
     ) -> Iterator[tuple[int, RemadeDocument]]:
         """Packs say nothing of rows: each of their texts has to be one that the file gives."""
-        given = {
+        digests = {
             _sequence_digest(sequence)
             for document in self._documents(file)
             if (remade := self._remake_document(document, file.name))
@@ -147,7 +149,7 @@ class RawSource:
         }
         for number in chosen.tolist():
             stored = list(stored_sequences(self.data, number))
-            strange = [n for n, one in enumerate(stored) if _sequence_digest(one) not in given]
+            strange = [n for n, one in enumerate(stored) if _sequence_digest(one) not in digests]
             problem = f"sequence {strange[0]} is not a text of the file" if strange else None
             yield number, RemadeDocument(row=None, sequences=stored, problem=problem)
 
@@ -160,17 +162,17 @@ def stored_sequences(data: IndexedDataSet, number: int) -> Iterator[StoredSequen
 
 
 def _split_shard(shard: Shard) -> Iterator[Shard]:
-    begins = np.arange(len(shard.texts))
+    starts = np.arange(len(shard.texts))
     if shard.kinds is not None:
-        begins = np.flatnonzero(shard.kinds == NEW_DOCUMENT)
-    for begin, end in itertools.pairwise([*begins.tolist(), len(shard.texts)]):
-        yield shard.slice(begin, end)
+        starts = np.flatnonzero(shard.kinds == NEW_DOCUMENT)
+    for start, end in itertools.pairwise([*starts.tolist(), len(shard.texts)]):
+        yield shard.slice(start, end)
 
 
-def _document_sequences(made: ShapedDocuments) -> list[StoredSequence]:
-    cuts = np.cumsum(made.lengths)[:-1]
-    tokens = np.split(made.tokens, cuts) if len(made.lengths) else []
-    masks = itertools.repeat(None) if made.mask is None else np.split(made.mask, cuts)
+def _document_sequences(documents: ShapedDocuments) -> list[StoredSequence]:
+    cuts = np.cumsum(documents.lengths)[:-1]
+    tokens = np.split(documents.tokens, cuts) if len(documents.lengths) else []
+    masks = itertools.repeat(None) if documents.mask is None else np.split(documents.mask, cuts)
     return list(zip(tokens, masks, strict=False))
 
 
@@ -181,7 +183,7 @@ def _sequence_digest(sequence: StoredSequence) -> bytes:
 
 def open_source(data: IndexedDataSet, folder: Path, loaded: "TokenizerFile") -> RawSource:
     """Open the raw data of a data set, read as its facts say that it was built."""
-    where, meta = str(index_paths(data.prefix)[2]), data.meta
+    meta_path, meta = str(index_paths(data.prefix)[2]), data.meta
     try:
         options = BuildOptions.from_document(meta["options"])
         ids = [*meta["bos"], *meta["eos"], 0 if meta["eod_id"] is None else meta["eod_id"]]
@@ -197,12 +199,12 @@ def open_source(data: IndexedDataSet, folder: Path, loaded: "TokenizerFile") -> 
             chat=layout.kind == "sft",
         )
         template = load_template(options.chat_template, loaded) if rules.chat else None
-        stated = meta["chat_template"]["sha256"] if rules.chat else None
+        template_digest = meta["chat_template"]["sha256"] if rules.chat else None
     except (KeyError, TypeError, AttributeError) as error:
         problem = f"does not say how the data set was built: {error}"
-        raise ConversionError(where, problem, "verify what ingot built itself") from error
-    if template is not None and template.sha256 != stated:
-        raise ConversionError(where, "its chat template is another one now", "put it back")
+        raise ConversionError(meta_path, problem, "verify what ingot built itself") from error
+    if template is not None and template.sha256 != template_digest:
+        raise ConversionError(meta_path, "its chat template is another one now", "put it back")
     return RawSource(
         data=data,
         folder=folder,
@@ -257,10 +259,10 @@ def verify_data_set(
 
     data = open_data_set(prefix)
     loaded = load_tokenizer(tokenizer)
-    stated = data.tokenizer.get("sha256")
-    if stated not in (None, loaded.sha256):
+    digest = data.tokenizer.get("sha256")
+    if digest not in (None, loaded.sha256):
         other = f"built with another tokenizer than {loaded.given}"
-        raise ConversionError(str(prefix), other, f"name the one with sha256 {stated}")
+        raise ConversionError(str(prefix), other, f"name the one with sha256 {digest}")
     check_tokens(data, loaded.largest_id)
     files, failed = _source_files(data)
     chosen = _draw_documents(data.tokens.documents, samples, seed)
@@ -268,17 +270,19 @@ def verify_data_set(
     differences: list[DocumentDifference] = []
     read = differing = 0
     for file in files:
-        own = chosen[(chosen >= file.first) & (chosen < file.first + file.documents)]
-        if not len(own):
+        in_file = chosen[(chosen >= file.first) & (chosen < file.first + file.documents)]
+        if not len(in_file):
             continue
         read += 1
-        for number, remade in raw.remake(file, own):
+        for number, remade in raw.remake(file, in_file):
             problem = remade.problem or _first_difference(data, number, remade.sequences)
             differing += problem is not None
             if problem is not None and len(differences) < _REPORTED:
                 row, name = remade.row, file.name
-                one = DocumentDifference(document=number, file=name, row=row, problem=problem)
-                differences.append(one)
+                difference = DocumentDifference(
+                    document=number, file=name, row=row, problem=problem
+                )
+                differences.append(difference)
     return Verification(
         documents=data.tokens.documents,
         sequences=len(data.tokens),
@@ -297,44 +301,46 @@ def check_tokens(data: IndexedDataSet, largest_id: int) -> None:
     bounds = [(data.prefix, data.tokens.tokens, largest_id, "id")]
     if data.masks is not None:
         bounds.append((mask_prefix(data.prefix), data.masks.tokens, 1, "mask"))
-    for prefix, numbers, most, name in bounds:
-        for place, some in number_stretches(numbers):
-            wrong = (some < 0) | (some > most)
+    for prefix, numbers, largest, name in bounds:
+        for first, stretch in number_stretches(numbers):
+            wrong = (stretch < 0) | (stretch > largest)
             if wrong.any():
-                at = int(wrong.argmax())
-                problem = f"{name} {some[at]} at token {place + at:,}, the largest is {most}"
+                index = int(wrong.argmax())
+                problem = (
+                    f"{name} {stretch[index]} at token {first + index:,}, the largest is {largest}"
+                )
                 hint = "build the tokens again, or name the tokenizer they are from"
                 raise ConversionError(str(index_paths(prefix)[0]), problem, hint)
 
 
 def _source_files(data: IndexedDataSet) -> tuple[list[SourceFile], int]:
     """The files of the source in order, and how many more failed and gave no documents."""
-    where = str(index_paths(data.prefix)[2])
-    told = data.meta.get("files")
-    if not isinstance(told, list):
+    meta_path = str(index_paths(data.prefix)[2])
+    entries = data.meta.get("files")
+    if not isinstance(entries, list):
         problem = "does not say which documents are from which file"
         hint = "verify what ingot built itself, before it was merged"
-        raise ConversionError(where, problem, hint)
-    read = [one for one in told if not (isinstance(one, dict) and one.get("status") == "failed")]
+        raise ConversionError(meta_path, problem, hint)
+    read = [one for one in entries if not (isinstance(one, dict) and one.get("status") == "failed")]
     files, first = [], 0
     for one in read:
         try:
             name, count, size = str(one["path"]), int(one["documents"]), one.get("bytes")
         except (TypeError, KeyError, ValueError) as error:
-            raise ConversionError(where, f"files: {one!r:.100}", "build it again") from error
+            raise ConversionError(meta_path, f"files: {one!r:.100}", "build it again") from error
         files.append(SourceFile(name=name, first=first, documents=count, bytes=size))
         first += count
     if first != data.tokens.documents:
         problem = f"tells of {first:,} documents, the index holds {data.tokens.documents:,}"
-        raise ConversionError(where, problem, "build it again")
-    return files, len(told) - len(read)
+        raise ConversionError(meta_path, problem, "build it again")
+    return files, len(entries) - len(read)
 
 
 def _draw_documents(documents: int, samples: int | None, seed: int) -> npt.NDArray[np.int64]:
     if samples is None or samples >= documents:
         return np.arange(documents)
-    drawn = np.random.default_rng(seed).choice(documents, samples, replace=False)
-    return np.sort(drawn)
+    numbers = np.random.default_rng(seed).choice(documents, samples, replace=False)
+    return np.sort(numbers)
 
 
 def _first_difference(
@@ -346,9 +352,9 @@ def _first_difference(
     for number, (ours, theirs) in enumerate(zip(stored, expected, strict=True)):
         if len(ours[0]) != len(theirs[0]):
             return f"sequence {number}: {len(ours[0])} tokens, {len(theirs[0])} expected"
-        for name, own, wanted in zip(("id", "mask"), ours, theirs, strict=True):
-            if own is not None and wanted is not None and (own != wanted).any():
-                at = int((own != wanted).argmax())
-                place = f"sequence {number}, token {at}"
-                return f"{place}: {name} {own[at]}, {wanted[at]} expected"
+        for name, actual, required in zip(("id", "mask"), ours, theirs, strict=True):
+            if actual is not None and required is not None and (actual != required).any():
+                index = int((actual != required).argmax())
+                position = f"sequence {number}, token {index}"
+                return f"{position}: {name} {actual[index]}, {required[index]} expected"
     return None

@@ -78,22 +78,22 @@ def scan(folder: Path, pattern: str = "*.parquet", *, recursive: bool = True) ->
 
 
 def match_names(
-    names: Iterable[str], place: str, pattern: str, *, recursive: bool = True
+    names: Iterable[str], folder: str, pattern: str, *, recursive: bool = True
 ) -> list[str]:
     """Return the sorted names below a place that `scan` takes. Raises SourceError if none fits."""
-    wanted, whole = pattern.removeprefix("./"), "/" in pattern
-    found = sorted(
+    name_pattern, by_path = pattern.removeprefix("./"), "/" in pattern
+    matching = sorted(
         name
         for name in names
-        if fnmatch.fnmatchcase(name if whole else name.rpartition("/")[2], wanted)
+        if fnmatch.fnmatchcase(name if by_path else name.rpartition("/")[2], name_pattern)
         and not any(part.startswith(".") for part in name.split("/"))
         and (recursive or "/" not in name)
     )
-    if not found:
-        where = "in it or its folders" if recursive else "in it"
-        problem = f"no file {where} fits {pattern!r}"
-        raise SourceError(place, problem, "state a pattern, such as '*.parquet'")
-    return found
+    if not matching:
+        searched = "in it or its folders" if recursive else "in it"
+        problem = f"no file {searched} fits {pattern!r}"
+        raise SourceError(folder, problem, "state a pattern, such as '*.parquet'")
+    return matching
 
 
 def _list_names(folder: Path, recursive: bool) -> Iterator[str]:
@@ -103,11 +103,11 @@ def _list_names(folder: Path, recursive: bool) -> Iterator[str]:
 
     for root, folders, names in os.walk(folder, onerror=stop):
         folders[:] = sorted(one for one in folders if recursive and not one.startswith("."))
-        place = Path(root).relative_to(folder)
-        yield from ((place / name).as_posix() for name in names if not name.startswith("."))
+        relative = Path(root).relative_to(folder)
+        yield from ((relative / name).as_posix() for name in names if not name.startswith("."))
 
 
-def fetch_input(file: InputFile, to: Path) -> InputFile:
+def fetch_input(file: InputFile, target: Path) -> InputFile:
     """Copy a file of a store to a path of this machine, if it is not on it.
 
     What cannot be read fails when it is read, as a local file does. Raises StorageError, where the
@@ -116,13 +116,13 @@ def fetch_input(file: InputFile, to: Path) -> InputFile:
     if file.stored is None:
         return file
     try:
-        with file.stored.open() as stream, to.open("wb") as out:
+        with file.stored.open() as stream, target.open("wb") as out:
             shutil.copyfileobj(stream, out, _COPY_BYTES)
     except StorageError:
         raise
     except SourceError as error:
-        return replace(file, path=to, stored=None, problem=error.problem)
-    return _stamp_file(file.name, to)
+        return replace(file, path=target, stored=None, problem=error.problem)
+    return _stamp_file(file.name, target)
 
 
 def stamp_files(files: Iterable[Path]) -> list[InputFile]:
@@ -146,12 +146,12 @@ def open_file(file: InputFile) -> Iterator[ParquetFile]:
         yield parquet
 
 
-def group_neighbours(items: Iterable[InputFile], most: float) -> list[list[InputFile]]:
+def group_neighbours(items: Iterable[InputFile], max_bytes: float) -> list[list[InputFile]]:
     """Group neighbours up to so many bytes; a larger file is a group of its own."""
     groups: list[list[InputFile]] = []
     size = 0
     for one in items:
-        if not groups or size + one.bytes > most:
+        if not groups or size + one.bytes > max_bytes:
             groups.append([])
             size = 0
         groups[-1].append(one)
@@ -171,18 +171,20 @@ def plan_units(files: Sequence[InputFile], *, whole_files: bool) -> list[Unit]:
     return units
 
 
-def _unit_ranges(file: InputFile, whole: bool) -> Iterator[tuple[tuple[int, int] | None, int, int]]:
-    counts = [] if whole or file.bytes <= UNIT_BYTES else _group_rows(file)
+def _unit_ranges(
+    file: InputFile, whole_files: bool
+) -> Iterator[tuple[tuple[int, int] | None, int, int]]:
+    counts = [] if whole_files or file.bytes <= UNIT_BYTES else _group_rows(file)
     if len(counts) < 2:
         yield None, 0, file.bytes
         return
-    begin, first_row, rows = 0, 0, 0
+    first_group, first_row, rows = 0, 0, 0
     share = file.bytes / max(1, sum(counts))
     for group, count in enumerate(counts):
         rows += count
         if rows * share >= UNIT_BYTES or group == len(counts) - 1:
-            yield (begin, group + 1), first_row, round(rows * share)
-            begin, first_row, rows = group + 1, first_row + rows, 0
+            yield (first_group, group + 1), first_row, round(rows * share)
+            first_group, first_row, rows = group + 1, first_row + rows, 0
 
 
 def _group_rows(file: InputFile) -> list[int]:
@@ -263,32 +265,32 @@ def _records_layout(
 def _likely_column(schema: pa.Schema, file: InputFile) -> tuple[str, ...]:
     """The column that most likely holds the texts; of two alike, the one spelled as wanted."""
     texts = [field.name for field in schema if _is_text_type(field.type)]
-    for wanted in TEXT_COLUMNS:
-        alike = [name for name in texts if name.lower() == wanted]
-        if alike:
-            return (wanted if wanted in alike else alike[0],)
+    for likely in TEXT_COLUMNS:
+        spellings = [name for name in texts if name.lower() == likely]
+        if spellings:
+            return (likely if likely in spellings else spellings[0],)
     names = f"{', '.join(TEXT_COLUMNS[:-1])} or {TEXT_COLUMNS[-1]}"
     problem = f"has no column of texts named {names} (it has {_shown_fields(schema)})"
     raise SourceError(str(file.path), problem, "name the columns in `text_cols`")
 
 
 def _shown_fields(schema: pa.Schema) -> str:
-    shown = ", ".join(
+    fields = ", ".join(
         f"{field.name!r}: {field.type}"[:_SHOWN_CHARS] for field in list(schema)[:_SHOWN_FIELDS]
     )
-    return f"{shown}, ..." if len(schema) > _SHOWN_FIELDS else shown or "none"
+    return f"{fields}, ..." if len(schema) > _SHOWN_FIELDS else fields or "none"
 
 
 def _check_columns(schema: pa.Schema, columns: Sequence[str], file: InputFile) -> None:
     for name in columns:
-        found = schema.get_all_field_indices(name)
-        if not found:
+        indices = schema.get_all_field_indices(name)
+        if not indices:
             problem = f"has no column {name!r} (it has {_shown_fields(schema)})"
             raise SourceError(str(file.path), problem, "name other columns in `text_cols`")
-        if len(found) > 1:
-            problem = f"has {len(found)} columns {name!r}"
+        if len(indices) > 1:
+            problem = f"has {len(indices)} columns {name!r}"
             raise SourceError(str(file.path), problem, "give them names of their own")
-        kind = schema.field(found[0]).type
+        kind = schema.field(indices[0]).type
         if not _is_text_type(kind):
             problem = f"column {name!r} is {str(kind)[:_SHOWN_CHARS]}, not text"
             raise SourceError(str(file.path), problem, "name other columns in `text_cols`")
@@ -309,8 +311,12 @@ def describe_columns(file: InputFile, layout: InputLayout) -> str:
         texts = [field.name for field in batch.schema if _is_text_type(field.type)]
         filled = [name for name in texts if _holds_text(batch[name])]
         if filled and not set(filled) & set(layout.columns):
-            empty, others = (", ".join(map(repr, some)) for some in (layout.columns, filled))
-            return f"{empty} is empty and {others} holds text: name the columns in `text_cols`"
+            empty, filled_names = (
+                ", ".join(map(repr, names)) for names in (layout.columns, filled)
+            )
+            return (
+                f"{empty} is empty and {filled_names} holds text: name the columns in `text_cols`"
+            )
     return ""
 
 
@@ -330,8 +336,8 @@ def translate_read_errors(file: InputFile) -> Iterator[None]:
         raise SourceError(error.where, error.problem, error.hint) from error
 
 
-def _read_error(file: InputFile, said: str) -> SourceError:
-    problem = f"cannot be read: {' '.join(said.split())[:_ERROR_CHARS]}"
+def _read_error(file: InputFile, message: str) -> SourceError:
+    problem = f"cannot be read: {' '.join(message.split())[:_ERROR_CHARS]}"
     return SourceError(str(file.path), problem, "mend it or take it out")
 
 

@@ -66,11 +66,11 @@ def _read_conversations(rows: RowBatch) -> "list[Conversation]":
 def _read_conversation(row: pa.RecordBatch) -> "Conversation":
     try:
         # A slice keeps the values of its neighbours.
-        own = row.take(pa.array([0]))
-        own.validate(full=True)
+        copied = row.take(pa.array([0]))
+        copied.validate(full=True)
     except pa.ArrowInvalid as error:
         return TemplateError(str(error))
-    return _check_conversation(own.to_pylist()[0])
+    return _check_conversation(copied.to_pylist()[0])
 
 
 def _check_conversation(chat: dict[str, Json]) -> "Conversation":
@@ -96,29 +96,31 @@ class Preparer:
             yield from self._file(name, batches)
             return
         for rows in batches:
-            for some in _split_long_rows(rows):
+            for part in _split_long_rows(rows):
                 if self.template is None:
-                    yield from self._texts(name, some)
+                    yield from self._texts(name, part)
                 else:
-                    yield from self._chats(self.template, name, some)
+                    yield from self._chats(self.template, name, part)
             yield Shard(read=rows.read, row_group=rows.row_group)
 
     def _chats(self, template: "ChatTemplate", name: str, rows: RowBatch) -> Iterator[Shard]:
-        found = template.render_table(rows.table) if rows.valid else None
-        if found is None:
+        rendered = template.render_table(rows.table) if rows.valid else None
+        if rendered is None:
             yield from self._single_chats(template, name, rows)
             return
-        texts, spans = found
+        texts, spans = rendered
         numbers = np.arange(rows.first, rows.first + len(texts))
-        whole = Shard(texts=texts, rows=numbers, spans=spans)
-        begin = 0
-        for place in [*np.flatnonzero(self._beyond_limits(texts)).tolist(), len(texts)]:
-            yield Shard(tally={"rows": place - begin})
-            yield from slice_shards(whole.slice(begin, place), self.shards)
-            if place < len(texts):  # it is limited or refused
-                row = replace(rows, first=rows.first + place, table=rows.table.slice(place, 1))
+        shard = Shard(texts=texts, rows=numbers, spans=spans)
+        start = 0
+        for position in [*np.flatnonzero(self._beyond_limits(texts)).tolist(), len(texts)]:
+            yield Shard(tally={"rows": position - start})
+            yield from slice_shards(shard.slice(start, position), self.shards)
+            if position < len(texts):  # it is limited or refused
+                row = replace(
+                    rows, first=rows.first + position, table=rows.table.slice(position, 1)
+                )
                 yield from self._single_chats(template, name, row)
-            begin = place + 1
+            start = position + 1
 
     def _beyond_limits(self, texts: pa.LargeStringArray) -> Flags:
         """Tell which texts a limit in characters applies to, or are too long to be tokenized."""
@@ -136,12 +138,12 @@ class Preparer:
         shards: list[Shard] = []
         chats = _read_conversations(rows)
         rendered = template.render(chats, file=name, first=rows.first)
-        for number, (chat, made) in enumerate(zip(chats, rendered, strict=True), rows.first):
-            if isinstance(chat, TemplateError) or isinstance(made, TemplateError):
-                rejects.append(reject_row(name, number, TEMPLATE_REASON, str(made)))
+        for number, (chat, text) in enumerate(zip(chats, rendered, strict=True), rows.first):
+            if isinstance(chat, TemplateError) or isinstance(text, TemplateError):
+                rejects.append(reject_row(name, number, TEMPLATE_REASON, str(text)))
                 continue
             try:
-                sequences = self._chat_sequences(made, tally)
+                sequences = self._chat_sequences(text, tally)
             except _TooLongError as error:
                 rejects.append(reject_row(name, number, TOO_LONG_REASON, str(error)))
                 continue
@@ -187,81 +189,87 @@ class Preparer:
     ) -> tuple[pa.LargeStringArray, list[Reject], dict[str, int]]:
         strip = self.options.strip and self.layout.kind == "raw"
         separator = self.options.concat_sep
-        texts, missing, bad = join_columns(rows, strip=strip, separator=separator)
+        texts, missing, invalid = join_columns(rows, strip=strip, separator=separator)
         rejects = [
-            reject_row(name, rows.first + place, BAD_UTF8_REASON, found)
-            for place, found in bad.items()
+            reject_row(name, rows.first + position, BAD_UTF8_REASON, value)
+            for position, value in invalid.items()
         ]
         tally = {"rows": len(texts), "rejected": len(rejects), "null": int(missing.sum())}
         return texts, rejects, tally
 
     def _documents(
-        self, name: str, first: int, texts: pa.LargeStringArray, bad: list[Reject]
+        self, name: str, first: int, texts: pa.LargeStringArray, invalid: list[Reject]
     ) -> Iterator[Shard]:
         """Shards of the documents that consecutive rows are, but for the bad ones."""
-        kept = np.ones(len(texts), np.bool_)
-        kept[[reject.row - first for reject in bad]] = False
-        texts, over, tally = self._limit(texts, kept)
-        large = np.flatnonzero(kept & (_text_sizes(texts) > LARGEST_TEXT)).tolist()
-        kept[large] = over[large] = False
-        refused = [reject_row(name, first + place, TOO_LONG_REASON, _TOO_LONG) for place in large]
-        way = "truncated" if self.options.long_docs == "truncate" else "split"
-        yield Shard(tally=tally | {way: int(over.sum()), "rejected": len(refused)})
-        whole = self._sequences(texts, first, kept, split=way == "split" and bool(over.any()))
-        rejects = sorted([*bad, *refused], key=lambda reject: reject.row)
-        yield from attach_rejects(slice_shards(whole, self.shards), rejects)
+        is_kept = np.ones(len(texts), np.bool_)
+        is_kept[[reject.row - first for reject in invalid]] = False
+        texts, over, tally = self._limit(texts, is_kept)
+        large = np.flatnonzero(is_kept & (_text_sizes(texts) > LARGEST_TEXT)).tolist()
+        is_kept[large] = over[large] = False
+        refused = [
+            reject_row(name, first + position, TOO_LONG_REASON, _TOO_LONG) for position in large
+        ]
+        action = "truncated" if self.options.long_docs == "truncate" else "split"
+        yield Shard(tally=tally | {action: int(over.sum()), "rejected": len(refused)})
+        shard = self._sequences(texts, first, is_kept, split=action == "split" and bool(over.any()))
+        rejects = sorted([*invalid, *refused], key=lambda reject: reject.row)
+        yield from attach_rejects(slice_shards(shard, self.shards), rejects)
 
     def _limit(
-        self, texts: pa.LargeStringArray, kept: Flags
+        self, texts: pa.LargeStringArray, is_kept: Flags
     ) -> tuple[pa.LargeStringArray, Flags, dict[str, int]]:
-        """Take what is too short or too long out of `kept`; truncate what is to be truncated.
+        """Take what is too short or too long out of `is_kept`; truncate what is to be truncated.
 
         Gives the texts, those that stay although they are over the maximum, and the counts.
         """
-        least, most, way = self.options.min_chars, self.options.max_chars, self.options.long_docs
-        over = long = np.zeros_like(kept)
-        if least is None and most is None:
+        min_chars, max_chars, action = (
+            self.options.min_chars,
+            self.options.max_chars,
+            self.options.long_docs,
+        )
+        over = long = np.zeros_like(is_kept)
+        if min_chars is None and max_chars is None:
             return texts, over, {}
         chars = pc.utf8_length(texts).to_numpy()
-        short = kept & (chars < (least or 0))
-        if most is not None:
-            over = kept & (chars > most)
-        if way == "filter":
+        short = is_kept & (chars < (min_chars or 0))
+        if max_chars is not None:
+            over = is_kept & (chars > max_chars)
+        if action == "filter":
             long = over
-        kept &= ~(short | long)
-        over = over & kept
-        if way == "truncate" and over.any():
-            texts = pc.utf8_slice_codeunits(texts, 0, most)
+        is_kept &= ~(short | long)
+        over = over & is_kept
+        if action == "truncate" and over.any():
+            texts = pc.utf8_slice_codeunits(texts, 0, max_chars)
         return texts, over, {"short": int(short.sum()), "long": int(long.sum())}
 
     def _sequences(
-        self, texts: pa.LargeStringArray, first: int, kept: Flags, *, split: bool
+        self, texts: pa.LargeStringArray, first: int, is_kept: Flags, *, split: bool
     ) -> Shard:
         """The texts that are kept, split into sequences if any of them is to be."""
-        places = np.flatnonzero(kept)
-        own = texts if len(places) == len(texts) else texts.take(pa.array(places))
+        positions = np.flatnonzero(is_kept)
+        kept_texts = texts if len(positions) == len(texts) else texts.take(pa.array(positions))
         if not split:
-            return Shard(texts=own, rows=places + first)
-        parts = [_limit_text(text, self.options) for text in own.to_pylist()]
-        counts = np.array([len(some) for some in parts])
+            return Shard(texts=kept_texts, rows=positions + first)
+        parts = [_limit_text(text, self.options) for text in kept_texts.to_pylist()]
+        counts = np.array([len(sequences) for sequences in parts])
         kinds: TextKinds = np.full(int(counts.sum()), NEW_SEQUENCE, np.uint8)
         kinds[np.cumsum(counts) - counts] = NEW_DOCUMENT
-        texts = pa.array([text for some in parts for text in some], pa.large_string())
-        return Shard(texts=texts, rows=np.repeat(places + first, counts), kinds=kinds)
+        texts = pa.array([text for sequences in parts for text in sequences], pa.large_string())
+        return Shard(texts=texts, rows=np.repeat(positions + first, counts), kinds=kinds)
 
     def _file(self, name: str, batches: Iterable[RowBatch]) -> Iterator[Shard]:
         """All rows of a file as one document; what is beyond the largest text is not held."""
-        held: list[pa.LargeStringArray] = []
+        pieces: list[pa.LargeStringArray] = []
         size = 0
         for rows in batches:
             if rows.table.num_rows:
                 texts, rejects, tally = self._columns(name, rows)
                 yield Shard(tally=tally, rejects=tuple(rejects))
                 if size <= LARGEST_TEXT:
-                    held.append(texts.filter(pc.greater(pc.binary_length(texts), 0)))
+                    pieces.append(texts.filter(pc.greater(pc.binary_length(texts), 0)))
                     size += int(_text_sizes(texts).sum())
             yield Shard(read=rows.read, row_group=rows.row_group)
-        joined = _join_texts(held, self.options.concat_sep)
+        joined = _join_texts(pieces, self.options.concat_sep)
         yield from self._documents(name, 0, joined, [])
 
 
@@ -278,8 +286,8 @@ def _split_long_rows(rows: RowBatch) -> Iterator[RowBatch]:
         if table.num_rows:
             yield rows
         return
-    for place in range(table.num_rows):
-        yield replace(rows, first=rows.first + place, table=table.slice(place, 1))
+    for position in range(table.num_rows):
+        yield replace(rows, first=rows.first + position, table=table.slice(position, 1))
 
 
 def _join_texts(parts: list[pa.LargeStringArray], separator: str) -> pa.LargeStringArray:
@@ -291,30 +299,30 @@ def _join_texts(parts: list[pa.LargeStringArray], separator: str) -> pa.LargeStr
 
 def _limit_text(text: str, options: BuildOptions) -> list[str]:
     """Return the sequences of a document that stays, as `max_chars` and `long_docs` want them."""
-    most = options.max_chars
-    if most is None or len(text) <= most:
+    max_chars = options.max_chars
+    if max_chars is None or len(text) <= max_chars:
         return [text]
     if options.long_docs == "truncate":
-        return [text[:most]]
-    return list(_split_sequences(text, most))
+        return [text[:max_chars]]
+    return list(_split_sequences(text, max_chars))
 
 
-def _split_sequences(text: str, most: int) -> Iterator[str]:
-    """Yield a text in parts of at most `most` characters, which join to the text.
+def _split_sequences(text: str, max_chars: int) -> Iterator[str]:
+    """Yield a text in parts of at most `max_chars` characters, which join to the text.
 
     A part ends behind the last line break of its second half, else behind the last white space
-    there, else after `most` characters.
+    there, else after `max_chars` characters.
     """
     start = 0
-    while len(text) - start > most:
-        end = _sequence_end(text, start + most // 2, start + most)
+    while len(text) - start > max_chars:
+        end = _sequence_end(text, start + max_chars // 2, start + max_chars)
         yield text[start:end]
         start = end
     yield text[start:]
 
 
-def _sequence_end(text: str, begin: int, end: int) -> int:
-    line = text.rfind("\n", begin, end)
+def _sequence_end(text: str, start: int, end: int) -> int:
+    line = text.rfind("\n", start, end)
     if line >= 0:
         return line + 1
-    return next((i for i in range(end, begin, -1) if text[i - 1].isspace()), end)
+    return next((i for i in range(end, start, -1) if text[i - 1].isspace()), end)

@@ -51,7 +51,7 @@ class RowBatch:
 
 
 def read_rows(
-    file: InputFile, unit: Unit, layout: InputLayout, *, batch_size: int, ahead: int = 1
+    file: InputFile, unit: Unit, layout: InputLayout, *, batch_size: int, parallel: int = 1
 ) -> Generator[RowBatch, None, None]:
     """Yield the rows of a unit, in order."""
     check_same_file(file)
@@ -67,7 +67,7 @@ def read_rows(
         jobs = {group: partial(_group_batches, file, layout, group, batch_size) for group in groups}
         first = unit.first_row
         share = unit.bytes / max(1, sum(counts[group] for group in groups))
-        for group, (batch, valid) in _ordered_batches(jobs, ahead):
+        for group, (batch, valid) in _ordered_batches(jobs, parallel):
             read = round(share * batch.num_rows)
             yield RowBatch(first=first, table=batch, row_group=group, read=read, valid=valid)
             first += batch.num_rows
@@ -80,26 +80,26 @@ def _group_batches(
     names = list(layout.columns)
     columns = list(dict.fromkeys(names))
     with translate_read_errors(file), open_file(file) as parquet:
-        found = parquet.batches(batch_size, [group], columns, BATCH_BYTES)
-        yield from ((batch.select(names), valid) for batch, valid in found)
+        batches = parquet.batches(batch_size, [group], columns, BATCH_BYTES)
+        yield from ((batch.select(names), valid) for batch, valid in batches)
 
 
 def _ordered_batches(
-    jobs: Mapping[int, _ReadGroup], ahead: int
+    jobs: Mapping[int, _ReadGroup], parallel: int
 ) -> Iterator[tuple[int, ValidBatch]]:
-    """The batches of all row groups in order, with up to `ahead` of them decoded at once."""
-    if ahead <= 1 or len(jobs) <= 1:
+    """The batches of all row groups in order, with up to `parallel` of them decoded at once."""
+    if parallel <= 1 or len(jobs) <= 1:
         for group, job in jobs.items():
             yield from ((group, batch) for batch in job())
         return
     stop = threading.Event()
     running: list[_GroupDecoder] = []
-    with ThreadPoolExecutor(ahead) as pool:
+    with ThreadPoolExecutor(parallel) as pool:
         try:
             waiting = iter(jobs.values())
             for group in jobs:
-                more = islice(waiting, ahead - len(running))
-                running += [_GroupDecoder(job, stop, pool) for job in more]
+                next_jobs = islice(waiting, parallel - len(running))
+                running += [_GroupDecoder(job, stop, pool) for job in next_jobs]
                 yield from ((group, batch) for batch in running.pop(0).batches())
         finally:
             stop.set()
@@ -171,22 +171,22 @@ def join_columns(
     column; the places of the rows with a value that is no UTF-8, whose text is empty, and why.
     """
     table = rows.table
-    bad: dict[int, str] = {}
+    invalid: dict[int, str] = {}
     columns = []
     for column in table.columns:
         texts, wrong = _decode_column(column, rows.valid)
         columns.append(_strip_texts(texts) if strip else texts)
-        bad.update({place: found for place, found in wrong if place not in bad})
+        invalid.update({position: value for position, value in wrong if position not in invalid})
     missing = np.ones(table.num_rows, np.bool_)
     for column in columns:
         missing &= column.is_null().to_numpy(zero_copy_only=False)
-    missing[list(bad)] = False
+    missing[list(invalid)] = False
     texts = _concatenate_columns(columns, separator)
-    if bad and len(columns) > 1:
-        kept = np.ones(table.num_rows, np.bool_)
-        kept[list(bad)] = False
-        texts = pc.if_else(pa.array(kept), texts, _EMPTY)
-    return texts, missing, dict(sorted(bad.items()))
+    if invalid and len(columns) > 1:
+        is_valid = np.ones(table.num_rows, np.bool_)
+        is_valid[list(invalid)] = False
+        texts = pc.if_else(pa.array(is_valid), texts, _EMPTY)
+    return texts, missing, dict(sorted(invalid.items()))
 
 
 def _concatenate_columns(columns: list[pa.LargeStringArray], separator: str) -> pa.LargeStringArray:
@@ -194,17 +194,17 @@ def _concatenate_columns(columns: list[pa.LargeStringArray], separator: str) -> 
         return columns[0].fill_null("") if columns[0].null_count else columns[0]
     parts = [pc.if_else(pc.equal(pc.binary_length(c), 0), _NULL, c) for c in columns]
     # A row of nothing but nulls would be missing from what Arrow joins.
-    bare = np.logical_and.reduce([p.is_null().to_numpy(zero_copy_only=False) for p in parts])
-    parts[0] = pc.if_else(pa.array(bare), _EMPTY, parts[0])
+    all_null = np.logical_and.reduce([p.is_null().to_numpy(zero_copy_only=False) for p in parts])
+    parts[0] = pc.if_else(pa.array(all_null), _EMPTY, parts[0])
     between = pa.scalar(separator, pa.large_string())
     return pc.binary_join_element_wise(*parts, between, null_handling="skip")
 
 
-def _text_view(texts: pa.LargeStringArray, place: int) -> memoryview:
+def _text_view(texts: pa.LargeStringArray, position: int) -> memoryview:
     """The bytes of a text where they lie; a scalar of Arrow would be a copy."""
     _, offsets, data = texts.buffers()
-    place += texts.offset
-    start, end = np.frombuffer(offsets, np.int64)[place : place + 2].tolist()
+    position += texts.offset
+    start, end = np.frombuffer(offsets, np.int64)[position : position + 2].tolist()
     return memoryview(b"" if data is None else data)[start:end]
 
 
@@ -212,10 +212,10 @@ def _strip_texts(texts: pa.LargeStringArray) -> pa.LargeStringArray:
     if len(texts) != 1 or texts.null_count:
         return pc.utf8_trim(texts, characters=WHITE_SPACE)
     # One alone may be a very long one: it stays where it is.
-    own = _text_view(texts, 0)
-    leading = _LEADING_SPACE.match(own)
+    data = _text_view(texts, 0)
+    leading = _LEADING_SPACE.match(data)
     start = leading.end() if leading else 0
-    end = len(own) - _trailing_space(own[start:])
+    end = len(data) - _trailing_space(data[start:])
     base = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset]
     offsets = pa.py_buffer(np.array([base + start, base + end], np.int64))
     return pa.LargeStringArray.from_buffers(1, offsets, texts.buffers()[2] or pa.py_buffer(b""))
@@ -251,10 +251,10 @@ def _decode_values(column: pa.Array) -> tuple[pa.LargeStringArray, _BadValues]:
         column = column.dictionary.cast(pa.large_binary()).take(column.indices)
     texts: list[str | None] = []
     wrong: _BadValues = []
-    for place, value in enumerate(column.cast(pa.large_binary()).to_pylist()):
+    for position, value in enumerate(column.cast(pa.large_binary()).to_pylist()):
         try:
             texts.append(None if value is None else value.decode())
         except UnicodeDecodeError as error:
-            wrong.append((place, f"byte {error.start}: {value[:100]!r}"))
+            wrong.append((position, f"byte {error.start}: {value[:100]!r}"))
             texts.append(None)
     return pa.array(texts, pa.large_string()), wrong

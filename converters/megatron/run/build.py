@@ -49,10 +49,12 @@ def build(
         from ingot.converters.megatron.run.store_build import build_in_store
 
         return build_in_store(files, tokenizer, str(prefix), options, work, monitor)
-    made = prepare_build(files, tokenizer, Path(prefix), options, work, beside, monitor)
-    with open_staging(made.prefix, made.work.tmp_dir, shared=made.part is not None) as place:
-        if place.beside:
-            log_event(monitor, "warn", "writer", "tmp_dir_not_used", error=place.beside)
-        if made.part is None:
-            place.finish_commit()
-        return find_done(made) or make_data_set(made, place)
+    prepared = prepare_build(files, tokenizer, Path(prefix), options, work, beside, monitor)
+    with open_staging(
+        prepared.prefix, prepared.work.tmp_dir, shared=prepared.part is not None
+    ) as staging:
+        if staging.beside:
+            log_event(monitor, "warn", "writer", "tmp_dir_not_used", error=staging.beside)
+        if prepared.part is None:
+            staging.finish_commit()
+        return find_done(prepared) or make_data_set(prepared, staging)

@@ -119,9 +119,9 @@ def find_done(build: Build) -> TokenStats | None:
     _, idx_path, meta_path = index_paths(build.prefix)
     if not idx_path.exists():
         return None
-    then = (find_json(build.run_file, own=True) or {}).get("identity")
+    identity = (find_json(build.run_file, own=True) or {}).get("identity")
     unknown = "it is not known how it was made"
-    differs = identity_difference(build.identity(), then) if then else unknown
+    differs = identity_difference(build.identity(), identity) if identity else unknown
     if not differs:
         meta = decode(DataSetMeta, find_json(meta_path, own=True) or {})
         differs = describe_damage(build.prefix, meta)
@@ -130,12 +130,12 @@ def find_done(build: Build) -> TokenStats | None:
             return read_stats(meta, already_done=True)
     if build.work.overwrite:
         return None
-    found = "is another data set" if build.work.resume else "exists, and differs"
+    state = "is another data set" if build.work.resume else "exists, and differs"
     hint = "name another prefix, or build with `overwrite`"
-    raise OutputError(str(idx_path), f"{found}: {differs}", hint)
+    raise OutputError(str(idx_path), f"{state}: {differs}", hint)
 
 
-def make_data_set(build: Build, place: Staging) -> TokenStats:
+def make_data_set(build: Build, staging: Staging) -> TokenStats:
     """Do the units of a build; then put all of them together and commit the data set.
 
     Raises PartDone: these were the units of one part.
@@ -145,20 +145,20 @@ def make_data_set(build: Build, place: Staging) -> TokenStats:
     if part is not None and work.runner == "ray":
         problem = "`shard` does not go with `runner` ray"
         raise ConversionError(str(build.prefix), problem, "a cluster needs no parts")
-    resumed = place.join(
+    resumed = staging.join(
         build.identity(), resume=work.resume, overwrite=work.overwrite, merges=build.merges
     )
     if resumed and part is None:
-        units = len(finished_units(place.base))
+        units = len(finished_units(staging.base))
         log_event(build.monitor, "info", "pipeline", "resumed", units=units)
     plan = build.plan()
     sizes = [unit.bytes for unit in plan]
     if build.merges:
-        there = finished_units(place.base)
-        missing = [unit.number for unit in plan if unit.number not in there]
+        finished = finished_units(staging.base)
+        missing = [unit.number for unit in plan if unit.number not in finished]
         check_complete(build.prefix, missing, len(plan))
-    own = part.own(sizes) if part else range(len(plan))
-    done = _do_units(build, place, plan[own.start : own.stop])
+    own_numbers = part.own(sizes) if part else range(len(plan))
+    done = _do_units(build, staging, plan[own_numbers.start : own_numbers.stop])
     if part:
         for file, why in done.crashed.items():
             hint = "look at the file, then run this part again"
@@ -166,7 +166,7 @@ def make_data_set(build: Build, place: Staging) -> TokenStats:
         build.monitor({"kind": "phase", "phase": "done"})
         raise part_done(build.prefix, part, sizes)
     build.monitor({"kind": "phase", "phase": "merge"})
-    return _commit(build, place, plan, done, started)
+    return _commit(build, staging, plan, done, started)
 
 
 class _UnitsDone(NamedTuple):
@@ -174,25 +174,25 @@ class _UnitsDone(NamedTuple):
     wrong: frozenset[str]  # engines that gave other ids than the reference
 
 
-def _do_units(build: Build, place: Staging, units: Sequence[Unit]) -> _UnitsDone:
+def _do_units(build: Build, staging: Staging, units: Sequence[Unit]) -> _UnitsDone:
     """Do every unit that is not finished."""
-    wrong = wrong_engines(place.base)
-    if not place.shared:
-        with output_errors(place.prefix):
-            recover_lanes(place.base)
-        used = {stretch.engine for stretch in finished_units(place.base).values()} - {""}
+    wrong = wrong_engines(staging.base)
+    if not staging.shared:
+        with output_errors(staging.prefix):
+            recover_lanes(staging.base)
+        used = {stretch.engine for stretch in finished_units(staging.base).values()} - {""}
         wrong |= {name for name in used if not is_trusted(build.recipe, name)}
         for engine in wrong & used:
-            _forget_engine(build, place, engine, "it gave other ids than the reference elsewhere")
+            _forget_engine(build, staging, engine, "it gave other ids than the reference elsewhere")
     crashed = dict[int, str]()
-    while pending := _list_pending(place, units, crashed):
+    while pending := _list_pending(staging, units, crashed):
         raise_if_stopping()
         choice = build.pick_engine(pending, wrong)
         size, number = sum(unit.bytes for unit in pending), len({unit.file for unit in pending})
         build.monitor({"kind": "plan", "bytes": size, "files": number, "units": len(pending)})
         build.monitor({"kind": "phase", "phase": "read"})
         try:
-            crashed |= _do_pending(build, place, pending, choice)
+            crashed |= _do_pending(build, staging, pending, choice)
         except EngineWrongError as error:
             if error.engine not in FAST_ENGINES or error.engine in wrong:
                 problem = f"the library contradicts itself about its ids: {error}"
@@ -200,34 +200,34 @@ def _do_units(build: Build, place: Staging, units: Sequence[Unit]) -> _UnitsDone
                 raise ConversionError(build.recipe.loaded.given, problem, hint) from error
             wrong |= {error.engine}
             keep_verdict(_engine_case(build.recipe, error.engine), failed_verdict(error.text))
-            _forget_engine(build, place, error.engine, str(error))
+            _forget_engine(build, staging, error.engine, str(error))
     return _UnitsDone(crashed, wrong)
 
 
-def _list_pending(place: Staging, units: Sequence[Unit], crashed: dict[int, str]) -> list[Unit]:
-    finished = finished_units(place.base)
+def _list_pending(staging: Staging, units: Sequence[Unit], crashed: dict[int, str]) -> list[Unit]:
+    finished = finished_units(staging.base)
     return [one for one in units if one.number not in finished and one.file not in crashed]
 
 
 def _do_pending(
-    build: Build, place: Staging, pending: Sequence[Unit], choice: EngineChoice
+    build: Build, staging: Staging, pending: Sequence[Unit], choice: EngineChoice
 ) -> dict[int, str]:
     if build.work.processes > 1 or build.work.runner == "ray":
         from ingot.converters.megatron.run.unit_groups import run_groups
 
-        return run_groups(build, place, pending, choice)
-    run_in_process(build, place, pending, choice)
+        return run_groups(build, staging, pending, choice)
+    run_in_process(build, staging, pending, choice)
     return {}
 
 
 def run_in_process(
-    build: Build, place: Staging, pending: Sequence[Unit], choice: EngineChoice
+    build: Build, staging: Staging, pending: Sequence[Unit], choice: EngineChoice
 ) -> None:
     """Do units in this process, in the first of its lanes."""
-    tally, (lane, *_) = FileTally(pending, build.monitor), place.take_lanes(1)
+    tally, (lane, *_) = FileTally(pending, build.monitor), staging.take_lanes(1)
     files = dict(enumerate(build.files))
     with closing(Pipeline(build.recipe, build.work, choice, build.monitor)) as pipeline:
-        for unit, stretch in pipeline.run(place, lane, files, pending):
+        for unit, stretch in pipeline.run(staging, lane, files, pending):
             tally.done(unit, failed=stretch.failed is not None)
 
 
@@ -245,19 +245,19 @@ def _engine_case(recipe: Recipe, engine: str) -> VerdictCase:
     return make_verdict_case(FAST_ENGINES[engine], recipe.loaded, plain=recipe.options.plain)
 
 
-def _forget_engine(build: Build, place: Staging, engine: str, problem: str) -> None:
+def _forget_engine(build: Build, staging: Staging, engine: str, problem: str) -> None:
     """Note that what the engine wrote has to be done again."""
     log_event(build.monitor, "error", "tokenizer", "engine_wrong", engine=engine, error=problem)
     build.monitor({"kind": "count", "engine_errors": 1})
-    with output_errors(place.prefix):
-        for lane in place.own_lanes():
-            drop_engine(place.base, lane, engine)
+    with output_errors(staging.prefix):
+        for lane in staging.own_lanes():
+            drop_engine(staging.base, lane, engine)
 
 
 def _commit(
-    build: Build, place: Staging, plan: Sequence[Unit], done: _UnitsDone, started: float
+    build: Build, staging: Staging, plan: Sequence[Unit], done: _UnitsDone, started: float
 ) -> TokenStats:
-    recipe, finished = build.recipe, finished_units(place.base)
+    recipe, finished = build.recipe, finished_units(staging.base)
     failures = done.crashed | {
         unit.file: finished[unit.number].failed or ""
         for unit in plan
@@ -266,7 +266,7 @@ def _commit(
     good = [finished[unit.number] for unit in plan if unit.file not in failures]
     counts = sum_counts(good)
     if not build.is_shard and not counts["tokens"]:
-        place.clear()
+        staging.clear()
         raise no_tokens_error(
             str(build.prefix),
             counts,
@@ -278,9 +278,11 @@ def _commit(
         if counts[name]:
             facts = {"records": counts[name], "error": error}
             log_event(build.monitor, "warn", "tokenizer", name, **facts)
-    begun = time.monotonic()
-    assembled = assemble(place, good, recipe.rules.dtype, masks=recipe.masks, rejects=build.rejects)
-    build.monitor({"kind": "count", "index_seconds": time.monotonic() - begun})
+    index_started = time.monotonic()
+    assembled = assemble(
+        staging, good, recipe.rules.dtype, masks=recipe.masks, rejects=build.rejects
+    )
+    build.monitor({"kind": "count", "index_seconds": time.monotonic() - index_started})
     meta = describe_data_set(recipe, *count_results(build.files, plan, finished, failures))
     engines = sorted({stretch.engine for stretch in good} - {""})
     wrong = tuple(sorted(done.wrong))
@@ -291,21 +293,23 @@ def _commit(
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "host": host_facts(),
     }
-    commit_data_set(place, assembled, meta=meta, run=info, run_file=build.run_file)
+    commit_data_set(staging, assembled, meta=meta, run=info, run_file=build.run_file)
     build.monitor({"kind": "phase", "phase": "done"})
     return replace(read_stats(meta), engine=", ".join(engines), wrong_engines=wrong)
 
 
 def describe_data_set(recipe: Recipe, counts: Counts, files: FileResults) -> DataSetMeta:
     """Return what `.meta.json` says."""
-    given = recipe.loaded.given
+    tokenizer_name = recipe.loaded.given
     meta: DataSetMeta = {
         "version": RECIPE_VERSION,
         "kind": recipe.layout.kind,
         "dtype": recipe.rules.dtype,
         "tokenizer": {
             # without its folder: equal builds give equal bytes wherever they are made
-            "file": given if given.startswith("hf://") else recipe.loaded.path.name,
+            "file": tokenizer_name
+            if tokenizer_name.startswith("hf://")
+            else recipe.loaded.path.name,
             "sha256": recipe.loaded.sha256,
             "vocab_size": recipe.loaded.vocabulary,
         },
@@ -342,22 +346,24 @@ def count_results(
             entries.append({**entry, "status": "failed", "error": failures[number]})
         else:
             entries.append({**entry, "status": "done", **_shown_counts(by_file[number])})
-    counts = _shown_counts([stretch for some in by_file.values() for stretch in some])
+    counts = _shown_counts(
+        [stretch for file_stretches in by_file.values() for stretch in file_stretches]
+    )
     return {"files": len(files), "failed_files": len(failures), **counts}, entries
 
 
 def no_tokens_error(
-    where: str, counts: Mapping[str, int], failures: Mapping[str, str], files: int, hint: str = ""
+    prefix: str, counts: Mapping[str, int], failures: Mapping[str, str], files: int, hint: str = ""
 ) -> SourceError | NoTokensError:
     """The error for a data set without a token; `failures` say by name why files cannot be read."""
     if len(failures) == files:
         first = "; ".join(f"{name}: {why}" for name, why in list(failures.items())[:3])
         return SourceError("", f"none of {files} files can be read: {first}")
     names = ("rows", "empty", "short", "long", "rejected")
-    said = ", ".join(f"{counts[name]} {name}" for name in names)
-    problem = f"not a single token ({said}): Megatron cannot load an empty data set"
+    counts_text = ", ".join(f"{counts[name]} {name}" for name in names)
+    problem = f"not a single token ({counts_text}): Megatron cannot load an empty data set"
     hint = hint or "check the text columns and the length limits"
-    return NoTokensError(where, problem, f"{hint}; nothing was written")
+    return NoTokensError(prefix, problem, f"{hint}; nothing was written")
 
 
 def _shown_counts(stretches: Sequence[LaneStretch]) -> dict[str, int]:

@@ -50,12 +50,12 @@ from ingot.converters.rows import Reject
 _Item = TypeVar("_Item")
 
 
-def timed_items(items: Iterator[_Item], tell: Callable[[float], None]) -> Iterator[_Item]:
-    """The same items; `tell` hears the seconds that each took, and the end."""
+def timed_items(items: Iterator[_Item], report: Callable[[float], None]) -> Iterator[_Item]:
+    """The same items; `report` hears the seconds that each took, and the end."""
     while True:
         started = time.monotonic()
         item = next(items, None)
-        tell(time.monotonic() - started)
+        report(time.monotonic() - started)
         if item is None:
             return
         yield item
@@ -91,8 +91,8 @@ def tokenize_shard(
         mask = masker.mask(shard.texts, shard.spans, encoded, engine=engine.name)
     tally = {**shard.tally, **_text_sizes(shard, encoded)}
     failed = tuple(
-        reject_row(file, int(shard.rows[place]), NOT_TOKENIZED_REASON, problem)
-        for place, problem in encoded.failed
+        reject_row(file, int(shard.rows[position]), NOT_TOKENIZED_REASON, problem)
+        for position, problem in encoded.failed
     )
     texts = TokenizedTexts(
         ids=encoded.ids,
@@ -125,15 +125,19 @@ def _text_sizes(shard: Shard, encoded: Encoded) -> dict[str, int]:
 
 def _failed_texts(encoded: Encoded) -> npt.NDArray[np.bool_]:
     failed = np.zeros(len(encoded.lengths), np.bool_)
-    failed[[place for place, _ in encoded.failed]] = True
+    failed[[position for position, _ in encoded.failed]] = True
     return failed
 
 
 def _trained_ends(shard: Shard) -> npt.NDArray[np.bool_]:
     """Per conversation, whether nothing but white space follows what is trained on."""
     assert shard.spans is not None
-    ends = shard.spans.closing
-    return ends if shard.kinds is None else ends[np.append(shard.kinds[1:] == NEW_DOCUMENT, True)]
+    text_ends = shard.spans.closing
+    return (
+        text_ends
+        if shard.kinds is None
+        else text_ends[np.append(shard.kinds[1:] == NEW_DOCUMENT, True)]
+    )
 
 
 _LOOK_SECONDS: Final = 0.2
@@ -205,20 +209,20 @@ class Pipeline:
 
     def run(
         self,
-        place: Staging,
+        staging: Staging,
         number: int,
         files: Mapping[int, InputFile],
         units: Iterable[Unit],
-        begin: Callable[[], None] = lambda: None,
+        on_begin: Callable[[], None] = lambda: None,
     ) -> Iterator[tuple[Unit, LaneStretch]]:
         """Do units of these files in order in a lane; yield each when it is done.
 
-        `begin` is called when the lane is open.
+        `on_begin` is called when the lane is open.
         """
-        with output_errors(place.prefix), Lane(base=place.base, number=number) as lane:
+        with output_errors(staging.prefix), Lane(base=staging.base, number=number) as lane:
             pack, fail_fast = self._recipe.options.pack, self._work.fail_fast
             writer = UnitWriter(lane, self._recipe.rules, pack=pack, fail_fast=fail_fast)
-            begin()
+            on_begin()
             gc.freeze()  # what is loaded stays: it need not be looked through again and again
             self._files = files
             yield from self._run(units, writer)
@@ -265,18 +269,18 @@ class Pipeline:
 
     def _shards(self, unit: Unit) -> Iterator[Shard]:
         file, layout, work = self._files[unit.file], self._recipe.layout, self._work
-        size, ahead = work.batch_size, work.rowgroup_parallel
+        size, parallel = work.batch_size, work.rowgroup_parallel
         reading: list[float] = []  # seconds of the rows of a shard
 
-        def tell(spent: float) -> None:
+        def report(spent: float) -> None:
             read = sum(reading)
             reading.clear()
             took = {"reader_seconds": read, "preprocess_seconds": spent - read}
             self._monitor({"kind": "count", **took})
 
-        with closing(read_rows(file, unit, layout, batch_size=size, ahead=ahead)) as rows:
+        with closing(read_rows(file, unit, layout, batch_size=size, parallel=parallel)) as rows:
             shards = self._preparer.prepare(file.name, timed_items(rows, reading.append))
-            yield from timed_items(shards, tell)
+            yield from timed_items(shards, report)
 
     def _has_room(self, shard: Shard) -> bool:
         return self._acquire(self._room) and (not _is_alone(shard) or self._acquire(self._alone))
@@ -323,8 +327,8 @@ class Pipeline:
     def _own(self, name: str, make: Callable[[], _Item]) -> _Item:
         if not hasattr(self._local, name):
             setattr(self._local, name, make())
-        own: _Item = getattr(self._local, name)
-        return own
+        value: _Item = getattr(self._local, name)
+        return value
 
     # In the caller's thread
 

@@ -65,8 +65,8 @@ class Recipe:
 
     def template_facts(self) -> dict[str, str] | None:
         """Return the name and the sha256 of the chat template; None where there is none."""
-        one = self.template
-        return None if one is None else {"name": one.name, "sha256": one.sha256}
+        template = self.template
+        return None if template is None else {"name": template.name, "sha256": template.sha256}
 
     def ingredients(self) -> "Ingredients":
         """Return what another process makes it of."""
@@ -112,13 +112,13 @@ class Ingredients:
 
     def recipe(self) -> Recipe:
         """The recipe. Raises ConversionError, where a file is not what it was."""
-        path, given = self.tokenizer
-        loaded = load_tokenizer(path if path.exists() else given)
+        path, name = self.tokenizer
+        loaded = load_tokenizer(path if path.exists() else name)
         recipe = make_recipe(loaded, self.options, self.layout)
         if recipe.ingredients().hashes != self.hashes:
             problem = "it or the chat template changed while the build ran"
             hint = "put back what was there, then build again with `resume`"
-            raise ConversionError(given, problem, hint)
+            raise ConversionError(name, problem, hint)
         return recipe
 
 
@@ -147,10 +147,10 @@ def _resolve_frame(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     if not options.add_special_tokens:
         return (), ()
-    stated = options.bos_id is not None and options.eos_id is not None
-    before, behind = ([], []) if stated else tokenizer_frame(loaded)
+    both_set = options.bos_id is not None and options.eos_id is not None
+    before, after = ([], []) if both_set else tokenizer_frame(loaded)
     bos = before if options.bos_id is None else [options.bos_id]
-    eos = behind if options.eos_id is None else [options.eos_id]
+    eos = after if options.eos_id is None else [options.eos_id]
     return tuple(bos), tuple(eos)
 
 
@@ -264,15 +264,15 @@ def sample_texts(
     """Texts from the beginning of a few units that lie apart, about `SAMPLE_BYTES`."""
     texts: list[pa.LargeStringArray] = []
     preparer = recipe.preparer()
-    some = units[:: max(1, len(units) // _UNITS)][:_UNITS]
-    for unit in some:
-        room = SAMPLE_BYTES // len(some)
+    sampled = units[:: max(1, len(units) // _UNITS)][:_UNITS]
+    for unit in sampled:
+        remaining = SAMPLE_BYTES // len(sampled)
         reading = closing(read_rows(files[unit.file], unit, recipe.layout, batch_size=_ROWS))
         with suppress(SourceError), reading as rows:  # it will be told when it is its turn
             for shard in preparer.prepare(files[unit.file].name, rows):
                 texts.append(pc.utf8_slice_codeunits(shard.texts, 0, _SAMPLE_CHARS))
-                room -= texts[-1].nbytes
-                if room <= 0:
+                remaining -= texts[-1].nbytes
+                if remaining <= 0:
                     break
     return pa.concat_arrays(texts) if texts else pa.array([], pa.large_string())
 

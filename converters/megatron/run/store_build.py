@@ -104,9 +104,11 @@ def build_in_store(
         problem = "has white space, which separates the prefixes of a blend"
         raise OutputError(redact_urls(url), problem, "choose another folder")
     with _scratch_folder(work) as folder:
-        near = list(_fetch_sample(files, folder, options.text_cols if options else None))
-        made = prepare_build(near, tokenizer, folder / "sample", options, work, None, monitor)
-        identity = _make_identity(made, files)
+        fetched = list(_fetch_sample(files, folder, options.text_cols if options else None))
+        prepared = prepare_build(
+            fetched, tokenizer, folder / "sample", options, work, None, monitor
+        )
+        identity = _make_identity(prepared, files)
         with identity.stage(
             url, overwrite=work.overwrite, spread=Spread(shard=work.shard), by_shards=True
         ) as staged:
@@ -115,7 +117,7 @@ def build_in_store(
                 meta = cast("DataSetMeta", staged.done.manifest["data_set"])
                 return read_stats(meta, already_done=True)
             assert isinstance(staged, StoredResult)
-            return _StoreBuild(files, made, identity, staged).run()
+            return _StoreBuild(files, prepared, identity, staged).run()
 
 
 @contextmanager
@@ -133,22 +135,22 @@ def _fetch_sample(
     """The files; those of a store up to the first that serves are fetched."""
     served = False
     for number, file in enumerate(files):
-        near = file if served else fetch_input(file, _local_path(folder, number, file))
+        fetched = file if served else fetch_input(file, _local_path(folder, number, file))
         if not served and file.stored is not None:
             try:
-                find_layout([near], columns)
+                find_layout([fetched], columns)
                 served = True
             except SourceError:
-                near.path.unlink(missing_ok=True)
-        yield near
+                fetched.path.unlink(missing_ok=True)
+        yield fetched
 
 
 def _local_path(folder: Path, number: int, file: InputFile) -> Path:
     return folder / f"{number}{Path(file.name).suffix}"
 
 
-def _make_identity(made: Build, files: Sequence[InputFile]) -> RunIdentity:
-    recipe = {name: one for name, one in made.recipe.identity(()).items() if name != "files"}
+def _make_identity(prepared: Build, files: Sequence[InputFile]) -> RunIdentity:
+    recipe = {name: one for name, one in prepared.recipe.identity(()).items() if name != "files"}
     identity = RunIdentity(
         settled={
             "decision": "tokens",
@@ -159,7 +161,9 @@ def _make_identity(made: Build, files: Sequence[InputFile]) -> RunIdentity:
             {"name": one.name, "bytes": one.bytes, "mtime_ns": one.mtime_ns, "etag": one.etag}
             for one in files
         ],
-        further=lambda there: None if identity.has_equal_stamps(there) else "other input files",
+        further=lambda finished: (
+            None if identity.has_equal_stamps(finished) else "other input files"
+        ),
     )
     return identity
 
@@ -174,50 +178,56 @@ class _StoreBuild:
     staged: StoredResult
 
     def run(self) -> TokenStats:
-        started, part, where = time.monotonic(), self.made.part, self.staged.store.where
+        started, part, url = time.monotonic(), self.made.part, self.staged.store.where
         shards = group_neighbours(self.files, SHARD_BYTES)
         sizes = [sum(file.bytes for file in files) for files in shards]
-        own = own_tasks(self.made.work.shard, sizes)
-        there = self.staged.store.finished()
+        own_numbers = own_tasks(self.made.work.shard, sizes)
+        finished = self.staged.store.finished()
         if self.made.merges:
-            missing = [number for number in own if piece_name(number) not in there]
-            check_complete(where, missing, len(shards))
-        done = self._make_shards(shards, own, there)
+            missing = [number for number in own_numbers if piece_name(number) not in finished]
+            check_complete(url, missing, len(shards))
+        done = self._make_shards(shards, own_numbers, finished)
         self.made.monitor({"kind": "phase", "phase": "done" if part else "merge"})
         if part:
-            raise part_done(where, part, sizes)
-        return self._commit([done[number] for number in own], started)
+            raise part_done(url, part, sizes)
+        return self._commit([done[number] for number in own_numbers], started)
 
     def _make_shards(
-        self, shards: Sequence[Sequence[InputFile]], own: range, there: set[str]
+        self, shards: Sequence[Sequence[InputFile]], own_numbers: range, finished: set[str]
     ) -> dict[int, ShardDocument]:
         """Make what is not there, and again what an engine made that is wrong by now."""
         done: dict[int, ShardDocument] = {}
-        for at in own:
-            name = piece_name(at)
-            one = self.staged.store.find_shard(name) if name in there else None
+        for number in own_numbers:
+            name = piece_name(number)
+            shard = self.staged.store.find_shard(name) if name in finished else None
             # Files that could not be read are tried again.
-            if one is not None and (self.made.merges or not one["meta"]["counts"]["failed_files"]):
-                done[at] = cast("ShardDocument", one)
+            if shard is not None and (
+                self.made.merges or not shard["meta"]["counts"]["failed_files"]
+            ):
+                done[number] = cast("ShardDocument", shard)
         wrong: frozenset[str] = frozenset()
         while True:
             used = {name for one in done.values() for name in one["engines"]}
             wrong |= {name for one in done.values() for name in one["wrong"]}
             wrong |= {name for name in used if not is_trusted(self.made.recipe, name)}
-            left = [at for at in own if at not in done or wrong & {*done[at]["engines"]}]
-            if not left:
+            pending = [
+                number
+                for number in own_numbers
+                if number not in done or wrong & {*done[number]["engines"]}
+            ]
+            if not pending:
                 return done
             raise_if_stopping()
-            done |= self._build_shards(shards, left, wrong)
+            done |= self._build_shards(shards, pending, wrong)
 
     def _build_shards(
-        self, shards: Sequence[Sequence[InputFile]], left: Sequence[int], wrong: frozenset[str]
+        self, shards: Sequence[Sequence[InputFile]], pending: Sequence[int], wrong: frozenset[str]
     ) -> Iterator[tuple[int, ShardDocument]]:
-        made, work, monitor = self.made, self.made.work, self.made.monitor
-        units = plan_units(made.files, whole_files=True)
-        near = [unit for unit in units if made.files[unit.file].stored is None]
-        choice = made.pick_engine(units, wrong, sampled=near)
-        files = [file for at in left for file in shards[at]]
+        prepared, work, monitor = self.made, self.made.work, self.made.monitor
+        units = plan_units(prepared.files, whole_files=True)
+        local_units = [unit for unit in units if prepared.files[unit.file].stored is None]
+        choice = prepared.pick_engine(units, wrong, sampled=local_units)
+        files = [file for number in pending for file in shards[number]]
         size = sum(file.bytes for file in files)
         monitor({"kind": "plan", "bytes": size, "files": len(files), "units": len(files)})
         monitor({"kind": "phase", "phase": "read"})
@@ -225,23 +235,25 @@ class _StoreBuild:
         alone = replace(work, processes=1, workers=threads, shard=None, runner="local")
         make = partial(
             ShardTask,
-            made_of=made.recipe.ingredients(),
+            made_of=prepared.recipe.ingredients(),
             work=alone,
             choice=choice,
             store=self.staged.store,
         )
-        tasks = (make(number=at, files=shards[at]) for at in left)
-        spread = Spread(
+        tasks = (make(number=number, files=shards[number]) for number in pending)
+        workers = Spread(
             runner="ray" if work.runner == "ray" else "processes",
             workers=work.processes,
             ray_address=work.ray_address,
         )
-        here = partial(build_shard, monitor=monitor)
-        results = spread_tasks(spread, build_shard, tasks, len(left), here=here, hear=monitor)
-        for at, (document, messages) in zip(left, results, strict=False):
+        build_here = partial(build_shard, monitor=monitor)
+        results = spread_tasks(
+            workers, build_shard, tasks, len(pending), work_here=build_here, hear=monitor
+        )
+        for number, (document, messages) in zip(pending, results, strict=False):
             for message in messages:
                 monitor(message)
-            yield at, document
+            yield number, document
 
     def _commit(self, shards: Sequence[ShardDocument], started: float) -> TokenStats:
         metas = [one["meta"] for one in shards]
@@ -252,16 +264,16 @@ class _StoreBuild:
             failed = {str(one["path"]): str(one["error"]) for one in entries if "error" in one}
             raise no_tokens_error(self.staged.store.where, counts, failed, len(entries))
         meta = describe_data_set(self.made.recipe, counts, entries)
-        tokens = {shard_name(at): one["counts"]["tokens"] for at, one in enumerate(metas)}
+        tokens = {shard_name(number): one["counts"]["tokens"] for number, one in enumerate(metas)}
         blend = [
             f"{count} {self.staged.store.url}/{name}\n" for name, count in tokens.items() if count
         ]
         with output_errors(self.staged.result):
             (self.staged.result / BLEND).write_text("".join(blend), "utf-8")
         parts = [part for one in shards for part in one["parts"]]
-        for at, one in enumerate(shards):
+        for number, one in enumerate(shards):
             for path in (part["path"] for part in one["parts"]):
-                self.staged.take_part(piece_name(at), path, path, one["etags"].get(path))
+                self.staged.take_part(piece_name(number), path, path, one["etags"].get(path))
         engines = sorted({name for one in shards for name in one["engines"]})
         run = {"engines": engines, "seconds": round(time.monotonic() - started, 3)}
         run |= self.staged.found_facts()
@@ -274,7 +286,7 @@ def build_shard(
     task: ShardTask, monitor: Monitor | None = None
 ) -> tuple[ShardDocument, list[Message]]:
     """Build a shard and put it into the store; what it says of its work goes to the monitor."""
-    heard = MessageSummary()
+    summary = MessageSummary()
 
     def hear(message: Message) -> None:
         if message["kind"] in ("plan", "phase"):  # of this shard alone
@@ -282,11 +294,11 @@ def build_shard(
         if monitor is not None:
             monitor(message)
         elif not tell({**message, "worker": task.number}):
-            heard.hear(message)
+            summary.hear(message)
 
     with _scratch_folder(task.work) as folder:
         prefix = folder / "shard" / shard_name(task.number)
-        made = Build(
+        shard_build = Build(
             files=[
                 fetch_input(file, _local_path(folder, number, file))
                 for number, file in enumerate(task.files)
@@ -299,8 +311,8 @@ def build_shard(
             engine=task.choice,
             is_shard=True,
         )
-        with open_staging(prefix, None) as place:
-            stats = make_data_set(made, place)
+        with open_staging(prefix, None) as staging:
+            stats = make_data_set(shard_build, staging)
         paths = sorted(prefix.parent.iterdir())
         document: ShardDocument = {
             "meta": cast("DataSetMeta", read_meta(prefix)),
@@ -311,4 +323,4 @@ def build_shard(
         }
         parts = [(path, path.name) for path in paths]
         etags = task.store.put_shard(piece_name(task.number), parts, document)
-    return {**document, "etags": etags}, heard.messages()
+    return {**document, "etags": etags}, summary.messages()

@@ -49,31 +49,31 @@ _GroupDone: TypeAlias = tuple[dict[int, bool], list[Message]]
 
 
 def run_groups(
-    build: Build, place: Staging, pending: Sequence[Unit], choice: EngineChoice
+    build: Build, staging: Staging, pending: Sequence[Unit], choice: EngineChoice
 ) -> dict[int, str]:
     """Do the units; return by number the files that processes died of, and why.
 
     Raises what ended a task, when nobody writes any more.
     """
-    groups = _Groups(build, place, pending)
+    groups = _Groups(build, staging, pending)
     if build.work.runner == "ray":
         from ingot.converters.output.ray_workers import RayWorkers
 
         with RayWorkers(build.work.ray_address) as cluster:
             groups.run(cluster, choice, [None] * 2 * cluster.jobs, _CLUSTER_BYTES)
-        with output_errors(place.prefix):  # of nodes that died with it
-            recover_lanes(place.base, again=False)
+        with output_errors(staging.prefix):  # of nodes that died with it
+            recover_lanes(staging.base, retry_failed=False)
     else:
-        lanes = place.take_lanes(build.work.processes)[: len(pending)]
-        with Workers(len(lanes), hear=groups.hear, pass_fds=[place.lock]) as processes:
+        lanes = staging.take_lanes(build.work.processes)[: len(pending)]
+        with Workers(len(lanes), hear=groups.hear, pass_fds=[staging.lock]) as processes:
             groups.run(processes, choice, lanes, _LOCAL_BYTES)
     return groups.failures
 
 
 class _Groups:
-    def __init__(self, build: Build, place: Staging, pending: Sequence[Unit]) -> None:
+    def __init__(self, build: Build, staging: Staging, pending: Sequence[Unit]) -> None:
         self.failures: dict[int, str] = {}
-        self._build, self._place, self._left = build, place, deque(pending)
+        self._build, self._place, self._left = build, staging, deque(pending)
         self._bytes = sum(unit.bytes for unit in pending)  # of what is left
         self._files = FileTally(pending, build.monitor)
         self._deaths: Counter[int] = Counter()  # by unit
@@ -88,13 +88,13 @@ class _Groups:
             self._build.monitor(message)
 
     def run(
-        self, runner: Spreading, choice: EngineChoice, lanes: Sequence[int | None], most: int
+        self, runner: Spreading, choice: EngineChoice, lanes: Sequence[int | None], max_bytes: int
     ) -> None:
         """Do groups of at most so many bytes, one in each lane at a time.
 
         A lane that is None is one that the task takes.
         """
-        build, left, free = self._build, self._left, deque(lanes)
+        build, pending, free = self._build, self._left, deque(lanes)
         prefix, base = self._place.prefix.absolute(), self._place.base.absolute()
         opening = _Opening(
             place=replace(self._place, prefix=prefix, base=base, lanes=[]),
@@ -104,9 +104,9 @@ class _Groups:
         )
         busy: dict[Future[_GroupDone], tuple[list[Unit], int | None]] = {}
         error: IngotError | None = None
-        while busy or (left and not (error or is_stopping())):
-            while free and left and not (error or is_stopping()):
-                group, lane = self._take_group(runner.jobs, most), free.popleft()
+        while busy or (pending and not (error or is_stopping())):
+            while free and pending and not (error or is_stopping()):
+                group, lane = self._take_group(runner.jobs, max_bytes), free.popleft()
                 self._begun.discard(lane)
                 files = {unit.file: build.files[unit.file] for unit in group}
                 busy[runner.submit(_do_group, opening, files, group, lane)] = group, lane
@@ -116,9 +116,9 @@ class _Groups:
             try:
                 failed, messages = future.result()
             except WorkerDiedError as death:
-                again = self._handle_death(group, lane, death.how.removeprefix("ended by "))
-                left.extendleft(reversed(again))
-                self._bytes += sum(unit.bytes for unit in again)
+                unfinished = self._handle_death(group, lane, death.how.removeprefix("ended by "))
+                pending.extendleft(reversed(unfinished))
+                self._bytes += sum(unit.bytes for unit in unfinished)
             except IngotError as raised:
                 error = error or raised
             else:
@@ -128,18 +128,18 @@ class _Groups:
         if error is not None:
             raise error
 
-    def _take_group(self, jobs: int, most: int) -> list[Unit]:
+    def _take_group(self, jobs: int, max_bytes: int) -> list[Unit]:
         """Take neighbours from what is left: fewer towards the end, so that all end together.
 
         A unit that a process died of is taken alone.
         """
-        room = min(most, self._bytes / (_SHARES * jobs))
+        remaining = min(max_bytes, self._bytes / (_SHARES * jobs))
         group: list[Unit] = []
-        while self._left and (not group or self._left[0].bytes <= room):
+        while self._left and (not group or self._left[0].bytes <= remaining):
             if group and self._deaths.keys() & {group[-1].number, self._left[0].number}:
                 break
             group.append(self._left.popleft())
-            room -= group[-1].bytes
+            remaining -= group[-1].bytes
         self._bytes -= sum(unit.bytes for unit in group)
         return group
 
@@ -150,25 +150,27 @@ class _Groups:
                 self._files.done(unit, failed=failed[unit.number])
         return [unit for unit in group if unit.number not in failed]
 
-    def _handle_death(self, group: Sequence[Unit], lane: int | None, how: str) -> list[Unit]:
+    def _handle_death(self, group: Sequence[Unit], lane: int | None, cause: str) -> list[Unit]:
         """Count what is done and who is to blame; returns the units to be done again."""
-        there = finished_units(self._place.base)
-        rest = self._count(group, {number: one.failed is not None for number, one in there.items()})
+        finished = finished_units(self._place.base)
+        rest = self._count(
+            group, {number: one.failed is not None for number, one in finished.items()}
+        )
         monitor = self._build.monitor
-        log_event(monitor, "error", "pipeline", "worker_died", worker=lane, error=how)
+        log_event(monitor, "error", "pipeline", "worker_died", worker=lane, error=cause)
         monitor({"kind": "count", "worker_errors": 1})
         if lane is not None and lane not in self._begun:
             self._stillborn += 1
             if self._stillborn >= MOST_DEATHS * self._build.work.processes:
-                problem = f"processes end before they begin ({how})"
+                problem = f"processes end before they begin ({cause})"
                 hint = "read what they wrote to standard error, or build with `processes` 1"
                 raise ConversionError(str(self._place.prefix), problem, hint)
         else:
             self._stillborn = 0
             self._deaths.update(unit.number for unit in rest)
         guilty = {unit.number: True for unit in rest if self._deaths[unit.number] >= MOST_DEATHS}
-        why = f"{MOST_DEATHS} worker processes crashed on this file ({how})"
-        self.failures |= {unit.file: why for unit in rest if unit.number in guilty}
+        reason = f"{MOST_DEATHS} worker processes crashed on this file ({cause})"
+        self.failures |= {unit.file: reason for unit in rest if unit.number in guilty}
         return self._count(rest, guilty)
 
 
@@ -202,13 +204,13 @@ def _do_group(
     opening: _Opening, files: Mapping[int, InputFile], units: Sequence[Unit], lane: int | None
 ) -> _GroupDone:
     """Do what is not done yet of some units."""
-    heard, failed = MessageSummary(), dict[int, bool]()
+    summary, failed = MessageSummary(), dict[int, bool]()
     if lane is None:  # it may have been begun on a node that died
-        there = finished_units(opening.place.base)
-        own = (there[unit.number] for unit in units if unit.number in there)
-        failed = {one.unit: one.failed is not None for one in own}
+        finished = finished_units(opening.place.base)
+        own_units = (finished[unit.number] for unit in units if unit.number in finished)
+        failed = {one.unit: one.failed is not None for one in own_units}
         units = [unit for unit in units if unit.number not in failed]
-        _monitor[:] = [heard.hear]
+        _monitor[:] = [summary.hear]
         lane = take_lane(opening.place.base)
     else:
         _monitor[:] = [partial(_tell_parent, lane)]
@@ -216,13 +218,13 @@ def _do_group(
         _take_cores(lane, opening.work.processes)
     try:
         for unit, stretch in _open_pipeline(opening).run(
-            opening.place, lane, files, units, begin=lambda: _monitor[0]({"kind": "begin"})
+            opening.place, lane, files, units, on_begin=lambda: _monitor[0]({"kind": "begin"})
         ):
             failed[unit.number] = stretch.failed is not None
     except BaseException:
         _close_pipeline()
         raise
-    return failed, heard.messages()
+    return failed, summary.messages()
 
 
 @cache

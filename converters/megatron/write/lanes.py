@@ -66,12 +66,12 @@ def lane_file(base: Path, lane: int, kind: str) -> Path:
 def lane_numbers(base: Path) -> list[int]:
     """Return the numbers of the existing lanes."""
     head, tail = f"{base.name}.journal", ".tmp"
-    found = [0] if lane_file(base, 0, "journal").exists() else []
+    numbers = [0] if lane_file(base, 0, "journal").exists() else []
     for path in base.parent.iterdir():
         if path.name.startswith(f"{head}-") and path.name.endswith(tail):
             number = path.name.removeprefix(f"{head}-").removesuffix(tail)
-            found += [int(number)] if number.isdecimal() else []
-    return sorted(found)
+            numbers += [int(number)] if number.isdecimal() else []
+    return sorted(numbers)
 
 
 def take_lane(base: Path) -> int:
@@ -89,27 +89,27 @@ def take_lane(base: Path) -> int:
 def read_journal(base: Path, lane: int, *, check: bool = False) -> Journal:
     """Read a journal up to the first unit whose content is gone."""
     lines = list(_read_lines(lane_file(base, lane, "journal")))
-    synced = max((place for place, (_, one) in enumerate(lines) if "synced" in one), default=-1)
+    synced = max((number for number, (_, one) in enumerate(lines) if "synced" in one), default=-1)
     sizes = {kind: _file_size(lane_file(base, lane, kind)) for kind in LANE_FILES}
     stretches: dict[int, LaneStretch] = {}
-    ends = dict.fromkeys((*LANE_FILES, "journal"), 0)
-    for place, (size, document) in enumerate(lines):
+    file_ends = dict.fromkeys((*LANE_FILES, "journal"), 0)
+    for number, (size, document) in enumerate(lines):
         if "unit" in document:
             stretch = decode(LaneStretch, {**document, "lane": lane})
-            crcs = document["crcs"] if check and place > synced else None
+            crcs = document["crcs"] if check and number > synced else None
             if not _is_content_there(base, stretch, sizes, crcs):
                 break
             stretches[stretch.unit] = stretch
-            ends.update({kind: end for kind, (_, end) in stretch.spans.items()})
+            file_ends.update({kind: end for kind, (_, end) in stretch.spans.items()})
         stretches = _drop_units(stretches, document)
-        ends["journal"] += size
-    return Journal(stretches=stretches, ends=ends)
+        file_ends["journal"] += size
+    return Journal(stretches=stretches, ends=file_ends)
 
 
-def recover_lanes(base: Path, *, again: bool = True) -> None:
+def recover_lanes(base: Path, *, retry_failed: bool = True) -> None:
     """Make the lanes of a build that was broken off hold what is sure, and nothing else.
 
-    Files that could not be read are to be tried `again`.
+    Files that could not be read are to be tried `retry_failed`.
     """
     for lane in lane_numbers(base):
         journal = read_journal(base, lane, check=True)
@@ -117,7 +117,9 @@ def recover_lanes(base: Path, *, again: bool = True) -> None:
             path = lane_file(base, lane, kind)
             if _file_size(path) > end:
                 os.truncate(path, end)
-        if again and any(stretch.failed is not None for stretch in journal.stretches.values()):
+        if retry_failed and any(
+            stretch.failed is not None for stretch in journal.stretches.values()
+        ):
             _append_line(base, lane, {"again": "failed"})
 
 

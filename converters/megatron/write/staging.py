@@ -135,14 +135,18 @@ class Staging:
         those of another build are refused, or removed with `overwrite`, which a merge never does.
         Raises OutputError.
         """
-        begun = self.prefix.with_name(f".{self.prefix.name}.begin.lock")
-        alone = hold_lock(begun, wait_s=LOCK_SECONDS, remove=True) if self.shared else nullcontext()
-        with output_errors(self.prefix), alone:  # another part may be beginning
-            noted = find_json(_unfinished_file(self.prefix, _LOCK), own=True) or {}
+        begin_lock = self.prefix.with_name(f".{self.prefix.name}.begin.lock")
+        lock = (
+            hold_lock(begin_lock, wait_s=LOCK_SECONDS, remove=True)
+            if self.shared
+            else nullcontext()
+        )
+        with output_errors(self.prefix), lock:  # another part may be beginning
+            unfinished = find_json(_unfinished_file(self.prefix, _LOCK), own=True) or {}
             has_parts = _unfinished_file(self.prefix, COMMAND_KIND).exists()
-            goes_on = bool(noted) and (resume or merges or has_parts or self.shared)
-            differs = identity_difference(identity, noted["identity"]) if goes_on else ""
-            if merges and not noted:
+            goes_on = bool(unfinished) and (resume or merges or has_parts or self.shared)
+            differs = identity_difference(identity, unfinished["identity"]) if goes_on else ""
+            if merges and not unfinished:
                 hint = "run its parts first (`shard` I/N)"
                 raise OutputError(str(self.prefix), "has no parts to be merged", hint)
             if differs and has_parts and not (overwrite and not merges):
@@ -153,7 +157,7 @@ class Staging:
                 raise OutputError(str(self.prefix), problem, hint)
             goes_on = goes_on and not differs
             if goes_on:
-                self.base = Path(text_to_name(noted["base"]))
+                self.base = Path(text_to_name(unfinished["base"]))
             else:
                 self.begin(identity)
             if self.shared and not (has_parts and goes_on):
@@ -166,10 +170,10 @@ class Staging:
         # Files of another build must not come back beside this identity after a power cut.
         self._sync_folders()
         self.base = self.wanted
-        noted = {"base": name_to_text(self.base.absolute()), "identity": identity}
-        place = _unfinished_file(self.prefix, _LOCK)
-        place.write_bytes(encode_json(noted, sort_keys=False))
-        sync_path(place)
+        notes = {"base": name_to_text(self.base.absolute()), "identity": identity}
+        notes_file = _unfinished_file(self.prefix, _LOCK)
+        notes_file.write_bytes(encode_json(notes, sort_keys=False))
+        sync_path(notes_file)
 
     def clear(self) -> None:
         """Remove all unfinished files but the lock; the commit last, so that it can be finished."""
@@ -181,9 +185,9 @@ class Staging:
 
     def commit(self, renames: list[tuple[Path, Path]], stale: list[Path]) -> None:
         """Give files their names, the last of them making the data set be there."""
-        for _, to in renames:
-            if to.exists() and not to.is_file():
-                raise OutputError(str(to), "is no file that can be replaced", "name another")
+        for _, target in renames:
+            if target.exists() and not target.is_file():
+                raise OutputError(str(target), "is no file that can be replaced", "name another")
         with output_errors(self.prefix):
             # What of an older data set goes before, and the renames that finish this one.
             order = {"stale": _absolute_names(stale), "renames": [*map(_absolute_names, renames)]}
@@ -215,19 +219,19 @@ def _absolute_names(paths: Iterable[Path]) -> list[str]:
 
 
 def _rename_all(stale: list[str], pairs: list[list[str]]) -> None:
-    renames = [(Path(text_to_name(source)), Path(text_to_name(to))) for source, to in pairs]
-    left = [(source, to) for source, to in renames if source.exists()]
+    renames = [(Path(text_to_name(source)), Path(text_to_name(target))) for source, target in pairs]
+    pending = [(source, target) for source, target in renames if source.exists()]
     # What was renamed before the build was killed is no file of an older data set.
-    new = {to for source, to in renames if not source.exists()}
-    gone = [path for path in map(Path, map(text_to_name, stale)) if path not in new]
-    if not left:
+    new = {target for source, target in renames if not source.exists()}
+    removed = [path for path in map(Path, map(text_to_name, stale)) if path not in new]
+    if not pending:
         return
-    for path in gone:  # the old index first
+    for path in removed:  # the old index first
         path.unlink(missing_ok=True)
-    for folder in {path.parent for path in gone}:
+    for folder in {path.parent for path in removed}:
         sync_path(folder)
-    for source, to in left:
-        source.replace(to)
+    for source, target in pending:
+        source.replace(target)
 
 
 def _unfinished_file(base: Path, kind: str) -> Path:
@@ -251,28 +255,28 @@ def open_staging(prefix: Path, tmp_dir: Path | None, *, shared: bool = False) ->
     An unfinished build is found where its files lie, even if `tmp_dir` is another one now.
     """
     _check_name(prefix)
-    own = _unfinished_file(prefix, _LOCK)
-    with ExitStack() as held:
+    lock_file = _unfinished_file(prefix, _LOCK)
+    with ExitStack() as stack:
         with output_errors(prefix):
             prefix.parent.mkdir(parents=True, exist_ok=True)
             try:
-                lock = held.enter_context(hold_lock(own, wait_s=LOCK_SECONDS, shared=shared))
+                lock = stack.enter_context(hold_lock(lock_file, wait_s=LOCK_SECONDS, shared=shared))
             except LockedError as error:
                 problem, hint = "another build is writing it", "wait for it, or end it"
                 raise OutputError(str(prefix), problem, hint) from error
-            wanted, beside = _staging_base(prefix, tmp_dir)
-        base = (find_json(own, own=True) or {}).get("base")
-        start = wanted if base is None else Path(text_to_name(base))
-        place = Staging(
-            prefix=prefix, base=start, wanted=wanted, lock=lock, shared=shared, beside=beside
+            wanted_base, beside = _staging_base(prefix, tmp_dir)
+        base = (find_json(lock_file, own=True) or {}).get("base")
+        start = wanted_base if base is None else Path(text_to_name(base))
+        staging = Staging(
+            prefix=prefix, base=start, wanted=wanted_base, lock=lock, shared=shared, beside=beside
         )
         try:
-            yield place
+            yield staging
         finally:
-            if not shared and set(_list_unfinished(place.base)) | set(_list_unfinished(prefix)) <= {
-                own
-            }:
-                own.unlink(missing_ok=True)
+            if not shared and set(_list_unfinished(staging.base)) | set(
+                _list_unfinished(prefix)
+            ) <= {lock_file}:
+                lock_file.unlink(missing_ok=True)
 
 
 def _check_name(prefix: Path) -> None:
@@ -288,8 +292,8 @@ def _staging_base(prefix: Path, tmp_dir: Path | None) -> tuple[Path, str]:
     if tmp_dir is None:
         return prefix, ""
     tmp_dir.mkdir(parents=True, exist_ok=True)
-    place = hashlib.sha256(os.fsencode(prefix.absolute())).hexdigest()[:8]
-    base = tmp_dir / f"{prefix.name}.{place}"
+    digest = hashlib.sha256(os.fsencode(prefix.absolute())).hexdigest()[:8]
+    base = tmp_dir / f"{prefix.name}.{digest}"
     probe = _unfinished_file(base, "probe")
     probe.touch()
     try:
@@ -304,11 +308,11 @@ def _staging_base(prefix: Path, tmp_dir: Path | None) -> tuple[Path, str]:
     return base, ""
 
 
-def identity_difference(now: BuildIdentity, then: BuildIdentity) -> str:
+def identity_difference(current: BuildIdentity, former: BuildIdentity) -> str:
     """Return what differs between two identities, in words; empty if nothing does."""
-    ours, theirs = (one.get("files", {}) for one in (now, then))
+    ours, theirs = (one.get("files", {}) for one in (current, former))
     words = {f"changed.{name}": f"{name} was changed in between" for name in ours if name in theirs}
-    differs = describe_difference(now, then, words)
+    differs = describe_difference(current, former, words)
     if ours == theirs and [*ours] != [*theirs]:
         return "; ".join(filter(None, (differs, "the files are in another order")))
     return differs
@@ -343,7 +347,7 @@ def sum_counts(stretches: Sequence[LaneStretch]) -> Counter[str]:
 
 
 def assemble(
-    place: Staging,
+    staging: Staging,
     stretches: Sequence[LaneStretch],
     dtype: TokenDtype,
     *,
@@ -354,27 +358,27 @@ def assemble(
 
     The `.idx` is the last.
     """
-    bin_path, idx_path, _ = index_paths(place.prefix)
+    bin_path, idx_path, _ = index_paths(staging.prefix)
     renames = []
-    with output_errors(place.prefix):
-        renames.append((_gather_file(place, stretches, "bin"), bin_path))
+    with output_errors(staging.prefix):
+        renames.append((_gather_file(staging, stretches, "bin"), bin_path))
         lengths, documents = (
-            partial(_stored_numbers, place.base, stretches, kind)
+            partial(_stored_numbers, staging.base, stretches, kind)
             for kind in ("lengths", "documents")
         )
-        write_index(place.file("idx"), WRITTEN_CODES[dtype], lengths, documents)
+        write_index(staging.file("idx"), WRITTEN_CODES[dtype], lengths, documents)
         if masks:
-            mask_bin, mask_idx, _ = index_paths(mask_prefix(place.prefix))
-            renames.append((_gather_file(place, stretches, "mask"), mask_bin))
-            write_index(place.file("mask_idx"), MASK_CODE, lengths, documents)
-            renames.append((place.file("mask_idx"), mask_idx))
+            mask_bin, mask_idx, _ = index_paths(mask_prefix(staging.prefix))
+            renames.append((_gather_file(staging, stretches, "mask"), mask_bin))
+            write_index(staging.file("mask_idx"), MASK_CODE, lengths, documents)
+            renames.append((staging.file("mask_idx"), mask_idx))
         if any(start < end for start, end in (stretch.spans["rejects"] for stretch in stretches)):
-            renames.append((_gather_file(place, stretches, "rejects"), rejects))
-    return [*renames, (place.file("idx"), idx_path)]
+            renames.append((_gather_file(staging, stretches, "rejects"), rejects))
+    return [*renames, (staging.file("idx"), idx_path)]
 
 
 def commit_data_set(
-    place: Staging,
+    staging: Staging,
     renames: Sequence[tuple[Path, Path]],
     *,
     meta: Mapping[str, object],
@@ -382,36 +386,36 @@ def commit_data_set(
     run_file: Path,
 ) -> None:
     """Write `.meta.json` and `.run.json` (times and places), then give everything its name."""
-    _, idx_path, meta_path = index_paths(place.prefix)
+    _, idx_path, meta_path = index_paths(staging.prefix)
     *first, last = renames
-    with output_errors(place.prefix):
+    with output_errors(staging.prefix):
         for kind, document in (("meta", meta), ("run", run)):
             # As it is, for the order of the files is part of what was built.
-            place.file(kind).write_bytes(encode_json(document, sort_keys=kind == "meta"))
-            sync_path(place.file(kind))
-    documents = [(place.file("run"), run_file), (place.file("meta"), meta_path)]
-    mask_bin, mask_idx, _ = index_paths(mask_prefix(place.prefix))
-    rejects = place.prefix.with_name(f"{place.prefix.name}.rejects.jsonl")
-    place.commit([*first, *documents, last], [idx_path, mask_idx, mask_bin, rejects])
+            staging.file(kind).write_bytes(encode_json(document, sort_keys=kind == "meta"))
+            sync_path(staging.file(kind))
+    documents = [(staging.file("run"), run_file), (staging.file("meta"), meta_path)]
+    mask_bin, mask_idx, _ = index_paths(mask_prefix(staging.prefix))
+    rejects = staging.prefix.with_name(f"{staging.prefix.name}.rejects.jsonl")
+    staging.commit([*first, *documents, last], [idx_path, mask_idx, mask_bin, rejects])
 
 
-def _gather_file(place: Staging, stretches: Sequence[LaneStretch], kind: str) -> Path:
+def _gather_file(staging: Staging, stretches: Sequence[LaneStretch], kind: str) -> Path:
     """One file of all stretches: the first lane's own where that is it already."""
-    own = lane_file(place.base, 0, kind)
+    first_file = lane_file(staging.base, 0, kind)
     spans = [(stretch.lane, *stretch.spans[kind]) for stretch in stretches]
     spans = [(lane, start, end) for lane, start, end in spans if start < end]
-    size = own.stat().st_size if own.exists() else 0
+    size = first_file.stat().st_size if first_file.exists() else 0
     lanes, starts, ends = ([span[i] for span in spans] for i in range(3))
     if not any(lanes) and [*starts, size] == [0, *ends]:  # they follow each other up to its end
-        sync_path(own)
-        return own
-    merged = place.file(f"merged_{kind}")
+        sync_path(first_file)
+        return first_file
+    merged = staging.file(f"merged_{kind}")
     with merged.open("wb") as out:
         for lane, start, end in spans:
-            with lane_file(place.base, lane, kind).open("rb") as source:
-                left = copy_stretch(source.fileno(), out.fileno(), start, end - start)
-            if left:
-                raise OSError(f"{left} bytes are missing")
+            with lane_file(staging.base, lane, kind).open("rb") as source:
+                missing = copy_stretch(source.fileno(), out.fileno(), start, end - start)
+            if missing:
+                raise OSError(f"{missing} bytes are missing")
     sync_path(merged)
     return merged
 

@@ -44,19 +44,19 @@ class Packer:
         """Put a text into a pack."""
         self._check(ids, mask)
         finished = []
-        place = bisect_left(self._open, (len(ids), 0))
-        if place == len(self._open):
+        position = bisect_left(self._open, (len(ids), 0))
+        if position == len(self._open):
             if len(self._open) == self._most:
                 finished.append(self._close(0))
-            room, number = self.size, self._opened
+            space, number = self.size, self._opened
             self._opened += 1
         else:
-            room, number = self._open.pop(place)
+            space, number = self._open.pop(position)
         self._texts.setdefault(number, []).append(ids.copy())  # a view keeps its whole batch alive
         if mask is not None:
             self._masks.setdefault(number, []).append(mask.copy())
-        insort(self._open, (room - len(ids), number))
-        if room == len(ids):
+        insort(self._open, (space - len(ids), number))
+        if space == len(ids):
             finished.append(self._close(0))
         return finished
 
@@ -76,8 +76,8 @@ class Packer:
             raise ConversionError("packing", "some texts have a mask and some have none")
         self._masked = mask is not None
 
-    def _close(self, place: int) -> ShapedDocuments:
-        _, number = self._open.pop(place)
+    def _close(self, position: int) -> ShapedDocuments:
+        _, number = self._open.pop(position)
         texts, masks = self._texts.pop(number), self._masks.pop(number, None)
         return ShapedDocuments(
             tokens=np.concatenate(texts),
@@ -136,9 +136,9 @@ class UnitWriter:
     def _reject(self, rejects: Iterable[Reject]) -> None:
         for reject in rejects:
             if self._fail_fast:
-                where = f"{reject.file}, row {reject.row}"
+                row_name = f"{reject.file}, row {reject.row}"
                 problem = f"{reject.reason}: {reject.found}"
-                raise ConversionError(where, problem, "leave out `fail_fast` to go on")
+                raise ConversionError(row_name, problem, "leave out `fail_fast` to go on")
             self._lane.reject(reject_line(reject))
 
     def _documents(self, documents: ShapedDocuments) -> None:
@@ -146,12 +146,12 @@ class UnitWriter:
         if self._packer is None:
             self._append(documents)
             return
-        ends = np.cumsum(documents.lengths)[:-1]
-        texts = np.split(documents.tokens, ends)
-        masks = None if documents.mask is None else np.split(documents.mask, ends)
-        for place in range(len(documents.lengths)):
-            mask = None if masks is None else masks[place]
-            for pack in self._packer.add(texts[place], mask):
+        stops = np.cumsum(documents.lengths)[:-1]
+        texts = np.split(documents.tokens, stops)
+        masks = None if documents.mask is None else np.split(documents.mask, stops)
+        for number in range(len(documents.lengths)):
+            mask = None if masks is None else masks[number]
+            for pack in self._packer.add(texts[number], mask):
                 self._append(pack)
 
     def _append(self, documents: ShapedDocuments) -> None:

@@ -159,11 +159,11 @@ def locate_arrays(
         )
         counts = {array.path.name: array.shape[0] for array in arrays}
         if len(set(counts.values())) > 1:
-            said = ", ".join(f"{file} {count:,}" for file, count in counts.items())
-            raise SourceError(str(folder), f"arrays of a part differ in rows: {said}", _AGAIN)
+            listed = ", ".join(f"{file} {count:,}" for file, count in counts.items())
+            raise SourceError(str(folder), f"arrays of a part differ in rows: {listed}", _AGAIN)
         rows = arrays[0].shape[0]
-        half = (rows + 1) // 2
-        start, stop = {"val": (0, half), "test": (half, rows)}.get(split, (0, rows))
+        middle = (rows + 1) // 2
+        start, stop = {"val": (0, middle), "test": (middle, rows)}.get(split, (0, rows))
         digest.update(f"{name}\0{start}\0{stop}\n".encode("utf-8", "surrogateescape"))
         if start < stop:
             stretches.append(PartRange(part=name, start=start, stop=stop, arrays=arrays))
@@ -176,8 +176,8 @@ def _parts_of(folder: Path) -> list[str]:
     try:
         names = [path.name for path in folder.iterdir()]
     except OSError as error:
-        said = f"cannot be listed: {error.strerror}"
-        raise SourceError(str(folder), said, "give a folder of preprocessed data") from error
+        problem = f"cannot be listed: {error.strerror}"
+        raise SourceError(str(folder), problem, "give a folder of preprocessed data") from error
     found = {match["part"] for match in map(_NAME.fullmatch, names) if match}
     if not found:
         hint = "preprocess the raw days first"
@@ -193,16 +193,18 @@ def _part_order(part: str) -> tuple[Any, ...]:
     return 1, ("train", "test").index(part) if part in ("train", "test") else -1, part
 
 
-def _choose_parts(folder: Path, found: list[str], parts: Sequence[str | int] | None) -> list[str]:
+def _choose_parts(
+    folder: Path, available: list[str], parts: Sequence[str | int] | None
+) -> list[str]:
     if parts is None:
-        return found
-    given = [parts] if isinstance(parts, str) else list(parts)
-    names = [one if isinstance(one, str) else f"day_{one}" for one in given]
+        return available
+    requested = [parts] if isinstance(parts, str) else list(parts)
+    names = [one if isinstance(one, str) else f"day_{one}" for one in requested]
     for name in names:
-        if name not in found:
-            near = get_close_matches(name, found, 1) or found[:3]
-            more = ", ..." if len(found) > len(near) else ""
-            raise ValueError(f"parts: {folder} has no {name!r}; it has {', '.join(near)}{more}")
+        if name not in available:
+            close = get_close_matches(name, available, 1) or available[:3]
+            suffix = ", ..." if len(available) > len(close) else ""
+            raise ValueError(f"parts: {folder} has no {name!r}; it has {', '.join(close)}{suffix}")
     if not names or len(set(names)) < len(names):
         raise ValueError(f"parts: {names}: give one or more, each once")
     return names
@@ -214,8 +216,8 @@ def _names_of(folder: Path, names: list[str], split: str) -> list[str]:
     if split != "train":
         return names[-1:]
     if len(names) == 1:
-        said = f"{names[0]} is the only part, and the last one is kept for val and test"
-        raise SourceError(str(folder), said, "split='all' reads every row")
+        problem = f"{names[0]} is the only part, and the last one is kept for val and test"
+        raise SourceError(str(folder), problem, "split='all' reads every row")
     return names[:-1]
 
 
@@ -234,8 +236,8 @@ def _stored_array(path: Path, kind: str, digest: Any) -> StoredArray:  # noqa: A
             )
             _check_length(array)
             digest.update(f"{path.name}\0{array.dtype}\0{array.shape}\0".encode(errors="replace"))
-            for place in (array.offset, max(array.offset, array.size - _SAMPLE)):
-                stream.seek(place)
+            for offset in (array.offset, max(array.offset, array.size - _SAMPLE)):
+                stream.seek(offset)
                 digest.update(stream.read(_SAMPLE))
     except FileNotFoundError as error:
         hint = "a part has three arrays: dense, labels and sparse"
@@ -257,8 +259,8 @@ def _read_header(stream: BinaryIO, path: Path) -> tuple[tuple[int, ...], np.dtyp
             raise ValueError(f"version {version} of the format")
         shape, fortran_order, dtype = formats[version](stream)
     except _DAMAGED as error:
-        said = " ".join(str(error).split())[:200]
-        raise SourceError(str(path), f"is not a .npy array: {said}", _AGAIN) from error
+        reason = " ".join(str(error).split())[:200]
+        raise SourceError(str(path), f"is not a .npy array: {reason}", _AGAIN) from error
     if fortran_order:
         raise SourceError(str(path), "holds columns, not rows (fortran_order)", _AGAIN)
     return shape, dtype
@@ -269,26 +271,27 @@ def _fit_shape(
 ) -> tuple[int, int]:
     """A shape that the contract has for a kind of array."""
     if dtype not in _TYPES[kind]:
-        wanted = " or ".join(one.name for one in _TYPES[kind])
-        raise SourceError(str(path), f"holds {dtype}, not {wanted}", _AGAIN)
+        expected = " or ".join(one.name for one in _TYPES[kind])
+        raise SourceError(str(path), f"holds {dtype}, not {expected}", _AGAIN)
     if len(shape) != 2 or shape[1] != WIDTHS[kind] or shape[0] < 0:
-        said = f"has the shape {shape}, not (rows, {WIDTHS[kind]})"
-        raise SourceError(str(path), said, _AGAIN)
+        problem = f"has the shape {shape}, not (rows, {WIDTHS[kind]})"
+        raise SourceError(str(path), problem, _AGAIN)
     return shape[0], shape[1]
 
 
 def _check_length(array: StoredArray) -> None:
     row = array.shape[1] * np.dtype(array.dtype).itemsize
-    wanted = array.offset + array.shape[0] * row
-    if array.size < wanted:
-        there = max(array.size - array.offset, 0) // row
-        said = (
-            f"ends early: it holds {there:,} of the {array.shape[0]:,} rows that its header states"
+    expected = array.offset + array.shape[0] * row
+    if array.size < expected:
+        stored_rows = max(array.size - array.offset, 0) // row
+        problem = (
+            f"ends early: it holds {stored_rows:,} of the {array.shape[0]:,} rows that its header "
+            "states"
         )
-        raise SourceError(str(array.path), said, _AGAIN)
-    if array.size > wanted:
-        said = f"is {array.size - wanted:,} bytes longer than the rows of its header"
-        raise SourceError(str(array.path), said, _AGAIN)
+        raise SourceError(str(array.path), problem, _AGAIN)
+    if array.size > expected:
+        problem = f"is {array.size - expected:,} bytes longer than the rows of its header"
+        raise SourceError(str(array.path), problem, _AGAIN)
 
 
 _HINT: Final = "leave the files as they are while they are read"
@@ -314,15 +317,15 @@ class MappedRows:
         try:
             status = array.path.stat()
             if (status.st_size, status.st_mtime_ns) != (array.size, array.changed):
-                said = "was changed after the data set was opened"
-                raise SourceError(str(array.path), said, _HINT)
+                problem = "was changed after the data set was opened"
+                raise SourceError(str(array.path), problem, _HINT)
             return self._rows
         except FileNotFoundError as error:
-            said = "was removed after the data set was opened"
-            raise SourceError(str(array.path), said, _HINT) from error
+            problem = "was removed after the data set was opened"
+            raise SourceError(str(array.path), problem, _HINT) from error
         except OSError as error:
-            said = f"cannot be read: {error.strerror or error}"
-            raise SourceError(str(array.path), said) from error
+            problem = f"cannot be read: {error.strerror or error}"
+            raise SourceError(str(array.path), problem) from error
 
     @cached_property
     def _rows(self) -> npt.NDArray[Any]:
@@ -341,12 +344,12 @@ def take_modulo(columns: npt.NDArray[Any], sizes: Sequence[int]) -> None:
         return
     # As unsigned numbers, those below 0 are beyond every size.
     largest = columns.view(f"u{columns.dtype.itemsize}").max(axis=1)
-    for place in np.flatnonzero(largest >= np.asarray(sizes, largest.dtype)).tolist():
+    for column in np.flatnonzero(largest >= np.asarray(sizes, largest.dtype)).tolist():
         # Few columns have such an id. numpy divides by one number four times as fast as it finds
         # remainders.
-        quotients = np.floor_divide(columns[place], sizes[place])
-        quotients *= sizes[place]
-        columns[place] -= quotients
+        quotients = np.floor_divide(columns[column], sizes[column])
+        quotients *= sizes[column]
+        columns[column] -= quotients
 
 
 _SPARSE_COUNTS: Final = 4
@@ -358,5 +361,5 @@ def add_counts(counts: npt.NDArray[np.int64], ids: npt.NDArray[np.integer[Any]])
     if len(counts) <= _SPARSE_COUNTS * len(ids):
         counts += np.bincount(ids, minlength=len(counts))
     else:
-        some, times = np.unique(ids, return_counts=True)
-        counts[some] += times
+        unique_ids, times = np.unique(ids, return_counts=True)
+        counts[unique_ids] += times

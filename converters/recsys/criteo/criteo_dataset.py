@@ -77,18 +77,18 @@ class Plan(BatchPlan):
 
     @cached_property
     def _left(self) -> int:
-        left = self.rows % (self.batch_size * self.world_size)
+        remaining = self.rows % (self.batch_size * self.world_size)
         if self.drop_last:
             return 0
-        if 0 < left < self.world_size:  # not a row for each: the last full batches take them
-            return left + self.batch_size * self.world_size
-        return left
+        if 0 < remaining < self.world_size:  # not a row for each: the last full batches take them
+            return remaining + self.batch_size * self.world_size
+        return remaining
 
     @cached_property
     def full(self) -> int:
         """Return the number of full batches of all ranks, at least W times that of a rank."""
-        taken = self.batch_size * self.world_size
-        return (self.rows - self._left) // taken * self.world_size
+        global_batch = self.batch_size * self.world_size
+        return (self.rows - self._left) // global_batch * self.world_size
 
     @property
     def batches(self) -> int:
@@ -118,9 +118,9 @@ class Plan(BatchPlan):
         if number < self.full:
             start = self.batch_size * (number if order is None else int(order[number]))
             return start, start + self.batch_size
-        size, more = divmod(self._left, self.world_size)
-        start = self.full * self.batch_size + self.rank * size + min(self.rank, more)
-        return start, start + size + (self.rank < more)
+        size, remainder = divmod(self._left, self.world_size)
+        start = self.full * self.batch_size + self.rank * size + min(self.rank, remainder)
+        return start, start + size + (self.rank < remainder)
 
     def batch_order(self, epoch: int) -> npt.NDArray[np.int64]:
         """Return int64[full]: the full batches of all ranks in the order of an epoch."""
@@ -133,12 +133,12 @@ class Plan(BatchPlan):
         its memory is needed while it is made.
         """
         kind = np.uint32 if self.rows <= _SMALL else np.uint64
-        places = np.arange(self.rows, dtype=kind)
-        np.random.RandomState((self.seed + epoch) % (_MOST_SEED + 1)).shuffle(places)
-        order = np.empty_like(places)  # torchrec draws the place of each row
+        positions = np.arange(self.rows, dtype=kind)
+        np.random.RandomState((self.seed + epoch) % (_MOST_SEED + 1)).shuffle(positions)
+        order = np.empty_like(positions)  # torchrec draws the place of each row
         for start in range(0, self.rows, _BLOCK):
-            some = places[start : start + _BLOCK]
-            order[some] = np.arange(start, start + len(some), dtype=kind)
+            block = positions[start : start + _BLOCK]
+            order[block] = np.arange(start, start + len(block), dtype=kind)
         return order
 
 
@@ -189,9 +189,9 @@ class Batches(BatchMaker):
         for part_dense, part_labels, sparse in self._pieces(request):
             stop = start + len(part_dense)
             dense[start:stop], labels[start:stop] = part_dense, part_labels
-            for at in range(start, stop, _TILE):  # quicker by half than all at once
-                end = min(at + _TILE, stop)
-                columns[:, at:end] = sparse[at - start : end - start].T
+            for tile in range(start, stop, _TILE):  # quicker by half than all at once
+                end = min(tile + _TILE, stop)
+                columns[:, tile:end] = sparse[tile - start : end - start].T
             start = stop
         if self._sizes is not None:
             take_modulo(columns, self._sizes)
@@ -213,15 +213,15 @@ class Batches(BatchMaker):
 
     def _gather_rows(self, rows: Array) -> _Piece:
         stretches = self._selection.stretches
-        ends = np.cumsum([one.stop - one.start for one in stretches])
-        parts = np.searchsorted(ends, rows, side="right")
+        stops = np.cumsum([one.stop - one.start for one in stretches])
+        parts = np.searchsorted(stops, rows, side="right")
         gathered = tuple(_empty_array(kind, len(rows)) for kind in KINDS)
         for part in np.unique(parts).tolist():
-            at = np.flatnonzero(parts == part)
-            stored = rows[at].astype(np.int64) - (ends[part] - stretches[part].stop)
+            matching = np.flatnonzero(parts == part)
+            stored = rows[matching].astype(np.int64) - (stops[part] - stretches[part].stop)
             piece = self._piece(part, *(mapped.take(stored) for mapped in self._mapped[part]))
-            for whole, own in zip(gathered, piece, strict=True):
-                whole[at] = own
+            for target, values in zip(gathered, piece, strict=True):
+                target[matching] = values
         return gathered
 
     def _piece(self, part: int, dense: Array, labels: Array, sparse: Array) -> _Piece:
@@ -233,8 +233,8 @@ class Batches(BatchMaker):
         narrow: Array = sparse.astype(DTYPES["sparse"])
         if not np.array_equal(narrow, sparse):
             path = self._selection.stretches[part].arrays[KINDS.index("sparse")].path
-            said = f"holds ids from {sparse.min():,} to {sparse.max():,}, beyond int32"
-            raise SourceError(str(path), said, "give num_embeddings: ids are taken modulo these")
+            problem = f"holds ids from {sparse.min():,} to {sparse.max():,}, beyond int32"
+            raise SourceError(str(path), problem, "give num_embeddings: ids are taken modulo these")
         return dense, labels, narrow
 
     @cached_property
@@ -386,15 +386,15 @@ class CriteoDataset(TrainingLoader[CriteoBatch]):
 
 
 def _table_sizes(
-    given: Sequence[int] | int | None, multi_hot: "MultiHot | None"
+    num_embeddings: Sequence[int] | int | None, multi_hot: "MultiHot | None"
 ) -> tuple[int, ...] | None:
     tables = None if multi_hot is None else tuple(multi_hot.parameters.num_embeddings)
     if tables is not None and len(tables) != SPARSE:
         raise ValueError(f"multi_hot: tables of {len(tables)} features, and data of {SPARSE}")
-    if given is None:
+    if num_embeddings is None:
         return tables
-    each: Any = given if np.ndim(given) else [given] * SPARSE
-    sizes = tuple(check_sizes(each, SPARSE))
+    per_table: Any = num_embeddings if np.ndim(num_embeddings) else [num_embeddings] * SPARSE
+    sizes = tuple(check_sizes(per_table, SPARSE))
     if tables is not None and sizes != tables:
         raise ValueError("num_embeddings: not those of multi_hot: leave them to it")
     return sizes

@@ -53,11 +53,11 @@ class JaggedTensor:
         width = desired_length
         if width is None:
             width = int(self._lengths.max()) if len(self._lengths) else 0
-        steps = arange(width, device=self._values.device)
-        there = steps < self._lengths[:, None]
-        places = self._offsets[:-1, None] + steps
-        padded = self._values.new_full(there.shape, padding_value)
-        padded[there] = self._values[places[there]]
+        positions = arange(width, device=self._values.device)
+        present = positions < self._lengths[:, None]
+        indices = self._offsets[:-1, None] + positions
+        padded = self._values.new_full(present.shape, padding_value)
+        padded[present] = self._values[indices[present]]
         return padded
 
     def __repr__(self) -> str:
@@ -102,8 +102,8 @@ class KeyedJaggedTensor:
         if stride is None:
             stride = cells // len(names)
         if check_integer("stride", stride, 0) * len(names) != cells:
-            said = f"{len(names)} keys of {stride} examples are not {cells} cells"
-            raise ValueError(f"stride: {said}: lengths has one for each, offsets one more")
+            reason = f"{len(names)} keys of {stride} examples are not {cells} cells"
+            raise ValueError(f"stride: {reason}: lengths has one for each, offsets one more")
         if lengths is not None:
             kjt_fields.check_lengths(lengths, len(values))
         if offsets is not None:
@@ -126,11 +126,11 @@ class KeyedJaggedTensor:
         offset_per_key: list[int] | None = None,
     ) -> Self:
         """Make one of fields that are known to fit; `single` says that every cell has one value."""
-        made = cls.__new__(cls)
-        made._keys, made._values, made._stride = keys, values, stride
-        made._lengths, made._offsets = lengths, offsets
-        made._single, made._offset_per_key = single, offset_per_key
-        return made
+        tensor = cls.__new__(cls)
+        tensor._keys, tensor._values, tensor._stride = keys, values, stride
+        tensor._lengths, tensor._offsets = lengths, offsets
+        tensor._single, tensor._offset_per_key = single, offset_per_key
+        return tensor
 
     @classmethod
     def from_matrix(
@@ -173,7 +173,7 @@ class KeyedJaggedTensor:
         if num_embeddings is not None:
             sizes = kjt_fields.check_sizes(num_embeddings, len(columns))
             kjt_fields.take_tensor_modulo(columns, sizes)
-        usual = [f"cat_{place}" for place in range(len(columns))]
+        usual = [f"cat_{index}" for index in range(len(columns))]
         names = usual if keys is None else kjt_fields.check_keys(keys)
         if len(names) != len(columns):
             raise ValueError(f"keys: {len(names)} names of {len(columns)} columns")
@@ -245,7 +245,7 @@ class KeyedJaggedTensor:
 
     def index_per_key(self) -> dict[str, int]:
         """Return the index of each key."""
-        return {key: place for place, key in enumerate(self._keys)}
+        return {key: index for index, key in enumerate(self._keys)}
 
     def device(self) -> "torch.device":
         """Return the device of the tensors."""
@@ -258,18 +258,18 @@ class KeyedJaggedTensor:
             raise KeyError(f"{key!r} is not a key of this batch: {known}")
         return self._feature(self._keys.index(key))
 
-    def _feature(self, place: int) -> JaggedTensor:
+    def _feature(self, index: int) -> JaggedTensor:
         starts, stride = self.offset_per_key(), self._stride
-        cells = slice(place * stride, (place + 1) * stride)
-        values = self._values[starts[place] : starts[place + 1]]
-        offsets = self.offsets()[cells.start : cells.stop + 1] - starts[place]
+        cells = slice(index * stride, (index + 1) * stride)
+        values = self._values[starts[index] : starts[index + 1]]
+        offsets = self.offsets()[cells.start : cells.stop + 1] - starts[index]
         return JaggedTensor(values, self.lengths()[cells], offsets)
 
     def to_dict(self) -> dict[str, JaggedTensor]:
         """Return each key's values, lengths and offsets; `values` and `lengths` are views."""
         keys, stride, starts = self._keys, self._stride, self.offset_per_key()
         if not stride:
-            return {key: self._feature(place) for place, key in enumerate(keys)}
+            return {key: self._feature(index) for index, key in enumerate(keys)}
         values = self._values.tensor_split(starts[1:-1])
         lengths = self.lengths().view(len(keys), stride).unbind()
         windows = self.offsets().unfold(0, stride + 1, stride)
@@ -317,9 +317,9 @@ class KeyedJaggedTensor:
         try:
             from torchrec.sparse.jagged_tensor import KeyedJaggedTensor as OfTorchrec
         except (ImportError, OSError) as error:  # OSError: fbgemm's library is of another torch
-            said = " ".join(str(error).split())[:200]
+            reason = " ".join(str(error).split())[:200]
             hint = "install torchrec 1.8.0 and fbgemm-gpu-cpu 1.8.0 without what they require"
-            raise ConversionError("", f"torchrec cannot be loaded: {said}", hint) from error
+            raise ConversionError("", f"torchrec cannot be loaded: {reason}", hint) from error
         return OfTorchrec(
             keys=list(self._keys),
             values=self._values,
@@ -339,8 +339,8 @@ class KeyedJaggedTensor:
         return _unpickle, (type(self), *fields)
 
     def __repr__(self) -> str:
-        said = f"{len(self._keys)} keys, stride {self._stride}, {len(self._values)} values"
-        return f"KeyedJaggedTensor({said} of {self._values.dtype} on {self._values.device})"
+        size_text = f"{len(self._keys)} keys, stride {self._stride}, {len(self._values)} values"
+        return f"KeyedJaggedTensor({size_text} of {self._values.dtype} on {self._values.device})"
 
 
 def _unpickle_single(

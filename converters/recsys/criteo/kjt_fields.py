@@ -21,14 +21,14 @@ def check_sizes(
     sizes: Sequence[int],
     features: int,
     name: str = "num_embeddings",
-    most: int = MOST_EMBEDDINGS,
+    maximum: int = MOST_EMBEDDINGS,
     owner: str = "",
 ) -> list[int]:
     """Return the sizes of an argument, one for each feature; by default the rows of its tables."""
     if len(sizes) != features:
-        said = f"{len(sizes)} sizes, and {owner}{features} features"
-        raise ArgumentError(name, f"{said}: give one for each")
-    return [check_integer(f"{name}[{place}]", size, 1, most) for place, size in enumerate(sizes)]
+        counts = f"{len(sizes)} sizes, and {owner}{features} features"
+        raise ArgumentError(name, f"{counts}: give one for each")
+    return [check_integer(f"{name}[{index}]", size, 1, maximum) for index, size in enumerate(sizes)]
 
 
 def check_matrix(shape: Sequence[int], dtype: object, types: tuple[object, object]) -> None:
@@ -58,15 +58,15 @@ def check_cells(lengths: "torch.Tensor | None", offsets: "torch.Tensor | None") 
     """Return F * B, as lengths and offsets have it."""
     torch = import_torch()
     cells = set()
-    for name, tensor, more in (("lengths", lengths, 0), ("offsets", offsets, 1)):
+    for name, tensor, extra in (("lengths", lengths, 0), ("offsets", offsets, 1)):
         if tensor is None:
             continue
         check_one_dimension(name, tensor)
         if tensor.dtype not in (torch.int32, torch.int64):
             raise ValueError(f"{name}: {tensor.dtype}: int32 or int64 is needed")
-        if len(tensor) < more:
+        if len(tensor) < extra:
             raise ValueError(f"{name}: it is empty: 0 and the end of each cell are needed")
-        cells.add(len(tensor) - more)
+        cells.add(len(tensor) - extra)
     if not cells:
         raise ValueError("lengths: give these or offsets")
     if len(cells) > 1:
@@ -86,12 +86,12 @@ def check_lengths(lengths: "torch.Tensor", values: int) -> None:
 def check_offsets(offsets: "torch.Tensor", values: int, lengths: "torch.Tensor | None") -> None:
     """See that offsets are those of so many values, and of lengths if there are any."""
     if int(offsets[0]) != 0 or int(offsets[-1]) != values:
-        said = f"they go from {int(offsets[0])} to {int(offsets[-1])}"
-        raise ValueError(f"offsets: {said}: 0 to {values}, the number of values, is needed")
-    steps = offsets[1:] - offsets[:-1]
-    if len(steps) and int(steps.min()) < 0:
+        range_text = f"they go from {int(offsets[0])} to {int(offsets[-1])}"
+        raise ValueError(f"offsets: {range_text}: 0 to {values}, the number of values, is needed")
+    differences = offsets[1:] - offsets[:-1]
+    if len(differences) and int(differences.min()) < 0:
         raise ValueError("offsets: one is below the one before it")
-    if lengths is not None and not bool((steps == lengths).all()):
+    if lengths is not None and not bool((differences == lengths).all()):
         raise ValueError("offsets: they contradict lengths")
 
 
@@ -119,8 +119,8 @@ def _cached_lengths(cells: int) -> "tuple[torch.Tensor, torch.Tensor]":
 def _make_lengths(cells: int, device: "torch.device | str") -> "tuple[torch.Tensor, torch.Tensor]":
     """`lengths` and `offsets` of so many cells of one id."""
     torch = import_torch()
-    ones = torch.ones(cells, dtype=torch.int32, device=device)
-    return ones, torch.arange(cells + 1, dtype=torch.int32, device=device)
+    lengths = torch.ones(cells, dtype=torch.int32, device=device)
+    return lengths, torch.arange(cells + 1, dtype=torch.int32, device=device)
 
 
 def lengths_to_offsets(lengths: "torch.Tensor") -> "torch.Tensor":

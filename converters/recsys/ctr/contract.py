@@ -92,15 +92,15 @@ def processed_schema(featuremap: FeatureMap) -> pa.Schema:
 
 def length_figures(histogram: NDArray[np.int64]) -> dict[str, float] | None:
     """Return lengths by how many lists have them, as a few numbers; None if there is no list."""
-    total, there = int(histogram.sum()), np.flatnonzero(histogram)
+    total, occurring = int(histogram.sum()), np.flatnonzero(histogram)
     if not total:
         return None
     reached = np.cumsum(histogram)
-    places = {
+    percentiles = {
         f"p{share}": int(np.searchsorted(reached, total * share / 100)) for share in (50, 90, 99)
     }
     mean = float(histogram @ np.arange(len(histogram))) / total
-    return {"min": int(there[0]), "mean": mean, **places, "max": int(there[-1])}
+    return {"min": int(occurring[0]), "mean": mean, **percentiles, "max": int(occurring[-1])}
 
 
 _SIZE = 16
@@ -134,9 +134,9 @@ def ids_of(
     rest = np.flatnonzero(~head)
     behind_head = feature.encoding != HASH and featuremap.tail_ids == "disjoint"
     hashed = texts.take(pa.array(rest))
-    for at in range(0, len(hashed), _STEP):
-        tokens = hashed.slice(at, _STEP).to_pylist()
-        ids[rest[at : at + _STEP]] = token_hashes(tokens, feature, featuremap.hash_seed)
+    for start in range(0, len(hashed), _STEP):
+        tokens = hashed.slice(start, _STEP).to_pylist()
+        ids[rest[start : start + _STEP]] = token_hashes(tokens, feature, featuremap.hash_seed)
     ids[rest] += VOCAB_FIRST + size if behind_head else HASH_FIRST
     return ids
 

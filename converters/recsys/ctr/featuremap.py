@@ -123,20 +123,20 @@ def load(name: str | Path) -> FeatureMap:
     Raises:
         FeaturemapError: no such file, no YAML, against the schema, or contradicting itself.
     """
-    where = str(name)
-    if where in BUNDLED:
-        bundled = resources.files("ingot.schemas") / "featuremaps" / f"{where}.yaml"
-        return parse(bundled.read_text("utf-8"), where)
+    location = str(name)
+    if location in BUNDLED:
+        bundled = resources.files("ingot.schemas") / "featuremaps" / f"{location}.yaml"
+        return parse(bundled.read_text("utf-8"), location)
     path = Path(name)
     try:
         if path.stat().st_size > _LARGEST:
-            raise _unreadable_error(where, f"larger than {_LARGEST >> 20} MiB: no featuremap")
-        return parse(path.read_text("utf-8"), where)
+            raise _unreadable_error(location, f"larger than {_LARGEST >> 20} MiB: no featuremap")
+        return parse(path.read_text("utf-8"), location)
     except (OSError, ValueError) as error:  # no UTF-8, or a name that no file can have
-        said = getattr(error, "strerror", None) or "not UTF-8"
-        said = said if isinstance(error, OSError | UnicodeDecodeError) else str(error)
+        reason = getattr(error, "strerror", None) or "not UTF-8"
+        reason = reason if isinstance(error, OSError | UnicodeDecodeError) else str(error)
         known = f"; there is {', '.join(BUNDLED)} and the path of any file"
-        raise _unreadable_error(where, f"cannot be read: {said}{known}") from error
+        raise _unreadable_error(location, f"cannot be read: {reason}{known}") from error
 
 
 def parse(text: str, where: str) -> FeatureMap:
@@ -144,8 +144,8 @@ def parse(text: str, where: str) -> FeatureMap:
     try:
         document = read_yaml(text)
     except ValueError as error:
-        said = " ".join(str(error).split())[:300]
-        raise _unreadable_error(where, f"no YAML: {said}") from error
+        reason = " ".join(str(error).split())[:300]
+        raise _unreadable_error(where, f"no YAML: {reason}") from error
     problems = list(_check_shape(document))
     if not problems:
         problems = list(_contradictions(document))
@@ -202,8 +202,8 @@ def dump(document: Mapping[str, Any], *, heading: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
-def _unreadable_error(where: str, said: str) -> FeaturemapError:
-    return FeaturemapError(where, (Problem("", "unreadable", "a featuremap", said),))
+def _unreadable_error(location: str, problem: str) -> FeaturemapError:
+    return FeaturemapError(location, (Problem("", "unreadable", "a featuremap", problem),))
 
 
 _WHOLE = frozenset({"split_seed", "hash_seed", "vocab_num_tokens", "hash_bucket", "max_len"})
@@ -223,21 +223,21 @@ def _check_shape(document: object) -> Iterator[Problem]:
     yield from _check_values("", document)
 
 
-def _check_values(at: str, value: object) -> Iterator[Problem]:
+def _check_values(pointer: str, value: object) -> Iterator[Problem]:
     """What a schema takes and nobody can use: NaN, 5.0 for a count, halves of characters."""
     if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
-        yield Problem(at, "schema", "whole characters", ascii(value))
+        yield Problem(pointer, "schema", "whole characters", ascii(value))
     elif isinstance(value, float):
         if not math.isfinite(value):
-            yield Problem(at, "schema", "a finite number", str(value))
-        elif at.rpartition("/")[2] in _WHOLE:
-            yield Problem(at, "schema", "a whole number without a point", str(value))
+            yield Problem(pointer, "schema", "a finite number", str(value))
+        elif pointer.rpartition("/")[2] in _WHOLE:
+            yield Problem(pointer, "schema", "a whole number without a point", str(value))
     elif isinstance(value, dict):
         for key, inner in value.items():
-            yield from _check_values(f"{at}/{key}", inner)
+            yield from _check_values(f"{pointer}/{key}", inner)
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            yield from _check_values(f"{at}/{index}", inner)
+            yield from _check_values(f"{pointer}/{index}", inner)
 
 
 _SIZES = {VOCAB: (True, False), HASH: (False, True), HYBRID: (True, True)}
@@ -247,15 +247,15 @@ def _contradictions(document: Mapping[str, Any]) -> Iterator[Problem]:
     """What a schema cannot say of a featuremap."""
     names: dict[str, int] = {}
     for index, one in enumerate(document["features"]):
-        at = f"/features/{index}"
+        pointer = f"/features/{index}"
         name = one["name"]
         if name in names:
-            got = f"{name}, as feature {names[name]}"
-            yield Problem(f"{at}/name", "repeated", "a name of its own", got)
+            actual = f"{name}, as feature {names[name]}"
+            yield Problem(f"{pointer}/name", "repeated", "a name of its own", actual)
         names.setdefault(name, index)
-        yield from _feature_contradictions(at, one, is_table="table" in document)
-    taken = {f"{name}_idx" for name in names} | {f"{name}_val" for name in names}
-    for name in names.keys() & taken:
+        yield from _feature_contradictions(pointer, one, is_table="table" in document)
+    column_names = {f"{name}_idx" for name in names} | {f"{name}_val" for name in names}
+    for name in names.keys() & column_names:
         yield Problem(f"/features/{names[name]}/name", "repeated", "no other's column", name)
     if "table" in document:
         yield from _table_contradictions(document["table"], document["features"])
@@ -277,59 +277,65 @@ def _table_contradictions(
     of_field: dict[str, str] = {}
     of_key: dict[tuple[str, str], str] = {}
     for index, feature in enumerate(features):
-        at, field_name = f"/features/{index}", feature["field"]
+        pointer, field_name = f"/features/{index}", feature["field"]
         column = feature.get("column") or field_name
         if feature.get("src", 0) != 0:
             expected = "0: a table has no common features"
-            yield Problem(f"{at}/src", "contradiction", expected, "1")
+            yield Problem(f"{pointer}/src", "contradiction", expected, "1")
         if roles.get(column) in ("y_ctr", "y_cvr"):
             expected = f"no label, as {column} is the table's {roles[column]}"
             key = "column" if feature.get("column") else "field"
-            yield Problem(f"{at}/{key}", "contradiction", expected, column)
+            yield Problem(f"{pointer}/{key}", "contradiction", expected, column)
         if of_field.setdefault(field_name, column) != column:
             expected = f"{of_field[field_name]}, as of the other feature of field {field_name}"
-            yield Problem(f"{at}/column", "contradiction", expected, column)
+            yield Problem(f"{pointer}/column", "contradiction", expected, column)
         marks = {key: feature.get(key, table.get(key, usual)) for key, usual in _SEPARATORS.items()}
         for key, mark in marks.items():
             former = of_key.setdefault((field_name, key), mark)
             if former != mark:
                 expected = f"{former!r}, as of the other feature of field {field_name}"
-                yield Problem(f"{at}/{key}", "contradiction", expected, repr(mark))
+                yield Problem(f"{pointer}/{key}", "contradiction", expected, repr(mark))
         if feature.get("use_value") and _SEPARATORS.keys() & feature.keys():
-            yield from _separator_contradictions(at, marks)
+            yield from _separator_contradictions(pointer, marks)
     yield from _separator_contradictions("/table", {**_SEPARATORS, **table})
 
 
-def _separator_contradictions(at: str, marks: Mapping[str, Any]) -> Iterator[Problem]:
+def _separator_contradictions(pointer: str, marks: Mapping[str, Any]) -> Iterator[Problem]:
     tokens, values = marks["token_separator"], marks["value_separator"]
     if tokens in values:
         expected = f"no text with the token_separator {tokens!r} in it"
-        yield Problem(f"{at}/value_separator", "contradiction", expected, repr(values))
+        yield Problem(f"{pointer}/value_separator", "contradiction", expected, repr(values))
 
 
 def _feature_contradictions(
-    at: str, one: Mapping[str, Any], *, is_table: bool
+    pointer: str, feature: Mapping[str, Any], *, is_table: bool
 ) -> Iterator[Problem]:
-    src = one.get("src", 0)
-    if not one["name"].startswith(f"f{src}_"):
-        yield Problem(f"{at}/name", "contradiction", f"f{src}_..., as src is {src}", one["name"])
-    for key, wanted in zip(
-        ("vocab_num_tokens", "hash_bucket"), _SIZES[one["encoding"]], strict=True
+    src = feature.get("src", 0)
+    if not feature["name"].startswith(f"f{src}_"):
+        yield Problem(
+            f"{pointer}/name", "contradiction", f"f{src}_..., as src is {src}", feature["name"]
+        )
+    for key, required in zip(
+        ("vocab_num_tokens", "hash_bucket"), _SIZES[feature["encoding"]], strict=True
     ):
-        facts = one.get(key)
-        if wanted and facts is None:
-            expected = f"a number, as encoding is {one['encoding']}"
-            yield Problem(f"{at}/{key}", "contradiction", expected, "nothing")
-        if not wanted and facts is not None:
-            expected = f"nothing, as encoding is {one['encoding']}"
-            yield Problem(f"{at}/{key}", "contradiction", expected, str(facts))
-    multi = one.get("max_len") is not None
-    if one.get("is_multi_hot", multi) != multi:
-        expected = "a number" if one["is_multi_hot"] else "nothing"
-        got = str(one.get("max_len") or "nothing")
-        yield Problem(f"{at}/max_len", "contradiction", f"{expected}, as is_multi_hot says", got)
-    if "token_select" in one and not multi:
+        facts = feature.get(key)
+        if required and facts is None:
+            expected = f"a number, as encoding is {feature['encoding']}"
+            yield Problem(f"{pointer}/{key}", "contradiction", expected, "nothing")
+        if not required and facts is not None:
+            expected = f"nothing, as encoding is {feature['encoding']}"
+            yield Problem(f"{pointer}/{key}", "contradiction", expected, str(facts))
+    multi = feature.get("max_len") is not None
+    if feature.get("is_multi_hot", multi) != multi:
+        expected = "a number" if feature["is_multi_hot"] else "nothing"
+        actual = str(feature.get("max_len") or "nothing")
+        yield Problem(
+            f"{pointer}/max_len", "contradiction", f"{expected}, as is_multi_hot says", actual
+        )
+    if "token_select" in feature and not multi:
         expected = "a max_len to select for"
-        yield Problem(f"{at}/token_select", "contradiction", expected, "a single value")
-    for key in () if is_table else _SEPARATORS.keys() & one.keys():
-        yield Problem(f"{at}/{key}", "contradiction", "nothing, as there is no table", one[key])
+        yield Problem(f"{pointer}/token_select", "contradiction", expected, "a single value")
+    for key in () if is_table else _SEPARATORS.keys() & feature.keys():
+        yield Problem(
+            f"{pointer}/{key}", "contradiction", "nothing, as there is no table", feature[key]
+        )

@@ -27,8 +27,10 @@ class RawFiles:
     ] = None
 
     def __post_init__(self) -> None:
-        pair = (self.skeleton is not None, self.common is not None)
-        if pair not in ((True, True), (False, False)) or any(pair) == (self.table is not None):
+        raw_pair = (self.skeleton is not None, self.common is not None)
+        if raw_pair not in ((True, True), (False, False)) or any(raw_pair) == (
+            self.table is not None
+        ):
             raise ConversionError("", "give `skeleton` and `common`, or `table` alone")
 
     def inputs(self) -> "Aliccp | PlainTable":

@@ -69,14 +69,14 @@ def read_arrow(
 
     scan = TableScan()
     for stream in rows():
-        for some in stream:
-            scan.add(some)
+        for part in stream:
+            scan.add(part)
     schema = scan.schema()
 
     def batches() -> Iterator[pa.RecordBatch]:
         for stream in rows():
-            for some in stream:
-                yield from decode_batches(some, schema)
+            for part in stream:
+                yield from decode_batches(part, schema)
 
     return pa.RecordBatchReader.from_batches(schema.arrow, batches())
 
@@ -127,8 +127,8 @@ def write_arrow(
         sink = SINKS[kind](stream, settings, packed, counts)
         for part in convert_batches(table.schema, _slice_table(table), _TABLE, table_file, fid):
             wrong, write = ([part], int) if isinstance(part, Bad) else sink.add(part)
-            for bad in wrong:
-                raise bad_record_error(_TABLE, bad, "mend or drop the row", of_table=True)
+            for record in wrong:
+                raise bad_record_error(_TABLE, record, "mend or drop the row", of_table=True)
             write()
         sink.close()
     return counts.written
@@ -139,5 +139,5 @@ def _slice_table(
 ) -> Iterator[pa.RecordBatch]:
     batches = table.to_batches() if isinstance(table, pa.Table) else table
     for batch in [batches] if isinstance(batches, pa.RecordBatch) else batches:
-        for at in range(0, batch.num_rows, _ROWS_AT_A_TIME):
-            yield batch.slice(at, _ROWS_AT_A_TIME)
+        for start in range(0, batch.num_rows, _ROWS_AT_A_TIME):
+            yield batch.slice(start, _ROWS_AT_A_TIME)

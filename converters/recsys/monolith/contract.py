@@ -80,11 +80,11 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module, or an error's cla
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         if name == "DecodeError":
-            found = import_module("google.protobuf.message").DecodeError
+            attribute = import_module("google.protobuf.message").DecodeError
         else:
-            found = import_module(f"ingot.schemas.monolith.{name}")
+            attribute = import_module(f"ingot.schemas.monolith.{name}")
     except ImportError as error:
         problem = "this needs protobuf 6.33.5 or later, which is not installed"
         raise ConversionError("", problem, "pip install 'ingot[recsys]'") from error
-    globals()[name] = found  # so that it is asked for once
-    return found
+    globals()[name] = attribute  # so that it is asked for once
+    return attribute

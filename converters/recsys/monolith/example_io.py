@@ -40,11 +40,11 @@ def bad_record_error(
 ) -> SourceError:
     """Return the error for a bad record, or a bad row of a table, with its position."""
     row = "" if bad.row is None else f", row {bad.row}"
-    place = f"record {bad.record}{row}, at byte {bad.offset}"
+    position = f"record {bad.record}{row}, at byte {bad.offset}"
     if of_table:
-        place = f"row {bad.record}"
+        position = f"row {bad.record}"
     detail = f": {bad.detail}" if bad.detail else ""
-    return SourceError(where, f"{place}: {REASONS[bad.reason]}{detail}", hint)
+    return SourceError(where, f"{position}: {REASONS[bad.reason]}{detail}", hint)
 
 
 class _StreamSource:
@@ -68,18 +68,18 @@ class _StreamSource:
             with stream:
                 data = open_decompressed(stream, name, self.compression, self.kind)
                 reader = RecordReader(data, name, self.framing, self.kind)
-                for found in reader:
-                    if isinstance(found, Bad):
-                        self.pass_over(reader, found)
+                for part in reader:
+                    if isinstance(part, Bad):
+                        self.pass_over(reader, part)
                     else:
-                        yield reader, found
+                        yield reader, part
 
     def pass_over(self, reader: RecordReader, bad: Bad) -> None:
         """Count it. Raises SourceError where nothing is to be passed over."""
         if not self.skip_bad:
             # What framing found is told what to do about already.
-            more = "" if bad.bytes else reader.advice()
-            detail = f"{bad.detail}; {more}" if more else bad.detail
+            advice = "" if bad.bytes else reader.advice()
+            detail = f"{bad.detail}; {advice}" if advice else bad.detail
             raise bad_record_error(reader.where, replace(bad, detail=detail))
         self.rejects[bad.reason] += 1
 
@@ -118,14 +118,14 @@ def _parse_messages(streams: _StreamSource, message: Any) -> Iterator[Any]:  # n
     from ingot.converters.recsys.monolith.contract import DecodeError
 
     for reader, records in streams.records():
-        for at in range(len(records)):
+        for number in range(len(records)):
             try:
-                parsed = message.FromString(records.message(at))
+                parsed = message.FromString(records.message(number))
             except DecodeError as error:
-                streams.pass_over(reader, records.bad(at, "message", str(error)[:200]))
+                streams.pass_over(reader, records.bad(number, "message", str(error)[:200]))
                 continue
-            if records.source[at]:
-                parsed.data_source_key = int(records.source[at])
+            if records.source[number]:
+                parsed.data_source_key = int(records.source[number])
             yield parsed
 
 
@@ -139,8 +139,8 @@ def _convert_examples(streams: _StreamSource) -> Iterator["Example"]:
                 streams.pass_over(reader, part)
                 continue
             messages = example_records(part)
-            for at in range(len(messages)):
-                yield example_pb2.Example.FromString(messages.message(at))
+            for number in range(len(messages)):
+                yield example_pb2.Example.FromString(messages.message(number))
 
 
 class ExampleReader(Iterator["Example"]):
@@ -252,9 +252,11 @@ def write_examples(
     if sort_ids is not None and not framing.sort_id:
         hint = "leave them out, or choose a framing with sort_id"
         raise ConversionError("sort_ids", f"the framing {framing} has no sort_ids", hint)
-    named = compression_by_name(os.fspath(where)) if isinstance(where, str | os.PathLike) else None
+    by_name = (
+        compression_by_name(os.fspath(where)) if isinstance(where, str | os.PathLike) else None
+    )
     with _open_destination(where) as stream:
-        writer = RecordWriter(stream, framing, "example", compression or named or "none")
+        writer = RecordWriter(stream, framing, "example", compression or by_name or "none")
         for records in _pack_examples(examples, sort_ids):
             writer.write(records)
         writer.close()
@@ -264,26 +266,26 @@ def write_examples(
 def _pack_examples(
     examples: Iterable["Example"], sort_ids: Iterable[bytes] | None
 ) -> Iterator[Records]:
-    held: list[tuple[bytes, bytes, int]] = []
+    pending: list[tuple[bytes, bytes, int]] = []
     size = number = 0
     for example, sort_id in _pair_sort_ids(examples, sort_ids):
         if example.DESCRIPTOR.name != "Example":
             problem = f"is an {example.DESCRIPTOR.name}, not an Example"
-            raise ConversionError(f"example {number + len(held)}", problem, "convert it first")
+            raise ConversionError(f"example {number + len(pending)}", problem, "convert it first")
         message = example.SerializeToString(deterministic=True)
         if not message:
-            raise ConversionError(f"example {number + len(held)}", "is empty", "leave it out")
-        held.append((message, sort_id, example.data_source_key))
+            raise ConversionError(f"example {number + len(pending)}", "is empty", "leave it out")
+        pending.append((message, sort_id, example.data_source_key))
         size += len(message) + len(sort_id)
         if size >= _BUFFER_BYTES:
-            yield _join_messages(held, number)
-            number, size, held = number + len(held), 0, []
-    if held:
-        yield _join_messages(held, number)
+            yield _join_messages(pending, number)
+            number, size, pending = number + len(pending), 0, []
+    if pending:
+        yield _join_messages(pending, number)
 
 
-def _join_messages(held: list[tuple[bytes, bytes, int]], number: int) -> Records:
-    messages, sort_ids, sources = zip(*held, strict=True)
+def _join_messages(pending: list[tuple[bytes, bytes, int]], number: int) -> Records:
+    messages, sort_ids, sources = zip(*pending, strict=True)
     return records_of_messages(messages, sort_ids, sources, number)
 
 

@@ -51,26 +51,26 @@ class Features(NamedTuple):
 
 def read_features(rows: Rows) -> Features:
     """Return what the features of rows hold."""
-    found = _measure(rows.data, rows.start, rows.stop, rows.raw)
-    if found.strange.any():
-        found = _rewrite_odd_features(rows, found)
-    strange = found.strange | rows.raw | (rows.extra_start != rows.extra_stop)
-    return found._replace(strange=strange)
+    measured = _measure(rows.data, rows.start, rows.stop, rows.raw)
+    if measured.strange.any():
+        measured = _rewrite_odd_features(rows, measured)
+    strange = measured.strange | rows.raw | (rows.extra_start != rows.extra_stop)
+    return measured._replace(strange=strange)
 
 
 def _measure(data: Bytes, first: Places, last: Places, skipped: NDArray[np.bool_]) -> Features:
     """`strange` are features of another form, which kernels do not read."""
     entries = len(first)
     start, stop, count = (np.empty(entries, np.int64) for _ in range(3))
-    kind, odd = np.empty(entries, np.uint8), np.empty(entries, np.bool_)
-    found = Features(data, kind, start, stop, count, odd)
-    _measure_entries(first, last, skipped, found)
-    return found
+    kind, is_odd = np.empty(entries, np.uint8), np.empty(entries, np.bool_)
+    measured = Features(data, kind, start, stop, count, is_odd)
+    _measure_entries(first, last, skipped, measured)
+    return measured
 
 
-def _rewrite_odd_features(rows: Rows, found: Features) -> Features:
+def _rewrite_odd_features(rows: Rows, measured: Features) -> Features:
     """Measure features of another form after protobuf wrote them anew."""
-    which = np.flatnonzero(found.strange)
+    entries = np.flatnonzero(measured.strange)
     unknown: set[int] = set()  # the places of those with unknown fields
 
     def rewrite(entry: int) -> bytes:
@@ -79,13 +79,13 @@ def _rewrite_odd_features(rows: Rows, found: Features) -> Features:
             unknown.add(int(rows.start[entry]))
         return written
 
-    data, begins, ends = append_rewritten(rows.data, rows.start, which, rewrite)
-    again = _measure(data, begins, ends, np.zeros(len(which), np.bool_))
+    data, begins, ends = append_rewritten(rows.data, rows.start, entries, rewrite)
+    remeasured = _measure(data, begins, ends, np.zeros(len(entries), np.bool_))
     for name in Features._fields[1:]:
-        getattr(found, name)[which] = getattr(again, name)
+        getattr(measured, name)[entries] = getattr(remeasured, name)
     # What stays odd is no Feature at all.
-    found.strange[which] |= np.isin(rows.start[which], list(unknown))
-    return found._replace(data=data)
+    measured.strange[entries] |= np.isin(rows.start[entries], list(unknown))
+    return measured._replace(data=data)
 
 
 def _reencode_feature(content: bytes) -> tuple[bytes, bool]:
@@ -104,14 +104,14 @@ def _reencode_feature(content: bytes) -> tuple[bytes, bool]:
 
 @kernel
 def _measure_entries(
-    first: Places, last: Places, skipped: NDArray[np.bool_], found: Features
+    first: Places, last: Places, skipped: NDArray[np.bool_], measured: Features
 ) -> None:
     """Fill in the payload of each `Feature` message in first..last."""
-    data, kind, start, stop, count, odd = found
+    data, kind, start, stop, count, is_odd = measured
     for entry in range(len(first)):
         nowhere = max(first[entry], 0)
         kind[entry], start[entry], stop[entry], count[entry] = 0, nowhere, nowhere, 0
-        odd[entry] = False
+        is_odd[entry] = False
         if skipped[entry] or first[entry] == last[entry]:
             continue
         number, wire, at, end = read_field(data, first[entry], last[entry])
@@ -120,12 +120,12 @@ def _measure_entries(
             or number >= _KINDS
             or wire != (WIRES[VALUES[number]] if DEPTH[number] == SCALAR else LENGTH)
         ):
-            odd[entry] = True
+            is_odd[entry] = True
             continue
         if DEPTH[number] == LIST and VALUES[number] != BYTES:
             at = _packed_start(data, at, end)
         many = -1 if at < 0 else _count_values(data, at, end, VALUES[number], DEPTH[number])
-        odd[entry] = many < 0
+        is_odd[entry] = many < 0
         if many >= 0:
             kind[entry], start[entry], stop[entry], count[entry] = number, at, end, many
 

@@ -100,9 +100,9 @@ def v1_to_v2(fids: Integers) -> tuple[int, bool] | tuple[Fids, NDArray[np.bool_]
         ConversionError: a fid is no number of 64 bits.
     """
     slots, signatures = _split_fids(BITS["v1"], _check_range("fid", fids, 64))
-    kept = signatures & np.uint64((1 << BITS["v2"].signature) - 1)
-    made, lost = slots << np.uint64(BITS["v2"].signature) | kept, kept != signatures
-    return (int(made), bool(lost)) if _is_scalar(fids) else (made, lost)
+    low_bits = signatures & np.uint64((1 << BITS["v2"].signature) - 1)
+    converted, lost = slots << np.uint64(BITS["v2"].signature) | low_bits, low_bits != signatures
+    return (int(converted), bool(lost)) if _is_scalar(fids) else (converted, lost)
 
 
 @overload
@@ -150,7 +150,7 @@ def from_values(
         raise ConversionError("", "values: one text, and no list of them", "write [value]")
     if hash == "xxh64":
         listed = values.tolist() if isinstance(values, np.ndarray) else values
-        hashes = xxh64_hashes([_hash_input(at, value) for at, value in enumerate(listed)])
+        hashes = xxh64_hashes([_hash_input(index, value) for index, value in enumerate(listed)])
         signatures = hashes & np.uint64((1 << _version_bits(version).signature) - 1)
     elif hash == "none":
         signatures = _value_signatures(values, version)
@@ -204,35 +204,35 @@ def _check_range(name: str, values: Integers, bits: int, version: str = "") -> F
     if array.dtype.kind not in "iu":
         # Numbers past int64 among smaller ones, or no numbers.
         array = np.asarray(values, np.object_)
-        for at, value in enumerate(array.flat):
+        for index, value in enumerate(array.flat):
             if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
-                place = "" if array.ndim == 0 else f" at {at}"
-                found = f"{name}{place}: {type(value).__name__} is not a whole number"
-                raise ConversionError("", found, "give integers")
-    bad = (array < 0) | (array > (1 << bits) - 1)
-    if bad.any():
-        at = int(np.argmax(bad))
-        place = "" if array.ndim == 0 else f" at {at}"
-        what = f" of {version}" if version else ""
-        found = f"{name}{place}: {array.flat[at]} is not in 0..2^{bits}-1"
-        raise ConversionError("", found, f"the range of a {name}{what}")
+                position = "" if array.ndim == 0 else f" at {index}"
+                problem = f"{name}{position}: {type(value).__name__} is not a whole number"
+                raise ConversionError("", problem, "give integers")
+    out_of_range = (array < 0) | (array > (1 << bits) - 1)
+    if out_of_range.any():
+        index = int(np.argmax(out_of_range))
+        position = "" if array.ndim == 0 else f" at {index}"
+        version_text = f" of {version}" if version else ""
+        problem = f"{name}{position}: {array.flat[index]} is not in 0..2^{bits}-1"
+        raise ConversionError("", problem, f"the range of a {name}{version_text}")
     return array.astype(np.uint64)
 
 
 def _value_signatures(values: Sequence[object] | NDArray[np.integer], version: Version) -> Fids:
-    for at, value in enumerate([] if isinstance(values, np.ndarray) else values):
+    for index, value in enumerate([] if isinstance(values, np.ndarray) else values):
         if isinstance(value, str | bytes):
-            found = f"value at {at}: {type(value).__name__} is not a whole number"
-            raise ConversionError("", found, "give hash='xxh64' for texts")
+            problem = f"value at {index}: {type(value).__name__} is not a whole number"
+            raise ConversionError("", problem, "give hash='xxh64' for texts")
     return _check_range("value", np.asarray(values), _version_bits(version).signature, version)
 
 
-def _hash_input(at: int, value: object) -> bytes:
+def _hash_input(index: int, value: object) -> bytes:
     if isinstance(value, bytes):
         return value
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return str(value).encode()
-    found = f"value at {at}: {type(value).__name__} cannot be hashed"
-    raise ConversionError("", found, "give texts, byte strings or whole numbers")
+    problem = f"value at {index}: {type(value).__name__} cannot be hashed"
+    raise ConversionError("", problem, "give texts, byte strings or whole numbers")

@@ -77,11 +77,15 @@ KNOWN: Final = 256  # field numbers below which a field can be known
 def _field_tables() -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int8]]:
     """By field number: what it is, which of these it is, its wire type."""
     kind, column, wire = (np.zeros(KNOWN, np.int8) for _ in range(3))
-    for at, scalar in enumerate(NUMBERS.values()):
-        kind[scalar.number], column[scalar.number], wire[scalar.number] = NUMBER, at, scalar.wire
+    for column_number, scalar in enumerate(NUMBERS.values()):
+        kind[scalar.number], column[scalar.number], wire[scalar.number] = (
+            NUMBER,
+            column_number,
+            scalar.wire,
+        )
     for numbers, sort in ((TEXTS, TEXT), (LISTS, LIST)):
-        for at, number in enumerate(numbers.values()):
-            kind[number], column[number], wire[number] = sort, at, LENGTH
+        for column_number, number in enumerate(numbers.values()):
+            kind[number], column[number], wire[number] = sort, column_number, LENGTH
     return kind, column, wire
 
 
@@ -114,9 +118,9 @@ def put_sample_rates(
     ends: Places,
 ) -> int:
     """Write LineIds with a `sample_rate` of these bits; returns the bytes written."""
-    to: int = 0
+    position: int = 0
     for row in range(len(start)):
-        begins[row] = to
+        begins[row] = position
         at = start[row]
         while at < stop[row]:
             number, wire, _, end = read_field(data, at, stop[row])
@@ -125,31 +129,31 @@ def put_sample_rates(
             elif number == _SAMPLE_RATE and wire == FIXED32:
                 at = end
                 continue
-            to = put_bytes(out, to, data, at, end)
+            position = put_bytes(out, position, data, at, end)
             at = end
         tag = (_SAMPLE_RATE << 3) | FIXED32
-        out[to], out[to + 1] = (tag & 0x7F) | 0x80, tag >> 7
-        to = put_fixed(out, to + 2, np.uint64(bits[row]), 4)
-        ends[row] = to
-    return to
+        out[position], out[position + 1] = (tag & 0x7F) | 0x80, tag >> 7
+        position = put_fixed(out, position + 2, np.uint64(bits[row]), 4)
+        ends[row] = position
+    return position
 
 
 @kernel
-def read_lines(data: Bytes, start: Places, stop: Places, found: LineArrays) -> None:
+def read_lines(data: Bytes, start: Places, stop: Places, arrays: LineArrays) -> None:
     """Read all but the values of lists and the rest, of which only sizes."""
-    odd, bits, given, texts, counts, rest = found
+    is_odd, bits, is_given, texts, counts, rest = arrays
     for row in range(len(start)):
         at = start[row]
         while at < stop[row]:
             number, wire, value_at, end = read_field(data, at, stop[row])
             if end < 0:
-                odd[row] = True
+                is_odd[row] = True
                 rest[row] += stop[row] - at
                 break
             kind = _field_kind(number, wire)
             column = COLUMN[number] if kind != UNKNOWN else 0
             if kind == NUMBER:
-                given[column, row] = True
+                is_given[column, row] = True
                 bits[column, row] = _number_bits(data, value_at, end, wire)
             elif kind == TEXT:
                 texts[0, column, row] = at
@@ -185,8 +189,8 @@ def _number_bits(data: Bytes, at: int, end: int, wire: int) -> np.uint64:
 @inner_kernel
 def _count_varints(data: Bytes, at: int, end: int) -> int:
     many: int = 0
-    for place in range(at, end):
-        many += data[place] < 0x80
+    for position in range(at, end):
+        many += data[position] < 0x80
     return many
 
 
@@ -282,52 +286,52 @@ class LineIds:
         counts = np.concatenate(list(self.counts.values()))
         firsts, rest_first = prefix_sums(counts), prefix_sums(self.rest_sizes)
         values, rest = np.empty(int(firsts[-1]), np.int32), np.empty(int(rest_first[-1]), np.uint8)
-        places = firsts[:-1].reshape(len(LISTS), -1)
-        filled = places.copy(), values, rest_first, rest
+        positions = firsts[:-1].reshape(len(LISTS), -1)
+        filled = positions.copy(), values, rest_first, rest
         fill_lines(self.data, self.start, self.stop, self._text_places, *filled)
         lists = {}
-        for at, (name, of_rows) in enumerate(self.counts.items()):
-            ahead, first = prefix_sums(of_rows), int(firsts[at * len(of_rows)])
-            lists[name] = ahead, values[first : first + int(ahead[-1])]
+        for number, (name, of_rows) in enumerate(self.counts.items()):
+            offsets, first = prefix_sums(of_rows), int(firsts[number * len(of_rows)])
+            lists[name] = offsets, values[first : first + int(offsets[-1])]
         return lists, rest, rest_first
 
 
 def decode_line_ids(rows: Rows) -> LineIds:
     """Decode the LineIds of rows."""
     data, start, stop = rows.data, rows.line_start, rows.line_stop
-    found = _read_arrays(data, start, stop)
-    if found.odd.any():
+    arrays = _read_arrays(data, start, stop)
+    if arrays.odd.any():
         # Those that the kernel cannot read become what protobuf writes without groups.
         start, stop = start.copy(), stop.copy()
-        which = np.flatnonzero(found.odd)
-        data, start[which], stop[which] = append_rewritten(
-            rows.data, start, which, lambda row: _reencode_line_id(rows.line_id(row) or b"")
+        odd_rows = np.flatnonzero(arrays.odd)
+        data, start[odd_rows], stop[odd_rows] = append_rewritten(
+            rows.data, start, odd_rows, lambda row: _reencode_line_id(rows.line_id(row) or b"")
         )
-        found = _read_arrays(data, start, stop)
+        arrays = _read_arrays(data, start, stop)
     numbers: dict[str, NDArray[np.generic]] = {}
-    for row, (name, scalar) in zip(found.bits, NUMBERS.items(), strict=True):
-        whole = row if np.dtype(scalar.dtype).itemsize == 8 else row.astype(np.uint32)
-        numbers[name] = row != 0 if scalar.dtype is np.bool_ else whole.view(scalar.dtype)
-    texts = found.texts
-    given = dict(zip(NUMBERS, found.given, strict=True))
-    given |= {name: texts[1, at] >= 0 for at, name in enumerate(TEXTS)}
+    for row, (name, scalar) in zip(arrays.bits, NUMBERS.items(), strict=True):
+        bits = row if np.dtype(scalar.dtype).itemsize == 8 else row.astype(np.uint32)
+        numbers[name] = row != 0 if scalar.dtype is np.bool_ else bits.view(scalar.dtype)
+    texts = arrays.texts
+    given = dict(zip(NUMBERS, arrays.given, strict=True))
+    given |= {name: texts[1, number] >= 0 for number, name in enumerate(TEXTS)}
     return LineIds(
         data=data,
         start=start,
         stop=stop,
         present=start >= 0,
         numbers=numbers,
-        texts={name: (texts[1, at], texts[2, at]) for at, name in enumerate(TEXTS)},
+        texts={name: (texts[1, number], texts[2, number]) for number, name in enumerate(TEXTS)},
         given=given,
-        counts=dict(zip(LISTS, found.counts, strict=True)),
-        rest_sizes=found.rest,
+        counts=dict(zip(LISTS, arrays.counts, strict=True)),
+        rest_sizes=arrays.rest,
         _text_places=texts,
     )
 
 
 def _read_arrays(data: Bytes, start: Places, stop: Places) -> LineArrays:
     rows = len(start)
-    found = LineArrays(
+    arrays = LineArrays(
         odd=np.zeros(rows, np.bool_),
         bits=np.zeros((len(NUMBERS), rows), np.uint64),
         given=np.zeros((len(NUMBERS), rows), np.bool_),
@@ -335,8 +339,8 @@ def _read_arrays(data: Bytes, start: Places, stop: Places) -> LineArrays:
         counts=np.zeros((len(LISTS), rows), np.int64),
         rest=np.zeros(rows, np.int64),
     )
-    read_lines(data, start, stop, found)
-    return found
+    read_lines(data, start, stop, arrays)
+    return arrays
 
 
 def find_incomplete(lines: LineIds) -> NDArray[np.bool_]:
@@ -351,15 +355,15 @@ def with_sample_rate(rows: Rows, rate: NDArray[np.float32], where: NDArray[np.bo
 
     It is at the end of the LineId, the rest is unchanged; a row without a LineId gets one.
     """
-    which = np.flatnonzero(where)
-    start, stop = rows.line_start[which], rows.line_stop[which]
+    numbers = np.flatnonzero(where)
+    start, stop = rows.line_start[numbers], rows.line_stop[numbers]
     tail = 2 + 4  # the tag of a field number of two bytes, and a float
-    out = np.empty(int(np.sum(stop - start)) + tail * len(which), np.uint8)
-    begins, ends = np.empty(len(which), np.int64), np.empty(len(which), np.int64)
-    bits = np.ascontiguousarray(rate[which], np.float32).view(np.uint32)
+    out = np.empty(int(np.sum(stop - start)) + tail * len(numbers), np.uint8)
+    begins, ends = np.empty(len(numbers), np.int64), np.empty(len(numbers), np.int64)
+    bits = np.ascontiguousarray(rate[numbers], np.float32).view(np.uint32)
     used = put_sample_rates(rows.data, start, stop, bits, out, begins, ends)
     line_start, line_stop = rows.line_start.copy(), rows.line_stop.copy()
-    line_start[which], line_stop[which] = begins + len(rows.data), ends + len(rows.data)
+    line_start[numbers], line_stop[numbers] = begins + len(rows.data), ends + len(rows.data)
     data = np.concatenate([rows.data, out[:used]])
     return replace(rows, data=data, line_start=line_start, line_stop=line_stop)
 

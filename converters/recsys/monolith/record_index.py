@@ -34,13 +34,13 @@ class Records:
     def __len__(self) -> int:
         return len(self.start)
 
-    def message(self, at: int) -> bytes:
-        """Return the bytes of message `at`."""
-        return self.data[self.start[at] : self.stop[at]].tobytes()
+    def message(self, number: int) -> bytes:
+        """Return the bytes of message `number`."""
+        return self.data[self.start[number] : self.stop[number]].tobytes()
 
-    def sort_id(self, at: int) -> bytes:
-        """Return the sort_id of record `at`."""
-        return self.data[self.sort_start[at] : self.sort_stop[at]].tobytes()
+    def sort_id(self, number: int) -> bytes:
+        """Return the sort_id of record `number`."""
+        return self.data[self.sort_start[number] : self.sort_stop[number]].tobytes()
 
     def part(self, first: int, last: int) -> "Records":
         """Return records first..last-1."""
@@ -53,15 +53,15 @@ class Records:
 
     def with_messages(self, messages: dict[int, bytes]) -> "Records":
         """Return the same records, some of them with other messages."""
-        data, begin, end = append_pieces(self.data, list(messages.values()))
-        which = np.fromiter(messages, np.int64, len(messages))
+        data, starts, stops = append_pieces(self.data, list(messages.values()))
+        numbers = np.fromiter(messages, np.int64, len(messages))
         start, stop = self.start.copy(), self.stop.copy()
-        start[which], stop[which] = begin, end
+        start[numbers], stop[numbers] = starts, stops
         return replace(self, data=data, start=start, stop=stop)
 
-    def bad(self, at: int, reason: str, detail: str) -> "Bad":
-        """Return what is wrong with record `at`."""
-        offset, record = int(self.offset[at]), int(self.record[at])
+    def bad(self, number: int, reason: str, detail: str) -> "Bad":
+        """Return what is wrong with record `number`."""
+        offset, record = int(self.offset[number]), int(self.record[number])
         return Bad(offset=offset, record=record, reason=reason, detail=detail)
 
 
@@ -92,8 +92,8 @@ def append_pieces(data: Bytes, pieces: Sequence[bytes]) -> tuple[Bytes, Places, 
     """Return bytes with others appended, and where each of these begins and ends."""
     sizes = np.array([len(piece) for piece in pieces], np.int64)
     stop = len(data) + np.cumsum(sizes)
-    more = np.frombuffer(b"".join(pieces), np.uint8)
-    return frozen(np.concatenate([data, more])), stop - sizes, stop
+    appended = np.frombuffer(b"".join(pieces), np.uint8)
+    return frozen(np.concatenate([data, appended])), stop - sizes, stop
 
 
 def append_rewritten(
@@ -180,52 +180,54 @@ class Rows:
         """Return int64[E]: the row of each entry."""
         return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.first))
 
-    def line_id(self, at: int) -> bytes | None:
-        """Return the serialized LineId of row `at`, None if it has none."""
-        start, stop = int(self.line_start[at]), int(self.line_stop[at])
+    def line_id(self, number: int) -> bytes | None:
+        """Return the serialized LineId of row `number`, None if it has none."""
+        start, stop = int(self.line_start[number]), int(self.line_stop[number])
         return None if start < 0 else self.data[start:stop].tobytes()
 
     def feature(self, entry: int) -> bytes:
         """Return the serialized content of the `Feature` message of an entry."""
         return self.data[self.start[entry] : self.stop[entry]].tobytes()
 
-    def labels(self, at: int) -> NDArray[np.float32]:
-        """Return the labels of row `at`: float32[K]."""
-        return self.label[self.label_first[at] : self.label_first[at + 1]]
+    def labels(self, number: int) -> NDArray[np.float32]:
+        """Return the labels of row `number`: float32[K]."""
+        return self.label[self.label_first[number] : self.label_first[number + 1]]
 
-    def row_in_batch(self, at: int) -> int | None:
-        """Return the number of row `at` in its batch, None if its record is not a batch."""
-        row = int(self.row[at])
+    def row_in_batch(self, number: int) -> int | None:
+        """Return the number of row `number` in its batch, None if its record is not a batch."""
+        row = int(self.row[number])
         return None if row < 0 else row
 
-    def bad(self, at: int, reason: str, detail: str) -> Bad:
-        """Return what is wrong with row `at`."""
+    def bad(self, number: int, reason: str, detail: str) -> Bad:
+        """Return what is wrong with row `number`."""
         return Bad(
-            offset=int(self.offset[at]),
-            record=int(self.record[at]),
-            row=self.row_in_batch(at),
+            offset=int(self.offset[number]),
+            record=int(self.record[number]),
+            row=self.row_in_batch(number),
             reason=reason,
             detail=detail,
         )
 
-    def part(self, begin: int, end: int) -> "Rows":
+    def part(self, start: int, end: int) -> "Rows":
         """Return rows begin..end-1, in the same bytes."""
-        first, last = int(self.first[begin]), int(self.first[end])
-        labels = slice(int(self.label_first[begin]), int(self.label_first[end]))
-        entries, ends = self.first[begin : end + 1], self.label_first[begin : end + 1]
+        first, last = int(self.first[start]), int(self.first[end])
+        labels = slice(int(self.label_first[start]), int(self.label_first[end]))
+        entries, ends = self.first[start : end + 1], self.label_first[start : end + 1]
         before = entries - first, ends - labels.start
-        return self._some(slice(first, last), slice(begin, end), labels, before)
+        return self._some(slice(first, last), slice(start, end), labels, before)
 
-    def chosen(self, keep: NDArray[np.bool_], features: NDArray[np.bool_] | None = None) -> "Rows":
+    def chosen(
+        self, is_chosen: NDArray[np.bool_], features: NDArray[np.bool_] | None = None
+    ) -> "Rows":
         """Return some of the rows, in the same bytes."""
         counts = np.diff(self.first)
-        entries = np.repeat(keep, counts)
+        entries = np.repeat(is_chosen, counts)
         if features is not None:
             entries &= features
             counts = np.bincount(self.entry_row[entries], minlength=len(self))
         labels = np.diff(self.label_first)
-        before = prefix_sums(counts[keep]), prefix_sums(labels[keep])
-        return self._some(entries, keep, np.repeat(keep, labels), before)
+        before = prefix_sums(counts[is_chosen]), prefix_sums(labels[is_chosen])
+        return self._some(entries, is_chosen, np.repeat(is_chosen, labels), before)
 
     def _some(
         self, entries: _Which, rows: _Which, labels: _Which, before: tuple[Places, Places]

@@ -63,22 +63,22 @@ def _is_auxiliary(name: str) -> bool:
 
 
 @contextmanager
-def standard_input(beside: Path | None) -> Iterator[Inputs]:
+def standard_input(folder: Path | None) -> Iterator[Inputs]:
     """Yield standard input as a source."""
-    if beside is None:
+    if folder is None:
         yield _stdin_inputs(cast("Place", _Stdin()))
         return
-    descriptor, path = tempfile.mkstemp(prefix=".ingot-", suffix=".stdin", dir=beside)
+    descriptor, path = tempfile.mkstemp(prefix=".ingot-", suffix=".stdin", dir=folder)
     try:
-        with output_errors(beside), os.fdopen(descriptor, "wb") as copy:
+        with output_errors(folder), os.fdopen(descriptor, "wb") as copy:
             shutil.copyfileobj(sys.stdin.buffer, copy, _HASHED)
         yield _stdin_inputs(LocalFile(path))
     finally:
         Path(path).unlink(missing_ok=True)
 
 
-def _stdin_inputs(place: Place) -> Inputs:
-    file = Entry(name="standard input", place=place, bytes=0)
+def _stdin_inputs(location: Place) -> Inputs:
+    file = Entry(name="standard input", place=location, bytes=0)
     return Inputs(where=STDIN, direct=True, files=(file,))
 
 
@@ -179,41 +179,41 @@ class OpenedStream:
     parts: Iterator[Rows | Bad]  # its rows, and what is none, in its order; can be iterated once
 
 
-def open_streams(location: str, said: StreamHints = _NO_HINTS) -> Iterator[OpenedStream]:
+def open_streams(location: str, hints: StreamHints = _NO_HINTS) -> Iterator[OpenedStream]:
     """Open the streams of a location one after the other; each is closed before the next."""
     if location == STDIN:
-        yield _open_one("standard input", sys.stdin.buffer, said)
+        yield _open_one("standard input", sys.stdin.buffer, hints)
         return
     for file in find_inputs(location).files:
         with file.place.open() as raw:
-            yield _open_one(str(file.place), raw, said)
+            yield _open_one(str(file.place), raw, hints)
 
 
-def _open_one(where: str, raw: BinaryIO, said: StreamHints) -> OpenedStream:
+def _open_one(where: str, raw: BinaryIO, hints: StreamHints) -> OpenedStream:
     head, raw = peek_bytes(raw, where, MONOLITH_HEAD)
-    if said.kind == "parquet" or (said.kind is None and head.startswith(PARQUET)):
+    if hints.kind == "parquet" or (hints.kind is None and head.startswith(PARQUET)):
         parts = read_table_rows(raw, where)
-        return OpenedStream(where=where, told="parquet", guessed=said.kind is None, parts=parts)
+        return OpenedStream(where=where, told="parquet", guessed=hints.kind is None, parts=parts)
     from ingot.converters.recsys.monolith.frames.record_io import RecordReader
 
     # Compression that no magic tells; else it is told by name and magic.
-    markless = recognize_monolith(head)
-    compression = said.compression or (markless.compression if markless else None)
+    by_content = recognize_monolith(head)
+    compression = hints.compression or (by_content.compression if by_content else None)
     unpacked = open_decompressed(raw, where, compression)
     if compression != "none":
         head, unpacked = peek_bytes(unpacked, where, MONOLITH_HEAD)
     if not head:
         return OpenedStream(where=where, told="empty", guessed=False, parts=iter(()))
     # Of a stream that is damaged early on the first record may tell.
-    found = recognize_monolith(head) or recognize_monolith(head, records=1)
-    kind = cast("Kind | None", said.kind) or (found.kind if found else None)
+    recognized = recognize_monolith(head) or recognize_monolith(head, records=1)
+    kind = cast("Kind | None", hints.kind) or (recognized.kind if recognized else None)
     if kind is None:
         hint = "set `source` to example, examplebatch, instance or parquet, and set `framing`"
         raise SourceError(where, "does not begin like a stream of Monolith", hint)
-    framing = said.framing or (Framing.parse(found.framing) if found else Framing())
+    framing = hints.framing or (Framing.parse(recognized.framing) if recognized else Framing())
     return OpenedStream(
         where=where,
         told=f"{kind}, framing {framing}",
-        guessed=said.kind is None or said.framing is None,
+        guessed=hints.kind is None or hints.framing is None,
         parts=read_rows(read_until_error(RecordReader(unpacked, where, framing, kind)), kind),
     )

@@ -39,14 +39,14 @@ class RowSequence:
 
     def spans(self, start: int, stop: int) -> Iterator[Span]:
         """Yield the spans that hold positions start..stop-1."""
-        place = int(np.searchsorted(self._ends, start, side="right"))
+        index = int(np.searchsorted(self._ends, start, side="right"))
         while start < stop:
-            end = int(self._ends[place])
-            begin = int(self._ends[place - 1]) if place else 0
+            end = int(self._ends[index])
+            first = int(self._ends[index - 1]) if index else 0
             until = min(stop, end)
-            group = int(self._order[place])
-            yield Span(group=group, start=start - begin, stop=until - begin)
-            start, place = until, place + 1
+            group = int(self._order[index])
+            yield Span(group=group, start=start - first, stop=until - first)
+            start, index = until, index + 1
 
 
 BatchRun = tuple[int, int]  # batches start..stop-1 of a rank
@@ -101,15 +101,15 @@ def start_epoch(epoch: int, plan: EpochPlan) -> EpochProgress:
 
 def progress_state(progress: EpochProgress, plan: EpochPlan) -> dict[str, Any]:
     """Return a pass as JSON: the epoch, runs of its `remaining` batches, settings and data."""
-    left, delivered = [], progress.delivered
+    remaining, delivered = [], progress.delivered
     for start, stop in progress.runs:
         first = min(start + delivered, stop)
         delivered -= first - start
-        left += [[first, stop]] if first < stop else []
+        remaining += [[first, stop]] if first < stop else []
     return {
         "version": _VERSION,
         "epoch": progress.epoch,
-        "remaining": [left],
+        "remaining": [remaining],
         "settings": dict(plan.settings),
         "data": dict(plan.data),
     }
@@ -153,6 +153,6 @@ def _settings_differences(settings: Mapping[str, Any], plan: EpochPlan) -> list[
 def _data_differences(data: Mapping[str, Any], current: Mapping[str, Any]) -> list[str]:
     if data.get("fingerprint") == current["fingerprint"]:
         return []
-    was = f"{data.get('rows')} rows in {data.get('files')} files"
-    now = f"{current['rows']} rows in {current['files']} files"
-    return [f"the data were {was}, are {now}"]
+    former_text = f"{data.get('rows')} rows in {data.get('files')} files"
+    current_text = f"{current['rows']} rows in {current['files']} files"
+    return [f"the data were {former_text}, are {current_text}"]

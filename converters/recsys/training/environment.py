@@ -51,12 +51,12 @@ def resolve_rank(rank: int | None, world_size: int | None) -> tuple[int, int]:
     return rank, world_size
 
 
-def check_integer(name: str, value: int, least: int, most: int = _LARGEST) -> int:
+def check_integer(name: str, value: int, minimum: int, maximum: int = _LARGEST) -> int:
     """Return an integer argument that lies in its range."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise ArgumentError(name, f"{value!r} is not an integer")
-    if not least <= value <= most:
-        bits = (most + 1).bit_length() - 1
-        top = f"2**{bits} - 1" if most + 1 == 1 << bits and bits >= 31 else f"{most}"
-        raise ArgumentError(name, f"{value} is not between {least} and {top}")
+    if not minimum <= value <= maximum:
+        bits = (maximum + 1).bit_length() - 1
+        top = f"2**{bits} - 1" if maximum + 1 == 1 << bits and bits >= 31 else f"{maximum}"
+        raise ArgumentError(name, f"{value} is not between {minimum} and {top}")
     return int(value)

@@ -117,22 +117,22 @@ def discuss_mapping(
     from ingot.cli.commands.chat_terminal import Talk
 
     chats = ChatStore(state_home())
-    begun = former or discuss_state(chats.new_id(), replace(order, out=None), state)
-    begun = replace(begun, under_review=True)
-    chats.keep(begun)
-    ended = Talk(begun, chats, context).run()
+    conversation = former or discuss_state(chats.new_id(), replace(order, out=None), state)
+    conversation = replace(conversation, under_review=True)
+    chats.keep(conversation)
+    ended = Talk(conversation, chats, context).run()
     chats.forget(ended.id)
     return ended
 
 
 def _list_conversations(chats: "ChatStore", *, as_json: bool) -> None:
-    found = [replace(one, source=redact_urls(one.source)) for one in chats.listed()]
+    conversations = [replace(one, source=redact_urls(one.source)) for one in chats.listed()]
     if as_json:
-        print_json([asdict(one) for one in found])
+        print_json([asdict(one) for one in conversations])
         return
     rows = [
         (one.id, one.state, datetime.fromtimestamp(one.at, UTC).strftime("%F %R"), one.source)
-        for one in found
+        for one in conversations
     ]
     if rows:
         print_grid(stdout_console(), [("id", "state", "changed (UTC)", "source"), *rows])

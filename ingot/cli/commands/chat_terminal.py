@@ -51,10 +51,12 @@ class Talk:
         """Take turns until the person leaves or the input ends; return the conversation."""
         show_opening(self._console, Reply(conversation=self._now), self._context)
         model = self._context.asking
-        how = "Say what should be different" if model else "No model is asked: short commands"
+        invitation = (
+            "Say what should be different" if model else "No model is asked: short commands"
+        )
         reviewed = self._now.under_review
-        ends = "ok or quit returns to the review" if reviewed else "ok converts, quit leaves"
-        self._say(f"{how}; help lists the commands, {ends}.")
+        endings = "ok or quit returns to the review" if reviewed else "ok converts, quit leaves"
+        self._say(f"{invitation}; help lists the commands, {endings}.")
         for line in typed_lines(_PROMPT, self._complete) if sys.stdin.isatty() else _piped_lines():
             if re.search("[\ud800-\udfff]", line):  # bytes that could not be decoded
                 self._say("this line is not UTF-8; it is not read", "red")
@@ -67,17 +69,17 @@ class Talk:
     def _complete(self, before: str, word: str) -> list[str]:
         data = self._context.open(self._now.order)
         redactor = data.redactor
-        found = complete_word(before, word, list_fields(data.readings.read(self._now.spec)))
-        return [one for one in found if redactor.text(one) == one == safe_text(one)]
+        completions = complete_word(before, word, list_fields(data.readings.read(self._now.spec)))
+        return [one for one in completions if redactor.text(one) == one == safe_text(one)]
 
     def _turn(self, line: str) -> bool:
-        heard = _StreamedWords(self._console)
+        streamed = _StreamedWords(self._console)
         try:
-            reply = respond(self._now, line, self._context, heard)
-            heard.end()
+            reply = respond(self._now, line, self._context, streamed)
+            streamed.end()
             self._keep(reply.conversation, anew=reply.do == "convert")
-            left = "" if reply.heard == heard.whole else reply.heard
-            show_reply(self._console, replace(reply, heard=left), self._context)
+            remaining = "" if reply.heard == streamed.whole else reply.heard
+            show_reply(self._console, replace(reply, heard=remaining), self._context)
             self._keep(self._act(reply))
         except KeyboardInterrupt:
             self._say("\ninterrupted; the mapping is as it was, and ok takes a conversion up again")
@@ -97,10 +99,10 @@ class Talk:
             return
         self._context.forget()
         try:
-            now = recheck_conversation(self._now, self._context)
+            rechecked = recheck_conversation(self._now, self._context)
         except IngotError:  # the data is gone: the mapping is kept, and every turn says so
             return
-        self._keep(now)
+        self._keep(rechecked)
 
     def _keep(self, conversation: Conversation, *, anew: bool = False) -> None:
         """Save what is new; with `anew` save always, which detects a second session."""
@@ -211,17 +213,17 @@ def _show_sample(console: Console, check: Check | None) -> None:
 def _draw_tree(console: Console, root: str, branches: Iterable[Branch]) -> None:
     """Draw the tree with lines in a terminal, with blanks elsewhere."""
     if console.is_terminal:
-        drawn = Tree(plain_text(root, "bold"))
-        _add_branches(drawn, branches)
-        console.print(drawn)
+        tree = Tree(plain_text(root, "bold"))
+        _add_branches(tree, branches)
+        console.print(tree)
         return
     console.print(plain_text(root, "bold"))
     _print_indented(console, branches, 1)
 
 
-def _add_branches(drawn: Tree, branches: Iterable[Branch]) -> None:
+def _add_branches(tree: Tree, branches: Iterable[Branch]) -> None:
     for one in branches:
-        _add_branches(drawn.add(_branch_line(one)), one.below)
+        _add_branches(tree.add(_branch_line(one)), one.below)
 
 
 def _print_indented(console: Console, branches: Iterable[Branch], level: int) -> None:
@@ -240,22 +242,22 @@ def _branch_line(branch: Branch) -> Text:
     return plain_text("  ").join(parts)
 
 
-def _count_badge(found: RowCount) -> Text:
+def _count_badge(count: RowCount) -> Text:
     """Return a count: green for always, red for never."""
-    style = "green" if found.rows == found.of else "yellow" if found.rows else "red"
-    return plain_text(str(found), style)
+    style = "green" if count.rows == count.of else "yellow" if count.rows else "red"
+    return plain_text(str(count), style)
 
 
 def _show_changes(console: Console, reply: Reply, context: Context) -> None:
     """Show what changed, target by target, and the effect on the records."""
-    before, now = reply.before or reply.conversation, reply.conversation
+    before, current = reply.before or reply.conversation, reply.conversation
     console.print(plain_text("Changed", "bold"))
-    if before.decision == now.decision:
-        hide, differs = context.data.redactor.text, compare_targets(before.tree, now.tree)
+    if before.decision == current.decision:
+        hide, differs = context.data.redactor.text, compare_targets(before.tree, current.tree)
         display.print_grid(console, [[hide(cell) for cell in row] for row in differs])
     else:  # no target is what it was
-        branches = mapping_branches(now.tree, now.state.get("check"), context.data.redactor)
-        _draw_tree(console, f"{before.decision} -> {now.decision}", branches)
+        branches = mapping_branches(current.tree, current.state.get("check"), context.data.redactor)
+        _draw_tree(console, f"{before.decision} -> {current.decision}", branches)
     _show_effect(console, reply, context)
     _show_sample(console, reply.conversation.state.get("check"))
     _show_problems(console, reply, context)
@@ -263,25 +265,27 @@ def _show_changes(console: Console, reply: Reply, context: Context) -> None:
 
 def _show_effect(console: Console, reply: Reply, context: Context) -> None:
     """Show how many records change, and the first one before and after."""
-    now = reply.conversation
-    found = match_states(reply.before.state, now.state, context) if reply.before else None
-    if found is None:
+    current = reply.conversation
+    comparison = match_states(reply.before.state, current.state, context) if reply.before else None
+    if comparison is None:
         _show_examples(console, reply, context, most=1)
         return
-    counts = {kind: found.count(kind) for kind in ("changed", "lost", "gained")}
+    counts = {kind: comparison.count(kind) for kind in ("changed", "lost", "gained")}
     nonzero = {kind: count for kind, count in counts.items() if count}
-    old, new = (found.same + counts["changed"] + counts[kind] for kind in ("lost", "gained"))
-    line = f"{found.same} of {found.of} records are unchanged"
+    old, new = (comparison.same + counts["changed"] + counts[kind] for kind in ("lost", "gained"))
+    line = f"{comparison.same} of {comparison.of} records are unchanged"
     if old != new:
-        line = f"{old:,} -> {new:,} records" + (f", {found.same:,} unchanged" * (found.same > 0))
+        line = f"{old:,} -> {new:,} records" + (
+            f", {comparison.same:,} unchanged" * (comparison.same > 0)
+        )
     elif nonzero:
         line = f"{line}; {display.counts_text(nonzero)}"
     console.print(plain_text(line))
-    for one in found.differences[:1]:
-        place = context.data.redactor.text(one.place)
-        console.print(plain_text(f"{place}, before (-) and after (+)", "bold"))
+    for one in comparison.differences[:1]:
+        row_name = context.data.redactor.text(one.place)
+        console.print(plain_text(f"{row_name}, before (-) and after (+)", "bold"))
         _print_marked(
-            console, difference_lines(one, context.data.redactors[now.order.share_values])
+            console, difference_lines(one, context.data.redactors[current.order.share_values])
         )
 
 
@@ -314,17 +318,17 @@ def _show_examples(
             console.print(plain_text("The mapping cannot be tried: gates shows what is wrong."))
         return
     try:
-        seen = preview(state, context.readings, examples=count)
+        shown = preview(state, context.readings, examples=count)
     except MappingError as error:
         console.print(plain_text(str(error), "red"))
         return
-    for number, (row, record) in enumerate(seen.examples, start=1):
+    for number, (row, record) in enumerate(shown.examples, start=1):
         console.print(plain_text(f"Row {number}", "bold"))
         display.show_example(console, row, record)
-    if most is None and not seen.examples:
+    if most is None and not shown.examples:
         console.print(plain_text("No sampled row gives a record: gates shows why."))
         display.show_failures(console, check)
-    display.show_masking(console, seen)
+    display.show_masking(console, shown)
 
 
 def _show_problems(console: Console, reply: Reply, context: Context) -> None:
@@ -357,22 +361,22 @@ def _show_reasons(console: Console, reply: Reply, context: Context) -> None:
     proposal = reply.conversation.steps[0].state.get("proposal")
     if proposal is None:
         return
-    asked = reply.text.replace("`", " ").replace("?", " ").split()
-    named = tuple(one for one in proposal.evidence if _names_asked(one, asked))
-    display.show_evidence(console, replace(proposal, evidence=named or proposal.evidence))
+    words = reply.text.replace("`", " ").replace("?", " ").split()
+    chosen = tuple(one for one in proposal.evidence if _names_asked(one, words))
+    display.show_evidence(console, replace(proposal, evidence=chosen or proposal.evidence))
 
 
-def _names_asked(evidence: Evidence, asked: Sequence[str]) -> bool:
+def _names_asked(evidence: Evidence, asked_words: Sequence[str]) -> bool:
     texts = [evidence.target, evidence.choice, evidence.runner_up or ""]
     words = " ".join(texts).replace(",", " ").replace(".", " ").split()
-    return any(one in words or one == evidence.target for one in asked)
+    return any(one in words or one == evidence.target for one in asked_words)
 
 
 def _show_alternatives(console: Console, reply: Reply, context: Context) -> None:
     for number, one in enumerate(reply.others, start=1):
         redactor = context.data.redactor
-        told = f"{one.title}: {one.why}" if one.why else one.title
-        console.print(plain_text(f"{number}: {redactor.text(told)}", "bold"))
+        title = f"{one.title}: {one.why}" if one.why else one.title
+        console.print(plain_text(f"{number}: {redactor.text(title)}", "bold"))
         display.print_grid(console, [*mapping_lines(one.mapping, redactor)])
     if reply.others:
         console.print(plain_text("To use one of them: take N"))

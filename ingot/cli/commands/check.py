@@ -54,10 +54,10 @@ def check(
 
     order = complete_order(replace(order, source=source or ""), mapping=mapping)
     sample = None if source else find_pinned(pinned_folder(mapping))
-    place = source or (sample.location if sample else None)
+    location = source or (sample.location if sample else None)
     if sample and order.mapping:
         order = replace(order, mapping=sample.fit_mapping(order.mapping))
-    if place is None and not golden:
+    if location is None and not golden:
         problem = f"no SOURCE, and no pinned sample beside {mapping}"
         raise typer.BadParameter(f"{problem} (ingot map --pin-sample makes one)")
     name = order.source_name or (sample.source_name if sample else None)
@@ -67,8 +67,8 @@ def check(
 
         document, file = order.mapping or {}, golden_file(mapping)
         result = run_golden(document, file, source_name=name or mapping.stem)
-    order = replace(order, source=place or "", source_name=name)
-    _run_checks(order if place else None, result, mapping, quiet=quiet, as_json=as_json)
+    order = replace(order, source=location or "", source_name=name)
+    _run_checks(order if location else None, result, mapping, quiet=quiet, as_json=as_json)
 
 
 def _run_checks(
@@ -80,7 +80,7 @@ def _run_checks(
     from ingot.agent.session import try_mapping
     from ingot.converters.errors import ConversionError
 
-    context, found = Context(), []
+    context, problems = Context(), []
     state = try_mapping(order, context).state if order else None
     if as_json:
         document: dict[str, Any] = {}
@@ -94,11 +94,11 @@ def _run_checks(
     else:
         _show_checks(state, golden, context, quiet=quiet)
     if order and state and (count := len(told_problems(state["problems"]))):
-        found.append(f"{count_text(count, 'problem')} on a sample of {order.source}")
+        problems.append(f"{count_text(count, 'problem')} on a sample of {order.source}")
     if golden and (count := len(golden.failed)):
-        found.append(f"{count} of {golden.rows} golden rows {'fail' if count != 1 else 'fails'}")
-    if found:
-        raise ConversionError(str(mapping), "; ".join(found))
+        problems.append(f"{count} of {golden.rows} golden rows {'fail' if count != 1 else 'fails'}")
+    if problems:
+        raise ConversionError(str(mapping), "; ".join(problems))
 
 
 def _show_checks(

@@ -31,16 +31,16 @@ def doctor(ctx: typer.Context, endpoint: EndpointSettings, as_json: o.Json = Fal
     """
     from ingot.agent.doctor.checks import raise_if_failed
 
-    looked, found = _checks(endpoint, ctx.find_root()), []
+    results, shown = _checks(endpoint, ctx.find_root()), []
     if as_json:
-        found = list(looked)
-        print_json({"checks": [encode(one) for one in found]})
+        shown = list(results)
+        print_json({"checks": [encode(one) for one in shown]})
     else:
         console = stdout_console()
-        for one in looked:
-            _show_result(console, one, heading=not found or found[-1].group != one.group)
-            found.append(one)
-    raise_if_failed(found)
+        for one in results:
+            _show_result(console, one, heading=not shown or shown[-1].group != one.group)
+            shown.append(one)
+    raise_if_failed(shown)
 
 
 def _checks(settings: EndpointSettings, root: Any) -> Iterator["Check"]:  # noqa: ANN401
@@ -50,15 +50,15 @@ def _checks(settings: EndpointSettings, root: Any) -> Iterator["Check"]:  # noqa
     from ingot.agent.doctor import checks, endpoint_checks
     from ingot.agent.model.cache import Store
 
-    asked = find_endpoint(settings)
+    endpoint = find_endpoint(settings)
     configuration = _configuration_checks(root)
     of_machine = chain(checks.installation_checks(), configuration, checks.folder_checks())
-    if asked is None:
+    if endpoint is None:
         return chain(
             of_machine, [endpoint_checks.missing_endpoint_check(settings.model, settings.base_url)]
         )
     return chain(
-        of_machine, endpoint_checks.endpoint_checks(asked, Store(checks.find_state_folder()))
+        of_machine, endpoint_checks.endpoint_checks(endpoint, Store(checks.find_state_folder()))
     )
 
 
@@ -83,8 +83,8 @@ def _show_result(console: "Console", check: "Check", *, heading: bool) -> None:
         plain_text(f"  {check.state:{_STATE}}  {check.name:{_NAME}}  {check.figure}"),
         soft_wrap=True,
     )
-    for more in filter(None, (check.hint, *check.notes)):
-        console.print(plain_text(" " * _INDENT + more), soft_wrap=True)
+    for line in filter(None, (check.hint, *check.notes)):
+        console.print(plain_text(" " * _INDENT + line), soft_wrap=True)
 
 
 def _result_row(check: "Check") -> object:

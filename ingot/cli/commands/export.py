@@ -41,9 +41,9 @@ def export(
         trainer = done.manifest["trainer"]
         heading = f"For {trainer['name']} {trainer['version']}"
         print_line(heading, "bold")
-    more = {"use": list(done.use), "manifest": done.manifest}
+    document = {"use": list(done.use), "manifest": done.manifest}
     uses = [("use", line) for line in done.use]
-    print_result(done, _export_lines(done), uses, as_json=as_json, **more)
+    print_result(done, _export_lines(done), uses, as_json=as_json, **document)
 
 
 def _export_lines(done: "ExportResult") -> Iterator[tuple[str, str]]:
@@ -52,9 +52,9 @@ def _export_lines(done: "ExportResult") -> Iterator[tuple[str, str]]:
 
     records, chars = done.manifest["records"], done.manifest["trained_chars"]
     yield "records", f"{records['read']:,} read, {records['written']:,} written"
-    for what, counts in (("left out", records["left_out"]), ("changed", records["changed"])):
+    for label, counts in (("left out", records["left_out"]), ("changed", records["changed"])):
         for reason, count in counts.items():
-            yield what, f"{count:,}: {REASONS[reason]}"
+            yield label, f"{count:,}: {REASONS[reason]}"
     yield "trained", f"{chars['trainer']:,} characters; the records say {chars['records']:,}"
     for file in done.manifest["data"]:
         yield "data", file

@@ -42,57 +42,57 @@ def merge(
     """
     from ingot.cli.app import app
 
-    found = find_commands(place)
-    if not found and _is_finished(place):
+    commands_found = find_commands(place)
+    if not commands_found and _is_finished(place):
         note_line(ALREADY_DONE)
         return
-    if not found:
+    if not commands_found:
         hint = "run the command of the parts with `--shard merge`"
         raise OutputError(redact_urls(place), "has no parts", hint)
-    if len(found) > 1:
-        (_, _, first), (_, _, second), *_ = found
+    if len(commands_found) > 1:
+        (_, _, first), (_, _, second), *_ = commands_found
         form = "{} is {} in the first and {} in the second"
         differs = describe_difference(second or {}, first or {}, form=form)
-        problem = f"{len(found)} different jobs have parts there: {differs}"
-        commands = [shlex.join(["ingot", *words]) for words, _, _ in found]
+        problem = f"{len(commands_found)} different jobs have parts there: {differs}"
+        commands = [shlex.join(["ingot", *words]) for words, _, _ in commands_found]
         hint = "\n".join(["run one of these:", *commands])
         raise OutputError(redact_urls(place), problem, hint)
-    arguments, folder, _ = found[0]
+    arguments, folder, _ = commands_found[0]
     os.chdir(folder)
     if code := app(arguments, standalone_mode=False):
         raise typer.Exit(code)
 
 
-def _is_finished(place: str) -> bool:
-    if is_store_url(place):
-        return read_json(f"{place.rstrip('/')}/{MANIFEST}") is not None
-    path = Path(place)
+def _is_finished(location: str) -> bool:
+    if is_store_url(location):
+        return read_json(f"{location.rstrip('/')}/{MANIFEST}") is not None
+    path = Path(location)
     return find_finished(path) is not None or path.with_name(f"{path.name}.idx").exists()
 
 
-def find_commands(given: str) -> list[tuple[list[str], str, dict[str, Json] | None]]:
+def find_commands(location: str) -> list[tuple[list[str], str, dict[str, Json] | None]]:
     """The commands of the jobs whose parts lie beside a folder or prefix, and where they ran.
 
     They say `--shard merge` in place of their part. The third is what was noted of the job.
     """
-    place = Path(given)
-    found = [one for one in (place / LAKE_FOLDER / COMMAND_FILE,) if one.exists()]
-    parent = place.absolute().parent
+    path = Path(location)
+    files = [one for one in (path / LAKE_FOLDER / COMMAND_FILE,) if one.exists()]
+    parent = path.absolute().parent
     # Not a glob: names may hold its characters.
-    for beside in parent.iterdir() if parent.is_dir() else ():
-        if beside.name.startswith(f".{place.name}.ingot-stage-"):
-            found += [beside / "work" / COMMAND_FILE]
-        elif beside.name == f"{place.name}.{COMMAND_KIND}.tmp":
-            found += [beside]
-    noted = [
+    for neighbour in parent.iterdir() if parent.is_dir() else ():
+        if neighbour.name.startswith(f".{path.name}.ingot-stage-"):
+            files += [neighbour / "work" / COMMAND_FILE]
+        elif neighbour.name == f"{path.name}.{COMMAND_KIND}.tmp":
+            files += [neighbour]
+    documents = [
         (find_json(file, own=True) or {}, find_json(file.with_name(JOB_FILE), own=True))
-        for file in found
+        for file in files
     ]
-    if is_store_url(given):
-        noted = _find_store_commands(given)
+    if is_store_url(location):
+        documents = _find_store_commands(location)
     return [
         ([*_without_shard(map(str, one["arguments"])), "--shard", MERGE], str(one["folder"]), job)
-        for one, job in noted
+        for one, job in documents
         if isinstance(one.get("arguments"), list) and "folder" in one
     ]
 
@@ -108,10 +108,10 @@ def _find_store_commands(url: str) -> list[tuple[dict[str, Json], dict[str, Json
 
 
 def _without_shard(words: Iterator[str]) -> list[str]:
-    left: list[str] = []
+    remaining: list[str] = []
     for word in words:
         if word == "--shard":
             next(words, None)
         elif not word.startswith("--shard="):
-            left.append(word)
-    return left
+            remaining.append(word)
+    return remaining

@@ -63,19 +63,19 @@ def review(
     from ingot.agent.review.github_comment import COMMENT_LIMIT, render_comment
     from ingot.converters.output.files import encode_json
 
-    found = _run_review(files, base, head, options)
+    document = _run_review(files, base, head, options)
     text = None
     if form != "json":
-        text = render_comment(found, limit=sys.maxsize if full else COMMENT_LIMIT)
+        text = render_comment(document, limit=sys.maxsize if full else COMMENT_LIMIT)
     if out is not None:
-        write_output(out, text.encode() if text else encode_json(found, sort_keys=False))
+        write_output(out, text.encode() if text else encode_json(document, sort_keys=False))
     if as_json or (out is None and text is None):
-        print_json(found)
+        print_json(document)
     elif out is None and text is not None:
         _print_markdown(text)
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        _report_to_github(found, annotated=not as_json)
-    _conclude(found)
+        _report_to_github(document, annotated=not as_json)
+    _conclude(document)
 
 
 def _run_review(
@@ -89,39 +89,39 @@ def _run_review(
         )
     if len(files) != 2:
         raise typer.BadParameter("two files are compared: ingot review OLD.json NEW.json")
-    given = {"--base": base, "--head": head, "--mappings": options.mappings}
-    if named := [name for name, value in given.items() if value is not None]:
-        raise typer.BadParameter(f"{named[0]} is for revisions, and two files are named")
+    revision_options = {"--base": base, "--head": head, "--mappings": options.mappings}
+    if named_options := [name for name, value in revision_options.items() if value is not None]:
+        raise typer.BadParameter(f"{named_options[0]} is for revisions, and two files are named")
     return mapping_review.review_files(files[0], files[1], options)
 
 
 def _print_markdown(text: str) -> None:
     """Print Markdown; in a GitHub job no line of it is read as a command."""
-    shown = safe_text(text).rstrip("\n")
+    output = safe_text(text).rstrip("\n")
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        token = hashlib.sha256(shown.encode()).hexdigest()
-        shown = f"::stop-commands::{token}\n{shown}\n::{token}::"
-    sys.stdout.write(f"{shown}\n")
+        token = hashlib.sha256(output.encode()).hexdigest()
+        output = f"::stop-commands::{token}\n{output}\n::{token}::"
+    sys.stdout.write(f"{output}\n")
 
 
-def _report_to_github(found: "ReviewDocument", *, annotated: bool) -> None:
+def _report_to_github(document: "ReviewDocument", *, annotated: bool) -> None:
     """Print annotations, and write the summary of the job's step."""
     from ingot.agent.review.github_comment import github_annotations, render_summary
     from ingot.converters.output.files import output_errors
 
     if annotated:
-        sys.stdout.write("".join(f"{line}\n" for line in github_annotations(found)))
-    place = os.environ.get("GITHUB_STEP_SUMMARY")
-    if place:
-        with output_errors(place), Path(place).open("a", encoding="utf-8") as file:
-            file.write(f"{render_summary(found).rstrip()}\n")
+        sys.stdout.write("".join(f"{line}\n" for line in github_annotations(document)))
+    summary_path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if summary_path:
+        with output_errors(summary_path), Path(summary_path).open("a", encoding="utf-8") as file:
+            file.write(f"{render_summary(document).rstrip()}\n")
 
 
-def _conclude(found: "ReviewDocument") -> None:
-    levels = Counter(one["verdict"] for one in found["mappings"])
-    count = len(found["mappings"])
+def _conclude(document: "ReviewDocument") -> None:
+    levels = Counter(one["verdict"] for one in document["mappings"])
+    count = len(document["mappings"])
     counts = ", ".join(f"{levels[level]} {level}" for level in ("block", "warn") if levels[level])
     changed = f"{count_text(count, 'mapping')} changed" if count else "no mapping changed"
-    note_line(f"{found['verdict']}: {changed}{f' ({counts})' if counts else ''}")
-    if found["verdict"] == "block":
+    note_line(f"{document['verdict']}: {changed}{f' ({counts})' if counts else ''}")
+    if document["verdict"] == "block":
         raise typer.Exit(ExitCode.FAILED)

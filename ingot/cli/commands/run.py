@@ -78,11 +78,11 @@ def stop_unless_done(state: "State", context: "Context") -> None:
         stop_waiting(state, _STOPS[status].format(why=why), context)
     order, accepted = state["order"], state["outcome"].mapper in PERSONS
     if status == "irrelevant" and order.mode in _NEEDED and not accepted:
-        asked = f"nothing to convert, although --mode {order.mode} asks for it"
-        note_line(f"note: {asked}: {_NEEDED[order.mode]}", "yellow")
+        problem = f"nothing to convert, although --mode {order.mode} asks for it"
+        note_line(f"note: {problem}: {_NEEDED[order.mode]}", "yellow")
     if status == "blocked":
-        where, hint = _write_down_proposal(state, context)
-        raise ConversionError(where, f"a gate failed: {why}", hint)
+        file, hint = _write_down_proposal(state, context)
+        raise ConversionError(file, f"a gate failed: {why}", hint)
 
 
 def _stop_midway(
@@ -97,8 +97,8 @@ def _stop_midway(
 
 def stop_waiting(state: "State", why: str, context: "Context") -> NoReturn:
     """Write the proposal folder and stop for a person."""
-    where, hint = _write_down_proposal(state, context)
-    raise ReviewNeeded(where, why, hint)
+    file, hint = _write_down_proposal(state, context)
+    raise ReviewNeeded(file, why, hint)
 
 
 def _write_down_proposal(state: "State", context: "Context") -> tuple[str, str]:
@@ -234,11 +234,11 @@ def map_data(
         _pin_rows(state, context, out, overwrite=overwrite)
     _explain(state, context, full=explain, on_stdout=out is not None and not as_json)
     stop_unless_done(state, context)
-    if found := failed_gates(state.get("problems", ())):  # it fails on the sample
-        where = f"the proposed mapping for {state['order'].source}"
-        raise ConversionError(where, "; ".join(found), "correct it by hand, then: ingot check")
-    if found := state_person_reasons(state):  # `run --yes` would not convert it
-        stop_waiting(state, "; ".join(found), context)
+    if reasons := failed_gates(state.get("problems", ())):  # it fails on the sample
+        location = f"the proposed mapping for {state['order'].source}"
+        raise ConversionError(location, "; ".join(reasons), "correct it by hand, then: ingot check")
+    if reasons := state_person_reasons(state):  # `run --yes` would not convert it
+        stop_waiting(state, "; ".join(reasons), context)
 
 
 def _show_prompt(order: Order, *, as_json: bool) -> None:
@@ -249,8 +249,8 @@ def _show_prompt(order: Order, *, as_json: bool) -> None:
 
     context = Context()
     run = Run(state={"order": order}, context=context, step="discover")
-    if settled := advance(run, until="sample").get("proposal"):
-        note_line(f"no model would be asked: {settled.decision}: {settled.reason}")
+    if proposal := advance(run, until="sample").get("proposal"):
+        note_line(f"no model would be asked: {proposal.decision}: {proposal.reason}")
         return
     data = context.open(order)
     messages = conversation_messages(data.source, data.sample, order.request())
@@ -289,8 +289,8 @@ def _pin_rows(state: "State", context: "Context", out: Path, *, overwrite: bool)
     if folder is None:
         note_line(f"no sample is pinned {NOT_SHOWN}")
         return
-    how = "as they are" if order.share_values == "raw" else "redacted"
-    note_line(f"raw rows pinned, {how}: {folder}; check them before you share them")
+    form = "as they are" if order.share_values == "raw" else "redacted"
+    note_line(f"raw rows pinned, {form}: {folder}; check them before you share them")
 
 
 def _write_mapping(state: "State", out: Path | None, *, as_json: bool) -> None:

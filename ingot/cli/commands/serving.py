@@ -67,9 +67,9 @@ def mcp(
         server.run("stdio")
         return
     token = _read_token()
-    listening, place = _listen(http)
-    app = http_app(server, place, token)
-    note_line(f"MCP server on http://{place}/mcp (stop: Ctrl-C)")
+    listening, address = _listen(http)
+    app = http_app(server, address, token)
+    note_line(f"MCP server on http://{address}/mcp (stop: Ctrl-C)")
     _serve(app, listening)
 
 
@@ -122,12 +122,12 @@ def ui(
     asking = find_model(llm, mapper)
 
     onboarding, token = Onboarding(root.resolve(), asking, mapper), secrets.token_urlsafe(32)
-    listening, place = _listen(port)
-    address = f"http://{place}/#token={token}"
+    listening, host_port = _listen(port)
+    address = f"http://{host_port}/#token={token}"
     note_line(f"{address} (stop: Ctrl-C)")
     if not no_open:
         webbrowser.open(address)
-    _serve(guard_requests(build_app(onboarding), place, token), listening)
+    _serve(guard_requests(build_app(onboarding), host_port, token), listening)
 
 
 def _check_root(root: Path) -> None:
@@ -147,8 +147,8 @@ def _listen(port: int) -> tuple[socket.socket, str]:
         listening.bind((_ADDRESS, port))
         listening.listen()
     except OSError as error:
-        where, problem = f"{_ADDRESS}:{port}", f"cannot listen: {error.strerror}"
-        raise OutputError(where, problem, "choose another port") from error
+        address, problem = f"{_ADDRESS}:{port}", f"cannot listen: {error.strerror}"
+        raise OutputError(address, problem, "choose another port") from error
     return listening, f"{_ADDRESS}:{listening.getsockname()[1]}"
 
 

@@ -55,8 +55,8 @@ def warm(as_json: o.Json = False) -> None:
     if as_json:
         print_json({"folders": folders, "files": len(list(cached_files()))})
     else:
-        where = ", ".join(folders or map(str, cache_folders()[:1]))
-        print_line(f"compiled kernels: {len(list(cached_files()))} files in {where}")
+        folder_names = ", ".join(folders or map(str, cache_folders()[:1]))
+        print_line(f"compiled kernels: {len(list(cached_files()))} files in {folder_names}")
 
 
 def _run(words: list[str]) -> None:
@@ -108,10 +108,10 @@ def _text_files() -> Iterator[tuple[str, list[str]]]:
     )
     sources = ", src: 0", *(1, ", src: 1") * 3
     yield "aliccp.yaml", ["train_ratio: 0.5", f"features: {features % sources}"]
-    own, *common = (field + "\x02{0}\x031.0" for field in "1234")
-    impressions = (f"{n},{n % 2},0,u{n % 9},1,{own.format(n)}" for n in range(40))
+    first_field, *other_fields = (field + "\x02{0}\x031.0" for field in "1234")
+    impressions = (f"{n},{n % 2},0,u{n % 9},1,{first_field.format(n)}" for n in range(40))
     yield "skeleton.csv", list(impressions)
-    yield "common.csv", [f"u{n},3,{chr(1).join(common).format(n)}" for n in range(9)]
+    yield "common.csv", [f"u{n},3,{chr(1).join(other_fields).format(n)}" for n in range(9)]
 
 
 def _write_examples(path: Path) -> None:

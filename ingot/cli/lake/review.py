@@ -104,41 +104,43 @@ def review_lake(
     if approve or reject:
         _decide(order, approve, reject, as_json=as_json)
         return
-    found = waiting_sets(order, rejected=listed)
+    waiting = waiting_sets(order, rejected=listed)
     if listed or as_json or not is_interactive():
-        _list_sets(order, found, as_json=as_json)
-        if found and not listed:
+        _list_sets(order, waiting, as_json=as_json)
+        if waiting and not listed:
             run = shlex.join(["ingot", "lake", "review", str(order.out)])
-            ways = f"{run} --approve NAME, or on a terminal without it"
-            raise ReviewNeeded(str(order.out), f"{len(found):,} data sets wait for a person", ways)
+            hint = f"{run} --approve NAME, or on a terminal without it"
+            raise ReviewNeeded(
+                str(order.out), f"{len(waiting):,} data sets wait for a person", hint
+            )
         return
-    _walk_sets(order, found, share_values)
+    _walk_sets(order, waiting, share_values)
 
 
 # --- without questions
 
 
-def _list_sets(order: "LakeOrder", found: Sequence["SetFacts"], *, as_json: bool) -> None:
+def _list_sets(order: "LakeOrder", waiting: Sequence["SetFacts"], *, as_json: bool) -> None:
     from ingot.agent.lake.review_queue import proposal_file
     from ingot.converters.lake.catalog import status_text
 
     if as_json:
-        files = {one.name: proposal_file(order, one.name) for one in found}
+        files = {one.name: proposal_file(order, one.name) for one in waiting}
         sets = [
             {
                 **{name: getattr(one, name) for name in _SHOWN},
                 "proposal": str(files[one.name]) if files[one.name].is_file() else None,
             }
-            for one in found
+            for one in waiting
         ]
         print_json({"lake": str(order.out), "sets": sets})
         return
     rows = [
         (one.name, status_text(one.status), one.decision or "", one.why.split("\n")[0])
-        for one in found
+        for one in waiting
     ]
     print_grid(stdout_console(), rows)
-    stdout_console().print(plain_text(f"{len(found):,} data sets", "bold"))
+    stdout_console().print(plain_text(f"{len(waiting):,} data sets", "bold"))
 
 
 def _decide(
@@ -148,8 +150,8 @@ def _decide(
 
     known = review_queue.waiting_sets(order, rejected=True)
     to_approve, to_reject = _match_names(known, approved), _match_names(known, rejected)
-    if both := {one.name for one in to_approve} & {one.name for one in to_reject}:
-        raise typer.BadParameter(f"both --approve and --reject name {', '.join(sorted(both))}")
+    if in_both := {one.name for one in to_approve} & {one.name for one in to_reject}:
+        raise typer.BadParameter(f"both --approve and --reject name {', '.join(sorted(in_both))}")
     done: list[dict[str, str | bool]] = []
     sets = review_queue.find_data_sets(order)
     for number, facts in enumerate([*to_approve, *to_reject]):
@@ -190,8 +192,8 @@ def _match_names(known: Sequence["SetFacts"], patterns: Sequence[str]) -> list["
     for pattern in patterns:
         if not any(fnmatchcase(one.name, pattern) for one in known):
             names = ", ".join(one.name for one in known[:5]) or "nothing"
-            wanted = f"no waiting data set is called {pattern}"
-            raise typer.BadParameter(f"{wanted}; waiting: {names}")
+            problem = f"no waiting data set is called {pattern}"
+            raise typer.BadParameter(f"{problem}; waiting: {names}")
     return [one for one in known if any(fnmatchcase(one.name, pattern) for pattern in patterns)]
 
 
@@ -204,19 +206,19 @@ def _print_next_step(order: "LakeOrder", approved: int) -> None:
 # --- on a terminal
 
 
-def _walk_sets(order: "LakeOrder", found: Sequence["SetFacts"], share: Share | None) -> None:
+def _walk_sets(order: "LakeOrder", waiting: Sequence["SetFacts"], share: Share | None) -> None:
     from ingot.agent.lake.review_queue import find_data_sets
 
-    if not found:
+    if not waiting:
         stderr_console().print("nothing waits")
         return
     note_line(f"looking at {order.root} ...")
     sets = find_data_sets(order)
     counts = dict.fromkeys(("approved", "rejected", "skipped"), 0)
-    left = _approve_listed(order, found, sets) if len(found) > 1 else list(found)
-    counts["approved"] = len(found) - len(left)
-    for number, facts in enumerate(left, start=1):
-        stderr_console().rule(plain_text(f"{number} of {len(left)}: {facts.name}", "bold"))
+    undecided = _approve_listed(order, waiting, sets) if len(waiting) > 1 else list(waiting)
+    counts["approved"] = len(waiting) - len(undecided)
+    for number, facts in enumerate(undecided, start=1):
+        stderr_console().rule(plain_text(f"{number} of {len(undecided)}: {facts.name}", "bold"))
         done = _ask_about_set(order, facts, sets.get(facts.name), share)
         if done == "quit":
             break
@@ -227,12 +229,12 @@ def _walk_sets(order: "LakeOrder", found: Sequence["SetFacts"], share: Share | N
 
 
 def _approve_listed(
-    order: "LakeOrder", found: Sequence["SetFacts"], sets: Mapping[str, "DataSet"]
+    order: "LakeOrder", waiting: Sequence["SetFacts"], sets: Mapping[str, "DataSet"]
 ) -> list["SetFacts"]:
     """List what waits, a page at a time; approve the numbers typed, and return what is left."""
-    left: list[SetFacts] = []
-    for start in range(0, len(found), _PAGE):
-        page = dict(enumerate(found[start : start + _PAGE], start + 1))
+    undecided: list[SetFacts] = []
+    for start in range(0, len(waiting), _PAGE):
+        page = dict(enumerate(waiting[start : start + _PAGE], start + 1))
         for number, facts in page.items():
             _list_proposal(order, number, facts, sets.get(facts.name))
         chosen = _read_numbers(page)
@@ -243,8 +245,8 @@ def _approve_listed(
                     continue
             except IngotError as error:
                 print_error(str(error))
-            left.append(facts)
-    return left
+            undecided.append(facts)
+    return undecided
 
 
 def _list_proposal(
@@ -254,9 +256,9 @@ def _list_proposal(
     from ingot.agent.lake.review_queue import load_proposal
     from ingot.agent.reporting.preview import preview, record_lines, row_line
 
-    sure = "" if facts.confidence is None else f" {facts.confidence:.3f}"
+    confidence = "" if facts.confidence is None else f" {facts.confidence:.3f}"
     stderr_console().print(
-        plain_text(f"{number}  {facts.name}: {facts.decision or 'no'}{sure}", "bold")
+        plain_text(f"{number}  {facts.name}: {facts.decision or 'no'}{confidence}", "bold")
     )
     lines = [("waits", facts.why.split("\n")[0])]
     try:
@@ -276,9 +278,9 @@ def _list_proposal(
 def _read_numbers(page: Mapping[int, "SetFacts"]) -> set[int]:
     """Return the numbers of a page that a person types, as 3 or 1-4,7; `y` is all of them."""
     first, last = min(page), max(page)
-    ways = f"y (all), numbers such as {first}-{last} or {first},{last}, Return for none"
+    answers = f"y (all), numbers such as {first}-{last} or {first},{last}, Return for none"
     while True:
-        answer = read_answer(f"Approve which of {first} to {last}? {ways}: ").lower()
+        answer = read_answer(f"Approve which of {first} to {last}? {answers}: ").lower()
         if answer in ("y", "yes"):
             return set(page)
         parts = [part.strip().partition("-") for part in answer.split(",") if part.strip()]
@@ -301,12 +303,12 @@ def _ask_about_set(
     if data_set is None:
         stderr_console().print(_GONE)
         return "skipped"
-    shown, own, talk = None, None, None
+    shown, own_mapping, talk = None, None, None
     try:
         shown = review_queue.load_proposal(order, data_set)
         share = share or shown.state["order"].share_values
         # What a person has put in place of the proposed mapping, or of one approved before.
-        own = shown.document if shown.moved else None
+        own_mapping = shown.document if shown.moved else None
     except IngotError as error:
         print_error(str(error))
     while shown is not None:
@@ -321,14 +323,14 @@ def _ask_about_set(
         choice = _read_choice(may_approve, offered)
         try:
             if choice in _ENDS:
-                return _end_review(order, facts, data_set, choice, own)
+                return _end_review(order, facts, data_set, choice, own_mapping)
             if choice == "c":
                 talk = _discuss(shown, share, talk)
                 if not talk.at:  # nothing has changed
                     continue
             document, provenance = _changed_mapping(shown, choice, second, talk)
             shown = review_queue.try_mapping(order, data_set, document, provenance=provenance)
-            own, talk = shown.document, None
+            own_mapping, talk = shown.document, None
         except IngotError as error:
             print_error(str(error))
     return "skipped"
@@ -339,12 +341,12 @@ def _end_review(
     facts: "SetFacts",
     data_set: "DataSet",
     choice: str,
-    own: "MappingDocument | None",
+    own_mapping: "MappingDocument | None",
 ) -> str:
     from ingot.agent.lake import review_queue
 
     if choice == "y":
-        note_line(f"approved: {review_queue.approve(order, facts, own)}")
+        note_line(f"approved: {review_queue.approve(order, facts, own_mapping)}")
     elif choice == "n":
         review_queue.reject(order, facts, data_set)
     return _ENDS[choice]

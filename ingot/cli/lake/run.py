@@ -96,10 +96,10 @@ def show_sets(order: LakeOrder, *, as_json: bool) -> None:
 
     listed = list_files(order)
     with _show_progress() as listen, order.open_workers() as workers:
-        found = find_sets(
+        survey = find_sets(
             order, listed, workers, lambda *counts: listen(LakeProgress("files", *counts))
         )
-    left_out = [redacted_left_out(one) for one in found.all_left_out()]
+    left_out = [redacted_left_out(one) for one in survey.all_left_out()]
     files = len(listed.entries)
     sets: list[dict[str, Json]] = [
         {
@@ -111,7 +111,7 @@ def show_sets(order: LakeOrder, *, as_json: bool) -> None:
             "for_another_command": one.said is not None,
             "cannot_be_read": len(one.faults),
         }
-        for one in found.sets
+        for one in survey.sets
     ]
     if as_json:
         reasons = [{"name": one.name, "why": one.why} for one in left_out]
@@ -126,8 +126,8 @@ def show_sets(order: LakeOrder, *, as_json: bool) -> None:
     counts = f"{count_text(len(sets), 'data set')} in {count_text(files, 'file')}"
     print_line(f"{counts}, {len(left_out):,} left out", "bold")
     for why, number, names in group_by_reason(left_out):
-        more = f" and {number - len(names):,} more" if number > len(names) else ""
-        print_line(f"{number:,} left out, {why}: {', '.join(names)}{more}")
+        suffix = f" and {number - len(names):,} more" if number > len(names) else ""
+        print_line(f"{number:,} left out, {why}: {', '.join(names)}{suffix}")
     if left_out:
         print_line("--json lists all files that are left out")
 
@@ -167,24 +167,26 @@ def _show_report(order: LakeOrder, report: "LakeReport", *, as_json: bool) -> No
     parts = " + ".join(f"{rows[name]:,} {name}" for name in _ROWS)
     repeats = sum(one.figures.within + one.across for one in converted)
     tokens = [one.tokens for one in converted if one.tokens is not None]
-    more = f", {sum(tokens):,} tokens" if tokens else ""
-    written = f"{records['written']:,} records, {repeats:,} of them duplicates{more}"
+    tokens_text = f", {sum(tokens):,} tokens" if tokens else ""
+    written = f"{records['written']:,} records, {repeats:,} of them duplicates{tokens_text}"
     console.print(plain_text(f"{rows['read']:,} rows = {parts}; {written}"))
     if spent.calls:
         money = "price unknown" if spent.cost is None else f"${spent.cost:.4f}"
-        sent = f"{spent.chars_sent:,} characters sent, {money}"
-        console.print(plain_text(f"asked a model {spent.calls:,} times, {sent}"))
+        usage = f"{spent.chars_sent:,} characters sent, {money}"
+        console.print(plain_text(f"asked a model {spent.calls:,} times, {usage}"))
     if report.left_out:
         file = order.out / "left_out.jsonl"
         console.print(plain_text(f"{count_text(len(report.left_out), 'file')} left out: {file}"))
     for status in _OPEN:
-        found = [one for one in sets if one.status == status]
-        for one in found[:_MOST_SHOWN]:
+        open_sets = [one for one in sets if one.status == status]
+        for one in open_sets[:_MOST_SHOWN]:
             hint = f" ({one.hint})" if status == "failed" and one.hint else ""
             why = " ".join(one.why.split()) + hint
             note_line(f"{_status_words(one)}: {one.name}: {why}", _STYLES[status])
-        if len(found) > _MOST_SHOWN:
-            note_line(f"... and {len(found) - _MOST_SHOWN:,} more {_status_words(found[0])}")
+        if len(open_sets) > _MOST_SHOWN:
+            note_line(
+                f"... and {len(open_sets) - _MOST_SHOWN:,} more {_status_words(open_sets[0])}"
+            )
     console.print(plain_text(f"page: {order.out / 'index.html'}"))
     if statuses["waiting"]:
         console.print(plain_text(f"to review: ingot lake review {order.out}"))
@@ -206,42 +208,46 @@ def _show_progress(*, quiet: bool = False) -> Iterator["Callable[[LakeProgress],
 
     totals: Counter[str] = Counter(rows=0, records=0, rejects=0)
 
-    def listen(now: "LakeProgress") -> None:
-        if now.facts is not None:
-            rows, records = Counter(now.facts.rows), Counter(now.facts.records)
+    def listen(progress: "LakeProgress") -> None:
+        if progress.facts is not None:
+            rows, records = Counter(progress.facts.rows), Counter(progress.facts.records)
             totals.update(rows=rows["read"], records=records["written"])
             totals.update(rejects=rows["rejected"] + records["rejected"])
-        tell_job(Progress(stage=now.stage, shards_done=now.done, shards=now.whole, **totals))
+        tell_job(
+            Progress(
+                stage=progress.stage, shards_done=progress.done, shards=progress.whole, **totals
+            )
+        )
         if quiet:
             return
         if sys.stderr.isatty():
-            if now.whole:
-                move(now.stage, now.done, now.whole, _bar_text(now))
-        elif line := _progress_line(now):
-            style = _STYLES.get(now.facts.status, "") if now.facts else ""
+            if progress.whole:
+                move(progress.stage, progress.done, progress.whole, _bar_text(progress))
+        elif line := _progress_line(progress):
+            style = _STYLES.get(progress.facts.status, "") if progress.facts else ""
             note_line(line, style)
 
     with open_bars() as move:
         yield listen
 
 
-def _bar_text(now: "LakeProgress") -> str:
-    if now.stage not in ("files", "data sets"):
+def _bar_text(progress: "LakeProgress") -> str:
+    if progress.stage not in ("files", "data sets"):
         return ""
-    name = safe_text(now.facts.name).replace("\n", " ")[:40] if now.facts else ""
-    last = f" {name}: {_status_words(now.facts)}" if now.facts else ""
-    return f"{now.done:,} of {now.whole:,}{last}"
+    name = safe_text(progress.facts.name).replace("\n", " ")[:40] if progress.facts else ""
+    last = f" {name}: {_status_words(progress.facts)}" if progress.facts else ""
+    return f"{progress.done:,} of {progress.whole:,}{last}"
 
 
-def _progress_line(now: "LakeProgress") -> str:
-    if now.sets is not None:
-        return f"{count_text(now.sets, 'data set')}, {now.whole:,} of them new or changed"
-    if now.facts:
-        written = now.facts.records.get("written")
+def _progress_line(progress: "LakeProgress") -> str:
+    if progress.sets is not None:
+        return f"{count_text(progress.sets, 'data set')}, {progress.whole:,} of them new or changed"
+    if progress.facts:
+        written = progress.facts.records.get("written")
         records = "" if written is None else f", {written:,} records"
-        status = f"{_status_words(now.facts)}{records}"
-        return f"[{now.done:,}/{now.whole:,}] {now.facts.name}: {status}"
-    return "" if now.stage == "files" else now.stage
+        status = f"{_status_words(progress.facts)}{records}"
+        return f"[{progress.done:,}/{progress.whole:,}] {progress.facts.name}: {status}"
+    return "" if progress.stage == "files" else progress.stage
 
 
 _WAITING = 4  # processes that may wait for a model while others work
@@ -306,17 +312,17 @@ def run(
     mappings/, catalog.parquet and index.html into DIR, and corpus/ with --dedup or --split. Data
     sets that need a person wait until you run ingot lake review DIR.
     """
-    asked = ask_settings(llm, order.mapper)
+    model_settings = ask_settings(llm, order.mapper)
     if order.pin and order.share_values == "none":
         raise typer.BadParameter("--pin-sample stores values, --share-values none forbids it")
     order = replace(
         order,
         out=order.out.absolute(),
         mappings=(mappings or order.out / MAPPINGS).absolute(),
-        asking=asked,
+        asking=model_settings,
         dedup=dedup is not None,
         shard=shard,
-        jobs=jobs or (os.cpu_count() or 1) + (_WAITING if asked else 0),
+        jobs=jobs or (os.cpu_count() or 1) + (_WAITING if model_settings else 0),
     )
     if order.results is not None:
         from ingot.converters.convert.options import check_store_options

@@ -72,8 +72,8 @@ def preprocess_criteo(
             progress=progress,
             spread=spread,
         )
-    more = {"manifest": done.manifest, "stats": done.stats}
-    display.print_result(done, _preprocess_lines(done), as_json=as_json, **more)
+    documents = {"manifest": done.manifest, "stats": done.stats}
+    display.print_result(done, _preprocess_lines(done), as_json=as_json, **documents)
 
 
 def _preprocess_lines(done: "CommittedResult") -> Iterator[tuple[str, str]]:
@@ -83,8 +83,8 @@ def _preprocess_lines(done: "CommittedResult") -> Iterator[tuple[str, str]]:
     yield from ((part["name"], _part_text(part)) for part in stats["parts"])
     values = sum(column["distinct"] for column in stats["sparse"])
     largest = max(stats["sparse"], key=lambda column: column["distinct"])
-    most = f"most in {largest['name']}: {largest['distinct']:,}"
-    yield "values", f"{values:,} distinct, {most}"
+    largest_text = f"most in {largest['name']}: {largest['distinct']:,}"
+    yield "values", f"{values:,} distinct, {largest_text}"
     if rare := sum(column["rare_rows"] for column in stats["sparse"]):
         yield "id 1", f"{rare:,} of {26 * stats['rows']:,} cells: rare or unseen values"
     if any(part["nonfinite"] for part in stats["parts"]):

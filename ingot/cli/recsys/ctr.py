@@ -61,13 +61,13 @@ def validate_ctr(
     from ingot.converters.recsys.ctr.featuremap import load
     from ingot.converters.recsys.ctr.validation.validator import validate
 
-    given = load(featuremap) if featuremap else None
+    override = load(featuremap) if featuremap else None
     with open_bars() as move:
 
-        def watch(done: int, every: int) -> None:
-            move("rows", done, every, f"{done:,} of {every:,}")
+        def watch(done: int, total: int) -> None:
+            move("rows", done, total, f"{done:,} of {total:,}")
 
-        report = validate(folder, given=given, max_shown=max_shown, watch=watch)
+        report = validate(folder, given=override, max_shown=max_shown, watch=watch)
     if as_json:
         print_json(report.to_document())
     else:
@@ -173,8 +173,8 @@ def build(
             progress=progress,
             spread=spread,
         )
-    more = {"manifest": done.manifest, "stats": done.stats}
-    display.print_result(done, _build_lines(done), as_json=as_json, **more)
+    documents = {"manifest": done.manifest, "stats": done.stats}
+    display.print_result(done, _build_lines(done), as_json=as_json, **documents)
 
 
 def _build_lines(done: "CommittedResult") -> Iterator[tuple[str, str]]:
@@ -194,8 +194,8 @@ def _build_lines(done: "CommittedResult") -> Iterator[tuple[str, str]]:
         yield name, text
     yield "entities", _parts_text(stats["entities"], "in_rows", "unknown", "repeated")
     unusual = {name: count for name, count in tokens.items() if count and name != "read"}
-    more = "".join(f", {count:,} {name}" for name, count in unusual.items())
-    yield "tokens", f"{tokens['read']:,} read{more}"
+    unusual_text = "".join(f", {count:,} {name}" for name, count in unusual.items())
+    yield "tokens", f"{tokens['read']:,} read{unusual_text}"
     if stats["samples"]["repeated"]:
         yield "samples", f"{stats['samples']['repeated']:,} repeated ids"
     for name, one in stats["vocab"].items():
@@ -208,8 +208,8 @@ def _build_lines(done: "CommittedResult") -> Iterator[tuple[str, str]]:
 
 
 def _parts_text(numbers: "dict[str, Json]", *names: str) -> str:
-    there = [name for name in names if numbers[name] is not None]
-    return ", ".join(f"{numbers[name]:,} {name.replace('_', ' ')}" for name in there)
+    known_names = [name for name in names if numbers[name] is not None]
+    return ", ".join(f"{numbers[name]:,} {name.replace('_', ' ')}" for name in known_names)
 
 
 @command_options
@@ -235,18 +235,18 @@ def draft(
     from ingot.converters.recsys.ctr.draft.featuremap_draft import draft as draft_featuremap
 
     check_free(out, overwrite=overwrite)
-    made = draft_featuremap(table, rows=rows or None, chosen=chosen)
+    proposed = draft_featuremap(table, rows=rows or None, chosen=chosen)
     if out is not None:
-        display.write_output(out, made.text.encode())
+        display.write_output(out, proposed.text.encode())
     if as_json:
-        document = {"out": None if out is None else str(out), "featuremap": made.text}
-        print_json({**document, **made.to_json()})
+        document = {"out": None if out is None else str(out), "featuremap": proposed.text}
+        print_json({**document, **proposed.to_json()})
         return
-    for doubt in made.doubts:
+    for doubt in proposed.doubts:
         note_line(f"please check: {doubt}")
     if out is None:
-        typer.echo(safe_text(made.text), nl=False)
+        typer.echo(safe_text(proposed.text), nl=False)
         return
-    used = sum(one.feature is not None for one in made.decisions)
-    part = "all" if made.whole else "the first"
-    print_line(f"{used} features from {part} {made.rows:,} rows of {table}: {out}")
+    used = sum(one.feature is not None for one in proposed.decisions)
+    part = "all" if proposed.whole else "the first"
+    print_line(f"{used} features from {part} {proposed.rows:,} rows of {table}: {out}")

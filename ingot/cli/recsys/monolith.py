@@ -68,17 +68,17 @@ def show_monolith_rows(
     Records that cannot be read are reported on stderr and skipped; the exit code is 1 then.
     """
     console = None if as_json else stdout_console()
-    bad = Counter[str]()
+    bad_records = Counter[str]()
     with _ignore_closed_pipe():
-        for document in islice(_row_documents(where, hints, feature or None, bad), limit):
+        for document in islice(_row_documents(where, hints, feature or None, bad_records), limit):
             _write_document(console, document)
         sys.stdout.flush()
-    if bad:
+    if bad_records:
         raise typer.Exit(ExitCode.FAILED)
 
 
 def _row_documents(
-    where: str, hints: StreamHints, wanted: Collection[str] | None, bad: Counter[str]
+    where: str, hints: StreamHints, features: Collection[str] | None, bad_records: Counter[str]
 ) -> "Iterator[dict[str, Json]]":
     """Yield documents of rows; bad records are reported and counted by stream."""
     from ingot.converters.errors import redact_urls
@@ -88,18 +88,18 @@ def _row_documents(
 
     notes, rows = stderr_console(), 0
 
-    def tell(text: str, style: str = "") -> None:
+    def print_note(text: str, style: str = "") -> None:
         notes.print(plain_text(redact_urls(text), style), soft_wrap=True)
 
     for stream in open_streams(where, hints):
         if stream.guessed:
-            tell(f"{stream.where}: read as {stream.told}")
+            print_note(f"{stream.where}: read as {stream.told}")
         for part in stream.parts:
             if isinstance(part, Bad):
-                bad[stream.where] += 1
-                tell(f"{stream.where}: {describe_bad(part)}", "yellow")
+                bad_records[stream.where] += 1
+                print_note(f"{stream.where}: {describe_bad(part)}", "yellow")
                 continue
-            yield from row_documents(part, rows, wanted)
+            yield from row_documents(part, rows, features)
             rows += len(part)
 
 
@@ -144,8 +144,8 @@ def show_monolith_stats(*, where: _Where, hints: StreamHints, as_json: o.Json = 
                     counting.bad(stream.where, part)
                     continue
                 counting.add(part)
-                far = {"rows": counting.rows, "records": counting.records}
-                watch(Progress(stage="count", shards_done=number, shards=number + 1, **far))
+                counts = {"rows": counting.rows, "records": counting.records}
+                watch(Progress(stage="count", shards_done=number, shards=number + 1, **counts))
     figures = counting.figures()
     print_figures(figures, figure_sections, as_json=as_json, apart=True)
 
@@ -197,8 +197,8 @@ def _summary_lines(done: "ConversionResult", settings: Settings) -> Iterator[tup
     counts = done.counts
     yield "rows", f"{counts.written:,} of {counts.rows:,}"
     if settings.target == "examplebatch":
-        early = f", {counts.early:,} of them ended early" if counts.early else ""
-        yield "batches", f"{counts.batches:,}{early}"
+        early_text = f", {counts.early:,} of them ended early" if counts.early else ""
+        yield "batches", f"{counts.batches:,}{early_text}"
     for reason, rows in sorted(counts.filtered.items()):
         yield "left out", f"{rows:,}: {reason}"
     for reason, times in sorted(counts.rejects.items()):

@@ -106,8 +106,8 @@ def build_tokens(
     Rows that cannot be tokenized are listed in PREFIX.rejects.jsonl, files that cannot be read in
     PREFIX.meta.json; with --fail-fast the first one stops the build. Log lines (JSON) go to stdout.
     """
-    given = source or input_dir
-    if given is None or (source and input_dir):
+    location = source or input_dir
+    if location is None or (source and input_dir):
         raise typer.BadParameter("name the folder of the input once, as SOURCE or --input-dir")
     # Arrow's own pools keep what they freed: 90 MB more at a text of 200 MB. Workers inherit it.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
@@ -130,7 +130,7 @@ def build_tokens(
             if keep_order:
                 log_event(meter, "info", "pipeline", "keep_order", said="the order is always kept")
             with drain_on_sigterm():
-                files = _list_input(given, output_prefix, pattern, recursive=recursive)
+                files = _list_input(location, output_prefix, pattern, recursive=recursive)
                 size = sum(file.bytes for file in files)
                 log_event(meter, "info", "scanner", "scanned", files=len(files), bytes=size)
                 stats = build_data_set(
@@ -178,16 +178,18 @@ def _summarize(
     return summary
 
 
-def _list_input(given: str, output: str, pattern: str, *, recursive: bool) -> "Sequence[InputFile]":
+def _list_input(
+    location: str, output: str, pattern: str, *, recursive: bool
+) -> "Sequence[InputFile]":
     from ingot.converters.megatron.read.input_files import scan
     from ingot.converters.sources.tables.table_folders import LOG_FOLDERS, refuse_table_files
 
-    if is_store_url(given):
+    if is_store_url(location):
         if not is_store_url(output):
             problem = "can be read only where the output is a URL too"
-            raise SourceError(redact_urls(given), problem, "copy it here first")
-        return _list_stored(given, pattern, recursive=recursive)
-    folder = Path(given)
+            raise SourceError(redact_urls(location), problem, "copy it here first")
+        return _list_stored(location, pattern, recursive=recursive)
+    folder = Path(location)
     files = scan(folder, pattern, recursive=recursive)
     # Of a Delta table and its like some rows may be deleted.
     folders = {parent for file in files for parent in file.path.absolute().parents}
@@ -203,14 +205,14 @@ def _list_stored(url: str, pattern: str, *, recursive: bool) -> "Sequence[InputF
     from ingot.converters.sources.tables.table_folders import LOG_FOLDERS
 
     listing = list_location(url)
-    found = {one.name: one for one in listing.entries}
-    if any(not {*LOG_FOLDERS}.isdisjoint(name.split("/")) for name in found):
+    entries = {one.name: one for one in listing.entries}
+    if any(not {*LOG_FOLDERS}.isdisjoint(name.split("/")) for name in entries):
         problem = "a table: its folder holds files of former versions and deleted rows too"
         hint = "convert it first, and build from the records"
         raise SourceError(redact_urls(url), problem, hint)
     if not listing.direct:
-        names = match_names(found, redact_urls(url), pattern, recursive=recursive)
-        found = {name: found[name] for name in names}
+        names = match_names(entries, redact_urls(url), pattern, recursive=recursive)
+        entries = {name: entries[name] for name in names}
     return [
         InputFile(
             name=name,
@@ -220,7 +222,7 @@ def _list_stored(url: str, pattern: str, *, recursive: bool) -> "Sequence[InputF
             stored=one.place,
             etag=one.etag,
         )
-        for name, one in found.items()
+        for name, one in entries.items()
     ]
 
 
@@ -254,7 +256,7 @@ def _print_result(prefix: str, stats: "TokenStats") -> None:
         (stats.rejected, "rows were not tokenized", "rejects.jsonl"),
         (stats.doubled, "documents begin with two BOS or end with two EOS or EOD", "meta.json"),
     )
-    for count, what, file in warnings:
+    for count, problem, file in warnings:
         if count:
-            where = f"{prefix}/shard-*.{file}" if is_store_url(prefix) else f"{prefix}.{file}"
-            note_line(f"warning: {count} {what}, see {where}", "yellow")
+            file_name = f"{prefix}/shard-*.{file}" if is_store_url(prefix) else f"{prefix}.{file}"
+            note_line(f"warning: {count} {problem}, see {file_name}", "yellow")

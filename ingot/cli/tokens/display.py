@@ -58,10 +58,10 @@ def token_meter(*, shown: bool = True) -> Iterator[Meter]:
     task, lock = bar.add_task("", total=None, amounts=""), threading.Lock()
 
     def draw(state: "JobState") -> None:
-        now, trouble = read_measures(state.progress), state.trouble
-        total = now.values["input_bytes"] if now.phase == "read" else None
-        done = now.amounts["bytes_read"] if now.phase == "read" else 0.0
-        name = f"[red]{trouble.alarm}[/]" if trouble else now.phase or "start"
+        measures, trouble = read_measures(state.progress), state.trouble
+        total = measures.values["input_bytes"] if measures.phase == "read" else None
+        done = measures.amounts["bytes_read"] if measures.phase == "read" else 0.0
+        name = f"[red]{trouble.alarm}[/]" if trouble else measures.phase or "start"
         with lock:
             bar.start()
             bar.update(
@@ -185,17 +185,17 @@ class BuildSummary(BuildMeasures):
 
     def to_document(self) -> dict[str, object]:
         """Return it as JSON; seconds, rates and shares with 3 digits behind the point."""
-        shown: dict[str, object] = map_leaves(
+        document: dict[str, object] = map_leaves(
             asdict(self), lambda one: round(one, 3) if isinstance(one, float) else one
         )
-        return shown
+        return document
 
 
 def summarize_build(meter: BuildMeter, measured: BuildMeasures) -> BuildSummary:
     """Summarize what the messages of a build add up to."""
     counts, phases = meter.counts, meter.phases()
     spent: dict[str, float] = {stage: counts[f"{stage}_seconds"] for stage in STAGES}
-    whole = sum(spent.values()) or 1.0
+    total = sum(spent.values()) or 1.0
     same = ("files", "failed_files", "bytes_read", "text_bytes", "records", "documents", "tokens")
     amounts: dict[str, Any] = {name: counts[name] for name in (*same, "bytes_written", "filtered")}
     return BuildSummary(
@@ -206,7 +206,7 @@ def summarize_build(meter: BuildMeter, measured: BuildMeasures) -> BuildSummary:
         errors={kind: number for kind in ERRORS if (number := counts[f"{kind}_errors"])},
         speed=_run_speed(counts, phases, measured),
         stages=tuple(
-            StageTime(stage=stage, seconds=seconds, share=seconds / whole)
+            StageTime(stage=stage, seconds=seconds, share=seconds / total)
             for stage, seconds in spent.items()
         ),
         latency_ms={f"p{share}": meter.batches.percentile(share / 100) for share in (50, 90, 99)},
@@ -252,12 +252,12 @@ def measure_sequential_mbps(files: Iterable[Path], *, least: int = _LEAST_BYTES)
 
 
 def _read_for(path: Path, seconds: float) -> tuple[int, float]:
-    room = bytearray(_BLOCK)
+    buffer = bytearray(_BLOCK)
     with path.open("rb", buffering=0) as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        begun, done, took = time.perf_counter(), 0, 0.0
-        while took < seconds and (size := file.readinto(room)):
-            done, took = done + size, time.perf_counter() - begun
+        started, done, took = time.perf_counter(), 0, 0.0
+        while took < seconds and (size := file.readinto(buffer)):
+            done, took = done + size, time.perf_counter() - started
     return done, took
 
 
@@ -270,33 +270,37 @@ def print_summary(console: "Console", summary: "BuildSummary") -> None:
     table.add_column(style="dim")
     table.add_column(justify="right", no_wrap=True)
     table.add_column()
-    for name, value, more in rows:
-        table.add_row(plain_text(name), plain_text(value), plain_text(more))
-    with console.capture() as shown:
+    for name, value, remark in rows:
+        table.add_row(plain_text(name), plain_text(value), plain_text(remark))
+    with console.capture() as capture:
         console.print(table)
-    console.file.write("".join(f"{line.rstrip()}\n" for line in shown.get().splitlines()))
+    console.file.write("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()))
 
 
 def _bytes_of_total(done: float, total: float) -> str:
     largest, power = max(done, total), 2
     while largest >= 10 * 1000 ** (power + 1) and power < len(_UNITS) - 1:
         power += 1
-    shown = [f"{one / 1000**power:,.1f}" for one in ((done, total) if total else (done,))]
-    return f"{'/'.join(shown)} {_UNITS[power]}B"
+    amounts = [f"{one / 1000**power:,.1f}" for one in ((done, total) if total else (done,))]
+    return f"{'/'.join(amounts)} {_UNITS[power]}B"
 
 
 def _amount_rows(summary: "BuildSummary") -> list[tuple[str, str, str]]:
-    speed, left = summary.speed, {"rejected": summary.rejected, "filtered": summary.filtered}
-    by = f" by {safe_text(summary.engine)}" if summary.engine else ""
+    speed, left_out = summary.speed, {"rejected": summary.rejected, "filtered": summary.filtered}
+    engine_text = f" by {safe_text(summary.engine)}" if summary.engine else ""
     share = _share_text(speed.disk_share, speed.disk_mbps)
     known = [f"{n} {ms:,.0f} ms" for n, ms in summary.latency_ms.items() if ms is not None]
     errors = ", ".join(f"{n:,} {kind}" for kind, n in summary.errors.items())
     phases = ", ".join(f"{name} {_seconds_text(s)}" for name, s in summary.phases.items())
     rows = [
         ("files", f"{summary.files:,}", _nonzero_text({"failed": summary.failed_files})),
-        ("records", f"{summary.records:,}", _nonzero_text(left)),
+        ("records", f"{summary.records:,}", _nonzero_text(left_out)),
         ("documents", f"{summary.documents:,}", ""),
-        ("tokens", f"{summary.tokens:,}", f"{amount_text(speed.tokens_per_sec)} tokens/s{by}"),
+        (
+            "tokens",
+            f"{summary.tokens:,}",
+            f"{amount_text(speed.tokens_per_sec)} tokens/s{engine_text}",
+        ),
         ("text", _bytes_text(summary.text_bytes), f"{speed.text_mbps:,.1f} MB/s"),
         ("input", _bytes_text(summary.bytes_read), f"{speed.read_mbps:,.1f} MB/s{share}"),
         ("memory", _bytes_text(summary.peak_rss_bytes), "at most, of all processes"),
@@ -308,7 +312,7 @@ def _amount_rows(summary: "BuildSummary") -> list[tuple[str, str, str]]:
 
 
 def _nonzero_text(counts: "dict[str, int]") -> str:
-    return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
 
 
 def _stage_rows(summary: "BuildSummary", *, ascii_only: bool) -> Iterator[tuple[str, str, str]]:
@@ -320,16 +324,16 @@ def _stage_rows(summary: "BuildSummary", *, ascii_only: bool) -> Iterator[tuple[
 
 
 def _fine_bar(share: float) -> str:
-    whole, eighths = divmod(round(share * _BAR * 8), 8)
-    return "█" * whole + (_EIGHTHS[eighths - 1] if eighths else "")
+    full_blocks, eighths = divmod(round(share * _BAR * 8), 8)
+    return "█" * full_blocks + (_EIGHTHS[eighths - 1] if eighths else "")
 
 
-def _share_text(share: float | None, whole: float | None) -> str:
+def _share_text(share: float | None, disk_mbps: float | None) -> str:
     """Return what part of the disk's speed the reading phase reached; empty where unknown."""
     if share is None:
         return ""
     disk = "the disk's sequential reading"
-    return f"; in the reading phase {100 * share:.0f} % of {disk} ({whole:,.0f} MB/s)"
+    return f"; in the reading phase {100 * share:.0f} % of {disk} ({disk_mbps:,.0f} MB/s)"
 
 
 def _bytes_text(number: int) -> str:

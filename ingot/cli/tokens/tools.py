@@ -55,18 +55,18 @@ def show_data_set(console: "Console", seen: "Inspection") -> None:
         console.print(plain_text(", ".join(legend), "dim"))
 
 
-def _show_lengths(console: "Console", title: str, found: "LengthFigures") -> None:
+def _show_lengths(console: "Console", title: str, figures: "LengthFigures") -> None:
     console.print(plain_text(title, "bold"))
     console.print(
         plain_text(
-            f"  min {found.least:,}  median {found.median:,}  mean {found.mean:,.1f}  "
-            f"p90 {found.p90:,}  p99 {found.p99:,}  max {found.most:,}"
+            f"  min {figures.least:,}  median {figures.median:,}  mean {figures.mean:,.1f}  "
+            f"p90 {figures.p90:,}  p99 {figures.p99:,}  max {figures.most:,}"
         )
     )
-    largest = max((one.count for one in found.bins), default=1)
+    largest = max((one.count for one in figures.bins), default=1)
     filled = {
         f"{one.low:,}" + (f"-{one.high:,}" if one.low < one.high else ""): one.count
-        for one in found.bins
+        for one in figures.bins
         if one.count
     }
     width = max(map(len, filled), default=0)
@@ -87,39 +87,41 @@ def _print_indented(console: "Console", text: "Text") -> None:
 
 
 def _styled_text(fragments: "tuple[TextFragment, ...]") -> "Text":
-    whole = plain_text("")
+    styled = plain_text("")
     sequence = fragments[0].sequence if fragments else 0
     for one in fragments:
         if one.sequence != sequence:
-            whole.append(_SEQUENCE, style="cyan")
+            styled.append(_SEQUENCE, style="cyan")
             sequence = one.sequence
         text = safe_text(one.text)
         if one.trained:
-            whole.append(text.join(_TRAINED), style="green")
+            styled.append(text.join(_TRAINED), style="green")
         else:
-            whole.append(text)
-    return whole
+            styled.append(text)
+    return styled
 
 
-def show_verification(console: "Console", found: "Verification") -> None:
+def show_verification(console: "Console", verification: "Verification") -> None:
     """Show what was verified, and every difference that is listed."""
-    whole = f"{found.documents:,} documents, {found.sequences:,} sequences"
-    masks = ", ids and loss masks" if found.masked else ""
-    failed = f"{found.failed_files:,} files that failed in the build and gave no documents"
+    size_text = f"{verification.documents:,} documents, {verification.sequences:,} sequences"
+    masks = ", ids and loss masks" if verification.masked else ""
+    failed = f"{verification.failed_files:,} files that failed in the build and gave no documents"
     facts = {
-        "consistency": f"{whole}, {found.tokens:,} tokens: correct",
-        "tokenized again": f"{found.compared:,} documents of {found.files:,} files{masks}",
-        "different": f"{found.differing:,}",
-        "not checked": failed if found.failed_files else "",
+        "consistency": f"{size_text}, {verification.tokens:,} tokens: correct",
+        "tokenized again": (
+            f"{verification.compared:,} documents of {verification.files:,} files{masks}"
+        ),
+        "different": f"{verification.differing:,}",
+        "not checked": failed if verification.failed_files else "",
     }
     print_grid(console, list_facts(facts))
-    for one in found.differences:
+    for one in verification.differences:
         console.print(plain_text(f"  {_difference_text(one)}", "red"))
 
 
-def _difference_text(one: "DocumentDifference") -> str:
-    row = "" if one.row is None else f", row {one.row}"
-    return f"document {one.document} ({one.file}{row}): {one.problem}"
+def _difference_text(difference: "DocumentDifference") -> str:
+    row = "" if difference.row is None else f", row {difference.row}"
+    return f"document {difference.document} ({difference.file}{row}): {difference.problem}"
 
 
 _Prefix = Annotated[
@@ -211,7 +213,7 @@ def verify(
     from ingot.converters.errors import ConversionError
     from ingot.converters.megatron.inspect.verification import verify_data_set
 
-    found = verify_data_set(
+    verification = verify_data_set(
         _data_set_prefix(prefix),
         source,
         tokenizer,
@@ -219,21 +221,21 @@ def verify(
         seed=seed,
     )
     if as_json:
-        print_json(asdict(found))
+        print_json(asdict(verification))
     else:
-        show_verification(stdout_console(), found)
-    if found.differing:
-        count = f"{found.differing} of {found.compared} documents differ"
-        first = _difference_text(found.differences[0])
+        show_verification(stdout_console(), verification)
+    if verification.differing:
+        count = f"{verification.differing} of {verification.compared} documents differ"
+        first = _difference_text(verification.differences[0])
         raise ConversionError(prefix, f"{count}; {first}")
 
 
-def _data_set_prefix(given: str) -> Path:
+def _data_set_prefix(location: str) -> Path:
     """Return the prefix, also where one of its two files was named, or the URL of a store."""
-    if is_store_url(given):
+    if is_store_url(location):
         from ingot.converters.megatron.inspect.merge import local_data_set
 
-        return local_data_set(given)
-    path = Path(given)
+        return local_data_set(location)
+    path = Path(location)
     is_file = path.suffix in (".bin", ".idx") and path.is_file()
     return path.with_suffix("") if is_file else path

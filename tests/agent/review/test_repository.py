@@ -41,7 +41,7 @@ def save(root: Path) -> str:
 def test_paths_are_what_they_are(made: Repository) -> None:
     tree = made.tree(made.commit("main"))
     assert sorted(tree) == sorted(NAMES)
-    read = made.read((one.blob for one in tree.values()), most=100)
+    read = made.read((one.blob for one in tree.values()), max_bytes=100)
     assert {name: read[tree[name].blob] for name in NAMES} == {
         name: f"{number}\n".encode() for number, name in enumerate(NAMES)
     }
@@ -108,13 +108,13 @@ def test_large_objects_are_not_read(made: Repository) -> None:
     (made.root / "large.json").write_text("x" * 1000)
     blob = made.tree(save(made.root))["large.json"].blob
     assert made.sizes([blob]) == {blob: 1000}
-    assert made.read([blob], most=999) == {}
-    assert made.read([], most=10) == {}
+    assert made.read([blob], max_bytes=999) == {}
+    assert made.read([], max_bytes=10) == {}
 
 
 def test_an_object_that_is_not_here(made: Repository) -> None:
     with pytest.raises(RevisionError, match=r"1{40} is missing"):
-        made.read(["1" * 40], most=10)
+        made.read(["1" * 40], max_bytes=10)
 
 
 @pytest.mark.parametrize(

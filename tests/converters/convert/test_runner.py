@@ -45,7 +45,7 @@ def test_this_thread_works_too_and_no_result_overtakes_another() -> None:
             raise ValueError("the fiftieth")
         return str(number)
 
-    results = results_in_order(lazy, str, range(100), window=4, here=work_here)
+    results = results_in_order(lazy, str, range(100), window=4, work_here=work_here)
     found = [next(results) for _ in range(50)]
     assert found == [str(number) for number in range(50)]
     assert (len(lazy.waiting), here[0]) == (4, 4)

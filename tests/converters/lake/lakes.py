@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from ingot.converters.lake.catalog import Figures, SetFacts, Split
+from ingot.converters.lake.catalog import SetFacts, SetFigures, Split
 
 WORDS = {
     "en": "the river bank opens early when rain falls on quiet streets and lamps stay lit",
@@ -127,7 +127,7 @@ def _converted(
     }
 
 
-def _card(figures: Figures, draw: random.Random) -> dict[str, Any]:
+def _card(figures: SetFigures, draw: random.Random) -> dict[str, Any]:
     license_name = draw.choice(["cc-by-4.0", "apache-2.0", "odc-by", "unknown"])
     return {
         "file": "README.md",
@@ -157,14 +157,14 @@ def _dealt(whole: int, names: list[str], draw: random.Random) -> dict[str, int]:
     return {name: number for name, number in dealt.items() if number}
 
 
-def _figures(kept: int, decision: str, draw: random.Random) -> Figures:
+def _figures(kept: int, decision: str, draw: random.Random) -> SetFigures:
     spoken = draw.sample([*WORDS], draw.choice([1, 1, 1, 2, 4]))
     languages = _dealt(kept, [*spoken, ""] if draw.random() < 0.2 else [*spoken, spoken[0]], draw)
     first = draw.randint(4, 8)
     bins = [1 << power for power in range(first, first + draw.randint(2, 7))]
     lengths = {int(least): n for least, n in _dealt(kept, [str(b) for b in bins], draw).items()}
     samples = tuple(_sample(decision, draw.choice(spoken), draw) for _ in range(3))
-    return Figures(
+    return SetFigures(
         records=kept,
         characters=sum(least * number * 3 // 2 for least, number in lengths.items()),
         lengths=dict(sorted(lengths.items())),

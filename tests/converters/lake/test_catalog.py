@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingot.converters.json_yaml import encode
-from ingot.converters.lake.catalog import SCHEMA, Figures, SetFacts, Split, write_catalog
+from ingot.converters.lake.catalog import SCHEMA, SetFacts, SetFigures, Split, write_catalog
 from ingot.converters.lake.page import lake_totals
 from tests.converters.lake.lakes import lake
 
@@ -27,7 +27,7 @@ FULL = SetFacts(
     records={"written": 7, "rejected": 2, "filtered": 1, "duplicates": 0, "ragged": 0},
     rejects={"missing": 2},
     tokens=70,
-    figures=Figures(
+    figures=SetFigures(
         records=7, characters=70, lengths={8: 7}, languages={"": 1, "zh": 6}, heard={"zh": 7}
     ),
     across=3,

@@ -14,7 +14,7 @@ from ingot.converters.convert.job import ConvertOptions, stage_irrelevant
 from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.lake import statistics
-from ingot.converters.lake.catalog import Figures
+from ingot.converters.lake.catalog import SetFigures
 from ingot.converters.lake.statistics import measure_records
 from ingot.converters.records.readers import read_records
 from ingot.converters.records.writers import RecordWriter
@@ -74,7 +74,7 @@ def test_figures_are_those_of_a_plain_count(
     hashed = np.load(folder / "hashes.npy", mmap_mode="r")
     assert hashed.shape == (len(rows), 16)
     assert len({row.tobytes() for row in hashed}) == len(rows) - found.within
-    assert decode(Figures, json.loads(json.dumps(encode(found)))) == found
+    assert decode(SetFigures, json.loads(json.dumps(encode(found)))) == found
 
 
 def test_languages_are_heard_in_different_records(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_result_without_records(tmp_path: Path) -> None:
     source = open_source(str(raw))
     with stage_irrelevant(source, tmp_path / "set", "it holds no text", ConvertOptions()) as staged:
         staged.commit({}, {})
-    assert measure_records(tmp_path / "set", tmp_path / "h.npy") == Figures()
+    assert measure_records(tmp_path / "set", tmp_path / "h.npy") == SetFigures()
     assert np.load(tmp_path / "h.npy").shape == (0, 16)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from ingot.converters.lake.catalog import Figures, SetFacts
+from ingot.converters.lake.catalog import SetFacts, SetFigures
 from ingot.converters.lake.page import render_lake_page
 from tests.converters.lake.lakes import lake
 
@@ -24,7 +24,7 @@ WIDE = {"viewport": {"width": 1500, "height": 1000}}
 
 @pytest.fixture(scope="module")
 def html():
-    return render_lake_page(SETS, title="text-lake", told=TOLD)
+    return render_lake_page(SETS, title="text-lake", values=TOLD)
 
 
 def column(page, key):
@@ -49,7 +49,7 @@ def scrolled(page):
 
 
 def test_the_same_facts_give_the_same_bytes(html):
-    assert render_lake_page(lake(90, seed=3), title="text-lake", told=TOLD) == html
+    assert render_lake_page(lake(90, seed=3), title="text-lake", values=TOLD) == html
 
 
 @pytest.mark.more
@@ -77,9 +77,9 @@ def test_rows_that_do_not_add_up_are_told(opened):
         place="a",
         status="converted",
         rows={"read": 3, "converted": 1, "rejected": 1, "filtered": 0},
-        figures=Figures(records=1),
+        figures=SetFigures(records=1),
     )
-    page = opened(render_lake_page([wrong], title="l", told={}))
+    page = opened(render_lake_page([wrong], title="l", values={}))
     assert page.locator("#equation .wrong").inner_text() == "✗ does not add up"
 
 
@@ -129,7 +129,7 @@ def test_a_table_that_is_wider_than_the_window_says_so(html, opened):
 @pytest.mark.more
 def test_a_low_confidence_looks_different(opened):
     sets = [replace(made(name), confidence=sure) for name, sure in (("a", 0.12), ("b", 0.97))]
-    page = opened(render_lake_page(sets, title="l", told={"sure": 0.6}), **WIDE)
+    page = opened(render_lake_page(sets, title="l", values={"sure": 0.6}), **WIDE)
     low, high = page.locator("#sets .c-confidence .bar").all()
     assert low.get_attribute("aria-label") == "confidence 12 %, below 60 %"
     colours = [
@@ -140,7 +140,7 @@ def test_a_low_confidence_looks_different(opened):
 
 @pytest.mark.more
 def test_every_column_can_be_sorted_by(opened):
-    page = opened(render_lake_page(SETS[:12], title="l", told={}), **WIDE)
+    page = opened(render_lake_page(SETS[:12], title="l", values={}), **WIDE)
     clicked = """heads => heads.map(head => [0, 1].map(() => {
         head.querySelector("button").click(); return head.getAttribute("aria-sort"); }))"""
     ways = page.locator("#sets thead th").evaluate_all(clicked)
@@ -177,11 +177,11 @@ def test_filters_leave_what_fits_and_count_it(html, opened):
 @pytest.mark.more
 def test_a_data_set_is_found_by_every_language_and_choices_stay_few(opened):
     many = made(languages={f"l{place:02}": 100 - place for place in range(60)})
-    page = opened(render_lake_page([many, made("b")], title="l", told={}), **WIDE)
+    page = opened(render_lake_page([many, made("b")], title="l", values={}), **WIDE)
     page.locator("select[name=language]").select_option("l59")
     assert names(page) == ["a"]
     anything = [made(f"s{n}", languages={f"{n}-{m}": 1 for m in range(50)}) for n in range(9)]
-    page = opened(render_lake_page([many, *anything], title="l", told={}), **WIDE)
+    page = opened(render_lake_page([many, *anything], title="l", values={}), **WIDE)
     assert page.locator("select[name=language] option").count() == 1 + 300
 
 
@@ -255,7 +255,7 @@ def test_what_to_do_stands_there_as_a_command(opened):
         why="clicks",
         hint="run: ingot criteo inspect a",
     )
-    page = opened(render_lake_page([one], title="l", told={}), "#set=a")
+    page = opened(render_lake_page([one], title="l", values={}), "#set=a")
     assert page.locator("#set .command").inner_text() == "ingot criteo inspect a"
 
 
@@ -263,7 +263,7 @@ def test_what_to_do_stands_there_as_a_command(opened):
 def test_texts_keep_their_lines(opened):
     text = "one\n\n  two\tthree\nfour"
     one = made(samples=({"text": text, "meta": {"source": "s"}},))
-    page = opened(render_lake_page([one], title="l", told={}), "#set=a")
+    page = opened(render_lake_page([one], title="l", values={}), "#set=a")
     assert page.locator(".said").evaluate("said => said.textContent") == text
     assert page.locator(".said").bounding_box()["height"] > 60
 
@@ -278,7 +278,7 @@ def test_what_is_left_out_is_told(opened):
     others = {f"n{place}": 1 for place in range(30)}
     one = replace(one, left_out_count=7, overlaps=others, tokens=None)
     shown = (
-        opened(render_lake_page([one], title="l", told={}), "#set=a").locator("#set").inner_text()
+        opened(render_lake_page([one], title="l", values={}), "#set=a").locator("#set").inner_text()
     )
     for wanted in ("30 further messages", "6 further files", "6 further ones: 6", "a…"):
         assert wanted in shown
@@ -289,7 +289,7 @@ def test_what_is_left_out_is_told(opened):
 @pytest.mark.more
 def test_reasons_for_which_files_are_left_out_are_told(opened):
     reasons = [["auxiliary file (settings)", 238, ["a.yml", "<b>.yml"]], ["empty", 1, ["c.csv"]]]
-    page = opened(render_lake_page([], title="l", told={"left_out": 239, "reasons": reasons}))
+    page = opened(render_lake_page([], title="l", values={"left_out": 239, "reasons": reasons}))
     assert not page.locator(".left-out ul").is_visible()
     page.locator(".left-out summary").click()
     shown = page.locator(".left-out").inner_text()
@@ -301,14 +301,16 @@ def test_reasons_for_which_files_are_left_out_are_told(opened):
 @pytest.mark.more
 def test_writing_that_needs_its_marks_keeps_them(opened):
     text = "\U0001f469\u200d\U0001f52c नमस्\u200dते שלום \ufffd \U0001f600"
-    page = opened(render_lake_page([made(samples=({"text": text},))], title="l", told={}), "#set=a")
+    page = opened(
+        render_lake_page([made(samples=({"text": text},))], title="l", values={}), "#set=a"
+    )
     assert page.locator(".said").evaluate("said => said.textContent") == text
     assert page.locator("#set .hidden-mark").count() == 0
 
 
 @pytest.mark.more
 def test_a_lake_without_data_sets_has_a_page(opened):
-    page = opened(render_lake_page([], title="l", told={}))
+    page = opened(render_lake_page([], title="l", values={}))
     assert page.locator("#shown").inner_text().startswith("0 data sets")
 
 
@@ -348,7 +350,7 @@ def test_it_prints_every_row_and_all_of_an_opened_data_set(html, opened):
     assert len(names(page)) == 90
     text = "line\n" * 300
     one = made(samples=({"text": text, "meta": {}},))
-    assert sheets(opened(render_lake_page([one], title="l", told={}), "#set=a", **WIDE)) > 4
+    assert sheets(opened(render_lake_page([one], title="l", values={}), "#set=a", **WIDE)) > 4
 
 
 # --- what data may hold
@@ -385,7 +387,7 @@ def made(text="a", **figures):
         format=text,
         rows={"read": 2, "converted": 1, "rejected": 1, "filtered": 0},
         rejects={text: 1},
-        figures=Figures(**{"records": 1, "languages": {text: 1}, "lengths": {0: 1}, **figures}),
+        figures=SetFigures(**{"records": 1, "languages": {text: 1}, "lengths": {0: 1}, **figures}),
         overlaps={text: 1},
         left_out=({"name": text, "why": text},),
         card={"title": text, "languages": [text], text: text},
@@ -408,7 +410,7 @@ def hostile(text):
 @pytest.mark.more
 def test_what_data_holds_is_text_and_nothing_else(opened):
     sets = [hostile(text) for text in HOSTILE]
-    page = opened(render_lake_page(sets, title=HOSTILE[0], told={"dedup": HOSTILE[0]}), **WIDE)
+    page = opened(render_lake_page(sets, title=HOSTILE[0], values={"dedup": HOSTILE[0]}), **WIDE)
     elements = "document.querySelectorAll('img, iframe, object, embed, link, svg *[onload]').length"
     for place in range(len(sets)):
         page.locator("#sets tbody tr").nth(place).locator("a").click()
@@ -425,14 +427,14 @@ def test_what_data_holds_is_text_and_nothing_else(opened):
 
 @pytest.mark.more
 def test_marks_that_are_not_seen_are_spelled_out(opened):
-    page = opened(render_lake_page([hostile("\u202eabc\x00\ud800")], title="l", told={}), **WIDE)
+    page = opened(render_lake_page([hostile("\u202eabc\x00\ud800")], title="l", values={}), **WIDE)
     assert names(page) == ["\\u{202e}abc\\u{0}\\u{d800}"]
 
 
 @pytest.mark.more
 def test_long_words_push_nothing_out_of_the_page(opened):
     sets = [hostile("x" * 100_000)]
-    page = opened(render_lake_page(sets, title="y" * 100_000, told={}), **WIDE)
+    page = opened(render_lake_page(sets, title="y" * 100_000, values={}), **WIDE)
     assert page.evaluate("document.documentElement.scrollWidth") <= 1500
     page.locator("#sets tbody tr").first.locator("a").click(position={"x": 5, "y": 5})
     assert page.locator("#set").evaluate("one => one.scrollWidth - one.clientWidth") <= 0

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingot.converters.lake import page as page_data
-from ingot.converters.lake.catalog import Figures, SetFacts
+from ingot.converters.lake.catalog import SetFacts, SetFigures
 from ingot.converters.lake.page import render_lake_page
 from tests.converters.lake.lakes import lake
 
@@ -68,13 +68,13 @@ class Blocks(HTMLParser):
 @given(TEXTS, TEXTS)
 def test_a_page_holds_three_blocks_whatever_its_data_hold(name, text):
     one = SetFacts(name=name, place=text, status="failed", why=text, mapping={text: name})
-    lake_block, details, _ = Blocks(render_lake_page([one], title=text, told={}).decode()).found
+    lake_block, details, _ = Blocks(render_lake_page([one], title=text, values={}).decode()).found
     assert json.loads(lake_block)["sets"][0]["name"] == name
     assert json.loads(json.loads(details)[0]["mapping"]) == {text: name}
 
 
 def test_only_the_style_and_the_script_of_the_page_may_be_used():
-    page = render_lake_page([], title="l", told={}).decode()
+    page = render_lake_page([], title="l", values={}).decode()
     policy = re.search('Security-Policy" content="([^"]*)"', page)[1].replace("&#39;", "'")
     style, script = re.search("<style>(.*)</style>", page, re.DOTALL)[1], Blocks(page).found[-1]
     style_hash, script_hash = (
@@ -90,7 +90,7 @@ def test_only_the_style_and_the_script_of_the_page_may_be_used():
 
 
 def test_the_script_makes_no_html_of_texts():
-    script = Blocks(render_lake_page([], title="l", told={}).decode()).found[-1]
+    script = Blocks(render_lake_page([], title="l", values={}).decode()).found[-1]
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", script)
     assert not re.search(r"fetch\(|XMLHttpRequest|WebSocket|import\(|localStorage", script)
 
@@ -150,14 +150,14 @@ def test_a_budget_is_dealt_fairly_and_kept(sizes, budget):
 @pytest.mark.more
 def test_the_page_stays_within_its_bounds():
     text = "字" * 4_000
-    figures = Figures(records=3, samples=tuple({"text": text, "meta": {}} for _ in range(3)))
+    figures = SetFigures(records=3, samples=tuple({"text": text, "meta": {}} for _ in range(3)))
     sets = [
         SetFacts(
             name=f"{place}", place=".", status="converted", figures=figures, mapping={"text": text}
         )
         for place in range(700)
     ]
-    page = render_lake_page(sets, title="l", told={})
+    page = render_lake_page(sets, title="l", values={})
     budget = page_data.SAMPLES_BYTES + page_data.MAPPINGS_BYTES
     assert len(page) < budget + 700 * 1_000 + 100_000
     details = page_data.set_details(sets)

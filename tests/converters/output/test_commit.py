@@ -353,10 +353,10 @@ def test_a_folder_takes_the_place_of_another(at_once, tmp_path: Path, monkeypatc
     for folder in (new, place):
         folder.mkdir()
         (folder / "name").write_text(folder.name)
-    old = replace_folder(new, place, aside=aside)
+    old = replace_folder(new, place, old_path=aside)
     assert ((place / "name").read_text(), (old / "name").read_text()) == ("new", "place")
     with pytest.raises(OSError, match="missing"):
-        replace_folder(tmp_path / "missing", place, aside=tmp_path / "other")
+        replace_folder(tmp_path / "missing", place, old_path=tmp_path / "other")
     assert (place / "name").read_text() == "new"
 
 

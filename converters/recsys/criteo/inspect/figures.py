@@ -176,21 +176,23 @@ class Frequencies:
         self.largest = max(self.largest, int(ids.max(initial=0)))
         seen = counts > 0
         known = values if values is not None else np.full(len(ids), -1, np.int64)
-        found = np.column_stack([one[seen] for one in (ids, known, counts)])
-        self._keep(found)
-        some, times = np.unique(found[:, 2], return_counts=True)
-        self._counts, at = np.unique(np.concatenate([self._counts, some]), return_inverse=True)
-        both = np.concatenate([self._times, times])
-        self._times = np.bincount(at, both, len(self._counts)).astype(np.int64)
+        triples = np.column_stack([one[seen] for one in (ids, known, counts)])
+        self._keep(triples)
+        unique_counts, times = np.unique(triples[:, 2], return_counts=True)
+        self._counts, inverse = np.unique(
+            np.concatenate([self._counts, unique_counts]), return_inverse=True
+        )
+        all_times = np.concatenate([self._times, times])
+        self._times = np.bincount(inverse, all_times, len(self._counts)).astype(np.int64)
 
-    def _keep(self, found: NDArray[np.int64]) -> None:
+    def _keep(self, triples: NDArray[np.int64]) -> None:
         """Keep the most frequent; of equally frequent ones the smallest ids."""
-        if len(found) > self._top:
-            least = np.partition(found[:, 2], -self._top)[-self._top] if self._top else 0
-            found = found[found[:, 2] >= least]
-        together = np.concatenate([self._heads, found])
-        order = np.lexsort([together[:, 0], -together[:, 2]])
-        self._heads = together[order[: self._top]]
+        if len(triples) > self._top:
+            threshold = np.partition(triples[:, 2], -self._top)[-self._top] if self._top else 0
+            triples = triples[triples[:, 2] >= threshold]
+        candidates = np.concatenate([self._heads, triples])
+        order = np.lexsort([candidates[:, 0], -candidates[:, 2]])
+        self._heads = candidates[order[: self._top]]
 
     @property
     def ids(self) -> int:
@@ -219,20 +221,22 @@ class Frequencies:
         """Return numbers of ids (1, 2, 5, 10, ... to all) with the share of rows they cover."""
         before = np.concatenate([[0], np.cumsum(self._times[::-1])])
         rows = np.concatenate([[0], np.cumsum((self._counts * self._times)[::-1])])
-        whole = int(rows[-1])
-        found = []
+        total = int(rows[-1])
+        shares = []
         for number in _coverage_sizes(int(before[-1])):
-            at = int(np.searchsorted(before, number, side="right")) - 1
-            each = int(self._counts[::-1][at]) if at < len(self._counts) else 0
-            found.append((number, (int(rows[at]) + (number - int(before[at])) * each) / whole))
-        return tuple(found)
+            index = int(np.searchsorted(before, number, side="right")) - 1
+            count = int(self._counts[::-1][index]) if index < len(self._counts) else 0
+            shares.append(
+                (number, (int(rows[index]) + (number - int(before[index])) * count) / total)
+            )
+        return tuple(shares)
 
 
-def _coverage_sizes(most: int) -> Iterator[int]:
+def _coverage_sizes(largest: int) -> Iterator[int]:
     """1, 2, 5, 10, 20, ... below the largest, and it."""
     decade = 1
-    while decade < most:
-        yield from (decade * step for step in _STEPS if decade * step < most)
+    while decade < largest:
+        yield from (decade * step for step in _STEPS if decade * step < largest)
         decade *= 10
-    if most:
-        yield most
+    if largest:
+        yield largest

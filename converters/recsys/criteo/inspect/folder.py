@@ -46,29 +46,33 @@ def inspect(root: Path, top: int = 10) -> f.Figures:
 def count_figures(root: Path, top: int, *, counters: int = _COUNTERS) -> f.Figures:
     """Count the figures from the arrays of a folder."""
     parts = [_Part(stretch) for stretch in contract.locate_arrays(root, "all").stretches]
-    least = np.min([one.least for one in parts], axis=0)
-    most = np.max([one.most for one in parts], axis=0)
-    spans = [(int(a), int(b)) for a, b in zip(least, most, strict=True)]
-    found = [f.Frequencies(top) for _ in spans]
+    lowest = np.min([one.least for one in parts], axis=0)
+    highest = np.max([one.most for one in parts], axis=0)
+    spans = [(int(a), int(b)) for a, b in zip(lowest, highest, strict=True)]
+    frequencies = [f.Frequencies(top) for _ in spans]
     for together in _counter_ranges(spans, counters):
-        held = [(column, first, np.zeros(size, np.int64)) for column, first, size in together]
+        range_counters = [
+            (column, first, np.zeros(size, np.int64)) for column, first, size in together
+        ]
         for part in parts:
             for (rows,) in part.blocks("sparse"):
-                for column, first, counts in held:
+                for column, first, counts in range_counters:
                     ids = rows[:, column].astype(np.int64) - first
                     contract.add_counts(counts, ids[(ids >= 0) & (ids < len(counts))])
-        for column, first, counts in held:
-            found[column].add(np.arange(first, first + len(counts)), counts)
-    sparse = tuple(map(_counted_sparse, contract.KEYS, spans, found))
-    odd = ", ".join(one.name for one in sparse if one.distinct is None and one.max_id is not None)
-    said = f"no ids that start at 0 or 2, so not counted: {odd}; values of the raw files?"
+        for column, first, counts in range_counters:
+            frequencies[column].add(np.arange(first, first + len(counts)), counts)
+    sparse = tuple(map(_counted_sparse, contract.KEYS, spans, frequencies))
+    uncounted = ", ".join(
+        one.name for one in sparse if one.distinct is None and one.max_id is not None
+    )
+    note = f"no ids that start at 0 or 2, so not counted: {uncounted}; values of the raw files?"
     return f.Figures(
         folder=str(root),
         source="arrays",
         parts=tuple(one.figures() for one in parts),
-        dense=tuple(_counted_dense(at, parts) for at in range(DENSE)),
+        dense=tuple(_counted_dense(number, parts) for number in range(DENSE)),
         sparse=sparse,
-        notes=(_NOTE, said) if odd else (_NOTE,),
+        notes=(_NOTE, note) if uncounted else (_NOTE,),
     )
 
 
@@ -107,9 +111,9 @@ class _Part:
         self.lowest = np.minimum(self.lowest, np.where(fine, values, np.inf).min(axis=0))
         self.highest = np.maximum(self.highest, np.where(fine, values, -np.inf).max(axis=0))
         self.total += np.where(fine, values, 0).sum(axis=0)
-        for at in range(DENSE):
-            buckets = np.clip(np.floor(values[fine[:, at], at]), -1, _BUCKETS - 2) + 1
-            self.histogram[at] += np.bincount(buckets.astype(np.int64), minlength=_BUCKETS)
+        for column in range(DENSE):
+            buckets = np.clip(np.floor(values[fine[:, column], column]), -1, _BUCKETS - 2) + 1
+            self.histogram[column] += np.bincount(buckets.astype(np.int64), minlength=_BUCKETS)
 
     def figures(self) -> f.PartFigures:
         return f.PartFigures(
@@ -127,48 +131,50 @@ def _is_countable(span: tuple[int, int]) -> bool:
 
 
 def _counter_ranges(
-    spans: Sequence[tuple[int, int]], room: int
+    spans: Sequence[tuple[int, int]], budget: int
 ) -> Iterator[list[tuple[int, int, int]]]:
     """Column, first id and number of ids, as many together as there is room for."""
     together: list[tuple[int, int, int]] = []
-    left = room
+    remaining = budget
     for column, span in enumerate(spans):
         first = span[0] if _is_countable(span) else span[1] + 1
         while first <= span[1]:
-            if not left:
+            if not remaining:
                 yield together
-                together, left = [], room
-            number = min(left, span[1] + 1 - first)
+                together, remaining = [], budget
+            number = min(remaining, span[1] + 1 - first)
             together.append((column, first, number))
-            first, left = first + number, left - number
+            first, remaining = first + number, remaining - number
     if together:
         yield together
 
 
-def _counted_dense(at: int, parts: Sequence[_Part]) -> f.DenseFigures:
-    finite = sum(int(one.finite[at]) for one in parts)
-    histogram = np.sum([one.histogram[at] for one in parts], axis=0).tolist()
+def _counted_dense(column: int, parts: Sequence[_Part]) -> f.DenseFigures:
+    finite = sum(int(one.finite[column]) for one in parts)
+    histogram = np.sum([one.histogram[column] for one in parts], axis=0).tolist()
     bounds = ["negative", *map(str, range(_BUCKETS - 1))]
     return f.DenseFigures(
-        name=contract.DENSE_NAMES[at],
-        nonfinite=sum(int(one.nonfinite[at]) for one in parts),
-        least=min(float(one.lowest[at]) for one in parts) if finite else None,
-        most=max(float(one.highest[at]) for one in parts) if finite else None,
-        mean=sum(float(one.total[at]) for one in parts) / finite if finite else None,
+        name=contract.DENSE_NAMES[column],
+        nonfinite=sum(int(one.nonfinite[column]) for one in parts),
+        least=min(float(one.lowest[column]) for one in parts) if finite else None,
+        most=max(float(one.highest[column]) for one in parts) if finite else None,
+        mean=sum(float(one.total[column]) for one in parts) / finite if finite else None,
         histogram=tuple((bound, n) for bound, n in zip(bounds, histogram, strict=True) if n),
     )
 
 
-def _counted_sparse(name: str, span: tuple[int, int], found: f.Frequencies) -> f.SparseFigures:
-    there = span[0] <= span[1]
+def _counted_sparse(
+    name: str, span: tuple[int, int], frequencies: f.Frequencies
+) -> f.SparseFigures:
+    has_ids = span[0] <= span[1]
     return f.SparseFigures(
         name=name,
-        distinct=found.ids if _is_countable(span) or not there else None,
-        max_id=span[1] if there else None,
-        largest=span[1] if there else None,
-        counted=found.rows,
-        coverage=found.coverage(),
-        top=found.top(),
+        distinct=frequencies.ids if _is_countable(span) or not has_ids else None,
+        max_id=span[1] if has_ids else None,
+        largest=span[1] if has_ids else None,
+        counted=frequencies.rows,
+        coverage=frequencies.coverage(),
+        top=frequencies.top(),
     )
 
 
@@ -184,27 +190,27 @@ _UNSEEN: Final = "values that the vocabularies do not have, id 1, are in no shar
 
 def _read_frequencies(folder: Path, key: str, top: int) -> f.Frequencies:
     """How often the ids of a column occur; all values with id 1 are one id."""
-    path, found, rare = contract.vocabulary_path(folder, key), f.Frequencies(top), 0
+    path, frequencies, rare = contract.vocabulary_path(folder, key), f.Frequencies(top), 0
     try:
         for values, ids, counts in _read_pieces(path):
-            own = ids != contract.RARE_ID
-            found.add(ids[own], counts[own], values[own])
-            rare += int(counts[~own].sum())
+            is_frequent = ids != contract.RARE_ID
+            frequencies.add(ids[is_frequent], counts[is_frequent], values[is_frequent])
+            rare += int(counts[~is_frequent].sum())
     except FileNotFoundError as error:
         raise SourceError(str(path), "this vocabulary does not exist", _VOCABULARY_HINT) from error
     except (OSError, pa.ArrowException, ValueError) as error:
-        said = f"is not a vocabulary of ingot: {error}"
-        raise SourceError(str(path), said, _VOCABULARY_HINT) from error
+        problem = f"is not a vocabulary of ingot: {error}"
+        raise SourceError(str(path), problem, _VOCABULARY_HINT) from error
     if rare:
-        found.add(np.array([contract.RARE_ID]), np.array([rare]))
-    return found
+        frequencies.add(np.array([contract.RARE_ID]), np.array([rare]))
+    return frequencies
 
 
 def _read_pieces(path: Path) -> Iterator[tuple[NDArray[np.int64], ...]]:
     with pq.ParquetFile(path) as file:
         for name, kind in _COLUMNS.items():
-            at = file.schema_arrow.get_field_index(name)
-            if at < 0 or file.schema_arrow.field(at).type != kind:
+            index = file.schema_arrow.get_field_index(name)
+            if index < 0 or file.schema_arrow.field(index).type != kind:
                 raise ValueError(f"the column {name} is not {kind}")
         for batch in file.iter_batches(_PIECE, columns=list(_COLUMNS)):
             yield tuple(_column_cells(batch.column(name), name) for name in _COLUMNS)
@@ -222,25 +228,27 @@ def _column_cells(column: pa.Array, name: str) -> NDArray[np.int64]:
 def _read_stored_figures(root: Path, top: int) -> f.Figures:
     """The figures of stats.json and of the vocabularies."""
     stats = _read_document(root / contract.STATS)
-    how = _read_document(root / MANIFEST) if (root / MANIFEST).is_file() else {}
-    found = [_read_frequencies(root, key, top) for key in contract.KEYS]
+    manifest = _read_document(root / MANIFEST) if (root / MANIFEST).is_file() else {}
+    frequencies = [_read_frequencies(root, key, top) for key in contract.KEYS]
     try:
-        parts = tuple(_part_figures(told) for told in stats["parts"])
+        parts = tuple(_part_figures(entry) for entry in stats["parts"])
         rows = sum(one.rows for one in parts)
         dense = tuple(
-            _dense_figures(told, rows)
-            for told in _check_names(stats["dense"], contract.DENSE_NAMES)
+            _dense_figures(entry, rows)
+            for entry in _check_names(stats["dense"], contract.DENSE_NAMES)
         )
-        rounded = how.get("compat") == "torchrec_f32"
+        rounded = manifest.get("compat") == "torchrec_f32"
         sparse = tuple(
-            _sparse_figures(told, one, rounded=rounded)
-            for told, one in zip(_check_names(stats["sparse"], contract.KEYS), found, strict=True)
+            _sparse_figures(entry, one, rounded=rounded)
+            for entry, one in zip(
+                _check_names(stats["sparse"], contract.KEYS), frequencies, strict=True
+            )
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         problem = f"is not as a run writes it: {error!r}"
         raise SourceError(str(root / contract.STATS), problem, _STATS_HINT) from error
-    notes = [_EARLIER] if how.get("vocab_sha256") else []
-    notes += [_UNSEEN] if how.get("unseen") == "1" else []
+    notes = [_EARLIER] if manifest.get("vocab_sha256") else []
+    notes += [_UNSEEN] if manifest.get("unseen") == "1" else []
     notes += [note for part in parts if (note := _part_difference(root, part))]
     return f.Figures(
         folder=str(root),
@@ -266,50 +274,52 @@ def _check_names(entries: Json, names: Sequence[str]) -> Sequence[dict[str, Json
     return columns
 
 
-def _as_whole(told: Json) -> int:
-    if isinstance(told, bool) or not isinstance(told, int):
-        raise TypeError(f"{told!r} is not an integer")
-    return told
+def _as_integer(value: Json) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{value!r} is not an integer")
+    return value
 
 
-def _as_count(told: Json) -> int:
-    if _as_whole(told) < 0:
-        raise ValueError(f"{told!r} is not a count")
-    return _as_whole(told)
+def _as_count(value: Json) -> int:
+    if _as_integer(value) < 0:
+        raise ValueError(f"{value!r} is not a count")
+    return _as_integer(value)
 
 
-def _as_counts(told: dict[str, Json], *names: str) -> dict[str, int]:
-    return {name: _as_count(told[name]) for name in names or told}
+def _as_counts(document: dict[str, Json], *names: str) -> dict[str, int]:
+    return {name: _as_count(document[name]) for name in names or document}
 
 
-def _part_figures(told: dict[str, Json]) -> f.PartFigures:
-    labels = _as_counts(told["labels"], "0", "1", "other")
-    if not isinstance(told["name"], str) or not isinstance(told["file"], str):
-        raise TypeError(f"{told['name']!r} of {told['file']!r} is not a part")
+def _part_figures(document: dict[str, Json]) -> f.PartFigures:
+    labels = _as_counts(document["labels"], "0", "1", "other")
+    if not isinstance(document["name"], str) or not isinstance(document["file"], str):
+        raise TypeError(f"{document['name']!r} of {document['file']!r} is not a part")
     return f.PartFigures(
-        name=told["name"],
-        file=told["file"],
-        rejects=_as_counts(dict(told["rejects"])),
+        name=document["name"],
+        file=document["file"],
+        rejects=_as_counts(dict(document["rejects"])),
         zeros=labels["0"],
         ones=labels["1"],
         other=labels["other"],
-        dense_min=None if told["dense_min"] is None else _as_whole(told["dense_min"]),
-        shuffled=bool(told["shuffled"]),
-        **_as_counts(told, "lines", "rows", "nonfinite"),
+        dense_min=None if document["dense_min"] is None else _as_integer(document["dense_min"]),
+        shuffled=bool(document["shuffled"]),
+        **_as_counts(document, "lines", "rows", "nonfinite"),
     )
 
 
-def _dense_figures(told: dict[str, Json], rows: int) -> f.DenseFigures:
-    least, most = (None if told[key] is None else _as_whole(told[key]) for key in ("min", "max"))
+def _dense_figures(document: dict[str, Json], rows: int) -> f.DenseFigures:
+    minimum, maximum = (
+        None if document[key] is None else _as_integer(document[key]) for key in ("min", "max")
+    )
     return f.DenseFigures(
-        name=told["name"],
-        **_as_counts(told, "missing", "nonfinite"),
-        least=least,
-        most=most,
-        mean=_as_whole(told["sum"]) / rows if rows else None,
+        name=document["name"],
+        **_as_counts(document, "missing", "nonfinite"),
+        least=minimum,
+        most=maximum,
+        mean=_as_integer(document["sum"]) / rows if rows else None,
         histogram=tuple(
             sorted(
-                _as_counts(told["histogram"]).items(),
+                _as_counts(document["histogram"]).items(),
                 key=lambda one: -1 if one[0] == "negative" else int(one[0]),
             )
         ),
@@ -317,17 +327,17 @@ def _dense_figures(told: dict[str, Json], rows: int) -> f.DenseFigures:
 
 
 def _sparse_figures(
-    told: dict[str, Json], found: f.Frequencies, *, rounded: bool
+    document: dict[str, Json], frequencies: f.Frequencies, *, rounded: bool
 ) -> f.SparseFigures:
     names = ("missing", "distinct", "vocabulary", "rare", "rare_rows", "max_id")
-    counts = _as_counts(told, *names)
-    largest = max(counts["max_id"], found.largest)
+    counts = _as_counts(document, *names)
+    largest = max(counts["max_id"], frequencies.largest)
     return f.SparseFigures(
-        name=told["name"],
+        name=document["name"],
         largest=max(largest, int(np.float32(largest)) if rounded else 0),
-        counted=found.rows,
-        coverage=found.coverage(),
-        top=found.top(),
+        counted=frequencies.rows,
+        coverage=frequencies.coverage(),
+        top=frequencies.top(),
         **counts,
     )
 
@@ -340,5 +350,5 @@ def _part_difference(root: Path, part: f.PartFigures) -> str | None:
         written = contract.locate_arrays(root, "all", [part.name]).rows
     except (SourceError, ValueError) as error:
         return f"the arrays are not those of stats.json: {error}"
-    told = f"{array_name(part.name, 'sparse')} has {written:,} rows"
-    return None if written == part.rows else f"{told}, stats.json counts {part.rows:,}"
+    stored_text = f"{array_name(part.name, 'sparse')} has {written:,} rows"
+    return None if written == part.rows else f"{stored_text}, stats.json counts {part.rows:,}"

@@ -91,8 +91,8 @@ def _sparse_columns(rows: int) -> Columns[SparseFigures]:
 
 
 def _coverage_columns(figures: Figures) -> Columns[SparseFigures]:
-    steps = coverage_steps(figures.sparse)
-    return {"ids": lambda one: one.name, **{_power_text(ids): _covered_by(ids) for ids in steps}}
+    sizes = coverage_steps(figures.sparse)
+    return {"ids": lambda one: one.name, **{_power_text(ids): _covered_by(ids) for ids in sizes}}
 
 
 def _covered_by(ids: int) -> Callable[[SparseFigures], str]:
@@ -114,40 +114,40 @@ def _top_ids_text(top: tuple[Frequent, ...], rare: str | None) -> str:
     return ", ".join(" ".join(filter(None, pieces)) for pieces in parts) or "–"
 
 
-def render_inspect_page(told: Figures) -> str:
+def render_inspect_page(figures: Figures) -> str:
     """Return the page as UTF-8 text. Names and texts of the folder are escaped."""
-    most = max((one.coverage[-1][0] for one in told.sparse if one.coverage), default=10)
-    end = int(10 ** max(1, math.ceil(math.log10(most))))  # all ids fit in
-    rows = max((one.rows for one in told.parts), default=0) or 1
-    rate = max((one.label_rate or 0 for one in told.parts), default=0) or 1
-    counts = told.rejects or {}
-    largest = max((one.distinct or 1 for one in told.sparse), default=1)
+    most_ids = max((one.coverage[-1][0] for one in figures.sparse if one.coverage), default=10)
+    end = int(10 ** max(1, math.ceil(math.log10(most_ids))))  # all ids fit in
+    rows = max((one.rows for one in figures.parts), default=0) or 1
+    rate = max((one.label_rate or 0 for one in figures.parts), default=0) or 1
+    counts = figures.rejects or {}
+    largest = max((one.distinct or 1 for one in figures.sparse), default=1)
     return render_page(
         "ingot.converters.recsys.criteo.inspect",
         "inspect.html.j2",
-        told=told,
-        counted=told.source == "arrays",
+        told=figures,
+        counted=figures.source == "arrays",
         parts=[
             {"told": one, "rows": 100 * one.rows / rows, "rate": 100 * (one.label_rate or 0) / rate}
-            for one in told.parts
+            for one in figures.parts
         ],
         rejects=[
             {
                 "reason": reason,
                 "count": count,
-                "by_part": [(part.rejects or {}).get(reason, 0) for part in told.parts],
+                "by_part": [(part.rejects or {}).get(reason, 0) for part in figures.parts],
             }
             for reason, count in counts.items()
             if count
         ],
-        histograms=[_histogram_bars(one, told) for one in told.dense],
+        histograms=[_histogram_bars(one, figures) for one in figures.dense],
         sizes=[
             {
                 "told": one,
                 "at": round(_log_position(one.distinct or 1, largest), 2),
-                "missing": None if one.missing is None else share_of(one.missing, told.rows),
+                "missing": None if one.missing is None else share_of(one.missing, figures.rows),
             }
-            for one in told.sparse
+            for one in figures.sparse
         ],
         curves=[
             {
@@ -157,18 +157,18 @@ def render_inspect_page(told: Figures) -> str:
                     for ids, share in one.coverage
                 ),
             }
-            for one in told.sparse
+            for one in figures.sparse
         ],
         axis=f"{end:,}",
-        covered=coverage_steps(told.sparse),
-        tables=told.num_embeddings,
+        covered=coverage_steps(figures.sparse),
+        tables=figures.num_embeddings,
     )
 
 
 def coverage_steps(sparse: Sequence[SparseFigures]) -> list[int]:
     """Return the numbers of most frequent ids whose coverage is shown, without the largest."""
-    most = max((one.coverage[-1][0] for one in sparse if one.coverage), default=1)
-    return [number for number in _COVERED if number <= most]
+    largest = max((one.coverage[-1][0] for one in sparse if one.coverage), default=1)
+    return [number for number in _COVERED if number <= largest]
 
 
 def bucket_label(bound: str, *, counted: bool) -> str:
@@ -181,25 +181,25 @@ def bucket_label(bound: str, *, counted: bool) -> str:
     return f"{first:,}" if first < 2 else f"{first:,} to {2 * first - 1:,}"
 
 
-def _histogram_bars(one: DenseFigures, told: Figures) -> dict[str, object]:
+def _histogram_bars(column: DenseFigures, figures: Figures) -> dict[str, object]:
     """Bars from the first bucket to the last, also those that are empty."""
-    counted = told.source == "arrays"
-    held = dict(one.histogram)
-    bounds = _fill_bounds([bound for bound, _ in one.histogram], counted=counted)
-    counts = [held.get(bound, 0) for bound in bounds]
-    most, every = max(counts, default=1) or 1, sum(counts) or 1
+    counted = figures.source == "arrays"
+    count_by_bound = dict(column.histogram)
+    bounds = _fill_bounds([bound for bound, _ in column.histogram], counted=counted)
+    counts = [count_by_bound.get(bound, 0) for bound in bounds]
+    highest, total = max(counts, default=1) or 1, sum(counts) or 1
     labels = [bucket_label(bound, counted=counted) for bound in bounds]
     last = labels[-1] if labels else ""
     # Nothing where the last bucket is the first one and holds one number.
     end = f"to {last.split(' to ')[-1]}" if len(labels) > 1 or " to " in last else ""
     return {
-        "name": one.name,
+        "name": column.name,
         "ends": [labels[0].split(" to ")[0] if labels else "", end],
         "bars": [
             {
                 "label": label,
-                "share": count / every,
-                "height": max(_LEAST, round(_HEIGHT * count / most, 2)) if count else 0.0,
+                "share": count / total,
+                "height": max(_LEAST, round(_HEIGHT * count / highest, 2)) if count else 0.0,
             }
             for label, count in zip(labels, counts, strict=True)
         ],
@@ -208,11 +208,11 @@ def _histogram_bars(one: DenseFigures, told: Figures) -> dict[str, object]:
 
 def _fill_bounds(bounds: Sequence[str], *, counted: bool) -> list[str]:
     powers = ["negative", "0", *(str(1 << power) for power in range(64))]
-    every = ["negative", *map(str, range(64))] if counted else powers
-    places = [every.index(bound) for bound in bounds if bound in every]
-    return every[min(places) : max(places) + 1] if places else []
+    all_bounds = ["negative", *map(str, range(64))] if counted else powers
+    positions = [all_bounds.index(bound) for bound in bounds if bound in all_bounds]
+    return all_bounds[min(positions) : max(positions) + 1] if positions else []
 
 
-def _log_position(value: int, most: int) -> float:
+def _log_position(value: int, largest: int) -> float:
     """Where a number stands between 1 and the most, in percent."""
-    return 100 * math.log10(max(value, 1)) / math.log10(max(most, 10))
+    return 100 * math.log10(max(value, 1)) / math.log10(max(largest, 10))

@@ -35,9 +35,9 @@ class Frequencies:
     def save(self, folder: Path, distribution: str) -> list[Path]:
         """Write both files as the reference does: a dict of "0", "1", ... to counts, pickled."""
         paths = []
-        for when, counts in (("pre", self.pre), ("post", self.post)):
-            path = folder / f"stats_{when}_hash_{distribution}.npy"
-            document = {str(place): one for place, one in enumerate(counts)}
+        for phase, counts in (("pre", self.pre), ("post", self.post)):
+            path = folder / f"stats_{phase}_hash_{distribution}.npy"
+            document = {str(index): one for index, one in enumerate(counts)}
             with output_errors(path):
                 np.save(path, np.array(document, dtype=object), allow_pickle=True)
             paths.append(path)
@@ -110,10 +110,10 @@ class MultiHot:
     def _open(self) -> None:
         from_numpy = import_torch().from_numpy  # before time goes into tables
         if self._folder is None:
-            made = id_tables.draw_tables(self.parameters)
+            tables = id_tables.draw_tables(self.parameters)
         else:
-            made = id_tables.open_tables(self.parameters, self._folder)
-        self._weight = [None if table is None else from_numpy(table) for table in made]
+            tables = id_tables.open_tables(self.parameters, self._folder)
+        self._weight = [None if table is None else from_numpy(table) for table in tables]
 
     @property
     def weight(self) -> "list[torch.Tensor | None]":
@@ -143,14 +143,14 @@ class MultiHot:
         joined = self.parameters.seeding != id_tables.GLOBAL0 and 1 in self.parameters.sizes
         values = ids.new_empty(sum(sizes) * stride, dtype=ids.dtype if joined else narrow)
         starts = [0]
-        for place in range(count):
-            starts.append(starts[-1] + sizes[place] * stride)
-            cells = values[starts[-2] : starts[-1]].view(stride, sizes[place])
-            self._fill(cells, ids[place], self._weight[place])
+        for feature in range(count):
+            starts.append(starts[-1] + sizes[feature] * stride)
+            cells = values[starts[-2] : starts[-1]].view(stride, sizes[feature])
+            self._fill(cells, ids[feature], self._weight[feature])
         if self.collect_multi_hot_freqs_stats:
             after = values.numpy()
-            for place, row in enumerate(ids.numpy()):
-                self.frequencies.add(place, row, after[starts[place] : starts[place + 1]])
+            for feature, row in enumerate(ids.numpy()):
+                self.frequencies.add(feature, row, after[starts[feature] : starts[feature + 1]])
         offsets = self._offsets_of(stride)
         return KeyedJaggedTensor.from_checked(
             features.keys(), values, None, offsets, stride, offset_per_key=starts
@@ -171,14 +171,14 @@ class MultiHot:
         """[F, B]; an error where the features do not fit."""
         rows, values, keys = self.parameters.num_embeddings, features.values(), features.keys()
         if len(keys) != len(rows):
-            said = f"{len(keys)} features, and num_embeddings has {len(rows)}"
-            raise ConversionError("", said, "give one size for each feature")
+            problem = f"{len(keys)} features, and num_embeddings has {len(rows)}"
+            raise ConversionError("", problem, "give one size for each feature")
         if not values.is_cpu:
-            said = f"the batch is on {values.device}, and the tables are on the CPU"
-            raise ConversionError("", said, "convert it before it is moved")
+            problem = f"the batch is on {values.device}, and the tables are on the CPU"
+            raise ConversionError("", problem, "convert it before it is moved")
         if not features.one_each():
-            said = "a cell of the batch does not hold one id"
-            raise ConversionError("", said, "convert a batch once, as the data set gives it")
+            problem = "a cell of the batch does not hold one id"
+            raise ConversionError("", problem, "convert a batch once, as the data set gives it")
         ids = values.view(len(keys), features.stride())
         if features.stride():
             _check_below(ids, keys, rows)
@@ -187,10 +187,10 @@ class MultiHot:
     def _offsets_of(self, stride: int) -> "torch.Tensor":
         torch = import_torch()
         if self._offsets is None or len(self._offsets) != len(self.parameters.sizes) * stride + 1:
-            each = torch.tensor(self.parameters.sizes).repeat_interleave(stride)
+            lengths = torch.tensor(self.parameters.sizes).repeat_interleave(stride)
             with torch.inference_mode(False):
-                offsets = torch.zeros(len(each) + 1, dtype=torch.int64)
-                torch.cumsum(each, 0, out=offsets[1:])
+                offsets = torch.zeros(len(lengths) + 1, dtype=torch.int64)
+                torch.cumsum(lengths, 0, out=offsets[1:])
             self._offsets = offsets
         return self._offsets
 
@@ -225,9 +225,9 @@ class MultiHot:
 
 
 def _check_below(ids: "torch.Tensor", keys: Sequence[str], rows: Sequence[int]) -> None:
-    least, most = ids.amin(1).tolist(), ids.amax(1).tolist()
-    for key, low, high, size in zip(keys, least, most, rows, strict=True):
+    lowest, highest = ids.amin(1).tolist(), ids.amax(1).tolist()
+    for key, low, high, size in zip(keys, lowest, highest, rows, strict=True):
         if low < 0 or high >= size:
-            said = f"{key} has the id {low if low < 0 else high}, and num_embeddings says {size}"
+            problem = f"{key} has the id {low if low < 0 else high}, and num_embeddings says {size}"
             hint = "give the data set num_embeddings, which takes ids modulo them, or larger sizes"
-            raise ConversionError("", said, hint)
+            raise ConversionError("", problem, hint)

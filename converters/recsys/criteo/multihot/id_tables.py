@@ -56,8 +56,8 @@ class Parameters:
         if multi_hot_sizes is None:
             sizes = _sizes_by_table(rows, multi_hot_size, multi_hot_min_table_size)
         elif multi_hot_size is not None or multi_hot_min_table_size is not None:
-            said = "they say which features get how many ids"
-            raise ArgumentError("multi_hot_sizes", f"{said}: give no other size beside them")
+            reason = "they say which features get how many ids"
+            raise ArgumentError("multi_hot_sizes", f"{reason}: give no other size beside them")
         else:
             owner = "num_embeddings has "
             sizes = check_sizes(multi_hot_sizes, len(rows), "multi_hot_sizes", MOST_IDS, owner)
@@ -71,12 +71,14 @@ class Parameters:
     @property
     def widened(self) -> list[int]:
         """Return the features whose cells get more than one id."""
-        return [place for place, size in enumerate(self.sizes) if size > 1]
+        return [feature for feature, size in enumerate(self.sizes) if size > 1]
 
     @property
     def table_bytes(self) -> int:
         """Return the size of the int32 tables in bytes."""
-        return sum(4 * self.num_embeddings[place] * self.sizes[place] for place in self.widened)
+        return sum(
+            4 * self.num_embeddings[feature] * self.sizes[feature] for feature in self.widened
+        )
 
     def to_json(self) -> dict[str, object]:
         """Return the parameters for a manifest."""
@@ -94,14 +96,14 @@ def check_one_of(name: str, value: object, known: Sequence[str]) -> None:
         raise ArgumentError(name, f"{value!r} is not one of {', '.join(known)}")
 
 
-def _sizes_by_table(rows: list[int], size: int | None, least: int | None) -> list[int]:
-    if size is None or least is None:
-        said = "give multi_hot_size and multi_hot_min_table_size, or multi_hot_sizes"
-        problem = f"the number of ids of each feature is missing: {said}"
+def _sizes_by_table(rows: list[int], size: int | None, min_rows: int | None) -> list[int]:
+    if size is None or min_rows is None:
+        hint = "give multi_hot_size and multi_hot_min_table_size, or multi_hot_sizes"
+        problem = f"the number of ids of each feature is missing: {hint}"
         raise ArgumentError("multi_hot_size", problem)
     size = check_integer("multi_hot_size", size, 1, MOST_IDS)
-    least = check_integer("multi_hot_min_table_size", least, 0)
-    return [size if count >= least else 1 for count in rows]
+    min_rows = check_integer("multi_hot_min_table_size", min_rows, 0)
+    return [size if count >= min_rows else 1 for count in rows]
 
 
 BLOCK: Final = 1 << 21
@@ -113,9 +115,9 @@ _INT_MIN: Final = -(1 << 31)
 def feature_states(parameters: Parameters) -> Iterator[tuple[int, np.random.RandomState]]:
     """Yield the features to widen, each with the random state of its table, in this order."""
     shared = np.random.RandomState(0)  # a table is drawn to its end before the next one
-    for place in parameters.widened:
-        each = parameters.seeding == FEATURE
-        yield place, np.random.RandomState(place) if each else shared
+    for feature in parameters.widened:
+        own_state = parameters.seeding == FEATURE
+        yield feature, np.random.RandomState(feature) if own_state else shared
 
 
 def draw_blocks(
@@ -136,18 +138,18 @@ def _draw_ids(
 ) -> NDArray[np.int64] | NDArray[np.int32]:
     if distribution == UNIFORM:
         return state.randint(0, rows, size=shape, dtype=np.int64)
-    drawn = state.pareto(_SHAPE, size=shape)
+    samples = state.pareto(_SHAPE, size=shape)
     # What a conversion of larger numbers gives is the machine's affair; on x86 it is this.
-    drawn[drawn >= 1 << 31] = _INT_MIN
-    return np.mod(drawn.astype(np.int32), np.int32(rows))
+    samples[samples >= 1 << 31] = _INT_MIN
+    return np.mod(samples.astype(np.int32), np.int32(rows))
 
 
-def check_room(folder: Path, need: int, what: str) -> None:
+def check_room(folder: Path, need: int, content: str) -> None:
     """See that a folder's disk has room."""
     free = shutil.disk_usage(folder).free
     if free < need:
-        said = f"{need / 1e9:,.1f} GB for {what}, {free / 1e9:,.1f} are free"
-        raise OutputError(str(folder), f"the disk is too small: {said}", "choose another folder")
+        sizes = f"{need / 1e9:,.1f} GB for {content}, {free / 1e9:,.1f} are free"
+        raise OutputError(str(folder), f"the disk is too small: {sizes}", "choose another folder")
 
 
 Tables = list[NDArray[np.int32] | None]
@@ -159,52 +161,54 @@ def draw_tables(parameters: Parameters) -> Tables:
     """Draw the tables in memory."""
     tables: Tables = [None] * len(parameters.sizes)
     try:
-        for place, state in feature_states(parameters):
-            rows, size = parameters.num_embeddings[place], parameters.sizes[place]
-            table, at = np.empty((rows, size), np.int32), 0
+        for feature, state in feature_states(parameters):
+            rows, size = parameters.num_embeddings[feature], parameters.sizes[feature]
+            table, row = np.empty((rows, size), np.int32), 0
             for block in draw_blocks(state, rows, size, parameters.distribution):
-                table[at : at + len(block)] = block
-                at += len(block)
-            tables[place] = table
+                table[row : row + len(block)] = block
+                row += len(block)
+            tables[feature] = table
     except MemoryError as error:
-        said = f"the tables take {parameters.table_bytes / 1e9:,.1f} GB of memory, and are too much"
-        raise ConversionError("", said, "give a folder to keep them in") from error
+        problem = (
+            f"the tables take {parameters.table_bytes / 1e9:,.1f} GB of memory, and are too much"
+        )
+        raise ConversionError("", problem, "give a folder to keep them in") from error
     return tables
 
 
 def open_tables(parameters: Parameters, folder: Path) -> Tables:
     """Return the tables, mapped from files that are created if they are missing."""
     # Named after the parameters; who comes while another process makes them waits for it.
-    place = folder / f"multihot-{parameters.digest()[:16]}"
-    if not place.exists():
+    table_folder = folder / f"multihot-{parameters.digest()[:16]}"
+    if not table_folder.exists():
         with output_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            with hold_lock(folder / f".{place.name}.lock", wait_s=inf):
-                if not place.exists():
-                    _make_tables(parameters, place)
+            with hold_lock(folder / f".{table_folder.name}.lock", wait_s=inf):
+                if not table_folder.exists():
+                    _make_tables(parameters, table_folder)
     return [
-        _open_table(place / f"table_{at}.npy", (rows, size)) if size > 1 else None
-        for at, (rows, size) in enumerate(
+        _open_table(table_folder / f"table_{feature}.npy", (rows, size)) if size > 1 else None
+        for feature, (rows, size) in enumerate(
             zip(parameters.num_embeddings, parameters.sizes, strict=True)
         )
     ]
 
 
-def _make_tables(parameters: Parameters, place: Path) -> None:
-    unfinished = place.with_name(f".{place.name}.unfinished")
+def _make_tables(parameters: Parameters, table_folder: Path) -> None:
+    unfinished = table_folder.with_name(f".{table_folder.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)  # of a process that was killed
-    check_room(place.parent, parameters.table_bytes, "tables")
+    check_room(table_folder.parent, parameters.table_bytes, "tables")
     try:
         unfinished.mkdir()
-        for at, state in feature_states(parameters):
-            rows, size = parameters.num_embeddings[at], parameters.sizes[at]
-            with (unfinished / f"table_{at}.npy").open("wb") as file:
+        for feature, state in feature_states(parameters):
+            rows, size = parameters.num_embeddings[feature], parameters.sizes[feature]
+            with (unfinished / f"table_{feature}.npy").open("wb") as file:
                 file.write(npy_header("<i4", (rows, size)))
                 for block in draw_blocks(state, rows, size, parameters.distribution):
                     file.write(block.astype("<i4", copy=False).data)
         (unfinished / _PARAMETERS_FILE).write_bytes(encode_json(parameters.to_json()))
         sync_tree(unfinished)
-        unfinished.rename(place)
+        unfinished.rename(table_folder)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 

@@ -72,14 +72,17 @@ def load_config(path: Path) -> Config:
             raise ValueError(f"larger than {_LARGEST >> 20} MiB: no file of parameters")
         document = json_yaml.read_yaml(path.read_text("utf-8"))  # JSON is YAML
     except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or " ".join(str(error).split())[:300]
-        said = "not UTF-8" if isinstance(error, UnicodeDecodeError) else said
-        problem = Problem("", "unreadable", "parameters", f"cannot be read: {said}")
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:300]
+        reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else reason
+        problem = Problem("", "unreadable", "parameters", f"cannot be read: {reason}")
         raise ParametersError(str(path), (problem,)) from error
     problems = [Problem("", "schema", "names and values", type(document).__name__)]
     if isinstance(document, dict):
-        found = json_yaml.violations("multihot", document)
-        problems = [Problem(at, "schema", _DOCUMENT, message[:300]) for at, message in found]
+        violations = json_yaml.violations("multihot", document)
+        problems = [
+            Problem(location, "schema", _DOCUMENT, message[:300])
+            for location, message in violations
+        ]
     if problems:
         raise ParametersError(str(path), tuple(problems))
     collect = document.pop("collect_multi_hot_freqs_stats", False)
@@ -104,9 +107,9 @@ def array_stamps(selection: Selection) -> list[InputStamp]:
 
 def known_files(selection: Selection) -> list[FileEntry]:
     """Return path, bytes and sha256 of those arrays that a manifest beside them knows."""
-    there = find_finished(Path(selection.where))
+    finished = find_finished(Path(selection.where))
     names = {array.path.name for array in selection.arrays}
-    files = there.manifest["files"] if there else []
+    files = finished.manifest["files"] if finished else []
     return [entry for entry in files if entry["path"] in names]
 
 
@@ -172,10 +175,10 @@ def materialize(
     the file system has no links. A part that was finished before a run was killed is kept, unless
     ids are counted.
     """
-    for what, place in (("the data", folder), ("the tables", tables)):
-        if place is not None and place.resolve().is_relative_to(Path(out).resolve()):
-            said = f"is where {what} are, or a folder around it"
-            raise OutputError(str(out), said, "choose another folder")
+    for content, path in (("the data", folder), ("the tables", tables)):
+        if path is not None and path.resolve().is_relative_to(Path(out).resolve()):
+            problem = f"is where {content} are, or a folder around it"
+            raise OutputError(str(out), problem, "choose another folder")
     selection = locate_arrays(folder, "all")
     identity = widening_identity(selection, config)
     with identity.stage(out, overwrite=overwrite) as staged:
@@ -213,15 +216,15 @@ class _Run:
         tables = open_tables(self._parameters, tables_folder)
         self._clock.start("write")
         stretches, result = self._selection.stretches, self._staged.result
-        left = [one for one in stretches if not (result / multi_hot_name(one.part)).exists()]
-        rows = sum(one.stop - one.start for one in left)
+        pending = [one for one in stretches if not (result / multi_hot_name(one.part)).exists()]
+        rows = sum(one.stop - one.start for one in pending)
         check_room(self._staged.work, 4 * rows * sum(self._parameters.sizes), "ids")
         with ThreadPoolExecutor(1, "hash") as hashing, ThreadPoolExecutor(self._threads) as pool:
             hashes = []
             for number, one in enumerate(stretches):
                 self._tell(number)
                 path = result / multi_hot_name(one.part)
-                if one in left:
+                if one in pending:
                     self._write(path, one.arrays[_SPARSE], tables, pool, number)
                 hashes.append(hashing.submit(file_entry, result, Path(path.name)))
             for array in (array for one in stretches for array in one.arrays[:_SPARSE]):
@@ -244,16 +247,16 @@ class _Run:
         sizes = self._parameters.sizes
         step = max(1, _VALUES // sum(sizes))
         unfinished = self._staged.work / "unfinished.npz"
-        order = sorted(range(len(sizes)), key=lambda place: -sizes[place])  # long ones first
+        order = sorted(range(len(sizes)), key=lambda feature: -sizes[feature])  # long ones first
         with array.path.open("rb") as file, NpzWriter(unfinished, array.shape[0], sizes) as npz:
             file.seek(array.offset)
 
-            def widen(place: int) -> None:
-                ids, table = columns[place], tables[place]
+            def widen(feature: int) -> None:
+                ids, table = columns[feature], tables[feature]
                 cells = ids.astype(np.int32, copy=False) if table is None else table.take(ids, 0)
-                npz.write(place, cells)
+                npz.write(feature, cells)
                 if self._frequencies is not None:
-                    self._frequencies.add(place, ids, cells.reshape(-1))
+                    self._frequencies.add(feature, ids, cells.reshape(-1))
 
             for start in range(0, array.shape[0], step):
                 count = min(step, array.shape[0] - start)
@@ -325,15 +328,19 @@ class Member:
 
     def central_header(self, crc: int) -> bytes:
         """Return the entry in the directory."""
-        name, size, offset, wide = self.name.encode(), self.size, self.offset, []
+        name, size, offset, large_values = self.name.encode(), self.size, self.offset, []
         if size > _LIMIT:
-            wide += [size, size]
+            large_values += [size, size]
             size = _BEYOND
         if offset > _LIMIT:
-            wide.append(offset)
+            large_values.append(offset)
             offset = _BEYOND
-        extra = struct.pack(f"<HH{len(wide)}Q", 1, 8 * len(wide), *wide) if wide else b""
-        version = _ZIP64 if wide else _PLAIN
+        extra = (
+            struct.pack(f"<HH{len(large_values)}Q", 1, 8 * len(large_values), *large_values)
+            if large_values
+            else b""
+        )
+        version = _ZIP64 if large_values else _PLAIN
         fixed = (b"PK\1\2", version, _UNIX, version, 0, 0, 0, 0, _DATE, crc, size, size)
         rest = (len(name), len(extra), 0, 0, 0, _RIGHTS, offset)
         return _CENTRAL.pack(*fixed, *rest) + name + extra
@@ -343,10 +350,10 @@ def place_members(rows: int, widths: Sequence[int]) -> list[Member]:
     """Return the members "0.npy", "1.npy", ... of int32 matrices [rows, width] with offsets."""
     placed: list[Member] = []
     offset = 0
-    for place, width in enumerate(widths):
+    for number, width in enumerate(widths):
         npy = npy_header("<i4", (rows, width))
         size = len(npy) + 4 * rows * width
-        placed.append(Member(name=f"{place}.npy", offset=offset, size=size, npy=npy))
+        placed.append(Member(name=f"{number}.npy", offset=offset, size=size, npy=npy))
         offset = placed[-1].data + size
     return placed
 
@@ -371,12 +378,12 @@ class NpzWriter(FinishedBlock):
         self._at = [one.data + len(one.npy) for one in self._members]
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
 
-    def write(self, place: int, rows: NDArray[np.int32]) -> None:
+    def write(self, member: int, rows: NDArray[np.int32]) -> None:
         """Append rows [n, width] to a matrix."""
         block = np.ascontiguousarray(rows, "<i4")
-        self._crcs[place] = crc32(block.data, self._crcs[place])
-        write_all(self._file, block, self._at[place])
-        self._at[place] += block.nbytes
+        self._crcs[member] = crc32(block.data, self._crcs[member])
+        write_all(self._file, block, self._at[member])
+        self._at[member] += block.nbytes
 
     def abandon(self) -> None:
         """Close the file."""
@@ -384,9 +391,11 @@ class NpzWriter(FinishedBlock):
 
     def close(self) -> None:
         """Write what stands around the matrices; they have to be whole."""
-        for one, crc, at in zip(self._members, self._crcs, self._at, strict=True):
-            if at != one.data + one.size:
-                raise ValueError(f"{one.name}: {at - one.data} of {one.size} bytes were written")
+        for one, crc, position in zip(self._members, self._crcs, self._at, strict=True):
+            if position != one.data + one.size:
+                raise ValueError(
+                    f"{one.name}: {position - one.data} of {one.size} bytes were written"
+                )
             beginning = one.local_header(crc) + one.npy
             write_all(self._file, np.frombuffer(beginning, np.uint8), one.offset)
         last = self._members[-1]

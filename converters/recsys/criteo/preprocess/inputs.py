@@ -86,67 +86,73 @@ def parse_days(text: str) -> tuple[int, ...]:
     return tuple(sorted(days))
 
 
-def find_inputs(where: str, days: Sequence[int] | None = None) -> Inputs:
+def find_inputs(location: str, days: Sequence[int] | None = None) -> Inputs:
     """Return the day files of a folder, or Kaggle's train.txt and test.txt."""
-    named = [(entry, entry.name) for entry in list_location(where).entries if "/" not in entry.name]
-    by_day = [(int(m[1]), e) for e, name in named if (m := _DAY.fullmatch(name))]
-    kaggle = [(m[1], e) for e, name in named if (m := _KAGGLE.fullmatch(name))]
+    entries = [
+        (entry, entry.name) for entry in list_location(location).entries if "/" not in entry.name
+    ]
+    by_day = [(int(m[1]), e) for e, name in entries if (m := _DAY.fullmatch(name))]
+    kaggle = [(m[1], e) for e, name in entries if (m := _KAGGLE.fullmatch(name))]
     if days is None and by_day and kaggle:
         problem = f"holds days and also {kaggle[0][1].name}"
-        raise SourceError(where, problem, "say which to read with `days`, as 0-23")
+        raise SourceError(location, problem, "say which to read with `days`, as 0-23")
     if days is not None:
-        return Inputs(where=where, parts=tuple(_day_parts(where, by_day, days)), days=True)
-    parts = tuple(_day_parts(where, by_day, None) if by_day else _kaggle_parts(where, kaggle))
-    others = sorted({name for _, name in named} - {part.entry.name for part in parts})
+        return Inputs(where=location, parts=tuple(_day_parts(location, by_day, days)), days=True)
+    parts = tuple(_day_parts(location, by_day, None) if by_day else _kaggle_parts(location, kaggle))
+    other_names = sorted({name for _, name in entries} - {part.entry.name for part in parts})
     if not parts:
         hint = "the files are named day_0 to day_23 or train.txt, compressed or not: day_0.gz"
-        problem = "holds no Criteo files" + (f", but {_name_list(others)}" if others else "")
-        raise SourceError(where, problem, hint)
-    notes = [f"passed over: {_name_list(others)}"] if others else []
-    there = [day for day, _ in by_day]
-    gone = sorted({*range(min(there, default=0), max(there, default=0))} - {*there})
-    notes += [f"not there: {_name_list([f'day_{day}' for day in gone])}"] if gone else []
-    return Inputs(where=where, parts=parts, days=bool(by_day), notes=tuple(notes))
+        problem = "holds no Criteo files" + (
+            f", but {_name_list(other_names)}" if other_names else ""
+        )
+        raise SourceError(location, problem, hint)
+    notes = [f"passed over: {_name_list(other_names)}"] if other_names else []
+    present = [day for day, _ in by_day]
+    absent = sorted({*range(min(present, default=0), max(present, default=0))} - {*present})
+    notes += [f"not there: {_name_list([f'day_{day}' for day in absent])}"] if absent else []
+    return Inputs(where=location, parts=parts, days=bool(by_day), notes=tuple(notes))
 
 
 def _name_list(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    suffix = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + suffix
 
 
 def _day_parts(
-    where: str, found: list[tuple[int, Entry]], days: Sequence[int] | None
+    location: str, by_day: list[tuple[int, Entry]], days: Sequence[int] | None
 ) -> Iterator[Part]:
-    wanted = sorted({day for day, _ in found} if days is None else set(days))
-    if not wanted:
-        raise ConversionError(where, "no day is chosen", "write them as 0-23 or 0,3,5-7")
-    for day in wanted:
-        entry = _single_entry(where, f"day_{day}", [entry for at, entry in found if at == day])
+    chosen = sorted({day for day, _ in by_day} if days is None else set(days))
+    if not chosen:
+        raise ConversionError(location, "no day is chosen", "write them as 0-23 or 0,3,5-7")
+    for day in chosen:
+        entry = _single_entry(
+            location, f"day_{day}", [entry for number, entry in by_day if number == day]
+        )
         yield Part(name=f"day_{day}", entry=entry)
 
 
-def _kaggle_parts(where: str, found: list[tuple[str, Entry]]) -> Iterator[Part]:
+def _kaggle_parts(location: str, by_name: list[tuple[str, Entry]]) -> Iterator[Part]:
     for name in ("train", "test"):
-        entries = [entry for of, entry in found if of == name]
+        entries = [entry for entry_name, entry in by_name if entry_name == name]
         if entries:
-            entry = _single_entry(where, name, entries)
+            entry = _single_entry(location, name, entries)
             yield Part(name=name, entry=entry, labelled=name == "train")
 
 
-def _single_entry(where: str, name: str, entries: list[Entry]) -> Entry:
+def _single_entry(location: str, name: str, entries: list[Entry]) -> Entry:
     if not entries:
-        raise SourceError(where, f"holds no {name}", "choose `days` that are there")
+        raise SourceError(location, f"holds no {name}", "choose `days` that are there")
     if len(entries) > 1:
-        told = " and ".join(entry.name for entry in entries)
-        raise SourceError(where, f"holds {told}", "keep one of them")
+        names = " and ".join(entry.name for entry in entries)
+        raise SourceError(location, f"holds {names}", "keep one of them")
     return entries[0]
 
 
 class _HashedFile(io.RawIOBase):
     """A file that hashes what is read of it, once and in order."""
 
-    def __init__(self, raw: BinaryIO, where: str) -> None:
-        self._raw, self._where = raw, where
+    def __init__(self, raw: BinaryIO, path: str) -> None:
+        self._raw, self._where = raw, path
         self.digest = hashlib.sha256()
 
     def readable(self) -> bool:
@@ -162,10 +168,10 @@ class _HashedFile(io.RawIOBase):
 class OpenedPart:
     """A part being read: its `stream`, decompressed, and in the end its `sha256`."""
 
-    def __init__(self, raw: BinaryIO, where: str) -> None:
-        self._hashed = _HashedFile(raw, where)
+    def __init__(self, raw: BinaryIO, path: str) -> None:
+        self._hashed = _HashedFile(raw, path)
         self._raw = cast("BinaryIO", io.BufferedReader(self._hashed, _HASHED))
-        self.stream = open_decompressed(self._raw, where)
+        self.stream = open_decompressed(self._raw, path)
 
     def sha256(self) -> str:
         """Return the SHA-256 of the whole stored file; what is left of it is read."""
@@ -180,11 +186,11 @@ FORMAT: Final = 1
 def run_identity(inputs: Inputs, settings: Settings) -> RunIdentity:
     """Return what decides the bytes of a run."""
 
-    def reject_difference(there: FinishedResult) -> str | None:
-        allowed = settings.strict and there.manifest.get("rejects")
+    def reject_difference(finished: FinishedResult) -> str | None:
+        allowed = settings.strict and finished.manifest.get("rejects")
         return "it was made without `strict`, and lines were rejected" if allowed else None
 
-    how = [settings.encode, settings.strict]
+    details = [settings.encode, settings.strict]
     return RunIdentity(
         settled={
             "decision": "criteo",
@@ -196,7 +202,7 @@ def run_identity(inputs: Inputs, settings: Settings) -> RunIdentity:
             "vocab_sha256": vocabulary_digest(settings.vocab) if settings.vocab else None,
             "unseen": settings.unseen,
         },
-        place=[inputs.place, [part.name for part in inputs.parts], how],
+        place=[inputs.place, [part.name for part in inputs.parts], details],
         stamps=inputs.stamps(),
         entries=inputs.listed_entries,
         words={"vocab_sha256": "other vocabularies to begin with"},

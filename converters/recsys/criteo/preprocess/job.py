@@ -125,20 +125,20 @@ class _Run:
         work, stamps = self._staged.work, self._inputs.stamps()
         for draft in work.glob(".*"):
             shutil.rmtree(draft)
-        found = dict(zip(self._task.read_folders(), stamps, strict=True))
+        stamp_by_folder = dict(zip(self._task.read_folders(), stamps, strict=True))
         known = [
             folder
-            for folder, stamp in found.items()
+            for folder, stamp in stamp_by_folder.items()
             if (piece := find_piece(folder)) and piece["facts"]["stamp"] == stamp
         ]
-        if not resume or (len(known) < len(found) and any(work.glob("columns-*"))):
+        if not resume or (len(known) < len(stamp_by_folder) and any(work.glob("columns-*"))):
             known = []  # ids depend on every part
-        if len(known) < len(found):
+        if len(known) < len(stamp_by_folder):
             for folder in {*work.iterdir(), *self._staged.result.iterdir()} - {*known}:
                 shutil.rmtree(folder) if folder.is_dir() else folder.unlink()
         if known:
-            said = f"resumed a run that had read {len(known)} of {len(found)} files"
-            self._notes.append(said)
+            note = f"resumed a run that had read {len(known)} of {len(stamp_by_folder)} files"
+            self._notes.append(note)
 
     def keep_parts(self) -> None:
         """Keep, after a fault of the input, what was read of other files, if anything."""
@@ -160,12 +160,12 @@ class _Run:
         self._check_rows(facts, rejects)
         rows = [one["rows"] for one in facts]
         columns = self._do("columns", [sum(rows)] * (len(KEYS) + bool(self._shuffled)))
-        made = {"read": read, "columns": columns, "shuffle": self._do("shuffle", rows)}
+        pieces_by_step = {"read": read, "columns": columns, "shuffle": self._do("shuffle", rows)}
         if self._shuffled:
-            made["write"] = self._do("write", rows[: self._shuffled])
+            pieces_by_step["write"] = self._do("write", rows[: self._shuffled])
         files = [
             (self._task.other(step, number), entry)
-            for step, pieces in made.items()
+            for step, pieces in pieces_by_step.items()
             for number, piece in enumerate(pieces)
             for entry in piece.get("files", ())
         ]
@@ -179,7 +179,7 @@ class _Run:
         self._clock.start(step)
         self._progress.begin(step, len(sizes))
         tasks = [replace(self._task, step=step, number=number) for number in range(len(sizes))]
-        work = partial(do_step, tell=self._tell) if self._here else do_step
+        work = partial(do_step, report=self._tell) if self._here else do_step
         if step == "columns" and self._here:
             with self._column_threads() as pool:
                 return self._phases.run(step, work, tasks, sizes, pool)
@@ -206,17 +206,17 @@ class _Run:
         self._progress.add(rows)
 
     def _check_rows(self, facts: Sequence[PartFacts], rejects: Sequence[Path]) -> None:
-        named = zip(self._inputs.parts, facts, strict=True)
-        empty = [part.name for part, one in named if not one["rows"]]
+        with_facts = zip(self._inputs.parts, facts, strict=True)
+        empty = [part.name for part, one in with_facts if not one["rows"]]
         if len(empty) == len(facts):
             count = sum(one["lines"] for one in facts)
-            said = f"all {count:,} lines are rejects" if count else "the files are empty"
+            reason = f"all {count:,} lines are rejects" if count else "the files are empty"
             for path in rejects[:1]:
                 with path.open(encoding="utf-8") as lines:
                     first = json.loads(next(lines))
-                said += f"; {first['file']} line {first['line']}: "
-                said += f"{PROBLEMS[first['reason']]}: {first['found']}"
-            problem = f"no row can be written: {said}"
+                reason += f"; {first['file']} line {first['line']}: "
+                reason += f"{PROBLEMS[first['reason']]}: {first['found']}"
+            problem = f"no row can be written: {reason}"
             raise ConversionError(self._inputs.where, problem, "are these the files?")
         if empty:
             self._notes.append(f"without a row: {', '.join(empty)}")
@@ -239,16 +239,16 @@ class _Run:
             del column["remapped"]
         stats = stats_document(parts, facts, columns)
         if rejects:
-            with (result / REJECTS).open("wb") as whole:
+            with (result / REJECTS).open("wb") as merged:
                 for path in rejects:
                     with path.open("rb") as part_rejects:
-                        shutil.copyfileobj(part_rejects, whole)
+                        shutil.copyfileobj(part_rejects, merged)
         (result / STATS).write_bytes(encode_json(stats, sort_keys=False))
         hashed = {entry["path"] for entry in known}
         paths = [path.relative_to(result) for path in result.glob("*.npy")]
         with ThreadPoolExecutor(self._settings.workers, "hash") as pool:
-            left = (path for path in paths if path.name not in hashed)
-            arrays = [*known, *pool.map(partial(file_entry, result), left)]
+            unhashed = (path for path in paths if path.name not in hashed)
+            arrays = [*known, *pool.map(partial(file_entry, result), unhashed)]
         staged = replace(self._staged, notes=tuple(self._notes))
         manifest, _ = self._identity.commit(
             staged,

@@ -42,10 +42,10 @@ class PartFiles:
         self.columns = [self._create(raw_values(folder, key).name) for key in KEYS]
         self._rejects: BinaryIO | None = None
 
-    def _create(self, name: str, begin: int = 0) -> BinaryIO:
+    def _create(self, name: str, header_size: int = 0) -> BinaryIO:
         # Without a buffer: what is written is large, and goes to the kernel by itself.
         file: BinaryIO = self._open.enter_context((self._folder / name).open("wb", buffering=0))
-        file.write(bytes(begin))
+        file.write(bytes(header_size))
         return file
 
     def add_rejects(self, rejects: Rejects, lines_before: int) -> None:
@@ -53,9 +53,9 @@ class PartFiles:
         if len(rejects) and self._rejects is None:
             self._rejects = self._open.enter_context((self._folder / REJECTS).open("wb"))
         for one in rejects:
-            told = {"file": self._file, "line": lines_before + one.line + 1}
-            told |= {"reason": one.reason, "found": one.found}
-            text = json.dumps(told, ensure_ascii=False) + "\n"
+            document = {"file": self._file, "line": lines_before + one.line + 1}
+            document |= {"reason": one.reason, "found": one.found}
+            text = json.dumps(document, ensure_ascii=False) + "\n"
             self._rejects.write(text.encode(errors="backslashreplace"))  # type: ignore[union-attr]
 
     def finish(self, rows: int) -> None:

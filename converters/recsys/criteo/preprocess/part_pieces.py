@@ -56,16 +56,16 @@ def compile_kernels() -> None:
     PartCounts().add_dense(block.dense)
     for grows in (True, False):
         Ids("", grows=grows).ids(block.sparse[0])
-    places = np.arange(_COMPILED_ROWS, dtype=np.uint32)
+    positions = np.arange(_COMPILED_ROWS, dtype=np.uint32)
     sparse = np.zeros((SPARSE, _COMPILED_ROWS), np.uint32)
     dense, labels = (
         np.zeros((_COMPILED_ROWS, DENSE), np.uint32),
         np.zeros((_COMPILED_ROWS, 1), np.uint32),
     )
     records = np.zeros((_COMPILED_ROWS, 2 + DENSE + SPARSE), np.uint32)
-    count_buckets(places, _COMPILED_ROWS, np.zeros(1, np.int64))
+    count_buckets(positions, _COMPILED_ROWS, np.zeros(1, np.int64))
     sort_into_buckets(
-        places, _COMPILED_ROWS, labels[:, 0].copy(), dense, sparse, np.zeros(1, int), records
+        positions, _COMPILED_ROWS, labels[:, 0].copy(), dense, sparse, np.zeros(1, int), records
     )
     put_in_order(records, 0, labels, dense, np.zeros((_COMPILED_ROWS, SPARSE), np.uint32))
 
@@ -105,13 +105,13 @@ ReportRows = Callable[[int], object]
 """Called with how many rows a step has done since the last call."""
 
 
-def do_step(task: StepTask, tell: ReportRows = lambda _: None) -> Any:  # noqa: ANN401 - by step
+def do_step(task: StepTask, report: ReportRows = lambda _: None) -> Any:  # noqa: ANN401 - by step
     """Do a step, and return what it says."""
-    make, release = _STEPS[task.step]
+    make_step, release = _STEPS[task.step]
 
     def make_piece(draft: Path) -> object:
         compile_kernels()
-        return make(task, draft, tell)
+        return make_step(task, draft, report)
 
     do_piece(task.folder, make_piece)
     if task.alone:
@@ -126,11 +126,11 @@ def _list_files(task: StepTask, draft: Path, *names: str) -> list[dict[str, Any]
     return [cast("dict[str, Any]", file_entry(draft, Path(name))) for name in names]
 
 
-def _read(task: StepTask, draft: Path, tell: ReportRows) -> dict[str, object]:
+def _read(task: StepTask, draft: Path, report: ReportRows) -> dict[str, object]:
     """Read a part."""
     part, stamp = task.inputs.parts[task.number], task.inputs.stamps()[task.number]
     with unchanged_files([part.entry]):
-        facts = PartReader(part, draft, task.settings, tell).read()
+        facts = PartReader(part, draft, task.settings, report).read()
     facts["stamp"] = stamp
     names = []
     if task.number >= task.shuffled:  # these arrays are final
@@ -140,11 +140,11 @@ def _read(task: StepTask, draft: Path, tell: ReportRows) -> dict[str, object]:
     return {"facts": facts, "files": _list_files(task, draft, *names)}
 
 
-def _columns(task: StepTask, draft: Path, tell: ReportRows) -> dict[str, object]:
+def _columns(task: StepTask, draft: Path, report: ReportRows) -> dict[str, object]:
     """Give the values of a column their ids, in the order of the parts."""
     if task.number == len(contract.KEYS):
-        places = inverse_permutation(sum(task.rows[: task.shuffled]), _seed(task.settings))
-        places.tofile(draft / _PLACES)
+        positions = inverse_permutation(sum(task.rows[: task.shuffled]), _seed(task.settings))
+        positions.tofile(draft / _PLACES)
         return {}
     log = draft / "log"
     column = Column(log, task.number, task.settings)
@@ -152,14 +152,14 @@ def _columns(task: StepTask, draft: Path, tell: ReportRows) -> dict[str, object]
         read = zip(task.inputs.parts, task.read_folders(), task.rows, strict=True)
         for part, folder, rows in read:
             path = raw_values(folder, column.key)
-            if (found := path.stat().st_size // 4) != rows:
-                problem = f"holds {found:,} of {rows:,} values: something else changed it"
+            if (stored_rows := path.stat().st_size // 4) != rows:
+                problem = f"holds {stored_rows:,} of {rows:,} values: something else changed it"
                 raise OutputError(str(path), problem, "start again without `resume`")
             with (draft / part.name).open("wb", buffering=0) as file:
                 for start in range(0, rows, _ROWS):
                     values = np.fromfile(path, np.uint32, _ROWS, offset=4 * start)
                     append_values(cast("Any", file), column.encode(values))
-                    tell(len(values))
+                    report(len(values))
     finally:
         column.close()
     facts = finish_column(column, draft / _REMAP, task.settings, draft)
@@ -179,28 +179,28 @@ def _release_raw(task: StepTask) -> None:
             raw_values(folder, contract.KEYS[task.number]).unlink(missing_ok=True)
 
 
-def _shuffle(task: StepTask, draft: Path, tell: ReportRows) -> dict[str, object]:
+def _shuffle(task: StepTask, draft: Path, report: ReportRows) -> dict[str, object]:
     """Write the rows of a part by buckets, or its ids where it is not shuffled."""
     part, read = task.inputs.parts[task.number], task.other("read", task.number)
-    columns = [task.other("columns", at) for at in range(len(contract.KEYS))]
+    columns = [task.other("columns", column) for column in range(len(contract.KEYS))]
     rows, shuffled = task.rows, task.number < task.shuffled
     source = PartRows(
         folder=read,
         rows=rows[task.number],
         ids=[folder / part.name for folder in columns],
         remaps={
-            at: folder / _REMAP
-            for at, folder in enumerate(columns)
+            column: folder / _REMAP
+            for column, folder in enumerate(columns)
             if find_piece(folder)["facts"]["remapped"]
         },
         rounded=shuffled and task.settings.compat == "torchrec_f32",
     )
     if shuffled:
         path, before = task.other("columns", len(contract.KEYS)), sum(rows[: task.number])
-        places = np.fromfile(path / _PLACES, np.uint32, source.rows, offset=4 * before)
-        return {"counts": _order(task).scatter(source, places, draft / "records", tell).counts}
+        positions = np.fromfile(path / _PLACES, np.uint32, source.rows, offset=4 * before)
+        return {"counts": _order(task).scatter(source, positions, draft / "records", report).counts}
     name = array_name(part.name, "sparse")
-    write_sparse(source, draft / name, task.settings.workers, tell)
+    write_sparse(source, draft / name, task.settings.workers, report)
     return {"files": _list_files(task, draft, name)}
 
 
@@ -209,8 +209,8 @@ def _release_part(task: StepTask) -> None:
     part = task.inputs.parts[task.number]
     for kind in ("dense", "labels"):
         (task.other("read", task.number) / f"{kind}.npy").unlink(missing_ok=True)
-    for at in range(len(contract.KEYS)):
-        (task.other("columns", at) / part.name).unlink(missing_ok=True)
+    for column in range(len(contract.KEYS)):
+        (task.other("columns", column) / part.name).unlink(missing_ok=True)
 
 
 def _order(task: StepTask) -> Shuffle:
@@ -223,12 +223,12 @@ def _scattered(task: StepTask) -> list[Records]:
     return [Records(path=one / "records", counts=find_piece(one)["counts"]) for one in folders]
 
 
-def _write(task: StepTask, draft: Path, tell: ReportRows) -> dict[str, object]:
+def _write(task: StepTask, draft: Path, report: ReportRows) -> dict[str, object]:
     """Write the arrays of a shuffled part."""
     name = task.inputs.parts[task.number].name
     names = {kind: array_name(name, kind) for kind in contract.KINDS}
     arrays = {kind: draft / file for kind, file in names.items()}
-    _order(task).gather(task.number, _scattered(task), arrays, tell)
+    _order(task).gather(task.number, _scattered(task), arrays, report)
     return {"files": _list_files(task, draft, *names.values())}
 
 

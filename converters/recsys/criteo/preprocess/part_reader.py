@@ -57,8 +57,13 @@ class PartCounts:
 
     def add_labels(self, labels: NDArray[np.int32]) -> None:
         """Count labels; int32[R]."""
-        ones, zeros = int(np.count_nonzero(labels == 1)), int(np.count_nonzero(labels == 0))
-        self.labels.update({"0": zeros, "1": ones, "other": len(labels) - ones - zeros})
+        positives, negatives = (
+            int(np.count_nonzero(labels == 1)),
+            int(np.count_nonzero(labels == 0)),
+        )
+        self.labels.update(
+            {"0": negatives, "1": positives, "other": len(labels) - positives - negatives}
+        )
 
     def facts(self) -> PartFacts:
         """Return the facts as the marker of a finished part holds them."""
@@ -106,24 +111,24 @@ def stats_document(
         "lines": sum(one["lines"] for one in facts),
         "rejects": dict(sorted(rejects.items())),
         "parts": list(parts),
-        "dense": [_dense_entry(at, facts, missing[at]) for at in range(DENSE)],
+        "dense": [_dense_entry(column, facts, missing[column]) for column in range(DENSE)],
         "sparse": [
-            {"name": KEYS[at], "missing": missing[DENSE + at], **columns[at]}
-            for at in range(SPARSE)
+            {"name": KEYS[column], "missing": missing[DENSE + column], **columns[column]}
+            for column in range(SPARSE)
         ],
     }
 
 
-def _dense_entry(at: int, facts: Sequence[PartFacts], missing: int) -> dict[str, object]:
-    histogram = _add_counts([one["histogram"][at] for one in facts])
+def _dense_entry(column: int, facts: Sequence[PartFacts], missing: int) -> dict[str, object]:
+    histogram = _add_counts([one["histogram"][column] for one in facts])
     bounds = ["negative", "0", *(str(1 << power) for power in range(BUCKETS - 2))]
     return {
-        "name": DENSE_NAMES[at],
+        "name": DENSE_NAMES[column],
         "missing": missing,
-        "nonfinite": sum(one["nonfinite"][at] for one in facts),
-        "min": min((one["least"][at] for one in facts if one["least"]), default=None),
-        "max": max((one["most"][at] for one in facts if one["most"]), default=None),
-        "sum": sum(one["total"][at] for one in facts),
+        "nonfinite": sum(one["nonfinite"][column] for one in facts),
+        "min": min((one["least"][column] for one in facts if one["least"]), default=None),
+        "max": max((one["most"][column] for one in facts if one["most"]), default=None),
+        "sum": sum(one["total"][column] for one in facts),
         "histogram": {name: n for name, n in zip(bounds, histogram, strict=True) if n},
     }
 
@@ -140,9 +145,9 @@ class PartReader:
     """Reads a part into a folder."""
 
     def __init__(
-        self, part: Part, folder: Path, settings: Settings, tell: Callable[[int], object]
+        self, part: Part, folder: Path, settings: Settings, report: Callable[[int], object]
     ) -> None:
-        self._part, self._folder, self._settings, self._tell = part, folder, settings, tell
+        self._part, self._folder, self._settings, self._tell = part, folder, settings, report
         self._counts = PartCounts()
         self._files = PartFiles(folder, part.entry.name)
 
@@ -161,9 +166,11 @@ class PartReader:
         finally:
             self._files.close()
         if self._settings.dense == "min2" and counts.rows:
-            least = int(counts.least.min())
-            bad = raw_lines.min2_in_place(self._folder / "dense.npy", counts.rows, HEADER, least)
-            counts.nonfinite += bad
+            minimum = int(counts.least.min())
+            nonfinite = raw_lines.min2_in_place(
+                self._folder / "dense.npy", counts.rows, HEADER, minimum
+            )
+            counts.nonfinite += nonfinite
         facts: PartFacts = {**counts.facts(), "sha256": sha256}
         return facts
 
@@ -216,17 +223,17 @@ class PartReader:
         append_values(files.dense, values)
 
     def _check(self, block: raw_lines.Block) -> None:
-        where, counts = self._part.entry.name, self._counts
+        path, counts = self._part.entry.name, self._counts
         if block.longest > raw_lines.LONGEST:
-            raise raw_lines.too_long_error(where)
+            raise raw_lines.too_long_error(path)
         if not len(block.rejects):
             return
         first = block.rejects[0]
         line, problem = counts.lines + first.line + 1, raw_lines.PROBLEMS[first.reason]
-        said = f"line {line}: {problem}: {first.found}"
+        description = f"line {line}: {problem}: {first.found}"
         if self._settings.strict:
-            raise ConversionError(where, said, "without `strict` it becomes a reject")
+            raise ConversionError(path, description, "without `strict` it becomes a reject")
         if not counts.rows and counts.lines + block.rejects.leading() >= _ENOUGH:
-            said = f"none of the first {_ENOUGH:,} lines can be read; {said}"
+            description = f"none of the first {_ENOUGH:,} lines can be read; {description}"
             hint = "lines are a label, 13 counts and 26 hexadecimal values between tabs"
-            raise ConversionError(where, said, hint)
+            raise ConversionError(path, description, hint)

@@ -18,7 +18,7 @@ _PIECE: Final = 1 << 20
 LONGEST: Final = 1 << 20  # bytes of a line; beyond it a file is not what it should be
 
 
-def read_blocks(stream: BinaryIO, size: int, where: str) -> Iterator[NDArray[np.uint8]]:
+def read_blocks(stream: BinaryIO, size: int, path: str) -> Iterator[NDArray[np.uint8]]:
     """Yield whole lines, about `size` bytes at a time; uint8[n] each."""
     rest = np.empty(0, np.uint8)
     while True:
@@ -29,7 +29,7 @@ def read_blocks(stream: BinaryIO, size: int, where: str) -> Iterator[NDArray[np.
         last = max(filled - LONGEST - 1, 0)
         cut = last + text[last:filled].tobytes().rfind(b"\n") + 1
         if filled - cut > LONGEST:
-            raise too_long_error(where)
+            raise too_long_error(path)
         if filled == len(rest):
             break
         if cut:
@@ -39,17 +39,17 @@ def read_blocks(stream: BinaryIO, size: int, where: str) -> Iterator[NDArray[np.
         yield text[:filled]
 
 
-def _fill(stream: BinaryIO, text: memoryview, begin: int) -> int:
+def _fill(stream: BinaryIO, text: memoryview, position: int) -> int:
     """Read from a place on, and give the end; in pieces: damaged data are told near the place."""
-    while count := stream.readinto(text[begin : begin + _PIECE]):  # type: ignore[attr-defined]
-        begin += count
-    return begin
+    while count := stream.readinto(text[position : position + _PIECE]):  # type: ignore[attr-defined]
+        position += count
+    return position
 
 
-def too_long_error(where: str) -> SourceError:
+def too_long_error(path: str) -> SourceError:
     """Return the error for a line beyond `LONGEST`."""
     hint = "lines of Criteo have 40 fields between tabs: is it such a file?"
-    return SourceError(where, "a line is longer than 1 MiB", hint)
+    return SourceError(path, "a line is longer than 1 MiB", hint)
 
 
 PROBLEMS: Final = {
@@ -88,15 +88,15 @@ class Rejects:
         return len(self.told)
 
     def __getitem__(self, number: int) -> Reject:
-        line, reason, begin, end, column = self.told[number].tolist()
+        line, reason, start, end, column = self.told[number].tolist()
         last = end == len(self.text) or self.text[end] == _NEWLINE
-        if last and end > begin and self.text[end - 1] == _RETURN:
+        if last and end > start and self.text[end - 1] == _RETURN:
             end -= 1
-        field = self.text[begin:end][: _SHOWN + 1].tobytes()
+        field = self.text[start:end][: _SHOWN + 1].tobytes()
         shown = field[:_SHOWN].decode("utf-8", "backslashreplace") + "..." * (len(field) > _SHOWN)
         names = ("label", *DENSE_NAMES, *KEYS)[not self.labelled :]
-        what = f"{column} columns" if reason == row_kernels.BAD_COLUMNS else names[column]
-        return Reject(line=line, reason=REASONS[reason], found=f"{what}: {shown}")
+        field_name = f"{column} columns" if reason == row_kernels.BAD_COLUMNS else names[column]
+        return Reject(line=line, reason=REASONS[reason], found=f"{field_name}: {shown}")
 
     def __iter__(self) -> Iterator[Reject]:
         return (self[number] for number in range(len(self)))
@@ -138,26 +138,26 @@ def parse_block(text: NDArray[np.uint8], *, labelled: bool) -> Block:
     text = _without_marks(text)
     columns = int(labelled) + DENSE + SPARSE
     words = row_kernels.words_of(text)
-    ends, breaks = np.empty(len(text) + 1, np.uint32), np.empty(len(text) + 1, np.uint32)
-    breaks = breaks[: row_kernels.find_breaks(text, words, ends, breaks)]
-    fields = row_kernels.TextFields(text, words, ends, breaks)
+    field_ends, breaks = np.empty(len(text) + 1, np.uint32), np.empty(len(text) + 1, np.uint32)
+    breaks = breaks[: row_kernels.find_breaks(text, words, field_ends, breaks)]
+    fields = row_kernels.TextFields(text, words, field_ends, breaks)
     # A row has at least a tab or an end a column. Pages that no row is written to cost nothing.
-    room = min(len(breaks), len(text) // columns + 1)
+    max_rows = min(len(breaks), len(text) // columns + 1)
     arrays = row_kernels.RowArrays(
-        labels=np.empty(room if labelled else 0, np.int32),
-        dense=np.empty((room, DENSE), np.int32),
-        sparse=np.empty((SPARSE, room), np.uint32),
+        labels=np.empty(max_rows if labelled else 0, np.int32),
+        dense=np.empty((max_rows, DENSE), np.int32),
+        sparse=np.empty((SPARSE, max_rows), np.uint32),
         missing=np.zeros(columns, np.int64),
     )
-    found = [np.empty((0, 5), np.uint32)]
+    reject_blocks = [np.empty((0, 5), np.uint32)]
     state = np.zeros(4, np.int64)
     while state[row_kernels.LINE] < len(breaks):
         state[row_kernels.REJECTS] = 0
         rejects = np.empty((_ROOM, 5), np.uint32)
         row_kernels.parse_lines(fields, arrays, rejects, state)
-        found.append(rejects[: state[row_kernels.REJECTS]])
+        reject_blocks.append(rejects[: state[row_kernels.REJECTS]])
     rows = int(state[row_kernels.ROWS])
-    newlines = ends[breaks - 1].astype(np.int64)
+    newlines = field_ends[breaks - 1].astype(np.int64)
     return Block(
         lines=len(breaks),
         longest=int(np.diff(newlines, prepend=-1).max(initial=0)) - 1,
@@ -165,7 +165,7 @@ def parse_block(text: NDArray[np.uint8], *, labelled: bool) -> Block:
         dense=arrays.dense[:rows],
         sparse=arrays.sparse[:, :rows],
         missing=arrays.missing[int(labelled) :],
-        rejects=Rejects(text=text, told=np.concatenate(found), labelled=labelled),
+        rejects=Rejects(text=text, told=np.concatenate(reject_blocks), labelled=labelled),
     )
 
 
@@ -182,14 +182,14 @@ def ln3(raw: NDArray[np.int32]) -> NDArray[np.float32]:
         return np.log(raw, dtype=np.float32)
 
 
-def min2_in_place(path: Path, rows: int, offset: int, least: int) -> NDArray[np.int64]:
+def min2_in_place(path: Path, rows: int, offset: int, minimum: int) -> NDArray[np.int64]:
     """Replace raw values in a file by ln(x - least + 2), with int32's wrapping."""
     nonfinite = np.zeros(DENSE, np.int64)
-    subtract = np.int32((least - 2 + (1 << 31)) % (1 << 32) - (1 << 31))
+    subtract = np.int32((minimum - 2 + (1 << 31)) % (1 << 32) - (1 << 31))
     for start in range(0, rows, _ROWS):
         shape = (min(_ROWS, rows - start), DENSE)
-        at = offset + start * DENSE * 4
-        values = np.memmap(path, np.int32, "r+", at, shape)
+        position = offset + start * DENSE * 4
+        values = np.memmap(path, np.int32, "r+", position, shape)
         with np.errstate(divide="ignore", invalid="ignore"):
             changed = np.log(values - subtract, dtype=np.float32)
         nonfinite += count_nonfinite(changed)
@@ -199,5 +199,5 @@ def min2_in_place(path: Path, rows: int, offset: int, least: int) -> NDArray[np.
 
 def count_nonfinite(values: NDArray[np.float32]) -> NDArray[np.int64]:
     """Return int64[13]: infinities and NaNs by column."""
-    bad: NDArray[np.bool_] = ~np.isfinite(values)
-    return bad.sum(axis=0, dtype=np.int64) if bad.any() else np.zeros(DENSE, np.int64)
+    nonfinite: NDArray[np.bool_] = ~np.isfinite(values)
+    return nonfinite.sum(axis=0, dtype=np.int64) if nonfinite.any() else np.zeros(DENSE, np.int64)

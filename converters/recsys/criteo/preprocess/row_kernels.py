@@ -48,32 +48,32 @@ def words_of(text: NDArray[np.uint8]) -> NDArray[np.uint64]:
 def find_breaks(
     text: NDArray[np.uint8],
     words: NDArray[np.uint64],
-    ends: NDArray[np.uint32],
+    field_ends: NDArray[np.uint32],
     breaks: NDArray[np.uint32],
 ) -> np.int64:
     """Find tabs and newlines."""
     fields, lines = _U(0), _U(0)
-    for at in range(0, len(text) - 7, 8):
-        word = words[_U(at)]
-        found = _zero_bytes(word ^ _TABS) | _zero_bytes(word ^ _NEWLINES)
-        while found:
-            lowest = found & (~found + _U(1))
-            place = _U(at) + (((lowest >> _U(7)) * _BYTE_NUMBERS) >> _U(56))
-            ends[fields] = place
+    for index in range(0, len(text) - 7, 8):
+        word = words[_U(index)]
+        matches = _zero_bytes(word ^ _TABS) | _zero_bytes(word ^ _NEWLINES)
+        while matches:
+            lowest = matches & (~matches + _U(1))
+            position = _U(index) + (((lowest >> _U(7)) * _BYTE_NUMBERS) >> _U(56))
+            field_ends[fields] = position
             fields += _U(1)
-            if text[place] == _NEWLINE:
+            if text[position] == _NEWLINE:
                 breaks[lines] = fields
                 lines += _U(1)
-            found ^= lowest
-    for at in range(len(text) // 8 * 8, len(text)):
-        if text[at] == _TAB or text[at] == _NEWLINE:
-            ends[fields] = at
+            matches ^= lowest
+    for index in range(len(text) // 8 * 8, len(text)):
+        if text[index] == _TAB or text[index] == _NEWLINE:
+            field_ends[fields] = index
             fields += _U(1)
-            if text[at] == _NEWLINE:
+            if text[index] == _NEWLINE:
                 breaks[lines] = fields
                 lines += _U(1)
     if len(text) and text[len(text) - 1] != _NEWLINE:
-        ends[fields] = len(text)
+        field_ends[fields] = len(text)
         breaks[lines] = fields + _U(1)
         lines += _U(1)
     return np.int64(lines)
@@ -108,15 +108,17 @@ def parse_lines(
     lines: TextFields, rows: RowArrays, rejects: NDArray[np.uint32], state: NDArray[np.int64]
 ) -> None:
     """Parse lines until they or the room for rejects end."""
-    ends, breaks, dense = lines.ends, lines.breaks, rows.dense
+    field_ends, breaks, dense = lines.ends, lines.breaks, rows.dense
     labelled = 1 if len(rows.labels) else 0
     line, row, rejected = state[0], state[1], state[2]
     while line < len(breaks) and rejected < len(rejects):
-        line, row, bad = _parse_rows(lines, rows, line, row)
+        line, row, bad_column = _parse_rows(lines, rows, line, row)
         if line < len(breaks):
             first = np.int64(breaks[line - 1]) if line else 0
             fields = np.int64(breaks[line]) - first
-            _write_reject(ends, first, fields, bad, labelled, dense.shape[1], rejects[rejected])
+            _write_reject(
+                field_ends, first, fields, bad_column, labelled, dense.shape[1], rejects[rejected]
+            )
             rejects[rejected, 0] = line
             rejected += 1
             line += 1
@@ -126,18 +128,18 @@ def parse_lines(
 @inner_kernel
 def _parse_rows(lines: TextFields, rows: RowArrays, line: int, row: int) -> tuple[int, int, int]:
     """Parse lines up to one that is no row; gives it, the rows, and its first bad column or -1."""
-    text, words, ends, breaks = lines
+    text, words, field_ends, breaks = lines
     labels, dense, sparse, missing = rows
     labelled, columns = 1 if len(labels) else 0, len(missing)
-    ints, most = labelled + dense.shape[1], _U(len(words))
+    ints, word_count = labelled + dense.shape[1], _U(len(words))
     while line < len(breaks):
         first = np.int64(breaks[line - 1]) if line else np.int64(0)
         if np.int64(breaks[line]) - first != columns:
             return line, row, -1
-        start = _U(ends[_U(first - 1)]) + _U(1) if first else _U(0)
+        start = _U(field_ends[_U(first - 1)]) + _U(1) if first else _U(0)
         for column in range(columns):
-            end = _U(ends[_U(first + column)])
-            word = words[start] if start < most else _U(_NO_WORD)
+            end = _U(field_ends[_U(first + column)])
+            word = words[start] if start < word_count else _U(_NO_WORD)
             if column < ints:
                 number = _parse_short_integer(word, end - start)
             else:
@@ -153,7 +155,7 @@ def _parse_rows(lines: TextFields, rows: RowArrays, line: int, row: int) -> tupl
             else:
                 labels[_U(row)] = number
             start = end + _U(1)
-        _count_empty(text, ends, first, missing)
+        _count_empty(text, field_ends, first, missing)
         row, line = row + 1, line + 1
     return line, row, -1
 
@@ -174,16 +176,16 @@ def _parse_slowly(
 
 @inner_kernel
 def _count_empty(
-    text: NDArray[np.uint8], ends: NDArray[np.uint32], first: int, missing: NDArray[np.int64]
+    text: NDArray[np.uint8], field_ends: NDArray[np.uint32], first: int, missing: NDArray[np.int64]
 ) -> None:
     """Count the empty fields of a row whose fields begin at `first`."""
     last = len(missing) - 1
     for column in range(1, last):
-        at = _U(first + column)
-        missing[_U(column)] += ends[at] - ends[at - _U(1)] == 1
-    start = np.int64(ends[first - 1]) + 1 if first else 0
-    missing[0] += np.int64(ends[first]) == start
-    start, end = np.int64(ends[first + last - 1]) + 1, np.int64(ends[first + last])
+        field = _U(first + column)
+        missing[_U(column)] += field_ends[field] - field_ends[field - _U(1)] == 1
+    start = np.int64(field_ends[first - 1]) + 1 if first else 0
+    missing[0] += np.int64(field_ends[first]) == start
+    start, end = np.int64(field_ends[first + last - 1]) + 1, np.int64(field_ends[first + last])
     missing[last] += start == end or (start == end - 1 and text[start] == _RETURN)
 
 
@@ -208,8 +210,8 @@ def _parse_short_hexadecimal(word: np.uint64, length: np.uint64) -> np.int64:
     """The number of up to eight hexadecimal digits that a word begins with, or `_BAD`."""
     if length > _U(8):
         return np.int64(_BAD)
-    half = length << _U(2)
-    word = ((word << (_U(32) - half)) << (_U(32) - half)) | ((_ZEROS >> half) >> half)
+    shift = length << _U(2)
+    word = ((word << (_U(32) - shift)) << (_U(32) - shift)) | ((_ZEROS >> shift) >> shift)
     no_digit = (word ^ _ZEROS) + _ABOVE_9
     letter = (word | _SMALL_LETTER) ^ _BEFORE_A  # a to f: 1 to 6
     no_letter = (letter + _ABOVE_6) | ~(letter + _ABOVE_0)
@@ -227,8 +229,8 @@ def _parse_any_integer(text: NDArray[np.uint8], start: np.uint64, end: np.uint64
     if negative:
         start += _U(1)
     number = np.int64(_BAD) if negative and start == end else np.int64(0)
-    for place in range(start, end):
-        digit = np.int64(text[place]) - 48
+    for index in range(start, end):
+        digit = np.int64(text[index]) - 48
         if digit < 0 or digit > 9 or number > 1 << 31:
             return np.int64(_BAD)
         number = number * 10 + digit
@@ -240,8 +242,8 @@ def _parse_any_integer(text: NDArray[np.uint8], start: np.uint64, end: np.uint64
 @inner_kernel
 def _parse_any_hexadecimal(text: NDArray[np.uint8], start: np.uint64, end: np.uint64) -> np.int64:
     number = np.int64(0)
-    for place in range(start, end):
-        byte = np.int64(text[place])
+    for index in range(start, end):
+        byte = np.int64(text[index])
         letter = (byte | 32) - 97
         digit = byte - 48 if byte < 58 else letter + 10
         if digit < 0 or digit > 15 or (byte >= 58 and letter < 0):
@@ -254,26 +256,28 @@ def _parse_any_hexadecimal(text: NDArray[np.uint8], start: np.uint64, end: np.ui
 
 @inner_kernel
 def _write_reject(
-    ends: NDArray[np.uint32],
+    field_ends: NDArray[np.uint32],
     first: int,
     fields: int,
-    bad: int,
+    bad_column: int,
     labelled: int,
     dense_columns: int,
     reject: NDArray[np.uint32],
 ) -> None:
     """Say what is wrong with the line whose fields begin at `first`, see `parse`."""
-    if bad < 0:
+    if bad_column < 0:
         reject[1] = BAD_COLUMNS
-        begin, last = first, first + fields - 1
+        first_field, last = first, first + fields - 1
         reject[4] = fields
     else:
         ints = labelled + dense_columns
-        reject[1] = BAD_LABEL if bad < labelled else BAD_DENSE if bad < ints else BAD_SPARSE
-        begin = last = first + bad
-        reject[4] = bad
-    reject[2] = np.int64(ends[begin - 1]) + 1 if begin else 0
-    reject[3] = ends[last]
+        reject[1] = (
+            BAD_LABEL if bad_column < labelled else BAD_DENSE if bad_column < ints else BAD_SPARSE
+        )
+        first_field = last = first + bad_column
+        reject[4] = bad_column
+    reject[2] = np.int64(field_ends[first_field - 1]) + 1 if first_field else 0
+    reject[3] = field_ends[last]
 
 
 BUCKETS: Final = 34
@@ -283,8 +287,8 @@ _CHUNK = 4096
 @kernel
 def measure_dense(
     dense: NDArray[np.int32],
-    least: NDArray[np.int64],
-    most: NDArray[np.int64],
+    minima: NDArray[np.int64],
+    maxima: NDArray[np.int64],
     total: NDArray[np.int64],
     histogram: NDArray[np.int64],
 ) -> None:
@@ -292,13 +296,13 @@ def measure_dense(
     for first in range(0, len(dense), _CHUNK):  # so that a chunk stays in the cache
         stop = min(first + _CHUNK, len(dense))
         for column in range(dense.shape[1]):
-            low, high, added = least[column], most[column], np.int64(0)
+            low, high, added = minima[column], maxima[column], np.int64(0)
             for row in range(first, stop):
                 value = np.int64(dense[row, column])
                 low, high = min(low, value), max(high, value)
                 added += value
                 histogram[column, _bucket_of(value)] += 1
-            least[column], most[column] = low, high
+            minima[column], maxima[column] = low, high
             total[column] += added
 
 
@@ -307,19 +311,19 @@ def _bucket_of(value: np.int64) -> np.int64:
     """0 for a negative value, 1 for 0, else 1 + its bits."""
     if value <= 0:
         return 1 + (value >> 63)
-    found: np.int64 = bit_length(value)
-    return found + 1
+    bits: np.int64 = bit_length(value)
+    return bits + 1
 
 
 @kernel
 def bit_length(value: np.int64) -> int:
     """Return the number of bits of a positive number, without leading zeros."""
-    found = 1
+    bits = 1
     for power in (32, 16, 8, 4, 2, 1):
         if value >> power:
-            found += power
+            bits += power
             value >>= power
-    return found
+    return bits
 
 
 @inner_kernel
@@ -334,7 +338,7 @@ def _mix_bits(value: np.uint64) -> np.uint64:
 @kernel
 def assign_ids(
     values: NDArray[np.uint32],
-    begin: int,
+    start: int,
     slots: NDArray[np.uint64],
     count: int,
     counts: NDArray[np.uint32],
@@ -346,26 +350,26 @@ def assign_ids(
     low = np.uint64(0xFFFFFFFF)
     shift = np.uint64(32)
     known = count
-    for place in range(begin, len(values)):
-        value = np.uint64(values[place])
-        at = _mix_bits(value) & mask
+    for index in range(start, len(values)):
+        value = np.uint64(values[index])
+        position = _mix_bits(value) & mask
         while True:
-            slot = slots[at]
+            slot = slots[position]
             if slot == 0:
                 if count >= len(counts):
-                    return place, count
-                slots[at] = (value << shift) | np.uint64(count + 1)
+                    return index, count
+                slots[position] = (value << shift) | np.uint64(count + 1)
                 counts[count] = 1
-                fresh[count - known] = values[place]
-                ids[place] = FIRST_ID + count
+                fresh[count - known] = values[index]
+                ids[index] = FIRST_ID + count
                 count += 1
                 break
             if slot >> shift == value:
                 number = np.int64(slot & low) - 1
                 counts[number] += np.uint32(1)
-                ids[place] = FIRST_ID + number
+                ids[index] = FIRST_ID + number
                 break
-            at = (at + np.uint64(1)) & mask
+            position = (position + np.uint64(1)) & mask
     return len(values), count
 
 
@@ -381,18 +385,18 @@ def look_up_ids(
     low = np.uint64(0xFFFFFFFF)
     shift = np.uint64(32)
     unseen = 0
-    for place in range(len(values)):
-        value = np.uint64(values[place])
-        at = _mix_bits(value) & mask
-        while slots[at] != 0 and slots[at] >> shift != value:
-            at = (at + np.uint64(1)) & mask
-        if slots[at] == 0:
-            ids[place] = RARE_ID
+    for index in range(len(values)):
+        value = np.uint64(values[index])
+        position = _mix_bits(value) & mask
+        while slots[position] != 0 and slots[position] >> shift != value:
+            position = (position + np.uint64(1)) & mask
+        if slots[position] == 0:
+            ids[index] = RARE_ID
             unseen += 1
         else:
-            number = np.int64(slots[at] & low) - 1
+            number = np.int64(slots[position] & low) - 1
             counts[number] += np.uint32(1)
-            ids[place] = FIRST_ID + number
+            ids[index] = FIRST_ID + number
     return unseen
 
 
@@ -402,7 +406,7 @@ def rehash_slots(old: NDArray[np.uint64], new: NDArray[np.uint64]) -> None:
     mask = np.uint64(len(new) - 1)
     for slot in old:
         if slot != 0:
-            at = _mix_bits(slot >> np.uint64(32)) & mask
-            while new[at] != 0:
-                at = (at + np.uint64(1)) & mask
-            new[at] = slot
+            position = _mix_bits(slot >> np.uint64(32)) & mask
+            while new[position] != 0:
+                position = (position + np.uint64(1)) & mask
+            new[position] = slot

@@ -28,40 +28,40 @@ def invert_permutation(permutation: NDArray[np.uint32], done: NDArray[np.uint8])
     for start in range(len(permutation)):
         if done[start >> 3] >> (start & 7) & 1:
             continue
-        before, at = np.int64(start), np.int64(permutation[start])
-        while at != start:
-            following = np.int64(permutation[at])
-            permutation[at] = before
-            done[at >> 3] |= np.uint8(1 << (at & 7))
-            before = at
-            at = following
-        permutation[start] = before
+        previous, position = np.int64(start), np.int64(permutation[start])
+        while position != start:
+            following = np.int64(permutation[position])
+            permutation[position] = previous
+            done[position >> 3] |= np.uint8(1 << (position & 7))
+            previous = position
+            position = following
+        permutation[start] = previous
 
 
 @kernel
-def count_buckets(places: NDArray[np.uint32], size: int, counts: NDArray[np.int64]) -> None:
+def count_buckets(positions: NDArray[np.uint32], size: int, counts: NDArray[np.int64]) -> None:
     """Add the rows of each bucket of `size` places to `counts`."""
-    for place in places:
-        counts[np.int64(place) // size] += 1
+    for position in positions:
+        counts[np.int64(position) // size] += 1
 
 
 @kernel
 def sort_into_buckets(
-    places: NDArray[np.uint32],
+    positions: NDArray[np.uint32],
     size: int,
     labels: NDArray[np.uint32],
     dense: NDArray[np.uint32],
     sparse: NDArray[np.uint32],
-    ends: NDArray[np.int64],
+    next_records: NDArray[np.int64],
     records: NDArray[np.uint32],
 ) -> None:
     """Make records of rows, those of a bucket side by side."""
     width = dense.shape[1]
-    for row in range(len(places)):
-        bucket = np.int64(places[row]) // size
-        record = records[ends[bucket]]
-        ends[bucket] += 1
-        record[0] = places[row]
+    for row in range(len(positions)):
+        bucket = np.int64(positions[row]) // size
+        record = records[next_records[bucket]]
+        next_records[bucket] += 1
+        record[0] = positions[row]
         record[1] = labels[row]
         for column in range(width):
             record[2 + column] = dense[row, column]
@@ -112,14 +112,14 @@ class PartRows:
     def sparse(self, start: int, stop: int) -> NDArray[np.uint32]:
         """Return uint32[26, R]: the ids of rows start..stop-1."""
         sparse = np.empty((SPARSE, stop - start), np.uint32)
-        for at, path in enumerate(self.ids):
+        for column, path in enumerate(self.ids):
             ids = _read_slice(path, 0, start, stop)
-            if at in self.remaps:
+            if column in self.remaps:
                 # Those below the first one stay, they are of unseen values.
-                remap = map_values(self.remaps[at], np.uint32)
-                own = ids >= contract.FIRST_ID
-                ids[own] = remap[ids[own] - contract.FIRST_ID]
-            sparse[at] = _round_to_float32(ids) if self.rounded else ids
+                remap = map_values(self.remaps[column], np.uint32)
+                is_known = ids >= contract.FIRST_ID
+                ids[is_known] = remap[ids[is_known] - contract.FIRST_ID]
+            sparse[column] = _round_to_float32(ids) if self.rounded else ids
         return sparse
 
 
@@ -137,7 +137,9 @@ def _round_to_float32(values: NDArray[np.uint32]) -> NDArray[np.uint32]:
 _ROWS: Final = 1 << 16
 
 
-def write_sparse(source: PartRows, path: Path, threads: int, tell: Callable[[int], object]) -> None:
+def write_sparse(
+    source: PartRows, path: Path, threads: int, report: Callable[[int], object]
+) -> None:
     """Write the ids of a part, in its order."""
     contract.create_array(path, "sparse", source.rows)
 
@@ -149,7 +151,7 @@ def write_sparse(source: PartRows, path: Path, threads: int, tell: Callable[[int
 
     with ThreadPoolExecutor(threads, "write") as pool:
         for rows in pool.map(write_rows, range(0, source.rows, _ROWS)):
-            tell(rows)
+            report(rows)
 
 
 _WIDTH: Final = 2 + DENSE + SPARSE
@@ -165,10 +167,10 @@ def inverse_permutation(rows: int, seed: int) -> NDArray[np.uint32]:
     if rows > _MOST:
         problem = f"{rows:,} training rows cannot be shuffled, {_MOST:,} can"
         raise ConversionError("", problem, "choose fewer `days`, or no `shuffle_seed`")
-    places = np.arange(rows, dtype=np.uint32)
-    np.random.RandomState(seed).shuffle(places)
-    invert_permutation(places, np.zeros(rows // 8 + 1, np.uint8))
-    return places
+    permutation = np.arange(rows, dtype=np.uint32)
+    np.random.RandomState(seed).shuffle(permutation)
+    invert_permutation(permutation, np.zeros(rows // 8 + 1, np.uint8))
+    return permutation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,69 +214,77 @@ class Shuffle:
     def scatter(
         self,
         source: PartRows,
-        places: NDArray[np.uint32],
+        positions: NDArray[np.uint32],
         path: Path,
-        tell: Callable[[int], object],
+        report: Callable[[int], object],
     ) -> Records:
         """Write the records of a part, whose rows go to these places, into a file."""
         counts = np.zeros(-(-self._rows // self._bucket), np.int64)
-        count_buckets(places, self._bucket, counts)
-        ends, block = np.cumsum(counts) - counts, self.block
+        count_buckets(positions, self._bucket, counts)
+        offsets, block = np.cumsum(counts) - counts, self.block
         path.touch()
         with ThreadPoolExecutor(self._threads, "shuffle") as pool:
             tasks = deque[Future[int]]()
             for start in range(0, source.rows, block):
-                own, begins = places[start : start + block], ends.copy()
-                count_buckets(own, self._bucket, ends)
-                tasks.append(pool.submit(self._scatter, source, start, own, begins, path))
+                block_positions, begins = positions[start : start + block], offsets.copy()
+                count_buckets(block_positions, self._bucket, offsets)
+                tasks.append(
+                    pool.submit(self._scatter, source, start, block_positions, begins, path)
+                )
                 if len(tasks) > self._threads:
-                    tell(tasks.popleft().result())
+                    report(tasks.popleft().result())
             for task in tasks:
-                tell(task.result())
+                report(task.result())
         return Records(path=path, counts=counts.tolist())
 
     def _scatter(
         self,
         source: PartRows,
         start: int,
-        places: NDArray[np.uint32],
+        positions: NDArray[np.uint32],
         begins: NDArray[np.int64],
         path: Path,
     ) -> int:
         counts = np.zeros(len(begins), np.int64)
-        count_buckets(places, self._bucket, counts)
-        ends = np.concatenate([[0], np.cumsum(counts)[:-1]])
-        records = np.empty((len(places), _WIDTH), np.uint32)
-        labels, dense, sparse = source.read(start, start + len(places))
-        sort_into_buckets(places, self._bucket, labels, dense, sparse, ends, records)
+        count_buckets(positions, self._bucket, counts)
+        offsets = np.concatenate([[0], np.cumsum(counts)[:-1]])
+        records = np.empty((len(positions), _WIDTH), np.uint32)
+        labels, dense, sparse = source.read(start, start + len(positions))
+        sort_into_buckets(positions, self._bucket, labels, dense, sparse, offsets, records)
         for number in np.flatnonzero(counts).tolist():
-            own = records[ends[number] - counts[number] : ends[number]]
-            _write_at(path, own, int(begins[number]) * _RECORD)
-        return len(places)
+            bucket_records = records[offsets[number] - counts[number] : offsets[number]]
+            _write_at(path, bucket_records, int(begins[number]) * _RECORD)
+        return len(positions)
 
     def gather(
         self,
         number: int,
         scattered: Sequence[Records],
         arrays: Mapping[str, Path],
-        tell: Callable[[int], object],
+        report: Callable[[int], object],
     ) -> None:
         """Write the arrays of one part, by kind, of what `scatter` made of every part."""
-        begin, end = self._begins[number : number + 2]
+        first_row, last_row = self._begins[number : number + 2]
         for kind, path in arrays.items():
-            contract.create_array(path, kind, end - begin)
+            contract.create_array(path, kind, last_row - first_row)
 
         def gather(bucket: int) -> int:
             first, values = self._arranged(bucket, scattered)
-            start, stop = max(first, begin), min(first + self._bucket, end)
+            start, stop = max(first, first_row), min(first + self._bucket, last_row)
             for kind, path in arrays.items():
-                own = values[kind][start - first : stop - first]
-                _write_at(path, own, contract.HEADER + (start - begin) * contract.row_bytes(kind))
+                part_rows = values[kind][start - first : stop - first]
+                _write_at(
+                    path,
+                    part_rows,
+                    contract.HEADER + (start - first_row) * contract.row_bytes(kind),
+                )
             return stop - start
 
         with ThreadPoolExecutor(self._threads, "shuffle") as pool:
-            for rows in pool.map(gather, range(begin // self._bucket, -(-end // self._bucket))):
-                tell(rows)
+            for rows in pool.map(
+                gather, range(first_row // self._bucket, -(-last_row // self._bucket))
+            ):
+                report(rows)
 
     def truncate(self, number: int, scattered: Sequence[Records]) -> None:
         """Delete the records that only this part and later ones had use of."""
@@ -287,11 +297,11 @@ class Shuffle:
         """Return the first place of a bucket, and its rows in order by kind."""
         first = number * self._bucket
         rows = min(self._bucket, self._rows - first)
-        records, found = np.empty((rows, _WIDTH), np.uint32), 0
+        records, count = np.empty((rows, _WIDTH), np.uint32), 0
         for one in scattered:
-            found += one.read_into(records[found:], number)
-        if found != rows:
-            problem = f"bucket {number} holds {found:,} of {rows:,} rows"
+            count += one.read_into(records[count:], number)
+        if count != rows:
+            problem = f"bucket {number} holds {count:,} of {rows:,} rows"
             problem += ": something else changed the files"
             raise OutputError("shuffled rows", problem, "start again without `resume`")
         values = {

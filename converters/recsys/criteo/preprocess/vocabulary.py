@@ -82,15 +82,15 @@ class Ids:
         return counts
 
     def _assign(self, values: NDArray[np.uint32], ids: NDArray[np.int32]) -> NDArray[np.uint32]:
-        before, place = self.count, 0
+        before, position = self.count, 0
         fresh = np.empty(len(values), np.uint32)
-        while place < len(values):
+        while position < len(values):
             known = self.count
             new = fresh[known - before :]
-            place, self.count = assign_ids(
-                values, place, self._slots, self.count, self._counts, ids, new
+            position, self.count = assign_ids(
+                values, position, self._slots, self.count, self._counts, ids, new
             )
-            if place < len(values):
+            if position < len(values):
                 self._grow()
         return fresh[: self.count - before]
 
@@ -149,10 +149,12 @@ def load_vocabulary(folder: Path, key: str) -> Vocabulary:
     try:
         with pq.ParquetFile(path) as file:
             table = file.read()
-            told = json.loads((file.metadata.metadata or {}).get(contract.METADATA_KEY, b"null"))
-        if not isinstance(told, dict) or told.get("column") != key:
+            metadata = json.loads(
+                (file.metadata.metadata or {}).get(contract.METADATA_KEY, b"null")
+            )
+        if not isinstance(metadata, dict) or metadata.get("column") != key:
             raise ValueError(f"its metadata are not those of {key}")
-        next_id = int(told["next_id"])
+        next_id = int(metadata["next_id"])
         for field in SCHEMA:
             column = table[field.name]
             if column.type != field.type or column.null_count:
@@ -162,14 +164,19 @@ def load_vocabulary(folder: Path, key: str) -> Vocabulary:
         raise SourceError(str(path), "this vocabulary does not exist", _HINT) from error
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
         raise SourceError(str(path), f"is not a vocabulary of ingot: {error}", _HINT) from error
-    found = Vocabulary(values=values, ids=ids, counts=counts, next_id=next_id)
-    own = found.ids[found.ids != contract.RARE_ID]
-    least, most = own.min(initial=contract.FIRST_ID), own.max(initial=contract.FIRST_ID - 1)
-    once = len(np.unique(found.values)) == len(found.values)
-    whole = len(own) == found.next_id - contract.FIRST_ID == len(np.unique(own))
-    if least < contract.FIRST_ID or most >= found.next_id or not whole or not once:
+    vocabulary = Vocabulary(values=values, ids=ids, counts=counts, next_id=next_id)
+    ids_in_use = vocabulary.ids[vocabulary.ids != contract.RARE_ID]
+    lowest, highest = (
+        ids_in_use.min(initial=contract.FIRST_ID),
+        ids_in_use.max(initial=contract.FIRST_ID - 1),
+    )
+    unique = len(np.unique(vocabulary.values)) == len(vocabulary.values)
+    complete = (
+        len(ids_in_use) == vocabulary.next_id - contract.FIRST_ID == len(np.unique(ids_in_use))
+    )
+    if lowest < contract.FIRST_ID or highest >= vocabulary.next_id or not complete or not unique:
         raise SourceError(str(path), "is damaged: ids are missing, or stand in it twice", _HINT)
-    return found
+    return vocabulary
 
 
 def vocabulary_digest(folder: Path) -> str:
@@ -179,18 +186,18 @@ def vocabulary_digest(folder: Path) -> str:
         listed = {one["path"]: one["sha256"] for one in files}
     except (OSError, ValueError, KeyError, TypeError):
         listed = {}
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for key in contract.KEYS:
         path = contract.vocabulary_path(folder, key)
         try:
             with path.open("rb") as file:
-                found = hashlib.file_digest(file, "sha256")
+                file_digest = hashlib.file_digest(file, "sha256")
         except OSError as error:
             raise SourceError(str(path), f"cannot be read: {error.strerror}", _HINT) from error
-        if listed and listed.get(path.relative_to(folder).as_posix()) != found.hexdigest():
+        if listed and listed.get(path.relative_to(folder).as_posix()) != file_digest.hexdigest():
             raise SourceError(str(path), "was changed since the run that wrote it", _HINT)
-        whole.update(found.digest())
-    return whole.hexdigest()
+        digest.update(file_digest.digest())
+    return digest.hexdigest()
 
 
 _ROWS: Final = 1 << 20
@@ -199,8 +206,8 @@ _ROWS: Final = 1 << 20
 class Column:
     """The map of a column, its log, and the vocabulary that it began with."""
 
-    def __init__(self, log: Path, at: int, settings: Settings) -> None:
-        self.key = contract.KEYS[at]
+    def __init__(self, log: Path, index: int, settings: Settings) -> None:
+        self.key = contract.KEYS[index]
         self.prior = load_vocabulary(settings.vocab, self.key) if settings.vocab else _NOTHING
         self._map = Ids(self.key, grows=settings.unseen == "new")
         self._map.restore(self.prior.values)
@@ -304,8 +311,12 @@ def finish_column(column: Column, remap: Path, settings: Settings, result: Path)
             rows += int(piece.counts.sum())
             piece.ids.tofile(ids)
             writer.write_table(pa.table([piece.values, piece.ids, piece.total], schema=SCHEMA))
-        told = {"column": column.key, "frequency_threshold": settings.threshold, "next_id": next_id}
-        writer.add_key_value_metadata({contract.METADATA_KEY: json.dumps(told)})
+        metadata = {
+            "column": column.key,
+            "frequency_threshold": settings.threshold,
+            "next_id": next_id,
+        }
+        writer.add_key_value_metadata({contract.METADATA_KEY: json.dumps(metadata)})
     if not sums.remapped:
         remap.unlink()
     sums.rare_rows += unseen

@@ -54,8 +54,8 @@ class Shape:
 
 def words_of(name: str) -> str:
     """Return a column's name in lower case, its words joined by `_` (`userId` = `user_id`)."""
-    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
-    return re.sub(r"\W+", "_", apart).strip("_").lower()
+    separated = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return re.sub(r"\W+", "_", separated).strip("_").lower()
 
 
 def shape_of_cells(name: str, cells: Sequence[str]) -> Shape:
@@ -107,8 +107,8 @@ def value_mark(pieces: Sequence[str]) -> str | None:
     return None
 
 
-def _share_of(cells: Sequence[str], holds: Callable[[str], object]) -> float:
-    return sum(bool(holds(cell)) for cell in cells) / max(1, len(cells))
+def _share_of(cells: Sequence[str], predicate: Callable[[str], object]) -> float:
+    return sum(bool(predicate(cell)) for cell in cells) / max(1, len(cells))
 
 
 def _is_number(text: str) -> bool:
@@ -120,36 +120,36 @@ def _is_number(text: str) -> bool:
 
 
 def _number_shape(name: str, cells: Sequence[str]) -> Shape | None:
-    plain = [cell.replace(",", "") if _THOUSANDS.fullmatch(cell) else cell for cell in cells]
-    if _share_of(plain, _is_number) < _NEARLY_ALL:
+    numerals = [cell.replace(",", "") if _THOUSANDS.fullmatch(cell) else cell for cell in cells]
+    if _share_of(numerals, _is_number) < _NEARLY_ALL:
         return None
-    values = [float(one) for one in plain if _is_number(one)]
-    named = bool(_TIME_NAME.search(words_of(name)))
+    values = [float(one) for one in numerals if _is_number(one)]
+    named_as_time = bool(_TIME_NAME.search(words_of(name)))
     epoch = any(all(low <= one <= high for one in values) for low, high in _EPOCHS)
-    if epoch and named:
+    if epoch and named_as_time:
         return Shape(unread="a time, in seconds or parts of them")
-    if _are_stamps(plain, named):
+    if _are_stamps(numerals, named_as_time):
         return Shape(unread="a date or time, written as a number")
     fraction = any(not one.is_integer() for one in values if one == one and abs(one) < 1e300)
     return Shape(number=True, fraction=fraction)
 
 
-def _are_stamps(cells: Sequence[str], named: bool) -> bool:
+def _are_stamps(cells: Sequence[str], named_as_time: bool) -> bool:
     """Whether numbers are dates: YYYYMMDD, YYMMDDHH and the like, which hardly any ids all are."""
     if _share_of(cells, _STAMP.fullmatch) >= _NEARLY_ALL:
         return True
     many = len(set(cells)) >= _BY_CHANCE and min(map(len, cells)) >= len("YYMMDDHH")
-    return (named or many) and _share_of(cells, _SHORT_STAMP.fullmatch) >= _NEARLY_ALL
+    return (named_as_time or many) and _share_of(cells, _SHORT_STAMP.fullmatch) >= _NEARLY_ALL
 
 
 def _separates(mark: str, cells: Sequence[str], distinct: Sequence[str]) -> bool:
-    held = [cell for cell in cells if mark in cell]
-    if len(held) < max(2, 0.05 * len(cells)):
+    separated = [cell for cell in cells if mark in cell]
+    if len(separated) < max(2, 0.05 * len(cells)):
         return False
-    bare = mark.strip() or mark
-    if mark != bare and any(cell.count(bare) != cell.count(mark) for cell in held):
+    stripped = mark.strip() or mark
+    if mark != stripped and any(cell.count(stripped) != cell.count(mark) for cell in separated):
         return False
-    pieces = [one for cell in held for one in cell.split(mark) if one]
+    pieces = [one for cell in separated for one in cell.split(mark) if one]
     if mark == " ":
         return _share_of(pieces, _BARE.fullmatch) >= _NEARLY_ALL
     if not pieces or max(map(len, pieces)) > 200:
@@ -163,7 +163,7 @@ def _separates(mark: str, cells: Sequence[str], distinct: Sequence[str]) -> bool
     # of a title.
     pieces = [one for cell in distinct for one in cell.split(mark) if one]
     short = sum(map(len, pieces)) <= 40 * len(pieces)
-    return short and len(held) >= 10 and 2 * len(set(pieces)) <= len(pieces)
+    return short and len(separated) >= 10 and 2 * len(set(pieces)) <= len(pieces)
 
 
 def _is_balanced(text: str) -> bool:

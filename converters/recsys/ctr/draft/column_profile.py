@@ -42,8 +42,8 @@ class Distinct:
     The sample is of the tokens with the smallest hashes, so that each has its exact count.
     """
 
-    def __init__(self, most: int = MOST) -> None:
-        self._most = most
+    def __init__(self, max_hashes: int = MOST) -> None:
+        self._most = max_hashes
         self._limit = 0  # hashes from here on are not in the sample; 0: all are
         self._hashes = np.empty(0, dtype=np.uint64)
         self._counts = np.empty(0, dtype=np.int64)
@@ -59,8 +59,8 @@ class Distinct:
         hashes = np.array([xxhash.xxh3_64_intdigest(word) for word in words], dtype=np.uint64)
         self.occurrences += int(counts.sum())
         if self._limit:
-            kept = hashes < np.uint64(self._limit)
-            hashes, counts = hashes[kept], counts[kept]
+            in_sample = hashes < np.uint64(self._limit)
+            hashes, counts = hashes[in_sample], counts[in_sample]
         self._pending.append((hashes, counts))
         self._waiting += len(hashes)
         if self._waiting > self._most:
@@ -72,8 +72,8 @@ class Distinct:
         hashes = np.concatenate([self._hashes, *(one for one, _ in self._pending)])
         counts = np.concatenate([self._counts, *(one for _, one in self._pending)])
         self._pending, self._waiting = [], 0
-        self._hashes, places = np.unique(hashes, return_inverse=True)
-        self._counts = np.bincount(places, counts, len(self._hashes)).astype(np.int64)
+        self._hashes, inverse = np.unique(hashes, return_inverse=True)
+        self._counts = np.bincount(inverse, counts, len(self._hashes)).astype(np.int64)
         if len(self._hashes) > self._most:
             self._limit = int(self._hashes[self._most])
             self._hashes = self._hashes[: self._most]
@@ -107,8 +107,8 @@ class Distinct:
         if not len(self._counts):
             return 0
         sums = np.cumsum(np.sort(self._counts)[::-1])
-        place = int(np.searchsorted(sums, share * sums[-1] - 1e-9)) + 1
-        return round(min(place, len(sums)) * self._scale)
+        rank = int(np.searchsorted(sums, share * sums[-1] - 1e-9)) + 1
+        return round(min(rank, len(sums)) * self._scale)
 
 
 LOOKED_AT: Final = 5000  # rows all over the table that the shape of a column is judged by
@@ -157,17 +157,17 @@ class Profile:
             texts = read.cell_texts(column, where)
             for text in MISSING:
                 self.missing_texts[text] += int(read.is_among(texts, (text.encode(),)).sum())
-            zeros = int(read.is_among(texts, read.FALSE).sum())
-            ones = int(read.is_among(texts, read.TRUE).sum())
+            negatives = int(read.is_among(texts, read.FALSE).sum())
+            positives = int(read.is_among(texts, read.TRUE).sum())
             before = self.labels
-            rest = len(texts) - zeros - ones
-            self.labels = (before[0] + zeros, before[1] + ones, before[2] + rest)
-        found = read.read_tokens(column, self.cell_format(), where)
-        self.odd += found.counts.total() - found.counts["not_finite"]
-        lengths = np.diff(found.offsets)
+            rest = len(texts) - negatives - positives
+            self.labels = (before[0] + negatives, before[1] + positives, before[2] + rest)
+        tokens = read.read_tokens(column, self.cell_format(), where)
+        self.odd += tokens.counts.total() - tokens.counts["not_finite"]
+        lengths = np.diff(tokens.offsets)
         self.missing += int((lengths == 0).sum())
         self.lengths += np.bincount(np.minimum(lengths, _LONGEST), minlength=_LONGEST + 1)
-        self.tokens.add(found.tokens)
+        self.tokens.add(tokens.tokens)
 
     def add_spread(self, cells: Sequence[Json]) -> None:
         """Count the lengths of lists all over the table."""
@@ -209,55 +209,58 @@ def take_sample(path: str, rows: int | None) -> Sample:
     names = [name for name in files[0].columns if all(name in one.columns for one in files)]
     stretches = _read_rows(files, names, rows)
     head: list[_Stretch] = []  # up to the first rows; what follows them stays in the iterator
-    while not any(len(batch) for batch, _ in head) and (more := next(stretches, None)):
-        head.append(more)
+    while not any(len(batch) for batch, _ in head) and (stretch := next(stretches, None)):
+        head.append(stretch)
     if not any(len(batch) for batch, _ in head):
         raise SourceError(path, "no rows in it", "draft needs some to look at")
     first = head[-1][0]
-    drawn = [one.value for one in draw_sample(source, rows=LOOKED_AT, max_bytes=_LOOKED_BYTES).rows]
+    sample_rows = [
+        one.value for one in draw_sample(source, rows=LOOKED_AT, max_bytes=_LOOKED_BYTES).rows
+    ]
     profiles = tuple(
-        _new_profile(name, first[name], [row.get(name) for row in drawn], path) for name in names
+        _new_profile(name, first[name], [row.get(name) for row in sample_rows], path)
+        for name in names
     )
     seen = rejects = 0
-    for batch, bad in chain(head, stretches):
-        seen, rejects = seen + len(batch), rejects + bad
+    for batch, broken_rows in chain(head, stretches):
+        seen, rejects = seen + len(batch), rejects + broken_rows
         for one in profiles:
             if not one.shape.unread:
                 one.add(batch[one.name], f"{path}: column {one.name}")
     counts = [file.facts.rows for file in source.files]
     total = sum(one for one in counts if one is not None) if None not in counts else None
-    whole = rows is None or seen + rejects < rows or total == seen + rejects
+    is_complete = rows is None or seen + rejects < rows or total == seen + rejects
     for one in profiles:
         one.rows = seen
-        if one.shape.many and not whole:
-            one.add_spread([row.get(one.name) for row in drawn])
+        if one.shape.many and not is_complete:
+            one.add_spread([row.get(one.name) for row in sample_rows])
     return Sample(
         profiles=profiles,
         rows=seen,
-        whole=whole,
+        whole=is_complete,
         total=total,
         rejects=rejects,
     )
 
 
-def read_stretches(path: str, names: Sequence[str], most: int | None) -> Iterator[_Stretch]:
+def read_stretches(path: str, names: Sequence[str], max_rows: int | None) -> Iterator[_Stretch]:
     """Yield these columns of the first rows, with the number of broken rows among them."""
-    return _read_rows([with_columns(one, names) for one in open_table(path).files], names, most)
+    return _read_rows([with_columns(one, names) for one in open_table(path).files], names, max_rows)
 
 
 def _read_rows(
-    files: Sequence[TableFile], names: Sequence[str], most: int | None
+    files: Sequence[TableFile], names: Sequence[str], max_rows: int | None
 ) -> Iterator[_Stretch]:
-    left = most
+    remaining = max_rows
     for file in files:
         done = 0
         for piece in read_pieces(file, names):
-            count = piece.read if left is None else min(left, piece.read)
+            count = piece.read if remaining is None else min(remaining, piece.read)
             part = piece.part(done, done + count)
             yield part.columns, len(part.rejects)
             done += piece.read
-            left = None if left is None else left - count
-            if left == 0:
+            remaining = None if remaining is None else remaining - count
+            if remaining == 0:
                 return
 
 

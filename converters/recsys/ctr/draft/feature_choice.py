@@ -37,7 +37,9 @@ def draft_yaml(
     if sample.rejects:
         lines.append(f"# {sample.rejects:,} lines have another number of cells: rejects.")
     lines.append("table:")
-    lines += [f"  {key}: {dump_yaml_line(one)}  # {_comment_text(why)}" for key, one, why in table]
+    lines += [
+        f"  {key}: {dump_yaml_line(one)}  # {_comment_text(reason)}" for key, one, reason in table
+    ]
     lines.append("features:")
     lines += [f"  - {dump_yaml_line(one.feature)}  # {_comment_text(one.why)}" for one in features]
     if left_out:
@@ -100,44 +102,49 @@ def is_outcome(profile: Profile) -> bool:
 
 def find_click(profiles: Sequence[Profile]) -> tuple[Profile | None, str]:
     """Return the column of the click, and what is doubtful about it."""
-    found, group = _first_match(_CLICKS, [one for one in profiles if one.is_label])
-    if found is None or group < _PLAIN_CLICKS:
-        return found, ""
-    return found, f"{found.name} is taken as the click"
+    profile, group = _first_match(_CLICKS, [one for one in profiles if one.is_label])
+    if profile is None or group < _PLAIN_CLICKS:
+        return profile, ""
+    return profile, f"{profile.name} is taken as the click"
 
 
 def find_conversion(profiles: Sequence[Profile], click: Profile) -> Profile | None:
     """Return the column of the conversion."""
-    others = [one for one in profiles if one.only_labels and one is not click]
-    return _first_match(_CONVERSIONS, others)[0]
+    candidates = [one for one in profiles if one.only_labels and one is not click]
+    return _first_match(_CONVERSIONS, candidates)[0]
 
 
 def unfilled_conversions(profiles: Sequence[Profile], click: Profile) -> Iterator[str]:
     """Yield advice on columns named like a conversion that hold 0, 1 and empty cells."""
     for one in profiles:
-        zeros, ones, others = one.labels
-        holes = one is not click and ones and others == one.missing > 0
+        negatives, positives, empty = one.labels
+        holes = one is not click and positives and empty == one.missing > 0
         if holes and _first_match(_CONVERSIONS, [one])[0]:
-            said = f"{one.name} holds 0 or 1 in {zeros + ones:,} rows and nothing in {others:,}"
-            yield f"{said}: write 0 there to use it as the conversion"
+            counts_text = (
+                f"{one.name} holds 0 or 1 in {negatives + positives:,} rows "
+                f"and nothing in {empty:,}"
+            )
+            yield f"{counts_text}: write 0 there to use it as the conversion"
 
 
 def find_entity(profiles: Sequence[Profile]) -> tuple[Profile | None, str]:
     """Return the column that splits rows, and what is doubtful about it."""
-    able = [one for one in profiles if not one.shape.many and one.tokens.distinct >= 2]
-    able = [one for one in able if not one.shape.unread and not one.shape.fraction]
-    found, group = _first_match(_ENTITIES, able)
-    if found is None:
-        named = (one for one in able if re.search(r"(?:^|_)(?:user|uid)", words_of(one.name)))
-        found = next(named, None)
-        group = 0 if found else group
-    if found is None:
+    candidates = [one for one in profiles if not one.shape.many and one.tokens.distinct >= 2]
+    candidates = [one for one in candidates if not one.shape.unread and not one.shape.fraction]
+    profile, group = _first_match(_ENTITIES, candidates)
+    if profile is None:
+        by_name = (
+            one for one in candidates if re.search(r"(?:^|_)(?:user|uid)", words_of(one.name))
+        )
+        profile = next(by_name, None)
+        group = 0 if profile else group
+    if profile is None:
         return None, ""
-    if found.tokens.distinct >= 0.95 * found.rows:
-        return found, f"{found.name} has a value of its own in nearly every row: rows are split"
+    if profile.tokens.distinct >= 0.95 * profile.rows:
+        return profile, f"{profile.name} has a value of its own in nearly every row: rows are split"
     if group >= _PLAIN_ENTITIES:
-        return found, f"{found.name} is taken as the entity, for want of a user"
-    return found, ""
+        return profile, f"{profile.name} is taken as the entity, for want of a user"
+    return profile, ""
 
 
 def find_sample(profiles: Sequence[Profile], entity: Profile) -> Profile | None:
@@ -157,11 +164,11 @@ def find_sample(profiles: Sequence[Profile], entity: Profile) -> Profile | None:
 def _first_match(
     groups: Sequence[Sequence[str]], profiles: Sequence[Profile]
 ) -> tuple[Profile | None, int]:
-    named = {words_of(one.name): one for one in reversed(profiles)}
+    by_words = {words_of(one.name): one for one in reversed(profiles)}
     for number, group in enumerate(groups):
         for name in group:
-            if name in named:
-                return named[name], number
+            if name in by_words:
+                return by_words[name], number
     return None, len(groups)
 
 
@@ -196,18 +203,18 @@ def separators_of(profiles: Sequence[Profile]) -> Separators:
     """Return the separators of a table's lists and values."""
     shapes = [one.shape for one in profiles if not one.shape.unread]
     marks = [[one.separator for one in shapes], [one.value_separator for one in shapes]]
-    counts = [Counter(mark for mark in some if mark) for some in marks]
+    counts = [Counter(mark for mark in column_marks if mark) for column_marks in marks]
     token, value = (max(one, key=lambda m: (one[m], m)) if one else None for one in counts)
     return Separators(token=token, value=value)
 
 
 def cardinality(profile: Profile) -> str:
     """Return the number of distinct tokens and the share of cells without one, as text."""
-    about = "" if profile.tokens.exact else "about "
-    said = [f"{about}{profile.tokens.distinct:,} distinct"]
+    prefix = "" if profile.tokens.exact else "about "
+    texts = [f"{prefix}{profile.tokens.distinct:,} distinct"]
     if profile.missing:
-        said.append(f"{100 * profile.missing / profile.rows:.3g} % missing")
-    return ", ".join(said)
+        texts.append(f"{100 * profile.missing / profile.rows:.3g} % missing")
+    return ", ".join(texts)
 
 
 def choose_features(
@@ -215,126 +222,135 @@ def choose_features(
     roles: Mapping[str, str],
     separators: Separators,
     leaks: Mapping[str, str],
-    wanted: Sequence[str],
+    requested: Sequence[str],
     doubts: list[str],
 ) -> Iterator[Decision]:
-    """Yield a decision on every column that is not a label or an id; `wanted` ones are used."""
-    taken: set[str] = set()
-    for place, one in enumerate(sample.profiles):
-        role, asked = roles.get(one.name), one.name in wanted
-        if role not in (None, "entity") and not asked:
+    """Yield a decision on every column that is not a label or an id; `requested` ones are used."""
+    used_names: set[str] = set()
+    for number, profile in enumerate(sample.profiles):
+        role, is_requested = roles.get(profile.name), profile.name in requested
+        if role not in (None, "entity") and not is_requested:
             continue
-        reason = _unusable_reason(one)
-        if reason is None and not asked:
-            reason = leaks.get(one.name) or _exclusion_reason(one, whole=sample.whole)
+        reason = _unusable_reason(profile)
+        if reason is None and not is_requested:
+            reason = leaks.get(profile.name) or _exclusion_reason(profile, complete=sample.whole)
             reason = _ENTITY_REASON if role == "entity" else reason
         if reason is not None:
-            if asked or is_outcome(one) or one.name in leaks:
-                more = "" if asked else " (`features` uses it anyway)"
-                doubts.append(f"{one.name} is left out: {reason}{more}")
-            yield Decision(column=one.name, role="left_out", why=reason)
+            if is_requested or is_outcome(profile) or profile.name in leaks:
+                hint = "" if is_requested else " (`features` uses it anyway)"
+                doubts.append(f"{profile.name} is left out: {reason}{hint}")
+            yield Decision(column=profile.name, role="left_out", why=reason)
             continue
-        doubts += _feature_doubts(one)
-        if asked and one.name in leaks:
-            doubts.append(f"{one.name} {leaks[one.name]}")
-        name = _feature_name(one.name, place, taken)
-        feature, why = _draft_feature(one, sample, name, separators)
-        yield Decision(column=one.name, role="feature", why=why, feature=feature)
+        doubts += _feature_doubts(profile)
+        if is_requested and profile.name in leaks:
+            doubts.append(f"{profile.name} {leaks[profile.name]}")
+        name = _feature_name(profile.name, number, used_names)
+        feature, reason_text = _draft_feature(profile, sample, name, separators)
+        yield Decision(column=profile.name, role="feature", why=reason_text, feature=feature)
 
 
 _ENTITY_REASON: Final = "rows are split by it, so that each of its values in valid is unknown (OOV)"
 
 
-def _unusable_reason(one: Profile) -> str | None:
+def _unusable_reason(profile: Profile) -> str | None:
     """Why no feature can be made of a column."""
-    if one.shape.unread:
-        return one.shape.unread
-    return "no values in the sample" if one.tokens.distinct == 0 else None
+    if profile.shape.unread:
+        return profile.shape.unread
+    return "no values in the sample" if profile.tokens.distinct == 0 else None
 
 
-def _exclusion_reason(one: Profile, *, whole: bool) -> str | None:
-    distinct, held = one.tokens.distinct, one.rows - one.missing
-    if distinct == 1 and not one.missing and not one.shape.many:
+def _exclusion_reason(profile: Profile, *, complete: bool) -> str | None:
+    distinct, filled = profile.tokens.distinct, profile.rows - profile.missing
+    if distinct == 1 and not profile.missing and not profile.shape.many:
         return "the same value in every row"
-    if is_outcome(one):
+    if is_outcome(profile):
         return "0 or 1, and by its name an outcome: it would tell the label"
-    if one.shape.fraction and distinct > _CONTINUOUS:
+    if profile.shape.fraction and distinct > _CONTINUOUS:
         return f"a measure: {distinct:,} distinct numbers with fractions; there is no bucketing"
-    words = words_of(one.name)
-    if one.shape.number and distinct > _CONTINUOUS and _MEASURE.search(words):
+    words = words_of(profile.name)
+    if profile.shape.number and distinct > _CONTINUOUS and _MEASURE.search(words):
         return f"by its name a measure: {distinct:,} distinct numbers; there is no bucketing"
     is_id = bool(_ID.search(words))
-    enough = held >= (_MANY if is_id and not whole else _FEW)
-    if not one.shape.many and enough and distinct > (_OWN_ID if is_id else _OWN) * held:
-        return f"nearly every row has its own: {distinct:,} distinct in {held:,}"
+    enough = filled >= (_MANY if is_id and not complete else _FEW)
+    if not profile.shape.many and enough and distinct > (_OWN_ID if is_id else _OWN) * filled:
+        return f"nearly every row has its own: {distinct:,} distinct in {filled:,}"
     return None
 
 
-def _feature_doubts(one: Profile) -> Iterator[str]:
-    if one.shape.doubt:
-        yield f"{one.name}: {one.shape.doubt}"
-    plain = one.shape.number and not one.shape.fraction and not _ID.search(words_of(one.name))
-    if plain and one.tokens.distinct > _SMALL and not one.shape.many:
-        yield f"{one.name}: whole numbers, taken as ids; leave it out if it measures something"
-    if _AFTERWARDS.search(words_of(one.name)):
-        yield f"{one.name}: is it known before the row is shown? else it tells the label"
-    if one.missing > 0.99 * one.rows:
-        yield f"{one.name}: {100 * one.missing / one.rows:.4g} % missing"
-    if one.odd:
-        yield f"{one.name}: {one.odd:,} tokens have no value that is a number: they are dropped"
+def _feature_doubts(profile: Profile) -> Iterator[str]:
+    if profile.shape.doubt:
+        yield f"{profile.name}: {profile.shape.doubt}"
+    looks_like_ids = (
+        profile.shape.number
+        and not profile.shape.fraction
+        and not _ID.search(words_of(profile.name))
+    )
+    if looks_like_ids and profile.tokens.distinct > _SMALL and not profile.shape.many:
+        yield f"{profile.name}: whole numbers, taken as ids; leave it out if it measures something"
+    if _AFTERWARDS.search(words_of(profile.name)):
+        yield f"{profile.name}: is it known before the row is shown? else it tells the label"
+    if profile.missing > 0.99 * profile.rows:
+        yield f"{profile.name}: {100 * profile.missing / profile.rows:.4g} % missing"
+    if profile.odd:
+        yield (
+            f"{profile.name}: {profile.odd:,} tokens have no value that is a number: "
+            "they are dropped"
+        )
 
 
 def _draft_feature(
-    one: Profile, sample: Sample, name: str, separators: Separators
+    profile: Profile, sample: Sample, name: str, separators: Separators
 ) -> tuple[dict[str, Any], str]:
-    feature: dict[str, Any] = {"name": name, "src": 0, "field": one.name}
-    sizes, said = _choose_encoding(one, sample)
+    feature: dict[str, Any] = {"name": name, "src": 0, "field": profile.name}
+    sizes, encoding_reason = _choose_encoding(profile, sample)
     feature |= sizes
-    why = [cardinality(one), said]
-    if one.shape.many:
-        lengths = one.length(0.5), one.length(0.99), one.length(1.0)
+    reasons = [cardinality(profile), encoding_reason]
+    if profile.shape.many:
+        lengths = profile.length(0.5), profile.length(0.99), profile.length(1.0)
         longest = max(1, lengths[1])
         step = 1 if longest <= 10 else 5 if longest <= 50 else 10 if longest <= 200 else 50
         feature["max_len"] = -(-longest // step) * step
-        why.append(f"tokens a row: median {lengths[0]}, p99 {lengths[1]}, max {lengths[2]}")
-    if one.shape.value_separator is not None:
+        reasons.append(f"tokens a row: median {lengths[0]}, p99 {lengths[1]}, max {lengths[2]}")
+    if profile.shape.value_separator is not None:
         feature["use_value"] = True
-    for key, own, usual in (
-        ("token_separator", one.shape.separator, separators.token),
-        ("value_separator", one.shape.value_separator, separators.value),
+    for key, own_mark, usual in (
+        ("token_separator", profile.shape.separator, separators.token),
+        ("value_separator", profile.shape.value_separator, separators.value),
     ):
-        if own and own != usual:
-            feature[key] = own
-            why.append(f"its own {key}")
-    return feature, "; ".join(why)
+        if own_mark and own_mark != usual:
+            feature[key] = own_mark
+            reasons.append(f"its own {key}")
+    return feature, "; ".join(reasons)
 
 
-def _choose_encoding(one: Profile, sample: Sample) -> tuple[dict[str, Any], str]:
-    tokens = one.tokens
-    distinct, expected = tokens.distinct, _expected_tokens(one, sample)
+def _choose_encoding(profile: Profile, sample: Sample) -> tuple[dict[str, Any], str]:
+    tokens = profile.tokens
+    distinct, expected = tokens.distinct, _expected_tokens(profile, sample)
     grown = f", about {expected:,} expected" if expected > 1.05 * distinct else ""
     head = tokens.holding(_HEAD)
     if expected <= _SMALL:
         return {"encoding": "vocab", "vocab_num_tokens": round_up(expected)}, f"few{grown}"
     if head * 4 <= distinct:
-        said = f"the most frequent {head:,} hold {100 * _HEAD:.0f} %{grown}"
+        reason = f"the most frequent {head:,} hold {100 * _HEAD:.0f} %{grown}"
         sizes = {"vocab_num_tokens": round_up(head), "hash_bucket": bucket_size(2 * expected)}
-        return {"encoding": "hybrid", **sizes}, said
+        return {"encoding": "hybrid", **sizes}, reason
     if expected <= _BIG:
         sizes = {"vocab_num_tokens": round_up(expected)}
         return {"encoding": "vocab", **sizes}, f"evenly frequent{grown}"
-    said = f"many, and {100 * tokens.once / max(1, distinct):.0f} % of them once{grown}"
-    return {"encoding": "hash", "hash_bucket": bucket_size(4 * expected)}, said
+    reason = f"many, and {100 * tokens.once / max(1, distinct):.0f} % of them once{grown}"
+    return {"encoding": "hash", "hash_bucket": bucket_size(4 * expected)}, reason
 
 
-def _expected_tokens(one: Profile, sample: Sample) -> int:
+def _expected_tokens(profile: Profile, sample: Sample) -> int:
     """Distinct tokens of the whole table as the sample tells; rather too many than too few."""
-    distinct = one.tokens.distinct
-    if sample.whole or not one.tokens.occurrences:
+    distinct = profile.tokens.distinct
+    if sample.whole or not profile.tokens.occurrences:
         return distinct
     longer = sample.total / sample.rows if sample.total else _GROWTH
-    new = one.tokens.once / one.tokens.occurrences  # how likely the next one is new (Good, Turing)
-    return round(distinct + new * one.tokens.occurrences * math.log(max(1.0, longer)))
+    new = (
+        profile.tokens.once / profile.tokens.occurrences
+    )  # how likely the next one is new (Good, Turing)
+    return round(distinct + new * profile.tokens.occurrences * math.log(max(1.0, longer)))
 
 
 def round_up(number: int) -> int:
@@ -353,11 +369,14 @@ def bucket_size(number: int) -> int:
     return min(_LARGEST_BUCKET, max(64, 1 << (number - 1).bit_length()))
 
 
-def _feature_name(column: str, place: int, taken: set[str]) -> str:
+def _feature_name(column: str, number: int, used_names: set[str]) -> str:
     """A name for a feature's columns that no other has."""
-    bare = re.sub(r"[^A-Za-z0-9_]+", "_", column).strip("_")[:90]
-    name = f"f0_{bare or f'c{place}'}"
-    while taken & {name, f"{name}_idx", f"{name}_val"} or re.sub("_(idx|val)$", "", name) in taken:
-        name += f"_{place}"
-    taken.add(name)
+    clean = re.sub(r"[^A-Za-z0-9_]+", "_", column).strip("_")[:90]
+    name = f"f0_{clean or f'c{number}'}"
+    while (
+        used_names & {name, f"{name}_idx", f"{name}_val"}
+        or re.sub("_(idx|val)$", "", name) in used_names
+    ):
+        name += f"_{number}"
+    used_names.add(name)
     return name

@@ -54,18 +54,20 @@ class Draft:
 def draft(path: str, *, rows: int | None = ROWS, chosen: ChosenColumns = _NO_COLUMNS) -> Draft:
     """Propose a featuremap."""
     sample = take_sample(path, rows)
-    found, doubts = _find_roles(path, sample, chosen)
+    table_roles, doubts = _find_roles(path, sample, chosen)
     separators = roles.separators_of(sample.profiles)
-    taken = {one.column: one.role for one in found.decisions}
+    role_by_column = {one.column: one.role for one in table_roles.decisions}
     for name in chosen.features:
         _named_profile(path, sample.profiles, name)
-    labels = [one.name for one in (found.click, found.conversion) if one]
+    labels = [one.name for one in (table_roles.click, table_roles.conversion) if one]
     leaks = _find_leaks(path, sample.profiles, labels, rows)
-    features = roles.choose_features(sample, taken, separators, leaks, chosen.features, doubts)
-    decisions = [*found.decisions, *features]
+    features = roles.choose_features(
+        sample, role_by_column, separators, leaks, chosen.features, doubts
+    )
+    decisions = [*table_roles.decisions, *features]
     if not any(one.feature for one in decisions):
         raise ReviewNeeded(path, "no column is left that could be a feature", "is it a CTR log?")
-    table = _table_lines(sample, found, separators)
+    table = _table_lines(sample, table_roles, separators)
     text = roles.draft_yaml(path, sample, table, decisions)
     return Draft(
         text=text,
@@ -88,28 +90,28 @@ class _Roles:
 
 def _find_roles(path: str, sample: Sample, chosen: ChosenColumns) -> tuple[_Roles, list[str]]:
     profiles = sample.profiles
-    click, said = _named_profile(path, profiles, chosen.click) or roles.find_click(profiles)
-    doubts = [said]
-    entity, said = _named_profile(path, profiles, chosen.entity) or roles.find_entity(profiles)
+    click, doubt = _named_profile(path, profiles, chosen.click) or roles.find_click(profiles)
+    doubts = [doubt]
+    entity, doubt = _named_profile(path, profiles, chosen.entity) or roles.find_entity(profiles)
     if click is None or entity is None:
-        wanted, ways = [], []
+        missing, hints = [], []
         if click is None:
-            able = ", ".join(one.name for one in profiles if one.is_label)
-            wanted.append("the click")
-            ways.append(f"`click` (a column of 0 and 1: {able or 'no column'})")
+            candidates = ", ".join(one.name for one in profiles if one.is_label)
+            missing.append("the click")
+            hints.append(f"`click` (a column of 0 and 1: {candidates or 'no column'})")
         if entity is None:
-            wanted.append("the entity, by which rows are split")
-            ways.append("`entity`, such as the user's id")
-        problem = f"no column is plainly {', and none '.join(wanted)}"
-        raise ReviewNeeded(path, problem, f"name it: {'; '.join(ways)}")
-    doubts.append(said)
-    given = _named_profile(path, profiles, chosen.conversion)
-    conversion = given[0] if given else roles.find_conversion(profiles, click)
+            missing.append("the entity, by which rows are split")
+            hints.append("`entity`, such as the user's id")
+        problem = f"no column is plainly {', and none '.join(missing)}"
+        raise ReviewNeeded(path, problem, f"name it: {'; '.join(hints)}")
+    doubts.append(doubt)
+    named = _named_profile(path, profiles, chosen.conversion)
+    conversion = named[0] if named else roles.find_conversion(profiles, click)
     if conversion is None:
         doubts.append("no column is plainly a conversion: y_cvr is 0 in every row (`conversion`)")
         doubts += roles.unfilled_conversions(profiles, click)
-    given = _named_profile(path, profiles, chosen.sample)
-    unique = given[0] if given else roles.find_sample(profiles, entity)
+    named = _named_profile(path, profiles, chosen.sample)
+    unique = named[0] if named else roles.find_sample(profiles, entity)
     for label in (click, conversion):
         doubts += _label_problem(path, label) if label else []
     decisions = [
@@ -123,10 +125,12 @@ def _find_roles(path: str, sample: Sample, chosen: ChosenColumns) -> tuple[_Role
         roles.Decision(column=entity.name, role="entity", why=roles.cardinality(entity))
     )
     if unique:
-        why = f"{roles.cardinality(unique)}, none of them twice" if not given else "as it was said"
-        decisions.append(roles.Decision(column=unique.name, role="sample", why=why))
-    found = _Roles(click, conversion, entity, unique, tuple(decisions))
-    return found, [one for one in doubts if one]
+        reason = (
+            f"{roles.cardinality(unique)}, none of them twice" if not named else "as it was said"
+        )
+        decisions.append(roles.Decision(column=unique.name, role="sample", why=reason))
+    table_roles = _Roles(click, conversion, entity, unique, tuple(decisions))
+    return table_roles, [one for one in doubts if one]
 
 
 def _named_profile(
@@ -137,38 +141,40 @@ def _named_profile(
         return None
     names = [one.name for one in profiles]
     if name not in names:
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
-        raise SourceError(path, f"no column {name}", f"nearest: {near[0]}" if near else "")
+        close = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
+        raise SourceError(path, f"no column {name}", f"nearest: {close[0]}" if close else "")
     return profiles[names.index(name)], ""
 
 
 def _label_problem(path: str, label: Profile) -> list[str]:
-    zeros, ones, others = label.labels
-    if others > 0.05 * label.rows or not label.rows:
-        counted = f"{others:,} of {label.rows:,} values are neither 0 nor 1"
-        problem = f"column {label.name} cannot be a label: {counted}"
+    negatives, positives, invalid = label.labels
+    if invalid > 0.05 * label.rows or not label.rows:
+        counts_text = f"{invalid:,} of {label.rows:,} values are neither 0 nor 1"
+        problem = f"column {label.name} cannot be a label: {counts_text}"
         raise SourceError(path, problem, "name another column, or create one of 0 and 1")
-    said = []
-    if others:
-        said.append(f"{label.name}: {others:,} cells are neither 0 nor 1: their rows are rejects")
-    if not ones or not zeros:
-        said.append(f"{label.name} has only {'ones' if ones else 'zeros'} in the sample")
-    return said
+    doubts = []
+    if invalid:
+        doubts.append(
+            f"{label.name}: {invalid:,} cells are neither 0 nor 1: their rows are rejects"
+        )
+    if not positives or not negatives:
+        doubts.append(f"{label.name} has only {'ones' if positives else 'zeros'} in the sample")
+    return doubts
 
 
 def _table_lines(
-    sample: Sample, found: _Roles, separators: roles.Separators
+    sample: Sample, table_roles: _Roles, separators: roles.Separators
 ) -> list[tuple[str, Any, str]]:
     """The keys of `table` with their values, and why."""
-    why = {one.role: one.why for one in found.decisions}
-    conversion = found.conversion.name if found.conversion else None
+    reasons = {one.role: one.why for one in table_roles.decisions}
+    conversion = table_roles.conversion.name if table_roles.conversion else None
     lines: list[tuple[str, Any, str]] = [
-        ("entity_id", found.entity.name, why["entity"]),
-        ("y_ctr", found.click.name, why["click"]),
-        ("y_cvr", conversion, why.get("conversion", "no column is one")),
+        ("entity_id", table_roles.entity.name, reasons["entity"]),
+        ("y_ctr", table_roles.click.name, reasons["click"]),
+        ("y_cvr", conversion, reasons.get("conversion", "no column is one")),
     ]
-    if found.sample:
-        lines.append(("sample_id", found.sample.name, why["sample"]))
+    if table_roles.sample:
+        lines.append(("sample_id", table_roles.sample.name, reasons["sample"]))
     if separators.token:
         lines.append(("token_separator", separators.token, "in lists"))
     if separators.value:
@@ -177,8 +183,8 @@ def _table_lines(
     for one in sample.profiles:
         missing.update({text: count for text, count in one.missing_texts.items() if count})
     if missing:
-        shown = ", ".join(f"{text} {count:,}" for text, count in sorted(missing.items()))
-        lines.append(("missing", ["", *sorted(missing)], f"cells: {shown}"))
+        counts_text = ", ".join(f"{text} {count:,}" for text, count in sorted(missing.items()))
+        lines.append(("missing", ["", *sorted(missing)], f"cells: {counts_text}"))
     return lines
 
 
@@ -200,19 +206,26 @@ def _find_leaks(
     """
     profiles = [one for one in profiles if one.name not in labels and not one.shape.unread]
     columns = {one.name: _Column(one, len(labels)) for one in profiles}
-    beside: list[NDArray[np.int8]] = []  # int8[labels, rows]
+    label_blocks: list[NDArray[np.int8]] = []  # int8[labels, rows]
     names = [*labels, *columns]
     for batch, _ in read_stretches(path, names, ROWS if rows is None else min(rows, ROWS)):
-        beside.append(np.stack([read.read_labels(batch[name], name) for name in labels]))
+        label_blocks.append(np.stack([read.read_labels(batch[name], name) for name in labels]))
         for name, column in columns.items():
-            column.add(batch[name], beside[-1], f"{path}: column {name}")
-    every = np.concatenate(beside, axis=1) if beside else np.empty((len(labels), 0), np.int8)
-    found = {}
+            column.add(batch[name], label_blocks[-1], f"{path}: column {name}")
+    all_labels = (
+        np.concatenate(label_blocks, axis=1)
+        if label_blocks
+        else np.empty((len(labels), 0), np.int8)
+    )
+    leaks = {}
     for name, column in columns.items():
-        reasons = (column.reason(place, one, every[place]) for place, one in enumerate(labels))
+        reasons = (
+            column.reason(label_number, one, all_labels[label_number])
+            for label_number, one in enumerate(labels)
+        )
         if (reason := next(filter(None, reasons), None)) is not None:
-            found[name] = reason
-    return found
+            leaks[name] = reason
+    return leaks
 
 
 class _Column:
@@ -237,57 +250,65 @@ class _Column:
                 self.coded.append(texts.fill_null(b"").dictionary_encode())
             if self.profile.shape.number and (numbers := _numbers(texts)) is not None:
                 active &= numbers != 0
-        for place, beside in enumerate(labels):
+        for number, label_values in enumerate(labels):
             for label in (0, 1):
-                rows = beside == label
-                self.filled[place, label] += int((filled & rows).sum())
-                self.active[place, label] += int((active & rows).sum())
+                rows = label_values == label
+                self.filled[number, label] += int((filled & rows).sum())
+                self.active[number, label] += int((active & rows).sum())
                 if numbers is None or not (known := numbers[rows & ~np.isnan(numbers)]).size:
                     continue
-                self.low[place, label] = min(self.low[place, label], known.min())
-                self.high[place, label] = max(self.high[place, label], known.max())
+                self.low[number, label] = min(self.low[number, label], known.min())
+                self.high[number, label] = max(self.high[number, label], known.max())
 
-    def reason(self, place: int, label: str, beside: NDArray[np.int8]) -> str | None:
+    def reason(self, number: int, label: str, label_values: NDArray[np.int8]) -> str | None:
         """Return how the column leaks a label, None if it does not."""
-        counts = np.array([(beside == 0).sum(), (beside == 1).sum()])
+        counts = np.array([(label_values == 0).sum(), (label_values == 1).sum()])
         if counts.min() < _LEAST or counts.sum() < _LEAST_ROWS:
             return None
-        (low, high), filled = (self.low[place], self.high[place]), self.filled[place]
-        for what, some in (("filled", filled), ("other than 0", self.active[place])):
-            expected = some.sum() * counts[0] / counts.sum()
-            few = some[0] <= (1 - _NEARLY_ALL) * some.sum() and some[0] <= 0.05 * expected
-            if some[1] >= _LEAST and expected >= _BY_CHANCE and few:
-                share = f"{some[1]:,} of {some.sum():,} such rows"
-                return f"tells {label}: it is {what} only where {label} is 1 ({share})"
-        if self.coded and _determines(self.coded, beside):
+        (low, high), filled = (self.low[number], self.high[number]), self.filled[number]
+        for state, counted in (("filled", filled), ("other than 0", self.active[number])):
+            expected = counted.sum() * counts[0] / counts.sum()
+            is_rare = (
+                counted[0] <= (1 - _NEARLY_ALL) * counted.sum() and counted[0] <= 0.05 * expected
+            )
+            if counted[1] >= _LEAST and expected >= _BY_CHANCE and is_rare:
+                share = f"{counted[1]:,} of {counted.sum():,} such rows"
+                return f"tells {label}: it is {state} only where {label} is 1 ({share})"
+        if self.coded and _determines(self.coded, label_values):
             return f"tells {label}: each of its values stands beside one value of {label} only"
-        apart = np.isfinite(low).all() and (high[0] < low[1] or high[1] < low[0])
-        if filled.min() >= _LEAST and filled.sum() >= _LEAST_ROWS and apart:
+        disjoint = np.isfinite(low).all() and (high[0] < low[1] or high[1] < low[0])
+        if filled.min() >= _LEAST and filled.sum() >= _LEAST_ROWS and disjoint:
             spans = (f"{low[one]:g} to {high[one]:g} where {label} is {one}" for one in (0, 1))
             return f"tells {label}: its numbers are {' and '.join(spans)}"
         return None
 
 
-def _determines(coded: Sequence[pa.DictionaryArray], beside: NDArray[np.int8]) -> bool:
+def _determines(coded: Sequence[pa.DictionaryArray], label_values: NDArray[np.int8]) -> bool:
     """Whether every value has one label: for nearly all rows of label 0, and of label 1."""
-    whole = pa.chunked_array(coded).unify_dictionaries()
-    codes = np.concatenate([chunk.indices.to_numpy() for chunk in whole.chunks])
-    values = len(whole.chunk(0).dictionary)
-    known = beside >= 0
+    unified = pa.chunked_array(coded).unify_dictionaries()
+    codes = np.concatenate([chunk.indices.to_numpy() for chunk in unified.chunks])
+    values = len(unified.chunk(0).dictionary)
+    known = label_values >= 0
     rows = np.bincount(codes[known], minlength=values)
-    ones = np.bincount(codes[known], beside[known], values)
-    some = rows >= _LEAST
-    ones_told, zeros_told = ones[some & (ones == rows)].sum(), rows[some & (ones == 0)].sum()
-    zeros = rows.sum() - ones.sum()
-    return bool(ones_told >= _NEARLY_ALL * ones.sum() and zeros_told >= _NEARLY_ALL * zeros)
+    positives = np.bincount(codes[known], label_values[known], values)
+    frequent = rows >= _LEAST
+    positives_determined, negatives_determined = (
+        positives[frequent & (positives == rows)].sum(),
+        rows[frequent & (positives == 0)].sum(),
+    )
+    negatives = rows.sum() - positives.sum()
+    return bool(
+        positives_determined >= _NEARLY_ALL * positives.sum()
+        and negatives_determined >= _NEARLY_ALL * negatives
+    )
 
 
 def _numbers(texts: pa.LargeBinaryArray) -> NDArray[np.float64] | None:
     """float64[n], NaN where a cell is empty; None where a cell is no number."""
     missing = read.is_among(texts, (b"",))
     try:
-        plain = pc.if_else(pa.array(missing), pa.scalar(None, texts.type), texts)
-        numbers = plain.cast(pa.large_string()).cast(pa.float64())
+        nullable = pc.if_else(pa.array(missing), pa.scalar(None, texts.type), texts)
+        numbers = nullable.cast(pa.large_string()).cast(pa.float64())
     except pa.ArrowInvalid:
         return None
     return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)

@@ -91,9 +91,9 @@ def _feature_of_rows(rows: Sequence[Row], feature: StoredFeature) -> Batch:
     ids, sizes = _list_cells(rows, index, np.int64)
     if not feature.use_value:
         return _list_feature(ids, sizes, None)
-    floats, others = _list_cells(rows, value, np.float32)
-    for row in np.flatnonzero(sizes != others)[:1]:
-        raise ValueError(f"row {row}: {sizes[row]} ids in {index}, {others[row]} in {value}")
+    floats, value_sizes = _list_cells(rows, value, np.float32)
+    for row in np.flatnonzero(sizes != value_sizes)[:1]:
+        raise ValueError(f"row {row}: {sizes[row]} ids in {index}, {value_sizes[row]} in {value}")
     return _list_feature(ids, sizes, floats)
 
 
@@ -182,8 +182,8 @@ def _list_cells(rows: Sequence[Row], name: str, kind: type) -> tuple[Array, Arra
 def _check_type(array: Array, name: str, kind: type) -> Array:
     """The array as `kind`, if it holds numbers that are meant to be that."""
     if array.size and (array.dtype.kind not in _KINDS[kind] or array.ndim != 1):
-        found = array.dtype if array.ndim == 1 else "lists"
-        raise ValueError(f"{name} holds {found}, not numbers for {np.dtype(kind)}")
+        actual = array.dtype if array.ndim == 1 else "lists"
+        raise ValueError(f"{name} holds {actual}, not numbers for {np.dtype(kind)}")
     typed: Array = array.reshape(-1).astype(kind)
     if array.dtype.kind == "u" and kind is np.int64 and (typed < 0).any():
         raise ValueError(f"{name} holds numbers beyond int64")
@@ -197,8 +197,8 @@ _u = np.uint64  # of indices: numba asks of each signed one whether it counts fr
 @kernel
 def gather_cells(values: _Cells, rows: npt.NDArray[np.int64], out: _Cells) -> None:
     """Copy the cells of rows."""
-    for at in range(len(rows)):
-        out[at] = values[_u(rows[at])]
+    for index in range(len(rows)):
+        out[index] = values[_u(rows[index])]
 
 
 @kernel
@@ -206,8 +206,8 @@ def measure_lists(
     offsets: npt.NDArray[np.int32], rows: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
 ) -> None:
     """Write the lengths of the lists of rows."""
-    for at in range(len(rows)):
-        lengths[at] = offsets[_u(rows[at]) + _u(1)] - offsets[_u(rows[at])]
+    for index in range(len(rows)):
+        lengths[index] = offsets[_u(rows[index]) + _u(1)] - offsets[_u(rows[index])]
 
 
 @kernel
@@ -220,14 +220,14 @@ def pad_lists(
 ) -> None:
     """Copy the lists of rows, zeros behind each of them up to the width."""
     end = _u(0)
-    for at in range(len(rows)):
-        start, first = _u(offsets[_u(rows[at])]), end
-        length = _u(offsets[_u(rows[at]) + _u(1)]) - start
+    for index in range(len(rows)):
+        start, first = _u(offsets[_u(rows[index])]), end
+        length = _u(offsets[_u(rows[index]) + _u(1)]) - start
         end = first + _u(width)
-        for place in range(length):
-            out[first + _u(place)] = values[start + _u(place)]
-        for place in range(first + length, end):
-            out[_u(place)] = 0  # the contract's PAD and PAD_VALUE
+        for element in range(length):
+            out[first + _u(element)] = values[start + _u(element)]
+        for element in range(first + length, end):
+            out[_u(element)] = 0  # the contract's PAD and PAD_VALUE
 
 
 @kernel
@@ -236,11 +236,11 @@ def join_lists(
 ) -> int:
     """Copy the lists of rows one behind another; return the number of elements."""
     end = _u(0)
-    for at in range(len(rows)):
-        start = _u(offsets[_u(rows[at])])
-        length = _u(offsets[_u(rows[at]) + _u(1)]) - start
-        for place in range(length):
-            out[end + _u(place)] = values[start + _u(place)]
+    for index in range(len(rows)):
+        start = _u(offsets[_u(rows[index])])
+        length = _u(offsets[_u(rows[index]) + _u(1)]) - start
+        for element in range(length):
+            out[end + _u(element)] = values[start + _u(element)]
         end += length
     return int(end)
 
@@ -281,10 +281,10 @@ class Form:
             kind: np.empty(sum(prod(one.shape) for one in slots if one.kind is kind), kind)
             for kind in _KINDS
         }
-        ends = dict.fromkeys(_KINDS, 0)
+        stops = dict.fromkeys(_KINDS, 0)
         for slot in slots:
-            start, ends[slot.kind] = ends[slot.kind], ends[slot.kind] + prod(slot.shape)
-            out = blocks[slot.kind][start : ends[slot.kind]]
+            start, stops[slot.kind] = stops[slot.kind], stops[slot.kind] + prod(slot.shape)
+            out = blocks[slot.kind][start : stops[slot.kind]]
             if slot.key == "len":
                 out[:] = lengths[slot.feature]
             elif slot.key == "offsets":
@@ -359,25 +359,25 @@ def _measure_feature(taken: Sequence[Taken], feature: StoredFeature) -> Array:
 
 def _measure_column(taken: Sequence[Taken], column: str) -> Array:
     lengths = np.empty(sum(len(numbers) for _, numbers in taken), np.int64)
-    at = 0
+    start = 0
     for piece, numbers in taken:
-        measure_lists(piece.cells[column][1], numbers, lengths[at : at + len(numbers)])
-        at += len(numbers)
+        measure_lists(piece.cells[column][1], numbers, lengths[start : start + len(numbers)])
+        start += len(numbers)
     return lengths
 
 
 def _fill(taken: Sequence[Taken], slot: _Slot, out: Array) -> None:
-    at = 0
+    start = 0
     for piece, numbers in taken:
         values, offsets = piece.cells[slot.column]
         if offsets is None:
-            gather_cells(values, numbers, out[at:])
-            at += len(numbers)
+            gather_cells(values, numbers, out[start:])
+            start += len(numbers)
         elif len(slot.shape) > 1:
-            pad_lists(values, offsets, numbers, slot.shape[1], out[at:])
-            at += len(numbers) * slot.shape[1]
+            pad_lists(values, offsets, numbers, slot.shape[1], out[start:])
+            start += len(numbers) * slot.shape[1]
         else:
-            at += join_lists(values, offsets, numbers, out[at:])
+            start += join_lists(values, offsets, numbers, out[start:])
 
 
 def load_kernels() -> None:

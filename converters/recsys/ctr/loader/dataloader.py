@@ -69,14 +69,14 @@ class Plan(BatchPlan):
     shuffle_buffer: int = 65536
 
     def __post_init__(self) -> None:
-        least = self.rows // self.world_size
+        share = self.rows // self.world_size
         shares = f"{self.rows:,} rows over {self.world_size} ranks"
         if self.drop_last and not self.batches:
             hint = f"leave no batch of {self.batch_size}: take a smaller batch_size"
             raise ValueError(f"drop_last: {shares} {hint}")
-        if not least:
+        if not share:
             raise ValueError(f"world_size: {shares} leave one without a row: take fewer")
-        if least < self.batches:  # with batch_size 1 alone: else a full batch gives a row away
+        if share < self.batches:  # with batch_size 1 alone: else a full batch gives a row away
             hint = "give unequal counts: take drop_last=True or larger batches"
             raise ValueError(f"batch_size 1: {shares} {hint}")
 
@@ -211,8 +211,8 @@ class Batches(BatchMaker):
     def _parts(self, epoch: int, start: int, stop: int) -> Iterator[stored_rows.Part]:
         source = self._source
         if self._reader is None or self._reader[0] != epoch:
-            ahead = source.cache is None and not in_worker()
-            reader = stored_rows.RowReader(self._rows, self._sequence(epoch), ahead=ahead)
+            reads_ahead = source.cache is None and not in_worker()
+            reader = stored_rows.RowReader(self._rows, self._sequence(epoch), ahead=reads_ahead)
             self._reader = epoch, reader
         return self._reader[1].parts(start, stop)
 
@@ -295,8 +295,8 @@ class ProcessedIterDataset(_Rows):  # type: ignore[misc]
         source = stored_rows.ParquetRows(self._split, self._features)
         reader = stored_rows.RowReader(source, RowSequence(sizes, np.arange(len(sizes))))
         for piece, first, end in reader.parts(start, stop):
-            for at in range(first, end, _ROWS):
-                yield from piece.rows.slice(at, min(_ROWS, end - at)).to_pylist()
+            for position in range(first, end, _ROWS):
+                yield from piece.rows.slice(position, min(_ROWS, end - position)).to_pylist()
 
 
 def build_dataloader(
@@ -372,10 +372,10 @@ def build_dataloader(
         raise ValueError("jagged: a collate_fn of your own decides what a batch is; give one only")
     import_torch()
     rank, world_size = resolve_rank(rank, world_size)
-    found = locate_split(data, split)
-    chosen = found.select(features)
+    stored_split = locate_split(data, split)
+    chosen = stored_split.select(features)
     plan = Plan(
-        rows=found.rows,
+        rows=stored_split.rows,
         batch_size=batch_size,
         rank=rank,
         world_size=world_size,
@@ -385,10 +385,10 @@ def build_dataloader(
         seed=seed,
     )
     source = Source(
-        split=found,
+        split=stored_split,
         plan=plan,
         form=Form(features=chosen, jagged=jagged),
-        cache=stored_rows.ensure_cache(found, Path(cache)) if cache is not None else None,
+        cache=stored_rows.ensure_cache(stored_split, Path(cache)) if cache is not None else None,
         collate=collate_fn,
     )
     return ProcessedLoader(source, epoch, WorkerOptions(num_workers=num_workers, **reading))

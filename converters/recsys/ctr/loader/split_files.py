@@ -75,9 +75,9 @@ class Split:
         known = {feature.name for feature in self.features}
         for name in names:
             if name not in known:
-                near = get_close_matches(name, known, 1) or sorted(known)[:3]
-                said = f"{self.where} has no feature {name!r}; it has {', '.join(near)}"
-                raise ValueError(said + (", ..." if len(known) > len(near) else ""))
+                close = get_close_matches(name, known, 1) or sorted(known)[:3]
+                problem = f"{self.where} has no feature {name!r}; it has {', '.join(close)}"
+                raise ValueError(problem + (", ..." if len(known) > len(close) else ""))
         return tuple(feature for feature in self.features if feature.name in set(names))
 
 
@@ -88,9 +88,9 @@ def columns_of(features: Sequence[StoredFeature]) -> list[str]:
 
 def locate_split(data: str | os.PathLike[str], split: str | None = None) -> Split:
     """Find a split and read the footers of its files; the result at a URL is fetched first."""
-    whole, _, last = os.fspath(data).rstrip("/").rpartition("/")
-    if split is None and is_store_url(whole) and last in contract.SPLITS:
-        data, split = whole, last  # the manifest is that of the whole result
+    result_url, _, last = os.fspath(data).rstrip("/").rpartition("/")
+    if split is None and is_store_url(result_url) and last in contract.SPLITS:
+        data, split = result_url, last  # the manifest is that of the whole result
     folder = local_folder(data) / (split or "")
     files = _find_files(folder)
     sizes: list[int] = []
@@ -103,8 +103,8 @@ def locate_split(data: str | os.PathLike[str], split: str | None = None) -> Spli
         first = first or layout
         groups.extend(_row_groups(number, metadata, groups[-1] if groups else None))
         sizes.append(size)
-        told = f"{path.name}\0{size}\0{metadata.num_rows}\0{footer_hash}\n"
-        digest.update(told.encode("utf-8", "surrogateescape"))
+        file_text = f"{path.name}\0{size}\0{metadata.num_rows}\0{footer_hash}\n"
+        digest.update(file_text.encode("utf-8", "surrogateescape"))
     if first is None or not groups:
         raise SourceError(str(folder), "holds no rows", "build the split again")
     return Split(
@@ -123,18 +123,18 @@ def _find_files(folder: Path) -> tuple[Path, ...]:
     if not folder.is_dir():
         raise SourceError(str(folder), "this folder does not exist", _missing_advice(folder.parent))
     try:
-        found = sorted(path for path in folder.glob("*.parquet") if path.name[0] not in "._")
+        files = sorted(path for path in folder.glob("*.parquet") if path.name[0] not in "._")
     except OSError as error:
         raise SourceError(str(folder), f"cannot be listed: {error.strerror}") from error
-    if not found:
+    if not files:
         raise SourceError(str(folder), "holds no *.parquet files", _missing_advice(folder))
-    return tuple(found)
+    return tuple(files)
 
 
 def _missing_advice(folder: Path) -> str:
-    there = [name for name in contract.SPLITS if (folder / name).is_dir()]
-    if there:
-        return f"say which split: split={' or split='.join(map(repr, there))}"
+    present = [name for name in contract.SPLITS if (folder / name).is_dir()]
+    if present:
+        return f"say which split: split={' or split='.join(map(repr, present))}"
     return "a build writes the folders train and valid"
 
 
@@ -172,23 +172,23 @@ def _read_footer(path: Path) -> tuple[_Layout, Any, int, str]:
     return (_stored_features(schema, path), profile), metadata, size, digest
 
 
-def changed_error(path: Path, what: str = "changed") -> SourceError:
+def changed_error(path: Path, change: str = "changed") -> SourceError:
     """Return the error for a file that has changed, or is `removed`."""
-    said = f"was {what} after the split was opened"
-    return SourceError(str(path), said, "leave the files as they are while they are read")
+    problem = f"was {change} after the split was opened"
+    return SourceError(str(path), problem, "leave the files as they are while they are read")
 
 
 def _check_same(first: _Layout | None, layout: _Layout, path: Path, other: Path) -> None:
     if first is None or layout == first:
         return
     if layout[1] != first[1]:
-        said = f"has another {contract.METADATA_KEY.decode()} in its metadata than {other.name}"
-        raise SourceError(str(path), said, "keep the files of one build in a folder")
+        problem = f"has another {contract.METADATA_KEY.decode()} in its metadata than {other.name}"
+        raise SourceError(str(path), problem, "keep the files of one build in a folder")
     names = sorted({feature.name for feature in {*layout[0]} ^ {*first[0]}})
     if not names:  # the same columns in another order are read by name
         return
-    said = f"its columns of {', '.join(names[:5])} are not those of {other.name}"
-    raise SourceError(str(path), said, "keep the files of one build in a folder")
+    problem = f"its columns of {', '.join(names[:5])} are not those of {other.name}"
+    raise SourceError(str(path), problem, "keep the files of one build in a folder")
 
 
 def _stored_features(schema: Any, path: Path) -> tuple[StoredFeature, ...]:  # noqa: ANN401
@@ -210,23 +210,25 @@ def _stored_features(schema: Any, path: Path) -> tuple[StoredFeature, ...]:  # n
     if not features:
         problems.append("no feature column, <name>_idx")
     if problems:
-        more = f" and {len(problems) - 6} more" if len(problems) > 6 else ""
-        raise SourceError(str(path), "; ".join(problems[:6]) + more, _VALIDATE)
+        suffix = f" and {len(problems) - 6} more" if len(problems) > 6 else ""
+        raise SourceError(str(path), "; ".join(problems[:6]) + suffix, _VALIDATE)
     return tuple(features)
 
 
 def _check_required(types: dict[str, Any]) -> Iterator[str]:
-    wanted = {
+    required = {
         **dict.fromkeys(contract.LABELS, pa.float32()),
         contract.ROW_ID: pa.int64(),
         contract.ENTITY_ID: pa.string(),
     }
-    for name, kind in wanted.items():
-        found = types.get(name)
-        if found is None:
+    for name, kind in required.items():
+        actual = types.get(name)
+        if actual is None:
             yield f"no column {name}"
-        elif found != kind and not (name == contract.ENTITY_ID and pa.types.is_large_string(found)):
-            yield f"{name} is {_type_name(found)}, not {_type_name(kind)}"
+        elif actual != kind and not (
+            name == contract.ENTITY_ID and pa.types.is_large_string(actual)
+        ):
+            yield f"{name} is {_type_name(actual)}, not {_type_name(kind)}"
 
 
 def _problems(name: str, types: dict[str, Any]) -> Iterator[str]:

@@ -81,14 +81,17 @@ class ParquetRows:
         """Yield the rows of a span, in order."""
         group = self._split.groups[span.group]
         path = self._split.files[group.file]
-        at = 0
+        position = 0
         try:
             for rows in self._decoded(group, path):
-                start, stop = max(span.start - at, 0), min(span.stop - at, rows.num_rows)
-                at += rows.num_rows
+                start, stop = (
+                    max(span.start - position, 0),
+                    min(span.stop - position, rows.num_rows),
+                )
+                position += rows.num_rows
                 if start < stop:
                     yield Piece(self._checked(rows, path)), start, stop
-                if at >= span.stop:
+                if position >= span.stop:
                     return
         except (OSError, pa.ArrowException) as error:
             raise _unreadable_error(path, error) from error
@@ -135,8 +138,8 @@ def _check_cells(piece: Any, name: str, column: Any, path: Path) -> None:  # noq
     if nulls:
         ids = piece.column(ROW_ID).drop_null()
         rows = f" in the rows from {ROW_ID} {ids[0].as_py()}" if len(ids) else ""
-        said = f"{name} holds {nulls:,} null cells{rows}"
-        raise SourceError(str(path), said, "the contract has none: a missing value is id 1")
+        problem = f"{name} holds {nulls:,} null cells{rows}"
+        raise SourceError(str(path), problem, "the contract has none: a missing value is id 1")
 
 
 def _check_lengths(piece: Any, feature: StoredFeature, path: Path) -> None:  # noqa: ANN401
@@ -144,9 +147,11 @@ def _check_lengths(piece: Any, feature: StoredFeature, path: Path) -> None:  # n
     differing = np.flatnonzero(index != value)
     if differing.size:
         row = int(differing[0])
-        said = f"{feature.name} has {index[row]} ids and {value[row]} values in the row"
-        where = f"with {ROW_ID} {piece.column(ROW_ID)[row].as_py()}"
-        raise SourceError(str(path), f"{said} {where}", "validate the folder to see all of them")
+        problem = f"{feature.name} has {index[row]} ids and {value[row]} values in the row"
+        row_name = f"with {ROW_ID} {piece.column(ROW_ID)[row].as_py()}"
+        raise SourceError(
+            str(path), f"{problem} {row_name}", "validate the folder to see all of them"
+        )
 
 
 class RowReader:
@@ -190,7 +195,9 @@ class RowBuffer:
         for is_small, run in groupby(coming, lambda part: part[2] - part[1] < _SMALL):
             parts = list(run)
             if is_small and len(parts) > 1:
-                joined = join_batches([one.rows.slice(at, to - at) for one, at, to in parts])
+                joined = join_batches(
+                    [one.rows.slice(start, to - start) for one, start, to in parts]
+                )
                 parts = [(Piece(joined), 0, joined.num_rows)]
             self._parts += parts
         self._starts = np.cumsum([0, *(stop - start for _, start, stop in self._parts)])
@@ -203,9 +210,9 @@ class RowBuffer:
         rows = np.sort(rows)
         cuts = np.searchsorted(rows, self._starts)
         return [
-            (piece, rows[cuts[place] : cuts[place + 1]] - (self._starts[place] - start))
-            for place, (piece, start, _) in enumerate(self._parts)
-            if cuts[place] < cuts[place + 1]
+            (piece, rows[cuts[number] : cuts[number + 1]] - (self._starts[number] - start))
+            for number, (piece, start, _) in enumerate(self._parts)
+            if cuts[number] < cuts[number + 1]
         ]
 
 
@@ -268,21 +275,23 @@ def ensure_cache(split: Split, folder: Path) -> Path:
         return target
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as held:
+        with ExitStack() as stack:
             locked = True
             try:
-                held.enter_context(hold_lock(target.with_suffix(".lock"), wait_s=inf))
+                stack.enter_context(hold_lock(target.with_suffix(".lock"), wait_s=inf))
             except OSError as error:
                 if error.errno not in _NO_LOCKS:
                     raise
                 locked = False  # each makes its own, and the last one stays
             if not _is_cache_of(target, split):
-                for left in folder.glob(f".{target.name}.*") if locked else ():
-                    left.unlink(missing_ok=True)  # of killed processes: nobody else writes now
+                for unfinished in folder.glob(f".{target.name}.*") if locked else ():
+                    unfinished.unlink(
+                        missing_ok=True
+                    )  # of killed processes: nobody else writes now
                 write_cache(split, target)
     except OSError as error:
-        said = f"cannot be written: {error.strerror or error}"
-        raise OutputError(str(target), said, "give another folder as cache=") from error
+        problem = f"cannot be written: {error.strerror or error}"
+        raise OutputError(str(target), problem, "give another folder as cache=") from error
     return target
 
 
@@ -308,25 +317,25 @@ def _write_cache(split: Split, target: Path, block: int, ids: Any) -> None:  # n
         whole_file(target, exclusive=False) as stream,
         pa.ipc.new_file(stream, schema.with_metadata(stamps)) as writer,
     ):
-        for whole in _regroup_rows(pieces, block):
-            writer.write_batch(whole)
+        for block_batch in _regroup_rows(pieces, block):
+            writer.write_batch(block_batch)
 
 
 def _regroup_rows(pieces: Iterable[Any], size: int) -> Iterator[Any]:
     """The rows of record batches in batches of `size` rows, the last one smaller."""
-    held: list[Any] = []
+    pending: list[Any] = []
     rows = 0
     for piece in pieces:
-        held.append(piece)
+        pending.append(piece)
         rows += piece.num_rows
         if rows < size:
             continue
-        whole = join_batches(held)
+        joined = join_batches(pending)
         full = rows - rows % size
-        yield from (whole.slice(start, size) for start in range(0, full, size))
-        held, rows = ([whole.slice(full)], rows - full) if full < rows else ([], 0)
-    if held:
-        yield join_batches(held)
+        yield from (joined.slice(start, size) for start in range(0, full, size))
+        pending, rows = ([joined.slice(full)], rows - full) if full < rows else ([], 0)
+    if pending:
+        yield join_batches(pending)
 
 
 def _cache_stamp(split: Split) -> bytes:
@@ -350,8 +359,8 @@ class CachedRows:
 
     def __init__(self, split: Split, path: Path, features: Sequence[StoredFeature]) -> None:
         if not _is_cache_of(path, split):
-            said = "is no longer a cache of this split"
-            raise SourceError(str(path), said, "create the loader again")
+            problem = "is no longer a cache of this split"
+            raise SourceError(str(path), problem, "create the loader again")
         self._first = [group.first for group in split.groups]
         self._rows, self._path = split.rows, str(path)
         self._file: Any = pa.ipc.open_file(pa.memory_map(str(path)))

@@ -103,7 +103,7 @@ def cell_kind(kind: pa.DataType) -> str:
     if pa.types.is_nested(kind) and kind.num_fields == 1:
         inner = kind.key_type if pa.types.is_map(kind) else kind.field(0).type
         return cell_kind(inner)
-    return next((name for name, holds in _KINDS if holds(kind)), str(kind))
+    return next((name for name, applies in _KINDS if applies(kind)), str(kind))
 
 
 def cell_texts(column: pa.Array, where: str) -> pa.LargeBinaryArray:
@@ -123,26 +123,26 @@ def cell_texts(column: pa.Array, where: str) -> pa.LargeBinaryArray:
         return time_text_array(column).cast(pa.large_binary())
     convert = value_converter(kind)
 
-    def spelled(cell: pa.Scalar) -> str:
+    def spell(cell: pa.Scalar) -> str:
         value = convert(cell.as_py())
         return value if isinstance(value, str) else json.dumps(value)
 
     known = column.is_valid().to_numpy(zero_copy_only=False)
-    return _distinct_texts(column.drop_null(), known, spelled)
+    return _distinct_texts(column.drop_null(), known, spell)
 
 
 def _float_texts(column: pa.Array) -> pa.LargeBinaryArray:
     """Floats as JSON writes them: whole ones at once, the others once for each number."""
     numbers = column.to_numpy(zero_copy_only=False).astype(np.float64)
     known = ~np.isnan(numbers)
-    near = np.where(known & (np.abs(numbers) < _EXACT), numbers, 0.5)
-    whole = near == np.floor(near)
-    whole &= ~(np.signbit(near) & (near == 0))  # -0.0 is none
-    if not whole[known].all():
+    bounded = np.where(known & (np.abs(numbers) < _EXACT), numbers, 0.5)
+    is_integer = bounded == np.floor(bounded)
+    is_integer &= ~(np.signbit(bounded) & (bounded == 0))  # -0.0 is none
+    if not is_integer[known].all():
         return _distinct_texts(column.filter(pa.array(known)), known, _float_text)
-    plain = pa.array(near.astype(np.int64), mask=~known).cast(pa.large_string())
+    digits = pa.array(bounded.astype(np.int64), mask=~known).cast(pa.large_string())
     ending = pa.scalar(".0", pa.large_string())
-    return pc.binary_join_element_wise(plain, ending, pa.scalar("", pa.large_string())).cast(
+    return pc.binary_join_element_wise(digits, ending, pa.scalar("", pa.large_string())).cast(
         pa.large_binary()
     )
 
@@ -161,14 +161,14 @@ def _float_text(number: pa.Scalar) -> str:
 def _distinct_texts(
     cells: pa.Array,
     known: NDArray[np.bool_],
-    spelled: Any,  # noqa: ANN401 - scalar to text
+    spell: Any,  # noqa: ANN401 - scalar to text
 ) -> pa.LargeBinaryArray:
     """Texts made once for each distinct cell, null where nothing is `known`."""
     coded = cells.dictionary_encode()
-    words = pa.array([spelled(one).encode() for one in coded.dictionary], pa.large_binary())
-    places = np.zeros(len(known), dtype=np.int64)
-    places[known] = coded.indices.to_numpy()
-    return words.take(pa.array(places, mask=~known))
+    words = pa.array([spell(one).encode() for one in coded.dictionary], pa.large_binary())
+    codes = np.zeros(len(known), dtype=np.int64)
+    codes[known] = coded.indices.to_numpy()
+    return words.take(pa.array(codes, mask=~known))
 
 
 def read_labels(column: pa.Array, where: str) -> NDArray[np.int8]:
@@ -180,10 +180,10 @@ def read_labels(column: pa.Array, where: str) -> NDArray[np.int8]:
     return out
 
 
-def is_among(cells: pa.LargeBinaryArray, wanted: tuple[bytes, ...]) -> NDArray[np.bool_]:
+def is_among(cells: pa.LargeBinaryArray, texts: tuple[bytes, ...]) -> NDArray[np.bool_]:
     """Return bool[n]: whether a cell is one of the texts; null is not."""
-    found = pc.is_in(cells, value_set=pa.array(wanted, pa.large_binary()))
-    return cast("NDArray[np.bool_]", found.to_numpy(zero_copy_only=False))
+    matches = pc.is_in(cells, value_set=pa.array(texts, pa.large_binary()))
+    return cast("NDArray[np.bool_]", matches.to_numpy(zero_copy_only=False))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,15 +194,15 @@ class _FoundTokens:
     ids: pa.LargeBinaryArray
     numbers: NDArray[np.float64] | None = None
 
-    def where(self, kept: NDArray[np.bool_]) -> "_FoundTokens":
-        if kept.all():
+    def where(self, mask: NDArray[np.bool_]) -> "_FoundTokens":
+        if mask.all():
             return self
-        numbers = None if self.numbers is None else self.numbers[kept]
-        ids = self.ids.filter(pa.array(kept))
-        return _FoundTokens(parents=self.parents[kept], ids=ids, numbers=numbers)
+        numbers = None if self.numbers is None else self.numbers[mask]
+        ids = self.ids.filter(pa.array(mask))
+        return _FoundTokens(parents=self.parents[mask], ids=ids, numbers=numbers)
 
 
-def read_tokens(column: pa.Array, how: CellFormat, where: str) -> RawTokens:
+def read_tokens(column: pa.Array, cell_format: CellFormat, where: str) -> RawTokens:
     """Read the tokens of n cells.
 
     A list's elements are tokens, or objects of a token and its value (`token`, `id` or `key`, and
@@ -214,40 +214,42 @@ def read_tokens(column: pa.Array, how: CellFormat, where: str) -> RawTokens:
     column, dropped = storage_array(column), Counter[str]()
     is_list = any(is_kind(column.type) for is_kind in _LISTS)
     if is_list:
-        found = _list_tokens(column, how, where, dropped)
+        tokens = _list_tokens(column, cell_format, where, dropped)
     else:
-        found = _text_tokens(cell_texts(column, where), how)
-    if how.valued and found.numbers is None:
-        found = _split_values(found, how, not (is_list or how.many), dropped)
-    good = text_mask(found.ids)
+        tokens = _text_tokens(cell_texts(column, where), cell_format)
+    if cell_format.valued and tokens.numbers is None:
+        tokens = _split_values(tokens, cell_format, not (is_list or cell_format.many), dropped)
+    good = text_mask(tokens.ids)
     dropped["not_utf8"] += int((~good).sum())
-    found = found.where(good)
+    tokens = tokens.where(good)
     offsets = np.zeros(len(column) + 1, dtype=np.int32)
-    np.cumsum(np.bincount(found.parents, minlength=len(column)), out=offsets[1:])
-    values = np.ones(len(found.parents), dtype=np.float32)
-    if found.numbers is not None:
-        values, dropped["not_finite"] = round_to_finite(found.numbers)
-    return RawTokens(offsets=offsets, tokens=found.ids, values=values, counts=dropped)
+    np.cumsum(np.bincount(tokens.parents, minlength=len(column)), out=offsets[1:])
+    values = np.ones(len(tokens.parents), dtype=np.float32)
+    if tokens.numbers is not None:
+        values, dropped["not_finite"] = round_to_finite(tokens.numbers)
+    return RawTokens(offsets=offsets, tokens=tokens.ids, values=values, counts=dropped)
 
 
 def round_to_finite(numbers: NDArray[np.float64]) -> tuple[NDArray[np.float32], int]:
     """Round numbers to float32; NaN or infinite ones become 0.0 and are counted."""
     with np.errstate(over="ignore"):
         values = numbers.astype(np.float32)
-    odd = ~np.isfinite(values)
-    values[odd] = 0.0
-    return values, int(odd.sum())
+    nonfinite = ~np.isfinite(values)
+    values[nonfinite] = 0.0
+    return values, int(nonfinite.sum())
 
 
-def _text_tokens(cells: pa.LargeBinaryArray, how: CellFormat) -> _FoundTokens:
-    held = cells.is_valid().to_numpy(zero_copy_only=False) & ~is_among(cells, how.missing)
-    rows = np.flatnonzero(held)
-    kept = cells.filter(pa.array(held))
-    if not how.many:
-        return _FoundTokens(parents=rows, ids=kept)
-    lists = pc.split_pattern(kept, how.token_separator)
-    found = _FoundTokens(parents=rows[_parent_rows(lists)], ids=lists.flatten())
-    return found.where(_byte_lengths(found.ids) > 0)
+def _text_tokens(cells: pa.LargeBinaryArray, cell_format: CellFormat) -> _FoundTokens:
+    is_filled = cells.is_valid().to_numpy(zero_copy_only=False) & ~is_among(
+        cells, cell_format.missing
+    )
+    rows = np.flatnonzero(is_filled)
+    filled = cells.filter(pa.array(is_filled))
+    if not cell_format.many:
+        return _FoundTokens(parents=rows, ids=filled)
+    lists = pc.split_pattern(filled, cell_format.token_separator)
+    tokens = _FoundTokens(parents=rows[_parent_rows(lists)], ids=lists.flatten())
+    return tokens.where(_byte_lengths(tokens.ids) > 0)
 
 
 def _parent_rows(lists: pa.Array) -> NDArray[np.int64]:
@@ -257,18 +259,18 @@ def _parent_rows(lists: pa.Array) -> NDArray[np.int64]:
 
 
 def _byte_lengths(ids: pa.LargeBinaryArray) -> NDArray[np.int64]:
-    found = pc.binary_length(ids).to_numpy(zero_copy_only=False)
-    return cast("NDArray[np.int64]", found.astype(np.int64))
+    lengths = pc.binary_length(ids).to_numpy(zero_copy_only=False)
+    return cast("NDArray[np.int64]", lengths.astype(np.int64))
 
 
 def _list_tokens(
-    column: pa.Array, how: CellFormat, where: str, dropped: Counter[str]
+    column: pa.Array, cell_format: CellFormat, where: str, dropped: Counter[str]
 ) -> _FoundTokens:
     """The tokens of lists, and their values where the elements are objects."""
     kind = column.type
     if pa.types.is_map(kind):
-        pair = pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])
-        column = column.cast(pa.list_(pair))
+        entry_type = pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])
+        column = column.cast(pa.list_(entry_type))
     elif pa.types.is_fixed_size_list(kind):
         column = column.cast(pa.list_(kind.value_type))
     parents, inner = _parent_rows(column), storage_array(column.flatten())
@@ -279,46 +281,46 @@ def _list_tokens(
     id_name = next((name for name in _IDS if name in names), None)
     value_name = next((name for name in _VALUES if name in names), None)
     if id_name is None or value_name is None:
-        wanted = f"one of {', '.join(_IDS)} and one of {', '.join(_VALUES)}"
+        names_text = f"one of {', '.join(_IDS)} and one of {', '.join(_VALUES)}"
         problem = f"objects with {', '.join(names) or 'no fields'} cannot be tokens"
-        raise SourceError(where, problem, f"name the fields {wanted}")
+        raise SourceError(where, problem, f"name the fields {names_text}")
     # A null object's fields may hold anything: `StructArray.field` does not look at it.
     ids = cell_texts(pc.struct_field(inner, id_name), where)
-    held = _byte_lengths(ids.fill_null(b"")) > 0
-    found = _FoundTokens(parents=parents, ids=ids).where(held)
-    if not how.valued:
-        return found
-    values = cell_texts(pc.struct_field(inner, value_name), where).filter(pa.array(held))
-    return _with_numbers(found, values, dropped)
+    has_id = _byte_lengths(ids.fill_null(b"")) > 0
+    tokens = _FoundTokens(parents=parents, ids=ids).where(has_id)
+    if not cell_format.valued:
+        return tokens
+    values = cell_texts(pc.struct_field(inner, value_name), where).filter(pa.array(has_id))
+    return _with_numbers(tokens, values, dropped)
 
 
 def _with_numbers(
-    found: _FoundTokens, values: pa.LargeBinaryArray, dropped: Counter[str]
+    tokens: _FoundTokens, values: pa.LargeBinaryArray, dropped: Counter[str]
 ) -> _FoundTokens:
     """The tokens with their values; those without one, or whose is no number, are dropped."""
-    held = values.is_valid().to_numpy(zero_copy_only=False)
-    dropped["no_value"] += int((~held).sum())
-    found, values = found.where(held), values.filter(pa.array(held))
+    has_value = values.is_valid().to_numpy(zero_copy_only=False)
+    dropped["no_value"] += int((~has_value).sum())
+    tokens, values = tokens.where(has_value), values.filter(pa.array(has_value))
     numbers, good = read_numbers(values)
     dropped["bad_number"] += int((~good).sum())
-    return _FoundTokens(parents=found.parents, ids=found.ids, numbers=numbers).where(good)
+    return _FoundTokens(parents=tokens.parents, ids=tokens.ids, numbers=numbers).where(good)
 
 
 def _split_values(
-    found: _FoundTokens, how: CellFormat, alone: bool, dropped: Counter[str]
+    tokens: _FoundTokens, cell_format: CellFormat, alone: bool, dropped: Counter[str]
 ) -> _FoundTokens:
-    pairs = pc.split_pattern(found.ids, how.value_separator, max_splits=1, reverse=True)
+    pairs = pc.split_pattern(tokens.ids, cell_format.value_separator, max_splits=1, reverse=True)
     parts = pairs.flatten()
     sizes = pc.list_value_length(pairs).to_numpy(zero_copy_only=False).astype(np.int64)
     starts = np.cumsum(sizes) - sizes
-    both = sizes == 2
+    has_both = sizes == 2
     if alone:
-        values = pa.array(np.where(both, starts + 1, 0), mask=~both)
-        cut = _FoundTokens(parents=found.parents, ids=parts.take(pa.array(starts)))
+        values = pa.array(np.where(has_both, starts + 1, 0), mask=~has_both)
+        cut = _FoundTokens(parents=tokens.parents, ids=parts.take(pa.array(starts)))
         return _with_numbers(cut, parts.take(values).fill_null(b"1"), dropped)
-    dropped["no_value"] += int((~both).sum())
-    cut = _FoundTokens(parents=found.parents[both], ids=parts.take(pa.array(starts[both])))
-    return _with_numbers(cut, parts.take(pa.array(starts[both] + 1)), dropped)
+    dropped["no_value"] += int((~has_both).sum())
+    cut = _FoundTokens(parents=tokens.parents[has_both], ids=parts.take(pa.array(starts[has_both])))
+    return _with_numbers(cut, parts.take(pa.array(starts[has_both] + 1)), dropped)
 
 
 def read_numbers(cells: pa.LargeBinaryArray) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -333,8 +335,8 @@ def read_numbers(cells: pa.LargeBinaryArray) -> tuple[NDArray[np.float64], NDArr
     read = [_parse_number(text) for text in coded.dictionary.to_pylist()]
     values = np.array([number or 0.0 for number in read], dtype=np.float64)
     known = np.array([number is not None for number in read], dtype=bool)
-    places = coded.indices.to_numpy()
-    return values[places], known[places]
+    codes = coded.indices.to_numpy()
+    return values[codes], known[codes]
 
 
 def _parse_number(text: bytes) -> float | None:

@@ -92,7 +92,7 @@ def _refuse_other_files(path: str, file: SourceFile) -> None:
         raise SourceError(path, f"not a plain table: it is a raw file of Ali-CCP ({kind})", hint)
 
 
-def with_columns(file: SourceFile, wanted: Sequence[str]) -> TableFile:
+def with_columns(file: SourceFile, names: Sequence[str]) -> TableFile:
     """Return the file with its column names, as the wanted names suggest.
 
     Whether the first line of a CSV holds names is a guess of the readers. The wanted names decide:
@@ -101,113 +101,113 @@ def with_columns(file: SourceFile, wanted: Sequence[str]) -> TableFile:
     """
     facts = file.facts
     guessed = TableFile(file=file, columns=facts.columns, header=facts.header)
-    if facts.format != "csv" or set(wanted) <= set(facts.columns):
+    if facts.format != "csv" or set(names) <= set(facts.columns):
         return guessed
     if facts.header:
-        places = tuple(f"c{place}" for place in range(len(facts.columns)))
-        bare = set(wanted) <= set(places) and bool(wanted)
-        return TableFile(file=file, columns=places, header=False) if bare else guessed
+        numbered = tuple(f"c{number}" for number in range(len(facts.columns)))
+        names_numbers = set(names) <= set(numbered) and bool(names)
+        return TableFile(file=file, columns=numbered, header=False) if names_numbers else guessed
     first = column_names(_first_record(file))
-    if len(first) == len(facts.columns) and set(wanted) <= set(first):
+    if len(first) == len(facts.columns) and set(names) <= set(first):
         return TableFile(file=file, columns=first, header=True)
     return guessed
 
 
 def _first_record(file: SourceFile) -> list[str]:
     with keep_archive_open():
-        for stretch in read_file(file, SourceSpec()):
-            for row in stretch.values:
+        for rows in read_file(file, SourceSpec()):
+            for row in rows.values:
                 return list(row.values()) if isinstance(row, dict) else []
     return []
 
 
-def read_pieces(table: TableFile, wanted: Sequence[str]) -> Iterator[Piece]:
+def read_pieces(table: TableFile, names: Sequence[str]) -> Iterator[Piece]:
     """Yield the rows of a file in order."""
     with keep_archive_open():
         if table.file.facts.format == "csv":
-            yield from _read_delimited(table, wanted)
+            yield from _read_delimited(table, names)
             return
         first = 0
-        for batch in _columnar_batches(table, wanted):
-            yield Piece.of(pa.RecordBatch.from_arrays(batch.columns, names=list(wanted)), first)
+        for batch in _columnar_batches(table, names):
+            yield Piece.of(pa.RecordBatch.from_arrays(batch.columns, names=list(names)), first)
             first += len(batch)
 
 
-def _columnar_batches(table: TableFile, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _columnar_batches(table: TableFile, selected: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The wanted columns of a columnar file; of names that stand twice the place counts."""
-    where = str(table.file.place)
-    places = [table.columns.index(name) for name in wanted]
+    path = str(table.file.place)
+    indices = [table.columns.index(name) for name in selected]
     with table.file.place.open() as raw:
-        stream = open_decompressed(raw, where)
+        stream = open_decompressed(raw, path)
         if table.file.facts.format == "parquet":
-            with open_parquet(stream, where) as file:
+            with open_parquet(stream, path) as file:
                 names = file.schema.names
                 unique = len(set(names)) == len(names)
-                chosen = [names[place] for place in places] if unique else None
+                chosen = [names[index] for index in indices] if unique else None
                 for batch, _ in file.batches(_ROWS, columns=chosen):
-                    yield batch.select(chosen or places)
+                    yield batch.select(chosen or indices)
         else:
-            with columnar_files.open_arrow(stream, where) as (_, batches):
+            with columnar_files.open_arrow(stream, path) as (_, batches):
                 for batch, _ in batches:
                     for start in range(0, len(batch), _ROWS):
-                        yield batch.slice(start, _ROWS).select(places)
+                        yield batch.slice(start, _ROWS).select(indices)
 
 
-def _read_delimited(table: TableFile, wanted: Sequence[str]) -> Iterator[Piece]:
-    facts, where = table.file.facts, str(table.file.place)
-    reader = _CsvReader(table, Dialect(delimiter=facts.delimiter, quote=facts.quote), wanted)
+def _read_delimited(table: TableFile, names: Sequence[str]) -> Iterator[Piece]:
+    facts, path = table.file.facts, str(table.file.place)
+    reader = _CsvReader(table, Dialect(delimiter=facts.delimiter, quote=facts.quote), names)
     first = -1 if table.header else 0  # the header is the record before row 0
     with table.file.place.open() as raw:
-        stream = open_decompressed(raw, where)
-        parts = read_utf8_blocks(stream, where, facts.encoding, facts.newline)
+        stream = open_decompressed(raw, path)
+        parts = read_utf8_blocks(stream, path, facts.encoding, facts.newline)
         parts = skip_lines(parts, facts.preamble)
-        for piece in reader.read(_line_blocks(parts, where), first):
-            begun, first = first, first + piece.read
+        for piece in reader.read(_line_blocks(parts, path), first):
+            start, first = first, first + piece.read
             if first >= 0:
-                yield piece.part(0, first) if begun < 0 else piece
+                yield piece.part(0, first) if start < 0 else piece
 
 
-def _line_blocks(parts: Iterator[bytes], where: str) -> Iterator[bytes]:
-    held = b""
+def _line_blocks(parts: Iterator[bytes], path: str) -> Iterator[bytes]:
+    buffer = b""
     for part in parts:
-        held += part
-        cut = held.rfind(b"\n") + 1
-        if not cut and len(held) > MAX_ROW_BYTES:
-            said = f"a line of more than {MAX_ROW_BYTES >> 20} MiB"
-            raise SourceError(where, said, "is it a table?")
+        buffer += part
+        cut = buffer.rfind(b"\n") + 1
+        if not cut and len(buffer) > MAX_ROW_BYTES:
+            problem = f"a line of more than {MAX_ROW_BYTES >> 20} MiB"
+            raise SourceError(path, problem, "is it a table?")
         if cut:
-            yield held[:cut]
-            held = held[cut:]
-    if held:
-        yield held
+            yield buffer[:cut]
+            buffer = buffer[cut:]
+    if buffer:
+        yield buffer
 
 
 class _CsvReader:
     """Blocks of lines of a CSV to rows: by Arrow, or where that may be wrong with more care."""
 
-    def __init__(self, table: TableFile, dialect: Dialect, wanted: Sequence[str]) -> None:
-        self._table, self._dialect, self._wanted = table, dialect, list(wanted)
+    def __init__(self, table: TableFile, dialect: Dialect, names: Sequence[str]) -> None:
+        self._table, self._dialect, self._wanted = table, dialect, list(names)
         self._quote = dialect.quote.encode()
-        places = [table.columns.index(name) for name in wanted]
+        indices = [table.columns.index(name) for name in names]
         width = len(table.columns)
         self._columns = TextColumns(
-            width, dialect.delimiter, dialect.quote, places, pa.large_binary()
+            width, dialect.delimiter, dialect.quote, indices, pa.large_binary()
         )
 
     def read(self, blocks: Iterator[bytes], first: int) -> Iterator[Piece]:
         """Yield the rows of blocks; a block that ends inside a quoted cell is read on."""
-        held = b""
+        buffer = b""
         for block in blocks:
-            held += block
-            enough = len(held) > _OPEN
-            if self._quote and held.count(self._quote) % 2 and not enough:
+            buffer += block
+            enough = len(buffer) > _OPEN
+            if self._quote and buffer.count(self._quote) % 2 and not enough:
                 continue
-            piece = self._quickly(held, first) or self._carefully(held, first, last=enough)
+            piece = self._quickly(buffer, first) or self._carefully(buffer, first, last=enough)
             if piece is not None:
                 yield piece
-                first, held = first + piece.read, b""
-        if held and (
-            piece := self._quickly(held, first) or self._carefully(held, first, last=True)
+                first, buffer = first + piece.read, b""
+        if buffer and (
+            piece := self._quickly(buffer, first) or self._carefully(buffer, first, last=True)
         ):
             yield piece
 
@@ -224,25 +224,25 @@ class _CsvReader:
         None where it ends in a cell that may go on, unless it is `last`.
         """
         reader = TableReader(self._table.columns, self._dialect, len(self._table.columns))
-        found = reader.rows(block.decode("utf-8", "surrogateescape").removesuffix("\n"))
+        rows = reader.rows(block.decode("utf-8", "surrogateescape").removesuffix("\n"))
         rest = reader.finish()
         if rest and not last:
             return None
         good, rejects = [], []
-        for place, row in enumerate(found + rest):
+        for index, row in enumerate(rows + rest):
             if type(row) is BrokenRow:
-                said = f"{row.detail}: {row.found}"[:EXCERPT_CHARACTERS]
-                name, number = self._table.file.name, first + place
-                rejects.append(Reject(file=name, row=number, reason="columns", found=said))
+                cause = f"{row.detail}: {row.found}"[:EXCERPT_CHARACTERS]
+                name, number = self._table.file.name, first + index
+                rejects.append(Reject(file=name, row=number, reason="columns", found=cause))
             else:
-                good.append((place, row))
+                good.append((index, row))
         columns = []
         for name in self._wanted:
             cells = [row[name].encode("utf-8", "surrogateescape") for _, row in good]
             columns.append(pa.array(cells, pa.large_binary()))
         return Piece(
-            rows=np.array([place for place, _ in good], dtype=np.int64) + first,
+            rows=np.array([index for index, _ in good], dtype=np.int64) + first,
             columns=pa.RecordBatch.from_arrays(columns, names=self._wanted),
-            read=len(found) + len(rest),
+            read=len(rows) + len(rest),
             rejects=tuple(rejects),
         )

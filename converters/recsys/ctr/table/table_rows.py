@@ -45,9 +45,9 @@ class _Plan:
     @cached_property
     def columns(self) -> tuple[str, ...]:
         table = self.table
-        named = [table.entity_id, table.y_ctr, table.y_cvr, table.sample_id]
-        named += [column for column, _ in self.fields]
-        return tuple(dict.fromkeys(one for one in named if one is not None))
+        names = [table.entity_id, table.y_ctr, table.y_cvr, table.sample_id]
+        names += [column for column, _ in self.fields]
+        return tuple(dict.fromkeys(one for one in names if one is not None))
 
 
 def read_table(
@@ -71,9 +71,9 @@ def open_table_files(path: str, featuremap: FeatureMap) -> list[TableFile]:
     source = open_table(path)
     files = [with_columns(file, plan.columns) for file in source.files]
     for table in files:
-        where = path if len(files) == 1 else f"{path}: {table.file.name}"
+        location = path if len(files) == 1 else f"{path}: {table.file.name}"
         if problems := tuple(_unknown_columns(featuremap, table.columns)):
-            raise FeaturemapError(where, problems)
+            raise FeaturemapError(location, problems)
     return files
 
 
@@ -105,29 +105,29 @@ def _field_format(
 
 def _unknown_columns(featuremap: FeatureMap, columns: Sequence[str]) -> Iterator[Problem]:
     roles = ("entity_id", "y_ctr", "y_cvr", "sample_id")
-    named = [(f"/table/{key}", getattr(featuremap.table, key)) for key in roles]
+    references = [(f"/table/{key}", getattr(featuremap.table, key)) for key in roles]
     for index, one in enumerate(featuremap.features):
         key = "column" if one.column else "field"
-        named.append((f"/features/{index}/{key}", one.column or one.field))
-    for pointer, name in named:
+        references.append((f"/features/{index}/{key}", one.column or one.field))
+    for pointer, name in references:
         if name is not None and name not in columns:
             nearest = difflib.get_close_matches(name, columns, n=1, cutoff=0.4)
-            shown = ", ".join(columns[:20]) + (", ..." if len(columns) > 20 else "")
-            expected = f"a column of the table ({shown})"
+            listed = ", ".join(columns[:20]) + (", ..." if len(columns) > 20 else "")
+            expected = f"a column of the table ({listed})"
             yield Problem(pointer, "unknown_column", expected, name, *nearest)
 
 
 def _raw_blocks(files: Sequence[TableFile], plan: _Plan, first: int) -> Iterator[RawBlock]:
-    held, rows, size = list[RawBlock](), 0, 0
+    pending, rows, size = list[RawBlock](), 0, 0
     for piece, block in _small_blocks(files, plan, first):
-        if held and (rows + piece.read > BATCH_ROWS or size > _BATCH_BYTES):
-            yield _join_blocks(held)
-            held, rows, size = [], 0, 0
-        held.append(block)
+        if pending and (rows + piece.read > BATCH_ROWS or size > _BATCH_BYTES):
+            yield _join_blocks(pending)
+            pending, rows, size = [], 0, 0
+        pending.append(block)
         rows += piece.read
         size += sum(tokens.tokens.nbytes for tokens in block.tokens)
-    if held:
-        yield _join_blocks(held)
+    if pending:
+        yield _join_blocks(pending)
 
 
 def _small_blocks(
@@ -155,23 +155,23 @@ class _Labels:
 
 
 def _raw_block(piece: Piece, table: TableFile, plan: _Plan, first: int) -> RawBlock:
-    where = str(table.file.place)
-    held = _read_required(piece.columns, plan, where)
-    kept, columns = held.kept, piece.columns
-    rejects = [*piece.rejects, *_find_rejects(piece, plan, held, table.file.name)]
-    if not kept.all():
-        columns = columns.filter(pa.array(kept))
-    rows = piece.rows[kept] + first
+    path = str(table.file.place)
+    labels = _read_required(piece.columns, plan, path)
+    is_kept, columns = labels.kept, piece.columns
+    rejects = [*piece.rejects, *_find_rejects(piece, plan, labels, table.file.name)]
+    if not is_kept.all():
+        columns = columns.filter(pa.array(is_kept))
+    rows = piece.rows[is_kept] + first
     read = [
-        cells.read_tokens(columns[name], how, f"{where}: column {name}")
-        for name, how in plan.fields
+        cells.read_tokens(columns[name], cell_format, f"{path}: column {name}")
+        for name, cell_format in plan.fields
     ]
     return RawBlock(
         rows=rows,
-        clicks=held.clicks[kept].astype(np.uint8),
-        purchases=held.purchases[kept].astype(np.uint8),
-        entities=held.entities.filter(pa.array(kept)),
-        samples=_sample_hashes(columns, plan.table.sample_id, rows, where),
+        clicks=labels.clicks[is_kept].astype(np.uint8),
+        purchases=labels.purchases[is_kept].astype(np.uint8),
+        entities=labels.entities.filter(pa.array(is_kept)),
+        samples=_sample_hashes(columns, plan.table.sample_id, rows, path),
         tokens=tuple(read),
         kinds={name: cells.cell_kind(columns[name].type) for name, _ in plan.fields},
         rejects=tuple(sorted(rejects, key=lambda one: one.row)),
@@ -187,23 +187,23 @@ def _read_required(columns: pa.RecordBatch, plan: _Plan, where: str) -> _Labels:
     entities = cells.cell_texts(columns[table.entity_id], f"{where}: column {table.entity_id}")
     known = entities.is_valid().to_numpy(zero_copy_only=False) & text_mask(entities)
     known &= ~cells.is_among(entities, (b"", *plan.missing))
-    kept = (clicks >= 0) & (purchases >= 0) & known
-    return _Labels(clicks=clicks, purchases=purchases, entities=entities, kept=kept)
+    is_kept = (clicks >= 0) & (purchases >= 0) & known
+    return _Labels(clicks=clicks, purchases=purchases, entities=entities, kept=is_kept)
 
 
-def _find_rejects(piece: Piece, plan: _Plan, held: _Labels, file: str) -> Iterator[Reject]:
+def _find_rejects(piece: Piece, plan: _Plan, labels: _Labels, file: str) -> Iterator[Reject]:
     """The rows whose required cells are wrong; of several the first counts."""
-    for place in np.flatnonzero(~held.kept).tolist():
-        if held.clicks[place] < 0:
+    for row in np.flatnonzero(~labels.kept).tolist():
+        if labels.clicks[row] < 0:
             reason, column = "label", plan.table.y_ctr
-        elif held.purchases[place] < 0:
+        elif labels.purchases[row] < 0:
             reason, column = "label", plan.table.y_cvr or ""
         else:
             reason, column = "entity_id", plan.table.entity_id
-        cell = cells.cell_texts(piece.columns[column].slice(place, 1), column)[0].as_py()
-        said = "null" if cell is None else repr(row_excerpt(cell))
-        shown = f"{column}: {said}"[:EXCERPT_CHARACTERS]
-        yield Reject(file=file, row=int(piece.rows[place]), reason=reason, found=shown)
+        cell = cells.cell_texts(piece.columns[column].slice(row, 1), column)[0].as_py()
+        cell_text = "null" if cell is None else repr(row_excerpt(cell))
+        found_text = f"{column}: {cell_text}"[:EXCERPT_CHARACTERS]
+        yield Reject(file=file, row=int(piece.rows[row]), reason=reason, found=found_text)
 
 
 def _sample_hashes(

@@ -99,7 +99,8 @@ class Figures:
                     "encoding": one.encoding,
                     "max_len": None if one.encoding == UNKNOWN else one.max_len,
                     "splits": {
-                        split: asdict(told) for split, told in self.by_feature[one.name].items()
+                        split: asdict(figures)
+                        for split, figures in self.by_feature[one.name].items()
                     },
                 }
                 for one in self.features
@@ -120,60 +121,62 @@ def read_figures(root: Path, given: FeatureMap | None = None) -> Figures:
     except FileNotFoundError:
         return _figures_of_rows(files, used)
     except (OSError, ValueError) as error:
-        where, hint = str(root / processed_folder.STATS), "delete it to have the rows counted"
-        raise SourceError(where, f"cannot be read: {error}", hint) from error
+        path_text, hint = str(root / processed_folder.STATS), "delete it to have the rows counted"
+        raise SourceError(path_text, f"cannot be read: {error}", hint) from error
     return _figures_of_stats(files, used, stats)
 
 
-def _share_of(part: Json, whole: Json) -> float | None:
-    if not isinstance(part, (int, float)) or not isinstance(whole, (int, float)) or not whole:
+def _share_of(part: Json, total: Json) -> float | None:
+    if not isinstance(part, (int, float)) or not isinstance(total, (int, float)) or not total:
         return None
-    return part / whole
+    return part / total
 
 
-def _as_count(told: Json) -> int:
-    if isinstance(told, bool) or not isinstance(told, int):
-        raise TypeError(f"{told!r} is not a count")
-    return told
+def _as_count(value: Json) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{value!r} is not a count")
+    return value
 
 
-def _as_counts(told: dict[str, Json]) -> dict[str, int]:
+def _as_counts(document: dict[str, Json]) -> dict[str, int]:
     """Counts by name, without those that are null."""
-    return {key: _as_count(count) for key, count in told.items() if count is not None}
+    return {key: _as_count(count) for key, count in document.items() if count is not None}
 
 
-def _split_figures(told: dict[str, Json], entities: int | None) -> SplitFigures:
+def _split_figures(entry: dict[str, Json], entities: int | None) -> SplitFigures:
     """A split from an entry of stats.json, or of the same keys."""
     names = ("rows", "y_ctr", "y_cvr", "y_ctcvr", "funnel_anomalies")
-    rows, clicks, bought, both, odd = (_as_count(told[name]) for name in names)
+    rows, clicks, bought, clicked, anomalies = (_as_count(entry[name]) for name in names)
     return SplitFigures(
         rows=rows,
         clicks=clicks,
         conversions=bought,
-        clicked_conversions=both,
-        funnel_anomalies=odd,
+        clicked_conversions=clicked,
+        funnel_anomalies=anomalies,
         entities=entities,
         ctr=_share_of(clicks, rows),
-        cvr_of_clicks=_share_of(both, clicks),
+        cvr_of_clicks=_share_of(clicked, clicks),
         cvr_of_impressions=_share_of(bought, rows),
-        ctcvr=_share_of(both, rows),
+        ctcvr=_share_of(clicked, rows),
     )
 
 
-def _feature_figures(one: Feature, told: dict[str, Json], rows: int) -> FeatureFigures:
+def _feature_figures(feature: Feature, entry: dict[str, Json], rows: int) -> FeatureFigures:
     """A feature from an entry of stats.json, or of the same keys; absent ones are not known."""
-    tokens = _as_count(told["tokens"])
-    hashed = {HASH: tokens, HYBRID: told.get("tail")}.get(one.encoding, 0)
-    lengths = told.get("lengths")
+    tokens = _as_count(entry["tokens"])
+    hashed = {HASH: tokens, HYBRID: entry.get("tail")}.get(feature.encoding, 0)
+    lengths = entry.get("lengths")
     return FeatureFigures(
-        missing=_share_of(told["missing"], rows),
+        missing=_share_of(entry["missing"], rows),
         tokens=tokens,
-        oov=_share_of(told["oov"], tokens) if one.encoding == VOCAB else None,
-        hashed=None if one.encoding == UNKNOWN else _share_of(hashed, tokens),
+        oov=_share_of(entry["oov"], tokens) if feature.encoding == VOCAB else None,
+        hashed=None if feature.encoding == UNKNOWN else _share_of(hashed, tokens),
         lengths=None if lengths is None else {key: lengths[key] + 0 for key in LENGTHS},
-        cut_rows=_share_of(told.get("cut_rows"), rows) if one.is_multi_hot else None,
-        tokens_kept=_share_of(tokens, told.get("distinct_before")) if one.is_multi_hot else None,
-        value_kept=_share_of(told.get("value_kept"), 1),
+        cut_rows=_share_of(entry.get("cut_rows"), rows) if feature.is_multi_hot else None,
+        tokens_kept=_share_of(tokens, entry.get("distinct_before"))
+        if feature.is_multi_hot
+        else None,
+        value_kept=_share_of(entry.get("value_kept"), 1),
     )
 
 
@@ -189,12 +192,12 @@ def _figures_of_stats(files: Folder, used: FeatureMap | None, stats: dict[str, J
         raise SourceError(str(files.root / processed_folder.FEATUREMAP), "no such file", hint)
     try:
         known = _known_figures(used.features, stats["splits"], stats["entities"])
-        odd = {
+        unusual = {
             group: _as_counts({k: stats[group][k] for k in keys}) for group, keys in _ODD.items()
         }
         for group in ("rejects", "common_rejects", "tokens", "samples"):
-            odd[group] = _as_counts(stats.get(group) or {})
-        vocab = {name: _as_counts(told) for name, told in stats["vocab"].items()}
+            unusual[group] = _as_counts(stats.get(group) or {})
+        vocab = {name: _as_counts(entry) for name, entry in stats["vocab"].items()}
     except (KeyError, TypeError, AttributeError) as error:
         where = str(files.root / processed_folder.STATS)
         hint = "validate the folder for details, or delete the file to have the rows counted"
@@ -205,7 +208,7 @@ def _figures_of_stats(files: Folder, used: FeatureMap | None, stats: dict[str, J
         profile=asdict(contract.Profile.of(used)),
         features=used.features,
         vocab=vocab,
-        odd=odd,
+        odd=unusual,
         notes=(),
         **known,
     )
@@ -215,11 +218,11 @@ def _known_figures(
     features: Iterable[Feature], splits: dict[str, dict[str, Json]], entities: dict[str, Json]
 ) -> dict[str, Any]:
     """The figures of splits as stats.json has them, and of the features in them."""
-    of_splits = {name: _split_figures(told, entities.get(name)) for name, told in splits.items()}
+    of_splits = {name: _split_figures(entry, entities.get(name)) for name, entry in splits.items()}
     by_feature = {
         one.name: {
-            name: _feature_figures(one, told["features"][one.name], told["rows"])
-            for name, told in splits.items()
+            name: _feature_figures(one, entry["features"][one.name], entry["rows"])
+            for name, entry in splits.items()
         }
         for one in features
     }
@@ -267,16 +270,16 @@ def _count_split(
     counts = SplitCounts(
         features={one.name: FeatureCounts(feature=one, tail_ids=tail_ids) for one in features}
     )
-    wanted = [*contract.LABELS, *(contract.index_column(one) for one in features)]
+    names = [*contract.LABELS, *(contract.index_column(one) for one in features)]
     for part in files.parts[split]:
         kinds = check_columns(
             processed_folder.read_schema(part), FeatureMap(features=features), part.name, Findings()
         )
-        if missing := [name for name in wanted if name not in kinds]:
+        if missing := [name for name in names if name not in kinds]:
             problem = f"no column {', '.join(missing)} that can be counted"
             raise SourceError(str(part.path), problem, "validate the folder for details")
-        for _, batch in processed_folder.read_batches(part, wanted):
-            columns = {name: cell_arrays(batch.column(name), kinds[name]) for name in wanted}
+        for _, batch in processed_folder.read_batches(part, names):
+            columns = {name: cell_arrays(batch.column(name), kinds[name]) for name in names}
             known = {name: one for name, one in columns.items() if one is not None}
             counts.add(batch.num_rows, known)
     entries = {

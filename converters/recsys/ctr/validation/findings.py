@@ -115,23 +115,28 @@ class Findings:
         if not count:
             return
         self.counts[rule] += count
-        kept = self.places.setdefault(rule, [])
-        kept.extend(islice(places, self.max_shown - len(kept)))
+        shown = self.places.setdefault(rule, [])
+        shown.extend(islice(places, self.max_shown - len(shown)))
 
     def rows(
-        self, rule: str, at: "BatchStart", column: str, bad: Mask, found: Callable[[int], object]
+        self,
+        rule: str,
+        start: "BatchStart",
+        column: str,
+        mask: Mask,
+        found: Callable[[int], object],
     ) -> None:
-        """Note every row of a batch where `bad` is true."""
-        rows = np.flatnonzero(bad)
+        """Note every row of a batch where `mask` is true."""
+        rows = np.flatnonzero(mask)
         places = (
-            Place(file=at.file, row=at.row + i, column=column, found=str(found(i)))
+            Place(file=start.file, row=start.row + i, column=column, found=str(found(i)))
             for i in map(int, rows)
         )
         self.add_several(rule, len(rows), places)
 
-    def skip(self, rule: str, why: str) -> None:
+    def skip(self, rule: str, reason: str) -> None:
         """Note that a rule could not be checked; the first reason stays."""
-        self.skipped.setdefault(rule, why)
+        self.skipped.setdefault(rule, reason)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,12 +196,12 @@ class Report:
         }
 
 
-def rule_verdicts(found: Findings) -> tuple[Verdict, ...]:
+def rule_verdicts(findings: Findings) -> tuple[Verdict, ...]:
     """Return a verdict on every rule."""
     verdicts = []
     for rule in RULES:
-        count, why = found.counts[rule.number], found.skipped.get(rule.number, "")
-        state = BROKEN if count else SKIPPED if why else PASSED
-        places = tuple(found.places.get(rule.number, ()))
-        verdicts.append(Verdict(rule=rule, state=state, count=count, places=places, why=why))
+        count, reason = findings.counts[rule.number], findings.skipped.get(rule.number, "")
+        state = BROKEN if count else SKIPPED if reason else PASSED
+        places = tuple(findings.places.get(rule.number, ()))
+        verdicts.append(Verdict(rule=rule, state=state, count=count, places=places, why=reason))
     return tuple(verdicts)

@@ -35,38 +35,40 @@ class VocabularyCounts:
 
 
 def check_vocabularies(
-    root: Path, featuremap: FeatureMap, found: Findings
+    root: Path, featuremap: FeatureMap, findings: Findings
 ) -> dict[str, VocabularyCounts]:
     """Check `vocab/` of a processed folder."""
     known = {}
     for feature in featuremap.features:
         name = f"{processed_folder.VOCAB_FOLDER}/{feature.name}.parquet"
         part = Part(split=processed_folder.VOCAB_FOLDER, path=root / name, name=name)
-        before = found.counts[_RULE]
+        before = findings.counts[_RULE]
         try:
-            held = _check_vocabulary(part, feature, featuremap, found)
+            vocabulary_counts = _check_vocabulary(part, feature, featuremap, findings)
         except SourceError as error:
-            found.add(_RULE, Place(file=name, found=error.problem))
+            findings.add(_RULE, Place(file=name, found=error.problem))
             continue
-        if held and found.counts[_RULE] == before:
-            known[feature.name] = held
+        if vocabulary_counts and findings.counts[_RULE] == before:
+            known[feature.name] = vocabulary_counts
     return known
 
 
 def _check_vocabulary(
-    part: Part, feature: Feature, featuremap: FeatureMap, found: Findings
+    part: Part, feature: Feature, featuremap: FeatureMap, findings: Findings
 ) -> VocabularyCounts | None:
     """Check the vocabulary of a feature; its tokens are in memory."""
     schema = processed_folder.read_schema(part)
-    there = {one.name: parquet_type(one.type) for one in schema}
-    if there != COLUMNS or len(schema.names) != len(COLUMNS):
-        said = ", ".join(f"{one.name} {one.type}" for one in schema)
-        wanted = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
-        found.add(_RULE, Place(file=part.name, found=f"columns {said}, not {wanted}"))
+    types = {one.name: parquet_type(one.type) for one in schema}
+    if types != COLUMNS or len(schema.names) != len(COLUMNS):
+        columns_text = ", ".join(f"{one.name} {one.type}" for one in schema)
+        expected_text = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+        findings.add(
+            _RULE, Place(file=part.name, found=f"columns {columns_text}, not {expected_text}")
+        )
         return None
 
-    def note(column: str, bad: Mask, said: Callable[[int], str]) -> None:
-        found.rows(_RULE, BatchStart(file=part.name, row=0), column, bad, said)
+    def note(column: str, mask: Mask, describe: Callable[[int], str]) -> None:
+        findings.rows(_RULE, BatchStart(file=part.name, row=0), column, mask, describe)
 
     with translate_read_errors(part.name, "cannot be read"):
         columns = pq.read_table(part.path)
@@ -89,8 +91,8 @@ def _check_vocabulary(
     said_id = "{}, not {}: {}".format
     note("id", ids != wanted_ids, lambda i: said_id(ids[i], wanted_ids[i], _token_text(tokens[i])))
     if pc.count_distinct(tokens).as_py() < len(tokens):
-        again = pc.index_in(tokens, tokens).to_numpy() != ranks
-        note("token", again, lambda i: f"{_token_text(tokens[i])} twice")
+        repeated = pc.index_in(tokens, tokens).to_numpy() != ranks
+        note("token", repeated, lambda i: f"{_token_text(tokens[i])} twice")
     kept = min(len(counts), feature.vocab_num_tokens or 0)
     return VocabularyCounts(
         distinct=len(counts),
@@ -108,13 +110,15 @@ _STATS, _MANIFEST = "R7.4", "R7.5"
 _Figures = Iterator[tuple[tuple[str, ...], int]]
 
 
-def _read_document(root: Path, name: str, rule: str, found: Findings) -> dict[str, object] | None:
+def _read_document(
+    root: Path, name: str, rule: str, findings: Findings
+) -> dict[str, object] | None:
     try:
         return load_json(root / name)
     except FileNotFoundError:
-        found.add(rule, Place(file=name, found="no such file"))
+        findings.add(rule, Place(file=name, found="no such file"))
     except (OSError, ValueError) as error:
-        found.add(rule, Place(file=name, found=f"cannot be read: {error}"))
+        findings.add(rule, Place(file=name, found=f"cannot be read: {error}"))
     return None
 
 
@@ -123,10 +127,10 @@ def check_stats(
     counts: dict[str, SplitCounts],
     entities: dict[str, int],
     vocabularies: dict[str, VocabularyCounts],
-    found: Findings,
+    findings: Findings,
 ) -> None:
     """Check that stats.json adds up, and that its figures are those of the files."""
-    stats = _read_document(root, processed_folder.STATS, _STATS, found)
+    stats = _read_document(root, processed_folder.STATS, _STATS, findings)
     if stats is None:
         return
     figures = list(_row_figures(counts, entities))
@@ -135,45 +139,47 @@ def check_stats(
         for name, one in vocabularies.items():
             figures += [(("vocab", name, key), count) for key, count in asdict(one).items()]
     for path, right in figures:
-        _compare(stats, path, right, "the files have", found)
+        _compare(stats, path, right, "the files have", findings)
     # What has to add up in stats.json itself, and the lines of the rejects.
     rows = stats.get("rows")
     parts = ("train", "valid", "rejected", "dropped")
-    _compare(stats, ("rows", "read"), _add_counts(rows, parts), f"{' + '.join(parts)} are", found)
+    _compare(
+        stats, ("rows", "read"), _add_counts(rows, parts), f"{' + '.join(parts)} are", findings
+    )
     rejected, common = _add_counts(stats.get("rejects")), _add_counts(stats.get("common_rejects"))
-    _compare(stats, ("rows", "rejected"), rejected, "the reasons under rejects are", found)
+    _compare(stats, ("rows", "rejected"), rejected, "the reasons under rejects are", findings)
     rejects, lines = root / processed_folder.REJECTS, 0
     if rejects.is_file():
         with rejects.open("rb") as stream:
             lines = sum(1 for _ in stream)
     if lines != rejected + common:
-        said = f"{lines} lines, stats.json has {rejected} rejects and {common} common_rejects"
-        found.add(_STATS, Place(file=processed_folder.REJECTS, found=said))
+        problem = f"{lines} lines, stats.json has {rejected} rejects and {common} common_rejects"
+        findings.add(_STATS, Place(file=processed_folder.REJECTS, found=problem))
 
 
 def _compare(
-    stats: dict[str, object], path: tuple[str, ...], right: int, who: str, found: Findings
+    stats: dict[str, object], path: tuple[str, ...], right: int, source: str, findings: Findings
 ) -> None:
-    said: object = stats
+    value: object = stats
     for key in path:
-        said = said.get(key) if isinstance(said, dict) else None
-    if isinstance(said, bool) or said != right:
-        where = f"{'.'.join(path)}: {json.dumps(said, ensure_ascii=False)}, {who} {right}"
-        found.add(_STATS, Place(file=processed_folder.STATS, found=where))
+        value = value.get(key) if isinstance(value, dict) else None
+    if isinstance(value, bool) or value != right:
+        problem = f"{'.'.join(path)}: {json.dumps(value, ensure_ascii=False)}, {source} {right}"
+        findings.add(_STATS, Place(file=processed_folder.STATS, found=problem))
 
 
 def _row_figures(counts: dict[str, SplitCounts], entities: dict[str, int]) -> _Figures:
     for split, count in counts.items():
         yield ("rows", split), count.rows
-        at = ("splits", split)
-        yield (*at, "rows"), count.rows
-        for name, ones in count.labels.items():
-            yield (*at, name), ones
-        yield (*at, "funnel_anomalies"), count.funnel_anomalies
+        prefix = ("splits", split)
+        yield (*prefix, "rows"), count.rows
+        for name, positives in count.labels.items():
+            yield (*prefix, name), positives
+        yield (*prefix, "funnel_anomalies"), count.funnel_anomalies
         for name, feature in count.features.items():
             keys = ("missing", "tokens", "oov", "tail")
             for key in keys if feature.tail_ids == "disjoint" else keys[:-1]:
-                yield (*at, "features", name, key), getattr(feature, key)
+                yield (*prefix, "features", name, key), getattr(feature, key)
     for split, distinct in entities.items():
         yield ("entities", split), distinct
 
@@ -182,13 +188,13 @@ def _add_counts(counts: object, names: Iterable[str] | None = None) -> int:
     """Add the counts of these names, or of all; what is not a count is 0."""
     if not isinstance(counts, dict):
         return 0
-    told = (counts.get(name) for name in (counts if names is None else names))
-    return sum(count for count in told if isinstance(count, int))
+    values = (counts.get(name) for name in (counts if names is None else names))
+    return sum(count for count in values if isinstance(count, int))
 
 
-def check_manifest(root: Path, found: Findings) -> None:
+def check_manifest(root: Path, findings: Findings) -> None:
     """Check that manifest.json lists the folder's files with their bytes and SHA-256."""
-    manifest = _read_document(root, MANIFEST, _MANIFEST, found)
+    manifest = _read_document(root, MANIFEST, _MANIFEST, findings)
     if manifest is None:
         return
     entries = manifest.get("files")
@@ -198,13 +204,13 @@ def check_manifest(root: Path, found: Findings) -> None:
         if isinstance(name, str) and _is_inside(name):
             listed[name] = entry
         else:
-            found.add(_MANIFEST, Place(file=MANIFEST, found=f"no file of the folder: {entry}"))
+            findings.add(_MANIFEST, Place(file=MANIFEST, found=f"no file of the folder: {entry}"))
     for name, entry in listed.items():
-        if said := _file_difference(root / name, entry):
-            found.add(_MANIFEST, Place(file=name, found=said))
+        if difference := _file_difference(root / name, entry):
+            findings.add(_MANIFEST, Place(file=name, found=difference))
     for name in _own_files(root):
         if name not in listed:
-            found.add(_MANIFEST, Place(file=name, found=f"{MANIFEST} does not list it"))
+            findings.add(_MANIFEST, Place(file=name, found=f"{MANIFEST} does not list it"))
 
 
 def _is_inside(name: str) -> bool:

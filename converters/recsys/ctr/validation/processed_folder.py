@@ -105,9 +105,9 @@ class Scalars:
     values: NDArray[Any]  # [n]; where a cell is null, 0
     null: Mask | None  # bool[n], or None where no cell is null
 
-    def present(self, bad: Mask) -> Mask:
+    def present(self, mask: Mask) -> Mask:
         """Return the mask without cells that are null."""
-        return bad if self.null is None else bad & ~self.null
+        return mask if self.null is None else mask & ~self.null
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,9 +129,9 @@ class Lists:
         """Return the rows to which elements belong."""
         return np.searchsorted(self.offsets, element, side="right") - 1
 
-    def present(self, bad: Mask) -> Mask:
+    def present(self, mask: Mask) -> Mask:
         """Return the mask of elements without those that are null."""
-        return bad if self.holes is None else bad & ~self.holes
+        return mask if self.holes is None else mask & ~self.holes
 
 
 def cell_arrays(column: pa.Array, kind: pa.DataType) -> "Scalars | Lists | None":
@@ -215,15 +215,15 @@ class SplitCounts:
     def add(self, rows: int, columns: dict[str, Scalars | Lists]) -> None:
         """Count a batch: its number of rows, and the columns that can be read."""
         self.rows += rows
-        ones = {
+        positives = {
             name: columns[name].present(columns[name].values == 1)
             for name in contract.LABELS
             if name in columns
         }
-        for name, one in ones.items():
+        for name, one in positives.items():
             self.labels[name] += int(np.count_nonzero(one))
-        if {"y_ctr", "y_cvr"} <= set(ones):
-            self.funnel_anomalies += int(np.count_nonzero(ones["y_cvr"] & ~ones["y_ctr"]))
+        if {"y_ctr", "y_cvr"} <= set(positives):
+            self.funnel_anomalies += int(np.count_nonzero(positives["y_cvr"] & ~positives["y_ctr"]))
         for counts in self.features.values():
             ids = columns.get(contract.index_column(counts.feature))
             if ids is not None:
@@ -271,41 +271,47 @@ def parquet_type(kind: pa.DataType) -> pa.DataType:
 
 
 def check_columns(
-    schema: pa.Schema, featuremap: FeatureMap | None, file: str, found: Findings
+    schema: pa.Schema, featuremap: FeatureMap | None, file: str, findings: Findings
 ) -> dict[str, pa.DataType]:
     """Check names and types of a file's columns."""
-    wanted = {one.name: one for one in declared_columns(featuremap)}
+    declared = {one.name: one for one in declared_columns(featuremap)}
     times = Counter(schema.names)
     spare = {contract.value_column(one) for one in featuremap.features} if featuremap else set()
     for name, count in times.items():
         if count > 1:
-            found.add("R0.3", Place(file=file, column=name, found=f"{count} columns of this name"))
-        if name in wanted or featuremap is None:
+            findings.add(
+                "R0.3", Place(file=file, column=name, found=f"{count} columns of this name")
+            )
+        if name in declared or featuremap is None:
             continue
-        rule, said = "R0.3", "a column that is not declared"
+        rule, problem = "R0.3", "a column that is not declared"
         if name in spare:
-            rule, said = "R2.3", "a column; the featuremap says use_value: false"
-        found.add(rule, Place(file=file, column=name, found=said))
+            rule, problem = "R2.3", "a column; the featuremap says use_value: false"
+        findings.add(rule, Place(file=file, column=name, found=problem))
     usable = {}
-    for name, one in wanted.items():
+    for name, one in declared.items():
         if times[name] == 0:
-            found.add(one.missing, Place(file=file, column=name, found="no such column"))
-        elif times[name] == 1 and _check_type(schema.field(name).type, one, file, found):
+            findings.add(one.missing, Place(file=file, column=name, found="no such column"))
+        elif times[name] == 1 and _check_type(schema.field(name).type, one, file, findings):
             usable[name] = one.kind
     return usable
 
 
-def _check_type(kind: pa.DataType, one: DeclaredColumn, file: str, found: Findings) -> bool:
+def _check_type(kind: pa.DataType, declared: DeclaredColumn, file: str, findings: Findings) -> bool:
     """Whether a column can be looked into; what is wrong with its type is noted."""
     kind = parquet_type(kind)
-    if kind == one.kind:
+    if kind == declared.kind:
         return True
     place = Place(
-        file=file, column=one.name, found=f"{_type_name(kind)}, not {_type_name(one.kind)}"
+        file=file,
+        column=declared.name,
+        found=f"{_type_name(kind)}, not {_type_name(declared.kind)}",
     )
-    same_shape = pa.types.is_list(kind) == pa.types.is_list(one.kind)
-    found.add(one.type if same_shape else one.shape, place)
-    return same_shape and _is_number(_element_type(kind)) and _is_number(_element_type(one.kind))
+    same_shape = pa.types.is_list(kind) == pa.types.is_list(declared.kind)
+    findings.add(declared.type if same_shape else declared.shape, place)
+    return (
+        same_shape and _is_number(_element_type(kind)) and _is_number(_element_type(declared.kind))
+    )
 
 
 def _element_type(kind: pa.DataType) -> pa.DataType:
@@ -313,9 +319,9 @@ def _element_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _type_name(kind: pa.DataType) -> str:
-    said = str(_element_type(kind))
-    said = {"float": "float32", "double": "float64", "halffloat": "float16"}.get(said, said)
-    return f"list<{said}>" if pa.types.is_list(kind) else said
+    name = str(_element_type(kind))
+    name = {"float": "float32", "double": "float64", "halffloat": "float16"}.get(name, name)
+    return f"list<{name}>" if pa.types.is_list(kind) else name
 
 
 def _is_number(kind: pa.DataType) -> bool:

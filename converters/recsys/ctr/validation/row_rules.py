@@ -29,58 +29,68 @@ Columns = dict[str, Scalars | Lists]
 class RowRules:
     """Checks the labels and row numbers of one split."""
 
-    def __init__(self, *, profile: Profile | None, found: Findings) -> None:
+    def __init__(self, *, profile: Profile | None, findings: Findings) -> None:
         """Take what the files say of themselves, None where they say nothing."""
-        self.profile, self.found, self._last = profile, found, -1
+        self.profile, self.found, self._last = profile, findings, -1
 
-    def check(self, columns: Columns, at: BatchStart) -> None:
+    def check(self, columns: Columns, start: BatchStart) -> None:
         """Check a batch; batches come in the order of the split."""
         for name in contract.REQUIRED:
-            one = columns.get(name)
-            if one is not None and one.null is not None:
-                self.found.rows("R5.1", at, name, one.null, lambda _: "null")
+            column = columns.get(name)
+            if column is not None and column.null is not None:
+                self.found.rows("R5.1", start, name, column.null, lambda _: "null")
         for name in contract.LABELS:
             label = _scalar_columns(columns, name)
             if label is not None:
-                bad = label.present(~_is_binary(label.values))
-                self.found.rows("R1.4", at, name, bad, label.values.__getitem__)
-        self._check_labels(columns, at)
+                invalid = label.present(~_is_binary(label.values))
+                self.found.rows("R1.4", start, name, invalid, label.values.__getitem__)
+        self._check_labels(columns, start)
         row_ids = _scalar_columns(columns, contract.ROW_ID)
         if self.profile and row_ids is not None and len(row_ids.values):
-            self._check_rising(row_ids, at)
+            self._check_rising(row_ids, start)
 
-    def _check_labels(self, columns: Columns, at: BatchStart) -> None:
+    def _check_labels(self, columns: Columns, start: BatchStart) -> None:
         """Check each row's labels against each other, where they are 0 or 1."""
         note, profile = self.found.rows, self.profile
         if labels := _binary_labels(columns, "y_ctr", "y_cvr", "y_ctcvr"):
-            (ctr, cvr, both), good = labels
-            bad = good & (both != ctr * cvr)
-            said = "{:g} at y_ctr {:g}, y_cvr {:g}"
-            note("R1.5", at, "y_ctcvr", bad, lambda i: said.format(both[i], ctr[i], cvr[i]))
+            (ctr, cvr, ctcvr), good = labels
+            broken = good & (ctcvr != ctr * cvr)
+            template = "{:g} at y_ctr {:g}, y_cvr {:g}"
+            note(
+                "R1.5",
+                start,
+                "y_ctcvr",
+                broken,
+                lambda i: template.format(ctcvr[i], ctr[i], cvr[i]),
+            )
         if profile and (labels := _binary_labels(columns, "y_ctr", "click_mask")):
             (ctr, mask), good = labels
-            bad = good & (mask != (1 if profile.click_mask == "exposed" else ctr))
+            broken = good & (mask != (1 if profile.click_mask == "exposed" else ctr))
             of_mask = f"{{:g}} at y_ctr {{:g}}, the profile is {profile.click_mask}"
-            note("R1.6", at, "click_mask", bad, lambda i: of_mask.format(mask[i], ctr[i]))
+            note("R1.6", start, "click_mask", broken, lambda i: of_mask.format(mask[i], ctr[i]))
         funnel = profile.funnel if profile else "keep"
         if funnel != "keep" and (labels := _binary_labels(columns, "y_ctr", "y_cvr")):
             (ctr, cvr), good = labels
-            bad = good & (cvr == 1) & (ctr == 0)
-            note("R1.7", at, "y_cvr", bad, lambda _: f"1 at y_ctr 0, the profile says {funnel}")
+            broken = good & (cvr == 1) & (ctr == 0)
+            note(
+                "R1.7", start, "y_cvr", broken, lambda _: f"1 at y_ctr 0, the profile says {funnel}"
+            )
 
-    def _check_rising(self, row_ids: Scalars, at: BatchStart) -> None:
+    def _check_rising(self, row_ids: Scalars, start: BatchStart) -> None:
         ids: NDArray[np.int64] = row_ids.values
-        before = np.empty_like(ids)
-        before[0] = self._last
-        before[1:] = ids[:-1]
-        bad = row_ids.present((ids <= before) | (ids < 0))
-        self.found.rows("R1.9", at, contract.ROW_ID, bad, lambda i: f"{ids[i]} after {before[i]}")
+        previous = np.empty_like(ids)
+        previous[0] = self._last
+        previous[1:] = ids[:-1]
+        broken = row_ids.present((ids <= previous) | (ids < 0))
+        self.found.rows(
+            "R1.9", start, contract.ROW_ID, broken, lambda i: f"{ids[i]} after {previous[i]}"
+        )
         self._last = int(ids[-1])
 
 
 def _scalar_columns(columns: Columns, name: str) -> Scalars | None:
-    one = columns.get(name)
-    return one if isinstance(one, Scalars) else None
+    column = columns.get(name)
+    return column if isinstance(column, Scalars) else None
 
 
 def _is_binary(values: NDArray[np.float32]) -> Mask:
@@ -91,24 +101,24 @@ def _is_binary(values: NDArray[np.float32]) -> Mask:
 def _binary_labels(
     columns: Columns, *names: str
 ) -> tuple[tuple[NDArray[np.float32], ...], Mask] | None:
-    found = [_scalar_columns(columns, name) for name in names]
-    there = [one for one in found if one is not None]
-    if len(there) < len(names):
+    named_columns = [_scalar_columns(columns, name) for name in names]
+    scalars = [one for one in named_columns if one is not None]
+    if len(scalars) < len(names):
         return None
-    good = np.ones(len(there[0].values), np.bool_)
-    for one in there:
+    good = np.ones(len(scalars[0].values), np.bool_)
+    for one in scalars:
         good &= one.present(_is_binary(one.values))
-    return tuple(one.values for one in there), good
+    return tuple(one.values for one in scalars), good
 
 
 class FeatureRules:
     """Checks the columns of one feature."""
 
     def __init__(
-        self, feature: Feature, profile: Profile | None, given: int | None, found: Findings
+        self, feature: Feature, profile: Profile | None, given: int | None, findings: Findings
     ) -> None:
         """Take `given`, how many ids of its own the vocabulary at hand gives, if that is known."""
-        self.feature, self._found = feature, found
+        self.feature, self._found = feature, findings
         tails = [profile.tail_ids] if profile else ["disjoint", "contract"]
         low = feature.encoding == HASH or (feature.encoding == HYBRID and "contract" in tails)
         self._end = max(feature.num_embeddings(one) for one in tails)
@@ -120,17 +130,17 @@ class FeatureRules:
         self._decided = profile is not None
 
     def check(
-        self, ids: Scalars | Lists | None, values: Scalars | Lists | None, at: BatchStart
+        self, ids: Scalars | Lists | None, values: Scalars | Lists | None, start: BatchStart
     ) -> None:
         """Check a batch."""
         names = contract.index_column(self.feature), contract.value_column(self.feature)
         for name, one in zip(names, (ids, values), strict=True):
             if one is not None:
-                _Column(self._found, at, name, one).nulls()
+                _Column(self._found, start, name, one).nulls()
         if ids is not None:
-            self._ids(_Column(self._found, at, names[0], ids))
+            self._ids(_Column(self._found, start, names[0], ids))
         if values is not None:
-            column = _Column(self._found, at, names[1], values)
+            column = _Column(self._found, start, names[1], values)
             if self._decided and not np.isfinite(values.values).all():
                 column.elements("R3.7", ~np.isfinite(values.values))
             if isinstance(values, Scalars) and isinstance(ids, Scalars):
@@ -139,9 +149,9 @@ class FeatureRules:
                 self._pairs(column, ids, values)
 
     def _ids(self, column: "_Column") -> None:
-        ids, one = column.cells.values, column.cells
-        if isinstance(one, Lists):
-            self._lengths(column, one)
+        ids, cells = column.cells.values, column.cells
+        if isinstance(cells, Lists):
+            self._lengths(column, cells)
         if not len(ids):
             return
         if ids.min() <= 0 or ids.max() >= self._end:
@@ -155,45 +165,45 @@ class FeatureRules:
             unknown = (ids >= given_end) & (ids < self._head_end)
             column.elements("R3.9", unknown, f", the vocabulary ends at {given_end - 1}")
 
-    def _lengths(self, column: "_Column", one: Lists) -> None:
-        lengths, most = one.lengths, self.feature.max_len or 0
+    def _lengths(self, column: "_Column", lists: Lists) -> None:
+        lengths, limit = lists.lengths, self.feature.max_len or 0
         empty = lengths == 0
-        if one.null is not None:
-            empty &= ~one.null
+        if lists.null is not None:
+            empty &= ~lists.null
         column.rows("R3.1", empty, lambda _: "[]")
-        column.rows("R2.6", lengths > most, lambda i: f"{lengths[i]} elements, max_len {most}")
-        if len(one.values):
-            missing = one.present(one.values == contract.MISSING)
+        column.rows("R2.6", lengths > limit, lambda i: f"{lengths[i]} elements, max_len {limit}")
+        if len(lists.values):
+            missing = lists.present(lists.values == contract.MISSING)
             if missing.any():
                 alone = np.repeat(lengths == 1, lengths)
                 column.elements("R3.2", missing & ~alone)
             if self._decided and self._own:
-                column.elements("R3.8", self._repeated(one), ", as before in the list")
+                column.elements("R3.8", self._repeated(lists), ", as before in the list")
 
-    def _repeated(self, one: Lists) -> Mask:
+    def _repeated(self, lists: Lists) -> Mask:
         """Elements whose id of the head stands in their list already."""
         end = self._head_end
-        head = np.flatnonzero((one.values >= contract.VOCAB_FIRST) & (one.values < end))
-        rows = np.repeat(np.arange(len(one.offsets) - 1), one.lengths)[head]
-        keys = rows * end + one.values[head]
-        if len(one.offsets) * end < 1 << 31:
+        head = np.flatnonzero((lists.values >= contract.VOCAB_FIRST) & (lists.values < end))
+        rows = np.repeat(np.arange(len(lists.offsets) - 1), lists.lengths)[head]
+        keys = rows * end + lists.values[head]
+        if len(lists.offsets) * end < 1 << 31:
             keys = keys.astype(np.int32)  # sorts in half the time
-        repeated = np.zeros(len(one.values), np.bool_)
+        repeated = np.zeros(len(lists.values), np.bool_)
         ordered = np.sort(keys)
         if (ordered[1:] == ordered[:-1]).any():
             order = np.argsort(keys, kind="stable")
-            again = keys[order][1:] == keys[order][:-1]
-            repeated[head[order[1:][again]]] = True
+            equal_next = keys[order][1:] == keys[order][:-1]
+            repeated[head[order[1:][equal_next]]] = True
         return repeated
 
     def _pairs(self, column: "_Column", ids: Lists, values: Lists) -> None:
-        lengths, others = values.lengths, ids.lengths
-        uneven = lengths != others
+        lengths, id_lengths = values.lengths, ids.lengths
+        uneven = lengths != id_lengths
         for null in (ids.null, values.null):
             if null is not None:
                 uneven &= ~null
-        column.rows("R2.7", uneven, lambda i: f"{lengths[i]} values, {others[i]} ids")
-        if np.array_equal(lengths, others):
+        column.rows("R2.7", uneven, lambda i: f"{lengths[i]} values, {id_lengths[i]} ids")
+        if np.array_equal(lengths, id_lengths):
             self._missing(column, values.present(ids.present(ids.values == contract.MISSING)))
 
     def _missing(self, column: "_Column", missing: Mask) -> None:
@@ -210,8 +220,8 @@ class _Column:
     name: str
     cells: Scalars | Lists
 
-    def rows(self, rule: str, bad: Mask, found: Callable[[int], object]) -> None:
-        self.found.rows(rule, self.at, self.name, bad, found)
+    def rows(self, rule: str, mask: Mask, describe: Callable[[int], object]) -> None:
+        self.found.rows(rule, self.at, self.name, mask, describe)
 
     def nulls(self) -> None:
         if self.cells.null is not None:
@@ -219,28 +229,28 @@ class _Column:
         if isinstance(self.cells, Lists) and self.cells.holes is not None:
             self._of_lists("R5.1", self.cells, self.cells.holes, lambda _: "null", "")
 
-    def elements(self, rule: str, bad: Mask, why: str = "") -> None:
+    def elements(self, rule: str, mask: Mask, suffix: str = "") -> None:
         """Note bad scalars or elements of lists, unless they are null."""
-        bad = self.cells.present(bad)
-        if not bad.any():
+        mask = self.cells.present(mask)
+        if not mask.any():
             return
         values: NDArray[Any] = self.cells.values
         if isinstance(self.cells, Lists):
-            self._of_lists(rule, self.cells, bad, values.__getitem__, why)
+            self._of_lists(rule, self.cells, mask, values.__getitem__, suffix)
         else:
-            self.rows(rule, bad, lambda i: f"{values[i]}{why}")
+            self.rows(rule, mask, lambda i: f"{values[i]}{suffix}")
 
     def _of_lists(
-        self, rule: str, lists: Lists, bad: Mask, said: Callable[[int], object], why: str
+        self, rule: str, lists: Lists, mask: Mask, describe: Callable[[int], object], suffix: str
     ) -> None:
-        elements = np.flatnonzero(bad)
+        elements = np.flatnonzero(mask)
         rows = lists.row_of(elements)
         places = (
             Place(
                 file=self.at.file,
                 row=self.at.row + row,
                 column=self.name,
-                found=f"{said(element)} at [{element - int(lists.offsets[row])}]{why}",
+                found=f"{describe(element)} at [{element - int(lists.offsets[row])}]{suffix}",
             )
             for row, element in zip(map(int, rows), map(int, elements), strict=True)
         )
@@ -255,22 +265,22 @@ _Hashes = NDArray[np.uint64]
 
 
 def check_row_ids(
-    parts: Iterable[Part], found: Findings, ids_per_pass: int = _IDS_PER_PASS
+    parts: Iterable[Part], findings: Findings, ids_per_pass: int = _IDS_PER_PASS
 ) -> None:
     """Check that no row_id occurs twice in the files, whatever their order."""
     parts = list(parts)
     passes = max(1, -(-sum(map(_row_batches, parts)) // ids_per_pass))
     for residue in range(passes):
-        held = []
+        batches = []
         for _, ids in (batch for part in parts for batch in _id_batches(part)):
             mixed = (ids.view(np.uint64) * _MIX) >> np.uint64(32)  # ids may have a pattern
-            held.append(ids[mixed % np.uint64(passes) == residue])
-        ordered = np.concatenate(held) if held else np.zeros(0, np.int64)
-        held.clear()
+            batches.append(ids[mixed % np.uint64(passes) == residue])
+        ordered = np.concatenate(batches) if batches else np.zeros(0, np.int64)
+        batches.clear()
         ordered.sort()
         repeated = ordered[1:][ordered[1:] == ordered[:-1]]
-        shown = np.unique(repeated)[: found.max_shown]
-        found.add_several("R1.8", len(repeated), _repetitions(parts, shown))
+        shown = np.unique(repeated)[: findings.max_shown]
+        findings.add_several("R1.8", len(repeated), _repetitions(parts, shown))
 
 
 def _repetitions(parts: list[Part], repeated: NDArray[np.int64]) -> Iterator[Place]:
@@ -281,8 +291,8 @@ def _repetitions(parts: list[Part], repeated: NDArray[np.int64]) -> Iterator[Pla
             for i in np.flatnonzero(np.isin(ids, repeated)).tolist():
                 number, row = int(ids[i]), int(rows[i])
                 if number in first:
-                    said = f"{number}, as in {first[number]}"
-                    yield Place(file=part.name, row=row, column=contract.ROW_ID, found=said)
+                    repetition = f"{number}, as in {first[number]}"
+                    yield Place(file=part.name, row=row, column=contract.ROW_ID, found=repetition)
                 first.setdefault(number, f"{part.name} row {row}")
 
 
@@ -300,8 +310,8 @@ def _id_batches(part: Part) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int6
             column = cell_arrays(batch.column(0), pa.int64())
             if not isinstance(column, Scalars):
                 continue  # R1.3 says so
-            there = column.present(np.ones(len(column.values), np.bool_))
-            yield start + np.flatnonzero(there), column.values[there]
+            present = column.present(np.ones(len(column.values), np.bool_))
+            yield start + np.flatnonzero(present), column.values[present]
     except SourceError:
         return  # R0.2 says so
 
@@ -313,9 +323,9 @@ class Entities:
     """
 
     def __init__(
-        self, *, featuremap: FeatureMap, found: Findings, per_pass: int = _ENTITIES_PER_PASS
+        self, *, featuremap: FeatureMap, findings: Findings, per_pass: int = _ENTITIES_PER_PASS
     ) -> None:
-        self.featuremap, self.found, self.per_pass = featuremap, found, per_pass
+        self.featuremap, self.found, self.per_pass = featuremap, findings, per_pass
         self.distinct: Counter[str] = Counter()  # by split, in the end
         self._passes = 1
         self._forget()
@@ -324,15 +334,15 @@ class Entities:
         self._new: dict[str, list[_Hashes]] = {split: [] for split in contract.SPLITS}
         self._known = {split: np.zeros(0, np.uint64) for split in contract.SPLITS}
 
-    def check(self, split: str, column: pa.Array, at: BatchStart) -> None:
+    def check(self, split: str, column: pa.Array, start: BatchStart) -> None:
         """Count a batch of entities, and check that each is in its split."""
         texts = column.to_pylist()
         hashes = contract.entity_hashes(texts, self.featuremap.split_seed)
         right = contract.SPLITS.index(split)
-        there = _is_present(texts)
-        wrong = there & (contract.splits_of(hashes, self.featuremap.train_ratio) != right)
-        self.found.rows("R1.11", at, contract.ENTITY_ID, wrong, lambda i: _short_text(texts[i]))
-        self._take(split, hashes[there], 0)
+        present = _is_present(texts)
+        wrong = present & (contract.splits_of(hashes, self.featuremap.train_ratio) != right)
+        self.found.rows("R1.11", start, contract.ENTITY_ID, wrong, lambda i: _short_text(texts[i]))
+        self._take(split, hashes[present], 0)
 
     def _take(self, split: str, hashes: _Hashes, residue: int) -> None:
         self._new[split].append(hashes)
@@ -365,18 +375,20 @@ class Entities:
             self._settle(residue)
             self.distinct.update({split: len(known) for split, known in self._known.items()})
             train, valid = self._known.values()
-            both = np.intersect1d(train, valid, assume_unique=True)
+            common = np.intersect1d(train, valid, assume_unique=True)
             self._forget()
-            for part in parts if len(both) else ():
+            for part in parts if len(common) else ():
                 if part.split == "valid":
-                    self._note_trained(part, both)
+                    self._note_trained(part, common)
 
-    def _note_trained(self, part: Part, both: _Hashes) -> None:
+    def _note_trained(self, part: Part, common: _Hashes) -> None:
         for start, texts, hashes in self._hash_batches(part):
-            place = np.minimum(np.searchsorted(both, hashes), len(both) - 1)
-            bad = (both[place] == hashes) & _is_present(texts)
-            at = BatchStart(file=part.name, row=start)
-            self.found.rows("R1.10", at, contract.ENTITY_ID, bad, partial(_trained_text, texts))
+            index = np.minimum(np.searchsorted(common, hashes), len(common) - 1)
+            mask = (common[index] == hashes) & _is_present(texts)
+            batch_start = BatchStart(file=part.name, row=start)
+            self.found.rows(
+                "R1.10", batch_start, contract.ENTITY_ID, mask, partial(_trained_text, texts)
+            )
 
     def _hash_batches(self, part: Part) -> Iterator[tuple[int, list[bytes | None], _Hashes]]:
         try:

@@ -103,102 +103,113 @@ def _profile_text(profile: dict[str, Json] | None) -> str:
     return ", ".join(f"{key} {value}" for key, value in (profile or {}).items())
 
 
-def _covered_text(held: dict[str, int]) -> str:
+def _covered_text(vocabulary: dict[str, int]) -> str:
     """Return the share of occurrences that tokens with an id of their own cover."""
-    share = share_of(held.get("occurrences_kept", 0), held.get("occurrences", 0))
-    return format_percent(share) if held.get("kept") else ""
+    share = share_of(vocabulary.get("occurrences_kept", 0), vocabulary.get("occurrences", 0))
+    return format_percent(share) if vocabulary.get("kept") else ""
 
 
-def _new_text(held: dict[str, int], name: str) -> str:
+def _new_text(vocabulary: dict[str, int], name: str) -> str:
     """Return a share of the tokens that an earlier build did not have, "" without any."""
-    new, count = held.get("new_tokens"), held.get(name)
+    new, count = vocabulary.get("new_tokens"), vocabulary.get(name)
     return format_percent(count / new) if new and count is not None else ""
 
 
-def render_stats_page(told: Figures) -> str:
+def render_stats_page(folder_figures: Figures) -> str:
     """Return the page as UTF-8 text. Names and texts of the folder are escaped."""
     vocabularies = []
-    for one in told.features:
-        if (held := told.vocab.get(one.name)) is not None:
-            every, kept = held.get("occurrences", 0), held.get("occurrences_kept", 0)
-            share = kept / every if every and one.encoding != HASH else None
-            said = {"name": one.name, "encoding": one.encoding, "covered": share}
-            vocabularies.append(said | held)
+    for one in folder_figures.features:
+        if (vocabulary := folder_figures.vocab.get(one.name)) is not None:
+            occurrences, kept = (
+                vocabulary.get("occurrences", 0),
+                vocabulary.get("occurrences_kept", 0),
+            )
+            share = kept / occurrences if occurrences and one.encoding != HASH else None
+            entry = {"name": one.name, "encoding": one.encoding, "covered": share}
+            vocabularies.append(entry | vocabulary)
     return render_page(
         "ingot.converters.recsys.ctr.validation",
         "stats.html.j2",
-        told=told,
+        told=folder_figures,
         missing=[
             {
                 "name": one.name,
                 "splits": [
                     {"split": split, "share": figures.missing}
-                    for split, figures in told.by_feature[one.name].items()
+                    for split, figures in folder_figures.by_feature[one.name].items()
                 ],
             }
-            for one in told.features
+            for one in folder_figures.features
         ],
-        ids=[_id_shares(one, _main_split_figures(told, one)) for one in told.features],
-        lengths=_length_axis(told),
+        ids=[
+            _id_shares(one, _main_split_figures(folder_figures, one))
+            for one in folder_figures.features
+        ],
+        lengths=_length_axis(folder_figures),
         kept=[
             {
                 "name": one.name,
-                "tokens": (figures := _main_split_figures(told, one)).tokens_kept,
+                "tokens": (figures := _main_split_figures(folder_figures, one)).tokens_kept,
                 "value": figures.value_kept,
                 "cut_rows": figures.cut_rows,
             }
-            for one in told.features
+            for one in folder_figures.features
             if one.is_multi_hot
         ],
         vocab=vocabularies,
-        odd={group: counts for group, counts in told.odd.items() if counts},
-        names={one.name: _feature_kind(one) for one in told.features},
+        odd={group: counts for group, counts in folder_figures.odd.items() if counts},
+        names={one.name: _feature_kind(one) for one in folder_figures.features},
     )
 
 
-def _feature_kind(one: Feature) -> str:
-    if one.encoding == UNKNOWN:
-        return "list" if one.is_multi_hot else "single value"
+def _feature_kind(feature: Feature) -> str:
+    if feature.encoding == UNKNOWN:
+        return "list" if feature.is_multi_hot else "single value"
     sizes = {
-        VOCAB: f"{one.vocab_num_tokens:,} tokens" if one.vocab_num_tokens else "",
-        HASH: f"{one.hash_bucket:,} buckets" if one.hash_bucket else "",
+        VOCAB: f"{feature.vocab_num_tokens:,} tokens" if feature.vocab_num_tokens else "",
+        HASH: f"{feature.hash_bucket:,} buckets" if feature.hash_bucket else "",
     }
-    sizes[HYBRID] = f"{one.vocab_num_tokens or 0:,} + {one.hash_bucket or 0:,}"
-    longest = f", lists up to {one.max_len}" if one.is_multi_hot else ""
-    return f"{one.encoding} {sizes[one.encoding]}{longest}{', values' if one.use_value else ''}"
+    sizes[HYBRID] = f"{feature.vocab_num_tokens or 0:,} + {feature.hash_bucket or 0:,}"
+    longest = f", lists up to {feature.max_len}" if feature.is_multi_hot else ""
+    return (
+        f"{feature.encoding} {sizes[feature.encoding]}{longest}"
+        f"{', values' if feature.use_value else ''}"
+    )
 
 
-def _main_split_figures(told: Figures, one: Feature) -> FeatureFigures:
+def _main_split_figures(figures: Figures, feature: Feature) -> FeatureFigures:
     """A feature in train, or in the split that there is."""
-    return next(iter(told.by_feature[one.name].values()))
+    return next(iter(figures.by_feature[feature.name].values()))
 
 
-def _id_shares(one: Feature, figures: FeatureFigures) -> dict[str, Json]:
+def _id_shares(feature: Feature, figures: FeatureFigures) -> dict[str, Json]:
     """How the ids of tokens divide into vocabulary, hash and OOV; `known` false if unknown."""
     hashed, oov = figures.hashed, figures.oov or 0.0
     parts = {"own": 1 - (hashed or 0.0) - oov, "hashed": hashed or 0.0, "oov": oov}
     return {
-        "name": one.name,
+        "name": feature.name,
         "known": hashed is not None and bool(figures.tokens),
         "parts": [{"kind": kind, "share": share} for kind, share in parts.items()],
     }
 
 
-def _length_axis(told: Figures) -> dict[str, Json]:
+def _length_axis(figures: Figures) -> dict[str, Json]:
     """Where quantiles stand on a logarithmic axis from 1 (0 stands there too), in percent."""
     rows: list[dict[str, Json]] = []
-    for one in told.features:
-        lengths = _main_split_figures(told, one).lengths
+    for one in figures.features:
+        lengths = _main_split_figures(figures, one).lengths
         if one.is_multi_hot and lengths is not None:
             longest = None if one.encoding == UNKNOWN else one.max_len
             rows.append({"name": one.name, "max_len": longest, **lengths})
-    most = max([10.0, *(max(row["max"], row["max_len"] or 0) for row in rows)])
-    decades = math.ceil(4 * math.log10(most)) / 4  # the axis ends at a quarter of a decade
+    axis_end = max([10.0, *(max(row["max"], row["max_len"] or 0) for row in rows)])
+    decades = math.ceil(4 * math.log10(axis_end)) / 4  # the axis ends at a quarter of a decade
 
-    def place(length: float) -> float:
+    def position(length: float) -> float:
         return round(100 * math.log10(max(length, 1.0)) / decades, 2)
 
     for row in rows:
-        row["at"] = {key: place(row[key] or 0) for key in ("p50", "p90", "p99", "max", "max_len")}
+        row["at"] = {
+            key: position(row[key] or 0) for key in ("p50", "p90", "p99", "max", "max_len")
+        }
     ticks = [10**k for k in range(int(decades) + 1)]
-    return {"rows": rows, "ticks": [{"label": f"{t:,}", "at": place(t)} for t in ticks]}
+    return {"rows": rows, "ticks": [{"label": f"{t:,}", "at": position(t)} for t in ticks]}

@@ -69,60 +69,62 @@ def validate(
 ) -> Report:
     """Check every rule of the contract."""
     files = processed_folder.find_folder(root)
-    found = Findings(max_shown=max_shown)
+    findings = Findings(max_shown=max_shown)
     for split in contract.SPLITS:
         if not files.parts.get(split):
-            said = "no Parquet file in it" if split in files.parts else "no such folder"
-            found.add("R0.1", Place(file=f"{split}/", found=said))
+            problem = "no Parquet file in it" if split in files.parts else "no such folder"
+            findings.add("R0.1", Place(file=f"{split}/", found=problem))
     schemas = {}
     for part in files.all_parts:
         try:
             schemas[part] = processed_folder.read_schema(part)
         except SourceError as error:
-            found.add("R0.2", Place(file=part.name, found=error.problem))
-    used = given or _read_featuremap(root, found)
+            findings.add("R0.2", Place(file=part.name, found=error.problem))
+    used = given or _read_featuremap(root, findings)
     if given:
-        found.skip("R7.1", "another featuremap was given")
-    profile = _check_profiles(schemas, used, found)
-    _note_skipped(used, profile, found)
-    counts = _Validation(files, used, profile, found, watch).run(schemas)
+        findings.skip("R7.1", "another featuremap was given")
+    profile = _check_profiles(schemas, used, findings)
+    _note_skipped(used, profile, findings)
+    counts = _Validation(files, used, profile, findings, watch).run(schemas)
     return Report(
         folder=str(root),
         profile=asdict(profile) if profile else None,
         rows={split: one.rows for split, one in counts.items()},
-        verdicts=rule_verdicts(found),
+        verdicts=rule_verdicts(findings),
         notes=() if profile else (_NO_PROFILE,),
     )
 
 
-def _read_featuremap(root: Path, found: Findings) -> FeatureMap | None:
+def _read_featuremap(root: Path, findings: Findings) -> FeatureMap | None:
     path = root / processed_folder.FEATUREMAP
     if not path.is_file():
-        found.add("R7.1", Place(file=processed_folder.FEATUREMAP, found="no such file"))
+        findings.add("R7.1", Place(file=processed_folder.FEATUREMAP, found="no such file"))
         return None
     try:
         return featuremap.load(path)
     except FeaturemapError as error:
         for problem in error.problems:
-            found.add("R7.1", Place(file=processed_folder.FEATUREMAP, found=str(problem)))
+            findings.add("R7.1", Place(file=processed_folder.FEATUREMAP, found=str(problem)))
         return None
 
 
 def _check_profiles(
-    schemas: dict[Part, pa.Schema], used: FeatureMap | None, found: Findings
+    schemas: dict[Part, pa.Schema], used: FeatureMap | None, findings: Findings
 ) -> Profile | None:
     """What the files say of themselves: the first profile; differences are noted."""
     profiles = {part: _read_profile(schema) for part, schema in schemas.items()}
-    told = [one for one in profiles.values() if isinstance(one, Profile)]
-    if not told and not any(profiles.values()):
+    read = [one for one in profiles.values() if isinstance(one, Profile)]
+    if not read and not any(profiles.values()):
         return None
-    wanted = Profile.of(used) if used else told[0] if told else None
+    expected = Profile.of(used) if used else read[0] if read else None
     for part, one in profiles.items():
-        if isinstance(one, Profile) and (wanted is None or one == wanted):
+        if isinstance(one, Profile) and (expected is None or one == expected):
             continue
-        said = _profile_differences(one, wanted) if isinstance(one, Profile) and wanted else one
-        found.add("R7.2", Place(file=part.name, found=str(said or "no metadata ingot.ctr")))
-    return told[0] if told else None
+        problem = (
+            _profile_differences(one, expected) if isinstance(one, Profile) and expected else one
+        )
+        findings.add("R7.2", Place(file=part.name, found=str(problem or "no metadata ingot.ctr")))
+    return read[0] if read else None
 
 
 def _read_profile(schema: pa.Schema) -> Profile | str | None:
@@ -135,8 +137,8 @@ def _read_profile(schema: pa.Schema) -> Profile | str | None:
     except (ValueError, TypeError, RecursionError):
         return f"no profile: {text[:100].decode('utf-8', 'replace')}"
     for key, known in _CHOICES.items():
-        if (said := getattr(profile, key)) not in known:
-            return f"{key}: {said}, known are {', '.join(map(str, known))}"
+        if (value := getattr(profile, key)) not in known:
+            return f"{key}: {value}, known are {', '.join(map(str, known))}"
     return profile
 
 
@@ -148,24 +150,24 @@ _CHOICES: Final[dict[str, tuple[object, ...]]] = {
 }
 
 
-def _profile_differences(one: Profile, wanted: Profile) -> str:
-    said, right = asdict(one), asdict(wanted)
+def _profile_differences(profile: Profile, expected: Profile) -> str:
+    actual, required = asdict(profile), asdict(expected)
     return ", ".join(
-        f"{key}: {said[key]}, the featuremap says {right[key]}"
-        for key in said
-        if said[key] != right[key]
+        f"{key}: {actual[key]}, the featuremap says {required[key]}"
+        for key in actual
+        if actual[key] != required[key]
     )
 
 
-def _note_skipped(used: FeatureMap | None, profile: Profile | None, found: Findings) -> None:
+def _note_skipped(used: FeatureMap | None, profile: Profile | None, findings: Findings) -> None:
     if used is None:
         for number in (*_OF_FEATURES, "R1.10", "R1.11", "R7.3", "R7.4"):
-            found.skip(number, "no featuremap")
+            findings.skip(number, "no featuremap")
     for rule in RULES:
         if rule.decided and profile is None:
-            found.skip(rule.number, "no profile in the files")
+            findings.skip(rule.number, "no profile in the files")
     if profile and profile.funnel == "keep":
-        found.skip("R1.7", "the profile says keep")
+        findings.skip("R1.7", "the profile says keep")
 
 
 class _Validation:
@@ -176,39 +178,39 @@ class _Validation:
         files: Folder,
         used: FeatureMap | None,
         profile: Profile | None,
-        found: Findings,
+        findings: Findings,
         watch: Watch,
     ) -> None:
         self._files, self._featuremap, self._profile = files, used, profile
-        self._found, self._watch = found, watch
-        self._entities = Entities(featuremap=used or FeatureMap(features=()), found=found)
+        self._found, self._watch = findings, watch
+        self._entities = Entities(featuremap=used or FeatureMap(features=()), findings=findings)
         self._features: list[FeatureRules] = []
         self._done = self._total = 0
 
     def run(self, schemas: dict[Part, pa.Schema]) -> dict[str, SplitCounts]:
-        root, found = self._files.root, self._found
+        root, findings = self._files.root, self._found
         featuremap, profile = self._featuremap, self._profile
         vocabularies: dict[str, VocabularyCounts] = {}
         if featuremap and profile:
-            vocabularies = check_vocabularies(root, featuremap, found)
+            vocabularies = check_vocabularies(root, featuremap, findings)
         usable = {
-            part: check_columns(schema, featuremap, part.name, found)
+            part: check_columns(schema, featuremap, part.name, findings)
             for part, schema in schemas.items()
         }
         for one in featuremap.features if featuremap else ():
-            held = vocabularies.get(one.name)
-            kept = held.kept if held else None
-            self._features.append(FeatureRules(one, profile, kept, found))
+            vocabulary = vocabularies.get(one.name)
+            head_size = vocabulary.kept if vocabulary else None
+            self._features.append(FeatureRules(one, profile, head_size, findings))
         self._total = sum(processed_folder.read_row_count(part) for part in schemas)
         counts = {split: self._check_split(split, usable) for split in contract.SPLITS}
-        check_row_ids([one for one in usable if contract.ROW_ID in usable[one]], found)
+        check_row_ids([one for one in usable if contract.ROW_ID in usable[one]], findings)
         if featuremap and profile:
             entities = self._entities
             entities.check_splits(one for one in usable if contract.ENTITY_ID in usable[one])
             distinct = {split: entities.distinct[split] for split in counts}
-            check_stats(root, counts, distinct, vocabularies, found)
+            check_stats(root, counts, distinct, vocabularies, findings)
         if profile:
-            check_manifest(root, found)
+            check_manifest(root, findings)
         return counts
 
     def _check_split(self, split: str, usable: dict[Part, dict[str, pa.DataType]]) -> SplitCounts:
@@ -219,7 +221,7 @@ class _Validation:
                 for one in self._features
             }
         )
-        rules = RowRules(profile=self._profile, found=self._found)
+        rules = RowRules(profile=self._profile, findings=self._found)
         for part in self._files.parts.get(split, ()):
             if part in usable:
                 self._check_part(part, usable[part], rules, counts)
@@ -231,35 +233,37 @@ class _Validation:
         row = 0
         try:
             for first, batch in processed_folder.read_batches(part, list(usable)):
-                at = BatchStart(file=part.name, row=first)
+                start = BatchStart(file=part.name, row=first)
                 cells = {
                     name: cell_arrays(batch.column(name), kind)
                     for name, kind in usable.items()
                     if name != contract.ENTITY_ID
                 }
                 columns = {name: one for name, one in cells.items() if one is not None}
-                rules.check(columns, at)
+                rules.check(columns, start)
                 for one in self._features:
                     ids = columns.get(contract.index_column(one.feature))
-                    one.check(ids, columns.get(contract.value_column(one.feature)), at)
+                    one.check(ids, columns.get(contract.value_column(one.feature)), start)
                 if contract.ENTITY_ID in usable:
-                    self._check_entities(part.split, batch.column(contract.ENTITY_ID), at)
+                    self._check_entities(part.split, batch.column(contract.ENTITY_ID), start)
                 counts.add(batch.num_rows, columns)
                 self._done += batch.num_rows
                 self._watch(self._done, self._total)
                 row = first + batch.num_rows
         except SourceError as error:
-            found = f"from here on it {error.problem}"
-            self._found.add("R0.2", Place(file=part.name, row=row, found=found))
+            problem = f"from here on it {error.problem}"
+            self._found.add("R0.2", Place(file=part.name, row=row, found=problem))
 
     def _check_entities(self, split: str, column: pa.Array, at: BatchStart) -> None:
-        found, name = self._found, contract.ENTITY_ID
+        findings, name = self._found, contract.ENTITY_ID
         texts = column.cast(pa.binary())
         if column.null_count:
             null = column.is_null().to_numpy(zero_copy_only=False)
-            found.rows("R5.1", at, name, null, lambda _: "null")
+            findings.rows("R5.1", at, name, null, lambda _: "null")
         for broken in np.flatnonzero(~text_mask(texts))[:1].tolist():
-            said = f"no UTF-8: {texts[broken].as_py()!r}"
-            found.add("R1.3", Place(file=at.file, row=at.row + broken, column=name, found=said))
+            problem = f"no UTF-8: {texts[broken].as_py()!r}"
+            findings.add(
+                "R1.3", Place(file=at.file, row=at.row + broken, column=name, found=problem)
+            )
         if self._featuremap and self._profile:
             self._entities.check(split, texts, at)

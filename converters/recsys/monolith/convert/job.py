@@ -144,8 +144,10 @@ def convert(
 
     Raises PartDone where `spread` says to do a part.
     """
-    into = out.endswith("/") or is_store_url(out) or Path(out).is_dir()
-    if spread.is_any and (STDIN in (source, out) or (list_location(source).direct and not into)):
+    is_folder = out.endswith("/") or is_store_url(out) or Path(out).is_dir()
+    if spread.is_any and (
+        STDIN in (source, out) or (list_location(source).direct and not is_folder)
+    ):
         problem = "is one stream, which `shard`, `runner` and `workers` do not divide"
         raise OutputError(out, problem, "name folders, or leave these out")
     rows = RowProgress(progress or (lambda _: None))
@@ -153,9 +155,9 @@ def convert(
         rows.begin("convert", len(inputs.files))
         if out == STDOUT:
             return _convert_to_stdout(inputs, settings, rows)
-        if source == STDIN and into:
+        if source == STDIN and is_folder:
             raise OutputError(out, "is a folder", "name a file: standard input becomes one file")
-        if inputs.direct and not into:
+        if inputs.direct and not is_folder:
             return _convert_to_file(inputs, settings, Path(out), rows, overwrite=overwrite)
         return _convert_to_folder(inputs, settings, out, rows, spread, overwrite=overwrite)
 
@@ -203,7 +205,7 @@ def _convert_to_stdout(inputs: Inputs, settings: Settings, rows: RowProgress) ->
             raise OutputError("standard output", problem, "name a folder")
         columns = find_columns(inputs.files[0], settings)  # it cannot be written anew
     out, packed = sys.stdout.buffer, settings.out_compression or "none"
-    write = partial(write_stream, compression=packed, columns=columns, tell=rows.add)
+    write = partial(write_stream, compression=packed, columns=columns, report=rows.add)
     streams = [write(one, settings, out, sys.stderr.buffer) for one in inputs.files]
     result = _finish(STDOUT, settings, streams)
     out.flush()
@@ -225,14 +227,14 @@ def _convert_to_file(
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as out, whole_file(rejects) as rejected:
             columns = _first_columns(inputs, settings)
-            write = partial(write_stream, compression=packed, tell=rows.add)
+            write = partial(write_stream, compression=packed, report=rows.add)
             done = write(file, settings, out, rejected, columns=columns)
-            if columns and (others := find_other_columns(columns, [done.columns or {}])):
+            if columns and (other_columns := find_other_columns(columns, [done.columns or {}])):
                 rows.begin("rewrite", 1)
                 for stream in (out, rejected):
                     stream.seek(0)
                     stream.truncate()
-                done = write(file, settings, out, rejected, columns=others)
+                done = write(file, settings, out, rejected, columns=other_columns)
             result = _finish(str(path), settings, [done])
         if result.counts.rejects:
             return replace(result, rejects=rejects)
@@ -250,14 +252,14 @@ def _convert_to_folder(
     overwrite: bool,
 ) -> ConversionResult:
     identity, clock = conversion_identity(inputs, settings), Clock()
-    made = output_names(inputs, settings.target, settings.out_compression or "none")
+    names = output_names(inputs, settings.target, settings.out_compression or "none")
     with identity.stage(out, overwrite=overwrite, spread=spread) as staged:
         if staged.done:
             return _earlier_result(staged)
         with output_errors(staged.result):
             clock.start("convert")
             with unchanged_files(inputs.files):
-                done = _convert_pieces(inputs, settings, made, staged, rows, spread)
+                done = _convert_pieces(inputs, settings, names, staged, rows, spread)
                 for task, _ in done:
                     take_file(task.folder / task.made, staged.result / task.made)
             clock.start("finish")
@@ -283,7 +285,7 @@ def _convert_to_folder(
 def _convert_pieces(
     inputs: Inputs,
     settings: Settings,
-    made: dict[str, str],
+    names: dict[str, str],
     staged: StagedResult,
     rows: RowProgress,
     spread: Spread,
@@ -292,22 +294,24 @@ def _convert_pieces(
     columns = _first_columns(inputs, settings)
     phases = Phases(spread, staged.place, 2 if columns else 1, rows.show)
     sizes = [file.bytes for file in inputs.files]
-    folders = [staged.work / f"convert-{piece_name(at)}" for at in range(len(sizes))]
+    folders = [staged.work / f"convert-{piece_name(number)}" for number in range(len(sizes))]
     tasks = [
-        StreamTask(file, made[file.name], settings, folder, columns)
+        StreamTask(file, names[file.name], settings, folder, columns)
         for file, folder in zip(inputs.files, folders, strict=True)
     ]
     stage, work = "convert", convert_stream
     if spread.runner == "local":
-        work = partial(convert_stream, tell=rows.add)
+        work = partial(convert_stream, report=rows.add)
     done = phases.run(stage, work, tasks, sizes)
     if columns:
-        if others := find_other_columns(columns, [piece["columns"] for piece in done]):
+        if other_columns := find_other_columns(columns, [piece["columns"] for piece in done]):
             stage = "rewrite"
             rows.begin(stage, len(tasks))
-            folders = [staged.work / f"rewrite-{piece_name(at)}" for at in range(len(sizes))]
+            folders = [
+                staged.work / f"rewrite-{piece_name(number)}" for number in range(len(sizes))
+            ]
             tasks = [
-                replace(task, folder=folder, columns=others)
+                replace(task, folder=folder, columns=other_columns)
                 for task, folder in zip(tasks, folders, strict=True)
             ]
         done = phases.run(stage, work, tasks, sizes)  # else they are found done

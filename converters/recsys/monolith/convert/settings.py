@@ -157,8 +157,8 @@ class Filters:
 
     def unmatched(self) -> tuple[str, ...]:
         """Return the names and patterns that no feature of the rows so far had."""
-        given = (*self.has, *self.lacks, *self.features, *self.drop_features)
-        return tuple(one for one in given if one not in self.matched)
+        patterns = (*self.has, *self.lacks, *self.features, *self.drop_features)
+        return tuple(one for one in patterns if one not in self.matched)
 
 
 def _read_table(path: str) -> "TableFile":

@@ -88,8 +88,8 @@ class ExampleSink:
 
     def _find_wrong(self, rows: Rows, sizes: Places) -> tuple[list[Bad], NDArray[np.bool_]]:
         wrong = _bad_rows(rows, sizes, self._framing)
-        for at in np.flatnonzero(sizes == 0).tolist():
-            wrong[at] = rows.bad(at, "empty", "it has no fields")
+        for row in np.flatnonzero(sizes == 0).tolist():
+            wrong[row] = rows.bad(row, "empty", "it has no fields")
         good = np.ones(len(rows), np.bool_)
         good[list(wrong)] = False
         return list(wrong.values()), good
@@ -106,15 +106,15 @@ def _count_sort_ids(records: Records | Rows) -> int:
 def _bad_rows(rows: Rows, sizes: Places, framing: Framing) -> dict[int, Bad]:
     """Rows that no frame holds, by their places: large ones, of tables, and by their keys."""
     details: dict[str, Callable[[int], str]] = {
-        "data_source_key": lambda at: f"its low 8 bits are not 0: {rows.source[at]}",
-        "sort_id": lambda at: f"{rows.sort_stop[at] - rows.sort_start[at]:,} bytes",
-        "size": lambda at: f"{sizes[at]:,} bytes",
+        "data_source_key": lambda row: f"its low 8 bits are not 0: {rows.source[row]}",
+        "sort_id": lambda row: f"{rows.sort_stop[row] - rows.sort_start[row]:,} bytes",
+        "size": lambda row: f"{sizes[row]:,} bytes",
     }
     unwritable = find_unwritable(rows, sizes, framing, "example")
     return {
-        at: rows.bad(at, reason, detail(at))
+        row: rows.bad(row, reason, detail(row))
         for reason, detail in details.items()
-        for at in np.flatnonzero(unwritable[reason]).tolist()
+        for row in np.flatnonzero(unwritable[reason]).tolist()
     }
 
 
@@ -133,8 +133,8 @@ class ExampleBatchSink:
         """Take rows."""
         features = prefix_sums(rows.stop - rows.start)
         wrong = _bad_rows(rows, np.diff(features[rows.first]), self._framing)
-        for at in np.flatnonzero(find_unfit_for_batches(rows)).tolist():
-            wrong[at] = rows.bad(at, "unknown", _UNKNOWN)
+        for row in np.flatnonzero(find_unfit_for_batches(rows)).tolist():
+            wrong[row] = rows.bad(row, "unknown", _UNKNOWN)
         if wrong:
             good = np.ones(len(rows), np.bool_)
             good[list(wrong)] = False
@@ -186,11 +186,16 @@ def verbatim_records(records: Records) -> tuple[Records, Rows, list[Bad]]:
     """
     rows, wrong, doubled = index_examples_and_doubled(records)
     good = np.searchsorted(records.record, rows.record)
-    anew = doubled | (records.source[good] > 0)
+    is_rewritten = doubled | (records.source[good] > 0)
     records = replace(records.select(good), source=rows.source)
-    if anew.any():
-        made, places = example_records(rows.chosen(anew)), np.flatnonzero(anew).tolist()
-        records = records.with_messages({at: made.message(n) for n, at in enumerate(places)})
+    if is_rewritten.any():
+        rewritten, positions = (
+            example_records(rows.chosen(is_rewritten)),
+            np.flatnonzero(is_rewritten).tolist(),
+        )
+        records = records.with_messages(
+            {position: rewritten.message(n) for n, position in enumerate(positions)}
+        )
     return records, rows, wrong
 
 
@@ -238,8 +243,8 @@ class StreamConverter:
             return
         for rows in self.rows():
             wrong, write = sink.add(rows)
-            for bad in wrong:
-                self._reject_bad(bad)
+            for record in wrong:
+                self._reject_bad(record)
             yield write
 
     def _reframed(self, sink: ExampleSink) -> Iterator[Callable[[], object]]:
@@ -263,8 +268,8 @@ class StreamConverter:
 
     def rows(self) -> Generator[Rows, None, None]:
         """Yield and count the rows that pass the filters."""
-        with closing(self._read_rows()) as found, ThreadPoolExecutor(1, "read") as reader:
-            for part in read_ahead(found, reader):
+        with closing(self._read_rows()) as parts, ThreadPoolExecutor(1, "read") as reader:
+            for part in read_ahead(parts, reader):
                 if isinstance(part, Bad):
                     # A record, or a row that was read and that no rows hold.
                     of_record = part.row is None and self._settings.source != "parquet"
@@ -273,15 +278,15 @@ class StreamConverter:
                     continue
                 self._read(part)
                 rows, filters = self._with_line_ids(part), self._settings.filters
-                left = filter_rows(filters, rows, self._file.name, self.counts.filtered)
-                if len(left):
-                    yield left
+                remaining = filter_rows(filters, rows, self._file.name, self.counts.filtered)
+                if len(remaining):
+                    yield remaining
 
     def _read_rows(self) -> Generator[Rows | Bad, None, None]:
         with self._opened() as stream:
             if self._settings.source == "parquet":
-                how = self._settings.table, self._settings.fid
-                yield from read_table_rows(stream, self._where, *how)
+                options = self._settings.table, self._settings.fid
+                yield from read_table_rows(stream, self._where, *options)
             else:
                 kind = self._settings.source
                 yield from read_rows(self._parts(stream, kind), kind, self.counts.lost)
@@ -313,9 +318,9 @@ class StreamConverter:
         self.counts.lacking += int(lacks.sum())
         if not self._settings.require_line_id or not lacks.any():
             return rows
-        for at in np.flatnonzero(lacks).tolist():
-            missing = ", ".join(name for name in MANDATORY if not lines.given[name][at])
-            self._reject_bad(rows.bad(at, "mandatory", missing))
+        for row in np.flatnonzero(lacks).tolist():
+            missing = ", ".join(name for name in MANDATORY if not lines.given[name][row])
+            self._reject_bad(rows.bad(row, "mandatory", missing))
         return rows.chosen(~lacks)
 
     def _reject_bad(self, bad: Bad, *, of_record: bool = False) -> None:
@@ -345,7 +350,7 @@ def filter_rows(filters: Filters, rows: Rows, stream: str, dropped: Counter[str]
     if not filters.are_any:
         return rows
     _note_matched(filters, rows)
-    keep = np.ones(len(rows), np.bool_)
+    is_kept = np.ones(len(rows), np.bool_)
     tests = [("label", _holds(test, rows)) for test in filters.labels]
     tests += [("has", _has_feature(rows, name)) for name in filters.has]
     tests += [("lacks", ~_has_feature(rows, name)) for name in filters.lacks]
@@ -353,21 +358,21 @@ def filter_rows(filters: Filters, rows: Rows, stream: str, dropped: Counter[str]
         # Shares in [0, 1), random by seed, stream and a row's place in it alone.
         start = xxhash.xxh64_intdigest(stream.encode(), seed=filters.seed)
         row = np.maximum(rows.row, 0).astype(np.uint64)
-        place = rows.record.astype(np.uint64) << np.uint64(20) ^ row
-        mixed = _splitmix64(_splitmix64(place) + np.uint64(start)) >> np.uint64(11)
-        taken = (mixed.astype(np.float64) * 2.0**-53) < filters.negative_rate
-        tests.append(("negative", taken | ~_holds(filters.negative, rows)))
+        number = rows.record.astype(np.uint64) << np.uint64(20) ^ row
+        mixed = _splitmix64(_splitmix64(number) + np.uint64(start)) >> np.uint64(11)
+        is_sampled = (mixed.astype(np.float64) * 2.0**-53) < filters.negative_rate
+        tests.append(("negative", is_sampled | ~_holds(filters.negative, rows)))
     for reason, passes in tests:
-        dropped[reason] += int((keep & ~passes).sum())
-        keep &= passes
-    left = rows.chosen(keep, _kept_features(filters, rows))
+        dropped[reason] += int((is_kept & ~passes).sum())
+        is_kept &= passes
+    remaining = rows.chosen(is_kept, _kept_features(filters, rows))
     if filters.negative_rate is None:
-        return left
+        return remaining
     # Negatives say with which rate they were taken, times the one that they had.
-    lines = decode_line_ids(left)
-    before = np.where(lines.given["sample_rate"], lines.numbers["sample_rate"], np.float32(1))
-    rate = (before * np.float32(filters.negative_rate)).astype(np.float32)
-    return with_sample_rate(left, rate, _holds(filters.negative, rows)[keep])
+    lines = decode_line_ids(remaining)
+    old_rate = np.where(lines.given["sample_rate"], lines.numbers["sample_rate"], np.float32(1))
+    rate = (old_rate * np.float32(filters.negative_rate)).astype(np.float32)
+    return with_sample_rate(remaining, rate, _holds(filters.negative, rows)[is_kept])
 
 
 def _note_matched(filters: Filters, rows: Rows) -> None:
@@ -379,17 +384,17 @@ def _note_matched(filters: Filters, rows: Rows) -> None:
 
 
 def _kept_features(filters: Filters, rows: Rows) -> NDArray[np.bool_]:
-    wanted = [
+    is_selected = [
         (not filters.features or _matches(name, filters.features))
         and not _matches(name, filters.drop_features)
         for name in rows.names
     ]
-    keep = np.array(wanted, np.bool_)[rows.name]
+    is_kept = np.array(is_selected, np.bool_)[rows.name]
     if filters.drop_raw:
-        keep &= ~rows.raw
+        is_kept &= ~rows.raw
     if filters.drop_unset:
-        keep &= rows.stop > rows.start
-    return keep
+        is_kept &= rows.stop > rows.start
+    return is_kept
 
 
 def _matches(name: bytes, patterns: Sequence[str]) -> bool:
@@ -398,20 +403,20 @@ def _matches(name: bytes, patterns: Sequence[str]) -> bool:
 
 def _holds(test: LabelTest, rows: Rows) -> NDArray[np.bool_]:
     """Return bool[R]; false for rows that have no such label."""
-    there = np.diff(rows.label_first) > test.position
-    holds = np.zeros(len(rows), np.bool_)
-    labels = rows.label[rows.label_first[:-1][there] + test.position]
-    holds[there] = _COMPARE[test.compare](labels, np.float32(test.value))
-    return holds
+    has_label = np.diff(rows.label_first) > test.position
+    result = np.zeros(len(rows), np.bool_)
+    labels = rows.label[rows.label_first[:-1][has_label] + test.position]
+    result[has_label] = _COMPARE[test.compare](labels, np.float32(test.value))
+    return result
 
 
 def _has_feature(rows: Rows, name: str) -> NDArray[np.bool_]:
     """bool[R], which rows have a feature with a value."""
-    wanted = np.array([one == name.encode() for one in rows.names], np.bool_)
-    entries = wanted[rows.name] & (rows.stop > rows.start)
-    has = np.zeros(len(rows), np.bool_)
-    has[rows.entry_row[entries]] = True
-    return has
+    has_name = np.array([one == name.encode() for one in rows.names], np.bool_)
+    entries = has_name[rows.name] & (rows.stop > rows.start)
+    result = np.zeros(len(rows), np.bool_)
+    result[rows.entry_row[entries]] = True
+    return result
 
 
 def _splitmix64(value: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -51,30 +51,30 @@ class StreamResult:
 
     def document(self) -> dict[str, object]:
         """As manifests and printed JSON have it."""
-        made = {} if self.made is None else {"made": self.made}
-        return {"name": self.name, **encode(self.counts), **made}
+        optional = {} if self.made is None else {"made": self.made}
+        return {"name": self.name, **encode(self.counts), **optional}
 
 
 def find_columns(file: Entry, settings: Settings, parts: int | None = None) -> Columns:
     """Find the columns that the rows of a stream need, or only those of its first parts."""
     scan = TableScan()
-    with closing(StreamConverter(file, settings).rows()) as found:
-        for rows in islice(found, parts):
+    with closing(StreamConverter(file, settings).rows()) as row_parts:
+        for rows in islice(row_parts, parts):
             scan.add(rows)
     return scan.to_document()
 
 
-def find_other_columns(first: Columns, found: Iterable[Columns]) -> Columns | None:
+def find_other_columns(first: Columns, columns: Iterable[Columns]) -> Columns | None:
     """Return the columns of all streams, where these are not those of the first rows."""
-    whole = _join_columns(found)
-    return None if whole.schema().equals(_join_columns([first]).schema()) else whole.to_document()
+    joined = _join_columns(columns)
+    return None if joined.schema().equals(_join_columns([first]).schema()) else joined.to_document()
 
 
-def _join_columns(found: Iterable[Columns]) -> TableScan:
-    whole = TableScan()
-    for one in found:
-        whole.join(one)
-    return whole
+def _join_columns(columns: Iterable[Columns]) -> TableScan:
+    scan = TableScan()
+    for one in columns:
+        scan.join(one)
+    return scan
 
 
 def write_stream(
@@ -85,10 +85,10 @@ def write_stream(
     *,
     compression: str,
     columns: Columns | None,
-    tell: ReportRows,
+    report: ReportRows,
 ) -> StreamResult:
     """Convert a stream; a table has `columns`, and lacks rows where these need others."""
-    stream = StreamConverter(file, settings, reject_writer(rejects), tell)
+    stream = StreamConverter(file, settings, reject_writer(rejects), report)
     scan = _join_columns([columns]) if columns else None
     sink: Sink
     if scan:
@@ -116,28 +116,28 @@ class StreamTask:
     columns: Columns | None  # of a table
 
 
-def convert_stream(task: StreamTask, tell: ReportRows = lambda _: None) -> dict[str, Any]:
+def convert_stream(task: StreamTask, report: ReportRows = lambda _: None) -> dict[str, Any]:
     """Convert a stream into its piece; `read_piece` reads what this returns."""
-    return do_piece(task.folder, partial(_convert_stream, task, tell))
+    return do_piece(task.folder, partial(_convert_stream, task, report))
 
 
-def _convert_stream(task: StreamTask, tell: ReportRows, draft: Path) -> dict[str, Any]:
+def _convert_stream(task: StreamTask, report: ReportRows, draft: Path) -> dict[str, Any]:
     filters = replace(task.settings.filters, matched=set())
     settings, path = replace(task.settings, filters=filters), draft / task.made
     compression = settings.out_compression or "none"
     path.parent.mkdir(parents=True, exist_ok=True)
     with unchanged_files([task.file]):
         with path.open("wb") as out, (draft / REJECTS).open("wb") as rejects:
-            how: Any = {"compression": compression, "columns": task.columns, "tell": tell}
-            done = write_stream(task.file, settings, out, rejects, **how)
+            options: Any = {"compression": compression, "columns": task.columns, "report": report}
+            done = write_stream(task.file, settings, out, rejects, **options)
         entry = input_entry(task.file)
-    bad = done.first_bad
+    error = done.first_bad
     return {
         "counts": encode(done.counts),
         "matched": sorted(filters.matched),
         "reordered": done.reordered,
         "columns": done.columns,
-        "first_bad": [bad.where, bad.problem] if bad else None,
+        "first_bad": [error.where, error.problem] if error else None,
         "input": entry,
         "file": file_entry(draft, Path(task.made)),
     }

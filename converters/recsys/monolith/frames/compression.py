@@ -34,18 +34,18 @@ def peek_bytes(raw: BinaryIO, where: str, size: int) -> tuple[bytes, BinaryIO]:
     A stream that ends too early is reported where it ends, not here.
     """
     head, error = b"", None
-    here = raw.tell() if hasattr(raw, "seekable") and raw.seekable() else None
+    position = raw.tell() if hasattr(raw, "seekable") and raw.seekable() else None
     try:
         with translate_read_errors(where):
-            while len(head) < size and (more := raw.read(size - len(head))):
-                head += more
+            while len(head) < size and (chunk := raw.read(size - len(head))):
+                head += chunk
     except StorageError:
         raise
-    except SourceError as found:
-        error = found
-    if here is not None:
+    except SourceError as raised:
+        error = raised
+    if position is not None:
         with translate_read_errors(where):
-            raw.seek(here)
+            raw.seek(position)
         return head, raw
     return head, cast(BinaryIO, _ReplayedStream(head, raw, error))
 
@@ -83,7 +83,7 @@ _DENSEST: Final = 22
 def compression_by_name(name: str) -> str | None:
     """Return the compression in the ending of a name or URL, None if it names none."""
     path = name.partition("?")[0].lower() if "://" in name else name.lower()
-    return next((kind for kind, ends in SUFFIXES.items() if path.endswith(ends)), None)
+    return next((kind for kind, suffixes in SUFFIXES.items() if path.endswith(suffixes)), None)
 
 
 def compression_by_content(head: bytes) -> str | None:
@@ -101,15 +101,15 @@ def compression_by_content(head: bytes) -> str | None:
 
 def _detect_compression(where: str, head: bytes) -> str:
     """The compression of a stream that nobody named. Raises SourceError for contradictions."""
-    named, found = compression_by_name(where), compression_by_content(head)
-    if not head or named == found:
-        return found or "none"
-    if named in ("snappy", "zlib") and found is None:
-        return named
-    if named is not None:
-        problem = f"its name says {named}, its first bytes do not"
-        raise SourceError(where, problem, f"set `compression` to {found or 'none'}")
-    return cast(str, found)
+    by_name, by_content = compression_by_name(where), compression_by_content(head)
+    if not head or by_name == by_content:
+        return by_content or "none"
+    if by_name in ("snappy", "zlib") and by_content is None:
+        return by_name
+    if by_name is not None:
+        problem = f"its name says {by_name}, its first bytes do not"
+        raise SourceError(where, problem, f"set `compression` to {by_content or 'none'}")
+    return cast(str, by_content)
 
 
 def open_decompressed(
@@ -178,9 +178,9 @@ class _SnappyReader:
         self._left -= length
         return cast(bytes, self._codec.decompress(data, decompressed_size=length, asbytes=True))
 
-    def _check_limit(self, size: int, what: str) -> None:
+    def _check_limit(self, size: int, part: str) -> None:
         if size > self._limit:
-            raise ValueError(f"a {what} of {size} bytes is over {self._limit}, Monolith's limit")
+            raise ValueError(f"a {part} of {size} bytes is over {self._limit}, Monolith's limit")
 
     def _read_exactly(self, size: int) -> bytes:
         data = read_bytes(self._raw, size)
@@ -192,8 +192,8 @@ class _SnappyReader:
 def _chunk_length(chunk: bytes) -> int:
     """What a raw chunk of snappy says that it stands for: a varint before it."""
     length = 0
-    for place, byte in enumerate(chunk[:5]):
-        length |= (byte & 127) << 7 * place
+    for number, byte in enumerate(chunk[:5]):
+        length |= (byte & 127) << 7 * number
         if byte < 128:
             return length
     raise ValueError("a chunk has no length")
@@ -235,9 +235,12 @@ class _SnappyCompressor:
     def compress(self, data: bytes | bytearray) -> bytes:
         """Compress whole blocks, keep the rest."""
         self._held += data
-        whole = len(self._held) // _BLOCK * _BLOCK
-        blocks = [self._block(self._held[at : at + _BLOCK]) for at in range(0, whole, _BLOCK)]
-        del self._held[:whole]
+        whole_bytes = len(self._held) // _BLOCK * _BLOCK
+        blocks = [
+            self._block(self._held[start : start + _BLOCK])
+            for start in range(0, whole_bytes, _BLOCK)
+        ]
+        del self._held[:whole_bytes]
         return b"".join(blocks)
 
     def _block(self, data: bytearray) -> bytes:

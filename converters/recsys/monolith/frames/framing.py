@@ -64,7 +64,7 @@ class Framing:
     @property
     def bits(self) -> int:
         """Return the parts as kernels take them: 1, 2, 4 and 8 in the order of the attributes."""
-        return sum(getattr(self, field.name) << place for place, field in enumerate(fields(self)))
+        return sum(getattr(self, field.name) << number for number, field in enumerate(fields(self)))
 
     @property
     def head_bytes(self) -> int:
@@ -132,44 +132,48 @@ _MESSAGES: Final = 16  # of a stream's beginning
 def likely_framings(head: bytes, kind: Kind | None = None) -> list[tuple[Framing, Kind]]:
     """Return the framings and kinds as which a stream's beginning reads, the usual ones first."""
     kinds = ((one, recognition.messages_kind(head, str(one), _MESSAGES)) for one in FRAMINGS)
-    return [(one, found) for one, found in kinds if found and kind in (None, found)]
+    return [
+        (one, recognized) for one, recognized in kinds if recognized and kind in (None, recognized)
+    ]
 
 
 def reading_advice(head: bytes, framing: Framing, kind: Kind) -> str:
     """Return the settings that would read a stream's beginning; empty where none is known."""
-    found = likely_framings(head, kind)
-    if found:
+    framings = likely_framings(head, kind)
+    if framings:
         other = find_better_framing(head, framing, kind)
         return "" if other is None else f"it reads with framing {other}"
     if head.startswith(PARQUET):
         return "it is a Parquet file: set `source` to parquet"
-    others = likely_framings(head)
-    if not others:
+    alternatives = likely_framings(head)
+    if not alternatives:
         packed = recognition.recognize_monolith(head)
         return f"it reads with compression {packed.compression}" if packed else ""
-    same = [one for one in others if one[0] == framing]
-    how, what = (same or others)[0]
-    return f"it reads as {what} records" + ("" if same else f" with framing {how}")
+    same = [one for one in alternatives if one[0] == framing]
+    likely_framing, likely_kind = (same or alternatives)[0]
+    return f"it reads as {likely_kind} records" + (
+        "" if same else f" with framing {likely_framing}"
+    )
 
 
 def find_better_framing(head: bytes, framing: Framing, kind: Kind) -> Framing | None:
     """Return the framing that fits the bytes better than the given one, None if there is none."""
-    found = [one for one, _ in likely_framings(head, kind)]
-    return found[0] if found and framing not in found else None
+    framings = [one for one, _ in likely_framings(head, kind)]
+    return framings[0] if framings and framing not in framings else None
 
 
 def message_kind(data: bytes) -> Kind | None:
     """Return the kind of message that the bytes are as a whole, None if they are not one."""
     from ingot.converters.recsys.monolith.contract import DecodeError, example_pb2
 
-    found = recognition.message_kind(data, 0, len(data)) if data else None
-    if found == "instance":
-        return found
-    kind = example_pb2.ExampleBatch if found == "examplebatch" else example_pb2.Example
+    recognized = recognition.message_kind(data, 0, len(data)) if data else None
+    if recognized == "instance":
+        return recognized
+    kind = example_pb2.ExampleBatch if recognized == "examplebatch" else example_pb2.Example
     with suppress(DecodeError):
         fields = {field.name: value for field, value in kind.FromString(data).ListFields()}
-        named = [one.name for key in fields if key.startswith("named_") for one in fields[key]]
-        bare = "line_id" in fields and fields["line_id"].ListFields()
-        if all(named) and (found or bare):
-            return found or "example"
+        names = [one.name for key in fields if key.startswith("named_") for one in fields[key]]
+        has_line_id = "line_id" in fields and fields["line_id"].ListFields()
+        if all(names) and (recognized or has_line_id):
+            return recognized or "example"
     return None

@@ -35,7 +35,7 @@ class Frames(NamedTuple):
 
 @inner_kernel
 def _read_sort_id(
-    data: Bytes, at: int, bits: int, most: int
+    data: Bytes, at: int, bits: int, max_sort_id: int
 ) -> tuple[int, int, np.uint64, int, int]:
     """The parts up to the sort_id; gives what `_header` gives, without a key."""
     end = len(data)
@@ -56,7 +56,7 @@ def _read_sort_id(
             return MORE, at + 8, size, at, at
         size = read_fixed(data, at, 8)
         at += 8
-    if size > np.uint64(most):
+    if size > np.uint64(max_sort_id):
         return SORT_ID, at, size, at, at
     stop = int(at + np.int64(size))
     if stop > end:
@@ -66,7 +66,7 @@ def _read_sort_id(
 
 @inner_kernel
 def _read_header(
-    data: Bytes, at: int, bits: int, most: int
+    data: Bytes, at: int, bits: int, max_sort_id: int
 ) -> tuple[int, int, np.uint64, int, int, np.uint32]:
     """The parts of the frame at `at` that come before its message."""
     none = np.uint32(0)
@@ -78,7 +78,7 @@ def _read_header(
         source = np.uint32(read_fixed(data, at, 8) & np.uint64(0xFFFFFF00))
         at += 8
     else:
-        state, at, size, sort_start, sort_stop = _read_sort_id(data, at, bits, most)
+        state, at, size, sort_start, sort_stop = _read_sort_id(data, at, bits, max_sort_id)
         if state != FULL:
             return state, at, size, sort_start, sort_stop, source
     if bits & 2:
@@ -90,25 +90,25 @@ def _read_header(
 
 @kernel
 def scan_frames(
-    data: Bytes, at: int, bits: int, most: int, limit: int, frames: Frames
+    data: Bytes, at: int, bits: int, max_sort_id: int, limit: int, frames: Frames
 ) -> tuple[int, int, int, int, np.uint64]:
     """Find the whole records of a buffer, one behind the other, up to the first that is none."""
     count = 0
     nothing = np.uint64(0)
     while count < len(frames.start) and at < len(data):
-        state, place, size, first, last, key = _read_header(data, at, bits, most)
+        state, position, size, first, last, key = _read_header(data, at, bits, max_sort_id)
         if state != FULL:
-            return count, state, at, place, size
+            return count, state, at, position, size
         if size == 0:
-            return count, EMPTY, at, place, size
+            return count, EMPTY, at, position, size
         if size == _DEADBEEF:
-            return count, NEVER_WRITTEN, at, place, size
+            return count, NEVER_WRITTEN, at, position, size
         if size > np.uint64(limit):
-            return count, SIZE, at, place, size
-        end = place + np.int64(size)
+            return count, SIZE, at, position, size
+        end = position + np.int64(size)
         if end > len(data):
             return count, MORE, at, end, size
-        frames.offset[count], frames.start[count], frames.stop[count] = at, place, end
+        frames.offset[count], frames.start[count], frames.stop[count] = at, position, end
         frames.sort_start[count], frames.sort_stop[count] = first, last
         frames.source[count] = key
         count += 1

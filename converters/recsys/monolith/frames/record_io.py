@@ -83,8 +83,8 @@ class RecordReader:
         self.broken = (0, 0)
         self._head = b""
         self._looked_at = False
-        places = {name: np.empty(_MOST, np.int64) for name in Frames._fields if name != "source"}
-        self._scratch = Frames(source=np.empty(_MOST, np.uint32), **places)
+        positions = {name: np.empty(_MOST, np.int64) for name in Frames._fields if name != "source"}
+        self._scratch = Frames(source=np.empty(_MOST, np.uint32), **positions)
 
     def __iter__(self) -> Iterator[Records | Bad]:
         self._fill(self._block)
@@ -130,8 +130,8 @@ class RecordReader:
         data = bytearray(self._data[self._at :].data)
         self._base += self._at
         self._data, self._at = _NOTHING, 0
-        while len(data) < target and (more := self._read(min(self._block, target - len(data)))):
-            data += more
+        while len(data) < target and (chunk := self._read(min(self._block, target - len(data)))):
+            data += chunk
         self._data = np.frombuffer(data, np.uint8)
         self._data.flags.writeable = False
 
@@ -153,7 +153,7 @@ class RecordReader:
         from ingot.converters.recsys.monolith.frames.kernels import scan_frames
 
         limit = MAX_RECORD[self._kind]
-        count, state, at, place, size = scan_frames(
+        count, state, position, next_position, size = scan_frames(
             self._data, self._at, self._framing.bits, MAX_SORT_ID, limit, self._scratch
         )
         arrays = {name: array[:count].copy() for name, array in self._scratch._asdict().items()}
@@ -161,24 +161,29 @@ class RecordReader:
         first, self._number = self._number, self._number + int(count)
         record = np.arange(first, self._number)
         records = Records(data=self._data, record=record, **arrays)
-        self._at = int(at)
-        return records, _ScanEnd(state, int(place), int(size))
+        self._at = int(position)
+        return records, _ScanEnd(state, int(next_position), int(size))
 
     def _find_mistaken(self, records: Records) -> int | None:
         """The first record whose sort_id is itself a message."""
         length = records.sort_stop - records.sort_start
-        some = np.flatnonzero(length)
+        candidates = np.flatnonzero(length)
         tags = np.frombuffer(_TAGS, np.uint8)
-        some = some[np.isin(records.data[records.sort_start[some]], tags)]
-        return next((int(at) for at in some if message_kind(records.sort_id(int(at)))), None)
+        candidates = candidates[np.isin(records.data[records.sort_start[candidates]], tags)]
+        return next(
+            (int(number) for number in candidates if message_kind(records.sort_id(int(number)))),
+            None,
+        )
 
-    def _refuse(self, records: Records, at: int) -> Iterator[Records | Bad]:
-        """The records before `at`, and the rest of the stream as none."""
-        if at:
-            yield records.part(0, at)
-        self._number = int(records.record[at])
-        self._at = int(records.offset[at]) - self._base
-        yield self._bad("sort_id", f"its sort_id is itself an {message_kind(records.sort_id(at))}")
+    def _refuse(self, records: Records, number: int) -> Iterator[Records | Bad]:
+        """The records before `number`, and the rest of the stream as none."""
+        if number:
+            yield records.part(0, number)
+        self._number = int(records.record[number])
+        self._at = int(records.offset[number]) - self._base
+        yield self._bad(
+            "sort_id", f"its sort_id is itself an {message_kind(records.sort_id(number))}"
+        )
 
     def _resolve(self, end: _ScanEnd) -> Iterator[Bad]:
         from ingot.converters.recsys.monolith.frames import kernels
@@ -187,9 +192,9 @@ class RecordReader:
             if not self._ended:
                 self._fill(max(self._block, end.place - self._at))
             elif self._error is None:
-                left = len(self._data) - self._at
-                wanted = end.place - self._at
-                yield self._bad("truncated", f"needs {wanted} bytes at least, {left} are left")
+                remaining = len(self._data) - self._at
+                needed = end.place - self._at
+                yield self._bad("truncated", f"needs {needed} bytes at least, {remaining} are left")
             else:
                 self.broken = self._base + self._at, len(self._data) - self._at
                 self._at = len(self._data)
@@ -197,45 +202,45 @@ class RecordReader:
             yield self._bad("empty", "its size is 0", end.place - self._at)
         elif end.state == kernels.SIZE:
             limit = MAX_RECORD[self._kind]
-            found = f"its size is {end.size}, the limit is {limit}"
-            yield self._bad("size", found, end.place - self._at + end.size)
+            problem = f"its size is {end.size}, the limit is {limit}"
+            yield self._bad("size", problem, end.place - self._at + end.size)
         elif end.state == kernels.NEVER_WRITTEN:
             yield self._bad("deadbeef", "")
         elif end.state == kernels.SORT_ID:
             yield self._bad("sort_id", f"a sort_id of {end.size} bytes is over {MAX_SORT_ID}")
 
-    def _bad(self, reason: str, found: str, length: int | None = None) -> Bad:
+    def _bad(self, reason: str, detail: str, length: int | None = None) -> Bad:
         """Pass over so many bytes, or the rest; of that, or the first record, advice is given."""
         if length is None or not self._base + self._at:
-            found += self._advice()
+            detail += self._advice()
         offset, count = self._drop(length)
         self._number += 1
         number = self._number - 1
-        return Bad(offset=offset, bytes=count, record=number, reason=reason, detail=found)
+        return Bad(offset=offset, bytes=count, record=number, reason=reason, detail=detail)
 
-    def _drop(self, most: int | None) -> tuple[int, int]:
+    def _drop(self, length: int | None) -> tuple[int, int]:
         """Pass over so many bytes, or all; gives where they begin and how many there were."""
         offset = self._base + self._at
-        there = len(self._data) - self._at
-        if most is not None and most <= there:
-            self._at += most
-            return offset, most
+        buffered = len(self._data) - self._at
+        if length is not None and length <= buffered:
+            self._at += length
+            return offset, length
         self._at = len(self._data)
         self._fill(0)
-        gone = self._skip(None if most is None else most - there)
-        self._base += gone
+        skipped = self._skip(None if length is None else length - buffered)
+        self._base += skipped
         self._fill(self._block)
-        return offset, there + gone
+        return offset, buffered + skipped
 
-    def _skip(self, most: int | None) -> int:
+    def _skip(self, length: int | None) -> int:
         """Bytes of the stream that were passed over unseen."""
-        gone = 0
-        while most is None or gone < most:
-            data = self._read(_STEP if most is None else min(_STEP, most - gone))
+        skipped = 0
+        while length is None or skipped < length:
+            data = self._read(_STEP if length is None else min(_STEP, length - skipped))
             if not data:
                 break
-            gone += len(data)
-        return gone
+            skipped += len(data)
+        return skipped
 
     def _advice(self) -> str:
         """What the bytes from here on look like; in mid-stream only another framing is told."""
@@ -243,28 +248,28 @@ class RecordReader:
             self._fill(HEAD)
         head = self._data[self._at : self._at + HEAD].tobytes()
         if not self._base + self._at:
-            found = reading_advice(head, self._framing, self._kind)
-            return found and f"; {found}"
+            advice = reading_advice(head, self._framing, self._kind)
+            return advice and f"; {advice}"
         framing = find_better_framing(head, self._framing, self._kind)
         return "" if framing is None else f"; from here on it reads with framing {framing}"
 
 
 def _find_other_kind(head: bytes, size: int, kind: Kind) -> Kind | None:
     """What a message is, as its beginning and its fields tell, where that is another kind."""
-    whole = size == len(head)
-    few = head[: _LOOKED_AT if whole else 64 * _LOOKED_AT]
-    if kind == "instance" and recognition.instance_kind(few, 0, size):
+    is_complete = size == len(head)
+    beginning = head[: _LOOKED_AT if is_complete else 64 * _LOOKED_AT]
+    if kind == "instance" and recognition.instance_kind(beginning, 0, size):
         return None
     try:
         fields = recognition.read_fields(head, 0, size)
         sized = any((number, wire) == _BATCH_SIZE for number, wire, *_ in fields)
     except recognition.NotAMessageError:
         return None
-    found = recognition.message_kind(few, 0, size)
-    other: Kind | None = "examplebatch" if found == "example" and sized else found
-    if whole and not sized and other == "examplebatch":
+    recognized = recognition.message_kind(beginning, 0, size)
+    other: Kind | None = "examplebatch" if recognized == "example" and sized else recognized
+    if is_complete and not sized and other == "examplebatch":
         return None  # a feature said twice looks like a list of two; a batch says its size, too
-    if not whole and other == "example" and kind == "examplebatch":
+    if not is_complete and other == "example" and kind == "examplebatch":
         return None  # nothing in its beginning may tell a batch from an Example
     if other == kind or not recognition.message_kind(head, 0, size):  # all of it, not a few bytes
         return None

@@ -45,10 +45,10 @@ class RowCounter:
         self._bad_bytes = 0
         self._first_bad: list[str] = []
 
-    def begin(self, where: str, told: str) -> None:
+    def begin(self, where: str, reading: str) -> None:
         """Begin another stream; the second value says how it is read."""
         self._end_record()
-        self._streams[where] = told
+        self._streams[where] = reading
 
     def bad(self, where: str, bad: Bad) -> None:
         """Count what is none."""
@@ -75,9 +75,9 @@ class RowCounter:
 
     def _add_records(self, rows: Rows) -> None:
         """Count the rows of records; the last record may go on in the next rows."""
-        ends = np.append(np.flatnonzero(rows.record[1:] != rows.record[:-1]) + 1, len(rows))
-        counts = np.diff(ends, prepend=0)
-        first = ends - counts
+        stops = np.append(np.flatnonzero(rows.record[1:] != rows.record[:-1]) + 1, len(rows))
+        counts = np.diff(stops, prepend=0)
+        first = stops - counts
         if self._open is not None and self._open[0] == rows.record[0]:
             counts[0] += self._open[1]
             first = first[1:]  # its sort_id has been counted
@@ -111,7 +111,9 @@ class RowCounter:
             names_left_out=self._features.left_out,
             slots=self._features.slots(),
             labels=self._labels.figures(),
-            label=tuple(f.number_figures(self._signs[at], self._sums[at]) for at in used),
+            label=tuple(
+                f.number_figures(self._signs[position], self._sums[position]) for position in used
+            ),
             instance_weight=self._weight.figures(),
             data_source_key=self._source.figures(),
             line_ids=self._lines.figures(self.rows),
@@ -147,17 +149,17 @@ class _FeatureCounter:
 
     def add(self, rows: Rows, row: int) -> None:
         """Count the features of rows, of which the first has this number."""
-        found = read_features(rows)
-        which = self._feature_numbers(rows)
-        count = np.where(rows.raw, rows.stop - rows.start, found.counts)
-        told = rows.first, which, found.kind, rows.raw, count, row
-        k.count_features(*told, self._figures, self._lengths)
-        places = found.start, found.stop
-        k.count_fids(found.data, which, found.kind, *places, self._v1, self._v2, self._bits)
-        strange = found.strange & ~rows.raw
+        measured = read_features(rows)
+        numbers = self._feature_numbers(rows)
+        count = np.where(rows.raw, rows.stop - rows.start, measured.counts)
+        arguments = rows.first, numbers, measured.kind, rows.raw, count, row
+        k.count_features(*arguments, self._figures, self._lengths)
+        spans = measured.start, measured.stop
+        k.count_fids(measured.data, numbers, measured.kind, *spans, self._v1, self._v2, self._bits)
+        strange = measured.strange & ~rows.raw
         if strange.any():
             self.strange += len(np.unique(rows.entry_row[strange]))
-        self.left_out += int(np.count_nonzero(which < 0))
+        self.left_out += int(np.count_nonzero(numbers < 0))
 
     def _feature_numbers(self, rows: Rows) -> NDArray[np.int32]:
         """int32[E], the number of each entry's feature; -1 beyond those that are told apart."""
@@ -182,14 +184,14 @@ class _FeatureCounter:
         return np.array([self._numbers.get(pair, -1) for pair in pairs], np.int32)
 
     def _grow(self, size: int) -> None:
-        have = len(self._figures)
-        if size > have:
-            more = max(size, 2 * have) - have
-            fresh = np.zeros((more, k.FIGURES), np.int64)
+        size_before = len(self._figures)
+        if size > size_before:
+            added = max(size, 2 * size_before) - size_before
+            fresh = np.zeros((added, k.FIGURES), np.int64)
             fresh[:, k.LAST_ROW] = -1
             self._figures = np.concatenate([self._figures, fresh])
-            self._lengths = np.concatenate([self._lengths, np.zeros((more, k.BUCKETS), np.int64)])
-            self._bits = np.concatenate([self._bits, np.zeros((more, k.BITS), np.uint8)])
+            self._lengths = np.concatenate([self._lengths, np.zeros((added, k.BUCKETS), np.int64)])
+            self._bits = np.concatenate([self._bits, np.zeros((added, k.BITS), np.uint8)])
 
     def slots(self) -> f.Slots:
         v1, v2 = (
@@ -200,26 +202,28 @@ class _FeatureCounter:
 
     def figures(self, rows: int) -> tuple[f.FeatureFigures, ...]:
         """Return the figures of features with entries, in the order in which their names came."""
-        every = (self._figures_of(*key, at, rows) for key, at in self._numbers.items())
-        return tuple(one for one in every if sum(one.kinds.values()))
+        all_figures = (
+            self._figures_of(*key, number, rows) for key, number in self._numbers.items()
+        )
+        return tuple(one for one in all_figures if sum(one.kinds.values()))
 
-    def _figures_of(self, name: bytes, raw: bool, at: int, rows: int) -> f.FeatureFigures:
-        told = self._figures[at].tolist()
-        states = told[k.FILLED], told[k.EMPTY], told[k.UNSET]
-        exact = told[k.SET], told[k.VALUES], told[k.LEAST], told[k.MOST]
-        kinds = {} if raw else dict(zip(FEATURE_KINDS.values(), told[k.KINDS :], strict=True))
+    def _figures_of(self, name: bytes, raw: bool, number: int, rows: int) -> f.FeatureFigures:
+        counts = self._figures[number].tolist()
+        states = counts[k.FILLED], counts[k.EMPTY], counts[k.UNSET]
+        exact = counts[k.SET], counts[k.VALUES], counts[k.LEAST], counts[k.MOST]
+        kinds = {} if raw else dict(zip(FEATURE_KINDS.values(), counts[k.KINDS :], strict=True))
         fids = any(kinds.get(kind) for kind in _FID_KINDS)
-        slots = np.flatnonzero(np.unpackbits(self._bits[at], bitorder="little"))
+        slots = np.flatnonzero(np.unpackbits(self._bits[number], bitorder="little"))
         return f.FeatureFigures(
             name=name.decode("utf-8", "backslashreplace"),
             raw=raw,
-            kinds={"raw": told[k.ENTRIES]} if raw else {n: c for n, c in kinds.items() if c},
+            kinds={"raw": counts[k.ENTRIES]} if raw else {n: c for n, c in kinds.items() if c},
             filled=states[0],
             empty=states[1],
             unset=states[2],
             absent=rows - sum(states),
-            repeated=told[k.ENTRIES] - sum(states),
-            lengths=f.length_figures(self._lengths[at], *exact) if told[k.SET] else None,
+            repeated=counts[k.ENTRIES] - sum(states),
+            lengths=f.length_figures(self._lengths[number], *exact) if counts[k.SET] else None,
             slots=len(slots) if fids else None,
             first_slots=tuple(
                 one - k.SLOTS_V1 if one >= k.SLOTS_V1 else one for one in slots[:_SLOTS].tolist()
@@ -239,8 +243,8 @@ class _LineIdCounter:
         self._there += int(np.count_nonzero(lines.present))
         self._incomplete += int(np.count_nonzero(find_incomplete(lines)))
         lists = {name: counts > 0 for name, counts in lines.counts.items()}
-        for name, given in {**lines.given, **lists}.items():
-            self._given[name] += int(np.count_nonzero(given))
+        for name, is_given in {**lines.given, **lists}.items():
+            self._given[name] += int(np.count_nonzero(is_given))
         rate = lines.numbers["sample_rate"].astype(np.float32)
         self._rates.add(rate[lines.given["sample_rate"]])
         self.rest.add(lines.rest, lines.rest_first[:-1], lines.rest_first[1:], number)

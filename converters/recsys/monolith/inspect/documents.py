@@ -23,27 +23,27 @@ _SINGLE: Final = ("float_list", "float_lists", "float_value")  # of 32 bits
 
 
 def row_documents(
-    rows: Rows, first: int = 0, wanted: Collection[str] | None = None
+    rows: Rows, first: int = 0, features: Collection[str] | None = None
 ) -> Iterator[dict[str, Json]]:
     """Yield a document for each row."""
     names = [name.decode("utf-8", "backslashreplace") for name in rows.names]
-    for at in range(len(rows)):
-        entries = range(int(rows.first[at]), int(rows.first[at + 1]))
-        shown = [one for one in entries if wanted is None or names[rows.name[one]] in wanted]
+    for row in range(len(rows)):
+        entries = range(int(rows.first[row]), int(rows.first[row + 1]))
+        selected = [one for one in entries if features is None or names[rows.name[one]] in features]
         yield {
-            "row": first + at,
-            "record": int(rows.record[at]),
-            "row_in_batch": rows.row_in_batch(at),
-            "offset": int(rows.offset[at]),
-            "sort_id": _text_value(rows.data[rows.sort_start[at] : rows.sort_stop[at]].tobytes()),
-            "data_source_key": int(rows.source[at]),
-            "line_id": _line_id_document(rows.line_id(at)),
-            "label": [_float32_number(one) for one in rows.labels(at).tolist()],
-            "instance_weight": _float32_number(float(rows.weight[at]))
-            if rows.weighted[at]
+            "row": first + row,
+            "record": int(rows.record[row]),
+            "row_in_batch": rows.row_in_batch(row),
+            "offset": int(rows.offset[row]),
+            "sort_id": _text_value(rows.data[rows.sort_start[row] : rows.sort_stop[row]].tobytes()),
+            "data_source_key": int(rows.source[row]),
+            "line_id": _line_id_document(rows.line_id(row)),
+            "label": [_float32_number(one) for one in rows.labels(row).tolist()],
+            "instance_weight": _float32_number(float(rows.weight[row]))
+            if rows.weighted[row]
             else None,
-            "features": [_entry_document(rows, one, names[rows.name[one]]) for one in shown],
-            **_parse_unknown(rows.data[rows.rest_start[at] : rows.rest_stop[at]].tobytes()),
+            "features": [_entry_document(rows, one, names[rows.name[one]]) for one in selected],
+            **_parse_unknown(rows.data[rows.rest_start[row] : rows.rest_stop[row]].tobytes()),
         }
 
 
@@ -53,8 +53,8 @@ def _line_id_document(serialized: bytes | None) -> dict[str, Json] | None:
     if serialized is None:
         return None
     message = line_id_pb2.LineId.FromString(serialized)
-    given = {field.name: _line_field_value(value) for field, value in message.ListFields()}
-    return {**given, **_unknown_fields(message)}
+    fields = {field.name: _line_field_value(value) for field, value in message.ListFields()}
+    return {**fields, **_unknown_fields(message)}
 
 
 def _line_field_value(value: Any) -> Json:  # noqa: ANN401 - whatever a field holds
@@ -69,7 +69,7 @@ def _entry_document(rows: Rows, entry: int, name: str) -> dict[str, Json]:
     from ingot.converters.recsys.monolith.contract import example_pb2
 
     numbers = {"id": int(rows.ident[entry]), "sorted_id": int(rows.sorted_id[entry])}
-    beside = rows.data[rows.extra_start[entry] : rows.extra_stop[entry]].tobytes()
+    extra = rows.data[rows.extra_start[entry] : rows.extra_stop[entry]].tobytes()
     if rows.raw[entry]:
         raw = example_pb2.RawFeature.FromString(rows.feature(entry))
         features = list(map(_message_document, raw.feature))
@@ -80,7 +80,7 @@ def _entry_document(rows: Rows, entry: int, name: str) -> dict[str, Json]:
         "name": name,
         **{key: number for key, number in numbers.items() if number},
         **content,
-        **_parse_unknown(beside, "unknown_beside"),
+        **_parse_unknown(extra, "unknown_beside"),
     }
 
 
@@ -102,12 +102,12 @@ def _message_document(message: Any) -> dict[str, Json]:  # noqa: ANN401 - a Feat
     return {"kind": kind, "value": value, **fids, **_unknown_fields(message)}
 
 
-def _kind_value(kind: str, held: Any) -> Json:  # noqa: ANN401 - a list, lists or a value
+def _kind_value(kind: str, value: Any) -> Json:  # noqa: ANN401 - a list, lists or a value
     if kind.endswith("_lists"):
-        return [_kind_values(kind, one.value) for one in held.list]
+        return [_kind_values(kind, one.value) for one in value.list]
     if kind.endswith("_list"):
-        return _kind_values(kind, held.value)
-    return _kind_values(kind, [held])[0]
+        return _kind_values(kind, value.value)
+    return _kind_values(kind, [value])[0]
 
 
 def _kind_values(kind: str, values: Any) -> list[Json]:  # noqa: ANN401 - a container of protobuf's
@@ -150,20 +150,20 @@ def _unknown_fields(message: Any, key: str = "unknown") -> dict[str, Json]:  # n
     """The unknown fields of a message by number, in the order of the wire; nothing without any."""
     from google.protobuf.unknown_fields import UnknownFieldSet
 
-    found = _fields_by_number(UnknownFieldSet(message))
-    return {key: found} if found else {}
+    fields = _fields_by_number(UnknownFieldSet(message))
+    return {key: fields} if fields else {}
 
 
 def _fields_by_number(fields: Any) -> dict[str, Json]:  # noqa: ANN401 - an UnknownFieldSet
-    found: dict[str, Json] = {}
+    values_by_number: dict[str, Json] = {}
     for field in fields:
         value = field.data
         if isinstance(value, bytes):
             value = _text_value(value)
         elif not isinstance(value, int):  # a group
             value = _fields_by_number(value)
-        found.setdefault(str(field.field_number), []).append(value)
-    return found
+        values_by_number.setdefault(str(field.field_number), []).append(value)
+    return values_by_number
 
 
 CellTexts = tuple[str, str, str]
@@ -178,10 +178,10 @@ _FIRST_TIME, _LAST_TIME = 946_684_800, 4_102_444_800  # 2000 and 2100: what else
 
 def row_heading(document: dict[str, Json]) -> str:
     """Return the number of a row and its position in the stream, for display."""
-    told = [f"row {document['row']:,}", f"record {document['record']:,}"]
+    parts = [f"row {document['row']:,}", f"record {document['record']:,}"]
     if document["row_in_batch"] is not None:
-        told.append(f"row {document['row_in_batch']:,} of it")
-    return ", ".join([*told, f"offset {document['offset']:,}"])
+        parts.append(f"row {document['row_in_batch']:,} of it")
+    return ", ".join([*parts, f"offset {document['offset']:,}"])
 
 
 def row_cells(document: dict[str, Json]) -> Iterator[CellTexts]:
@@ -206,51 +206,51 @@ def row_cells(document: dict[str, Json]) -> Iterator[CellTexts]:
         yield f"{unset:,} unset", "", ""
 
 
-def _feature_parts(one: dict[str, Json]) -> Iterator[str]:
-    if "feature" in one:
-        yield ", ".join(f"({inner['kind']}) {_format_value(inner)}" for inner in one["feature"])
-    elif one["kind"] != FEATURE_KINDS[0]:
-        yield _format_value(one)
+def _feature_parts(feature: dict[str, Json]) -> Iterator[str]:
+    if "feature" in feature:
+        yield ", ".join(f"({inner['kind']}) {_format_value(inner)}" for inner in feature["feature"])
+    elif feature["kind"] != FEATURE_KINDS[0]:
+        yield _format_value(feature)
     for name in ("id", "sorted_id"):
-        if name in one:
-            yield f"{name} {one[name]}"
+        if name in feature:
+            yield f"{name} {feature[name]}"
     for name in ("unknown", "unknown_beside"):
-        if name in one:
-            yield f"unknown {_format_unknown(one[name])}"
+        if name in feature:
+            yield f"unknown {_format_unknown(feature[name])}"
 
 
-def _format_value(one: dict[str, Json]) -> str:
-    if one["kind"] == FEATURE_KINDS[0]:
+def _format_value(feature: dict[str, Json]) -> str:
+    if feature["kind"] == FEATURE_KINDS[0]:
         return "unset"
-    value = one.get("fid", one["value"])
-    spell = str if "fid" in one else _format_text
+    value = feature.get("fid", feature["value"])
+    spell = str if "fid" in feature else _format_text
     if not isinstance(value, list):
         return spell(value)
-    if not one["kind"].endswith("_lists"):
+    if not feature["kind"].endswith("_lists"):
         return _format_list(value, "empty", spell)
-    told = [f"[{_format_list(inner, '', spell)}]" for inner in value[:MOST_LISTS]]
-    return _join_cut(told, len(value), "lists") if value else "no list"
+    lists = [f"[{_format_list(inner, '', spell)}]" for inner in value[:MOST_LISTS]]
+    return _join_cut(lists, len(value), "lists") if value else "no list"
 
 
 def _format_list(values: Sequence[Json], nothing: str, spell: Any = None) -> str:  # noqa: ANN401
-    told = [(spell or _format_text)(one) for one in values[:MOST_VALUES]]
-    return _join_cut(told, len(values), "values") if told else nothing
+    texts = [(spell or _format_text)(one) for one in values[:MOST_VALUES]]
+    return _join_cut(texts, len(values), "values") if texts else nothing
 
 
-def _join_cut(told: list[str], count: int, what: str) -> str:
-    more = f" ... {count:,} {what}" if count > len(told) else ""
-    return " ".join(told) + more
+def _join_cut(texts: list[str], count: int, unit: str) -> str:
+    suffix = f" ... {count:,} {unit}" if count > len(texts) else ""
+    return " ".join(texts) + suffix
 
 
 def _format_line_id(line: dict[str, Json] | None) -> str:
     if line is None:
         return "none"
-    told = [
+    fields = [
         f"{name} {_format_line_field(name, one)}" for name, one in line.items() if name != "unknown"
     ]
     if "unknown" in line:
-        told.append(f"unknown {_format_unknown(line['unknown'])}")
-    return ", ".join(told) or "empty"
+        fields.append(f"unknown {_format_unknown(line['unknown'])}")
+    return ", ".join(fields) or "empty"
 
 
 def _format_line_field(name: str, value: Json) -> str:
@@ -271,16 +271,16 @@ def _format_time(value: int) -> str:
 
 
 def _format_unknown(fields: dict[str, Json]) -> str:
-    told = [f"{number}: {_format_list(values, '')}" for number, values in fields.items()]
-    return "{" + ", ".join(told) + "}"
+    texts = [f"{number}: {_format_list(values, '')}" for number, values in fields.items()]
+    return "{" + ", ".join(texts) + "}"
 
 
 def _format_text(value: Json) -> str:
     """A value; texts in quotes, bytes that are none by their beginning."""
     if isinstance(value, str) and value not in ("NaN", "Infinity", "-Infinity"):
         cut = value[:MOST_CHARACTERS]
-        more = f" ... {len(value):,} characters" if len(value) > len(cut) else ""
-        return json.dumps(cut, ensure_ascii=False) + more
+        suffix = f" ... {len(value):,} characters" if len(value) > len(cut) else ""
+        return json.dumps(cut, ensure_ascii=False) + suffix
     if isinstance(value, dict):
         inner = value.get("base64")
         return _format_bytes(inner) if isinstance(inner, str) else _format_unknown(value)
@@ -289,5 +289,7 @@ def _format_text(value: Json) -> str:
 
 def _format_bytes(encoded: str) -> str:
     data = base64.b64decode(encoded)
-    shown = data[: MOST_CHARACTERS // 3]
-    return f"{len(data):,} bytes 0x{shown.hex()}" + ("..." if len(data) > len(shown) else "")
+    beginning = data[: MOST_CHARACTERS // 3]
+    return f"{len(data):,} bytes 0x{beginning.hex()}" + (
+        "..." if len(data) > len(beginning) else ""
+    )

@@ -167,19 +167,19 @@ class LengthTally:
 
     def figures(self) -> Lengths | None:
         """Return the figures of the counted lengths, None if there are none."""
-        told = self._count, self._sum, self._least, self._most
-        return length_figures(self._buckets, *told) if self._count else None
+        totals = self._count, self._sum, self._least, self._most
+        return length_figures(self._buckets, *totals) if self._count else None
 
 
-def length_figures(buckets: Places, count: int, total: int, least: int, most: int) -> Lengths:
+def length_figures(buckets: Places, count: int, total: int, minimum: int, maximum: int) -> Lengths:
     """Return figures of int64[BUCKETS] lengths, whose exact ends and sum are known."""
     return Lengths(
         count=count,
-        least=least,
+        least=minimum,
         mean=total / count,
-        p50=max(_quantile_bucket(buckets, count, 50), least),
-        p99=max(_quantile_bucket(buckets, count, 99), least),
-        most=most,
+        p50=max(_quantile_bucket(buckets, count, 50), minimum),
+        p99=max(_quantile_bucket(buckets, count, 99), minimum),
+        most=maximum,
     )
 
 
@@ -230,10 +230,10 @@ def empty_sums() -> NDArray[np.float64]:
     return np.tile(np.array([0.0, math.inf, -math.inf]), (k.POSITIONS, 1))
 
 
-def number_figures(signs: Places, sums: NDArray[np.float64]) -> Numbers:
+def number_figures(sign_counts: Places, sums: NDArray[np.float64]) -> Numbers:
     """Return figures of what `count_labels` counted at one position."""
-    positive, zero, negative, no_number = signs.tolist()
-    total, least, most = sums.tolist()
+    positive, zero, negative, no_number = sign_counts.tolist()
+    total, minimum, maximum = sums.tolist()
     numbers = positive + zero + negative
     return Numbers(
         count=numbers + no_number,
@@ -241,9 +241,9 @@ def number_figures(signs: Places, sums: NDArray[np.float64]) -> Numbers:
         zero=zero,
         negative=negative,
         no_number=no_number,
-        least=least if numbers else None,
+        least=minimum if numbers else None,
         mean=total / numbers if numbers else None,
-        most=most if numbers else None,
+        most=maximum if numbers else None,
     )
 
 
@@ -258,14 +258,16 @@ class FieldTally:
 
     def add(self, data: Bytes, start: Places, stop: Places, row: Places) -> None:
         """Count the fields of int64[M] messages of ascending rows."""
-        some = np.flatnonzero(stop > start)
-        if not len(some):
+        nonempty = np.flatnonzero(stop > start)
+        if not len(nonempty):
             return
-        others = np.empty((_NUMBERS, 2), np.int64)
-        places = start[some], stop[some], row[some]
-        found = k.count_fields(frozen(data), *places, self._counts, self._seen, others)
-        self.unnoted += max(0, found - len(others))
-        for _, number in np.unique(others[: min(found, len(others))], axis=0).tolist():
+        other_fields = np.empty((_NUMBERS, 2), np.int64)
+        spans = start[nonempty], stop[nonempty], row[nonempty]
+        other_count = k.count_fields(frozen(data), *spans, self._counts, self._seen, other_fields)
+        self.unnoted += max(0, other_count - len(other_fields))
+        for _, number in np.unique(
+            other_fields[: min(other_count, len(other_fields))], axis=0
+        ).tolist():
             if number in self._more or len(self._more) < _VALUES:
                 self._more[number] += 1
             else:
@@ -273,5 +275,7 @@ class FieldTally:
 
     def figures(self) -> dict[int, int]:
         """Return the number of rows by field number."""
-        found = {int(number): int(self._counts[number]) for number in np.flatnonzero(self._counts)}
-        return {**found, **dict(sorted(self._more.items()))}
+        rows_by_number = {
+            int(number): int(self._counts[number]) for number in np.flatnonzero(self._counts)
+        }
+        return {**rows_by_number, **dict(sorted(self._more.items()))}

@@ -56,37 +56,37 @@ def count_features(
     A row counts once for a feature: as FILLED where any of its entries has a value, else as EMPTY
     where one has a list, else as UNSET.
     """
-    for at in range(len(first) - 1):
-        for entry in range(first[at], first[at + 1]):
+    for index in range(len(first) - 1):
+        for entry in range(first[index], first[index + 1]):
             feature = which[entry]
             if feature < 0:
                 continue
-            told = figures[feature]
-            told[ENTRIES] += 1
-            told[KINDS + kind[entry]] += 1
+            totals = figures[feature]
+            totals[ENTRIES] += 1
+            totals[KINDS + kind[entry]] += 1
             state = FILLED if count[entry] > 0 else EMPTY
             if kind[entry] == 0 and not (raw[entry] and count[entry] > 0):
                 state = UNSET
-            _note_state(told, row + at, state)
+            _note_state(totals, row + index, state)
             if kind[entry] > 0:
                 length = count[entry]
-                if told[SET] == 0 or length < told[LEAST]:
-                    told[LEAST] = length
-                told[MOST] = max(told[MOST], length)
-                told[SET] += 1
-                told[VALUES] += length
+                if totals[SET] == 0 or length < totals[LEAST]:
+                    totals[LEAST] = length
+                totals[MOST] = max(totals[MOST], length)
+                totals[SET] += 1
+                totals[VALUES] += length
                 lengths[feature, bucket_of(length)] += 1
 
 
 @inner_kernel
-def _note_state(told: NDArray[np.int64], row: int, state: int) -> None:
-    if told[LAST_ROW] == row:
-        if state >= told[STATE]:
+def _note_state(totals: NDArray[np.int64], row: int, state: int) -> None:
+    if totals[LAST_ROW] == row:
+        if state >= totals[STATE]:
             return
-        told[told[STATE]] -= 1
-    told[LAST_ROW] = row
-    told[STATE] = state
-    told[state] += 1
+        totals[totals[STATE]] -= 1
+    totals[LAST_ROW] = row
+    totals[STATE] = state
+    totals[state] += 1
 
 
 @kernel
@@ -106,12 +106,12 @@ def count_fids(
         if number == 1 or number == 2:
             _count_slots(data, start[entry], stop[entry], number == 1, which[entry], v1, v2, bits)
         elif number == 7 or number == 16:
-            at = start[entry]
-            while at >= 0 and at < stop[entry]:
-                _, _, inner, at = read_field(data, at, stop[entry])
-                if at > inner:
-                    _, _, begin, end = read_field(data, inner, at)
-                    _count_slots(data, begin, end, number == 16, which[entry], v1, v2, bits)
+            position = start[entry]
+            while position >= 0 and position < stop[entry]:
+                _, _, inner, position = read_field(data, position, stop[entry])
+                if position > inner:
+                    _, _, first, end = read_field(data, inner, position)
+                    _count_slots(data, first, end, number == 16, which[entry], v1, v2, bits)
 
 
 @inner_kernel
@@ -125,8 +125,8 @@ def _count_slots(
     v2: NDArray[np.int64],
     bits: NDArray[np.uint8],
 ) -> None:
-    for at in range(start, stop - 7, 8):
-        slot = np.int64(data[at + 7]) << 8 | np.int64(data[at + 6])
+    for position in range(start, stop - 7, 8):
+        slot = np.int64(data[position + 7]) << 8 | np.int64(data[position + 6])
         if first_version:
             slot >>= 6
             v1[slot] += 1
@@ -148,45 +148,48 @@ def count_fields(
     row: Places,
     counts: NDArray[np.int64],
     seen: NDArray[np.int64],
-    others: NDArray[np.int64],
+    other_fields: NDArray[np.int64],
 ) -> int:
     """Count in how many rows each field is."""
-    more: int = 0
-    for at in range(len(start)):
-        place = start[at]
-        while place >= 0 and place < stop[at]:
-            number, _, _, place = read_field(data, place, stop[at])
+    other_count: int = 0
+    for index in range(len(start)):
+        position = start[index]
+        while position >= 0 and position < stop[index]:
+            number, _, _, position = read_field(data, position, stop[index])
             if number >= FIELDS:
-                if more < len(others):
-                    others[more, 0], others[more, 1] = row[at], number
-                more += 1
-            elif number > 0 and seen[number] != row[at]:
-                seen[number] = row[at]
+                if other_count < len(other_fields):
+                    other_fields[other_count, 0], other_fields[other_count, 1] = row[index], number
+                other_count += 1
+            elif number > 0 and seen[number] != row[index]:
+                seen[number] = row[index]
                 counts[number] += 1
-    return more
+    return other_count
 
 
 @kernel
 def count_labels(
-    first: Places, label: NDArray[np.float32], signs: NDArray[np.int64], sums: NDArray[np.float64]
+    first: Places,
+    label: NDArray[np.float32],
+    sign_counts: NDArray[np.int64],
+    sums: NDArray[np.float64],
 ) -> None:
     """Count labels by their position in the row; those from POSITIONS - 1 on together."""
     for row in range(len(first) - 1):
-        for at in range(first[row], first[row + 1]):
-            place = min(at - first[row], POSITIONS - 1)
-            value = np.float64(label[at])
+        for index in range(first[row], first[row + 1]):
+            position = min(index - first[row], POSITIONS - 1)
+            value = np.float64(label[index])
             if np.isnan(value):
-                signs[place, NO_NUMBER] += 1
+                sign_counts[position, NO_NUMBER] += 1
                 continue
             sign = POSITIVE if value > 0 else NEGATIVE if value < 0 else ZERO
-            signs[place, sign] += 1
-            sums[place, 0] += value
-            sums[place, 1] = min(sums[place, 1], value)
-            sums[place, 2] = max(sums[place, 2], value)
+            sign_counts[position, sign] += 1
+            sums[position, 0] += value
+            sums[position, 1] = min(sums[position, 1], value)
+            sums[position, 2] = max(sums[position, 2], value)
 
 
 @kernel
 def count_lengths(length: Places, lengths: NDArray[np.int64]) -> None:
     """Count lengths by bucket."""
-    for at in range(len(length)):
-        lengths[bucket_of(length[at])] += 1
+    for index in range(len(length)):
+        lengths[bucket_of(length[index])] += 1

@@ -36,13 +36,13 @@ def figure_sections(figures: Figures) -> Iterator[Section]:
     yield Section(tabulate(_feature_columns(figures.rows), filled))
     if never := [one.name for one in figures.features if not one.filled]:
         yield Section(text=f"never filled: {_first_names(never, len(never))}")
-    bad = "\n".join(f"bad: {line}" for line in figures.bad.first)
-    yield Section(text=bad, is_warning=True)
+    bad_lines = "\n".join(f"bad: {line}" for line in figures.bad.first)
+    yield Section(text=bad_lines, is_warning=True)
 
 
 def _stream_facts(streams: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for where, read_as in list(streams.items())[:_STREAMS]:
-        yield "stream", f"{where} ({read_as})"
+    for name, read_as in list(streams.items())[:_STREAMS]:
+        yield "stream", f"{name} ({read_as})"
     if len(streams) > _STREAMS:
         yield "", f"and {len(streams) - _STREAMS:,} more"
 
@@ -71,10 +71,14 @@ def _spread_facts(figures: Figures) -> dict[str, str]:
         "data_source_key": (figures.data_source_key, "0"),
     }
     facts = {}
-    for name, (spread, default) in spreads.items():
-        values = {f"{value:g}": rows for value, rows in spread.values}
-        counts = {default: figures.rows - spread.given, **values, "others": spread.others}
-        if spread.given or name == "sample_rate":
+    for name, (values_tally, default) in spreads.items():
+        values = {f"{value:g}": rows for value, rows in values_tally.values}
+        counts = {
+            default: figures.rows - values_tally.given,
+            **values,
+            "others": values_tally.others,
+        }
+        if values_tally.given or name == "sample_rate":
             facts[name] = _pairs_text({value: rows for value, rows in counts.items() if rows})
     return facts
 
@@ -94,7 +98,7 @@ def _slots_text(counts: Mapping[int, int]) -> str:
 
 
 def _unknown_facts(unknown: Unknown) -> dict[str, str]:
-    places = {
+    counts_by_place = {
         "LineId": unknown.line_id,
         "record": unknown.record,
         "beside features": unknown.beside,
@@ -102,15 +106,15 @@ def _unknown_facts(unknown: Unknown) -> dict[str, str]:
     return {
         **{
             f"unknown in {place}": _pairs_text({f"field {n}": c for n, c in counts.items()})
-            for place, counts in places.items()
+            for place, counts in counts_by_place.items()
         },
         "unknown in features": _counted(unknown.features, "rows"),
         "no UTF-8 in LineId": _pairs_text(unknown.line_id_text),
     }
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count else ""
+def _counted(count: int, unit: str) -> str:
+    return f"{count:,} {unit}" if count else ""
 
 
 def _count_cell(count: int) -> str:
@@ -172,10 +176,10 @@ def _feature_columns(rows: int) -> Columns[FeatureFigures]:
     }
 
 
-def _feature_slots(one: FeatureFigures) -> str:
-    few = 0 < (one.slots or 0) <= _FEW
-    names = f" ({', '.join(map(str, one.first_slots))})" if few else ""
-    return f"{one.slots:,}{names}" if one.slots else ""
+def _feature_slots(feature: FeatureFigures) -> str:
+    has_few_slots = 0 < (feature.slots or 0) <= _FEW
+    names = f" ({', '.join(map(str, feature.first_slots))})" if has_few_slots else ""
+    return f"{feature.slots:,}{names}" if feature.slots else ""
 
 
 def _lengths_in(lengths: Lengths | None, text: str) -> str:
@@ -197,6 +201,6 @@ def _pairs_text(counts: Mapping[str, int] | Mapping[int, int]) -> str:
 
 
 def _first_names(names: Iterable[str], count: int) -> str:
-    shown = [name for name, _ in zip(names, range(_SHOWN), strict=False)]
-    more = f" and {count - len(shown):,} more" if count > len(shown) else ""
-    return ", ".join(shown) + more
+    first = [name for name, _ in zip(names, range(_SHOWN), strict=False)]
+    suffix = f" and {count - len(first):,} more" if count > len(first) else ""
+    return ", ".join(first) + suffix

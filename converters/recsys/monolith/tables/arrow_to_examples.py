@@ -19,7 +19,7 @@ from ingot.converters.recsys.monolith.line_ids import FIELDS
 from ingot.converters.recsys.monolith.record_index import Bad, Rows, prefix_sums
 from ingot.converters.recsys.monolith.tables import cells as read
 from ingot.converters.recsys.monolith.tables import schema as c
-from ingot.converters.recsys.monolith.tables.column_plan import FeatureColumn, Plan
+from ingot.converters.recsys.monolith.tables.column_plan import ColumnPlan, FeatureColumn
 from ingot.converters.recsys.monolith.wire.format_kernels import LENGTH
 from ingot.converters.recsys.monolith.wire.message_writer import ROW_FIELDS, example_records
 from ingot.converters.recsys.monolith.wire.row_assembly import (
@@ -50,12 +50,14 @@ class FeatureCells:
     def complaint(self, row: int) -> str:
         """Return what is wrong with a bad cell."""
         start, stop = int(self.lists.start[row]), int(self.lists.stop[row])
-        found = np.flatnonzero(self.bad_values[start:stop])
-        value = self.lists.values[start + int(found[0])].as_py() if len(found) else None
-        what = "null inside a list" if value is None else repr(value)[:100]
+        bad_positions = np.flatnonzero(self.bad_values[start:stop])
+        value = (
+            self.lists.values[start + int(bad_positions[0])].as_py() if len(bad_positions) else None
+        )
+        value_text = "null inside a list" if value is None else repr(value)[:100]
         of_v1 = self.kind.startswith("fid_v2") and isinstance(value, int) and value >> 63 == 1
-        more = " (a fid of version 1?)" if of_v1 else ""
-        return f"{what} does not fit {self.kind}{more}"
+        hint = " (a fid of version 1?)" if of_v1 else ""
+        return f"{value_text} does not fit {self.kind}{hint}"
 
 
 def encode_features(column: FeatureColumn, array: pa.Array) -> FeatureCells:
@@ -88,16 +90,16 @@ def _encode_cells(column: FeatureColumn, array: pa.Array) -> FeatureCells:
             inner = inner.cast(c.TYPES[column.kind].value_type)
         return _encode_nested_lists(column, lists, read.column_lists(inner))
     values, bad_values = _encode_values(column, lists.values)
-    bad = lists.any(bad_values)
+    is_bad = lists.any(bad_values)
     if depth == features.SCALAR:
         tag = column.kind << 3 | int(features.WIRES[features.VALUES[column.kind]])
-        given, sized = lists.valid & ~bad, features.VALUES[column.kind] == features.BYTES
-        spans = values.frame_fields(tag, given, sized=sized)
+        is_given, sized = lists.valid & ~is_bad, features.VALUES[column.kind] == features.BYTES
+        spans = values.frame_fields(tag, is_given, sized=sized)
     else:
         content = _list_contents(column.kind, values, lists)
         spans = content.frame_fields(column.kind << 3 | LENGTH, lists.valid)
     kind = FEATURE_KINDS[column.kind]
-    return FeatureCells(kind=kind, spans=spans, lists=lists, bad=bad, bad_values=bad_values)
+    return FeatureCells(kind=kind, spans=spans, lists=lists, bad=is_bad, bad_values=bad_values)
 
 
 def _encode_nested_lists(
@@ -127,13 +129,15 @@ def _list_contents(kind: int, values: Spans, lists: read.Lists) -> Spans:
 
 def _encode_values(column: FeatureColumn, values: pa.Array) -> tuple[Spans, NDArray[np.bool_]]:
     """Values as messages hold them, without tags, and which do not fit."""
-    what = features.VALUES[column.kind]
+    value_kind = features.VALUES[column.kind]
     if pa.types.is_null(values.type):
-        values = values.cast(pa.binary() if what == features.BYTES else pa.int64())
-    if what == features.BYTES:
+        values = values.cast(pa.binary() if value_kind == features.BYTES else pa.int64())
+    if value_kind == features.BYTES:
         return read.byte_strings(values)
-    numbers, bad = _converter(column)(values)
-    return spans_of_varints(numbers) if what == features.VARINTS else spans_of_numbers(numbers), bad
+    numbers, is_bad = _converter(column)(values)
+    return spans_of_varints(numbers) if value_kind == features.VARINTS else spans_of_numbers(
+        numbers
+    ), is_bad
 
 
 def _converter(column: FeatureColumn) -> Callable[[pa.Array], read.Numbers]:
@@ -151,7 +155,7 @@ def _converter(column: FeatureColumn) -> Callable[[pa.Array], read.Numbers]:
 
 
 def encode_batch(
-    batch: pa.RecordBatch, plan: Plan, number_of_first_row: int
+    batch: pa.RecordBatch, plan: ColumnPlan, number_of_first_row: int
 ) -> tuple[Rows, list[Bad]]:
     """Encode rows of a table as the rows of Examples."""
     encoding, first = _BatchEncoder(batch, plan), number_of_first_row
@@ -160,8 +164,8 @@ def encode_batch(
         rows, wrong = index_examples(example_records(rows))
         rows = replace(rows, offset=np.zeros(len(rows), np.int64))
     wrong += [
-        Bad(offset=0, record=first + row, reason="cell", detail=said)
-        for row, said in sorted(encoding.wrong.items())
+        Bad(offset=0, record=first + row, reason="cell", detail=complaint)
+        for row, complaint in sorted(encoding.wrong.items())
     ]
     return rows, wrong
 
@@ -177,7 +181,7 @@ class _BatchEncoder:
         must_be_read: whether columns hold messages whose parts only a walk over Examples finds.
     """
 
-    def __init__(self, batch: pa.RecordBatch, plan: Plan) -> None:
+    def __init__(self, batch: pa.RecordBatch, plan: ColumnPlan) -> None:
         self._batch, self._plan, self._count = batch, plan, batch.num_rows
         self.wrong: dict[int, str] = {}
         names = {one.name for one in plan.features}
@@ -189,21 +193,25 @@ class _BatchEncoder:
         (line, has_line), label = self._lines(), self._labels()
         weight = self._numbers(INSTANCE_WEIGHT, INSTANCE_WEIGHT, np.float32)
         source = self._numbers(c.SOURCE, "data_source_key", np.uint32)
-        others = [line, self._bytes(c.SORT_ID, None), self._bytes(c.REST, "Example")]
+        row_spans = [line, self._bytes(c.SORT_ID, None), self._bytes(c.REST, "Example")]
         spans, order, present = self._features()
         good = np.ones(self._count, np.bool_)
         good[list(self.wrong)] = False
-        pieces = len(planned) + len(others)
-        data, start, stop = stack_spans([*others, *spans], pieces)
-        place = np.empty(pieces, np.int64)
-        place[[0, 1, 2, *(number + 3 for number in order)]] = np.arange(pieces)
-        start, stop, present = start[place][:, good], stop[place][:, good], present[:, good]
+        pieces = len(planned) + len(row_spans)
+        data, start, stop = stack_spans([*row_spans, *spans], pieces)
+        span_order = np.empty(pieces, np.int64)
+        span_order[[0, 1, 2, *(number + 3 for number in order)]] = np.arange(pieces)
+        start, stop, present = (
+            start[span_order][:, good],
+            stop[span_order][:, good],
+            present[:, good],
+        )
         row, column = np.nonzero(present.T)
         labels, label_first = gather_spans(label.data, label.start[good], label.stop[good])
         names = dict[bytes, int]()
         numbers = [
-            names.setdefault(one.name, len(names)) if there.any() else -1
-            for one, there in zip(planned, present, strict=True)
+            names.setdefault(one.name, len(names)) if has_feature.any() else -1
+            for one, has_feature in zip(planned, present, strict=True)
         ]
         nothing, weight = np.zeros(len(row), np.int64), weight[good]
         zeros = np.zeros(int(good.sum()), np.int64)
@@ -235,19 +243,21 @@ class _BatchEncoder:
             row=zeros - 1,
         )
 
-    def _column(self, at: int) -> pa.Array:
-        return self._batch.column(at)
+    def _column(self, number: int) -> pa.Array:
+        return self._batch.column(number)
 
-    def _complain(self, at: int, bad: NDArray[np.bool_], said: Callable[[int], str]) -> None:
+    def _complain(
+        self, number: int, mask: NDArray[np.bool_], describe: Callable[[int], str]
+    ) -> None:
         """Note rows whose cells of a column do not fit; the first complaint of a row counts."""
-        label = self._batch.schema.field(at).name
-        for row in np.flatnonzero(bad).tolist():
+        label = self._batch.schema.field(number).name
+        for row in np.flatnonzero(mask).tolist():
             if row not in self.wrong:
-                self.wrong[row] = f"column {label}: {said(row)}"
+                self.wrong[row] = f"column {label}: {describe(row)}"
 
-    def _complain_value(self, at: int, bad: NDArray[np.bool_], what: str) -> None:
-        column = self._column(at)
-        self._complain(at, bad, lambda row: f"{_cell_repr(column[row])} does not fit {what}")
+    def _complain_value(self, number: int, mask: NDArray[np.bool_], target: str) -> None:
+        column = self._column(number)
+        self._complain(number, mask, lambda row: f"{_cell_repr(column[row])} does not fit {target}")
 
     def _features(self) -> tuple[list[Spans], list[int], NDArray[np.bool_]]:
         """The messages of all columns, the columns' numbers, and bool[P, R] where a feature is."""
@@ -260,9 +270,9 @@ class _BatchEncoder:
             cells = encode_features(columns[0], pa.concat_arrays(arrays))
             shape = len(numbers), self._count
             present[numbers] = cells.lists.valid.reshape(shape)
-            for place, bad in enumerate(cells.bad.reshape(shape)):
-                ahead = place * self._count
-                self._complain(columns[place].at, bad, _complaint_by_row(cells, ahead))
+            for index, bad in enumerate(cells.bad.reshape(shape)):
+                offset = index * self._count
+                self._complain(columns[index].at, bad, _complaint_by_row(cells, offset))
             spans.append(cells.spans)
             order += numbers
         return spans, order, present
@@ -283,73 +293,79 @@ class _BatchEncoder:
 
     def _lines(self) -> tuple[Spans, NDArray[np.bool_]]:
         parts = [self._bytes(c.LINE_REST, "LineId")]
-        at = self._plan.special.get(c.LINE_REST)
-        given = np.zeros(self._count, np.bool_) if at is None else read.valid_mask(self._column(at))
+        number = self._plan.special.get(c.LINE_REST)
+        is_given = (
+            np.zeros(self._count, np.bool_)
+            if number is None
+            else read.valid_mask(self._column(number))
+        )
         for name in reversed(FIELDS):
             if name in self._plan.line:
-                at = self._plan.line[name]
-                spans, bad = read.encode_line_field(name, self._column(at))
-                self._complain_value(at, bad, f"{name} of a LineId")
+                number = self._plan.line[name]
+                spans, bad = read.encode_line_field(name, self._column(number))
+                self._complain_value(number, bad, f"{name} of a LineId")
                 parts.append(spans)
-                given |= spans.stop > spans.start
-        return join_spans(parts[::-1]), given
+                is_given |= spans.stop > spans.start
+        return join_spans(parts[::-1]), is_given
 
     def _bytes(self, name: str, message: str | None) -> Spans:
         """A column of byte strings; those that are not such a message are bad."""
-        at = self._plan.special.get(name)
-        if at is None or pa.types.is_null(self._column(at).type):
+        number = self._plan.special.get(name)
+        if number is None or pa.types.is_null(self._column(number).type):
             return empty_spans(self._count)
-        spans, _ = read.byte_strings(read.plain_array(self._column(at)))
+        spans, _ = read.byte_strings(read.plain_array(self._column(number)))
         if message is not None:
-            bad = find_unsound(spans.data, spans.start, spans.stop, message)
-            self.must_be_read |= bool(bad.any() or (message == "Example" and len(spans.data)))
-            for row in np.flatnonzero(bad):
+            is_bad = find_unsound(spans.data, spans.start, spans.stop, message)
+            self.must_be_read |= bool(is_bad.any() or (message == "Example" and len(spans.data)))
+            for row in np.flatnonzero(is_bad):
                 content = spans.data[spans.start[row] : spans.stop[row]].tobytes()
-                bad[row] = not _is_message(message, content)
-            self._complain(at, bad, lambda _: f"its bytes cannot be read as {message}")
+                is_bad[row] = not _is_message(message, content)
+            self._complain(number, is_bad, lambda _: f"its bytes cannot be read as {message}")
         return spans
 
     def _labels(self) -> Spans:
-        places = self._plan.label
-        columns = [read.plain_array(self._column(at)) for at in places]
+        numbers = self._plan.label
+        columns = [read.plain_array(self._column(column_number)) for column_number in numbers]
         if len(columns) == 1:
             lists = read.value_lists(columns[0])
-            values, bad = read.float_numbers(lists.values, np.float32)
-            what = f"null, or too large a number, in {LABEL}"
-            self._complain(places[0], lists.any(bad), lambda _: what)
+            values, is_bad = read.float_numbers(lists.values, np.float32)
+            problem = f"null, or too large a number, in {LABEL}"
+            self._complain(numbers[0], lists.any(is_bad), lambda _: problem)
             start, stop = lists.start * 4, lists.stop * 4
             return Spans(data=values.view(np.uint8), start=start, stop=stop)
         # A row has a label of each of them, or none at all.
         table = np.zeros((self._count, len(columns)), np.float32)
         null = np.zeros((len(columns), self._count), np.bool_)
-        for number, (at, column) in enumerate(zip(self._plan.label, columns, strict=True)):
-            table[:, number], bad = read.float_numbers(column, np.float32)
+        for number, (column_number, column) in enumerate(
+            zip(self._plan.label, columns, strict=True)
+        ):
+            table[:, number], is_bad = read.float_numbers(column, np.float32)
             null[number] = ~read.valid_mask(column)
-            self._complain_value(at, bad & ~null[number], "a label")
+            self._complain_value(column_number, is_bad & ~null[number], "a label")
         none = null.all(axis=0) if columns else np.ones(self._count, np.bool_)
-        for at, missing in zip(self._plan.label, null & ~none, strict=True):
-            self._complain(at, missing, lambda _: "null, where other labels are given")
+        for column_number, missing in zip(self._plan.label, null & ~none, strict=True):
+            self._complain(column_number, missing, lambda _: "null, where other labels are given")
         width = 4 * len(columns)
         start = np.arange(self._count, dtype=np.int64) * width
         return Spans(data=table.reshape(-1).view(np.uint8), start=start, stop=start + width * ~none)
 
-    def _numbers(self, name: str, what: str, dtype: type[np.float32 | np.uint32]) -> NDArray[Any]:
+    def _numbers(self, name: str, target: str, dtype: type[np.float32 | np.uint32]) -> NDArray[Any]:
         """A column of one number for each row; 0 where there is none."""
-        at = self._plan.special.get(name)
-        if at is None:
+        number = self._plan.special.get(name)
+        if number is None:
             return np.zeros(self._count, dtype)
-        column = read.plain_array(self._column(at))
-        values, bad = (
+        column = read.plain_array(self._column(number))
+        values, is_bad = (
             read.float_numbers(column, np.float32)
             if dtype is np.float32
             else read.numbers_in_range(column, *read.UINT32)
         )
-        self._complain_value(at, bad & read.valid_mask(column), what)
+        self._complain_value(number, is_bad & read.valid_mask(column), target)
         return values.astype(dtype)
 
 
-def _complaint_by_row(cells: FeatureCells, ahead: int) -> Callable[[int], str]:
-    return lambda row: cells.complaint(ahead + row)
+def _complaint_by_row(cells: FeatureCells, offset: int) -> Callable[[int], str]:
+    return lambda row: cells.complaint(offset + row)
 
 
 def _cell_repr(cell: pa.Scalar) -> str:

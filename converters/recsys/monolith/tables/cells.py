@@ -40,8 +40,8 @@ class Lists:
         if not of_values.any():
             return np.zeros(len(self.start), np.bool_)
         before = prefix_sums(of_values)
-        found: NDArray[np.bool_] = before[self.stop] > before[self.start]
-        return found
+        has_marked: NDArray[np.bool_] = before[self.stop] > before[self.start]
+        return has_marked
 
 
 def plain_array(array: pa.Array) -> pa.Array:
@@ -115,12 +115,12 @@ def whole_numbers(array: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     null = ~valid_mask(array)
     if pa.types.is_decimal(array.type):
         # Without places behind the point: as Spark has what is uint64 elsewhere.
-        whole = [0 if value is None else int(value) for value in array.to_pylist()]
-        signed = any(number < 0 for number in whole)
+        integers = [0 if value is None else int(value) for value in array.to_pylist()]
+        signed = any(number < 0 for number in integers)
         low, high = INT64 if signed else (0, (1 << 64) - 1)
-        bad = np.array([not low <= number <= high for number in whole], np.bool_)
-        fitting = [0 if wrong else number for number, wrong in zip(whole, bad, strict=True)]
-        return np.array(fitting, np.int64 if signed else np.uint64), null | bad
+        is_bad = np.array([not low <= number <= high for number in integers], np.bool_)
+        fitting = [0 if wrong else number for number, wrong in zip(integers, is_bad, strict=True)]
+        return np.array(fitting, np.int64 if signed else np.uint64), null | is_bad
     numbers = _fill_nulls(array)
     return numbers.astype(np.uint64 if numbers.dtype.kind == "u" else np.int64, copy=False), null
 
@@ -133,9 +133,9 @@ def _fill_nulls(array: pa.Array) -> NDArray[Any]:
 
 def numbers_in_range(array: pa.Array, low: int, high: int) -> Numbers:
     """Return whole numbers as int64; those outside of low..high are bad, and 0."""
-    numbers, bad = whole_numbers(array)
-    bad = bad | (numbers < low) | (numbers > high)
-    return np.where(bad, 0, numbers).astype(np.int64), bad
+    numbers, is_bad = whole_numbers(array)
+    is_bad = is_bad | (numbers < low) | (numbers > high)
+    return np.where(is_bad, 0, numbers).astype(np.int64), is_bad
 
 
 def float_numbers(array: pa.Array, dtype: type[np.floating[Any]]) -> Numbers:
@@ -146,23 +146,23 @@ def float_numbers(array: pa.Array, dtype: type[np.floating[Any]]) -> Numbers:
     elif pa.types.is_decimal(array.type):
         numbers = _fill_nulls(array.cast(pa.float64()))
     else:
-        numbers, bad = whole_numbers(array)
-        null = null | bad
+        numbers, is_bad = whole_numbers(array)
+        null = null | is_bad
     with np.errstate(over="ignore"):
-        made = numbers.astype(dtype, copy=False)
-    return made, null | (np.isinf(made) & np.isfinite(numbers))
+        floats = numbers.astype(dtype, copy=False)
+    return floats, null | (np.isinf(floats) & np.isfinite(numbers))
 
 
 def uint64_numbers(array: pa.Array) -> Numbers:
     """Return whole numbers of 64 bits; negative ones stand for their bits."""
-    numbers, bad = whole_numbers(array)
-    return numbers.view(np.uint64), bad
+    numbers, is_bad = whole_numbers(array)
+    return numbers.view(np.uint64), is_bad
 
 
 def fid_numbers(array: pa.Array) -> Numbers:
     """Return whole numbers below 2^63."""
-    numbers, bad = numbers_in_range(array, 0, INT64[1])
-    return numbers.view(np.uint64), bad
+    numbers, is_bad = numbers_in_range(array, 0, INT64[1])
+    return numbers.view(np.uint64), is_bad
 
 
 def fid_converter(slot: int, version: fid.Version, hashed: bool) -> Callable[[pa.Array], Numbers]:
@@ -171,11 +171,11 @@ def fid_converter(slot: int, version: fid.Version, hashed: bool) -> Callable[[pa
 
     def convert(array: pa.Array) -> Numbers:
         if hashed:
-            numbers, bad = _hash_values(array, bits)
+            numbers, is_bad = _hash_values(array, bits)
         else:
-            numbers, bad = numbers_in_range(array, 0, (1 << bits) - 1)
+            numbers, is_bad = numbers_in_range(array, 0, (1 << bits) - 1)
         fids = np.uint64(slot << bits) | numbers.view(np.uint64)
-        return fids, bad
+        return fids, is_bad
 
     return convert
 
@@ -206,9 +206,9 @@ def byte_strings(array: pa.Array) -> tuple[Spans, NDArray[np.bool_]]:
     _, offsets, data = array.buffers()
     if data is None or offsets is None:
         return empty_spans(len(array)), null
-    places = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
-    start = places[:-1]
-    stop = np.where(null, start, places[1:])
+    bounds = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+    start = bounds[:-1]
+    stop = np.where(null, start, bounds[1:])
     return Spans(data=np.frombuffer(data, np.uint8), start=start, stop=stop), null
 
 
@@ -222,15 +222,15 @@ def encode_line_field(name: str, array: pa.Array) -> tuple[Spans, NDArray[np.boo
         array = array.cast(line_type(name))
     if name in LISTS:
         return _encode_list(name, value_lists(array))
-    given = valid_mask(array)
+    is_given = valid_mask(array)
     if name in TEXTS:
         spans, _ = byte_strings(array)
-        return spans.frame_fields(TEXTS[name] << 3 | LENGTH, given), ~text_mask(array)
+        return spans.frame_fields(TEXTS[name] << 3 | LENGTH, is_given), ~text_mask(array)
     scalar = NUMBERS[name]
-    numbers, bad = _field_numbers(name, array)
+    numbers, is_bad = _field_numbers(name, array)
     tag = scalar.number << 3 | scalar.wire
     spans = spans_of_varints(numbers) if scalar.wire == VARINT else spans_of_numbers(numbers)
-    return spans.frame_fields(tag, given & ~bad, sized=False), given & bad
+    return spans.frame_fields(tag, is_given & ~is_bad, sized=False), is_given & is_bad
 
 
 def _field_numbers(name: str, array: pa.Array) -> Numbers:
@@ -245,10 +245,10 @@ def _field_numbers(name: str, array: pa.Array) -> Numbers:
 
 
 def _encode_list(name: str, lists: Lists) -> tuple[Spans, NDArray[np.bool_]]:
-    numbers, bad = numbers_in_range(lists.values, *INT32)
+    numbers, is_bad = numbers_in_range(lists.values, *INT32)
     values, number = spans_of_varints(numbers), LISTS[name]
     if name == _UNPACKED:
         values = values.frame_fields(number << 3 | VARINT, sized=False)
-        return values.join_between(lists.start, lists.stop), lists.any(bad)
+        return values.join_between(lists.start, lists.stop), lists.any(is_bad)
     content = values.join_between(lists.start, lists.stop)
-    return content.frame_fields(number << 3 | LENGTH, empty=False), lists.any(bad)
+    return content.frame_fields(number << 3 | LENGTH, empty=False), lists.any(is_bad)

@@ -91,13 +91,13 @@ def kind_of_rule(rule: FeatureRule, kind: pa.DataType, version: Version) -> int 
     return c.KIND_NUMBERS[f"fid_{version}_list" + "s" * (depth == LISTS)]
 
 
-def misfit(kind: int, given: pa.DataType, rule: FeatureRule) -> str:
+def misfit(kind: int, column_type: pa.DataType, rule: FeatureRule) -> str:
     """Return which type a column of this kind must have, "" if its type fits."""
-    depth, values = _depth_and_values(given)
+    depth, values = _depth_and_values(column_type)
     if pa.types.is_null(values):
         return ""
     if kind == c.UNSET:
-        return "" if pa.types.is_boolean(given) else "bool, where the feature is unset"
+        return "" if pa.types.is_boolean(column_type) else "bool, where the feature is unset"
     if depth != DEPTH[kind] and (depth, DEPTH[kind]) != (SCALAR, 1):
         shapes = ("plain values", "lists, or plain values", "lists of lists")
         return f"{shapes[DEPTH[kind]]} for {FEATURE_KINDS[kind]}"
@@ -116,30 +116,30 @@ def misfit(kind: int, given: pa.DataType, rule: FeatureRule) -> str:
     return "" if is_number_type(values) else f"numbers for {name}"
 
 
-def line_misfit(name: str, given: pa.DataType) -> str:
+def line_misfit(name: str, column_type: pa.DataType) -> str:
     """Return which type the column of a LineId field must have, "" if its type fits."""
     if name in LINE_LISTS:
-        depth, values = _depth_and_values(given)
+        depth, values = _depth_and_values(column_type)
         good = depth <= 1 and (_is_whole_type(values) or pa.types.is_null(values))
         return "" if good else "whole numbers, or lists of them"
-    if pa.types.is_null(given):
+    if pa.types.is_null(column_type):
         return ""
     if name in LINE_TEXTS:
-        return "" if _is_text_type(given) else "text"
+        return "" if _is_text_type(column_type) else "text"
     if name == "sample_rate":
-        return "" if is_number_type(given) else "numbers"
-    return "" if _is_whole_type(given) else "whole numbers"
+        return "" if is_number_type(column_type) else "numbers"
+    return "" if _is_whole_type(column_type) else "whole numbers"
 
 
-def special_misfit(name: str, given: pa.DataType) -> str:
+def special_misfit(name: str, column_type: pa.DataType) -> str:
     """Return which type a column that is not a feature must have, "" if its type fits."""
-    if pa.types.is_null(given):
+    if pa.types.is_null(column_type):
         return ""
     if name == INSTANCE_WEIGHT:
-        return "" if is_number_type(given) else "numbers"
+        return "" if is_number_type(column_type) else "numbers"
     if name == c.SOURCE:
-        return "" if _is_whole_type(given) else "whole numbers"
-    return "" if _is_bytes_type(given) else "byte strings"
+        return "" if _is_whole_type(column_type) else "whole numbers"
+    return "" if _is_bytes_type(column_type) else "byte strings"
 
 
 _SPECIAL_FIELDS: Final[Mapping[str, str]] = {
@@ -165,7 +165,7 @@ class FeatureColumn(c.Column):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class ColumnPlan:
     """What becomes of a table's columns."""
 
     # columns that become features, in the order in which rows have them
@@ -180,7 +180,7 @@ class Plan:
 
 def plan_columns(
     schema: pa.Schema, table_file: TableFile | None, fid: Version = "v2", where: str = "the table"
-) -> Plan:
+) -> ColumnPlan:
     """Return what becomes of each column of a table."""
     planning = _Planner(schema, table_file, fid)
     plan = planning.plan()
@@ -193,52 +193,64 @@ class _Planner:
     def __init__(self, schema: pa.Schema, table_file: TableFile | None, fid: Version) -> None:
         self._schema, self._file, self._fid = schema, table_file, fid
         self._names: list[str] = schema.names
-        self._places = {name: at for at, name in enumerate(self._names)}
+        self._places = {name: number for number, name in enumerate(self._names)}
         self._used: set[str] = set()
         self.problems: list[Problem] = []
 
-    def plan(self) -> Plan:
+    def plan(self) -> ColumnPlan:
         twice = [name for name, count in Counter(self._names).items() if count > 1]
         for name in twice:
             self._wrong("", "repeated", "columns of different names", name)
         if twice:
-            return Plan()
+            return ColumnPlan()
         features = list(self._plan_rules())
         line, label, special = self._line(), self._label(), self._special()
-        more, dropped = self._others()
-        return Plan(
-            features=(*features, *more), line=line, label=label, special=special, dropped=dropped
+        other_features, dropped = self._others()
+        return ColumnPlan(
+            features=(*features, *other_features),
+            line=line,
+            label=label,
+            special=special,
+            dropped=dropped,
         )
 
-    def _wrong(self, at: str, code: str, expected: str, got: str, near: str | None = None) -> None:
-        self.problems.append(Problem(at, code, expected, got, near))
+    def _wrong(
+        self, pointer: str, code: str, expected: str, actual: str, suggestion: str | None = None
+    ) -> None:
+        self.problems.append(Problem(pointer, code, expected, actual, suggestion))
 
-    def _place(self, at: str, name: str) -> int | None:
+    def _place(self, pointer: str, name: str) -> int | None:
         if name not in self._places:
-            few = len(self.problems) < _GUESSED
-            near = get_close_matches(name, self._names[:10_000], 1) if few else []
-            self._wrong(at, "unresolved", "a column of the table", name, near[0] if near else None)
+            may_suggest = len(self.problems) < _GUESSED
+            close = get_close_matches(name, self._names[:10_000], 1) if may_suggest else []
+            self._wrong(
+                pointer, "unresolved", "a column of the table", name, close[0] if close else None
+            )
             return None
         self._used.add(name)
         return self._places[name]
 
-    def _type(self, at: int) -> pa.DataType:
-        return plain_type(self._schema.field(at).type)
+    def _type(self, number: int) -> pa.DataType:
+        return plain_type(self._schema.field(number).type)
 
     def _plan_rules(self) -> Iterator[FeatureColumn]:
         for name, rule in self._file.features.items() if self._file else ():
             pointer = pointer_to("/features", name)
-            at = self._place(f"{pointer}/column", rule.column)
-            if at is None:
+            number = self._place(f"{pointer}/column", rule.column)
+            if number is None:
                 continue
-            kind = kind_of_rule(rule, self._type(at), rule.version or self._fid)
-            problem = "" if kind is None else misfit(kind, self._type(at), rule)
+            kind = kind_of_rule(rule, self._type(number), rule.version or self._fid)
+            problem = "" if kind is None else misfit(kind, self._type(number), rule)
             if kind is None or problem:
-                said = problem or "a type that becomes a feature" + type_hint(self._type(at))
-                self._wrong(pointer, "type", said, f"{rule.column}: {self._schema.field(at).type}")
+                expected = problem or "a type that becomes a feature" + type_hint(
+                    self._type(number)
+                )
+                self._wrong(
+                    pointer, "type", expected, f"{rule.column}: {self._schema.field(number).type}"
+                )
                 continue
             yield FeatureColumn(
-                at=at,
+                at=number,
                 label=rule.column,
                 name=name.encode(),
                 kind=kind,
@@ -251,49 +263,51 @@ class _Planner:
             )
 
     def _line(self) -> dict[str, int]:
-        said = self._file.line_id if self._file else {}
-        found = {}
+        columns = self._file.line_id if self._file else {}
+        numbers = {}
         for name in FIELDS:
-            column = said.get(name, c.LINE_COLUMNS[name])
-            if name not in said and column not in self._places:
+            column = columns.get(name, c.LINE_COLUMNS[name])
+            if name not in columns and column not in self._places:
                 continue
-            at = self._place(f"/line_id/{name}", column)
-            if at is not None and self._fits(
-                f"/line_id/{name}", at, line_misfit(name, self._type(at))
+            number = self._place(f"/line_id/{name}", column)
+            if number is not None and self._fits(
+                f"/line_id/{name}", number, line_misfit(name, self._type(number))
             ):
-                found[name] = at
-        return found
+                numbers[name] = number
+        return numbers
 
-    def _fits(self, pointer: str, at: int, expected: str) -> bool:
+    def _fits(self, pointer: str, number: int, expected: str) -> bool:
         if expected:
-            got = f"{self._names[at]}: {self._schema.field(at).type}"
-            self._wrong(pointer, "type", expected + type_hint(self._type(at)), got)
+            actual = f"{self._names[number]}: {self._schema.field(number).type}"
+            self._wrong(pointer, "type", expected + type_hint(self._type(number)), actual)
         return not expected
 
     def _label(self) -> tuple[int, ...]:
-        said = self._file.label if self._file else ()
-        wanted = said or tuple(name for name in (LABEL,) if name in self._places)
-        places = [self._place(f"/label/{number}", name) for number, name in enumerate(wanted)]
-        found = tuple(at for at in places if at is not None)
-        for number, at in enumerate(found):
+        columns = self._file.label if self._file else ()
+        names = columns or tuple(name for name in (LABEL,) if name in self._places)
+        numbers = [self._place(f"/label/{number}", name) for number, name in enumerate(names)]
+        present = tuple(at for at in numbers if at is not None)
+        for number, at in enumerate(present):
             kind = self._type(at)
-            inner = plain_type(kind.value_type) if is_list(kind) and len(found) == 1 else kind
+            inner = plain_type(kind.value_type) if is_list(kind) and len(present) == 1 else kind
             good = is_number_type(inner) or pa.types.is_null(inner)
             expected = "numbers, or one column of lists of them"
             self._fits(f"/label/{number}", at, "" if good else expected)
-        return found
+        return present
 
     def _special(self) -> dict[str, int]:
-        found = {}
+        numbers = {}
         for name in (c.LINE_REST, INSTANCE_WEIGHT, c.SOURCE, c.SORT_ID, c.REST):
             key = _SPECIAL_FIELDS.get(name, "")
-            said = getattr(self._file, key) if self._file and key else None
-            if said is None and (name not in self._places or self._is_feature(name)):
+            column = getattr(self._file, key) if self._file and key else None
+            if column is None and (name not in self._places or self._is_feature(name)):
                 continue
-            at = self._place(f"/{key}", said or name)
-            if at is not None and self._fits(f"/{key}", at, special_misfit(name, self._type(at))):
-                found[name] = at
-        return found
+            number = self._place(f"/{key}", column or name)
+            if number is not None and self._fits(
+                f"/{key}", number, special_misfit(name, self._type(number))
+            ):
+                numbers[name] = number
+        return numbers
 
     def _is_feature(self, name: str) -> bool:
         return c.KIND in (self._schema.field(name).metadata or {})
@@ -303,48 +317,48 @@ class _Planner:
         dropped: list[str] = []
         unnamed: list[str] = []
         infer = self._file is None or self._file.others == "infer"
-        for at, name in enumerate(self._names):
+        for number, name in enumerate(self._names):
             if name in self._used:
                 continue
             if self._is_feature(name):
-                features += self._plan_from_metadata(at)
+                features += self._plan_from_metadata(number)
             elif not infer:
                 (dropped if self._file and self._file.others else unnamed).append(name)
-            elif pa.types.is_null(self._type(at)):
+            elif pa.types.is_null(self._type(number)):
                 dropped.append(name)
             else:
-                features += self._infer_feature(at)
+                features += self._infer_feature(number)
         if unnamed:
             expected = "every column named, or others: drop or infer"
-            more = f" and {len(unnamed) - 20} more" if len(unnamed) > 20 else ""
-            self._wrong("/others", "unnamed", expected, ", ".join(unnamed[:20]) + more)
+            suffix = f" and {len(unnamed) - 20} more" if len(unnamed) > 20 else ""
+            self._wrong("/others", "unnamed", expected, ", ".join(unnamed[:20]) + suffix)
         return features, tuple(dropped)
 
-    def _infer_feature(self, at: int) -> Iterator[FeatureColumn]:
-        label = self._names[at]
+    def _infer_feature(self, number: int) -> Iterator[FeatureColumn]:
+        label = self._names[number]
         if self._file and label in self._file.features:
             expected = "a column of another name than a feature that is made of another column"
             self._wrong("", "repeated", expected, label)
             return
-        kind = inferred_kind(self._type(at), self._fid)
+        kind = inferred_kind(self._type(number), self._fid)
         if kind is not None:
-            yield FeatureColumn(at=at, label=label, name=label.encode(), kind=kind)
+            yield FeatureColumn(at=number, label=label, name=label.encode(), kind=kind)
         else:
-            self._fits("", at, "a type that becomes a feature")
+            self._fits("", number, "a type that becomes a feature")
 
-    def _plan_from_metadata(self, at: int) -> Iterator[FeatureColumn]:
-        label, said = self._names[at], self._schema.field(at).metadata
-        kind = c.KIND_NUMBERS.get(said[c.KIND].decode("utf-8", "replace"))
-        idents = [_parse_int32(said.get(key, b"0")) for key in (c.IDENT, c.SORTED_ID)]
-        name, null = said.get(c.NAME, label.encode()), said.get(c.NULL, b"absent")
+    def _plan_from_metadata(self, number: int) -> Iterator[FeatureColumn]:
+        label, metadata = self._names[number], self._schema.field(number).metadata
+        kind = c.KIND_NUMBERS.get(metadata[c.KIND].decode("utf-8", "replace"))
+        idents = [_parse_int32(metadata.get(key, b"0")) for key in (c.IDENT, c.SORTED_ID)]
+        name, null = metadata.get(c.NAME, label.encode()), metadata.get(c.NULL, b"absent")
         ident, sorted_id = idents
         known = null in (b"absent", b"unset") and is_utf8(name)
         if kind is None or ident is None or sorted_id is None or not known:
             expected = "metadata as ingot writes it"
-            self._wrong("", "metadata", expected, f"{label}: {ascii(said)[:200]}")
-        elif self._fits("", at, misfit(kind, self._type(at), FeatureRule(column=label))):
+            self._wrong("", "metadata", expected, f"{label}: {ascii(metadata)[:200]}")
+        elif self._fits("", number, misfit(kind, self._type(number), FeatureRule(column=label))):
             yield FeatureColumn(
-                at=at,
+                at=number,
                 label=label,
                 name=name,
                 kind=kind,

@@ -84,8 +84,8 @@ def _find_key(keys: NDArray[np.int64], count: int, table: NDArray[np.int32], key
     slot = mixed & mask
     while table[slot] >= 0:
         if _equals_key(keys, np.int64(table[slot]), key):
-            found: int = table[slot]
-            return found
+            number: int = table[slot]
+            return number
         slot = (slot + np.uint64(1)) & mask
     if count < len(keys):
         for part in range(_PARTS):
@@ -96,25 +96,25 @@ def _find_key(keys: NDArray[np.int64], count: int, table: NDArray[np.int32], key
 
 @kernel
 def add_keys(
-    wanted: NDArray[np.int64],
+    new_keys: NDArray[np.int64],
     keys: NDArray[np.int64],
     count: int,
     table: NDArray[np.int32],
     out: NDArray[np.int32],
 ) -> int:
     """Number keys that are whole, in their order; return how many there are."""
-    for at in range(len(wanted)):
-        number = _find_key(keys, count, table, wanted[at])
+    for index in range(len(new_keys)):
+        number = _find_key(keys, count, table, new_keys[index])
         if number == len(keys):
             return count + 1
         count = max(count, number + 1)
-        out[at] = number
+        out[index] = number
     return count
 
 
 @kernel
 def count_reordered(
-    first: Places, raw: NDArray[np.bool_], numbers: NDArray[np.int32], places: Places
+    first: Places, raw: NDArray[np.bool_], numbers: NDArray[np.int32], positions: Places
 ) -> int:
     """Count the rows with a feature that stands behind one with a later place."""
     count = 0
@@ -122,9 +122,9 @@ def count_reordered(
         before, falls = np.int64(-1), False
         for entry in range(first[row], first[row + 1]):
             if not raw[entry]:
-                place = places[numbers[entry]]
-                falls |= place < before
-                before = place
+                position = positions[numbers[entry]]
+                falls |= position < before
+                before = position
         count += falls
     return count
 
@@ -150,8 +150,8 @@ class FeatureKeys:
         parts = KeyParts(*of_rows, frozen(features.kind))
         out = np.empty(len(rows.name), np.int32)
         names = frozen(np.array(known, np.int64))
-        at = frozen(rows.first), parts, frozen(strange), names
-        self.count = number_keys(*at, self._keys, self.count, self._table, out)
+        arguments = frozen(rows.first), parts, frozen(strange), names
+        self.count = number_keys(*arguments, self._keys, self.count, self._table, out)
         if self.count > MAX_KEYS:
             raise too_many_columns(MAX_KEYS)
         return out
@@ -161,13 +161,15 @@ class FeatureKeys:
         names = [name.decode() for name in self.names]
         return {"names": names, "keys": self._keys[: self.count].tolist()}
 
-    def join(self, found: dict[str, Any]) -> NDArray[np.int32]:
+    def join(self, document: dict[str, Any]) -> NDArray[np.int32]:
         """Return int32[K]: the numbers of such a document's keys; unknown keys are added."""
-        known = [self.names.setdefault(name.encode(), len(self.names)) for name in found["names"]]
-        wanted = np.array(found["keys"], np.int64).reshape(-1, _PARTS)
-        wanted[:, 0] = np.array(known, np.int64)[wanted[:, 0]]
-        out = np.empty(len(wanted), np.int32)
-        self.count = add_keys(wanted, self._keys, self.count, self._table, out)
+        known = [
+            self.names.setdefault(name.encode(), len(self.names)) for name in document["names"]
+        ]
+        other_keys = np.array(document["keys"], np.int64).reshape(-1, _PARTS)
+        other_keys[:, 0] = np.array(known, np.int64)[other_keys[:, 0]]
+        out = np.empty(len(other_keys), np.int32)
+        self.count = add_keys(other_keys, self._keys, self.count, self._table, out)
         if self.count > MAX_KEYS:
             raise too_many_columns(MAX_KEYS)
         return out
@@ -178,7 +180,7 @@ class FeatureKeys:
         return name, nth, ident, sorted_id, kind
 
 
-def too_many_columns(most: int) -> ConversionError:
+def too_many_columns(maximum: int) -> ConversionError:
     """Return the error of features that no table holds."""
-    problem = f"more than {most:,} columns: features of so many names, ids and kinds"
+    problem = f"more than {maximum:,} columns: features of so many names, ids and kinds"
     return ConversionError("", problem, "convert fewer features, or to Example")

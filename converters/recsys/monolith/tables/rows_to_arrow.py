@@ -52,9 +52,13 @@ class TableSink:
     """
 
     def __init__(
-        self, to: BinaryIO, schema: c.TableSchema, counts: Counts, scan: c.TableScan | None = None
+        self,
+        stream: BinaryIO,
+        schema: c.TableSchema,
+        counts: Counts,
+        scan: c.TableScan | None = None,
     ) -> None:
-        self._writer = pq.ParquetWriter(to, schema.arrow, compression="zstd")
+        self._writer = pq.ParquetWriter(stream, schema.arrow, compression="zstd")
         self._schema, self._counts, self._scan = schema, counts, scan
         self._batches: list[pa.RecordBatch] = []
         self._rows, self._bytes = 0, 0
@@ -135,7 +139,7 @@ def decode_batch(rows: Rows, schema: c.TableSchema, seen: c.SeenRows) -> pa.Reco
     column = np.where(unset & shared, -1, column)
     used = np.flatnonzero(column >= 0)
     entries = _FeatureColumns(rows, seen.features, schema.columns, used, column[used])
-    arrays = {one.label: entries.array(at) for at, one in enumerate(schema.columns)}
+    arrays = {one.label: entries.array(number) for number, one in enumerate(schema.columns)}
     for field in schema.line_fields:
         arrays[c.LINE_COLUMNS[field]] = _line_array(seen.lines, field)
     for name in schema.special:
@@ -169,9 +173,9 @@ class _FeatureColumns:
         self._given[rank, row] = True
         self._bits = np.packbits(self._given, axis=1, bitorder="little")
         counts = features.counts[entries]
-        ends = np.zeros((shape[0], shape[1] + 1), np.int64)
-        ends[rank, row + 1] = counts
-        self._offsets = _check_offsets(np.cumsum(ends, axis=1))
+        counts_by_row = np.zeros((shape[0], shape[1] + 1), np.int64)
+        counts_by_row[rank, row + 1] = counts
+        self._offsets = _check_offsets(np.cumsum(counts_by_row, axis=1))
         self._bounds = np.searchsorted(rank, np.arange(len(columns) + 1))
         self._ahead = prefix_sums(counts)  # values before each entry
         self._flat: dict[int, tuple[pa.Array, int]] = {}
@@ -184,19 +188,19 @@ class _FeatureColumns:
                 flat = _flat_values(spans, counts[of_kind], int(kind))
                 self._flat[int(kind)] = flat, int(self._ahead[first])
 
-    def array(self, at: int) -> pa.Array:
-        column, rank = self._columns[at], self._ranks[at]
+    def array(self, number: int) -> pa.Array:
+        column, rank = self._columns[number], self._ranks[number]
         if column.kind == c.UNSET:
             return pa.array(self._given[rank])
         kind, (first, last) = c.TYPES[column.kind], self._bounds[rank : rank + 2]
         if first == last:
             return pa.nulls(self._count, kind)
-        flat, ahead = self._flat[column.kind]
-        begin, end = int(self._ahead[first]) - ahead, int(self._ahead[last]) - ahead
-        values = flat.slice(begin, end - begin)
+        flat, offset = self._flat[column.kind]
+        first_value, last_value = int(self._ahead[first]) - offset, int(self._ahead[last]) - offset
+        values = flat.slice(first_value, last_value - first_value)
         if DEPTH[column.kind] == SCALAR:
-            given = self._given[rank]
-            return values.take(pa.array(np.cumsum(given) - 1, mask=~given))
+            is_given = self._given[rank]
+            return values.take(pa.array(np.cumsum(is_given) - 1, mask=~is_given))
         full = last - first == self._count
         buffers = [
             None if full else pa.py_buffer(self._bits[rank]),
@@ -208,15 +212,15 @@ class _FeatureColumns:
 @kernel
 def split_fields(data: Bytes, start: Places, stop: Places, begins: Places, ends: Places) -> None:
     """Find where the contents of the fields of spans lie, one behind the other."""
-    to = 0
+    count = 0
     for one in range(len(start)):
         at = start[one]
-        while at < stop[one] and to < len(begins):
+        while at < stop[one] and count < len(begins):
             _, _, value_at, at = read_field(data, at, stop[one])
             if at < 0:
                 break
-            begins[to], ends[to] = value_at, at
-            to += 1
+            begins[count], ends[count] = value_at, at
+            count += 1
 
 
 @kernel
@@ -231,15 +235,15 @@ def inner_payloads(data: Bytes, start: Places, stop: Places) -> None:
 @kernel
 def read_varints(data: Bytes, start: Places, stop: Places, out: NDArray[np.int64]) -> None:
     """Read the varints of spans, one behind the other."""
-    to = 0
+    count = 0
     for one in range(len(start)):
         at = start[one]
-        while at < stop[one] and to < len(out):
+        while at < stop[one] and count < len(out):
             value, at = read_varint(data, at, stop[one])
             if at < 0:
                 break
-            out[to] = value
-            to += 1
+            out[count] = value
+            count += 1
 
 
 def _flat_values(spans: Spans, counts: Places, kind: int) -> pa.Array:
@@ -255,8 +259,8 @@ def _flat_values(spans: Spans, counts: Places, kind: int) -> pa.Array:
         return pa.ListArray.from_arrays(_list_offsets(lengths), flat, arrow.value_type)
     if DEPTH[kind] == SCALAR and values == BYTES:
         return _binary_array(spans, arrow)
-    own = arrow if DEPTH[kind] == SCALAR else arrow.value_type
-    return _value_array(spans, counts, values, own)
+    arrow_type = arrow if DEPTH[kind] == SCALAR else arrow.value_type
+    return _value_array(spans, counts, values, arrow_type)
 
 
 def _split_fields(spans: Spans, count: int) -> Spans:
@@ -293,12 +297,12 @@ def _list_offsets(counts: Places) -> pa.Array:
     return pa.array(_check_offsets(prefix_sums(counts)))
 
 
-def _check_offsets(ends: Places) -> NDArray[np.int32]:
-    most = int(ends.max(initial=0))
-    if most > np.iinfo(np.int32).max:
-        problem = f"{most:,} values of one feature in a batch of rows"
+def _check_offsets(offsets: Places) -> NDArray[np.int32]:
+    largest = int(offsets.max(initial=0))
+    if largest > np.iinfo(np.int32).max:
+        problem = f"{largest:,} values of one feature in a batch of rows"
         raise ConversionError("", problem, "a table holds 2,147,483,647 in such a batch")
-    return ends.astype(np.int32)
+    return offsets.astype(np.int32)
 
 
 def _line_array(lines: LineIds, field: str) -> pa.Array:
@@ -345,6 +349,6 @@ def _special_array(rows: Rows, seen: c.SeenRows, name: str) -> pa.Array:
         sort_start=nothing,
         sort_stop=nothing,
     )
-    made = example_records(only)
-    spans = Spans(data=made.data, start=made.start, stop=made.stop)
-    return _binary_array(spans, pa.binary(), made.stop == made.start)
+    messages = example_records(only)
+    spans = Spans(data=messages.data, start=messages.start, stop=messages.stop)
+    return _binary_array(spans, pa.binary(), messages.stop == messages.start)

@@ -105,24 +105,24 @@ class Column:
         return pa.field(self.label, TYPES[self.kind], True, metadata)
 
 
-def free_name(wanted: Iterable[str], taken: set[str]) -> str:
+def free_name(candidates: Iterable[str], used_names: set[str]) -> str:
     """Return the first name that is free, or the last one with a number; it is taken then."""
     candidate = ""
-    for candidate in wanted:
-        if candidate not in taken:
+    for candidate in candidates:
+        if candidate not in used_names:
             break
     number, base = 2, candidate
-    while candidate in taken:
+    while candidate in used_names:
         candidate = f"{base}:{number}"
         number += 1
-    taken.add(candidate)
+    used_names.add(candidate)
     return candidate
 
 
 PART_BYTES: Final = 32 << 20  # bytes of what the rows of a part say, or of one row
 
 
-def split_rows(rows: Rows, most: int = 1 << 62) -> Iterator[Rows]:
+def split_rows(rows: Rows, max_rows: int = 1 << 62) -> Iterator[Rows]:
     """Yield consecutive rows with at most `PART_BYTES` of content, at least one row at a time."""
     spans = [getattr(rows, name) for name in ("start", "stop", "extra_start", "extra_stop")]
     start, stop, extra_start, extra_stop = (int(span.sum()) for span in spans)
@@ -131,17 +131,17 @@ def split_rows(rows: Rows, most: int = 1 << 62) -> Iterator[Rows]:
     line, rest = rows.line_stop - rows.line_start, rows.rest_stop - rows.rest_start
     of_rows: Places = line + rest + np.diff(rows.label_first) * 4
     of_rows += rows.sort_stop - rows.sort_start
-    if len(rows) <= most and of_features + of_rows.sum() <= PART_BYTES:
+    if len(rows) <= max_rows and of_features + of_rows.sum() <= PART_BYTES:
         yield from [rows] if len(rows) else []
         return
     features = prefix_sums((rows.stop - rows.start) + (rows.extra_stop - rows.extra_start))
-    ends = np.cumsum(np.diff(features[rows.first]) + of_rows)
+    sizes = np.cumsum(np.diff(features[rows.first]) + of_rows)
     first, before = 0, 0
     while first < len(rows):
-        fitting = int(np.searchsorted(ends, before + PART_BYTES, "right"))
-        last = min(max(first + 1, fitting), first + most)
+        fitting = int(np.searchsorted(sizes, before + PART_BYTES, "right"))
+        last = min(max(first + 1, fitting), first + max_rows)
         yield rows.part(first, last)
-        first, before = last, int(ends[last - 1])
+        first, before = last, int(sizes[last - 1])
 
 
 _LAST: Final = 1 << 30  # the place of what goes into the rest, behind all columns
@@ -210,8 +210,8 @@ class TableScan:
         numbers = seen.numbers
         self._group()
         self._counts += np.bincount(numbers[numbers >= 0], minlength=MAX_KEYS)
-        places = np.array([*self._group_of, _LAST], np.int64)  # -1: the last
-        self.reordered += count_reordered(frozen(rows.first), frozen(rows.raw), numbers, places)
+        groups = np.array([*self._group_of, _LAST], np.int64)  # -1: the last
+        self.reordered += count_reordered(frozen(rows.first), frozen(rows.raw), numbers, groups)
         self.rows += len(rows)
         if seen.strange.any() or (rows.rest_stop > rows.rest_start).any():
             self._special.add(REST)
@@ -223,7 +223,9 @@ class TableScan:
         ):
             if len(values) if name == LABEL else values.any():
                 self._special.add(name)
-        self._line_fields.update(name for name, given in seen.lines.given.items() if given.any())
+        self._line_fields.update(
+            name for name, is_given in seen.lines.given.items() if is_given.any()
+        )
         self._line_fields.update(name for name, counts in seen.lines.counts.items() if counts.any())
         if has_line_rest(seen.lines).any():
             self._special.add(LINE_REST)
@@ -239,14 +241,14 @@ class TableScan:
             "line_fields": sorted(self._line_fields),
         }
 
-    def join(self, found: dict[str, Any]) -> None:
+    def join(self, document: dict[str, Any]) -> None:
         """Take note of rows that another scan saw, as if they came now; not of their order."""
-        numbers = self.keys.join(found["keys"])
+        numbers = self.keys.join(document["keys"])
         self._group()
-        self._counts[numbers] += np.array(found["counts"], np.int64)
-        self.rows += found["rows"]
-        self._special.update(found["special"])
-        self._line_fields.update(found["line_fields"])
+        self._counts[numbers] += np.array(document["counts"], np.int64)
+        self.rows += document["rows"]
+        self._special.update(document["special"])
+        self._line_fields.update(document["line_fields"])
 
     def _group(self) -> None:
         """Put keys that are new with those of the same name and occurrence."""
@@ -291,15 +293,15 @@ class TableScan:
         columns: list[Column] = []
         column_of = np.zeros(self.keys.count, np.int32)
         names = list(self.keys.names)
-        taken = set(SPECIAL)
+        used_names = set(SPECIAL)
         for (name, nth), keys in self._groups.items():
-            for made, of_keys in self._columns_of(names[name], nth, keys, taken):
+            for column, of_keys in self._columns_of(names[name], nth, keys, used_names):
                 column_of[of_keys] = len(columns)
-                columns.append(made)
+                columns.append(column)
         return tuple(columns), column_of
 
     def _columns_of(
-        self, name: bytes, nth: int, keys: list[int], taken: set[str]
+        self, name: bytes, nth: int, keys: list[int], used_names: set[str]
     ) -> list[tuple[Column, list[int]]]:
         """The columns of features of one name and occurrence, and the keys of each."""
         text = name.decode()
@@ -308,17 +310,17 @@ class TableScan:
         values = [key for key in keys if self.keys.key(key)[-1] != UNSET]
         unset = [key for key in keys if self.keys.key(key)[-1] == UNSET]
         if everywhere and len(values) == len(unset) == 1 and self._alike(values[0], unset[0]):
-            label = free_name(_column_names(base, self.keys.key(values[0])), taken)
-            made = self._column(label, name, values[0])
-            return [(replace(made, null="unset"), keys)]
-        found = []
+            label = free_name(_column_names(base, self.keys.key(values[0])), used_names)
+            column = self._column(label, name, values[0])
+            return [(replace(column, null="unset"), keys)]
+        columns = []
         for key in [*values, *unset]:
-            label = free_name(_column_names(base, self.keys.key(key)), taken)
-            found.append((self._column(label, name, key), [key]))
-        return found
+            label = free_name(_column_names(base, self.keys.key(key)), used_names)
+            columns.append((self._column(label, name, key), [key]))
+        return columns
 
-    def _alike(self, one: int, other: int) -> bool:
-        return self.keys.key(one)[2:4] == self.keys.key(other)[2:4]
+    def _alike(self, first: int, second: int) -> bool:
+        return self.keys.key(first)[2:4] == self.keys.key(second)[2:4]
 
     def _column(self, label: str, name: bytes, key: int) -> Column:
         _, _, ident, sorted_id, kind = self.keys.key(key)
@@ -335,6 +337,6 @@ def _column_names(base: str, key: tuple[int, int, int, int, int]) -> list[str]:
 def has_line_rest(lines: LineIds) -> NDArray[np.bool_]:
     """Return bool[R]: which LineIds hold something without a column, or nothing at all."""
     lists = (counts > 0 for counts in lines.counts.values())
-    says: NDArray[np.bool_] = np.any([*lines.given.values(), *lists], axis=0)
-    more: NDArray[np.bool_] = lines.rest_sizes > 0
-    return more | (lines.present & ~says)
+    has_field: NDArray[np.bool_] = np.any([*lines.given.values(), *lists], axis=0)
+    has_rest: NDArray[np.bool_] = lines.rest_sizes > 0
+    return has_rest | (lines.present & ~has_field)

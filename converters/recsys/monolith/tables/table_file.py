@@ -55,8 +55,8 @@ def load_table_file(path: Path) -> TableFile:
     except UnicodeDecodeError as error:
         raise _unreadable_error(str(path), "not UTF-8") from error
     except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or str(error)
-        raise _unreadable_error(str(path), said) from error
+        reason = getattr(error, "strerror", None) or str(error)
+        raise _unreadable_error(str(path), reason) from error
     return parse_table_file(text, str(path))
 
 
@@ -82,8 +82,10 @@ def parse_table_file(text: str, where: str) -> TableFile:
     )
 
 
-def _unreadable_error(where: str, said: str) -> ParametersError:
-    problem = Problem("", "unreadable", "what is said of a table", f"cannot be read: {said}")
+def _unreadable_error(where: str, problem_text: str) -> ParametersError:
+    problem = Problem(
+        "", "unreadable", "what is said of a table", f"cannot be read: {problem_text}"
+    )
     return ParametersError(where, (problem,))
 
 
@@ -95,39 +97,41 @@ def _schema_problems(document: object) -> Iterator[Problem]:
         yield Problem(pointer, "schema", f"what {_DOCUMENT} says", message[:300])
 
 
-def _value_traps(at: str, value: object) -> Iterator[Problem]:
+def _value_traps(pointer: str, value: object) -> Iterator[Problem]:
     """What a schema takes and nobody can use: keys that are no texts, 5.0, halves of characters."""
     if isinstance(value, float):
-        yield Problem(at, "schema", "a whole number without a point, or a text", str(value))
+        yield Problem(pointer, "schema", "a whole number without a point, or a text", str(value))
     elif isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
-        yield Problem(at, "schema", "whole characters", ascii(value))
+        yield Problem(pointer, "schema", "whole characters", ascii(value))
     elif isinstance(value, dict):
         for key, inner in value.items():
             if not isinstance(key, str):
-                said = "null" if key is None else str(key)  # YAML takes null for a value
-                yield Problem(at, "schema", f'a text: quote it: "{said}"', said)
+                key_text = "null" if key is None else str(key)  # YAML takes null for a value
+                yield Problem(pointer, "schema", f'a text: quote it: "{key_text}"', key_text)
             yield from _value_traps("", key)
-            yield from _value_traps(f"{at}/{key}", inner)
+            yield from _value_traps(f"{pointer}/{key}", inner)
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            yield from _value_traps(f"{at}/{index}", inner)
+            yield from _value_traps(f"{pointer}/{index}", inner)
 
 
-def _contradictions(at: str, rule: Mapping[str, Any]) -> Iterator[Problem]:
+def _contradictions(pointer: str, rule: Mapping[str, Any]) -> Iterator[Problem]:
     kind, slot = rule.get("kind"), rule.get("slot")
     of_kind = _VERSIONS.get((kind or "")[:6])
     if kind is not None and of_kind is None:
         for key in ("slot", "version", "hash"):
             if key in rule:
                 expected = f"nothing, as {kind} holds no fids"
-                yield Problem(f"{at}/{key}", "contradiction", expected, str(rule[key]))
+                yield Problem(f"{pointer}/{key}", "contradiction", expected, str(rule[key]))
     elif of_kind is not None and rule.get("version", of_kind) != of_kind:
         expected = f"{of_kind}, as kind is {kind}"
-        yield Problem(f"{at}/version", "contradiction", expected, rule["version"])
+        yield Problem(f"{pointer}/version", "contradiction", expected, rule["version"])
     if "hash" in rule and slot is None:
         expected = "a slot for the fids that are made"
-        yield Problem(f"{at}/slot", "contradiction", expected, "nothing")
+        yield Problem(f"{pointer}/slot", "contradiction", expected, "nothing")
     version: Version = "v1" if (of_kind or rule.get("version")) == "v1" else "v2"
     if slot is not None and slot >> BITS[version].slot:
-        most = (1 << BITS[version].slot) - 1
-        yield Problem(f"{at}/slot", "contradiction", f"0..{most}, as fids are {version}", str(slot))
+        maximum = (1 << BITS[version].slot) - 1
+        yield Problem(
+            f"{pointer}/slot", "contradiction", f"0..{maximum}, as fids are {version}", str(slot)
+        )

@@ -172,24 +172,24 @@ class Groups(NamedTuple):
 
 @kernel
 def group_rows(
-    rows: RowArrays, begin: int, end: int, limit: int, most: int, groups: Groups
+    rows: RowArrays, first_row: int, end: int, limit: int, max_features: int, groups: Groups
 ) -> tuple[int, int]:
-    """Put rows from `begin` on into one batch: the row after its last one, and how many lists.
+    """Put rows from `first_row` on into one batch: the row after its last one, and how many lists.
 
     A batch ends before a row that says something else of what a batch or a list of it says once:
     data_source_key, unknown fields, ids, or that has a LineId where others have none; and before
-    a row with which it would be larger than `limit`, or have more features than `most`.
+    a row with which it would be larger than `limit`, or have more features than `max_features`.
     """
-    end, lists, made = _group_row(rows, begin, end, limit, most, groups)
-    for at in range(made):
-        entry = groups.example[at]
+    end, lists, list_count = _group_row(rows, first_row, end, limit, max_features, groups)
+    for number in range(list_count):
+        entry = groups.example[number]
         groups.known[:, 2 * rows.name[entry] + rows.raw[entry]] = -1
     return end, lists
 
 
 @allocating_kernel
 def _group_row(
-    rows: RowArrays, begin: int, end: int, limit: int, most: int, groups: Groups
+    rows: RowArrays, first_row: int, end: int, limit: int, max_features: int, groups: Groups
 ) -> tuple[int, int, int]:
     """As `group_rows`, and how many lists were begun: the last row may go elsewhere."""
     # The lists of a name in order: a row can have a name several times.
@@ -199,49 +199,49 @@ def _group_row(
     data, ident, sorted_id = rows.data, rows.ident, rows.sorted_id
     extra_start, extra_stop = rows.extra_start, rows.extra_stop
     list_of, example, filled = groups.list_of, groups.example, groups.filled
-    following = np.empty(first[end] - first[begin], np.int32)
-    lists, size = 0, rows.rest_stop[begin] - rows.rest_start[begin] + _LIST_HEAD
-    for row in range(begin, end):
-        if not _fits_batch(rows, row, begin):
+    following = np.empty(first[end] - first[first_row], np.int32)
+    lists, size = 0, rows.rest_stop[first_row] - rows.rest_start[first_row] + _LIST_HEAD
+    for row in range(first_row, end):
+        if not _fits_batch(rows, row, first_row):
             return row, lists, lists
         before, added = lists, 0
         for entry in range(first[row], first[row + 1]):
             key = 2 * name[entry] + raw[entry]
-            at = head[key] if seen_in[key] != row else following[last[key]]
-            if at < 0:
-                at = lists
+            list_number = head[key] if seen_in[key] != row else following[last[key]]
+            if list_number < 0:
+                list_number = lists
                 lists += 1
-                following[at] = -1
-                example[at], filled[at] = entry, 0
+                following[list_number] = -1
+                example[list_number], filled[list_number] = entry, 0
                 if head[key] < 0:
-                    head[key] = at
+                    head[key] = list_number
                 else:  # the row has the name once more than any before it
-                    following[last[key]] = at
+                    following[last[key]] = list_number
                 number = name[entry]
                 added += _LIST_HEAD + rows.name_first[number + 1] - rows.name_first[number]
-                added += extra_stop[entry] - extra_start[entry] + _UNSET * (row - begin)
+                added += extra_stop[entry] - extra_start[entry] + _UNSET * (row - first_row)
             elif (
-                ident[entry] != ident[example[at]]
-                or sorted_id[entry] != sorted_id[example[at]]
+                ident[entry] != ident[example[list_number]]
+                or sorted_id[entry] != sorted_id[example[list_number]]
                 or not equal_bytes(
                     data,
                     extra_start[entry],
                     extra_stop[entry],
                     data,
-                    extra_start[example[at]],
-                    extra_stop[example[at]],
+                    extra_start[example[list_number]],
+                    extra_stop[example[list_number]],
                 )
             ):
                 _forget_row(list_of, filled, first[row], entry)
                 return row, before, lists
-            seen_in[key], last[key] = row, at
-            list_of[entry] = at
-            filled[at] += 1
+            seen_in[key], last[key] = row, list_number
+            list_of[entry] = list_number
+            filled[list_number] += 1
             added += size_with_head(2, max(stop[entry] - start[entry], 0))
         # Every list has a feature of every row, if only an unset one.
         added += _UNSET * (lists - (first[row + 1] - first[row]))
-        many = first[row + 1] - first[begin] > most
-        if (size + added > limit or many) and row > begin:
+        many = first[row + 1] - first[first_row] > max_features
+        if (size + added > limit or many) and row > first_row:
             _forget_row(list_of, filled, first[row], first[row + 1])
             return row, before, lists
         size += added
@@ -249,9 +249,9 @@ def _group_row(
 
 
 @inner_kernel
-def _forget_row(list_of: NDArray[np.int32], filled: Places, begin: int, end: int) -> None:
+def _forget_row(list_of: NDArray[np.int32], filled: Places, first: int, end: int) -> None:
     """Take the features of a row that goes elsewhere out of the lists again."""
-    for entry in range(begin, end):
+    for entry in range(first, end):
         filled[list_of[entry]] -= 1
 
 
@@ -270,10 +270,10 @@ def order_by_list(first_entry: int, last_entry: int, groups: Groups, lists: List
     """Fill in the features of a batch by list, within it in the order of the rows."""
     order, first, list_of = lists.order, lists.first, groups.list_of
     first[0] = 0
-    for at in range(len(first) - 1):
-        first[at + 1] = first[at] + groups.filled[at]
-    ends = first[:-1].copy()
+    for number in range(len(first) - 1):
+        first[number + 1] = first[number] + groups.filled[number]
+    positions = first[:-1].copy()
     for entry in range(first_entry, last_entry):
-        at = list_of[entry]
-        order[ends[at]] = entry
-        ends[at] += 1
+        number = list_of[entry]
+        order[positions[number]] = entry
+        positions[number] += 1

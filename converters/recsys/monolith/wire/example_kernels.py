@@ -56,9 +56,9 @@ def inner_message(fields: NDArray[np.int32], message: int, number: int) -> int:
 def special_number(data: Bytes, start: int, stop: int, special: Bytes, ends: Places) -> int:
     """Return the number of a name among the special ones, from 1; 0 for others."""
     begin = 0
-    for at, end in enumerate(ends):
+    for number, end in enumerate(ends):
         if equal_bytes(data, start, stop, special, begin, end):
-            return at + 1
+            return number + 1
         begin = end
     return 0
 
@@ -71,11 +71,11 @@ def find_unsound_messages(
     message: int,
     fields: NDArray[np.int32],
     stack: NDArray[np.int64],
-    found: NDArray[np.bool_],
+    unsound: NDArray[np.bool_],
 ) -> None:
     """Find which spans are not such a message, or may not be."""
-    for at in range(len(start)):
-        found[at] = not is_sound(data, start[at], stop[at], message, fields, stack)
+    for index in range(len(start)):
+        unsound[index] = not is_sound(data, start[index], stop[index], message, fields, stack)
 
 
 @kernel
@@ -90,13 +90,15 @@ def count_entries(data: Bytes, start: Places, stop: Places, counts: Places) -> N
 
 
 @inner_kernel
-def extend_extra(places: NDArray[np.int64], at: int, row: int, start: int, stop: int) -> bool:
+def extend_extra(
+    positions: NDArray[np.int64], column: int, row: int, start: int, stop: int
+) -> bool:
     """Add a stretch of bytes to the one before it; False where it is not adjacent to that."""
-    if places[row, at] == places[row + 1, at]:
-        places[row, at] = start
-    elif places[row + 1, at] != start:
+    if positions[row, column] == positions[row + 1, column]:
+        positions[row, column] = start
+    elif positions[row + 1, column] != start:
         return False
-    places[row + 1, at] = stop
+    positions[row + 1, column] = stop
     return True
 
 
@@ -138,11 +140,11 @@ def _note_special(
     """Note where a special feature lies: SOUND, TWICE, or EXTRA with unknown fields beside it."""
     if entries[EXTRA_STOP, entry] > entries[EXTRA_START, entry]:
         return EXTRA
-    at = LINE_FEATURE + 2 * (which - 1)
-    if rows[at + 1, row] >= 0:
+    position = LINE_FEATURE + 2 * (which - 1)
+    if rows[position + 1, row] >= 0:
         return TWICE
-    rows[at, row] = max(entries[START, entry], 0)
-    rows[at + 1, row] = max(entries[STOP, entry], 0)
+    rows[position, row] = max(entries[START, entry], 0)
+    rows[position + 1, row] = max(entries[STOP, entry], 0)
     return SOUND
 
 
@@ -152,19 +154,19 @@ def _note_field(
 ) -> int:
     """Note a field of an Example that is no feature; ODD or SOUND."""
     number, wire, value_at, end = field
-    odd = False
+    is_odd = False
     if (number == 100 or number == 101) and wire == LENGTH:
-        place = LINE if number == 100 else LABELS
-        odd = rows[place, row] >= 0 or (number == 101 and (end - value_at) % 4 != 0)
-        rows[place, row], rows[place + 1, row] = value_at, end
+        field_row = LINE if number == 100 else LABELS
+        is_odd = rows[field_row, row] >= 0 or (number == 101 and (end - value_at) % 4 != 0)
+        rows[field_row, row], rows[field_row + 1, row] = value_at, end
     elif number == 102 and wire == FIXED32:
         rows[WEIGHT, row] = read_fixed(data, value_at, 4)
     elif number == 103 and wire == VARINT:
         rows[SOURCE, row] = np.uint32(read_varint(data, value_at, end)[0])
     else:
         # One label alone is put with the others by protobuf.
-        odd = (number == 101 and wire == FIXED32) or not extend_extra(rows, row, REST, at, end)
-    return ODD if odd else SOUND
+        is_odd = (number == 101 and wire == FIXED32) or not extend_extra(rows, row, REST, at, end)
+    return ODD if is_odd else SOUND
 
 
 @kernel
@@ -178,7 +180,7 @@ def walk_examples(
     entry, names, before = 0, 0, -1
     first[0], line_id = 0, inner_message(fields, 0, _LINE_FIELD)
     for row in range(len(start)):
-        at, begun = start[row], entry
+        at, first_entry = start[row], entry
         rows[:, row] = -1
         rows[WEIGHT, row] = rows[SOURCE, row] = 0
         rows[REST, row] = rows[REST + 1, row] = at
@@ -214,7 +216,7 @@ def walk_examples(
         if line_at != line_end and not is_sound(data, line_at, line_end, line_id, fields, stack):
             status[row] = ODD
         if status[row] != SOUND:
-            entry = begun
+            entry = first_entry
         first[row + 1] = entry
     return names
 
@@ -226,7 +228,7 @@ def _find_name_number(
     stop: int,
     before: int,
     names: int,
-    places: NDArray[np.int64],
+    positions: NDArray[np.int64],
     table: NDArray[np.int32],
     seed: int,
 ) -> tuple[int, int]:
@@ -235,14 +237,14 @@ def _find_name_number(
     The number is -1 where the name is not UTF-8. The name after the one `before` is tried first:
     rows mostly repeat the order of the last one.
     """
-    name_start, name_stop = places[0], places[1]
+    name_start, name_stop = positions[0], positions[1]
     guess = before + 1 if before + 1 < names else 0
     if guess < names and equal_bytes(data, start, stop, data, name_start[guess], name_stop[guess]):
         return guess, names
     mask = len(table) - 1
     value = np.uint64(0xCBF29CE484222325) ^ np.uint64(seed)
-    for place in range(start, stop):
-        value = (value ^ np.uint64(data[np.uint64(place)])) * np.uint64(0x100000001B3)
+    for index in range(start, stop):
+        value = (value ^ np.uint64(data[np.uint64(index)])) * np.uint64(0x100000001B3)
     slot = np.int64((value ^ (value >> np.uint64(32))) & np.uint64(mask))
     while table[slot] >= 0:
         number = table[slot]
@@ -269,8 +271,8 @@ _BYTES_LIST, _FLOAT_LIST = 6, 3  # fields of Feature
 @inner_kernel
 def _read_only_field(data: Bytes, start: int, stop: int, number: int) -> tuple[int, int]:
     """Where the content of the one field of a message lies; -1 where it is not that one field."""
-    found, wire, value_at, end = read_field(data, start, stop)
-    if end != stop or found != number or wire != LENGTH:
+    actual, wire, value_at, end = read_field(data, start, stop)
+    if end != stop or actual != number or wire != LENGTH:
         return np.int64(-1), np.int64(-1)
     return value_at, end
 
@@ -280,21 +282,21 @@ def _read_values(data: Bytes, start: int, stop: int, number: int) -> tuple[int, 
     """Where the value of a feature with one list lies (-1: something else), and if it has any."""
     if start == stop:
         return start, stop, False
-    begin, end = _read_only_field(data, start, stop, number)
-    if begin < 0 or begin == end:
-        return begin, end, False
-    begin, end = _read_only_field(data, begin, end, 1)
-    return begin, end, begin >= 0
+    first, last = _read_only_field(data, start, stop, number)
+    if first < 0 or first == last:
+        return first, last, False
+    first, last = _read_only_field(data, first, last, 1)
+    return first, last, first >= 0
 
 
 @inner_kernel
 def _take_payload(
-    data: Bytes, rows: NDArray[np.int64], row: int, place: int, start: int, stop: int
+    data: Bytes, rows: NDArray[np.int64], row: int, field_row: int, start: int, stop: int
 ) -> bool:
     """Note what a special feature says; False where a field says otherwise."""
-    if rows[place, row] >= 0:
-        return equal_bytes(data, start, stop, data, rows[place, row], rows[place + 1, row])
-    rows[place, row], rows[place + 1, row] = start, stop
+    if rows[field_row, row] >= 0:
+        return equal_bytes(data, start, stop, data, rows[field_row, row], rows[field_row + 1, row])
+    rows[field_row, row], rows[field_row + 1, row] = start, stop
     return True
 
 
@@ -321,31 +323,31 @@ def _read_line(
     fields: NDArray[np.int32],
     stack: NDArray[np.int64],
 ) -> int:
-    begin, end = rows[LINE_FEATURE, row], rows[LINE_FEATURE + 1, row]
-    begin, end, there = _read_values(data, begin, end, _BYTES_LIST)
-    if not there or not is_sound(data, begin, end, line_id, fields, stack):
+    first, last = rows[LINE_FEATURE, row], rows[LINE_FEATURE + 1, row]
+    first, last, has_value = _read_values(data, first, last, _BYTES_LIST)
+    if not has_value or not is_sound(data, first, last, line_id, fields, stack):
         return BAD_LINE
-    return SOUND if _take_payload(data, rows, row, LINE, begin, end) else LINES_DIFFER
+    return SOUND if _take_payload(data, rows, row, LINE, first, last) else LINES_DIFFER
 
 
 @inner_kernel
 def _read_labels(data: Bytes, rows: NDArray[np.int64], row: int) -> int:
-    begin, end = rows[LABEL_FEATURE, row], rows[LABEL_FEATURE + 1, row]
-    begin, end, _ = _read_values(data, begin, end, _FLOAT_LIST)
-    if begin < 0 or (end - begin) % 4 != 0:
+    first, last = rows[LABEL_FEATURE, row], rows[LABEL_FEATURE + 1, row]
+    first, last, _ = _read_values(data, first, last, _FLOAT_LIST)
+    if first < 0 or (last - first) % 4 != 0:
         return BAD_LABEL
-    return SOUND if _take_payload(data, rows, row, LABELS, begin, end) else TWICE
+    return SOUND if _take_payload(data, rows, row, LABELS, first, last) else TWICE
 
 
 @inner_kernel
 def _read_weight(data: Bytes, rows: NDArray[np.int64], row: int) -> int:
     """A list without values stands for 1, as Monolith has it."""
-    begin, end = rows[WEIGHT_FEATURE, row], rows[WEIGHT_FEATURE + 1, row]
-    begin, end, _ = _read_values(data, begin, end, _FLOAT_LIST)
-    size = end - begin
-    if begin < 0 or (size != 0 and size != 4):
+    first, last = rows[WEIGHT_FEATURE, row], rows[WEIGHT_FEATURE + 1, row]
+    first, last, _ = _read_values(data, first, last, _FLOAT_LIST)
+    size = last - first
+    if first < 0 or (size != 0 and size != 4):
         return BAD_WEIGHT
-    bits = np.int64(_ONE) if size == 0 else np.int64(read_fixed(data, begin, 4))
+    bits = np.int64(_ONE) if size == 0 else np.int64(read_fixed(data, first, 4))
     if rows[WEIGHT, row] not in (0, bits):
         return TWICE
     rows[WEIGHT, row] = bits

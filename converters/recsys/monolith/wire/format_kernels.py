@@ -197,9 +197,9 @@ def put_signed(out: Bytes, at: int, value: int) -> int:
 @inner_kernel
 def put_bytes(out: Bytes, at: int, data: Bytes, start: int, stop: int) -> int:
     """Copy bytes; the next place."""
-    to, origin = np.uint64(at), np.uint64(start)
-    for place in range(np.uint64(stop - start)):
-        out[to + place] = data[origin + place]
+    target, origin = np.uint64(at), np.uint64(start)
+    for index in range(np.uint64(stop - start)):
+        out[target + index] = data[origin + index]
     return at + stop - start
 
 
@@ -238,9 +238,9 @@ def equal_bytes(
     """Return whether two spans of bytes are equal."""
     if stop - start != other_stop - other_start:
         return False
-    one, two = np.uint64(start), np.uint64(other_start)
-    for place in range(np.uint64(stop - start)):  # noqa: SIM110 - kernels have no generators
-        if data[one + place] != other[two + place]:
+    first, second = np.uint64(start), np.uint64(other_start)
+    for index in range(np.uint64(stop - start)):
+        if data[first + index] != other[second + index]:
             return False
     return True
 
@@ -265,12 +265,12 @@ def message_shapes() -> tuple[dict[str, int], NDArray[np.int32]]:
     """Return the message types of an Example, an ExampleBatch and a LineId."""
     from ingot.converters.recsys.monolith.contract import example_pb2
 
-    found: dict[str, Any] = {}
+    messages: dict[str, Any] = {}
     for name in ("Example", "ExampleBatch"):
-        _collect_messages(example_pb2.DESCRIPTOR.message_types_by_name[name], found)
-    numbers = {name: at for at, name in enumerate(found)}
-    fields = np.zeros((len(found), NUMBERS), np.int32)
-    for name, message in found.items():
+        _collect_messages(example_pb2.DESCRIPTOR.message_types_by_name[name], messages)
+    numbers = {name: index for index, name in enumerate(messages)}
+    fields = np.zeros((len(messages), NUMBERS), np.int32)
+    for name, message in messages.items():
         for field in message.fields:
             following = numbers[field.message_type.name] if field.message_type else 0
             wire = _WIRES[_field_type(field)] << WIRE_SHIFT
@@ -279,13 +279,13 @@ def message_shapes() -> tuple[dict[str, int], NDArray[np.int32]]:
     return numbers, fields
 
 
-def _collect_messages(message: Any, found: dict[str, Any]) -> None:  # noqa: ANN401 - descriptors have no types
-    if message.name in found:
+def _collect_messages(message: Any, messages: dict[str, Any]) -> None:  # noqa: ANN401 - descriptors have no types
+    if message.name in messages:
         return
-    found[message.name] = message
+    messages[message.name] = message
     for field in message.fields:
         if field.message_type is not None:
-            _collect_messages(field.message_type, found)
+            _collect_messages(field.message_type, messages)
 
 
 def _field_type(field: Any) -> str:  # noqa: ANN401
@@ -340,15 +340,15 @@ def is_text(data: Bytes, at: int, stop: int) -> bool:
         if byte < 0x80:
             at += 1
             continue
-        more, least, value = _utf8_sequence(byte)
-        if more == 0 or stop - at <= more:
+        continuation, minimum, value = _utf8_sequence(byte)
+        if continuation == 0 or stop - at <= continuation:
             return False
-        for _ in range(more):
+        for _ in range(continuation):
             at += 1
             if data[at] & 0xC0 != 0x80:
                 return False
             value = (value << 6) | (np.int64(data[at]) & 0x3F)
-        if value < least or value > 0x10FFFF or 0xD800 <= value <= 0xDFFF:
+        if value < minimum or value > 0x10FFFF or 0xD800 <= value <= 0xDFFF:
             return False
         at += 1
     return True
@@ -427,14 +427,14 @@ def is_sound(
 
 @kernel
 def find_known_fields(
-    data: Bytes, start: Places, stop: Places, known: NDArray[np.int32], found: NDArray[np.bool_]
+    data: Bytes, start: Places, stop: Places, known: NDArray[np.int32], is_known: NDArray[np.bool_]
 ) -> None:
     """Find which unknown fields have numbers that another message knows."""
-    for at in range(len(start)):
-        place, found[at] = start[at], False
-        while 0 <= place < stop[at]:
-            number, wire, _, place = read_field(data, place, stop[at])
+    for index in range(len(start)):
+        position, is_known[index] = start[index], False
+        while 0 <= position < stop[index]:
+            number, wire, _, position = read_field(data, position, stop[index])
             if number < len(known) and known[number] & 0xFF:
                 declared, packed = (known[number] >> WIRE_SHIFT) & 0xFF, wire == LENGTH
                 packed &= known[number] & 0xFF == SCALARS
-                found[at] |= packed or wire == declared
+                is_known[index] |= packed or wire == declared

@@ -48,11 +48,11 @@ class ExampleWriter:
         lengths = self.sizes + framing.head_bytes
         if framing.sort_id:
             lengths += self._rows.sort_stop - self._rows.sort_start
-        ends = np.cumsum(lengths)
-        out = bytearray(int(ends[-1]) if len(ends) else 0)
+        stops = np.cumsum(lengths)
+        out = bytearray(int(stops[-1]) if len(stops) else 0)
         arguments = self._arrays, self._features, self.sizes, framing.bits
         kernels.write_examples(*arguments, np.frombuffer(out, np.uint8))
-        return out, ends
+        return out, stops
 
 
 def example_records(rows: Rows) -> Records:
@@ -84,7 +84,7 @@ def add_row_fields(rows: Rows) -> Rows:
     """
     labels = 4 * rows.label_first
     weight = np.where(rows.weighted, rows.weight, np.float32(0))
-    given = np.stack(
+    is_given = np.stack(
         [rows.line_start >= 0, labels[1:] > labels[:-1], np.full(len(rows), rows.weighted.any())]
     )
     contents = (
@@ -94,14 +94,14 @@ def add_row_fields(rows: Rows) -> Rows:
     )
     features = [
         spans.frame_fields(1 << 3 | LENGTH).frame_fields(number << 3 | LENGTH, which)
-        for spans, number, which in zip(contents, _LIST_FIELDS, given, strict=True)
+        for spans, number, which in zip(contents, _LIST_FIELDS, is_given, strict=True)
     ]
     out, start, stop = row_assembly.stack_spans(features, len(features))
     shift = len(rows.data)
     # Behind the features of each row, in the order of the three.
-    row, which = np.nonzero(given.T)
+    row, which = np.nonzero(is_given.T)
     before = rows.first[row + 1]
-    more = {
+    values_by_name = {
         "name": which + len(rows.names),
         "raw": np.zeros(len(row), np.bool_),
         "start": start[which, row] + shift,
@@ -109,10 +109,10 @@ def add_row_fields(rows: Rows) -> Rows:
     }
     nothing = np.zeros(len(row), np.int64)
     arrays = {
-        name: np.insert(getattr(rows, name), before, more.get(name, nothing))
+        name: np.insert(getattr(rows, name), before, values_by_name.get(name, nothing))
         for name in ENTRY_ARRAYS
     }
-    counts = np.diff(rows.first) + given.sum(axis=0)
+    counts = np.diff(rows.first) + is_given.sum(axis=0)
     names, data = (*rows.names, *ROW_FIELDS), np.concatenate([rows.data, out])
     return replace(rows, data=data, names=names, first=prefix_sums(counts), **arrays)
 
@@ -144,28 +144,28 @@ class BatchBuilder:
 
     def _is_full(self) -> bool:
         count = sum(map(len, self._waiting))
-        held = sum({id(rows.data): len(rows.data) for rows in self._waiting}.values())
+        bytes_held = sum({id(rows.data): len(rows.data) for rows in self._waiting}.values())
         features = sum(len(rows.name) for rows in self._waiting)
-        large = held >= MAX_RECORD["examplebatch"] or features >= MAX_BATCH_FEATURES
+        large = bytes_held >= MAX_RECORD["examplebatch"] or features >= MAX_BATCH_FEATURES
         return large or count >= self._size
 
     def _batches(self, *, end: bool) -> Iterator[Records]:
         rows = row_assembly.join_rows(self._waiting)
-        begin = 0
+        start = 0
         grouped = _GroupedRows(add_row_fields(rows), shared=self._shared)
-        while begin < len(rows):
-            last = min(begin + self._size, len(rows))
-            stop = grouped.group(begin, last)
-            if stop == len(rows) and stop - begin < self._size and not end:
+        while start < len(rows):
+            last = min(start + self._size, len(rows))
+            stop = grouped.group(start, last)
+            if stop == len(rows) and stop - start < self._size and not end:
                 break
-            self.early += stop - begin < self._size and stop < len(rows)
+            self.early += stop - start < self._size and stop < len(rows)
             records, filled, lost = grouped.batch()
             self.filled += filled
             self.lost_sort_ids += lost
             yield records
-            begin = stop
-        left = rows.part(begin, len(rows))
-        self._waiting = [row_assembly.compact_rows(left)] if len(left) else []
+            start = stop
+        remaining = rows.part(start, len(rows))
+        self._waiting = [row_assembly.compact_rows(remaining)] if len(remaining) else []
 
 
 class _GroupedRows:
@@ -205,8 +205,10 @@ class _GroupedRows:
         order_by_list(first, last, self._groups, lists)
         # -1 for a list of weights where no row of the batch has one, else 0.
         weights = len(self._rows.names) - 1
-        without = not self._rows.weighted[self._begin : self._end].any()
-        sizes = np.where(without & (self._names_of_lists() == weights), -1, 0).astype(np.int64)
+        has_no_weight = not self._rows.weighted[self._begin : self._end].any()
+        sizes = np.where(has_no_weight & (self._names_of_lists() == weights), -1, 0).astype(
+            np.int64
+        )
         kernels.measure_lists(self._arrays, lists, count, sizes)
         out = np.empty(int(np.maximum(sizes, 0).sum()) + 11 * self._lists, np.uint8)
         written = kernels.write_lists(
@@ -229,13 +231,13 @@ class _GroupedRows:
         ).SerializeToString()
         sort_id, lost = self._sort_id()
         data = np.concatenate([lists, np.frombuffer(numbers, np.uint8), rest, sort_id])
-        nothing, ends = np.zeros(1, np.int64), np.array([len(data) - len(sort_id), len(data)])
+        nothing, stops = np.zeros(1, np.int64), np.array([len(data) - len(sort_id), len(data)])
         records = Records(
             data=data,
             start=nothing,
-            stop=ends[:1],
-            sort_start=ends[:1],
-            sort_stop=ends[1:],
+            stop=stops[:1],
+            sort_start=stops[:1],
+            sort_stop=stops[1:],
             source=rows.source[begin : begin + 1],
             offset=nothing,
             record=nothing,

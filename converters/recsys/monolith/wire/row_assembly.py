@@ -99,19 +99,19 @@ class WalkedRows:
     status: NDArray[np.int8]  # int8[R]
     row: Places  # int64[R] as in `Rows`
 
-    def content(self, place: int, at: int) -> bytes:
-        """Return the bytes between two noted positions of row `at`."""
-        start, stop = self.rows[place : place + 2, at]
+    def content(self, field_row: int, row: int) -> bytes:
+        """Return the bytes between two noted positions of row `row`."""
+        start, stop = self.rows[field_row : field_row + 2, row]
         return self.records.data[start:stop].tobytes()
 
 
 @kernel
 def _gather_into(data: Bytes, start: Places, stop: Places, out: Bytes) -> None:
     """Copy stretches of bytes, one behind the other; those that begin at -1 are not there."""
-    at = 0
+    position = 0
     for one in range(len(start)):
         if start[one] >= 0:
-            at = put_bytes(out, at, data, start[one], stop[one])
+            position = put_bytes(out, position, data, start[one], stop[one])
 
 
 def gather_spans(data: Bytes, start: Places, stop: Places) -> tuple[Bytes, Places]:
@@ -139,25 +139,25 @@ class Spans:
     def frame_fields(
         self,
         tag: int,
-        given: NDArray[np.bool_] | None = None,
+        mask: NDArray[np.bool_] | None = None,
         *,
         sized: bool = True,
         empty: bool = True,
     ) -> "Spans":
         """Return each span as a field."""
-        which = np.ones(len(self), np.bool_) if given is None else given
-        which = which if empty else which & (self.stop > self.start)
-        places = np.empty(len(self) + 1, np.int64)
-        arguments = self.data, self.start, self.stop, which, tag, sized, places
+        is_framed = np.ones(len(self), np.bool_) if mask is None else mask
+        is_framed = is_framed if empty else is_framed & (self.stop > self.start)
+        offsets = np.empty(len(self) + 1, np.int64)
+        arguments = self.data, self.start, self.stop, is_framed, tag, sized, offsets
         put_framed(*arguments, np.empty(0, np.uint8))
-        out = np.empty(int(places[-1]), np.uint8)
+        out = np.empty(int(offsets[-1]), np.uint8)
         put_framed(*arguments, out)
-        return Spans(data=out, start=places[:-1], stop=places[1:])
+        return Spans(data=out, start=offsets[:-1], stop=offsets[1:])
 
     def join_between(self, start: Places, stop: Places) -> "Spans":
         """Join consecutive spans: those from `start` to before `stop`."""
-        places = np.append(self.start, self.stop[-1:] if len(self) else 0)
-        return Spans(data=self.data, start=places[start], stop=places[stop])
+        offsets = np.append(self.start, self.stop[-1:] if len(self) else 0)
+        return Spans(data=self.data, start=offsets[start], stop=offsets[stop])
 
 
 def empty_spans(count: int) -> Spans:
@@ -176,11 +176,11 @@ def spans_of_numbers(values: NDArray[np.generic]) -> Spans:
 
 def spans_of_varints(values: NDArray[np.int64]) -> Spans:
     """Return numbers as varints, negative ones as 64 bits."""
-    places = np.empty(len(values) + 1, np.int64)
-    put_varints(values, places, np.empty(0, np.uint8))
-    out = np.empty(int(places[-1]), np.uint8)
-    put_varints(values, places, out)
-    return Spans(data=out, start=places[:-1], stop=places[1:])
+    offsets = np.empty(len(values) + 1, np.int64)
+    put_varints(values, offsets, np.empty(0, np.uint8))
+    out = np.empty(int(offsets[-1]), np.uint8)
+    put_varints(values, offsets, out)
+    return Spans(data=out, start=offsets[:-1], stop=offsets[1:])
 
 
 def stack_spans(parts: list[Spans], pieces: int) -> tuple[Bytes, Places, Places]:
@@ -199,17 +199,17 @@ def join_spans(parts: list[Spans]) -> Spans:
     """Return the spans of the same thing in all parts, one behind the other."""
     data, start, stop = stack_spans(parts, len(parts))
     out, first = gather_spans(data, start.T.reshape(-1), stop.T.reshape(-1))
-    places = first[:: len(parts)]
-    return Spans(data=out, start=places[:-1], stop=places[1:])
+    offsets = first[:: len(parts)]
+    return Spans(data=out, start=offsets[:-1], stop=offsets[1:])
 
 
 def find_unsound(data: Bytes, start: Places, stop: Places, message: str) -> NDArray[np.bool_]:
     """Return which spans are not such a message, or need protobuf to decide it."""
     numbers, fields = message_shapes()
-    found = np.empty(len(start), np.bool_)
-    places = frozen(data), frozen(start), frozen(stop)
-    w.find_unsound_messages(*places, numbers[message], fields, new_grammar().stack, found)
-    return found
+    unsound = np.empty(len(start), np.bool_)
+    spans = frozen(data), frozen(start), frozen(stop)
+    w.find_unsound_messages(*spans, numbers[message], fields, new_grammar().stack, unsound)
+    return unsound
 
 
 def assemble_rows(noted: WalkedRows) -> tuple[Rows, list[Bad], NDArray[np.bool_]]:
@@ -218,11 +218,11 @@ def assemble_rows(noted: WalkedRows) -> tuple[Rows, list[Bad], NDArray[np.bool_]
     The third is bool[R] of the usable rows: LineId, labels or weight are in a field and in a
     feature, with the same value.
     """
-    said = noted.rows
-    doubled = (said[w.LINE] >= 0) & (said[w.LINE_FEATURE] >= 0)
-    doubled |= (said[w.LABELS] >= 0) & (said[w.LABEL_FEATURE] >= 0)
-    doubled |= (said[w.WEIGHT] != 0) & (said[w.WEIGHT_FEATURE] >= 0)
-    complaints = {int(at): _EXTRA_UNKNOWN for at in np.flatnonzero(noted.status == w.EXTRA)}
+    positions = noted.rows
+    doubled = (positions[w.LINE] >= 0) & (positions[w.LINE_FEATURE] >= 0)
+    doubled |= (positions[w.LABELS] >= 0) & (positions[w.LABEL_FEATURE] >= 0)
+    doubled |= (positions[w.WEIGHT] != 0) & (positions[w.WEIGHT_FEATURE] >= 0)
+    complaints = {int(row): _EXTRA_UNKNOWN for row in np.flatnonzero(noted.status == w.EXTRA)}
     doubtful = _read_special(noted)
     # A row can have all three in need of a second look.
     for _ in range(len(_SPECIAL)):
@@ -230,18 +230,18 @@ def assemble_rows(noted: WalkedRows) -> tuple[Rows, list[Bad], NDArray[np.bool_]
             break
         noted = _rewrite_doubtful(noted, doubtful, complaints)
         doubtful = np.setdiff1d(_read_special(noted), list(complaints))
-    for at in map(int, doubtful):
-        complaints[at] = _SPECIAL[int(noted.status[at])].reason, UNSUPPORTED
-    twice = [int(at) for at in np.flatnonzero(noted.status == w.TWICE)]
-    wrong = [_bad_row(noted, at, complaints) for at in sorted({*twice, *complaints})]
+    for row in map(int, doubtful):
+        complaints[row] = _SPECIAL[int(noted.status[row])].reason, UNSUPPORTED
+    twice = [int(row) for row in np.flatnonzero(noted.status == w.TWICE)]
+    wrong = [_bad_row(noted, row, complaints) for row in sorted({*twice, *complaints})]
     good = np.flatnonzero(noted.status == w.SOUND)
     return _build_rows(noted, good), wrong, doubled[good]
 
 
-def _bad_row(noted: WalkedRows, at: int, complaints: dict[int, tuple[str, str]]) -> Bad:
-    reason, detail = complaints.get(at, ("twice", _TWICE))
-    row = None if noted.row[at] < 0 else int(noted.row[at])
-    return replace(noted.records.bad(at, reason, detail), row=row)
+def _bad_row(noted: WalkedRows, number: int, complaints: dict[int, tuple[str, str]]) -> Bad:
+    reason, detail = complaints.get(number, ("twice", _TWICE))
+    row = None if noted.row[number] < 0 else int(noted.row[number])
+    return replace(noted.records.bad(number, reason, detail), row=row)
 
 
 def _read_special(noted: WalkedRows) -> Places:
@@ -253,14 +253,14 @@ def _read_special(noted: WalkedRows) -> Places:
     # A LineId may differ from its feature in the order of unknown fields only: Monolith itself
     # reads the feature, and writes the field anew.
     differ = np.flatnonzero(noted.status == w.LINES_DIFFER)
-    for at in map(int, differ):
-        said = rewrite_special(noted.content(w.LINE_FEATURE, at), w.BAD_LINE)
-        lines = [noted.content(w.LINE, at)]
-        if isinstance(said, bytes):
-            lines += example_pb2.Feature.FromString(said).bytes_list.value
+    for row in map(int, differ):
+        feature_bytes = rewrite_special(noted.content(w.LINE_FEATURE, row), w.BAD_LINE)
+        lines = [noted.content(w.LINE, row)]
+        if isinstance(feature_bytes, bytes):
+            lines += example_pb2.Feature.FromString(feature_bytes).bytes_list.value
         field, *feature = map(line_id_pb2.LineId.FromString, lines)
-        noted.status[at] = w.SOUND if feature == [field] else w.TWICE
-        noted.rows[w.LINE_FEATURE : w.LINE_FEATURE + 2, at] = -1
+        noted.status[row] = w.SOUND if feature == [field] else w.TWICE
+        noted.rows[w.LINE_FEATURE : w.LINE_FEATURE + 2, row] = -1
     if len(differ):
         w.read_special(*arguments, new_grammar())
     return np.flatnonzero(np.isin(noted.status, list(_SPECIAL)))
@@ -271,18 +271,18 @@ def _rewrite_doubtful(
 ) -> WalkedRows:
     """With special features written in the plain way where protobuf can read them."""
     pieces: dict[int, bytes] = {}
-    for at in map(int, doubtful):
-        special = _SPECIAL[int(noted.status[at])]
-        feature = rewrite_special(noted.content(special.place, at), int(noted.status[at]))
+    for row in map(int, doubtful):
+        special = _SPECIAL[int(noted.status[row])]
+        feature = rewrite_special(noted.content(special.place, row), int(noted.status[row]))
         if isinstance(feature, str):
-            complaints[at] = special.reason, feature
+            complaints[row] = special.reason, feature
         else:
-            pieces[at] = feature
+            pieces[row] = feature
     data, start, stop = append_pieces(noted.records.data, list(pieces.values()))
-    for at, begin, end in zip(pieces, start, stop, strict=True):
-        place = _SPECIAL[int(noted.status[at])].place
-        noted.rows[place : place + 2, at] = begin, end
-        noted.status[at] = w.SOUND
+    for row, first, last in zip(pieces, start, stop, strict=True):
+        field_row = _SPECIAL[int(noted.status[row])].place
+        noted.rows[field_row : field_row + 2, row] = first, last
+        noted.status[row] = w.SOUND
     return replace(noted, records=replace(noted.records, data=data))
 
 
@@ -290,13 +290,13 @@ def _build_rows(noted: WalkedRows, good: Places) -> Rows:
     entries, first, records = noted.entries, noted.first, noted.records.select(good)
     if len(good) < len(noted.status):
         counts = np.diff(first)
-        keep = np.zeros(len(noted.status), np.bool_)
-        keep[good] = True
-        entries = entries.compress(np.repeat(keep, counts), axis=1)
+        is_good = np.zeros(len(noted.status), np.bool_)
+        is_good[good] = True
+        entries = entries.compress(np.repeat(is_good, counts), axis=1)
         first = prefix_sums(counts[good])
-    said = noted.rows.take(good, axis=1)  # contiguous, which an index does not give
-    label, label_first = gather_spans(records.data, said[w.LABELS], said[w.LABELS + 1])
-    weight = said[w.WEIGHT].astype(np.uint32).view(np.float32)
+    positions = noted.rows.take(good, axis=1)  # contiguous, which an index does not give
+    label, label_first = gather_spans(records.data, positions[w.LABELS], positions[w.LABELS + 1])
+    weight = positions[w.WEIGHT].astype(np.uint32).view(np.float32)
     return Rows(
         data=records.data,
         names=noted.names,
@@ -309,15 +309,15 @@ def _build_rows(noted: WalkedRows, good: Places) -> Rows:
         sorted_id=entries[w.SORTED_ID].astype(np.int32),
         extra_start=entries[w.EXTRA_START],
         extra_stop=entries[w.EXTRA_STOP],
-        line_start=said[w.LINE],
-        line_stop=said[w.LINE + 1],
+        line_start=positions[w.LINE],
+        line_stop=positions[w.LINE + 1],
         label_first=label_first // 4,
         label=label.view(np.float32),
-        weighted=said[w.WEIGHT] != 0,
+        weighted=positions[w.WEIGHT] != 0,
         weight=weight,
-        source=said[w.SOURCE].astype(np.uint32),
-        rest_start=said[w.REST],
-        rest_stop=said[w.REST + 1],
+        source=positions[w.SOURCE].astype(np.uint32),
+        rest_start=positions[w.REST],
+        rest_stop=positions[w.REST + 1],
         sort_start=records.sort_start,
         sort_stop=records.sort_stop,
         record=records.record,
@@ -339,13 +339,13 @@ def compact_rows(rows: Rows) -> Rows:
     stops = np.concatenate([getattr(rows, stop) for _, stop in _SPANS])
     data, first = gather_spans(rows.data, starts, stops)
     moved: dict[str, Any] = {}
-    at = 0
+    position = 0
     for start, stop in _SPANS:
         before = getattr(rows, start)
-        places = slice(at, at + len(before))
-        moved[start] = np.where(before < 0, -1, first[:-1][places])
-        moved[stop] = np.where(before < 0, -1, first[1:][places])
-        at = places.stop
+        selection = slice(position, position + len(before))
+        moved[start] = np.where(before < 0, -1, first[:-1][selection])
+        moved[stop] = np.where(before < 0, -1, first[1:][selection])
+        position = selection.stop
     return replace(rows, data=data, **moved)
 
 
@@ -353,15 +353,15 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
     """Join rows one behind the other."""
     if len(parts) == 1:
         return parts[0]
-    numbers = {name: at for at, name in enumerate(parts[0].names)}
+    numbers = {name: number for number, name in enumerate(parts[0].names)}
     arrays: dict[str, list[Any]] = {name: [] for name in (*ENTRY_ARRAYS, *ROW_ARRAYS)}
     # Stretches of bytes, each once, and where they begin among all: places in the first stay.
     shifts: dict[int, tuple[Bytes, int]] = {}
-    at = 0
+    position = 0
     for part in sorted(parts, key=lambda part: -len(part.data)):
         if id(part.data) not in shifts:
-            shifts[id(part.data)] = part.data, at
-            at += len(part.data)
+            shifts[id(part.data)] = part.data, position
+            position += len(part.data)
     for part in parts:
         _, shift = shifts[id(part.data)]
         same = part.names is parts[0].names

@@ -39,10 +39,10 @@ from ingot.converters.recsys.monolith.wire.row_assembly import (
 def find_known(data: Bytes, start: Places, stop: Places, message: str) -> NDArray[np.bool_]:
     """Return which spans of unknown fields have one that a message knows."""
     numbers, fields = message_shapes()
-    found = np.zeros(len(start), np.bool_)
+    is_known = np.zeros(len(start), np.bool_)
     if (start != stop).any():
-        find_known_fields(data, start, stop, fields[numbers[message]], found)
-    return found
+        find_known_fields(data, start, stop, fields[numbers[message]], is_known)
+    return is_known
 
 
 def find_known_by_kind(
@@ -84,7 +84,10 @@ def index_examples_and_doubled(records: Records) -> tuple[Rows, list[Bad], NDArr
     """Index Examples, and return which rows hold something in a field and in a feature: bool[R]."""
     counts = _count_features(records)
     many = counts > MAX_FEATURES
-    wrong = [_too_many_features(records, int(at), int(counts[at])) for at in np.flatnonzero(many)]
+    wrong = [
+        _too_many_features(records, int(number), int(counts[number]))
+        for number in np.flatnonzero(many)
+    ]
     records = records.select(~many) if wrong else records
     noted = _walk_records(records, int(counts[~many].sum()))
     odd = np.flatnonzero(noted.status == w.ODD)
@@ -92,8 +95,8 @@ def index_examples_and_doubled(records: Records) -> tuple[Rows, list[Bad], NDArr
         records, complaints = _reencode_records(records, odd, "Example")
         noted = _walk_records(records, int(_count_features(records).sum()))
         complaints = {
-            int(at): records.bad(int(at), "message", UNSUPPORTED)
-            for at in np.flatnonzero(noted.status == w.ODD)
+            int(number): records.bad(int(number), "message", UNSUPPORTED)
+            for number in np.flatnonzero(noted.status == w.ODD)
         } | complaints
         wrong += complaints.values()
     rows, of_rows, doubled = assemble_rows(noted)
@@ -106,8 +109,8 @@ def _count_features(records: Records) -> Places:
     return counts
 
 
-def _too_many_features(records: Records, one: int, count: int) -> Bad:
-    return records.bad(one, "features", f"{count:,} of them; at most {MAX_FEATURES:,} are read")
+def _too_many_features(records: Records, number: int, count: int) -> Bad:
+    return records.bad(number, "features", f"{count:,} of them; at most {MAX_FEATURES:,} are read")
 
 
 def _walk_records(records: Records, entries_at_most: int) -> WalkedRows:
@@ -143,86 +146,90 @@ def _reencode_records(
 
     kind = getattr(example_pb2, message)
     wrong, pieces = {}, {}
-    for one in map(int, odd):
+    for number in map(int, odd):
         try:
-            pieces[one] = kind.FromString(records.message(one)).SerializeToString()
+            pieces[number] = kind.FromString(records.message(number)).SerializeToString()
         except DecodeError:
-            wrong[one] = records.bad(one, "message", f"it is not an {message}")
+            wrong[number] = records.bad(number, "message", f"it is not an {message}")
     return records.with_messages(pieces), wrong
 
 
-def index_batches(records: Records, most: int = _ENTRIES) -> Iterator[tuple[Rows, list[Bad]]]:
+def index_batches(
+    records: Records, max_features: int = _ENTRIES
+) -> Iterator[tuple[Rows, list[Bad]]]:
     """Yield the rows of records that are ExampleBatches, some at a time."""
-    taken: list[_Step] = []
-    held = 0.0  # of what memory allows
+    steps: list[_Step] = []
+    memory_share = 0.0  # of what memory allows
     for one, count in enumerate(_count_features(records).tolist()):
-        found = _find_batch(records, one, count)
-        if isinstance(found, Bad):
-            yield from _index_steps(taken)
-            yield empty_rows(), [found]
-            held = 0.0
+        batch = _find_batch(records, one, count)
+        if isinstance(batch, Bad):
+            yield from _index_steps(steps)
+            yield empty_rows(), [batch]
+            memory_share = 0.0
             continue
-        for row, many, share in found.steps(most):
-            if taken and (held + share > 1 or taken[0].batch.base is not found.base):
-                yield from _index_steps(taken)
-                held = 0.0
-            taken.append(_Step(found, row, many))
-            held += share
-    yield from _index_steps(taken)
+        for row, many, share in batch.steps(max_features):
+            if steps and (memory_share + share > 1 or steps[0].batch.base is not batch.base):
+                yield from _index_steps(steps)
+                memory_share = 0.0
+            steps.append(_Step(batch, row, many))
+            memory_share += share
+    yield from _index_steps(steps)
 
 
-def _index_steps(taken: "list[_Step]") -> Iterator[tuple[Rows, list[Bad]]]:
+def _index_steps(steps: "list[_Step]") -> Iterator[tuple[Rows, list[Bad]]]:
     """The rows of steps that go together, as far as the first batch with a bad one, and so on."""
-    if not taken:
+    if not steps:
         return
-    counts, each = ([step.many for step in taken], [step.batch.each for step in taken])
-    first = prefix_sums(np.repeat(each, counts))
+    counts, features_per_row = ([step.many for step in steps], [step.batch.each for step in steps])
+    first = prefix_sums(np.repeat(features_per_row, counts))
     entries = np.empty((w.ENTRY, int(first[-1])), np.int64)
-    said = np.full((w.ROW, len(first) - 1), -1, np.int64)
-    begin, names, numbers = 0, dict[bytes, int](), dict[tuple[bytes, ...], list[int]]()
-    for step in taken:
-        found = step.batch.names
-        if found not in numbers:
-            numbers[found] = [names.setdefault(name, len(names)) for name in found]
-        step.batch.take(numbers[found], step.many, entries, int(first[begin]), said, begin)
-        begin += step.many
-    batch = taken[0].batch
+    row_parts = np.full((w.ROW, len(first) - 1), -1, np.int64)
+    start, names, numbers = 0, dict[bytes, int](), dict[tuple[bytes, ...], list[int]]()
+    for step in steps:
+        batch_names = step.batch.names
+        if batch_names not in numbers:
+            numbers[batch_names] = [names.setdefault(name, len(names)) for name in batch_names]
+        step.batch.take(
+            numbers[batch_names], step.many, entries, int(first[start]), row_parts, start
+        )
+        start += step.many
+    batch = steps[0].batch
     noted = WalkedRows(
-        records=batch.base.select(np.repeat([step.batch.one for step in taken], counts)),
+        records=batch.base.select(np.repeat([step.batch.one for step in steps], counts)),
         names=tuple(names),
         first=first,
         entries=entries,
-        rows=said,
-        status=np.zeros(begin, np.int8),
-        row=np.concatenate([np.arange(step.row, step.row + step.many) for step in taken]),
+        rows=row_parts,
+        status=np.zeros(start, np.int8),
+        row=np.concatenate([np.arange(step.row, step.row + step.many) for step in steps]),
     )
-    taken.clear()
+    steps.clear()
     rows, wrong, _ = assemble_rows(noted)
-    begin = 0
-    for record, some in groupby(wrong, lambda bad: bad.record):
+    start = 0
+    for record, bad_rows in groupby(wrong, lambda bad: bad.record):
         end = int(np.searchsorted(rows.record, record, side="right"))
-        yield rows.part(begin, end), list(some)
-        begin = end
-    if begin < len(rows) or not wrong:
-        yield rows.part(begin, len(rows)) if begin else rows, []
+        yield rows.part(start, end), list(bad_rows)
+        start = end
+    if start < len(rows) or not wrong:
+        yield rows.part(start, len(rows)) if start else rows, []
 
 
-def _find_batch(records: Records, one: int, count: int) -> "_BatchRows | Bad":
+def _find_batch(records: Records, number: int, count: int) -> "_BatchRows | Bad":
     """A record whose rows can be taken, or what is wrong with it."""
     if count > MAX_FEATURES:
-        return _too_many_features(records, one, count)
+        return _too_many_features(records, number, count)
     base = records
-    walked = _walk_batch(base, one, count)
+    walked = _walk_batch(base, number, count)
     if walked is None:
-        batch = records.part(one, one + 1)
+        batch = records.part(number, number + 1)
         base, complaints = _reencode_records(batch, np.zeros(1, np.int64), "ExampleBatch")
-        one = 0
+        number = 0
         walked = None if complaints else _walk_batch(base, 0, int(_count_features(base)[0]))
         if walked is None:
             return complaints.get(0, base.bad(0, "message", UNSUPPORTED))
-    found = _BatchRows(base, one, *walked)
-    wrong = found.find_wrong()
-    return base.bad(one, *wrong) if wrong else found
+    batch_rows = _BatchRows(base, number, *walked)
+    wrong = batch_rows.find_wrong()
+    return base.bad(number, *wrong) if wrong else batch_rows
 
 
 def empty_rows() -> Rows:
@@ -230,41 +237,43 @@ def empty_rows() -> Rows:
     return index_examples(records_of_messages([]))[0]
 
 
-def _walk_batch(batch: Records, one: int, count: int) -> tuple[NDArray[np.int64], Places] | None:
+def _walk_batch(batch: Records, number: int, count: int) -> tuple[NDArray[np.int64], Places] | None:
     lists = np.empty((b.LIST, count), np.int64)
-    said = np.empty(b.BATCH, np.int64)
-    start, stop = int(batch.start[one]), int(batch.stop[one])
+    facts = np.empty(b.BATCH, np.int64)
+    start, stop = int(batch.start[number]), int(batch.stop[number])
     message = message_shapes()[0]["ExampleBatch"]
-    status = b.walk_lists(batch.data, start, stop, message, new_grammar(), lists, said)
-    return None if status == w.ODD else (lists[:, : said[b.BATCH_LISTS]], said)
+    status = b.walk_lists(batch.data, start, stop, message, new_grammar(), lists, facts)
+    return None if status == w.ODD else (lists[:, : facts[b.BATCH_LISTS]], facts)
 
 
 class _BatchRows:
     """The rows of ExampleBatch `one` of some records, of which a kernel noted the lists."""
 
-    def __init__(self, base: Records, one: int, lists: NDArray[np.int64], said: Places) -> None:
-        self.base, self.one = base, one
-        self._lists, self._said = lists, said
+    def __init__(self, base: Records, number: int, lists: NDArray[np.int64], facts: Places) -> None:
+        self.base, self.one = base, number
+        self._lists, self._said = lists, facts
         gathered, first = gather_spans(base.data, lists[b.NAME_START], lists[b.NAME_STOP])
         split = _split_names if len(gathered) <= _FEW_NAMES else _split_names.__wrapped__
         self.names = split(gathered.tobytes(), first.tobytes())
         self.each = int((lists[b.SPECIAL] == 0).sum())  # features of a row
-        self._size = int(said[b.BATCH_SIZE])
+        self._size = int(facts[b.BATCH_SIZE])
 
-    def steps(self, most: int) -> Iterator[tuple[int, int, float]]:
+    def steps(self, max_features: int) -> Iterator[tuple[int, int, float]]:
         """Yield some rows at a time: the first, how many, and their share of the memory limit."""
         self._cursors = self._lists[b.FIRST].copy()
         # Rows that stand for few features, and few bytes that each of them repeats.
-        lists, said = self._lists, self._said
+        lists, facts = self._lists, self._said
         lengths = lists[b.NAME_STOP] - lists[b.NAME_START]
         lengths += lists[w.EXTRA_STOP] - lists[w.EXTRA_START]
         lengths += np.where(lists[b.SHARED] == 1, lists[w.STOP] - lists[w.START], 0)
-        rest = int(said[b.BATCH_REST_STOP] - said[b.BATCH_REST_START])
+        rest = int(facts[b.BATCH_REST_STOP] - facts[b.BATCH_REST_START])
         repeated = int(lengths.sum()) + rest + len(self.base.sort_id(self.one))
-        each = int(max(1, min(most // max(1, lists.shape[1]), REPEATED // max(1, repeated))))
-        for row in range(0, self._size, each):
-            many = min(each, self._size - row)
-            yield row, many, many / each
+        rows_at_once = int(
+            max(1, min(max_features // max(1, lists.shape[1]), REPEATED // max(1, repeated)))
+        )
+        for row in range(0, self._size, rows_at_once):
+            many = min(rows_at_once, self._size - row)
+            yield row, many, many / rows_at_once
 
     def find_wrong(self) -> tuple[str, str] | None:
         """Return why the batch as a whole cannot be used: reason and detail; else None."""
@@ -276,12 +285,12 @@ class _BatchRows:
         if not 0 <= size <= MAX_BATCH_ROWS:
             return "batch_size", f"batch_size is {size:,}; it must be 0 to {MAX_BATCH_ROWS:,}"
         shared, counts = lists[b.SHARED] == 1, lists[b.COUNT]
-        for at in np.flatnonzero(~shared & (counts != size)):
-            found = f"{counts[at]:,} features, batch_size is {size:,}"
-            return "batch_size", f"{_quote_name(names[at])} has {found}"
-        for at in np.flatnonzero(shared & (counts == 0)):
-            return "shared", f"{_quote_name(names[at])} is SHARED and has no feature"
-        special = Counter(names[at] for at in np.flatnonzero(lists[b.SPECIAL]))
+        for number in np.flatnonzero(~shared & (counts != size)):
+            counts_text = f"{counts[number]:,} features, batch_size is {size:,}"
+            return "batch_size", f"{_quote_name(names[number])} has {counts_text}"
+        for number in np.flatnonzero(shared & (counts == 0)):
+            return "shared", f"{_quote_name(names[number])} is SHARED and has no feature"
+        special = Counter(names[number] for number in np.flatnonzero(lists[b.SPECIAL]))
         for name, times in special.most_common(1):
             if times > 1:
                 return "twice", f"{_quote_name(name)} occurs twice"
@@ -289,12 +298,12 @@ class _BatchRows:
 
     def _check_unknown(self) -> tuple[str, str] | None:
         """Unknown fields that the Examples of a batch would know: reason and detail."""
-        data, lists, said = self.base.data, self._lists, self._said
-        start, stop = said[b.BATCH_REST_START :][:1], said[b.BATCH_REST_STOP :][:1]
-        found = find_known(data, start, stop, "Example").any()
+        data, lists, facts = self.base.data, self._lists, self._said
+        start, stop = facts[b.BATCH_REST_START :][:1], facts[b.BATCH_REST_STOP :][:1]
+        is_known = find_known(data, start, stop, "Example").any()
         extra, raw = (lists[w.EXTRA_START], lists[w.EXTRA_STOP]), lists[w.RAW] == 1
-        found |= find_known_by_kind(data, *extra, raw, "NamedFeature", "NamedRawFeature").any()
-        if found:
+        is_known |= find_known_by_kind(data, *extra, raw, "NamedFeature", "NamedRawFeature").any()
+        if is_known:
             return "unknown", "an Example would read an unknown field as one of its own"
         if (extra[1] > extra[0])[lists[b.SPECIAL] > 0].any():
             return "unknown", "a list that describes the rows has unknown fields beside it"
@@ -305,29 +314,31 @@ class _BatchRows:
         numbers: list[int],
         count: int,
         entries: NDArray[np.int64],
-        at: int,
+        entry: int,
         rows: NDArray[np.int64],
-        begin: int,
+        first_row: int,
     ) -> None:
         """Note the next rows, from an entry and a row on; lists have names of these numbers."""
-        said, where = self._said, slice(begin, begin + count)
+        facts, selection = self._said, slice(first_row, first_row + count)
         self._lists[w.NAME] = numbers
-        rows[w.WEIGHT, where] = 0
-        rows[w.SOURCE, where] = self.base.source[self.one] or said[b.BATCH_SOURCE]
-        rest = said[b.BATCH_REST_START : b.BATCH_REST_STOP + 1, None]
-        rows[w.REST : w.REST + 2, where] = rest
+        rows[w.WEIGHT, selection] = 0
+        rows[w.SOURCE, selection] = self.base.source[self.one] or facts[b.BATCH_SOURCE]
+        rest = facts[b.BATCH_REST_START : b.BATCH_REST_STOP + 1, None]
+        rows[w.REST : w.REST + 2, selection] = rest
         cursors = self._cursors
-        b.take_batch_rows(self.base.data, self._lists, cursors, count, entries, at, rows, begin)
+        b.take_batch_rows(
+            self.base.data, self._lists, cursors, count, entries, entry, rows, first_row
+        )
 
 
 _FEW_NAMES: Final = 1 << 16  # bytes
 
 
 @lru_cache(maxsize=8)
-def _split_names(text: bytes, ends: bytes) -> tuple[bytes, ...]:
+def _split_names(text: bytes, offsets: bytes) -> tuple[bytes, ...]:
     """The names of lists: most batches have those of the batch before."""
     return tuple(
-        text[start:stop] for start, stop in pairwise(np.frombuffer(ends, np.int64).tolist())
+        text[start:stop] for start, stop in pairwise(np.frombuffer(offsets, np.int64).tolist())
     )
 
 
@@ -367,26 +378,28 @@ def index_instances(records: Records, lost: Counter[str]) -> tuple[Rows, list[Ba
     feature becomes the kind of its value, a missing instance_weight becomes 1; ids of features
     count from 0. `lost` counts the Instances by fields for which an Example has no place.
     """
-    found = [_convert_instance(records, at, lost) for at in range(len(records))]
-    messages = {at: message for at, message in enumerate(found) if message is not None}
+    messages_or_none = [_convert_instance(records, number, lost) for number in range(len(records))]
+    messages = {
+        number: message for number, message in enumerate(messages_or_none) if message is not None
+    }
     wrong = [
-        records.bad(at, "message", "it is not an Instance")
-        for at in range(len(records))
-        if at not in messages
+        records.bad(number, "message", "it is not an Instance")
+        for number in range(len(records))
+        if number not in messages
     ]
     sort_ids, first = gather_spans(records.data, records.sort_start, records.sort_stop)
-    bare = replace(records, data=sort_ids, sort_start=first[:-1], sort_stop=first[1:])
-    examples = bare.with_messages(messages).select(np.array(list(messages), np.int64))
-    rows, more = index_examples(examples)
-    return rows, sorted(wrong + more, key=lambda bad: bad.record)
+    without_messages = replace(records, data=sort_ids, sort_start=first[:-1], sort_stop=first[1:])
+    examples = without_messages.with_messages(messages).select(np.array(list(messages), np.int64))
+    rows, more_wrong = index_examples(examples)
+    return rows, sorted(wrong + more_wrong, key=lambda bad: bad.record)
 
 
-def _convert_instance(records: Records, at: int, lost: Counter[str]) -> bytes | None:
+def _convert_instance(records: Records, position: int, lost: Counter[str]) -> bytes | None:
     """An Instance as an Example, serialized; None where it is none."""
     from ingot.converters.recsys.monolith.contract import DecodeError, example_pb2, instance_pb2
 
     try:
-        instance = instance_pb2.Instance.FromString(records.message(at))
+        instance = instance_pb2.Instance.FromString(records.message(position))
         lost.update(_find_lost_fields(instance))
         example = example_pb2.Example(
             label=instance.label,
@@ -419,15 +432,19 @@ def _instance_features(instance: Any) -> Iterator[tuple[str, str | None, Any]]: 
     for slot, fids in slots.items():
         yield f"fc_slot_{slot}", "fid_v1_list", fids
     for feature in instance.feature:
-        given = next((name for name in _KINDS if len(getattr(feature, name))), None)
-        yield feature.name, _KINDS[given] if given else None, getattr(feature, given or "fid")
+        kind_name = next((name for name in _KINDS if len(getattr(feature, name))), None)
+        yield (
+            feature.name,
+            _KINDS[kind_name] if kind_name else None,
+            getattr(feature, kind_name or "fid"),
+        )
 
 
 def _find_lost_fields(instance: Any) -> set[str]:  # noqa: ANN401
     """What an Instance has that an Example of it has not."""
-    found = {name for name in _NO_PLACE if len(getattr(instance, name))}
+    lost = {name for name in _NO_PLACE if len(getattr(instance, name))}
     if any(sum(len(getattr(one, name)) > 0 for name in _KINDS) > 1 for one in instance.feature):
-        found.add("feature of several kinds")
+        lost.add("feature of several kinds")
     # Its LineId is copied whole, so unknown fields in it are kept.
     copy = type(instance)()
     copy.CopyFrom(instance)
@@ -435,5 +452,5 @@ def _find_lost_fields(instance: Any) -> set[str]:  # noqa: ANN401
     before = copy.ByteSize()
     copy.DiscardUnknownFields()
     if copy.ByteSize() != before:
-        found.add("unknown fields")
-    return found
+        lost.add("unknown fields")
+    return lost

@@ -92,34 +92,36 @@ def write_examples(rows: RowArrays, sizes: Places, totals: Places, bits: int, ou
     label, label_first, weight, source = rows.label, rows.label_first, rows.weight, rows.source
     rest_start, rest_stop = rows.rest_start, rows.rest_stop
     sort_start, sort_stop = rows.sort_start, rows.sort_stop
-    at = 0
+    position = 0
     for row in range(len(first) - 1):
         begin, end = sort_start[row], sort_stop[row]
-        at = put_frame_head(out, at, data, begin, end, source[row], totals[row], bits)
-        for wanted in (False, True):
+        position = put_frame_head(out, position, data, begin, end, source[row], totals[row], bits)
+        for is_raw in (False, True):
             for entry in range(first[row], first[row + 1]):
-                if raw[entry] != wanted:
+                if raw[entry] != is_raw:
                     continue
-                at = put_head(out, at, 2 if wanted else 1, sizes[entry])
+                position = put_head(out, position, 2 if is_raw else 1, sizes[entry])
                 begin, end = name_first[name[entry]], name_first[name[entry] + 1]
-                at = put_named(out, at, 1, names, begin, end)
+                position = put_named(out, position, 1, names, begin, end)
                 if start[entry] >= 0:
-                    at = put_head(out, at, 2, stop[entry] - start[entry])
-                    at = put_bytes(out, at, data, start[entry], stop[entry])
-                at = put_number(out, at, 3, ident[entry])
-                at = put_number(out, at, 6, sorted_id[entry])
-                at = put_bytes(out, at, data, extra_start[entry], extra_stop[entry])
+                    position = put_head(out, position, 2, stop[entry] - start[entry])
+                    position = put_bytes(out, position, data, start[entry], stop[entry])
+                position = put_number(out, position, 3, ident[entry])
+                position = put_number(out, position, 6, sorted_id[entry])
+                position = put_bytes(out, position, data, extra_start[entry], extra_stop[entry])
         if line_start[row] >= 0:
-            at = put_head(out, at, _LINE_ID, line_stop[row] - line_start[row])
-            at = put_bytes(out, at, data, line_start[row], line_stop[row])
-        at = put_named(out, at, _LABEL, label, 4 * label_first[row], 4 * label_first[row + 1])
+            position = put_head(out, position, _LINE_ID, line_stop[row] - line_start[row])
+            position = put_bytes(out, position, data, line_start[row], line_stop[row])
+        position = put_named(
+            out, position, _LABEL, label, 4 * label_first[row], 4 * label_first[row + 1]
+        )
         if weight[row]:
-            at = put_varint(out, at, np.int64(_WEIGHT << 3 | FIXED32))
-            at = put_fixed(out, at, np.uint64(weight[row]), 4)
+            position = put_varint(out, position, np.int64(_WEIGHT << 3 | FIXED32))
+            position = put_fixed(out, position, np.uint64(weight[row]), 4)
         if source[row]:
-            at = put_varint(out, at, np.int64(_SOURCE << 3 | VARINT))
-            at = put_varint(out, at, np.int64(source[row]))
-        at = put_bytes(out, at, data, rest_start[row], rest_stop[row])
+            position = put_varint(out, position, np.int64(_SOURCE << 3 | VARINT))
+            position = put_varint(out, position, np.int64(source[row]))
+        position = put_bytes(out, position, data, rest_start[row], rest_stop[row])
 
 
 @inner_kernel
@@ -141,31 +143,35 @@ def measure_lists(rows: RowArrays, lists: Lists, count: int, sizes: Places) -> N
     """
     order, first, shared = lists
     data, start, stop = rows.data, rows.start, rows.stop
-    for at in range(len(sizes)):
-        begin, end = first[at], first[at + 1]
-        one = order[begin]
-        equal = shared[at] and count > 1 and end - begin == count
-        for place in range(begin + 1, end):
+    for list_number in range(len(sizes)):
+        begin, end = first[list_number], first[list_number + 1]
+        first_entry = order[begin]
+        equal = shared[list_number] and count > 1 and end - begin == count
+        for index in range(begin + 1, end):
             if not equal:
                 break
-            other = order[place]
-            equal = equal_bytes(data, start[one], stop[one], data, start[other], stop[other])
-        shared[at] = equal
-        if sizes[at] < 0:
+            other = order[index]
+            equal = equal_bytes(
+                data, start[first_entry], stop[first_entry], data, start[other], stop[other]
+            )
+        shared[list_number] = equal
+        if sizes[list_number] < 0:
             continue
-        number = rows.name[one]
+        number = rows.name[first_entry]
         name_size = rows.name_first[number + 1] - rows.name_first[number]
-        extra_size = rows.extra_stop[one] - rows.extra_start[one]
-        size = _envelope_size(name_size, rows.ident[one], rows.sorted_id[one], extra_size)
+        extra_size = rows.extra_stop[first_entry] - rows.extra_start[first_entry]
+        size = _envelope_size(
+            name_size, rows.ident[first_entry], rows.sorted_id[first_entry], extra_size
+        )
         if equal:
             end = begin + 1
             size += 2
         else:
             size += _UNSET_SIZE * (count - (end - begin))
-        for place in range(begin, end):
-            entry = order[place]
+        for index in range(begin, end):
+            entry = order[index]
             size += size_with_head(2, max(stop[entry] - start[entry], 0))
-        sizes[at] = size
+        sizes[list_number] = size
 
 
 @kernel
@@ -183,58 +189,67 @@ def write_lists(
     raw, start, stop, ident, sorted_id = rows.raw, rows.start, rows.stop, rows.ident, rows.sorted_id
     extra_start, extra_stop = rows.extra_start, rows.extra_stop
     order, first, shared = lists
-    to = 0
-    for wanted in (False, True):
-        for at in range(len(sizes)):
-            one = order[first[at]]
-            if raw[one] != wanted or sizes[at] < 0:
+    position = 0
+    for is_raw in (False, True):
+        for number in range(len(sizes)):
+            first_entry = order[first[number]]
+            if raw[first_entry] != is_raw or sizes[number] < 0:
                 continue
-            to = put_head(out, to, 2 if wanted else 1, sizes[at])
-            to = put_named(out, to, 1, names, name_first[name[one]], name_first[name[one] + 1])
-            if shared[at]:
-                to = _put_feature(out, to, data, start[one], stop[one])
-                to = put_varint(out, to, np.int64(3 << 3 | VARINT))
-                to = put_varint(out, to, np.int64(1))
+            position = put_head(out, position, 2 if is_raw else 1, sizes[number])
+            position = put_named(
+                out,
+                position,
+                1,
+                names,
+                name_first[name[first_entry]],
+                name_first[name[first_entry] + 1],
+            )
+            if shared[number]:
+                position = _put_feature(out, position, data, start[first_entry], stop[first_entry])
+                position = put_varint(out, position, np.int64(3 << 3 | VARINT))
+                position = put_varint(out, position, np.int64(1))
             else:
                 row = begin_row
-                for place in range(first[at], first[at + 1]):
-                    entry = order[place]
-                    to = _put_unset(out, to, row_of[entry] - row)
-                    to = _put_feature(out, to, data, start[entry], stop[entry])
+                for index in range(first[number], first[number + 1]):
+                    entry = order[index]
+                    position = _put_unset(out, position, row_of[entry] - row)
+                    position = _put_feature(out, position, data, start[entry], stop[entry])
                     row = row_of[entry] + 1
-                to = _put_unset(out, to, begin_row + count - row)
-            to = put_number(out, to, 4, ident[one])
-            to = put_number(out, to, 6, sorted_id[one])
-            to = put_bytes(out, to, data, extra_start[one], extra_stop[one])
-    return to
+                position = _put_unset(out, position, begin_row + count - row)
+            position = put_number(out, position, 4, ident[first_entry])
+            position = put_number(out, position, 6, sorted_id[first_entry])
+            position = put_bytes(
+                out, position, data, extra_start[first_entry], extra_stop[first_entry]
+            )
+    return position
 
 
 @inner_kernel
-def _put_unset(out: Bytes, to: int, count: int) -> int:
+def _put_unset(out: Bytes, position: int, count: int) -> int:
     for _ in range(count):
-        to = put_head(out, to, 2, np.int64(0))
-    return to
+        position = put_head(out, position, 2, np.int64(0))
+    return position
 
 
 @inner_kernel
-def _put_feature(out: Bytes, to: int, data: Bytes, start: int, stop: int) -> int:
-    to = put_head(out, to, 2, np.int64(max(stop - start, 0)))
-    return put_bytes(out, to, data, start, stop) if stop > start else to
+def _put_feature(out: Bytes, position: int, data: Bytes, start: int, stop: int) -> int:
+    position = put_head(out, position, 2, np.int64(max(stop - start, 0)))
+    return put_bytes(out, position, data, start, stop) if stop > start else position
 
 
 # An `out` without room is not written to: a first call measures.
 
 
 @kernel
-def put_varints(values: NDArray[np.int64], places: Places, out: Bytes) -> None:
+def put_varints(values: NDArray[np.int64], offsets: Places, out: Bytes) -> None:
     """Write N varints one behind the other: int64[N + 1] where each begins, and the last ends."""
-    at, write = np.int64(0), len(out) > 0
-    for one in range(len(values)):
-        places[one] = at
+    position, write = np.int64(0), len(out) > 0
+    for index in range(len(values)):
+        offsets[index] = position
         if write:
-            put_signed(out, at, values[one])
-        at += signed_size(values[one])
-    places[len(values)] = at
+            put_signed(out, position, values[index])
+        position += signed_size(values[index])
+    offsets[len(values)] = position
 
 
 @kernel
@@ -242,25 +257,25 @@ def put_framed(
     data: Bytes,
     start: Places,
     stop: Places,
-    given: NDArray[np.bool_],
+    mask: NDArray[np.bool_],
     tag: int,
     sized: bool,
-    places: Places,
+    offsets: Places,
     out: Bytes,
 ) -> None:
     """Write stretches of bytes as N fields: int64[N + 1] where each begins, and the last ends."""
-    at, head, write = np.int64(0), varint_size(np.int64(tag)), len(out) > 0
-    for one in range(len(start)):
-        places[one] = at
-        size = stop[one] - start[one]
-        if not given[one]:
+    position, head, write = np.int64(0), varint_size(np.int64(tag)), len(out) > 0
+    for index in range(len(start)):
+        offsets[index] = position
+        size = stop[index] - start[index]
+        if not mask[index]:
             continue
         if write:
-            to = put_varint(out, at, np.int64(tag))
+            next_position = put_varint(out, position, np.int64(tag))
             if sized:
-                to = put_varint(out, to, size)
-            put_bytes(out, to, data, start[one], stop[one])
-        at += head + size
+                next_position = put_varint(out, next_position, size)
+            put_bytes(out, next_position, data, start[index], stop[index])
+        position += head + size
         if sized:
-            at += varint_size(size)
-    places[len(start)] = at
+            position += varint_size(size)
+    offsets[len(start)] = position

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ingot.converters.recsys.monolith.contract import FEATURE_KINDS
 from ingot.converters.recsys.monolith.record_index import Bad, Records, Rows
 from ingot.converters.recsys.monolith.tables.arrow_to_examples import encode_batch
-from ingot.converters.recsys.monolith.tables.column_plan import Plan
+from ingot.converters.recsys.monolith.tables.column_plan import ColumnPlan
 from ingot.converters.recsys.monolith.tables.rows_to_arrow import decode_batch
 from ingot.converters.recsys.monolith.tables.schema import TableSchema, see_rows
 from ingot.converters.recsys.monolith.wire.message_writer import example_records
@@ -40,7 +40,9 @@ def values_of(kind: str) -> st.SearchStrategy[Any]:
     return next((each for name, each in _VALUES.items() if kind.startswith(name)), BYTES)
 
 
-def encode_records(batch: pa.RecordBatch, plan: Plan, first: int) -> tuple[Records, list[Bad]]:
+def encode_records(
+    batch: pa.RecordBatch, plan: ColumnPlan, first: int
+) -> tuple[Records, list[Bad]]:
     """Rows of a table as Example messages."""
     rows, bad = encode_batch(batch, plan, first)
     return example_records(rows), bad

@@ -504,7 +504,7 @@ def test_counts_of_distinct_tokens(tokens, parts):
 
 
 def test_counts_beyond_the_memory_are_estimates():
-    found = Distinct(most=1000)
+    found = Distinct(max_hashes=1000)
     for part in range(20):
         numbers = [b"%d" % (n % 30_000) for n in range(part * 4000, part * 4000 + 4000)]
         found.add(pa.array(numbers, pa.large_binary()))

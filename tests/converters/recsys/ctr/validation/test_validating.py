@@ -249,7 +249,7 @@ def test_entities_are_compared_in_bounded_passes(tmp_path, per_pass):
         "train": [f"u{n}" for n in range(900)] * 2,
         "valid": ["v", None, *(f"u{n}" for n in range(890, 950)), "u3"],
     }
-    entities = Entities(featuremap=FeatureMap(features=()), found=Findings(), per_pass=per_pass)
+    entities = Entities(featuremap=FeatureMap(features=()), findings=Findings(), per_pass=per_pass)
     for split, texts in names.items():
         (tmp_path / split).mkdir()
         column = pa.array(texts, pa.string())
@@ -266,7 +266,7 @@ def test_entities_are_compared_in_bounded_passes(tmp_path, per_pass):
 @pytest.mark.more
 def test_memory_does_not_follow_the_number_of_entities_or_repeated_ids(tmp_path, monkeypatch):
     monkeypatch.setattr(row_rules, "_BATCH", 1 << 11)
-    entities = Entities(featuremap=FeatureMap(features=()), found=Findings(), per_pass=1 << 12)
+    entities = Entities(featuremap=FeatureMap(features=()), findings=Findings(), per_pass=1 << 12)
     (tmp_path / "train").mkdir()
     for name in ("a", "b"):
         table = pa.table({"row_id": np.arange(100_000)})
