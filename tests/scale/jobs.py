@@ -103,7 +103,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 def in_store(job: Job, s3: Storage, folder: Path) -> tuple[list[str], str]:
     """Do a job on this machine; its command with input and output in a store, and its URL."""
     job.prepare(folder)
-    assert ingot_alone(folder, *job.words).returncode == 0
+    assert ingot(folder, *job.words).returncode == 0
     source = {f"{folder.name}/src/{p.name}": p.read_bytes() for p in (folder / "src").iterdir()}
     s3.put("bucket", source)
     place = f"s3://bucket/{folder.name}"
