@@ -35,11 +35,11 @@ demo: $(VENV)/.core.stamp ## the main job on every data set of examples/, offlin
 test: $(VENV)/.test.stamp ## the test suite: some minutes on two cores
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-test-more: $(VENV)/.dev.stamp ## what CI runs besides: torch, Ray, tables, browsers, peers, slow properties
-	$(BIN)/python -m pytest $(PYTEST_ARGS) --all-examples -m "(more or hypothesis) and not long and not attack"
+test-more: $(VENV)/.dev.stamp ## what CI runs besides: torch, Ray, tables, browsers, peers, stores, kills
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "more and not long and not attack"
 
-test-long: $(VENV)/.dev.stamp ## big inputs and long comparisons
-	$(BIN)/python -m pytest -m long
+test-long: $(VENV)/.dev.stamp ## big inputs, long comparisons, all cases of each kind, all examples of properties
+	$(BIN)/python -m pytest --all-examples -m "(long or hypothesis) and not attack"
 
 test-attack: $(VENV)/.dev.stamp ## damaged inputs and kills: a tenth; ATTACK_SHARE=1 for all, ATTACK_SEED=n
 	ATTACK_SHARE=$(ATTACK_SHARE) ATTACK_SEED=$(ATTACK_SEED) $(BIN)/python -m pytest -n 2 -rP -m attack

@@ -4,7 +4,7 @@ import gc
 import os
 import shutil
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +22,35 @@ if TYPE_CHECKING:
 
 def first_quick(cases: Iterable[Any], quick: int = 1) -> list[Any]:
     """Cases for `parametrize` of which the first few are of `make test`, all of `test-more`."""
-    params = [one if hasattr(one, "marks") else _as_param(one) for one in cases]
+    params = [_as_param(one) for one in cases]
     late = [pytest.param(*one.values, id=one.id, marks=[*one.marks, MORE]) for one in params]
     return [*params[:quick], *late[quick:]]
 
 
+def first_more(cases: Iterable[Any], count: int = 1) -> list[Any]:
+    """Cases for `parametrize` of which `test-long` alone runs all but the first few."""
+    params = [_as_param(one) for one in cases]
+    return [*params[:count], *map(_leave_to_long, params[count:])]
+
+
+def one_of_each(cases: Iterable[Any], kind: Callable[..., Any]) -> list[Any]:
+    """Cases for `parametrize` of which `test-long` alone runs those of a kind that came before."""
+    params, seen = [_as_param(one) for one in cases], []
+    for number, param in enumerate(params):
+        found = kind(*param.values)
+        if found in seen:
+            params[number] = _leave_to_long(param)
+        seen.append(found)
+    return params
+
+
+def _leave_to_long(param: Any) -> Any:
+    return pytest.param(*param.values, id=param.id, marks=[*param.marks, pytest.mark.long])
+
+
 def _as_param(case: Any) -> Any:
+    if hasattr(case, "marks"):
+        return case
     return pytest.param(*case) if isinstance(case, tuple) else pytest.param(case)
 
 
@@ -40,7 +63,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 hypothesis.settings.register_profile("ingot", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("ingot")
 
-# `make test` draws fewer examples of each property; `make test-more` draws all of them.
+# `make test` and `make test-more` draw fewer examples of each property; `make test-long` all.
 QUICK_SHARE = 4
 LEAST_EXAMPLES = 10
 

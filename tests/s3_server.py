@@ -30,7 +30,10 @@ _CHUNK = 64 << 10
 _SERVE = """
 import logging, sys
 logging.getLogger("werkzeug").setLevel(logging.ERROR)
+from moto.s3.models import FakeMultipart
 from moto.server import ThreadedMotoServer
+# moto loops over the parts themselves: it answers 500 to an abort if a part comes meanwhile.
+FakeMultipart.dispose = lambda self: [part.dispose() for part in list(self.parts.values())]
 server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
 server.start()
 print(server.get_host_and_port()[1], flush=True)
@@ -149,6 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     proxy: Proxy
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else each body waits 40 ms for the headers before it
     upstream: http.client.HTTPConnection | None = None
 
     def setup(self) -> None:

@@ -23,7 +23,7 @@ from ingot.agent.session import run_once
 from ingot.agent.state import Order, State
 from ingot.cli.app import app
 from ingot.converters.errors import ModelError
-from tests.conftest import SURE, first_quick
+from tests.conftest import SURE, first_quick, one_of_each
 
 
 def _beside(name: str) -> Any:
@@ -108,7 +108,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("order", "names", "wanted"), first_quick(CASES))
+@pytest.mark.parametrize(("order", "names", "wanted"), first_quick(one_of_each(CASES, kind=lambda *case: case[2])))
 def test_what_an_obedient_model_says_is_stopped(
     victim: Victim, order: Any, names: tuple[str, str], wanted: str
 ) -> None:

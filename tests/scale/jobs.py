@@ -103,7 +103,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 def in_store(job: Job, s3: Storage, folder: Path) -> tuple[list[str], str]:
     """Do a job on this machine; its command with input and output in a store, and its URL."""
     job.prepare(folder)
-    assert ingot_alone(folder, *job.words).returncode == 0
+    assert ingot(folder, *job.words).returncode == 0
     source = {f"{folder.name}/src/{p.name}": p.read_bytes() for p in (folder / "src").iterdir()}
     s3.put("bucket", source)
     place = f"s3://bucket/{folder.name}"
@@ -170,6 +170,8 @@ def _write_ctr(folder: Path) -> None:
     subprocess.run(command, check=True, capture_output=True)
 
 
+# One process: most of the time of so small a lake is the start of processes.
+_LAKE = ("lake", "run", "src", "--out", "o", *SURE, "--jobs", "1")
 TOKENIZER = str(EXAMPLES / "tokenizer/tokenizer.json")
 _TOKENS = ("tokens", "build", "--input-dir", "src", "--tokenizer", TOKENIZER, "--append-eod")
 JOBS = {
@@ -177,7 +179,7 @@ JOBS = {
     for job in (
         Job("convert", _write_texts, ("convert", "m.json", "src", "--out", "o")),
         Job("tokens", _write_tables, (*_TOKENS, "--output-prefix", "o/t"), target="o/t"),
-        Job("lake", _write_lake, ("lake", "run", "src", "--out", "o", *SURE), phases=2),
+        Job("lake", _write_lake, _LAKE, phases=2),
     )
 }
 _RARE = ("--frequency-threshold", "3", "--threads", "1")

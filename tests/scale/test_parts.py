@@ -271,7 +271,7 @@ def test_parts_of_a_lake_with_other_options(
     for end in (("--shard", "1/2"), (), ("--shard", "merge")):
         code, said = run_here(*words, "--records", "jsonl", *end)
         assert (code, differs in said) == (1, True), said
-    assert run_here(*words, "--shard", "1/2", "--jobs", "1")[0] == 5
+    assert run_here(*words, "--shard", "1/2", "--jobs", "2")[0] == 5
     assert run_here("merge", "o")[0] == 0
     assert run_here(*words, "--records", "jsonl")[0] == 0  # after the merge it is a lake's change
     assert run_here(*words, "--mode", "pt", "--shard", "0/2")[0] == 5

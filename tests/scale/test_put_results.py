@@ -6,13 +6,14 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.s3_server import Asked, Fault, Storage
-from tests.scale.jobs import RECSYS_JOBS, RESULT, Job, ingot_alone, program, tree
+from tests.scale.jobs import RECSYS_JOBS, RESULT, Job, ingot, program, tree
 
 OTHER = {
     "criteo": ("--frequency-threshold", "4"),
@@ -38,7 +39,7 @@ def job(request: pytest.FixtureRequest) -> Job:
 def whole(job: Job, tmp_path: Path) -> dict[str, bytes]:
     """What the job makes in a folder; the input is beside it."""
     job.prepare(tmp_path)
-    done = ingot_alone(tmp_path, *job.words)
+    done = ingot(tmp_path, *job.words)
     assert done.returncode == 0, done.stderr
     return tree(tmp_path / RESULT)
 
@@ -55,7 +56,8 @@ def stored(s3: Storage, prefix: str) -> dict[str, bytes]:
 def own_tmp(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A temporary folder of the commands of this test."""
     (folder / "tmp").mkdir()
-    monkeypatch.setenv("TMPDIR", str(folder / "tmp"))
+    monkeypatch.setenv("TMPDIR", str(folder / "tmp"))  # of processes
+    monkeypatch.setattr(tempfile, "tempdir", str(folder / "tmp"))  # of this one
     return folder / "tmp"
 
 
@@ -69,25 +71,25 @@ def test_a_store_has_the_bytes_of_a_folder(
     unfinished = own_tmp(tmp_path, monkeypatch)
     prefix = tmp_path.name
     words = words_to(job, f"s3://bucket/{prefix}")
-    done = ingot_alone(tmp_path, *words)
+    done = ingot(tmp_path, *words)
     assert done.returncode == 0, done.stderr
     assert f"s3://bucket/{prefix}" in done.stdout
     assert str(tmp_path) not in done.stdout
     assert stored(s3, prefix) == whole
     assert not [path for path in unfinished.rglob("*") if path.is_file()]
     tally = s3.proxy.begin()
-    done = ingot_alone(tmp_path, *words)
+    done = ingot(tmp_path, *words)
     assert "nothing to do" in done.stdout
     assert not {name for name in tally.requests if name.startswith(("PUT", "POST", "DELETE"))}
     s3.put("bucket", {f"{prefix}/notes.txt": b"of a person"})
-    refused = ingot_alone(tmp_path, *words, "--overwrite")
+    refused = ingot(tmp_path, *words, "--overwrite")
     assert "nothing to do" in refused.stdout
     (tmp_path / "src" / "more").write_bytes(b"")  # no input: nothing of it changes
     name = next(name for name in whole if name not in ("manifest.json", "stats.json"))
     s3.put("bucket", {f"{prefix}/{name}": b"cut"})
-    refused = ingot_alone(tmp_path, *words)
+    refused = ingot(tmp_path, *words)
     assert "holds a damaged result" in refused.stderr
-    refused = ingot_alone(tmp_path, *words, "--overwrite")
+    refused = ingot(tmp_path, *words, "--overwrite")
     assert "such as notes.txt" in refused.stderr
 
 
@@ -143,7 +145,7 @@ def test_killed_puts_go_on(
         there = stored(s3, prefix)
         if "manifest.json" in there:  # then everything else is there, too
             assert there.items() >= whole.items()
-        done = ingot_alone(tmp_path, *words)
+        done = ingot(tmp_path, *words)
         assert done.returncode == 0, done.stderr
         assert stored(s3, prefix) == whole
     record_property("killed while putting", f"{killed} of {KILLS}")
@@ -161,24 +163,24 @@ def test_parts_share_a_folder_and_a_merge_puts(
     prefix = tmp_path.name
     url = f"s3://bucket/{prefix}"
     words = words_to(job, url)
-    refused = ingot_alone(tmp_path, *words, "--shard", "0/2")
+    refused = ingot(tmp_path, *words, "--shard", "0/2")
     assert "--tmp-dir" in refused.stderr
     words = (*words, "--tmp-dir", str(unfinished))
     told: list[str] = []
     while not all(f"ingot merge {url}" in one for one in told[-2:] or [""]):
         for number in (1, 0):
-            done = ingot_alone(tmp_path, *words, "--shard", f"{number}/2")
+            done = ingot(tmp_path, *words, "--shard", f"{number}/2")
             assert done.returncode == 5, done.stderr
             told.append(done.stderr)
         assert len(told) <= 8
     assert "manifest.json" not in stored(s3, prefix)
     assert not kill_request(s3, tmp_path, ("merge", url), at=4, lost=True)
     assert "manifest.json" not in stored(s3, prefix)
-    done = ingot_alone(tmp_path, "merge", url)
+    done = ingot(tmp_path, "merge", url)
     assert done.returncode == 0, done.stderr
     assert stored(s3, prefix) == whole
     assert not [path for path in unfinished.rglob("*") if path.suffix != ".ingot-lock"]
-    assert ingot_alone(tmp_path, "merge", url).returncode == 0
+    assert ingot(tmp_path, "merge", url).returncode == 0
 
 
 def test_a_replacement_that_is_killed_goes_on(
@@ -190,8 +192,8 @@ def test_a_replacement_that_is_killed_goes_on(
 ) -> None:
     unfinished = own_tmp(tmp_path, monkeypatch)
     words = words_to(job, f"s3://bucket/{tmp_path.name}")
-    assert ingot_alone(tmp_path, *words, *OTHER[job.name]).returncode == 0
-    refused = ingot_alone(tmp_path, *words)
+    assert ingot(tmp_path, *words, *OTHER[job.name]).returncode == 0
+    refused = ingot(tmp_path, *words)
     assert f"s3://bucket/{tmp_path.name}: holds another result" in refused.stderr
     words = (*words, "--overwrite")
     for at in (1, 3):  # the manifest is the first to go
@@ -200,7 +202,7 @@ def test_a_replacement_that_is_killed_goes_on(
     assert not kill_request(s3, tmp_path, words, at=4, lost=True)
     (run,) = unfinished.rglob("run.json")
     made = run.read_bytes()
-    done = ingot_alone(tmp_path, *words[:-1])
+    done = ingot(tmp_path, *words[:-1])
     assert done.returncode == 0, done.stderr
     assert stored(s3, tmp_path.name) == whole
     assert s3.get(f"/bucket/{tmp_path.name}/run.json") == made  # it was put and not made again
@@ -216,10 +218,8 @@ def test_multi_hot_data_are_put(
     (tmp_path / "m.json").write_text(json.dumps(parameters))
     criteo = RECSYS_JOBS["criteo"]
     criteo.prepare(tmp_path)
-    assert ingot_alone(tmp_path, *criteo.words).returncode == 0
+    assert ingot(tmp_path, *criteo.words).returncode == 0
     for out in ("wide", f"s3://bucket/{tmp_path.name}"):
-        done = ingot_alone(
-            tmp_path, "criteo", "multihot", RESULT, "--config", "m.json", "--out", out
-        )
+        done = ingot(tmp_path, "criteo", "multihot", RESULT, "--config", "m.json", "--out", out)
         assert done.returncode == 0, done.stderr
     assert stored(s3, tmp_path.name) == tree(tmp_path / "wide")

@@ -20,6 +20,7 @@ from tests.scale.jobs import (
     RESULT,
     Job,
     in_store,
+    ingot,
     ingot_alone,
     joined_tokens,
     tree,
@@ -44,7 +45,7 @@ def kill_node(ray_cluster: Any, number: int) -> None:
 @pytest.mark.parametrize("job", ALL.values(), ids=ALL)
 def test_a_cluster_makes_what_one_machine_makes(job: Job, ray_cluster: Any, tmp_path: Path) -> None:
     job.prepare(tmp_path)
-    assert ingot_alone(tmp_path, *job.words).returncode == 0
+    assert ingot(tmp_path, *job.words).returncode == 0
     whole = tree(tmp_path / RESULT)
     shutil.rmtree(tmp_path / RESULT)
     done = ingot_alone(
@@ -68,7 +69,7 @@ def test_killed_nodes_change_no_byte(
     job: Job, ray_cluster: Any, tmp_path: Path, record_property: Any
 ) -> None:
     job.prepare(tmp_path)
-    assert ingot_alone(tmp_path, *job.words).returncode == 0
+    assert ingot(tmp_path, *job.words).returncode == 0
     whole = tree(tmp_path / RESULT)
     shutil.rmtree(tmp_path / RESULT)
     words = (*job.words, "--runner", "ray", "--ray-address", ray_cluster.address)

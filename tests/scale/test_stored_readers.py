@@ -7,14 +7,14 @@ import pytest
 from ingot.converters.errors import SourceError
 from ingot.converters.output import object_store as store
 from tests.s3_server import Storage
-from tests.scale.jobs import RECSYS_JOBS, RESULT, ingot_alone, tree
+from tests.scale.jobs import RECSYS_JOBS, RESULT, ingot, tree
 
 
 def make_and_put(name: str, folder: Path) -> tuple[Path, str]:
     """Do a job on this machine, and put its result into the store; gives both places."""
     job, url = RECSYS_JOBS[name], f"s3://bucket/{folder.name}"
     job.prepare(folder)
-    done = ingot_alone(folder, *job.words)
+    done = ingot(folder, *job.words)
     assert done.returncode == 0, done.stderr
     made = folder / RESULT
     for name in (*tree(made), "run.json"):
@@ -68,13 +68,13 @@ def test_monolith_reads_results_in_a_store(s3: Storage, tmp_path: Path) -> None:
     made, url = make_and_put("monolith", tmp_path)
     words = ("monolith", "convert", "--from", "parquet", "--to", "example")
     for place, out in ((str(made), "here"), (url, "there")):
-        done = ingot_alone(tmp_path, *words, place, f"{tmp_path / out}/")
+        done = ingot(tmp_path, *words, place, f"{tmp_path / out}/")
         assert done.returncode == 0, done.stderr
     here, there = (tree(tmp_path / out) for out in ("here", "there"))
     assert len(here) > 12
     assert here == there
     words = (*words[:3], "example", *words[4:], "here", f"{url}/examples")
-    done = ingot_alone(tmp_path, *words)
+    done = ingot(tmp_path, *words)
     assert done.returncode == 0, done.stderr
     table = read_arrow(tmp_path / "here").read_all()
     assert table.num_rows > 1000

@@ -35,6 +35,7 @@ from ingot.converters.records.readers import read_records
 from ingot.converters.rows import BadRow, Batch
 from ingot.converters.sources import Source, open_source
 from ingot.converters.sources.facts import SourceSpec
+from tests.conftest import first_more
 
 PT = {"version": 2, "text": "text", "meta": {"original_id": "id", "token_count": "count"}}
 SFT = {
@@ -192,11 +193,19 @@ LINES = [
     b'{"id": "e", "text": "\xff"}',
     b'\xef\xbb\xbf{"id": "f", "text": "a mark within"}',
 ]
+MARK = b"\xef\xbb\xbf"
+# What a file begins and ends with: each once, then the other pairs.
+ENDS = [(b"", b"\n"), (MARK, b""), (MARK + b"\n", b"\n\n \n"), (b"\n\n", b"\n")]
+ENDS += [
+    (first, last)
+    for first in (b"", MARK, MARK + b"\n", b"\n\n")
+    for last in (b"\n", b"", b"\n\n \n")
+    if (first, last) not in ENDS
+]
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("last", [b"\n", b"", b"\n\n \n"])
-@pytest.mark.parametrize("first", [b"", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n", b"\n\n"])
+@pytest.mark.parametrize(("first", "last"), first_more(ENDS, 4))
 @pytest.mark.parametrize("form", ["jsonl", "text"])
 def test_a_large_file_of_lines_is_cut_and_gives_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bytes, last: bytes, form: str

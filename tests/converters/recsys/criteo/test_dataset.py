@@ -23,6 +23,7 @@ from ingot.converters.errors import SourceError
 from ingot.converters.recsys.criteo import CriteoBatch, CriteoDataset, MultiHot
 from ingot.converters.recsys.criteo.contract import KEYS
 from ingot.converters.sources.recognizers.criteo import SPARSE
+from tests.conftest import first_more
 from tests.converters.recsys.criteo.arrays import made_up, row_ids, write, write_days
 
 # torch warns of more workers than processors; here they are meant.
@@ -223,7 +224,9 @@ def left_at(data: CriteoDataset, cut: int) -> tuple[list[list[int]], dict[str, A
 
 
 @pytest.mark.more
-@pytest.mark.parametrize(("before", "after"), [(0, 0), (1, 1), (2, 2), (3, 3), (0, 2), (3, 0)])
+@pytest.mark.parametrize(
+    ("before", "after"), first_more([(0, 0), (2, 2), (3, 0), (0, 2), (1, 1), (3, 3)], 3)
+)
 @pytest.mark.parametrize("options", [{}, {"shuffle_batches": True}, {"shuffle_rows": True}])
 def test_an_epoch_goes_on_as_if_nothing_had_happened(
     days: Path, before: int, after: int, options: dict[str, Any]
