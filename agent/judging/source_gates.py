@@ -366,8 +366,8 @@ def _file_text(file: SourceFile) -> Safe:
 
 def redacted_left_out(left_out: LeftOut) -> SafeLeftOut:
     """A file that is not read, as it may be named."""
-    texts = {key: redact(getattr(left_out, key)) for key in ("name", "why", "reason")}
-    return SafeLeftOut(replace(left_out, **texts))
+    name, why, reason = redact(left_out.name), redact(left_out.why), redact(left_out.reason)
+    return SafeLeftOut(replace(left_out, name=name, why=why, reason=reason))
 
 
 _UNREAD: Final[Sequence[LeftKind]] = ("unread", "table")

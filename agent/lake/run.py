@@ -174,7 +174,7 @@ def run_lake(
     return LakeReport(
         sets=tuple(sets),
         worked=tuple(worked),
-        left_out=tuple(left_out),
+        left_out=tuple((one.name, one.why) for one in left_out),
         files=len(listed.entries),
         spent=spent,
         seconds=time.monotonic() - started,
