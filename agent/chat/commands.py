@@ -1,7 +1,4 @@
-"""Parse the short commands of a conversation.
-
-How a value is typed is in `typed_values`, and a list of messages in `message_lists`.
-"""
+"""Parse the short commands of a conversation; how a value is typed is in `typed_values`."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

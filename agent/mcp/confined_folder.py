@@ -15,7 +15,7 @@ from ingot.agent.context import Context
 from ingot.agent.privacy import Redactor, Safe
 from ingot.agent.privacy.redaction import PLACED, clean_text, convert_scalars
 from ingot.agent.reporting.mapping_words import cut_text
-from ingot.agent.served.order_input import check_confined, place_below
+from ingot.agent.served.order_input import check_confined, name_below, place_below
 from ingot.agent.state import Order
 from ingot.agent.steps.order_schema import check_order
 from ingot.converters.errors import ConversionError, IngotError
@@ -148,8 +148,7 @@ class ConfinedFolder:
 
     def shown_path(self, place: str | Path) -> str:
         """A path below the root as clients name it."""
-        resolved = Path(place).resolve()
-        return str(resolved.relative_to(self.root)) if self.root in resolved.parents else "."
+        return name_below(place, self.root)
 
 
 def _placeholders(value: Json) -> set[str]:

@@ -87,7 +87,7 @@ class Order:
 
     Attributes:
         out: folder to be written, None where nothing is written (`map`, a dry run).
-        mapper: a name of `Context.mappers`; `file` where `mapping` is given.
+        mapper: a name of `Context.turns`; `file` where `mapping` is given.
         mapping: the document of a mapping file that the user gave.
         mapping_file: its path, for messages.
     """

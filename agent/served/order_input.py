@@ -185,6 +185,12 @@ def place_below(name: str, root: Path) -> str:
     return place
 
 
+def name_below(place: str | Path, root: Path) -> str:
+    """Return a path below a folder as clients name it; `.` for the folder and what lies outside."""
+    resolved = Path(place).resolve()
+    return str(resolved.relative_to(root)) if root in resolved.parents else "."
+
+
 def check_tree(folder: Path, root: Path) -> None:
     """Refuse a folder with links that leave another one: what is read of it lies there."""
     for place in folder.rglob("*"):

@@ -28,7 +28,7 @@ from ingot.agent.lake.lake_order import SETS, LakeOrder
 from ingot.agent.lake.lake_state import LakeState
 from ingot.agent.proposing.proposal import confidence_text
 from ingot.agent.reporting.proposal_folder import save_mapping
-from ingot.agent.served.order_input import check_confined, check_inside, place_below
+from ingot.agent.served.order_input import check_confined, check_inside, name_below, place_below
 from ingot.agent.steps.order_schema import check_order
 from ingot.agent.ui.conversation_view import list_uses, view_conversation, view_reply
 from ingot.agent.ui.example_rows import Facts, RowFilter, view_rows
@@ -314,8 +314,7 @@ class Onboarding:
 
     def _name(self, place: str | Path) -> str:
         """A path below the root as the page names it."""
-        resolved = Path(place).resolve()
-        return str(resolved.relative_to(self.root)) if self.root in resolved.parents else "."
+        return name_below(place, self.root)
 
 
 def _check_seen(opened: _Open, seen: str) -> None:
