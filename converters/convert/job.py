@@ -219,7 +219,7 @@ def _hold(
         out, overwrite=options.overwrite, spread=options.spread, by_shards=True
     ) as staged:
         if staged.done:
-            yield _found_result(identity, staged, staged.done)
+            yield _existing_conversion(identity, staged, staged.done)
             return
         yield _Conversion(
             source=source,
@@ -243,7 +243,7 @@ def stage_irrelevant(
     identity = results.conversion_identity(source, "irrelevant", None, option_values)
     with identity.stage(out, overwrite=options.overwrite, by_shards=True) as staged:
         if staged.done:
-            yield _found_result(identity, staged, staged.done)
+            yield _existing_conversion(identity, staged, staged.done)
             return
         with output_errors(staged.out):
             (staged.result / results.RECORDS_FOLDER).mkdir(exist_ok=True)
@@ -251,7 +251,7 @@ def stage_irrelevant(
         yield StagedConversion(identity=identity, staged=staged, manifest=manifest)
 
 
-def _found_result(
+def _existing_conversion(
     identity: RunIdentity, staged: StagedResult, finished: FinishedResult
 ) -> StagedConversion:
     manifest, notes = cast("Manifest", finished.manifest), (*staged.notes, ALREADY_DONE)
