@@ -159,21 +159,13 @@ def _rows_left_out(model: Side, rules: Side | None) -> Iterator[str]:
     ]
     lost_rows = rows_without_record(model.taken, _texts_of(rules, model))
     lost = max(lost_rows, filtered[0] if filtered[0] > filtered[1] else 0)
-    message_conditions = [
-        one for message in select_messages(model.mapping) for one in message.where
-    ]
-    row_conditions = select_conditions(model.mapping)
+    nested = [one for message in select_messages(model.mapping) for one in message.where]
+    conditions = select_conditions(model.mapping)
     theirs = select_conditions(rules.mapping) if rules else []
-    good = [one.path for one in (*row_conditions, *message_conditions) if leaves_bad_rows_out(one)]
-    unbacked = [
-        one
-        for one in (*row_conditions, *message_conditions)
-        if one.path not in good and one not in theirs
-    ]
-    inverted = [
-        one for one in unbacked if leaves_bad_rows_out(one) is False or one.op == "max_chars"
-    ]
-    if (lost and (unbacked or not (row_conditions or message_conditions))) or inverted:
+    good = [one.path for one in (*conditions, *nested) if leaves_bad_rows_out(one)]
+    added = [one for one in (*conditions, *nested) if one.path not in good and one not in theirs]
+    inverted = [one for one in added if leaves_bad_rows_out(one) is False or one.op == "max_chars"]
+    if (lost and (added or not (conditions or nested))) or inverted:
         yield f"{lost} of {model.trial.report.rows} sampled rows"
 
 
@@ -303,13 +295,9 @@ def _unbacked_speakers(model: Side, rules: Side | None) -> Iterator[str]:
     speakers = _speakers(model.mapping)
     for name, role in speakers.items():
         known, backed = speaker_role(name[0]), theirs.get(name, role) == role and name in theirs
-        other_assistants = [
-            one
-            for one, other_speaker_role in speakers.items()
-            if other_speaker_role == "assistant" and one != name
-        ]
+        others = [one for one in speakers if speakers[one] == "assistant" and one != name]
         other_role = role and known not in (None, "drop", role)
-        one_more = role == "assistant" and known is None and other_assistants
+        one_more = role == "assistant" and known is None and others
         has_words = WORDS.search(_MARKUP.sub("", name[0]))
         cut = role is None and known is None and name[1] and has_words
         if not backed and (other_role or one_more or cut):
@@ -338,10 +326,8 @@ def _unbacked_picks(model: Side, rules: Side | None) -> Iterator[str]:
     theirs = _picks(rules.mapping) if rules else []
     for pick in _picks(model.mapping):
         names = [last_name(path) for path in value_paths(pick)]
-        names_match = any(
-            name_strength(name, s) >= NAMED for name in names for s in ("answer", "label")
-        )
-        if pick not in theirs and (theirs or not names_match):
+        named = any(name_strength(name, s) >= NAMED for name in names for s in ("answer", "label"))
+        if pick not in theirs and (theirs or not named):
             yield f"{' '.join(value_paths(pick))} picks it"
 
 

@@ -107,12 +107,10 @@ class StagedConversion:
             for name, content in files.items():
                 (self.staged.result / name).write_bytes(content)
         known = [*self.parts.records, *self.parts.rejected]
-        complete, facts = self.identity.commit(
-            self.staged, self.manifest, {**run, **self.run}, known
-        )
+        full, facts = self.identity.commit(self.staged, self.manifest, {**run, **self.run}, known)
         self.done = Result(
             out=self.staged.place,
-            manifest=cast("Manifest", complete),
+            manifest=cast("Manifest", full),
             run=facts,
             notes=self.staged.notes,
             first_rejects=self.first_rejects,
