@@ -153,20 +153,15 @@ def _other_mappings(conversation: Conversation, context: Context) -> tuple[Alter
 def _alternatives_reply(
     conversation: Conversation, words: str, command: ParsedCommand, context: Context
 ) -> Reply:
-    alternatives = _other_mappings(conversation, context)
+    others = _other_mappings(conversation, context)
     if command.name == "alternatives":
-        say = "" if alternatives else "No other mapping passes on the sample."
-        return Reply(
-            conversation=conversation, others=alternatives, show=("alternatives",), say=say
-        )
+        say = "" if others else "No other mapping passes on the sample."
+        return Reply(conversation=conversation, others=others, show=("alternatives",), say=say)
     number = command.number or 0
-    if number > len(alternatives):
-        say = (
-            f"There is no alternative {number}; "
-            f"there are {len(alternatives)}: alternatives shows them."
-        )
+    if number > len(others):
+        say = f"There is no alternative {number}; there are {len(others)}: alternatives shows them."
         return Reply(conversation=conversation, say=say)
-    mapping = to_document(alternatives[number - 1].mapping)
+    mapping = to_document(others[number - 1].mapping)
     state = operations.replace_mapping(conversation.state, mapping, context)
     return reply_to_change(conversation.heard(Utterance(who=YOU, text=redact(words))), words, state)
 
@@ -361,11 +356,9 @@ def _try_reply(
         state = operations.change_mapping(before, edits, context, provenance=provenance)
     except MappingError as error:
         return _ModelAnswer(say, problems=error.problems)
-    problems_found = state["problems"]
-    is_worse = len(problems_found) > len(before.get("problems", ()))
-    if problems := operations.refusal_problems(before, state, edits) or (
-        problems_found if is_worse else ()
-    ):
+    faults = state["problems"]
+    worse = len(faults) > len(before.get("problems", ()))
+    if problems := operations.refusal_problems(before, state, edits) or (faults if worse else ()):
         return _ModelAnswer(say, problems=problems)
     return _ModelAnswer(say, edits, state)
 

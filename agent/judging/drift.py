@@ -48,7 +48,7 @@ class ComparedPaths:
 
         Objects whose keys are data in either shape have `.*` in both.
         """
-        keyed = _keyed_places(shape) | _keyed_places(other)
+        keyed = _find_keyed_paths(shape) | _find_keyed_paths(other)
         usual = _merge_paths(_split_types(shape.get("paths", {})), keyed)
         rare = _merge_paths(_split_types(shape.get("rare", {})), keyed)
         part, mixed = _path_shares(shape, keyed)
@@ -103,7 +103,7 @@ def least_share(share: float, weight: int) -> float:
     return low
 
 
-def _keyed_places(shape: Shape) -> frozenset[str]:
+def _find_keyed_paths(shape: Shape) -> frozenset[str]:
     """The places whose keys are data: what stands before a `.*`."""
     keyed = set()
     for path in [*shape.get("paths", {}), *shape.get("rare", {})]:
@@ -286,8 +286,8 @@ def _shape_changes(stored: Shape, current: Shape) -> Iterator[Change]:
             yield Change(path="$", what="type", before=before, after=after, stops=False)
         return
     old, new = ComparedPaths.of(stored, current), ComparedPaths.of(current, stored)
-    yield from _paths_of_one(old, new, "vanished")
-    yield from _paths_of_one(new, old, "appeared")
+    yield from _one_sided_paths(old, new, "vanished")
+    yield from _one_sided_paths(new, old, "appeared")
     for path in old.types:
         if path in new.types:
             yield from _type_change(path, old, new)
@@ -298,7 +298,7 @@ def _width_text(shape: Shape) -> str:
     return f"{shape.get('wide') or len(shape.get('paths', {}))} paths"
 
 
-def _paths_of_one(
+def _one_sided_paths(
     first: ComparedPaths, other: ComparedPaths, kind: Literal["appeared", "vanished"]
 ) -> Iterator[Change]:
     for path in outermost_paths([path for path in first.types if path not in other.types]):

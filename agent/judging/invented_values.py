@@ -102,7 +102,7 @@ def invented_metadata(trial: Trial) -> Iterator[str]:
 
     Constants that a mapping states plainly have gates of their own.
     """
-    changed = _change_layouts(trial.mapping, _with_plain_meta)
+    changed = _change_layouts(trial.mapping, _strip_meta_texts)
     if changed == trial.mapping:
         return
     pairs = [
@@ -113,9 +113,9 @@ def invented_metadata(trial: Trial) -> Iterator[str]:
     for key in META_KEYS:
         values = [(made["meta"].get(key), taken["meta"].get(key)) for made, taken in pairs]
         if key == "language":
-            odd = _odd_languages(values, [made for made, _ in pairs])
+            odd = _find_unmatched_languages(values, [made for made, _ in pairs])
         else:
-            odd = _odd_values(values)
+            odd = _find_unmatched_values(values)
         if odd:  # no value: a mapping could spell what is hidden in another way
             yield f"meta.{key}: not what stands at its path in {len(odd)} of {len(values)} records"
 
@@ -126,16 +126,16 @@ def _change_layouts(mapping: Mapping, change: Callable[[Layout], Layout]) -> Map
     return replace(mapping, outer=change(mapping.outer), any_of=variants)
 
 
-def _with_plain_meta(layout: Layout) -> Layout:
+def _strip_meta_texts(layout: Layout) -> Layout:
     """A layout whose metadata are what the paths find."""
     meta = {
-        key: value if constant_text(value) is not None else _plain_value(value)
+        key: value if constant_text(value) is not None else _strip_own_texts(value)
         for key, value in layout.meta.items()
     }
     return replace(layout, meta={key: value for key, value in meta.items() if value})
 
 
-def _plain_value(value: Value) -> Value | None:
+def _strip_own_texts(value: Value) -> Value | None:
     """A value without what it says besides its paths, None where nothing is left."""
     if value.kind == "template":
         paths = [one for one in value.template if isinstance(one, Path)]
@@ -143,7 +143,7 @@ def _plain_value(value: Value) -> Value | None:
         return Value(kind="concat", parts=parts_taken, each=value.each)
     if value.path or value.tree:
         return value.without_own_texts()
-    parts = tuple(part for one in value.parts if (part := _plain_value(one)))
+    parts = tuple(part for one in value.parts if (part := _strip_own_texts(one)))
     single = len(parts) == 1 and (value.kind == "any_of" or value.is_bare)
     if single or not parts:
         return parts[0] if parts else None
@@ -161,7 +161,7 @@ def _paired_records(
 Values = list[tuple[Json, Json]]  # as the records hold them, and as they stand at their paths
 
 
-def _odd_values(values: Values) -> Values:
+def _find_unmatched_values(values: Values) -> Values:
     """Values that are no part of what stands at their paths, or fewer by far than there."""
     differing = [pair for pair in values if pair[0] not in (None, "", pair[1])]
     kinds = [len({str(pair[index]) for pair in differing}) for index in (0, 1)]
@@ -184,7 +184,7 @@ def _is_part(actual: Json, expected: Json) -> bool:
     )
 
 
-def _odd_languages(values: Values, records: Sequence[Record]) -> Values:
+def _find_unmatched_languages(values: Values, records: Sequence[Record]) -> Values:
     """Languages that are neither what the paths say nor what the texts read as."""
     mismatches, right = [], 0
     for (actual, expected), record in zip(values, records, strict=True):

@@ -280,11 +280,11 @@ def _role_text(role: MessageRole) -> str:
 def odd_system_texts(mapping: Mapping) -> list[str]:
     """Return fields and speakers that are mapped to system texts, but are not named so."""
     return [
-        finding for _, layout in mapping_layouts(mapping) for finding in _odd_systems_of(layout)
+        finding for _, layout in mapping_layouts(mapping) for finding in _find_odd_systems(layout)
     ]
 
 
-def _odd_systems_of(layout: Layout) -> Iterator[str]:
+def _find_odd_systems(layout: Layout) -> Iterator[str]:
     messages = layout.messages or ()
     contents = [one.content for one in messages if one.role == "system"]
     for name in (name for value in (layout.system, *contents) for name in _field_names(value)):

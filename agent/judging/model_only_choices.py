@@ -159,21 +159,13 @@ def _rows_left_out(model: Side, rules: Side | None) -> Iterator[str]:
     ]
     lost_rows = rows_without_record(model.taken, _texts_of(rules, model))
     lost = max(lost_rows, filtered[0] if filtered[0] > filtered[1] else 0)
-    message_conditions = [
-        one for message in select_messages(model.mapping) for one in message.where
-    ]
-    row_conditions = select_conditions(model.mapping)
+    nested = [one for message in select_messages(model.mapping) for one in message.where]
+    conditions = select_conditions(model.mapping)
     theirs = select_conditions(rules.mapping) if rules else []
-    good = [one.path for one in (*row_conditions, *message_conditions) if leaves_bad_rows_out(one)]
-    unbacked = [
-        one
-        for one in (*row_conditions, *message_conditions)
-        if one.path not in good and one not in theirs
-    ]
-    inverted = [
-        one for one in unbacked if leaves_bad_rows_out(one) is False or one.op == "max_chars"
-    ]
-    if (lost and (unbacked or not (row_conditions or message_conditions))) or inverted:
+    good = [one.path for one in (*conditions, *nested) if leaves_bad_rows_out(one)]
+    added = [one for one in (*conditions, *nested) if one.path not in good and one not in theirs]
+    inverted = [one for one in added if leaves_bad_rows_out(one) is False or one.op == "max_chars"]
+    if (lost and (added or not (conditions or nested))) or inverted:
         yield f"{lost} of {model.trial.report.rows} sampled rows"
 
 
@@ -208,7 +200,7 @@ def _objects_as_text(model: Side) -> Iterator[str]:
             yield from (one.path.text if one.path else one.kind for one in as_json_values)
 
 
-def _odd_groups(model: Side, rules: Side | None) -> Iterator[str]:
+def _unbacked_groups(model: Side, rules: Side | None) -> Iterator[str]:
     """Groups that the rules do not make: of many rows, or without an order and speakers."""
     group, other = model.mapping.group, rules.mapping.group if rules else None
     if not group or (other and other.by == group.by):
@@ -297,19 +289,15 @@ def _restarts(group: Group, model: Side) -> bool:
     return start_alike([sorted(one) for one in numbers.values()]) if numbers else False
 
 
-def _odd_speakers(model: Side, rules: Side | None) -> Iterator[str]:
+def _unbacked_speakers(model: Side, rules: Side | None) -> Iterator[str]:
     """Speakers with another role than their name, one more assistant, speeches left out."""
     theirs = _speakers(rules.mapping) if rules else {}
     speakers = _speakers(model.mapping)
     for name, role in speakers.items():
         known, backed = speaker_role(name[0]), theirs.get(name, role) == role and name in theirs
-        other_assistants = [
-            one
-            for one, other_speaker_role in speakers.items()
-            if other_speaker_role == "assistant" and one != name
-        ]
+        others = [one for one in speakers if speakers[one] == "assistant" and one != name]
         other_role = role and known not in (None, "drop", role)
-        one_more = role == "assistant" and known is None and other_assistants
+        one_more = role == "assistant" and known is None and others
         has_words = WORDS.search(_MARKUP.sub("", name[0]))
         cut = role is None and known is None and name[1] and has_words
         if not backed and (other_role or one_more or cut):
@@ -333,15 +321,13 @@ def _starts_with_answers(records: Sequence[Record]) -> float:
     return firsts.count("assistant") / max(1, len(firsts))
 
 
-def _odd_picks(model: Side, rules: Side | None) -> Iterator[str]:
+def _unbacked_picks(model: Side, rules: Side | None) -> Iterator[str]:
     """Yield fields that pick an answer although neither the rules nor their names say so."""
     theirs = _picks(rules.mapping) if rules else []
     for pick in _picks(model.mapping):
         names = [last_name(path) for path in value_paths(pick)]
-        names_match = any(
-            name_strength(name, s) >= NAMED for name in names for s in ("answer", "label")
-        )
-        if pick not in theirs and (theirs or not names_match):
+        named = any(name_strength(name, s) >= NAMED for name in names for s in ("answer", "label"))
+        if pick not in theirs and (theirs or not named):
             yield f"{' '.join(value_paths(pick))} picks it"
 
 
@@ -350,15 +336,15 @@ def _picks(mapping: Mapping) -> list[Value]:
     return [pick for one in values for pick in one.picking_values().values()]
 
 
-def _odd_places(model: Side, rules: Side | None) -> Iterator[str]:
+def _unbacked_positions(model: Side, rules: Side | None) -> Iterator[str]:
     """Places of lists but the first, where the first is not taken and the rules take others."""
     theirs = {*value_strings(to_document(rules.mapping))} if rules else set()
-    for by_index in _places(model).values():
+    for by_index in _fixed_positions(model).values():
         if "0" not in by_index:
             yield from (path for path in by_index.values() if path not in theirs)
 
 
-def _places(model: Side) -> dict[tuple[str, str], dict[str, str]]:
+def _fixed_positions(model: Side) -> dict[tuple[str, str], dict[str, str]]:
     """The fixed places of lists that give texts: by the paths before and behind them."""
     paths = [path for value, _ in _text_values(model.mapping) for path in value_paths(value)]
     by_paths: dict[tuple[str, str], dict[str, str]] = {}
@@ -367,22 +353,22 @@ def _places(model: Side) -> dict[tuple[str, str], dict[str, str]]:
     return by_paths
 
 
-def _places_left_out(model: Side) -> Iterator[str]:
+def _skipped_positions(model: Side) -> Iterator[str]:
     """Lists of which a mapping takes several places, and leaves half of the texts and more."""
-    for (head, tail), by_index in _places(model).items():
+    for (head, tail), by_index in _fixed_positions(model).items():
         share = model.taken.share(f"{head}[*]{tail}", model.taken.rows())
         if len(by_index) > 1 and share is not None and share < _MOST:
             yield f"{head}: {share:.0%} of its texts are taken"
 
 
-def _odd_training(model: Side, rules: Side | None) -> Iterator[str]:
+def _unbacked_training(model: Side, rules: Side | None) -> Iterator[str]:
     """Messages of users that are trained on, or of assistants that are not, as data say."""
-    count, backed = (_count_odd_masks(one.records) if one else 0 for one in (model, rules))
+    count, backed = (_count_unusual_masks(one.records) if one else 0 for one in (model, rules))
     if count > backed:
         yield f"{count} messages"
 
 
-def _count_odd_masks(records: Sequence[Record]) -> int:
+def _count_unusual_masks(records: Sequence[Record]) -> int:
     messages = [message for record in records for message in record.get("messages", ())]
     return sum(one["loss_mask"] != (one["role"] == "assistant") for one in messages)
 
@@ -390,7 +376,7 @@ def _count_odd_masks(records: Sequence[Record]) -> int:
 def _texts_left_out(model: Side, rules: Side | None) -> Iterator[str]:
     return chain(
         texts_left_out(model.taken, _texts_of(rules, model)),
-        _places_left_out(model),
+        _skipped_positions(model),
         dropped_messages(model.trial, rules.mapping if rules else None),
     )
 
@@ -402,8 +388,8 @@ def _texts_taken_twice(model: Side, rules: Side | None) -> Iterator[str]:
 def _chosen_answers(model: Side, rules: Side | None) -> Iterator[str]:
     return chain(
         _rival_answers(model),
-        _odd_picks(model, rules),
-        _odd_places(model, rules),
+        _unbacked_picks(model, rules),
+        _unbacked_positions(model, rules),
         other_texts(model.taken, _texts_of(rules, model)),
     )
 
@@ -434,11 +420,11 @@ _TEXT_GATES = (
         "the model takes whole objects for text",
         lambda model, _: _objects_as_text(model),
     ),
-    _rule("groups without order", "the model makes groups of rows", _odd_groups),
+    _rule("groups without order", "the model makes groups of rows", _unbacked_groups),
     _rule(
         "sides without evidence",
         "nothing but the model says who asks and who answers",
-        lambda model, rules: chain(_unproved_sides(model, rules), _odd_speakers(model, rules)),
+        lambda model, rules: chain(_unproved_sides(model, rules), _unbacked_speakers(model, rules)),
     ),
     _rule(
         "one of two answers",
@@ -451,7 +437,7 @@ _OTHER_GATES = (
     _rule(
         "what is trained on",
         "the model trains on other messages than those of assistants",
-        _odd_training,
+        _unbacked_training,
     ),
     _rule(
         "metadata of its own",

@@ -190,7 +190,7 @@ def list_gates(trial: Trial) -> tuple[Gate, ...]:
         return ()
     root = source.spec.root or "$"
     used = [_steps_of(compile_path(root))] if root != "$" else list(_used_steps(trial.mapping))
-    unread = [path for path in lists if not any(_is_on_way(path, one) for one in used)]
+    unread = [path for path in lists if not any(_leads_to_list(path, one) for one in used)]
     rows, total = (sum(lists[path] or 0 for path in paths) for paths in (unread, lists))
     equal = any(one.path.endswith("*[*]") for one in source.roots)
     limit = MOST_EQUAL if equal else MOST_OUTSIDE
@@ -238,7 +238,7 @@ def _steps_of(path: Path) -> _Steps:
     return keys
 
 
-def _is_on_way(path: str, used: _Steps) -> bool:
+def _leads_to_list(path: str, used: _Steps) -> bool:
     """Whether a path that is used leads to a list, or through it."""
     pairs = zip(_steps_of(compile_path(path)), used, strict=False)
     return bool(used) and all(one in (step, "*") for step, one in pairs)
@@ -342,12 +342,12 @@ def summarize_source(source: Source, gates: tuple[Gate, ...] | None = None) -> S
         unconverted=_summarize_unread(source, _UNCONVERTED),
         other_bytes=_other_bytes(source),
         tables=tuple(redact(one.text(source.name)) for one in tables[:_MOST_TOLD]),
-        read=tuple(map(_file_text, source.files[:_MOST_TOLD])) if _are_told(source) else (),
+        read=tuple(map(_file_text, source.files[:_MOST_TOLD])) if _are_files_shown(source) else (),
         gates=source_gates(source) if gates is None else gates,
     )
 
 
-def _are_told(source: Source) -> bool:
+def _are_files_shown(source: Source) -> bool:
     """Whether it is worth a word which files are read: several, or a part of what is there."""
     first = next(iter(source.files), None)
     has_structure = first is not None and (first.facts.rows is not None or first.facts.header_rows)

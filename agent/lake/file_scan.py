@@ -198,7 +198,7 @@ def _scan_files(
             yield scanned[entry.name]
         else:
             with scan.order.state.decoding():
-                seen = _seen_from_json(entry, json.loads(known[scan.key(entry)][1]))
+                seen = _decode_seen(entry, json.loads(known[scan.key(entry)][1]))
             yield seen
 
 
@@ -246,7 +246,7 @@ def _remember_files(scan: _Scan, seen: Sequence[SeenFile], scanned: dict[str, Se
     """Add and keep what was found; what could not be read is tried again each time."""
     scanned |= {one.entry.name: one for one in seen}
     scan.order.state.keep_files(
-        (scan.key(one.entry), _entry_stamp(one.entry), json.dumps(_seen_json(one)))
+        (scan.key(one.entry), _entry_stamp(one.entry), json.dumps(_encode_seen(one)))
         for one in seen
         if not one.fault
     )
@@ -277,7 +277,7 @@ _MEMBERS: Final[dict[type[ZipMember | TarMember | TableMember], tuple[str, tuple
 }
 
 
-def _seen_json(seen: SeenFile) -> Json:
+def _encode_seen(seen: SeenFile) -> Json:
     files = []
     for file in seen.looked.files:
         location = file.place
@@ -292,13 +292,13 @@ def _seen_json(seen: SeenFile) -> Json:
     return {"files": files, "left_out": left_out}
 
 
-def _seen_from_json(entry: Entry, document: Json) -> SeenFile:
+def _decode_seen(entry: Entry, document: Json) -> SeenFile:
     files = []
     for one in document["files"]:
         name, size, mtime_ns, etag = one["stamps"]
         location, members = entry.place, one["member"] or []
         for member in members if isinstance(members, list) else [members]:  # of earlier versions
-            location = _member_place(member, location)
+            location = _make_member(member, location)
         file = SourceFile.of(entry, decode(FileFacts, one["facts"]))
         files.append(
             replace(file, name=name, bytes=size, mtime_ns=mtime_ns, etag=etag, place=location)
@@ -310,7 +310,7 @@ def _seen_from_json(entry: Entry, document: Json) -> SeenFile:
     return SeenFile(entry=entry, looked=EntryFiles(files, left_out))
 
 
-def _member_place(member: Json, archive: Place) -> Place:
+def _make_member(member: Json, archive: Place) -> Place:
     ((kind, values),) = member.items()
     member_class, names = next(
         (member_class, names) for member_class, (one, names) in _MEMBERS.items() if one == kind

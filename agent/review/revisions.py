@@ -133,7 +133,7 @@ def _disk_side(
     """List files of this machine; a link is followed only if the user named it."""
     files, irregular = {}, {}
     for path in names:
-        kind = "" if path == followed else _odd_file(root, path)
+        kind = "" if path == followed else _describe_irregular(root, path)
         if kind is None:
             continue
         if kind:
@@ -152,7 +152,7 @@ def _disk_side(
     return Side(name=name, files=files, others=irregular, contents=contents)
 
 
-def _odd_file(root: Path, path: str) -> str | None:
+def _describe_irregular(root: Path, path: str) -> str | None:
     """Say what a path is instead of a regular file, "" for one, None if there is nothing.
 
     What lies behind a link to a folder is not there, as for git.

@@ -61,7 +61,7 @@ def find_version(request: FindVersion) -> FoundVersion:
     """Return what a version of a table holds. Raises SourceError."""
     with translate_library_errors(request.path, "cannot read the version of the Lance table"):
         table = _dataset(request.path, request.version)
-        fragments = tuple(map(_found_fragment, table.get_fragments()))
+        fragments = tuple(map(_describe_fragment, table.get_fragments()))
         return FoundVersion(table.version, table.schema, fragments)
 
 
@@ -95,7 +95,7 @@ def read_version_time(version: str) -> dt.datetime:
     return timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=dt.UTC)
 
 
-def _found_fragment(fragment: Any) -> FoundFragment:  # noqa: ANN401
+def _describe_fragment(fragment: Any) -> FoundFragment:  # noqa: ANN401
     facts = fragment.metadata
     if facts.overlays or any(one.base_id is not None for one in facts.files):
         raise ValueError("a fragment has overlays, or files of another table")

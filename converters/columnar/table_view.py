@@ -55,7 +55,7 @@ class TableView:
         if self.numbered and not any(map(_field_number, batch.schema)):
             raise pa.ArrowInvalid("its fields have no numbers, and the table maps no names")
         arrays = [
-            _seen_array(file_columns, one, batch.num_rows, self.constants.get(one.name))
+            _find_column(file_columns, one, batch.num_rows, self.constants.get(one.name))
             for one in self.schema
         ]
         return pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
@@ -69,7 +69,7 @@ def _field_number(arrow_field: pa.Field) -> bytes | None:
     return number
 
 
-def _seen_array(
+def _find_column(
     file_columns: _Fields, table_field: pa.Field, rows: int, constant: pa.Scalar | None = None
 ) -> pa.Array:
     """The array of a file that a field of the table is; where it has none the constant or nulls."""
@@ -90,7 +90,7 @@ def _conform(array: pa.Array, kind: pa.DataType) -> pa.Array:
     mask = array.is_null() if array.null_count else None
     if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
         file_columns = [(one, array.field(number)) for number, one in enumerate(array.type)]
-        inner = [_seen_array(file_columns, one, len(array)) for one in kind]
+        inner = [_find_column(file_columns, one, len(array)) for one in kind]
         return pa.StructArray.from_arrays(inner, fields=list(kind), mask=mask)
     if _is_list(kind) and _is_list(array.type):
         inner, large = _conform(array.values, kind.value_type), pa.types.is_large_list(kind)

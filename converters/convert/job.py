@@ -107,12 +107,10 @@ class StagedConversion:
             for name, content in files.items():
                 (self.staged.result / name).write_bytes(content)
         known = [*self.parts.records, *self.parts.rejected]
-        complete, facts = self.identity.commit(
-            self.staged, self.manifest, {**run, **self.run}, known
-        )
+        full, facts = self.identity.commit(self.staged, self.manifest, {**run, **self.run}, known)
         self.done = Result(
             out=self.staged.place,
-            manifest=cast("Manifest", complete),
+            manifest=cast("Manifest", full),
             run=facts,
             notes=self.staged.notes,
             first_rejects=self.first_rejects,
@@ -219,7 +217,7 @@ def _hold(
         out, overwrite=options.overwrite, spread=options.spread, by_shards=True
     ) as staged:
         if staged.done:
-            yield _found_result(identity, staged, staged.done)
+            yield _existing_conversion(identity, staged, staged.done)
             return
         yield _Conversion(
             source=source,
@@ -243,7 +241,7 @@ def stage_irrelevant(
     identity = results.conversion_identity(source, "irrelevant", None, option_values)
     with identity.stage(out, overwrite=options.overwrite, by_shards=True) as staged:
         if staged.done:
-            yield _found_result(identity, staged, staged.done)
+            yield _existing_conversion(identity, staged, staged.done)
             return
         with output_errors(staged.out):
             (staged.result / results.RECORDS_FOLDER).mkdir(exist_ok=True)
@@ -251,7 +249,7 @@ def stage_irrelevant(
         yield StagedConversion(identity=identity, staged=staged, manifest=manifest)
 
 
-def _found_result(
+def _existing_conversion(
     identity: RunIdentity, staged: StagedResult, finished: FinishedResult
 ) -> StagedConversion:
     manifest, notes = cast("Manifest", finished.manifest), (*staged.notes, ALREADY_DONE)

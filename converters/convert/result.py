@@ -164,13 +164,8 @@ class Counts:
         weights = dict(zip(batch.rows, batch.weights, strict=True)) if batch.weights else {}
         for sign, rows in rows_by_sign.items():
             first, count = min(rows), sum(weights.get(row, 1) for row in rows)
-            counted: SignRows = {
-                "rows": count,
-                "file": batch.file,
-                "row": first,
-                "what": rows[first],
-            }
-            self.merge_signs({sign: counted})
+            entry: SignRows = {"rows": count, "file": batch.file, "row": first, "what": rows[first]}
+            self.merge_signs({sign: entry})
 
     def merge_signs(self, later: dict[str, SignRows]) -> None:
         """Add the signs of later rows."""

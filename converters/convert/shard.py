@@ -167,7 +167,7 @@ def former_shards(former: FinishedResult | None, identity: RunIdentity) -> dict[
     if former is None:
         return {}
     try:
-        if not _is_alike(former.manifest, identity):
+        if not _has_same_options(former.manifest, identity):
             return {}
         pieces = dict(_parse_former(former))
         complete = _adds_up(former, list(pieces.values()))
@@ -176,7 +176,7 @@ def former_shards(former: FinishedResult | None, identity: RunIdentity) -> dict[
     return {key: piece for key, piece in pieces.items() if key} if complete else {}
 
 
-def _is_alike(manifest: Lookup[str, Any], identity: RunIdentity) -> bool:
+def _has_same_options(manifest: Lookup[str, Any], identity: RunIdentity) -> bool:
     """Whether the result was made the same way, but for the tokenizer, and of all rows."""
     ours, theirs = identity.settled, {name: manifest[name] for name in identity.settled}
     if not isinstance(theirs["options"], dict) or ours["options"]["limit"] is not None:

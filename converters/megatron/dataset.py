@@ -104,7 +104,7 @@ class TokenDataset(Dataset["Item"]):
         self.texts = self._given_texts or ("none" if self.unit == "stream" else default)
         self._check_length()
         # Which documents or sequences hold tokens; None where all do, as almost always.
-        self._numbers = None if self.unit == "stream" else _nonempty_places(self._lengths)
+        self._numbers = None if self.unit == "stream" else _find_nonempty(self._lengths)
 
     def _check_length(self) -> None:
         size = self.seq_length
@@ -211,7 +211,7 @@ class TokenDataset(Dataset["Item"]):
         return sorted({self._start(sequence) for sequence in starts})
 
 
-def _nonempty_places(lengths: Callable[[], Iterator[IntegerArray]]) -> npt.NDArray[np.int64] | None:
+def _find_nonempty(lengths: Callable[[], Iterator[IntegerArray]]) -> npt.NDArray[np.int64] | None:
     """Places of the lengths that are not 0; None where that is all of them."""
     if all(bool(stretch.all()) for stretch in lengths()):
         return None

@@ -221,7 +221,7 @@ class LogStream:
                 self.lost += 1
                 return
             try:  # a torn line is ended before the next
-                self._torn = not _write_whole(self._stream, b"\n" + line if self._torn else line)
+                self._torn = not _write_line(self._stream, b"\n" + line if self._torn else line)
             except (BrokenPipeError, ValueError):
                 self._stream = None  # nobody reads it any more, or it is closed
                 self._torn = True
@@ -243,7 +243,7 @@ def _unbuffered_stream(stream: IO[bytes] | None) -> IO[bytes] | None:
     return raw
 
 
-def _write_whole(stream: IO[bytes], line: bytes) -> bool:
+def _write_line(stream: IO[bytes], line: bytes) -> bool:
     """Whether the whole line went out; a stream may take a part of it."""
     remaining = memoryview(line)
     while remaining:

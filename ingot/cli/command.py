@@ -71,29 +71,25 @@ class Commands(TyperGroup):
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401
         super().__init__(**settings)
         self._loaded: dict[str, Any] = {}
-        for name, command in self.later.items():  # what the list of commands shows
-            line = command.help if isinstance(command, Later) else command.info.help
+        for name, entry in self.later.items():  # what the list of commands shows
+            line = entry.help if isinstance(entry, Later) else entry.info.help
             self.commands[name] = TyperCommand(name, short_help=line)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401
         """Return a command, or None."""
-        command = self.later.get(cmd_name)
-        if command is None:
+        entry = self.later.get(cmd_name)
+        if entry is None:
             return super().get_command(ctx, cmd_name)
         if cmd_name not in self._loaded:
             self._loaded[cmd_name] = (
-                command.load(cmd_name)
-                if isinstance(command, Later)
-                else typer.main.get_group(command)
+                entry.load(cmd_name) if isinstance(entry, Later) else typer.main.get_group(entry)
             )
         return self._loaded[cmd_name]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
         """Write the names with their help lines; nothing is imported for it."""
-        width = formatter.width - 6 - max(map(len, self.commands))
-        rows = [
-            (name, command.get_short_help_str(width)) for name, command in self.commands.items()
-        ]
+        room = formatter.width - 6 - max(map(len, self.commands))
+        rows = [(name, command.get_short_help_str(room)) for name, command in self.commands.items()]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
@@ -340,7 +336,7 @@ def _typer_parameter(declared: DeclaredSetting, flags: Mapping[str, str]) -> ins
         in_words = setting.default or (str(default) if in_words else False)
         if default is not MISSING:
             default, kind = None, kind | None
-    options: dict[str, Any] = {
+    common: dict[str, Any] = {
         "help": replace_names(setting.help, flags),
         "metavar": setting.metavar,
         "hidden": setting.hidden,
@@ -349,13 +345,10 @@ def _typer_parameter(declared: DeclaredSetting, flags: Mapping[str, str]) -> ins
         "max": None if is_text else setting.maximum,
     }
     info = (
-        typer.Argument(**options)
+        typer.Argument(**common)
         if setting.positional
         else typer.Option(
-            *_flags(declared),
-            envvar=setting.environment,
-            rich_help_panel=setting.section,
-            **options,
+            *_flags(declared), envvar=setting.environment, rich_help_panel=setting.section, **common
         )
     )
     return inspect.Parameter(

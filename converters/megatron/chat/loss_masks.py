@@ -200,7 +200,7 @@ class LossMasker:
         owners = spans.owners
         if not len(owners) or not len(mask):
             return mask
-        first, last = _byte_places(texts, owners, np.stack([spans.starts, spans.ends]))
+        first, last = _to_byte_offsets(texts, owners, np.stack([spans.starts, spans.ends]))
         starts, ends, exact = self._bytes.place(texts, encoded)
         if self._loaded.kind == "sentencepiece":
             # A model may drop a space that begins a text, and put its own in the place.
@@ -265,7 +265,7 @@ class LossMasker:
         return tokenizer
 
 
-def _byte_places(
+def _to_byte_offsets(
     texts: pa.LargeStringArray, owners: TokenPlaces, positions: TokenPlaces
 ) -> TokenPlaces:
     """Places in characters of texts as bytes of all of them, within the text that owns each."""

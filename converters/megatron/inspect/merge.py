@@ -48,7 +48,7 @@ def merge_data_sets(prefixes: Sequence[Path], out: Path, *, overwrite: bool = Fa
 
     Everything is staged under `.tmp` names; the `.idx` is renamed last.
     """
-    _check_place(prefixes, out, overwrite=overwrite)
+    _check_destination(prefixes, out, overwrite=overwrite)
     sets = [open_data_set(prefix) for prefix in prefixes]
     for one in sets:
         _check_fits(sets[0], one)
@@ -67,7 +67,7 @@ def merge_data_sets(prefixes: Sequence[Path], out: Path, *, overwrite: bool = Fa
     return counts
 
 
-def _check_place(prefixes: Sequence[Path], out: Path, *, overwrite: bool) -> None:
+def _check_destination(prefixes: Sequence[Path], out: Path, *, overwrite: bool) -> None:
     if not prefixes:
         raise ConversionError("", "nothing to merge", "name the prefixes of data sets")
     idx_path = index_paths(out)[1]

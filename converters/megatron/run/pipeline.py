@@ -162,7 +162,7 @@ class FileTally:
             self._monitor({"kind": "count", "files": 1})
 
 
-def _is_alone(shard: Shard) -> bool:
+def _is_large(shard: Shard) -> bool:
     """Whether the shard is large: the next one like it waits until this one is written."""
     return texts_buffer(shard.texts).size > LARGE_TEXT
 
@@ -283,7 +283,7 @@ class Pipeline:
             yield from timed_items(shards, report)
 
     def _has_room(self, shard: Shard) -> bool:
-        return self._acquire(self._room) and (not _is_alone(shard) or self._acquire(self._alone))
+        return self._acquire(self._room) and (not _is_large(shard) or self._acquire(self._alone))
 
     def _acquire(self, semaphore: threading.Semaphore) -> bool:
         while not self._stop.is_set():
@@ -303,7 +303,7 @@ class Pipeline:
         started = time.monotonic()
         name = self._files[unit.file].name
         done = tokenize_shard(shard, name, engine, masker, self._recipe.rules)
-        if _is_alone(shard):
+        if _is_large(shard):
             trim_memory()
         seconds = time.monotonic() - started
         self._depths.move(tokenizer=-1, writer=1)
@@ -336,7 +336,7 @@ class Pipeline:
         started = time.monotonic()
         writer.write(tokenized)
         self._room.release()
-        if _is_alone(tokenized.shard):
+        if _is_large(tokenized.shard):
             self._alone.release()
         self._depths.move(writer=-1)
         self._tell(tokenized, time.monotonic() - started)

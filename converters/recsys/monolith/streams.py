@@ -182,14 +182,14 @@ class OpenedStream:
 def open_streams(location: str, hints: StreamHints = _NO_HINTS) -> Iterator[OpenedStream]:
     """Open the streams of a location one after the other; each is closed before the next."""
     if location == STDIN:
-        yield _open_one("standard input", sys.stdin.buffer, hints)
+        yield _open_stream("standard input", sys.stdin.buffer, hints)
         return
     for file in find_inputs(location).files:
         with file.place.open() as raw:
-            yield _open_one(str(file.place), raw, hints)
+            yield _open_stream(str(file.place), raw, hints)
 
 
-def _open_one(where: str, raw: BinaryIO, hints: StreamHints) -> OpenedStream:
+def _open_stream(where: str, raw: BinaryIO, hints: StreamHints) -> OpenedStream:
     head, raw = peek_bytes(raw, where, MONOLITH_HEAD)
     if hints.kind == "parquet" or (hints.kind is None and head.startswith(PARQUET)):
         parts = read_table_rows(raw, where)

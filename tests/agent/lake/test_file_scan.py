@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ingot.agent.lake.file_scan import _seen_from_json, _seen_json
+from ingot.agent.lake.file_scan import _decode_seen, _encode_seen
 from ingot.converters.lake.survey import SeenFile
 from ingot.converters.sources.facts import SourceFile, input_entry
 from ingot.converters.sources.source import inspect_entry
@@ -35,7 +35,7 @@ def test_what_comes_back_from_the_stored_scan_is_what_was_found(tmp_path: Path, 
     (tmp_path / "lang=en" / name).write_bytes(make())
     (entry,) = list_location(str(tmp_path)).entries
     seen = SeenFile(entry=entry, looked=inspect_entry(entry, direct=False, head=1 << 20))
-    again = _seen_from_json(entry, json.loads(json.dumps(_seen_json(seen))))
+    again = _decode_seen(entry, json.loads(json.dumps(_encode_seen(seen))))
     assert again.looked.files == seen.looked.files
     assert [*map(hash, again.looked.files)] == [*map(hash, seen.looked.files)]
     assert again.looked.files or again.looked.left_out

@@ -365,7 +365,7 @@ def filter_rows(filters: Filters, rows: Rows, stream: str, dropped: Counter[str]
     for reason, passes in tests:
         dropped[reason] += int((is_kept & ~passes).sum())
         is_kept &= passes
-    remaining = rows.chosen(is_kept, _kept_features(filters, rows))
+    remaining = rows.chosen(is_kept, _select_features(filters, rows))
     if filters.negative_rate is None:
         return remaining
     # Negatives say with which rate they were taken, times the one that they had.
@@ -383,7 +383,7 @@ def _note_matched(filters: Filters, rows: Rows) -> None:
             filters.matched.add(pattern)
 
 
-def _kept_features(filters: Filters, rows: Rows) -> NDArray[np.bool_]:
+def _select_features(filters: Filters, rows: Rows) -> NDArray[np.bool_]:
     is_selected = [
         (not filters.features or _matches(name, filters.features))
         and not _matches(name, filters.drop_features)

@@ -33,14 +33,14 @@ def _is_bytes_type(kind: pa.DataType) -> bool:
     return fixed or _is_text_type(kind) or any(test(kind) for test in tests)
 
 
-def _is_whole_type(kind: pa.DataType) -> bool:
+def _is_integer_type(kind: pa.DataType) -> bool:
     decimal = pa.types.is_decimal(kind) and kind.scale == 0
     return bool(decimal or pa.types.is_integer(kind) or pa.types.is_boolean(kind))
 
 
 def is_number_type(kind: pa.DataType) -> bool:
     """Return whether a plain type is a number type."""
-    return bool(_is_whole_type(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+    return bool(_is_integer_type(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def type_hint(kind: pa.DataType) -> str:
@@ -65,12 +65,14 @@ def inferred_kind(kind: pa.DataType, fid: Version) -> int | None:
     """Return the kind of features of a column of a type by default, None for no features."""
     depth, values = _depth_and_values(kind)
     ending = {0: "_list", 1: "_list", 2: "_lists"}.get(depth)
-    is_fid = pa.types.is_uint64(values) or (pa.types.is_decimal(values) and _is_whole_type(values))
+    is_fid = pa.types.is_uint64(values) or (
+        pa.types.is_decimal(values) and _is_integer_type(values)
+    )
     if ending is None:
         return None
     if is_fid:
         name = f"fid_{fid}"
-    elif _is_whole_type(values):
+    elif _is_integer_type(values):
         name = "int64"
     elif pa.types.is_floating(values):
         name = "double" if pa.types.is_float64(values) else "float"
@@ -105,14 +107,16 @@ def misfit(kind: int, column_type: pa.DataType, rule: FeatureRule) -> str:
     if c.is_fid(kind):
         if rule.hash != "none":
             return (
-                "" if _is_whole_type(values) or _is_bytes_type(values) else "whole numbers or texts"
+                ""
+                if _is_integer_type(values) or _is_bytes_type(values)
+                else "whole numbers or texts"
             )
         hint = ", or hash: xxh64" if rule.slot is not None else ", or a slot and hash: xxh64"
-        return "" if _is_whole_type(values) else f"whole numbers for {name}{hint}"
+        return "" if _is_integer_type(values) else f"whole numbers for {name}{hint}"
     if VALUES[kind] == BYTES:
         return "" if _is_bytes_type(values) else f"texts or byte strings for {name}"
     if "int64" in name:
-        return "" if _is_whole_type(values) else f"whole numbers for {name}"
+        return "" if _is_integer_type(values) else f"whole numbers for {name}"
     return "" if is_number_type(values) else f"numbers for {name}"
 
 
@@ -120,7 +124,7 @@ def line_misfit(name: str, column_type: pa.DataType) -> str:
     """Return which type the column of a LineId field must have, "" if its type fits."""
     if name in LINE_LISTS:
         depth, values = _depth_and_values(column_type)
-        good = depth <= 1 and (_is_whole_type(values) or pa.types.is_null(values))
+        good = depth <= 1 and (_is_integer_type(values) or pa.types.is_null(values))
         return "" if good else "whole numbers, or lists of them"
     if pa.types.is_null(column_type):
         return ""
@@ -128,7 +132,7 @@ def line_misfit(name: str, column_type: pa.DataType) -> str:
         return "" if _is_text_type(column_type) else "text"
     if name == "sample_rate":
         return "" if is_number_type(column_type) else "numbers"
-    return "" if _is_whole_type(column_type) else "whole numbers"
+    return "" if _is_integer_type(column_type) else "whole numbers"
 
 
 def special_misfit(name: str, column_type: pa.DataType) -> str:
@@ -138,7 +142,7 @@ def special_misfit(name: str, column_type: pa.DataType) -> str:
     if name == INSTANCE_WEIGHT:
         return "" if is_number_type(column_type) else "numbers"
     if name == c.SOURCE:
-        return "" if _is_whole_type(column_type) else "whole numbers"
+        return "" if _is_integer_type(column_type) else "whole numbers"
     return "" if _is_bytes_type(column_type) else "byte strings"
 
 

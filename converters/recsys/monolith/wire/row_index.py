@@ -154,9 +154,7 @@ def _reencode_records(
     return records.with_messages(pieces), wrong
 
 
-def index_batches(
-    records: Records, max_features: int = _ENTRIES
-) -> Iterator[tuple[Rows, list[Bad]]]:
+def index_batches(records: Records, limit: int = _ENTRIES) -> Iterator[tuple[Rows, list[Bad]]]:
     """Yield the rows of records that are ExampleBatches, some at a time."""
     steps: list[_Step] = []
     memory_share = 0.0  # of what memory allows
@@ -167,7 +165,7 @@ def index_batches(
             yield empty_rows(), [batch]
             memory_share = 0.0
             continue
-        for row, many, share in batch.steps(max_features):
+        for row, many, share in batch.steps(limit):
             if steps and (memory_share + share > 1 or steps[0].batch.base is not batch.base):
                 yield from _index_steps(steps)
                 memory_share = 0.0
@@ -258,7 +256,7 @@ class _BatchRows:
         self.each = int((lists[b.SPECIAL] == 0).sum())  # features of a row
         self._size = int(facts[b.BATCH_SIZE])
 
-    def steps(self, max_features: int) -> Iterator[tuple[int, int, float]]:
+    def steps(self, limit: int) -> Iterator[tuple[int, int, float]]:
         """Yield some rows at a time: the first, how many, and their share of the memory limit."""
         self._cursors = self._lists[b.FIRST].copy()
         # Rows that stand for few features, and few bytes that each of them repeats.
@@ -268,12 +266,10 @@ class _BatchRows:
         lengths += np.where(lists[b.SHARED] == 1, lists[w.STOP] - lists[w.START], 0)
         rest = int(facts[b.BATCH_REST_STOP] - facts[b.BATCH_REST_START])
         repeated = int(lengths.sum()) + rest + len(self.base.sort_id(self.one))
-        rows_at_once = int(
-            max(1, min(max_features // max(1, lists.shape[1]), REPEATED // max(1, repeated)))
-        )
-        for row in range(0, self._size, rows_at_once):
-            many = min(rows_at_once, self._size - row)
-            yield row, many, many / rows_at_once
+        stride = int(max(1, min(limit // max(1, lists.shape[1]), REPEATED // max(1, repeated))))
+        for row in range(0, self._size, stride):
+            many = min(stride, self._size - row)
+            yield row, many, many / stride
 
     def find_wrong(self) -> tuple[str, str] | None:
         """Return why the batch as a whole cannot be used: reason and detail; else None."""
@@ -432,12 +428,8 @@ def _instance_features(instance: Any) -> Iterator[tuple[str, str | None, Any]]: 
     for slot, fids in slots.items():
         yield f"fc_slot_{slot}", "fid_v1_list", fids
     for feature in instance.feature:
-        kind_name = next((name for name in _KINDS if len(getattr(feature, name))), None)
-        yield (
-            feature.name,
-            _KINDS[kind_name] if kind_name else None,
-            getattr(feature, kind_name or "fid"),
-        )
+        kind = next((name for name in _KINDS if len(getattr(feature, name))), None)
+        yield feature.name, _KINDS[kind] if kind else None, getattr(feature, kind or "fid")
 
 
 def _find_lost_fields(instance: Any) -> set[str]:  # noqa: ANN401
